@@ -1,5 +1,5 @@
-//! The anchor file, as a sidecar sees it: whenever somebody outside has seen a new head, that goes into
-//! the sidecar's own chain, so that later entries are shown to be later than it.
+//! The anchor file, as a sidecar sees it: whenever a witness has seen a new head, the sidecar
+//! records that in its own chain, which proves that later entries are later than that head.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -9,7 +9,7 @@ use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::fleet::file::AnchorFile;
 use crate::record::Draft;
 
-/// The file, and what it was when it was last written down.
+/// The file, and its state when it was last recorded.
 #[derive(Debug)]
 pub(super) struct Anchors {
     path: Option<PathBuf>,
@@ -21,7 +21,7 @@ impl Anchors {
         Self { path, seen: None }
     }
 
-    /// Writes down what is new. What cannot be queued now is tried at the next look.
+    /// Records new heads. An entry that cannot be queued now is tried again at the next look.
     pub fn look(&mut self, ledger: &Ledger) {
         let Some(path) = &self.path else { return };
         let Ok(meta) = std::fs::metadata(path) else { return };
@@ -34,7 +34,7 @@ impl Anchors {
             Ok(Some(file)) => {
                 for observed in file.observed {
                     let draft = Draft::of(observed);
-                    // Nobody waits for it: it is on the books with the next batch or not at all.
+                    // No caller waits for it: the next batch records it, or it is lost.
                     if ledger.submit_event(DraftWithPayloads::bare(draft)).is_err() {
                         return;
                     }

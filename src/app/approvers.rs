@@ -1,5 +1,5 @@
-//! Whose approvals count: the signed list, read anew for each word, so that who was taken off it counts no
-//! more, and keys that an operator revoked.
+//! Whose approvals count: the gate reads the signed list anew for each approval, so that a person
+//! taken off it counts no more, and excludes keys that an operator revoked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,11 +34,12 @@ pub(super) struct ApproverList {
     known: KnownLists,
 }
 
-/// Approvals, and orders that take back a stop, count as the configured list says. Without one, none does.
+/// The signers whose approvals, and orders that take back a stop, count by the configured list.
+/// Without a list, none count.
 pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
     let list = signed(checked, &checked.live(), ledger).map(Arc::new);
     if let Some(Err(why)) = list.as_ref().map(|list| list.open()) {
-        // Held calls wait all the same; somebody may mend the list meanwhile.
+        // Held calls wait all the same; an operator may mend the list meanwhile.
         tracing::warn!(%why, "no approval can count");
     }
     Signers {
@@ -82,7 +83,7 @@ pub(super) fn read(
 /// The configured list, for orders to erase and to end a hold; it is kept for evidence.
 ///
 /// # Errors
-/// None is configured, it counts for nobody, or it cannot be kept.
+/// No list is configured, no approver on it counts, or it cannot be kept.
 pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, Error> {
     let file = config.approvals.signers.as_ref().ok_or(Error::Unset)?;
     let mut wrong = Vec::new();
@@ -100,7 +101,7 @@ pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, E
 /// A list for orders, and its text with its envelope, if it has not ended.
 ///
 /// # Errors
-/// Too few of those who may sign it did, or it has ended.
+/// The list lacks signatures, or it has ended.
 pub(crate) fn in_force(
     file: &Path,
     trusted: (&[PublicKey], usize),
@@ -116,8 +117,8 @@ impl ApproverList {
         read(Purpose::Approval, &self.file, (&self.trusted, self.threshold))
     }
 
-    /// Has the list as it is now on the chain, if it may be there. One that cannot be read counts for nobody: that is
-    /// said by whoever goes by it.
+    /// Records the list as it is now on the chain, if it may be there. From a list that cannot be
+    /// read no approver counts; the check of an approval reports that.
     pub(super) async fn bind(&self) -> Result<(), ApprovalRefusal> {
         match self.read() {
             Ok((list, _)) => self.known.bind(&list).await,
@@ -125,7 +126,7 @@ impl ApproverList {
         }
     }
 
-    /// The list as it is now and on the chain, as [`Self::open`] gives it.
+    /// The current list, once the chain has recorded it, as [`Self::open`] gives it.
     pub(super) fn counting(&self) -> Result<Approvers, Error> {
         let list = self.open()?;
         self.known.counts(&list)?;
@@ -150,7 +151,7 @@ impl ApproverList {
         })
     }
 
-    /// The hold, with everybody who may not approve it.
+    /// The hold, with every subject who may not approve it.
     fn of(&self, hold: &HeldCall, parties: &Parties) -> approval::Hold {
         let mut barred = vec![parties.agent.clone()];
         barred.extend((!self.owners).then(|| parties.owner.clone()));
@@ -222,7 +223,7 @@ impl Checker for ApproverList {
         arguments: &[u8],
     ) -> Result<Proposer, ApprovalRefusal> {
         let (list, mut held) = (self.current("approval.signer")?, self.of(hold, parties));
-        // Who proposed these arguments may propose others: nothing is approved by that.
+        // The proposer of these arguments may propose others: a proposal approves nothing.
         if let Some(by) = &hold.asked_by {
             held.barred.retain(|barred| !by.is(barred));
         }

@@ -48,7 +48,8 @@ async fn store(ledger: &config::Ledger) -> Result<Arc<dyn Pools>, Error> {
     })
 }
 
-/// What this gate demands of the place where its agents run, and what no agent may reach there.
+/// The isolation that this gate demands where its agents run, and the addresses that no agent may
+/// reach there.
 pub(super) fn isolation(checked: &Checked, running: &Running) -> Isolation {
     let config = &checked.config;
     Isolation {
@@ -62,7 +63,8 @@ pub(super) fn isolation(checked: &Checked, running: &Running) -> Isolation {
     }
 }
 
-/// Host and port of what the gate itself connects to, as far as its configuration names it.
+/// Host and port of every server that the gate itself connects to, as far as its configuration
+/// names it.
 fn backends(config: &config::Config) -> BTreeSet<(String, u16)> {
     let mut urls: Vec<String> = Vec::new();
     if let config::Ledger::Postgres(postgres) = &config.ledger {
@@ -87,7 +89,7 @@ fn place(url: &str) -> Option<(String, u16)> {
     Some((host.to_owned(), port))
 }
 
-/// A limit of cost counts nothing for a tool that declares no cost: such a manifest is refused.
+/// A cost limit cannot hold for a tool without a declared cost: such a manifest is refused.
 pub(super) fn unpriced(manifests: &[Arc<Manifest>], toolbox: &Toolbox) -> Vec<String> {
     let limited = manifests.iter().filter(|manifest| manifest.limits.cost_micro_usd.is_some());
     let one = |manifest: &Arc<Manifest>| {

@@ -1,5 +1,5 @@
-//! Whose break-glass statements hold: the signed list, read anew for each, without keys that were revoked and
-//! without any key that approves calls too.
+//! Which break-glass statements count: the gate reads the signed list anew for each, without
+//! revoked keys and without any key that approves calls too.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ struct RecordedList {
     known: KnownLists,
 }
 
-/// What the configuration says; `None`: there is no break-glass.
+/// The configured list and terms; `None`: break-glass is not configured.
 fn configured(config: &Config) -> Result<Option<(BreakGlassList, Terms)>, Vec<String>> {
     let Some(section) = &config.trust.break_glass else { return Ok(None) };
     let mut wrong = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn breaker(
 ) -> Result<Option<Arc<dyn Breaker>>, Vec<String>> {
     let Some((list, terms)) = configured(&checked.config)? else { return Ok(None) };
     if let Err(why) = list.open() {
-        // Somebody may mend it before it is needed.
+        // An operator may mend it before it is needed.
         tracing::warn!(%why, "no break-glass order can count");
     }
     let known = KnownLists::of(Purpose::BreakGlass, checked, ledger);
@@ -83,7 +83,7 @@ pub(super) fn breaker(
     Ok(Some(Arc::new(RecordedList { list, terms, artifacts, known })))
 }
 
-/// What an office needs to take statements. `None`: it takes none.
+/// What the operator API needs to take statements. `None`: it takes none.
 pub(super) fn office(
     config: &Config,
     metrics: &Arc<Metrics>,
@@ -102,7 +102,7 @@ impl BreakGlassList {
         let trusted = (self.trusted.as_slice(), self.threshold);
         let (list, signed) = approvers::read(Purpose::BreakGlass, &self.file, trusted)?;
         if let Some(of_calls) = &self.approvers {
-            // A list of approvers that cannot be read approves nothing.
+            // An unreadable list of approvers counts as empty.
             let of_calls = std::fs::read(of_calls).ok();
             let of_calls = of_calls.and_then(|text| Approvers::parse(&text).ok());
             let shared = list.signers().iter().find(|signer| {
@@ -122,7 +122,7 @@ impl Breaker for RecordedList {
         Box::pin(async {
             match self.list.open() {
                 Ok((list, _)) => self.known.bind(&list).await,
-                // Said by whoever goes by it.
+                // The check of a statement reports this.
                 Err(_) => Ok(()),
             }
         })
@@ -143,7 +143,7 @@ impl Breaker for RecordedList {
         };
         let open = break_glass::check(&self.terms, &self.known.trusted(list), signed, now);
         let mut open = open.map_err(refused)?;
-        // As stock tools spell them: that is what goes on the books.
+        // The ledger records signatures as stock tools spell them.
         for signature in &mut open.signed.signatures {
             if let Ok(spelled) = SshSig::parse(signature) {
                 *signature = spelled.armored();

@@ -8,7 +8,7 @@ use super::checked::Checked;
 use super::running::Running;
 use crate::enforce::{Canary, Road};
 
-/// Between two tries while nothing was proven, at most.
+/// The longest pause between two tries until one succeeds.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Sends canaries until the gate stops listening.

@@ -30,8 +30,8 @@ use crate::replay::fork::Forked;
 use crate::replay::props::RecordedClock;
 use crate::telemetry::metrics::Metrics;
 
-/// One state of everything that may change while the gate runs: it was checked as a whole, and whoever works
-/// with it works with all of it.
+/// One state of everything that may change while the gate runs. It was checked as a whole, and its
+/// readers use it as a whole.
 #[derive(Clone)]
 pub(super) struct Live {
     pub config: Config,
@@ -61,11 +61,11 @@ pub(super) struct Checked {
     pub metrics: Arc<Metrics>,
     /// What is replayed, if anything is.
     pub stage: Option<ReplayParts>,
-    /// What one run goes on from, if one does.
+    /// The recording that one run continues, if any.
     pub forked: Option<Arc<Forked>>,
     /// Files that are followed, as they were before any was read.
     pub read: FileMarks,
-    /// Agents whose runs take their calls in turn, for as long as this gate runs.
+    /// Agents whose runs make one call at a time, for as long as this gate runs.
     pub ordered: BTreeSet<String>,
 }
 
@@ -82,14 +82,15 @@ impl Checked {
 }
 
 impl Live {
-    /// Keeps every manifest for whoever verifies evidence.
+    /// Keeps every manifest for the verifiers of evidence.
     pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), evidence::Error> {
         let mut all = self.callers.manifests().iter();
         all.try_for_each(|one| artifacts.put_manifest(&one.digest, &one.yaml, &one.envelope))
     }
 }
 
-/// Loads and checks what may change while the gate runs, with these tools: all that is wrong, or all of it.
+/// Loads and checks everything that may change while the gate runs, with these tools. It reports
+/// all errors at once.
 pub(super) fn live(
     config: Config,
     tools: Result<BoundTools, Vec<String>>,
@@ -120,8 +121,8 @@ pub(super) fn live(
     Ok((live, tools))
 }
 
-/// The manifests that the agents name, and who may be which agent; every problem a line, with its code and what to
-/// do.
+/// The manifests that the agents name, and the callers of each agent. Every problem is one line,
+/// with its code and the remedy.
 pub(super) fn callers(
     config: &Config,
     keys: &[PublicKey],
@@ -197,7 +198,7 @@ pub(super) fn check(
     Ok((checked, tools))
 }
 
-/// The agents whose runs take their calls in turn.
+/// The agents whose runs make one call at a time.
 fn ordered(live: &Live) -> BTreeSet<String> {
     let agents = live.config.agents.iter().zip(live.callers.manifests());
     let ordered = agents.filter(|(agent, _)| agent.ordered);

@@ -1,4 +1,4 @@
-//! The list of operators' orders, beside the books: where it is, and following it.
+//! The list of operators' orders, beside the ledger: where it is, and following it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl OrderList {
                 Ok(Self::Sqlite(Arc::new(list)))
             }
             config::Ledger::Postgres(at) => {
-                // A look that takes longer is no fresh look.
+                // A look that takes longer than this is stale.
                 let second = Duration::from_secs(1);
                 let options = Options { connect: second, statement: second, call: second * 2 };
                 let list = postgres::PostgresControl::lazy(at.connect.expose(), options)
@@ -43,7 +43,7 @@ impl OrderList {
         }
     }
 
-    /// The list, for whoever reads it or puts orders on it.
+    /// The list, to read it or to put orders on it.
     pub fn orders(&self) -> Arc<dyn Orders> {
         match self {
             Self::Sqlite(list) => Arc::<sqlite::SqliteControl>::clone(list),
@@ -70,8 +70,8 @@ pub(super) fn followed(checked: &Checked, running: &Arc<Running>, leased: &Lease
     }
 }
 
-/// Reads the whole list, for as long as it takes: a gate that does not know what is stopped does not open. `None`: the
-/// gate stops first.
+/// Reads the whole list, however long it takes: a gate that does not know which stops hold does not
+/// open. `None`: the gate stopped first.
 pub(super) async fn read(running: &Running, road: &Road) -> Option<Backlog> {
     let mut said = false;
     loop {
@@ -90,7 +90,7 @@ pub(super) async fn read(running: &Running, road: &Road) -> Option<Backlog> {
     }
 }
 
-/// What the gate tells about itself with every sign of life.
+/// The gate's report about itself with every heartbeat.
 fn told(running: Weak<Running>) -> StateReporter {
     Arc::new(move || {
         let Some(running) = running.upgrade() else { return Vec::new() };
@@ -110,13 +110,13 @@ fn told(running: Weak<Running>) -> StateReporter {
     })
 }
 
-/// Follows the list from here on, until nothing is on the road any more.
+/// Follows the list from here on, until no call is on the road any more.
 pub(super) fn follow(running: &Running, road: &Arc<Road>) {
     let following = Arc::clone(road).follow_orders(running.deaf.clone());
     running.following.spawn(following);
 }
 
-/// Ends following, and says so on the list if it answers.
+/// Ends following, and notes it on the list if the store answers.
 pub(super) async fn ended(running: &Running) {
     running.deaf.cancel();
     running.following.close();

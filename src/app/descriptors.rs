@@ -1,4 +1,4 @@
-//! How many files and connections the process may have open, held against what it is configured to take on.
+//! Compares the process's limit of open files and connections with what the configuration needs.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::serve::STRANGERS;
 use crate::serve::{grpc, operator};
 
-/// The ledger, its own files, the runtime, and what a tool opens besides its connection.
+/// The ledger, its own files, the runtime, and the files of a tool besides its connection.
 const OWN: u64 = 256;
 
 /// Descriptors of a gate that is as busy as it may be: every connection of every listener, and a connection to a
@@ -20,8 +20,8 @@ fn needed(config: &Config) -> u64 {
     all.saturating_add(config.limits.in_flight_max).saturating_add(OWN)
 }
 
-/// Raises the limit of this process to what it needs, as far as it may; says so if that is too little. It serves
-/// all the same: a connection too many is closed, and `accept` is tried again.
+/// Raises this process's limit to what it needs, as far as allowed, and warns if that is too
+/// little. The gate serves all the same: it closes a connection too many, and tries `accept` again.
 pub(super) fn raise(config: &Config) {
     let needed = needed(config);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

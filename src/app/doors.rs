@@ -1,5 +1,4 @@
-//! The certificates of listeners while they are served: files that changed are taken over, and how it stands is
-//! said.
+//! The certificates of running listeners: reloads their changed files, and reports their state.
 
 use std::sync::Arc;
 
@@ -42,7 +41,7 @@ impl ListenerTls {
         news
     }
 
-    /// Certificates that have ended: nobody who checks them is served any more.
+    /// Listeners whose certificate has ended: clients that check it no longer connect.
     pub fn reasons(&self) -> Vec<String> {
         let now = self.clock.now();
         let ended = self.all.iter().filter(|(_, tls)| tls.not_after() <= now);

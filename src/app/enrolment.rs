@@ -35,7 +35,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Why this sidecar is not certified.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum EnrolmentError {
-    /// What the request shows the hub cannot be made.
+    /// The contents of the request cannot be made.
     #[error("{0}")]
     Request(String),
     /// The hub does not answer.
@@ -44,7 +44,7 @@ pub(super) enum EnrolmentError {
     /// The hub answers, and refuses.
     #[error("the hub refuses: {detail} ({code}/{cause}, {status})")]
     Refused { detail: String, code: String, cause: String, status: u16 },
-    /// Its certificate is none.
+    /// The hub's answer is not a certificate.
     #[error("the hub's certificate: {0}")]
     Certificate(Arc<serde_json::Error>),
     /// Another key certifies than is pinned.
@@ -66,7 +66,7 @@ pub(super) enum SectionError {
     /// The address of the hub.
     #[error("enrolment.hub: {0}")]
     Hub(String),
-    /// The key whose certificates are believed.
+    /// The key whose certificates this sidecar trusts.
     #[error("enrolment.public_key: {0}")]
     Key(#[from] KeyError),
 }
@@ -101,7 +101,7 @@ pub(super) struct Enrolled {
     failing: Mutex<Option<Failing>>,
 }
 
-/// What went wrong, and when to ask again.
+/// The last failure, and when to ask again.
 #[derive(Clone)]
 struct Failing {
     why: EnrolmentError,
@@ -117,7 +117,7 @@ impl std::fmt::Debug for Enrolled {
 }
 
 impl Enrolled {
-    /// As this configuration says.
+    /// From this configuration.
     ///
     /// # Errors
     /// A file or the address cannot be used.
@@ -142,7 +142,7 @@ impl Enrolled {
         })
     }
 
-    /// Asks, unless it was asked in vain a moment ago: many sidecars wait for one hub.
+    /// Asks the hub, unless a request failed a moment ago: many sidecars wait for one hub.
     async fn gently<T>(
         &self,
         ask: impl Future<Output = Result<T, EnrolmentError>>,
@@ -232,7 +232,7 @@ impl Certifier for Enrolled {
     }
 }
 
-/// As the ledger says why no writer starts.
+/// The ledger's reason why no writer starts.
 fn told(why: &EnrolmentError) -> String {
     format!("enrolment: {why}")
 }

@@ -19,7 +19,7 @@ pub enum Error {
     /// Another process has the ledger.
     #[error(transparent)]
     Taken(LedgerError),
-    /// The machine did not give what was asked for.
+    /// The operating system refused a resource.
     #[error(transparent)]
     System(#[from] System),
 }
@@ -47,7 +47,7 @@ impl From<LedgerError> for Error {
 #[derive(Debug, thiserror::Error)]
 #[error("ledger: {source}{}", next(.source, .path.as_deref()))]
 pub struct LedgerError {
-    /// What the store said.
+    /// The store's error.
     pub source: StoreError,
     /// Its file, where it is one.
     pub path: Option<String>,
@@ -83,7 +83,7 @@ pub enum System {
     Store {
         /// What is kept there.
         part: &'static str,
-        /// What the store said.
+        /// The store's error.
         source: StoreError,
     },
     /// A directory of the gate's own.
@@ -93,7 +93,7 @@ pub enum System {
         what: &'static str,
         /// Where it is.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The public half of the enrolment key cannot be put where verifiers find it.
@@ -102,7 +102,7 @@ pub enum System {
     /// The key that certifies this machine's writer.
     #[error("enrolment key: {0}")]
     Enrolment(signer::Error),
-    /// A key that was made cannot be kept.
+    /// A new key cannot be stored.
     #[error(transparent)]
     Key(#[from] keys::Error),
     /// The key of run tokens.

@@ -1,4 +1,4 @@
-//! What an office opens to export evidence and to erase payloads, from the configuration.
+//! What the operator API needs to export evidence and to erase payloads, from the configuration.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ const SCRATCH: &str = "exports";
 #[derive(Debug)]
 struct Configured(Config);
 
-/// What the office needs. `None`: no evidence key is configured, and it hands out and erases nothing.
+/// What the operator API needs. `None`: no evidence key is configured, so it exports and erases
+/// nothing.
 pub(super) fn office(config: &Config) -> Result<Option<Evidence>, Error> {
     let Some(key) = &config.evidence.key else { return Ok(None) };
     let key = signer::open(key, &config::environment)

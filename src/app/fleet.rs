@@ -1,4 +1,4 @@
-//! The fleet log and those who see it from outside, from the configuration.
+//! The fleet log and its witnesses, from the configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::witness::tsa::{self, Tsa};
 /// Seconds the clock of a witness may differ from ours.
 const SKEW: u64 = 300;
 
-/// Why the fleet log, or one who sees it from outside, cannot be used.
+/// Why the fleet log, or one of its witnesses, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The configuration names no fleet key.
@@ -54,7 +54,7 @@ pub enum Error {
     HeadFile {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The key of a witness.
@@ -66,15 +66,15 @@ pub enum Error {
     /// A witness.
     #[error(transparent)]
     Witness(#[from] client::Error),
-    /// The file of those who certify the time stamping authority.
+    /// The file of the authorities that certify the time stamping authority.
     #[error("fleet.timestamp: `{path}`: {source}")]
     StampFile {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Those who certify the time stamping authority.
+    /// The authorities that certify the time stamping authority.
     #[error("fleet.timestamp: {0}")]
     StampAuthorities(#[from] tsp::Error),
     /// The time stamping authority.
@@ -194,7 +194,7 @@ fn publics(keys: &FleetKeys) -> Vec<PublicKey> {
     std::iter::once(&keys.key).chain(&keys.previous).map(|key| key.public()).collect()
 }
 
-/// Who sees heads of the fleet log, and what is enough.
+/// The witnesses and time stamping authority of the fleet log, and how many of them must answer.
 ///
 /// # Errors
 /// An address or a key is wrong.
@@ -228,7 +228,7 @@ fn stamps(config: &Config) -> Result<Option<Arc<dyn TimeStamp>>, Error> {
     Ok(Some(Arc::new(Tsa::new(&at.url, authorities, None, skew)?)))
 }
 
-/// Witnesses that a starting writer asks what they have seen, if it knows the fleet key.
+/// Witnesses that a starting writer asks for their newest head, if it knows the fleet key.
 ///
 /// # Errors
 /// An address or a key is wrong.

@@ -1,4 +1,4 @@
-//! The gate's own health on its books: each turn of readiness after the first, with its reasons.
+//! The gate's own health in its ledger: each change of readiness after the first, with its reasons.
 
 use std::sync::{Arc, Weak};
 
@@ -12,8 +12,8 @@ use crate::serve::Readiness;
 const REASONS_MAX: usize = 16;
 const REASON_MAX: usize = 256;
 
-/// Writes `health.changed` until the gate is asked to stop. A turn that the ledger itself is the reason of is written
-/// once it can be: its entry is later than the turn.
+/// Writes `health.changed` until the gate is asked to stop. A change that the ledger itself caused
+/// is recorded as soon as the ledger works again: its entry is later than the change.
 pub(super) fn follow(running: &Arc<Running>) {
     let watching = watch(Arc::downgrade(running), running.readiness.subscribe());
     let stop = running.stop.clone();
@@ -29,14 +29,14 @@ fn written(now: &Readiness) -> DraftWithPayloads {
 }
 
 async fn watch(running: Weak<Running>, mut readiness: tokio::sync::watch::Receiver<Readiness>) {
-    // That it became ready the first time is what its start says.
+    // The start's own entry already records the first time that it becomes ready.
     if readiness.wait_for(|now| now.ready).await.is_err() {
         return;
     }
     let mut before = true;
     loop {
         let turned = readiness.wait_for(|now| now.ready != before).await;
-        // That it ends is no turn of its health: `writer.stopped` follows.
+        // The end is no change of health: `writer.stopped` follows.
         let turned = turned.ok().filter(|now| now.reasons != [DRAINING]);
         let Some(entry) = turned.map(|now| written(&now)) else { return };
         before = !before;

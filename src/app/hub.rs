@@ -1,7 +1,8 @@
-//! The hub: what operators of a tenant ask, in front of one database, on the path of no call.
+//! The hub: the operator API of a tenant, in front of one database. No call passes through it.
 //!
-//! It keeps nothing: two of them may run. Each writes a chain of its own in the pool `hub`, where every
-//! order it took stands. Without it no order is taken, and running calls do not notice.
+//! It keeps no state: two hubs may run. Each writes a chain of its own in the pool `hub`, which
+//! records every order it took. Without a hub operators cannot give orders, and running calls go
+//! on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +107,8 @@ async fn run(config: Config) -> Result<Ended, Error> {
     if let Some(telling) = telling {
         drop(telling.await);
     }
-    // A slot that is being closed is closed, or left to the next visit; no receiver waits long for it.
+    // The reaper finishes the slot it is closing, or leaves it to the next visit; no receiver waits
+    // long for it.
     drop(tokio::time::timeout(Duration::from_secs(5), reaping).await);
     let closing = move || std::iter::once(door).chain(registry).for_each(door::Running::join);
     drop(tokio::task::spawn_blocking(closing).await);
@@ -133,7 +135,7 @@ fn enrolling(
     }
 }
 
-/// A hub is ready when it can record what it is told.
+/// A hub is ready when it can record enrolments and orders.
 fn tell(readiness: &watch::Sender<Readiness>, status: &LedgerStatus, doors: &ListenerTls) {
     let books = (*status != LedgerStatus::Ready).then(|| format!("ledger: {status:?}"));
     let reasons: Vec<String> = books.into_iter().chain(doors.reasons()).collect();
@@ -161,7 +163,7 @@ fn postgres_of(config: &Config) -> Result<&config::Postgres, Error> {
     }
 }
 
-/// What everything that writes for the hub is made of.
+/// What every writer of the hub is made from.
 struct HubWriters {
     store: Arc<dyn LedgerStore>,
     clock: Arc<dyn Clock>,

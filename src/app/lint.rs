@@ -1,5 +1,5 @@
-//! What a bundle would work with, for its lints: the tools, as strictly as they are granted, and who may
-//! approve.
+//! The surroundings of a bundle, for its lints: the tools, as strictly as they are granted, and the
+//! possible approvers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub fn tiers(
     bound.into_iter().map(strict).collect()
 }
 
-/// Different people who may approve held calls, by a list as it is signed.
+/// The number of people who may approve held calls, by a list as it is signed.
 #[must_use]
 pub fn approvers(list: &Approvers) -> usize {
     let approves = |roles: &[String]| roles.iter().any(|role| role == ROLE);
@@ -38,7 +38,7 @@ pub fn approvers(list: &Approvers) -> usize {
     signers.map(|one| one.subject.as_str()).collect::<BTreeSet<_>>().len()
 }
 
-/// As [`approvers`], of the list this configuration names; nobody, if that cannot be used.
+/// As [`approvers`], of the list this configuration names; 0, if that cannot be used.
 #[must_use]
 pub fn configured_approvers(config: &Config) -> usize {
     let open = || {
@@ -50,8 +50,8 @@ pub fn configured_approvers(config: &Config) -> usize {
     open().map_or(0, |(list, ..)| approvers(&list))
 }
 
-/// What the lints find in a bundle, as this configuration would use it with so many approvers, and the
-/// granted tools that no bundle can let run.
+/// The lints' findings in a bundle, as this configuration would use it with so many approvers, and
+/// the granted tools that no bundle can let run.
 #[must_use]
 pub fn of(
     bundle: &Bundle,

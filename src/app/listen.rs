@@ -1,4 +1,4 @@
-//! The doors: agents' listeners and the operator's.
+//! The listeners: the agents' and the operators'.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ pub(super) struct Sources<'a> {
     pub road: &'a Arc<OnceLock<Arc<Road>>>,
 }
 
-/// Agents' and operators' listeners, for those who say how they are.
+/// Agents' and operators' listeners, for status reports.
 pub(super) struct Listeners {
     /// TCP addresses of agents, with the ports the system chose.
     pub agents: Vec<SocketAddr>,
@@ -45,7 +45,7 @@ pub(super) struct Listeners {
     pub office: Option<Arc<OperatorApi>>,
 }
 
-/// The same listeners, for the one who closes them.
+/// The same listeners, for their shutdown.
 pub(super) struct Served {
     agents: tokio::task::JoinHandle<()>,
     operators: operator::Running,
@@ -54,8 +54,8 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Closes both and waits until nothing is served; callers that still wait lose their connections at once
-    /// when it is to `hurry`.
+    /// Closes both and waits for open requests; with `hurry`, clients that still wait lose their
+    /// connections at once.
     pub async fn close(mut self, hurry: &CancellationToken) {
         self.stop.cancel();
         tokio::select! {

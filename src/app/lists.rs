@@ -1,7 +1,8 @@
-//! Which signed list of people counts: none that is older than the newest this chain has had, and none that has ended.
+//! Which signed list of people counts: it must not be older than the newest this chain has
+//! recorded, and must not have ended.
 //!
-//! A list is on the chain before anybody's word counts by it, so that whoever took a person off a list cannot be undone
-//! by putting the old file back, not even while no gate runs.
+//! The chain records a list before any approval counts by it. So an attacker cannot bring back a
+//! removed person by putting the old file back, not even while no gate runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub(crate) enum Error {
     /// The list or its envelope cannot be read.
     #[error("`{path}`: {source}")]
     Unread { path: String, source: std::io::Error },
-    /// The list is none, or too few of those who may sign it did.
+    /// The list is malformed or lacks signatures.
     #[error("`{path}`: {source}")]
     Unsigned { path: String, source: approvers::Error },
     /// One of its keys approves calls.
@@ -73,7 +74,7 @@ pub(super) fn configured(config: &Config) -> BTreeSet<&'static str> {
     approving.into_iter().chain(breaking).collect()
 }
 
-/// Has the lists of people on the chain, those that may be there.
+/// Records the lists of people in the chain, as far as they count.
 pub(super) async fn bind(
     checked: &Checked,
     running: &Running,
@@ -144,7 +145,7 @@ impl KnownLists {
     /// Puts a list on the chain that may follow, and is not there.
     pub(super) async fn bind(&self, list: &Approvers) -> Result<(), ApprovalRefusal> {
         if self.check(list).is_err() || self.versions.has_list(self.purpose, list) {
-            // What is wrong with it is said by whoever goes by it.
+            // The check of an approval reports what is wrong with it.
             return Ok(());
         }
         let unwritten =

@@ -1,8 +1,8 @@
 //! The composition root: builds the parts, wires them, runs them, drains them in order.
 //!
-//! Everything is constructed here and nowhere else; no other folder knows which store, which engine or
-//! which listener it works with. Start-up never waits for the store: listeners come up at once and
-//! answer `not_ready` until a slot is held, its chain recovered and a policy in force.
+//! Only this folder constructs parts; no other folder knows which store, which engine or which
+//! listener it works with. Start-up never waits for the store: listeners come up at once and answer
+//! `not_ready` until a slot is held, its chain recovered and a policy in force.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ mod versions;
 pub use error::{Error, LedgerError, System};
 pub use hub::hub;
 
-/// Between two tries to put the opening of the gate on the books.
+/// Between two attempts to record the opening of the gate.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// How the gate ended.
@@ -67,10 +67,10 @@ pub enum Ended {
     Broken,
 }
 
-/// What stands in for the world when a recording is replayed.
+/// The parts that replace the outside world in a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayParts {
-    /// Says of every call which recorded one it is.
+    /// Matches every call with its recorded call.
     pub player: Arc<Player>,
     /// The recorded time.
     pub clock: Arc<RecordedClock>,
@@ -79,22 +79,22 @@ pub struct ReplayParts {
 /// How much of a recording a gate plays.
 #[derive(Debug)]
 enum ReplayExtent {
-    /// All of it: nothing else is in its world.
+    /// The whole session: every call has to be in the recording.
     Whole(ReplayParts),
     /// Its beginning, to one run of an ordinary gate.
     Fork(Arc<Forked>),
 }
 
-/// What is asked of the running gate.
+/// A request to the running gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum GateRequest {
     Stop,
     Reload,
 }
 
-/// A gate in this process, on the runtime it was started in. It listens for no signal of the process
-/// and writes nothing to standard output. Dropped, it drains and ends by itself, as far as its runtime
-/// lets it.
+/// A gate in this process, on the runtime it was started in. It handles no signal of the process
+/// and writes nothing to standard output. Dropped, it drains and ends by itself, as far as its
+/// runtime lets it.
 #[derive(Debug)]
 pub struct Gate {
     asks: mpsc::Sender<GateRequest>,
@@ -104,7 +104,7 @@ pub struct Gate {
     supervised: Option<JoinHandle<Result<Ended, Error>>>,
 }
 
-/// What may be asked and not yet heard: more of the same says nothing new.
+/// Requests to the gate that wait at most: further ones would only repeat them.
 const ASKS: usize = 64;
 
 impl Gate {
@@ -117,8 +117,8 @@ impl Gate {
         Self::start_with(config, None).await
     }
 
-    /// The same, but its tools, its clock and what its calls are held against come from a recording. What the
-    /// configuration says of tools is not even looked at.
+    /// The same, but its tools, its clock and the recorded calls come from a recording. It does not
+    /// read the tools of the configuration.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -126,7 +126,7 @@ impl Gate {
         Self::start_with(config, Some(ReplayExtent::Whole(stage))).await
     }
 
-    /// The same as [`Self::start`], but one run goes on from a recording.
+    /// The same as [`Self::start`], but one run continues a recording.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -170,9 +170,10 @@ impl Gate {
         self.operators
     }
 
-    /// Asks it to drain and to end; asked again, it does not wait for what is on the road.
+    /// Asks the gate to drain and to end; a second call ends it without waiting for calls on the
+    /// road.
     pub fn stop(&self) {
-        // It has ended already: nobody is left to ask.
+        // The gate may have ended already and dropped the receiver.
         self.asks.try_send(GateRequest::Stop).ok();
     }
 
@@ -185,7 +186,7 @@ impl Gate {
     /// Waits until it ended. May be dropped and asked again.
     ///
     /// # Errors
-    /// It could not open its books for calls.
+    /// It could not open its ledger for calls.
     pub async fn wait(&mut self) -> Result<Ended, Error> {
         let Some(supervised) = &mut self.supervised else { return Ok(Ended::Stopped) };
         let ended = supervised.await;
@@ -197,7 +198,7 @@ impl Gate {
 /// Logs to standard error and, if configured, traces; until the guard is flushed.
 ///
 /// # Errors
-/// The level or the collector cannot be understood, or somebody else logs in this process already.
+/// The level or the collector cannot be understood, or this process already has a logger.
 pub fn log(config: &Config, json: bool) -> Result<trace::TraceGuard, Error> {
     let otlp = config.telemetry.otlp.as_ref().map(|otlp| {
         let wrong = |(field, why)| Error::wrong(format!("telemetry.otlp.{field}: {why}"));

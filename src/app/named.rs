@@ -1,5 +1,5 @@
-//! Everything a configuration names, loaded as the gate will load it, for `config check`: what is wrong with any of it,
-//! and what to do. Starts nothing and reaches no network.
+//! Everything a configuration names, loaded as the gate will load it, for `config check`: every
+//! error in it, with its remedy. Starts nothing and reaches no network.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use crate::policy::lint::{Finding, Level};
 use crate::tool::mcp::Upstreams;
 use crate::tool::sandbox::Levels;
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default)]
 pub struct NamedFiles {
     /// What keeps the gate from starting, from being ready, or a part of it from working.
     pub problems: Vec<String>,
-    /// What keeps nobody from starting, and what the operator should know.
+    /// Warnings for the operator; the gate starts all the same.
     pub warnings: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
         signers = bound.lock_signers().to_vec();
     }
     let opened = bound.and_then(|bound| tools::opened(config, bound, &Upstreams::default()));
-    // Only the thumbprints of tokens depend on this key, and nobody sees them here.
+    // Only the thumbprints of tokens depend on this key, and this check shows none.
     let tokens = Arc::new(RunTokens::new([0; 32]));
     let now = SystemClock::new().now();
     let approving = approving(config, &mut named.problems);
@@ -83,10 +83,10 @@ fn tiers(bound: &Bound) -> Vec<(String, Tier)> {
     bound.bindings.iter().map(|one| (one.name.to_string(), one.tier)).collect()
 }
 
-/// How many people may approve, by the list that is configured.
+/// The number of people who may approve, by the configured list.
 fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
     let Some(file) = &config.approvals.signers else { return 0 };
-    // What is wrong with the keys is said with all others.
+    // Errors of the keys are reported with all others.
     let trusted = checked::keys(&config.trust.approver_keys, &mut Vec::new());
     match approvers::read(Purpose::Approval, file, (&trusted, config.trust.approver_threshold)) {
         Ok((list, _)) => lint::approvers(&list),
@@ -100,7 +100,7 @@ fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
     }
 }
 
-/// Manifests and lists that are older than those the ledger has had in force.
+/// Reports manifests and lists that are older than those the ledger has had in force.
 fn follows(live: &Live, in_force: &[(String, Marks)], named: &mut NamedFiles) {
     let list = live.config.approvals.signers.as_ref().and_then(|file| {
         let trusted = (live.approver_keys.as_slice(), live.config.trust.approver_threshold);
@@ -118,7 +118,8 @@ fn follows(live: &Live, in_force: &[(String, Marks)], named: &mut NamedFiles) {
     }
 }
 
-/// The bundle: its signature, its rules, its version, and what it has against these manifests and tools.
+/// Checks the bundle: its signature, its rules, its version, and whether it fits these manifests
+/// and tools.
 fn bundle(
     live: &Live,
     (tiers, approving): (&[(String, Tier)], usize),
@@ -138,7 +139,7 @@ fn bundle(
         Ok(read) => read,
         Err(why) => return named.problems.push(at(why.to_string())),
     };
-    // What was amended is in force by what the ledger has of it, not by the directory.
+    // With amendments, the bundle in force comes from the ledger and not from the directory.
     if live.config.policy.amendments == Amendments::Off {
         for (log, marks) in in_force {
             if let Err(why) = Versions::of(marks).check_bundle(&candidate.bundle) {
@@ -178,7 +179,7 @@ fn isolation(config: &Config, bound: &Bound) -> Vec<String> {
     missing
 }
 
-/// Grants that come to nothing: of tools that nobody bound, or from a lock that another key signed.
+/// Grants without effect: of tools that are not bound, or from a lock that another key signed.
 fn ungranted(manifest: &Manifest, bound: &[(String, Tier)], signers: &[String]) -> Vec<String> {
     let agent = &manifest.name;
     let mut said = Vec::new();

@@ -1,12 +1,13 @@
-//! Grants that can never be used, whatever a policy says: what stands against them, and what to write.
+//! Grants that no policy can ever let run: the reason, and what to write instead.
 
 use std::sync::Arc;
 
 use crate::domain::tier::{Binding, Tier};
 use crate::identity::manifest::{Acceptance, Manifest};
 
-/// Every agent that can open no run, and every granted tool that no call of its agent can reach. `tools`: the
-/// bound tools with the tier of their binding, T3 where it names none; `approvers`: people who may approve.
+/// Every agent that cannot open a run, and every granted tool that no call of its agent can reach.
+/// `tools`: the bound tools with the tier of their binding, T3 where it names none; `approvers`:
+/// people who may approve.
 #[must_use]
 pub fn never(
     manifests: &[Arc<Manifest>],
@@ -52,7 +53,7 @@ fn of_agent(manifest: &Manifest, tools: &[(String, Tier)], approvers: usize) -> 
     found
 }
 
-/// What stands against every T3 call, and what to do about it.
+/// The obstacle to every T3 call, and its remedy.
 fn against(accepts: &Acceptance, reach: Binding, approvers: usize) -> Option<String> {
     if reach < accepts.tier3 {
         return Some(format!(
@@ -82,7 +83,8 @@ mod tests {
     use super::*;
     use crate::domain::tier::Face;
 
-    /// Every acceptance: what is told never to run is exactly what no face of this build can bring.
+    /// For every acceptance: the check reports a tool as never runnable exactly where no face of
+    /// this build meets it.
     #[test]
     fn a_t3_tool_never_runs_exactly_where_no_face_reaches_what_the_manifest_accepts() {
         for bits in 1_u8..16 {

@@ -1,4 +1,4 @@
-//! The gate opens: every part of the road is made, in the order in which one needs the other.
+//! Opens the gate: makes every part of the road, in the order of their dependencies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,15 @@ use crate::replay::player::Player;
 use crate::replay::shelf::RecordingStore;
 use crate::tool::toolbox::Toolbox;
 
-/// Waits for the chain, then opens the gate: what is in force is recorded, and the runs of the last life are taken up.
+/// Waits for the chain, then opens the gate: records what is in force, and takes up the runs of the
+/// previous process.
 pub(super) async fn open(
     checked: Arc<Checked>,
     toolbox: Toolbox,
     running: Arc<Running>,
     recovered: oneshot::Receiver<Vec<RecoveredRun>>,
 ) -> Result<(), Error> {
-    // The writer ended first; whoever supervises it says why.
+    // The writer ended first; its supervisor reports why.
     let Ok(runs) = recovered.await else { return Ok(()) };
     let Some(leased) = running.ledger.leased() else { return Ok(()) };
     newest(&checked, &running).await?;
@@ -47,7 +48,7 @@ pub(super) async fn open(
     road.resume(runs, backlog).await;
     control::follow(&running, &road);
     road.summarise();
-    // WHY: what was amended while this gate was away is in force before anybody is served.
+    // WHY: an amendment made while this gate was away must be in force before the first call.
     if amended {
         policy::load(&checked, &running, &road).await;
     }
@@ -62,7 +63,7 @@ pub(super) async fn open(
     Ok(())
 }
 
-/// Everything the road is made of.
+/// The parts that the road is built from.
 async fn parts(
     checked: &Checked,
     running: &Running,
@@ -112,7 +113,7 @@ async fn settings(checked: &Checked, running: &Running) -> Result<enforce::Setti
     })
 }
 
-/// Reads what the chain had in force, and refuses manifests that are older.
+/// Reads what the chain had in force, and refuses older manifests.
 async fn newest(checked: &Checked, running: &Running) -> Result<(), Error> {
     let (live, lists) = (checked.live(), lists::configured(&checked.config));
     while let Err(error) = checked.versions.read(&running.ledger, &live.callers, &lists).await {

@@ -1,4 +1,4 @@
-//! The office of this machine: on SQLite the sidecar answers operators itself.
+//! The operator API of this machine: on SQLite the sidecar answers operators itself.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::ledger::sqlite::SqliteReader;
 use crate::operator::webhook::Webhook;
 use crate::operator::{OperatorApi, OperatorParts};
 
-/// The office, if there is anybody to ask it. On Postgres operators ask the hub.
+/// The operator API, if any operator is configured. On Postgres operators ask the hub.
 pub(super) async fn office(
     checked: &Checked,
     sources: &Sources<'_>,
@@ -55,7 +55,7 @@ pub(super) async fn office(
     Ok(Some(Arc::new(office)))
 }
 
-/// Who is told of held calls, if anybody.
+/// The receiver of notices about held calls, if one is configured.
 pub(super) fn webhook(config: &Config) -> Result<Option<Webhook>, Error> {
     let Some(hook) = &config.approvals.webhook else { return Ok(None) };
     let wrong = |why: String| Error::wrong(format!("approvals.webhook: {why}"));

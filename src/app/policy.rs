@@ -34,7 +34,7 @@ pub(super) enum Error {
     /// Who read it is lost.
     #[error("loading panicked")]
     Lost,
-    /// One of those who signed it is trusted no more.
+    /// An operator has revoked a signer's key.
     #[error("an operator has revoked a key that signed it")]
     Revoked,
     /// It may not follow the one in force.
@@ -65,7 +65,7 @@ pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<R
         // WHY: a store that is away just now must not leave the gate shut for good.
         None => {
             let loaded = try_load(checked, running, road, |error| running.passes(error)).await;
-            // Told beside readiness until a bundle that is good was read.
+            // Readiness shows it until a good bundle was read.
             let why = loaded.err().map(|why| why.to_string());
             running.refused.lock().extend(why.iter().map(|why| format!("policy: {why}")));
             why
@@ -93,7 +93,8 @@ async fn try_load(
     Ok(())
 }
 
-/// Reads, verifies, tries and lints what lies in a directory, for a gate with these tools; puts nothing in force.
+/// Reads, verifies, tries and lints the bundle in a directory, for a gate with these tools; puts
+/// nothing in force.
 pub(super) async fn examine(
     checked: &Arc<Checked>,
     live: &Live,
@@ -106,7 +107,7 @@ pub(super) async fn examine(
     let (list, theirs) = (approvers::signed(checked, live, ledger), live.clone());
     // Blocks for the trial in a child process.
     let loading = tokio::task::spawn_blocking(move || {
-        // Whose approval would count: on the list as it is signed, with a key that nobody revoked.
+        // Whose approval would count: on the list as it is signed, with a key that is not revoked.
         let list = list.and_then(|list| list.open().ok());
         let approvers = list.as_ref().map_or(0, lint::approvers);
         read(&theirs, &dir, now, (&tools, approvers))
@@ -120,7 +121,8 @@ pub(super) async fn examine(
     Ok((candidate, findings))
 }
 
-/// Reads, verifies, tries and lints what lies in a directory, for these tools and so many approvers. Blocks.
+/// Reads, verifies, tries and lints the bundle in a directory, for these tools and so many
+/// approvers. Blocks.
 pub(super) fn read(
     live: &Live,
     dir: &Path,
@@ -135,7 +137,7 @@ pub(super) fn read(
     Ok((loaded, findings))
 }
 
-/// What these manifests have against a bundle.
+/// The findings of these manifests against a bundle.
 pub(super) fn unfit(manifests: &[Arc<Manifest>], bundle: &Bundle) -> Vec<Finding> {
     let agent = bundle.layers().iter().find(|layer| layer.layer == "agent");
     let mut findings = Vec::new();
@@ -192,7 +194,7 @@ pub(super) async fn put_in_force(
     Ok(())
 }
 
-/// Keeps what is to be known of the bundle in force: its manifests, and that nothing older may follow it.
+/// Remembers the bundle in force: its manifests, and that no older one may follow it.
 pub(super) fn remember(checked: &Checked, bundle: Bundle) {
     let bundle = Arc::new(bundle);
     checked.bundle.store(Some(Arc::clone(&bundle)));

@@ -1,9 +1,9 @@
-//! The reaper of the hub: somebody always closes what a dead sidecar left open.
+//! The reaper of the hub: closes what a dead sidecar left open.
 //!
-//! A sidecar that comes back on its own state takes up its runs and held calls again; nobody else can. So
-//! the reaper waits: for the grace after the lease ran out, and for as long as a held call of the slot may
-//! still be approved. Then open calls become unknown, held ones expired, runs are sealed, and the slot is
-//! free for whoever starts next.
+//! Only a sidecar that comes back on its own state can take up its runs and held calls again. So
+//! the reaper waits: for the grace after the lease ran out, and for as long as a held call of the
+//! slot may still be approved. Then open calls become unknown, held ones expired, runs are sealed,
+//! and the next sidecar that starts may take the slot.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,11 +47,11 @@ pub(super) struct Reaper {
     pub settings: LedgerSettings,
     /// How long a slot lies abandoned after its lease ran out.
     pub grace: Duration,
-    /// Chains of which it was said already that another key certifies their writers.
+    /// Chains about which the log already says that another key certifies their writers.
     pub foreign: Mutex<BTreeSet<ChainId>>,
 }
 
-/// Why a slot is left alone for now.
+/// Why the reaper leaves a slot alone for now.
 enum KeepReason {
     /// A held call of it may still be approved.
     Held,
@@ -59,7 +59,7 @@ enum KeepReason {
     OtherKey,
 }
 
-/// Why nothing is known of a slot.
+/// Why the state of a slot is unknown.
 #[derive(Debug, thiserror::Error)]
 enum LookError {
     #[error(transparent)]
@@ -71,7 +71,7 @@ enum LookError {
 impl Reaper {
     /// Looks until `stop`.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        // Often enough to see every writer that comes back within the grace.
+        // Often enough to notice every writer that comes back within the grace.
         let pause = (self.grace / 8).clamp(Duration::from_millis(100), LOOK_MAX);
         let mut watch = SlotWatch::new(self.grace, pause.saturating_mul(4));
         let mut closing = JoinSet::new();
@@ -97,11 +97,11 @@ impl Reaper {
                 closing.spawn(async move { reaper.visit(&slot, &stop).await });
             }
         }
-        // Each stops with us, its slot closed or left to the next visit.
+        // Each task stops with this loop, its slot closed or left to the next visit.
         while closing.join_next().await.is_some() {}
     }
 
-    /// Closes one slot, unless somebody may still come back for it, and says what became of it.
+    /// Closes one slot, unless its sidecar may still come back for it, and logs the outcome.
     async fn visit(&self, slot: &Abandoned, stop: &CancellationToken) {
         let origin = slot.origin.as_str();
         let closed = match self.left(slot).await {
@@ -147,7 +147,7 @@ impl Reaper {
         }
     }
 
-    /// Whether the slot is to be left alone.
+    /// Whether to leave the slot alone, and why.
     async fn left(&self, slot: &Abandoned) -> Result<Option<KeepReason>, LookError> {
         let kinds = [Kind::WriterStarted.as_str()];
         let rows = self.reader.entries_of(&slot.chain, &kinds).await?;
@@ -178,7 +178,7 @@ impl Reaper {
             entropy: Arc::clone(&self.entropy),
             signer: Arc::new(Local(Arc::clone(&self.signer))),
             log_key: None,
-            // What is written here is nothing this machine has to remember: the slot is not its own.
+            // The slot is not this machine's own, so this machine keeps no journal of it.
             journal: Box::new(spool::NoJournal),
             lease_file: None,
             metrics: Arc::clone(&self.metrics),

@@ -17,7 +17,7 @@ use crate::identity::manifest::Manifest;
 use crate::policy::input::{self, AgentFacts, RunFacts, Standing};
 use crate::tool::toolbox::prepare;
 
-/// What is asked.
+/// The call to evaluate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReplayRequest<'a> {
     /// The tool's name.
@@ -28,13 +28,13 @@ pub struct ReplayRequest<'a> {
     pub agent: Option<&'a str>,
 }
 
-/// Why there is no input.
+/// Why the input cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There are several agents, or none.
     #[error("name the agent (`--agent`): `{}`", .0.join("`, `"))]
     Unnamed(Vec<String>),
-    /// There is no such agent; these there are.
+    /// The agent is unknown; these are known.
     #[error("no agent `{name}`: `{}`", .there.join("`, `"))]
     Unknown {
         /// The name.
@@ -54,7 +54,7 @@ pub enum Error {
         .0.code.as_str(), .0.detail, .0.message, .0.rule
     )]
     Refused(LayerReason),
-    /// A credential or the like stands in the arguments.
+    /// The arguments contain a credential.
     #[error("refused before any policy is asked: {}", .0.reason().message)]
     Alarm(Alarm),
     /// There is no such tool.

@@ -22,8 +22,8 @@ use crate::ledger;
 use crate::policy::activation::Candidate;
 use crate::tool::mcp::Upstreams;
 
-/// What is taken over while the gate runs: sections, or fields of one. Not `trust.manifest_threshold`: orders
-/// against keys are held against the one of the start.
+/// What the gate takes over while it runs: sections, or fields of one. Not
+/// `trust.manifest_threshold`: orders against keys are checked against the one of the start.
 const TAKEN: [&str; 16] = [
     "agents",
     "approvals.owner_may_approve",
@@ -51,18 +51,20 @@ pub(super) struct Watched {
     moving: Option<FileMarks>,
     /// Who reads them just now.
     reading: Option<JoinHandle<ReloadOutcome>>,
-    /// Whether somebody asked for more than who reads now may have seen.
+    /// Whether another request came after the current read began, which may have missed its
+    /// changes.
     again: bool,
 }
 
-/// What was read, as it was before, and what came of it: how many entries say so.
+/// The files' state before the read, and the outcome: the number of entries that record it.
 pub(super) type ReloadOutcome = (FileMarks, Result<usize, Unchanged>);
 
-/// Why nothing was put in force.
+/// Why the new state is not in force.
 pub(super) enum Unchanged {
     /// Everything that is wrong.
     Refused(Vec<String>),
-    /// Somebody still changes the files, or the books take nothing just now: to be tried again.
+    /// The files are still changing, or the ledger takes nothing just now: try again after the
+    /// delay.
     Later(Delay),
 }
 
@@ -78,13 +80,13 @@ pub(super) enum Delay {
 }
 
 impl Watched {
-    /// From how the files were before the start read them: what changed since is read again.
+    /// Takes the marks made before the start read the files: a later change is then read again.
     pub fn new(read: FileMarks) -> Self {
         Self { read: Some(read), moving: None, reading: None, again: false }
     }
 
-    /// Whether the files are others than those that were read, and have been left alone since the last look:
-    /// a file that is half written is not read.
+    /// Whether the files differ from those that were read, and have not changed since the last
+    /// look: so the gate does not read a half-written file.
     pub fn due(&mut self) -> bool {
         if self.reading.is_some() {
             return false;
@@ -97,15 +99,15 @@ impl Watched {
         moved && still
     }
 
-    /// Has everything read again and put in force, by a task of its own: what is on the books of a change is in
-    /// force even where the gate is asked to end meanwhile.
+    /// Starts a task that reads everything again and puts it in force: a recorded change is in
+    /// force even if the gate is asked to end meanwhile.
     pub fn begin(&mut self, checked: &Arc<Checked>, running: &Arc<Running>) {
         // WHY: the first bundle is not yet in force, and would come to be so after a newer one.
         let Some(road) = running.road.get().filter(|_| running.judged.get().is_some()) else {
             return;
         };
         if checked.stage.is_some() {
-            // No file describes what is replayed.
+            // A replay has no files to reload.
             return;
         }
         if self.reading.is_some() {
@@ -117,7 +119,7 @@ impl Watched {
             Some(tokio::spawn(async move { read_and_put(&checked, &running, &road).await }));
     }
 
-    /// What came of it, once something did. May be dropped and asked again.
+    /// The outcome of the current read. Cancel-safe: may be dropped and called again.
     pub async fn came(&mut self, checked: &Checked) -> ReloadOutcome {
         let Some(reading) = &mut self.reading else { return std::future::pending().await };
         let came = reading.await;
@@ -127,7 +129,7 @@ impl Watched {
         })
     }
 
-    /// Says what came of it.
+    /// Logs the outcome.
     pub async fn told(
         &mut self,
         checked: &Checked,
@@ -178,7 +180,7 @@ async fn read_and_put(
         Ok((live, tools)) => put(checked, running, road, (live, tools), &seen).await,
         Err(wrong) => Err(Unchanged::Refused(wrong)),
     };
-    // WHY: half of one state and half of the next is no state, whether it seems right or wrong.
+    // WHY: parts of two states are no valid state, whether they load or not.
     let torn = matches!(came, Err(Unchanged::Refused(_))) && seen.changed();
     let came = if torn { Err(Unchanged::Later(Delay::Changing)) } else { came };
     (seen, came)
@@ -187,7 +189,7 @@ async fn read_and_put(
 /// A state that was read and checked, or everything that is wrong with it.
 type Read = Result<(Live, BoundTools), Vec<String>>;
 
-/// The files as they were before they were read, and what they say. Blocks.
+/// The marks of the files from before the read, and the new state. Blocks.
 fn read_again(checked: &Checked, before: &Upstreams) -> (FileMarks, Read) {
     let live = checked.live();
     let seen = files(&live.config);
@@ -200,7 +202,8 @@ fn read_again(checked: &Checked, before: &Upstreams) -> (FileMarks, Read) {
         },
         None => live.config.clone(),
     };
-    // It may name other files now. Marked before they are read: what changes in between counts.
+    // It may name other files now. WHY: mark them before reading, so that a change in between
+    // counts.
     let seen = seen.and(files(&next));
     (seen, state(checked, next, before))
 }
@@ -225,24 +228,26 @@ fn state(checked: &Checked, next: Config, before: &Upstreams) -> Read {
     Err(vec![format!("needs a restart: {}", restart.join(", "))])
 }
 
-/// Whether an agent's calls would be taken in turn, or no more: which are, is said at the start.
+/// Whether an agent's runs would begin or cease to make one call at a time: only a start decides
+/// that.
 fn ordered(checked: &Checked, next: &Live) -> bool {
     let mut agents = next.config.agents.iter().zip(next.callers.manifests());
     agents.any(|(agent, manifest)| agent.ordered != checked.ordered.contains(&manifest.name))
 }
 
-/// Whether no bundle is named any more: the one in force would go on judging, whoever signed it.
+/// Whether the configuration no longer names a bundle: the one in force would go on judging,
+/// whatever its signer.
 fn unjudged(checked: &Checked, next: &Live) -> bool {
     next.config.policy.bundle.is_none() && checked.live().config.policy.bundle.is_some()
 }
 
-/// Whether operators are named, and no office was opened for any at the start.
+/// Whether operators are named although no operator API was opened at the start.
 fn unheard(checked: &Checked, next: &Live) -> bool {
     let none = checked.config.operators.is_empty() && checked.config.approvals.webhook.is_none();
     none && !next.staff.is_empty()
 }
 
-/// Puts a state in force that was read from these files: everything, or nothing.
+/// Puts a state that was read from these files in force: everything, or nothing.
 async fn put(
     checked: &Arc<Checked>,
     running: &Running,
@@ -262,7 +267,7 @@ async fn put(
             let noted = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
             Some((candidate, noted))
         }
-        // What is in force is decided elsewhere, or nothing is and nothing was.
+        // Amendments decide about the bundle in force, or neither state names one.
         (_, Some(_)) | (None, None) => None,
     };
     let in_force = checked.bundle.load_full();
@@ -294,13 +299,13 @@ async fn put(
     if let Some(list) = approvers::signed(checked, &checked.live(), &running.ledger)
         && let Err(why) = list.bind().await
     {
-        // It is tried again before anybody's word counts by it.
+        // The next attempt records it; no approval counts by it before that.
         tracing::warn!(why = %why.message, "the list of approvers is not recorded yet");
     }
     Ok(recorded)
 }
 
-/// Everything beside the road that goes by the state in force.
+/// Updates everything beside the road that depends on the state in force.
 fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: Live) {
     if let Some(office) = &running.listening.office {
         office.set_staff(live.staff.clone());
@@ -325,7 +330,7 @@ pub(super) fn files(config: &Config) -> FileMarks {
     FileMarks::of(named.into_iter().chain(more)).and(bundle)
 }
 
-/// Sections, or fields of those that are taken over in part, that are not as they were at the start.
+/// Sections, or fields of partly reloadable ones, that differ from those at the start.
 fn differing(started: &Config, next: &Config) -> Vec<String> {
     let text = |config: &Config| serde_json::to_value(config).unwrap_or_default();
     let (started, next) = (text(started), text(next));

@@ -1,4 +1,4 @@
-//! The gate while it runs: it opens, says how it is, reloads what changed, and ends in order.
+//! The running gate: it opens, reports its state, reloads what changed, and ends in order.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -30,7 +30,7 @@ use crate::tool::mcp::Upstreams;
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// The reason of a gate that ends.
 pub(super) const DRAINING: &str = "draining";
-/// Between two looks at what readiness is made of.
+/// Between two updates of readiness.
 const TELL: Duration = Duration::from_millis(250);
 
 /// What the running gate hangs together by.
@@ -47,13 +47,13 @@ pub(super) struct Running {
     pub list: OrderList,
     /// Ends following the list.
     pub deaf: CancellationToken,
-    /// Whoever follows it.
+    /// The tasks that follow the list of orders.
     pub following: TaskTracker,
     /// What lints have against the bundle in force.
     pub findings: Mutex<Vec<String>>,
-    /// Why what lies in the files now is not in force.
+    /// Why the current files are not in force.
     pub refused: Mutex<Vec<String>>,
-    /// Who decides which bundle may be put in force, where amendments are required.
+    /// Decides which bundle may be put in force, where amendments are required.
     pub constitution: OnceLock<Arc<Constitution>>,
     /// Its open listeners.
     pub listening: Listeners,
@@ -61,15 +61,15 @@ pub(super) struct Running {
     pub hurry: CancellationToken,
 }
 
-/// What the holder of the gate asks; it ends when nobody holds the gate any more.
+/// What the holder of the gate asks; the channel ends when the holder drops it.
 pub(super) type GateRequests = mpsc::Receiver<GateRequest>;
 
-/// A gate nobody holds ends as one that was asked to.
+/// A gate whose holder is gone stops, as on request.
 async fn next(asked: &mut GateRequests) -> GateRequest {
     asked.recv().await.unwrap_or(GateRequest::Stop)
 }
 
-/// A gate that was started, for whoever holds it.
+/// A started gate, for its holder.
 pub(super) struct Started {
     pub readiness: watch::Receiver<Readiness>,
     pub agents: Vec<SocketAddr>,
@@ -77,7 +77,7 @@ pub(super) struct Started {
     pub supervised: JoinHandle<Result<Ended, Error>>,
 }
 
-/// Opens the books, binds the listeners, and leaves the rest to a task.
+/// Opens the ledger, binds the listeners, and leaves the rest to a task.
 pub(super) async fn start(
     (checked, tools): (Checked, BoundTools),
     asked: GateRequests,
@@ -91,7 +91,7 @@ pub(super) async fn start(
     let (readiness, ready) = watch::channel(starting);
     let road = Arc::new(OnceLock::new());
     let sources = Sources { ledger: &ledger, list: &books.list, road: &road };
-    // WHY: before the writer is started, so that a place that is taken leaves nothing behind.
+    // WHY: before the writer starts, so that an address in use leaves no entry behind.
     let (listening, served) = listen(&checked, &sources, ready.clone()).await?;
     let (agents, operators) = (listening.agents.clone(), listening.operators);
     let running = Running {
@@ -127,7 +127,7 @@ pub(super) async fn start(
     Ok(Started { readiness: ready, agents, operators, supervised })
 }
 
-/// Keeps readiness true to what is, reloads, and ends in order.
+/// Keeps readiness up to date, reloads, and ends in order.
 async fn supervise(
     checked: &Arc<Checked>,
     running: &Arc<Running>,
@@ -162,7 +162,8 @@ async fn supervise(
                 }
                 running.listening.doors.look();
             }
-            // What only time changes: a layer that is enforced again, a server that fails, a list nobody reads.
+            // Report what only time changes: a layer that is enforced again, a server that fails, a
+            // list that went unread.
             _ = tells.tick() => running.tell(),
             came = watched.came(checked) => watched.told(checked, running, came).await,
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
@@ -179,7 +180,7 @@ async fn supervise(
     Ok(finish(checked, running, writing, asked).await)
 }
 
-/// A second request to end. Nobody left to ask is no request.
+/// Waits for a second request to end. A dropped holder is no request: this then waits without end.
 async fn asked_again(asked: &mut GateRequests) {
     while let Some(ask) = asked.recv().await {
         if ask == GateRequest::Stop {
@@ -203,7 +204,7 @@ async fn finish(
         tokio::select! {
             biased;
             () = road.drain() => {}
-            // The next writer closes what is still on the road.
+            // The next writer closes the calls that are still on the road.
             () = tokio::time::sleep(within) => {
                 tracing::warn!("drain time is over");
                 running.hurry.cancel();
@@ -254,7 +255,8 @@ fn waits(status: &LedgerStatus) -> bool {
 }
 
 impl Running {
-    /// Whether it makes sense to ask the ledger again: the store is away, and somebody still writes.
+    /// Whether asking the ledger again can succeed: the store is away, and the writer has not
+    /// ended.
     pub fn passes(&self, error: &ledger::Error) -> bool {
         let over = match &*self.ledger.status().borrow() {
             LedgerStatus::Ready
@@ -273,10 +275,10 @@ impl Running {
         }
     }
 
-    /// Waits for a moment if it makes sense to ask the ledger again.
+    /// Waits for a moment if asking the ledger again can succeed.
     ///
     /// # Errors
-    /// It makes none.
+    /// It cannot: the error itself.
     pub async fn wait_out(&self, error: ledger::Error) -> Result<(), Error> {
         if !self.passes(&error) {
             return Err(System::Record(error).into());
@@ -285,8 +287,8 @@ impl Running {
         Ok(())
     }
 
-    /// What takes nothing away and should be known: layers that only observe, servers that fail, tools
-    /// that are not what was signed.
+    /// Facts that limit nothing and that an operator should know: layers that only observe, servers
+    /// that fail, tools that differ from their lock.
     fn notes(&self) -> Vec<String> {
         let observing = self.road.get().map(|road| road.observing()).unwrap_or_default();
         let layers = observing.into_iter().map(|(layer, until)| {

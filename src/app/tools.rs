@@ -15,8 +15,8 @@ use crate::replay::props;
 use crate::tool::mcp::{McpUpstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
 
-/// Members of tools and servers that name a file which is read with them. Credentials follow theirs by
-/// themselves.
+/// Members of tools and servers that name a file which is read with them. The gate watches
+/// credential files separately.
 const NAMED: [&str; 3] = ["ca_file", "input_schema_file", "url_file"];
 
 /// Every bound tool, and the servers behind some of them.
@@ -30,7 +30,7 @@ pub(super) fn open(config: &Config) -> Result<BoundTools, Vec<String>> {
     open_after(config, &Upstreams::default())
 }
 
-/// The tools of a recording: none of them reaches anything.
+/// The tools of a recording: they reach no network and no file.
 pub(super) fn recorded(stage: &ReplayParts) -> Result<BoundTools, Vec<String>> {
     let toolbox = props::toolbox(stage.player.recording(), &stage.player);
     let toolbox = toolbox.map_err(|why| vec![format!("the recording: {why}")])?;
@@ -44,7 +44,7 @@ pub(super) fn open_after(config: &Config, before: &Upstreams) -> Result<BoundToo
     opened(config, bound, before)
 }
 
-/// The same, of what was read.
+/// The same, from checked parts.
 pub(super) fn opened(
     config: &Config,
     bound: Bound,
@@ -58,8 +58,8 @@ pub(super) fn opened(
     Ok(BoundTools { toolbox, upstreams })
 }
 
-/// What callers and operators of this gate show it, as far as it is not known by itself (`domain::token`). What is
-/// wrong with a file is said where it is read to know somebody by.
+/// The secrets that callers and operators show this gate, as far as it does not recognise them by
+/// itself (`domain::token`). Where a file is read to identify its caller, its errors are reported.
 fn own(config: &Config) -> Vec<Secret> {
     let callers = config.agents.iter().flat_map(|agent| &agent.callers);
     let callers = callers.filter_map(|caller| caller.token_file.as_deref());
@@ -69,7 +69,7 @@ fn own(config: &Config) -> Vec<Secret> {
     unknown.filter_map(|shown| Secret::parse(&shown).ok()).collect()
 }
 
-/// Looks at what the tools reach, all at the same time, and says what must not be used.
+/// Checks what the tools reach, all at the same time, and reports what must not be used.
 pub(super) async fn look(tools: &BoundTools) -> Vec<String> {
     let looking = tools.toolbox.iter().map(|tool| async {
         let looked = tool.executor.look().await;
@@ -85,7 +85,7 @@ pub(super) fn files(config: &Config) -> impl Iterator<Item = PathBuf> {
     lock.chain(named)
 }
 
-/// The files that a tool or server names under these words.
+/// The files that a tool or server names in its file fields.
 fn named(value: &Value, base: &Path) -> Vec<PathBuf> {
     match value {
         Value::Object(members) => members
@@ -100,7 +100,7 @@ fn named(value: &Value, base: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// What an operator should know about one server: it fails, or is not what was signed.
+/// A note for the operator about one server: it fails, or differs from its lock.
 pub(super) fn note(upstream: &McpUpstream) -> Option<String> {
     let (name, standing) = (&upstream.server().name, upstream.standing());
     let mut what = Vec::new();

@@ -1,5 +1,6 @@
-//! The newest version of each manifest, bundle and list of people that was in force: older ones are refused, and so is the same
-//! version with other bytes. They are read from the chain when it is opened: no file beside it says what may follow.
+//! The newest version of each manifest, bundle and list of people that was in force: the gate
+//! refuses older ones, and the same version with other bytes. It reads them from the chain at the
+//! opening: no other file decides what may follow.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +37,7 @@ pub(super) enum SuccessionError {
     /// It is older, or another one of the same version.
     #[error("{}{error}; {}", code(.error), .error.next())]
     Bundle {
-        /// What the policy says.
+        /// The policy's error.
         error: crate::policy::fault::Error,
     },
 }
@@ -46,17 +47,17 @@ fn code(error: &crate::policy::fault::Error) -> String {
     error.succession().map(|code| format!("{code}: ")).unwrap_or_default()
 }
 
-/// What is known of the chain; nothing before it is open.
+/// The marks read from the chain; empty until it is open.
 #[derive(Debug, Default)]
 pub(super) struct Versions(Mutex<Marks>);
 
 impl Versions {
-    /// Those that another reader found on the chain.
+    /// Marks that another reader read from the chain.
     pub const fn of(marks: Marks) -> Self {
         Self(Mutex::new(marks))
     }
 
-    /// Reads what the chain says of the agents that are configured.
+    /// Reads the chain's marks for the configured agents.
     pub async fn read(
         &self,
         ledger: &Ledger,

@@ -1,4 +1,5 @@
-//! Which addresses a tool may be reached at: the public Internet, and what a binding opens by hand.
+//! The addresses at which a tool may be reached: the public Internet, and ranges that a binding
+//! opens explicitly.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -57,7 +58,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Why a text is no address range.
+/// Why a text is not an address range.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// Not `address/bits`.
@@ -253,7 +254,7 @@ mod tests {
         }
     }
 
-    /// The table again, written the other way round by hand.
+    /// The same table, written independently.
     fn independent(v4: Ipv4Addr) -> bool {
         let [a, b, c, d] = v4.octets();
         let special = match a {

@@ -1,4 +1,4 @@
-//! A checked binding: everything parsed, every secret read, nothing opened.
+//! A checked binding: everything is parsed and every secret read; no file or connection is open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub use super::model::{Api, Model, ModelUpstream};
 pub struct Binding {
     /// Its name.
     pub name: ToolName,
-    /// What agents are told it does.
+    /// The description that agents see.
     pub description: String,
     /// What arguments it takes.
     pub schema: Schema,
@@ -28,25 +28,26 @@ pub struct Binding {
     pub kind: Kind,
     /// At least this tier.
     pub tier: Tier,
-    /// The operator says it changes nothing.
+    /// The operator states that a call changes nothing.
     pub read_only: bool,
-    /// The operator says running it twice is running it once.
+    /// The operator states that running it twice is the same as running it once.
     pub idempotent: bool,
     /// From permit to the end of the call.
     pub timeout: Duration,
     /// Result bytes.
     pub result_bytes_max: u64,
-    /// What one call costs, if the operator says so; millionths of a US dollar.
+    /// The cost of one call, if the operator states it; millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,
     /// For how long the same call under another id is the first one.
     pub dedupe: Option<Duration>,
-    /// The whole MCP tool object agents are shown, its name qualified, canonical; other kinds have none.
+    /// The whole MCP tool object as agents see it, its name qualified, canonical; `None` for other
+    /// kinds.
     pub shown: Option<Arc<[u8]>>,
-    /// SHA-256 of what the agent is shown and the effective binding without secrets.
+    /// SHA-256 of the agents' view and the effective binding without secrets.
     pub definition: Digest,
 }
 
-/// One secret and where it goes.
+/// One secret and its destination.
 #[derive(Clone, Debug)]
 pub struct Credential {
     /// Header or query parameter.
@@ -59,7 +60,7 @@ pub struct Credential {
     pub reference: String,
 }
 
-/// Where a secret goes.
+/// The destination of a secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CredentialTarget {
     /// A request header.

@@ -1,4 +1,5 @@
-//! The `tools:` list of the configuration, and what sections of several kinds share, exactly as it may be written.
+//! The `tools:` list of the configuration, and the sections that several kinds share, exactly as an
+//! operator may write them.
 
 use std::path::PathBuf;
 

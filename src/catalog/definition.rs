@@ -1,4 +1,4 @@
-//! The definition digest: what the agent is shown and what really happens, in one hash.
+//! The definition digest: one hash of the agents' view and of the tool's real effect.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 
-/// The hash of these facts: repointing a URL, loosening a limit or renaming a credential shows.
+/// The hash of these facts: it changes with a URL, a limit or the name of a credential.
 pub(super) fn digest(shown: Json, effective: Json) -> Digest {
     let body = Json::object([("shown", shown), ("effective", effective)]);
     Digest::of(&[&canonical::bytes(&body)])
 }
 
-/// The same with what one call costs and for how long another id is the same call, where that is said: a definition
-/// that says nothing keeps its hash.
+/// The same with the cost of one call and the window of repeated calls, if the operator states
+/// them: a definition without them keeps its hash.
 pub(super) fn priced(
     effective: Json,
     (cost_micro_usd, dedupe): (Option<u64>, Option<Duration>),

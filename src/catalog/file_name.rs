@@ -1,11 +1,13 @@
-//! Names of files that hold secrets, and of files that steer tools and agents. All are folded as paths are.
+//! Names of files that hold secrets, and of files that steer tools and agents. All are folded as
+//! paths are.
 //!
-//! A name that begins with a dot is on neither list and needs none: it is refused unless the binding of the tool names
-//! it. These are the others, and those that no binding gives by their bare name.
+//! Neither list contains names that begin with a dot: a tool refuses those unless its binding names
+//! them. The lists contain the other names, and those that a binding can allow by exact path only.
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Names that no binding gives but by the exact path: stores of secrets, and what git, shells and agents obey.
+/// Names that a binding can allow by exact path only: stores of secrets, and files that git, shells
+/// and agents obey.
 const SECRETS: &[&str] = &[
     ".git",
     ".ssh",
@@ -79,7 +81,8 @@ const SECRETS: &[&str] = &[
     "signons.sqlite",
     "ntuser.dat",
 ];
-/// Names that begin so: environments, short names of `.git` elsewhere, what a write here leaves, clients of OAuth.
+/// Prefixes of such names: environments, short names of `.git` elsewhere, left-overs of a write
+/// here, clients of OAuth.
 const SECRET_PREFIXES: &[&str] = &[".env", "git~", ".wicketgate", "client_secret"];
 /// Names that end so: private keys and stores of them, states of infrastructure.
 const SECRET_SUFFIXES: &[&str] = &[
@@ -113,8 +116,8 @@ const SECRET_PAIRS: &[(&str, &str)] = &[
     ("appdata", "local"),
 ];
 
-/// Names that may be read and are not written: what a build machine, a package manager, a test runner, an interpreter
-/// or an agent reads and obeys without being told to.
+/// Names that may be read and are not written: what a build machine, a package manager, a test
+/// runner, an interpreter or an agent reads and obeys of its own accord.
 const STEERING: &[&str] = &[
     // agents
     "agent.md",
@@ -242,7 +245,7 @@ pub fn fold(name: &str) -> String {
     upper.to_lowercase().nfkc().collect()
 }
 
-/// Whether this folded name is given only by an exact path.
+/// Whether a tool serves this folded name only by an exact path.
 #[must_use]
 pub fn is_secret(name: &str) -> bool {
     SECRETS.contains(&name)
@@ -250,7 +253,7 @@ pub fn is_secret(name: &str) -> bool {
         || SECRET_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// Whether the second of these folded names in the first is.
+/// Whether the file `name` in a directory `dir`, both folded, holds a secret.
 #[must_use]
 pub fn are_a_secret(dir: &str, name: &str) -> bool {
     SECRET_PAIRS.contains(&(dir, name))

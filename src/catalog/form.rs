@@ -1,8 +1,9 @@
-//! JSON Schemas of the files that people write, made from the types that these files are read into.
+//! JSON Schemas of the files that people write, made from the types that read these files.
 //!
-//! A field's description is its doc comment. Two keywords are ours. `x-error` is the message for a value that breaks
-//! the schema; it is worked out from the other keywords unless a field has one. `x-null` says what `null` means; where
-//! neither a field nor anything above it has this keyword, `null` is refused.
+//! A field's description is its doc comment. Two keywords are ours. `x-error` is the message for a
+//! value that breaks the schema; it is derived from the other keywords unless a field has one.
+//! `x-null` says what `null` means; where neither a field nor anything above it has this keyword,
+//! `null` is refused.
 
 use std::borrow::Cow;
 
@@ -78,7 +79,7 @@ pub fn paths(value: &mut Value, schema: &Value, each: &dyn Fn(&mut Value)) {
     }
 }
 
-/// Makes a generated schema one that people read and that has a message for whatever is wrong.
+/// Makes a generated schema readable, and gives it a message for every error.
 fn tidy(schema: &mut Value, nullable: bool) {
     let Some(members) = schema.as_object_mut() else { return };
     let nullable = nullable || members.contains_key("x-null");
@@ -88,7 +89,7 @@ fn tidy(schema: &mut Value, nullable: bool) {
     one_line(members);
     let words = members.get_mut("oneOf").and_then(Value::as_array_mut);
     words.into_iter().flatten().filter_map(Value::as_object_mut).for_each(one_line);
-    // The widths of Rust's integers mean nothing to the writer of a file.
+    // The widths of Rust's integers mean nothing to the author of a file.
     if members.get("format").and_then(Value::as_str).is_some_and(|name| name.starts_with("uint")) {
         members.remove("format");
     }
@@ -128,8 +129,9 @@ fn unwrap_option(members: &mut Map<String, Value>) {
     }
 }
 
-/// Alternatives that are words become one text. Alternatives that are objects of one member each, as of
-/// `{sqlite: …}` or `{postgres: …}`, become one object, so that an error is about the field that is wrong.
+/// Alternatives that are constants become one text. Alternatives that are objects of one member
+/// each, as of `{sqlite: …}` or `{postgres: …}`, become one object, so that an error is about the
+/// field that is wrong.
 fn merge_tagged(members: &mut Map<String, Value>) {
     let Some(Value::Array(alternatives)) = members.get("oneOf") else { return };
     if alternatives.iter().all(|one| one.get("const").is_some()) {
@@ -157,7 +159,7 @@ fn merge_tagged(members: &mut Map<String, Value>) {
     members.extend(closed.map(|(name, value)| (name.to_owned(), value)));
 }
 
-/// Takes `null` out of the types where nobody says what it means.
+/// Removes `null` from the types, unless the field gives `null` a meaning.
 fn null(members: &mut Map<String, Value>, nullable: bool) {
     let Some(Value::Array(types)) = members.get_mut("type") else { return };
     if nullable {
@@ -176,7 +178,7 @@ fn null(members: &mut Map<String, Value>, nullable: bool) {
     }
 }
 
-/// A section's default is what its fields' defaults are. A text that may not be empty has none that is.
+/// Derives a section's default from its fields'. A non-empty text has no empty default.
 fn default(members: &mut Map<String, Value>) {
     let has_fields = members.contains_key("properties");
     match members.get_mut("default") {
@@ -186,7 +188,7 @@ fn default(members: &mut Map<String, Value>) {
     }
 }
 
-/// The words that a field may have, as they are written; empty if it may have others.
+/// The values that a field may have, as they are written; empty if it may have others.
 fn words(members: &Map<String, Value>) -> Vec<&str> {
     let listed = members.get("enum").and_then(Value::as_array).into_iter().flatten();
     let described = members.get("oneOf").and_then(Value::as_array).into_iter().flatten();

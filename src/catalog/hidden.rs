@@ -1,7 +1,7 @@
-//! Characters that a reader does not see, or that change what a reader sees of the others.
+//! Characters that a reader does not see, or that change how a reader sees others.
 //!
-//! A model reads them all. So text that is shown to models in somebody's name is looked through before it is signed,
-//! and each find is named with its place.
+//! A model reads them all. So the gate scans text that models see in an operator's name before it
+//! is signed, and names each find with its place.
 
 use crate::domain::json::Json;
 
@@ -19,17 +19,18 @@ pub const fn is_hidden(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether this character may not stand in a text of several lines that a person is to review: hidden ones but tab
-/// and line feed, and private ones, which look like nothing that is agreed on.
+/// Whether this character is forbidden in a text of several lines for a person's review: hidden
+/// ones but tab and line feed, and private ones, which have no agreed appearance.
 const fn misleads(c: char) -> bool {
     let plain = matches!(c, '\t' | '\n');
     let private = matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{ffffd}' | '\u{100000}'..='\u{10fffd}');
-    // Braille without a dot, and spaces of no width in other clothes.
+    // Braille without a dot, and other characters that look like nothing.
     let blank = matches!(c, '\u{2800}' | '\u{180e}' | '\u{1d159}');
     (is_hidden(c) && !plain) || private || blank
 }
 
-/// Whether this asks for the picture of the symbol before it, as `⚠\u{fe0f}` does: what everybody writes, and one bit.
+/// Whether this asks for the picture of the symbol before it, as `⚠\u{fe0f}` does: common in plain
+/// text, and only one bit.
 const fn is_picture(before: Option<char>, c: char) -> bool {
     matches!(c, '\u{fe0f}')
         && matches!(

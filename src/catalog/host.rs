@@ -1,9 +1,9 @@
-//! Where a binding points: a literal scheme, host and port. Nothing a caller says can change them.
+//! The address of a binding: a literal scheme, host and port. No value of a caller can change them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why a text is no host or no address of a binding.
+/// Why a text is not a host or an address of a binding.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// In brackets, and no IPv6 address.
@@ -12,7 +12,7 @@ pub enum Error {
     /// Empty or too long.
     #[error("a host name has 1 to 253 characters")]
     Length,
-    /// A label (first) of a host (second) with other characters.
+    /// A label (first) of a host (second) with forbidden characters.
     #[error(
         "`{0}` in host `{1}` is not letters, digits and inner hyphens (international names are written in their \
          `xn--` form)"
@@ -24,7 +24,7 @@ pub enum Error {
     /// A name that the URL standard reads otherwise.
     #[error("host `{0}` is not a valid domain name")]
     Domain(String),
-    /// Characters that turn into other ones.
+    /// Characters that normalisation turns into others.
     #[error("host `{0}` has characters that stand for others")]
     Lookalike(String),
     /// A `%` in the host of a URL.
@@ -42,7 +42,7 @@ pub enum Error {
     /// A query or a fragment.
     #[error("a url ends with its path; give the query under `query`")]
     Query,
-    /// Another scheme, or none.
+    /// The scheme is missing or another one.
     #[error("a url starts with `https://` or `http://`")]
     Scheme,
     /// A user name.
@@ -115,7 +115,7 @@ impl Host {
         Ok(Self::Name(name))
     }
 
-    /// Whether the name says by itself that it leads inside: a single label, `*.internal`, ….
+    /// Whether the name alone shows that it is an inside host: a single label, `*.internal`, ….
     #[must_use]
     pub fn is_internal_name(&self) -> bool {
         let Self::Name(name) = self else { return false };

@@ -1,15 +1,16 @@
-//! Tool bindings: how a tool is really reached, as the operator wrote it and as it was checked.
+//! Tool bindings: how the gate reaches a tool, as the operator wrote it and in checked form.
 //!
-//! A `Config` is read from YAML, says everything that is wrong with it at once, and becomes
-//! `Binding`s: hosts and paths are parsed, schemas compiled, secrets read once. A binding that
-//! exists is valid. Nothing here opens a connection.
+//! A `Config` is read from YAML, reports all of its errors at once, and becomes `Binding`s: hosts
+//! and paths are parsed, schemas compiled, secrets read once. A binding that exists is valid. No
+//! code here opens a connection.
 //!
-//! This file is the registry of the kinds of tools. Everything about one kind (its section of the configuration, its
-//! checks, what its definition covers) stands in a folder of its own and is reached through [`Section`] and [`Reach`].
+//! This file is the registry of the kinds of tools. Each kind (its section of the configuration,
+//! its checks, the contents of its definition) has a folder of its own, and is reached through
+//! [`Section`] and [`Reach`].
 //!
-//! Beside the tools stands what else an operator binds: [`identity`] reads signed manifests and knows callers by their
-//! tokens and certificates, [`limits`] counts budgets, pools and fair shares, [`mcp`] is the framing and the names of
-//! the Model Context Protocol.
+//! Beside the tools are an operator's other bindings: [`identity`] reads signed manifests and knows
+//! callers by their tokens and certificates, [`limits`] counts budgets, pools and fair shares,
+//! [`mcp`] is the framing and the names of the Model Context Protocol.
 
 use wicketgate_crypto as crypto;
 use wicketgate_record::{clock, domain, yaml};
@@ -151,7 +152,7 @@ fn configurable() -> impl Iterator<Item = ToolKind> {
     ToolKind::ALL.iter().copied().filter(|kind| *kind != ToolKind::Mcp)
 }
 
-/// A checked tool of one kind: what the gate makes it of.
+/// A checked tool of one kind: what the gate builds its executor from.
 #[derive(Debug)]
 pub enum Kind {
     /// One HTTP request.
@@ -162,13 +163,13 @@ pub enum Kind {
     FileRead(Root),
     /// The entries of one directory beneath a root.
     FileList(file::Listing),
-    /// One file beneath a root, made, replaced or deleted.
+    /// One file beneath a root: to make, replace or delete.
     FileWrite(file::Writing),
     /// One program inside a sandbox.
     Command(Box<command::Command>),
     /// One statement of a database.
     Sql(Box<sql::Sql>),
-    /// A model, asked at one of several upstreams.
+    /// A model, at one of several upstreams.
     Model(model::Model),
     /// One unary method of a gRPC service.
     Grpc(Box<grpc::Grpc>),
@@ -192,7 +193,7 @@ impl Kind {
         }
     }
 
-    /// The root that its calls open files beneath; none of a kind that opens none.
+    /// The root under which its calls open files; `None` for a kind that opens none.
     pub const fn root_mut(&mut self) -> Option<&mut Root> {
         match self {
             Self::FileRead(root) => Some(root),
@@ -208,7 +209,7 @@ impl Kind {
         }
     }
 
-    /// The tool or method of an MCP server that it is; none of another kind.
+    /// The tool or method of an MCP server behind it; `None` for another kind.
     #[must_use]
     pub fn mcp(&self) -> Option<&server::Mcp> {
         if let Self::Mcp(mcp) = self { Some(mcp) } else { None }
@@ -220,13 +221,14 @@ impl Kind {
         self.reach().kind().as_str()
     }
 
-    /// Every place that tools of this binding connect to and that is named: a pattern of hosts names none.
+    /// Every address with a name that tools of this binding connect to: a pattern of hosts names
+    /// none.
     #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         self.reach().origins()
     }
 
-    /// Every secret that tools of this binding are given: what none of them may answer with.
+    /// Every secret that tools of this binding get: their answers must not contain one.
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
         self.reach().secrets()
@@ -251,7 +253,7 @@ trait Section {
     /// The files of secrets that it names: no tool and no server may read them.
     fn secret_files(&self) -> Vec<&Path>;
 
-    /// The schema of the arguments and what is reached, or nothing and everything that is wrong.
+    /// The schema of the arguments and the checked kind, or `None` with all of its problems.
     fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)>;
 }
 
@@ -268,7 +270,7 @@ trait Reach {
     /// See [`Kind::secrets`].
     fn secrets(&self) -> Vec<Secret>;
 
-    /// See [`Kind::demand`]. A kind that starts no program demands nothing.
+    /// See [`Kind::demand`]. A kind that starts no program demands no isolation.
     fn demand(&self) -> Option<Demand> {
         None
     }
@@ -280,11 +282,11 @@ trait Reach {
 pub struct ConfigError {
     /// Where: `tools[0].http.url`, `servers[0].stdio.command`.
     pub path: String,
-    /// What is wrong and what would be right.
+    /// The error and its remedy.
     pub message: String,
 }
 
-/// Everything found wrong so far.
+/// All problems so far.
 #[derive(Default)]
 struct Problems(Vec<ConfigError>);
 
@@ -293,7 +295,7 @@ impl Problems {
         self.0.push(ConfigError { path: path.into(), message: message.into() });
     }
 
-    /// The value, or nothing and one more problem.
+    /// The value, or `None` and one more problem.
     fn take<T, E: ToString>(&mut self, path: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.add(path, error.to_string())).ok()
     }

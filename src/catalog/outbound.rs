@@ -48,7 +48,7 @@ pub(super) fn ranges(list: &[String], at: &str, problems: &mut Problems) -> Vec<
         .collect()
 }
 
-/// Whether the host is public, or one of these ranges could hold it.
+/// Whether the host is public, or could lie in one of these ranges.
 pub(super) fn allowed(origin: &Origin, ranges: &[Cidr]) -> Result<(), host::Error> {
     let inside = match &origin.host {
         Host::Ip(ip) => !is_public(*ip) && !ranges.iter().any(|range| range.contains(*ip)),
@@ -60,7 +60,7 @@ pub(super) fn allowed(origin: &Origin, ranges: &[Cidr]) -> Result<(), host::Erro
     Ok(())
 }
 
-/// Whether the binding could ever connect: better said at load than at the first call.
+/// Whether the binding could ever connect: an error at load is better than at the first call.
 pub(super) fn reachable(
     origin: &Origin,
     ranges: &[Cidr],
@@ -69,7 +69,7 @@ pub(super) fn reachable(
     problems: &mut Problems,
 ) {
     let inside = problems.take(&format!("{at}.url"), allowed(origin, ranges)).is_none();
-    // The connector goes nowhere else then.
+    // In the clear, the connector then connects to these ranges only.
     if let Host::Ip(ip) = &origin.host
         && !inside
         && !origin.tls

@@ -10,11 +10,11 @@ use crate::domain::json::{self, Json, Limits};
 
 /// Bytes of the largest schema.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
-/// Reasons given for one set of arguments.
+/// Reasons for one set of arguments, at most.
 const REASONS_MAX: usize = 8;
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// A compiled schema. Unknown arguments are refused even where its author forgot to say so.
+/// A compiled schema. It refuses unknown arguments even if its author did not close it.
 #[derive(Debug)]
 pub struct Schema {
     json: Json,
@@ -65,8 +65,8 @@ impl Schema {
         Self::build(closed(schema)?, Draft::Draft202012)
     }
 
-    /// Compiles the schema of a tool that somebody else wrote: older dialects are understood, and one
-    /// that says nothing at all about its arguments takes any, as the protocol says of it.
+    /// Compiles the schema of a third party's tool: older dialects are understood, and one that
+    /// says nothing at all about its arguments takes any, as the protocol says of it.
     ///
     /// # Errors
     /// What is wrong, for the operator.
@@ -83,7 +83,7 @@ impl Schema {
             root.remove("additionalProperties");
         }
         // WHY: only the newer dialects can close a root that is described in parts, and an open one
-        // would let through what nobody looked at.
+        // would let through arguments that the operator never reviewed.
         let newer = matches!(draft, Draft::Draft202012 | Draft::Draft201909);
         if open && is_composed(schema) && !newer {
             root.remove("$schema");
@@ -100,7 +100,7 @@ impl Schema {
         let validator = jsonschema::options()
             .with_draft(draft)
             .offline()
-            // No backtracking, so no pattern of an operator can be made slow by a caller.
+            // Without backtracking, a caller cannot make an operator's pattern slow.
             .with_pattern_options(PatternOptions::regex().size_limit(1 << 20))
             .should_validate_formats(true)
             .with_keyword("type", TypeKeyword::factory)
@@ -118,7 +118,7 @@ impl Schema {
         Self::compile(&Json::parse(text, &limits)?)
     }
 
-    /// The schema as agents are shown it.
+    /// The schema as agents see it.
     #[must_use]
     pub const fn json(&self) -> &Json {
         &self.json
@@ -130,7 +130,7 @@ impl Schema {
         &self.canonical
     }
 
-    /// Whether this argument can be given at all, as far as the root says.
+    /// Whether the root allows this argument.
     #[must_use]
     pub fn knows(&self, argument: &str) -> bool {
         let root = Keywords::of(&self.json);
@@ -138,7 +138,7 @@ impl Schema {
         listed || !self.is_plain() || root.additional != Some(&Json::Bool(false))
     }
 
-    /// Whether this argument is always given.
+    /// Whether the root requires this argument.
     #[must_use]
     pub fn requires(&self, argument: &str) -> bool {
         !self.is_plain() || Keywords::of(&self.json).requires(argument)
@@ -148,7 +148,7 @@ impl Schema {
         !is_composed(&self.json)
     }
 
-    /// Why these arguments do not satisfy the schema, at most eight reasons; none if they do.
+    /// Why these arguments violate the schema, at most eight reasons; empty if they do not.
     #[must_use]
     pub fn check(&self, args: &Json) -> Vec<LayerReason> {
         let instance = args.to_serde();
@@ -156,7 +156,7 @@ impl Schema {
     }
 }
 
-/// The keywords of one schema that say which members an object has, as they are written.
+/// The keywords of one schema that determine an object's members, as they are written.
 #[derive(Clone, Copy)]
 pub(super) struct Keywords<'a> {
     dialect: Option<&'a Json>,
@@ -187,8 +187,8 @@ pub(super) fn is_composed(schema: &Json) -> bool {
     schema.as_object().is_some_and(|root| composed(root.keys()))
 }
 
-/// Whether this gate closes a server's schema that does not say itself what it does with what it does
-/// not describe: it describes something, so the rest is unknown.
+/// Whether this gate closes a server's schema that does not treat undescribed arguments itself: it
+/// describes some, so all others are unknown.
 pub(super) fn closes_by_itself(schema: &Json) -> bool {
     Keywords::of(schema).properties.is_some() || is_composed(schema)
 }
@@ -222,7 +222,7 @@ fn composed<'a>(mut names: impl Iterator<Item = &'a String>) -> bool {
     names.any(|name| APPLICATORS.contains(&name.as_str()))
 }
 
-/// The schema with its root closed: an object, and no argument that nobody described.
+/// The schema with its root closed: an object, and no argument that the schema does not describe.
 fn closed(schema: &Json) -> Result<Json, Error> {
     let mut root = schema.as_object().ok_or(Error::Object)?.clone();
     if root.entry("type".into()).or_insert_with(|| "object".into()).as_str() != Some("object") {
@@ -256,7 +256,7 @@ fn reason(error: &ValidationError<'_>) -> LayerReason {
     }
 }
 
-/// The keyword that failed; for a subschema that is just `false`, the keyword that brought it.
+/// The keyword that failed; for a subschema `false`, the keyword around it.
 fn keyword(error: &ValidationError<'_>) -> String {
     let word = error.kind().keyword();
     let path = error.schema_path().to_string();
@@ -296,10 +296,10 @@ fn clip(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max).chain(['…']).collect()
 }
 
-/// The `type` keyword, with one difference: `1.0` is no integer here.
+/// The `type` keyword, with one difference: `1.0` is not an integer here.
 ///
-/// By the specification it is one, but the tool behind us may read it as something else, so the
-/// wire form has to say what the schema says.
+/// By the specification it is one, but the tool behind the gate may read it differently, so the
+/// wire form has to match the schema.
 struct TypeKeyword(Vec<String>);
 
 impl TypeKeyword {
@@ -451,7 +451,7 @@ mod tests {
                 "{dialect}"
             );
         }
-        // The protocol says of this one that it takes any object.
+        // By the protocol, this schema takes any object.
         assert_eq!(details(r#"{"type":"object"}"#, r#"{"x":1}"#), Vec::<String>::new());
         for closed in [r#"{"properties":{}}"#, r#"{"additionalProperties":false}"#] {
             assert_eq!(details(closed, r#"{"x":1}"#), ["schema.additional_properties"], "{closed}");

@@ -1,4 +1,4 @@
-//! A secret that only `expose` shows, and that follows the file it came from.
+//! A secret that only `expose` shows, and that follows the file of its value.
 
 use std::fmt;
 use std::fs::Metadata;
@@ -13,22 +13,22 @@ use zeroize::Zeroizing;
 
 use crate::crypto::private;
 
-/// Bytes of the shortest secret: anything shorter cannot be told from ordinary text in an answer.
+/// Bytes of the shortest secret: a shorter one looks like ordinary text in an answer.
 pub const SECRET_BYTES_MIN: usize = 8;
 /// Bytes of the longest secret.
 pub const SECRET_BYTES_MAX: usize = 16 * 1024;
-/// Values of one secret that are remembered, to be found where they must not be.
+/// Earlier values of one secret that the gate remembers, to find them in answers.
 const VALUES_MAX: usize = 16;
 
-/// One credential value: visible ASCII, 8 to 16,384 bytes; wiped when the last holder lets go.
+/// One credential value: visible ASCII, 8 to 16,384 bytes; wiped when its last holder drops it.
 ///
-/// One that came from a file takes the file's new value when that changes; the values it had stay
-/// known, for they may come back in an answer long after.
+/// A secret from a file takes the file's new value when that changes; the gate remembers its
+/// earlier values, since an answer may contain them long after.
 #[derive(Clone)]
 pub struct Secret(Arc<HeldSecret>);
 
 struct HeldSecret {
-    /// Where it comes from, if that is a file.
+    /// The file of its value, if any.
     file: Option<PathBuf>,
     values: Mutex<Values>,
     generation: AtomicU64,
@@ -62,7 +62,7 @@ impl fmt::Debug for SecretValue {
     }
 }
 
-/// Why a text or a file gives no secret. Never shows it.
+/// Why a text or a file is not a valid secret. The error never shows the value.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file.
@@ -88,10 +88,10 @@ impl Secret {
         Ok(Self::held(value(text)?, None, None))
     }
 
-    /// Reads a file that holds nothing else, and follows it from then on.
+    /// Reads a file with only the secret in it, and follows it from then on.
     ///
     /// # Errors
-    /// The file cannot be read, or what is wrong with the secret in it.
+    /// The file cannot be read, or the secret in it is invalid.
     pub fn of_file(path: &Path) -> Result<Self, Error> {
         let (stamp, text) = read(path)?;
         Ok(Self::held(value(&text)?, Some(path.to_owned()), Some(stamp)))
@@ -109,8 +109,8 @@ impl Secret {
         self.0.values.lock().all.last().cloned().unwrap_or_else(|| SecretValue(Arc::default()))
     }
 
-    /// The value the file holds now, at the last moment before it is sent. A file that cannot be read,
-    /// or holds no secret, changes nothing: it may be half written.
+    /// The file's current value, at the last moment before sending. A file that cannot be read, or
+    /// holds no secret, changes nothing: it may be half written.
     #[must_use]
     pub fn latest(&self) -> SecretValue {
         if let Some(file) = &self.0.file {
@@ -145,7 +145,7 @@ impl Secret {
         if values.all.len() > VALUES_MAX {
             values.all.remove(0);
         }
-        // Whoever looks for the values must know the new one before anybody can send it.
+        // WHY: scanners for the values must know the new one before a request can carry it.
         self.0.generation.fetch_add(1, Ordering::Release);
     }
 
@@ -199,7 +199,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Writes a file that only its owner may use, over what was there.
+    /// Writes a file with access for its owner only, over the old one.
     #[track_caller]
     pub(crate) fn write(path: &Path, text: &str) {
         std::fs::write(path, text).unwrap();
@@ -256,7 +256,8 @@ pub(crate) mod tests {
         written("token-of-tuesday\n");
         assert_eq!(&*secret.expose(), "token-of-monday", "it was not read yet");
         assert_eq!((&*secret.latest(), secret.generation()), ("token-of-tuesday", 1));
-        // What is of no use changes nothing; neither does a file that is gone, or written again as it was.
+        // An invalid value changes nothing; neither does a missing file, or one rewritten with the
+        // same value.
         for bad in ["short", "two\nlines-of-text", ""] {
             written(bad);
             assert_eq!(&*secret.latest(), "token-of-tuesday", "{bad:?}");

@@ -1,19 +1,19 @@
-//! Templates of a binding, filled from validated arguments: a value can fill its place and no more.
+//! Templates of a binding, filled from validated arguments: a value can fill only its place.
 
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::domain::pointer::steps;
 
-/// Why a text is no template.
+/// Why a text is not a template.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// A brace that stays open.
     #[error("`{0}` opens a `{{` that is never closed")]
     Open(String),
-    /// A brace that closes nothing.
+    /// A closing brace without an opening one.
     #[error("`{0}` closes a `}}` that was never opened")]
     Close(String),
-    /// Braces with nothing, or an empty step, between them.
+    /// Braces with an empty step between them, or with no content.
     #[error("a place is `{{argument}}` or `{{/json/pointer}}`")]
     Place,
     /// A path that does not begin at the root.
@@ -87,7 +87,7 @@ impl Template {
         })
     }
 
-    /// The one argument it consists of, if it is nothing but that.
+    /// The one argument, if the template consists of nothing else.
     #[must_use]
     pub fn whole<'a>(&self, args: &'a Json) -> Option<Option<&'a Json>> {
         match self.parts.as_slice() {
@@ -99,7 +99,7 @@ impl Template {
     /// The text with every place filled.
     ///
     /// # Errors
-    /// An argument that is missing or is no text.
+    /// A missing argument, or one that is not text.
     pub fn fill(&self, args: &Json) -> Result<String, FillError> {
         let mut out = String::new();
         for part in &self.parts {
@@ -180,7 +180,7 @@ fn find<'a>(args: &'a Json, steps: &[String]) -> Option<&'a Json> {
     })
 }
 
-/// The text of a scalar; nothing for null, arrays and objects.
+/// The text of a scalar; `None` for null, arrays and objects.
 fn scalar(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
@@ -292,11 +292,11 @@ fn split_segments(path: &str) -> Vec<&str> {
     segments
 }
 
-/// The query pairs of one `name: template`: none when its argument is absent or null, several when
+/// The query pairs of one `name: template`: empty when its argument is absent or null, several when
 /// it is an array.
 ///
 /// # Errors
-/// An argument that is no text.
+/// An argument that is not text.
 pub fn query_pairs(
     name: &str,
     template: &Template,
@@ -329,7 +329,7 @@ pub enum Body {
 pub enum BodyTemplate {
     /// No place in it.
     Literal(Json),
-    /// A string with places; nothing but one place keeps the argument's own type.
+    /// A string with places; a string of only one place keeps the argument's own type.
     Text(Template),
     /// Items in order.
     Array(Vec<BodyTemplate>),
@@ -371,10 +371,10 @@ impl BodyTemplate {
         }
     }
 
-    /// The value with its places filled; nothing if it is one place and that is absent.
+    /// The value with its places filled; `None` if it is one place and that is absent.
     ///
     /// # Errors
-    /// An argument that is missing or no text inside a longer text.
+    /// An argument is missing, or is not text inside a longer text.
     pub fn fill(&self, args: &Json) -> Result<Option<Json>, FillError> {
         Ok(match self {
             Self::Literal(value) => Some(value.clone()),

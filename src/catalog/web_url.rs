@@ -1,7 +1,7 @@
-//! A URL that an agent wrote: read once, and refused where two readers could see two places.
+//! A URL from an agent: read once, and refused where two readers could see two addresses.
 //!
-//! Our own reading of the authority and that of the URL standard's parser must agree; path and query
-//! are the parser's, and are what will be sent. What is refused here never reaches a resolver.
+//! Our own reading of the authority and that of the URL standard's parser must agree; the request
+//! uses the parser's path and query. A refused URL never reaches a resolver.
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -9,7 +9,7 @@ use super::host::{self, Host, Origin, split_port};
 
 /// Bytes of the longest URL.
 pub const URL_BYTES_MAX: usize = 8 * 1024;
-/// How often a segment is decoded to see what a careless reader behind would see.
+/// How often a segment is decoded, to see what a careless server would see.
 const DECODINGS: usize = 3;
 
 /// An absolute `http` or `https` URL, without its fragment.
@@ -25,10 +25,10 @@ pub struct WebUrl {
     pub pairs: Vec<(String, String)>,
 }
 
-/// Why a text is no URL that anybody may fetch.
+/// Why a text is no URL that a tool may fetch.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// It is none, or not every reader reads it the same way.
+    /// The text is not a URL, or not every reader reads it the same way.
     #[error("the url {0}")]
     Shape(&'static str),
     /// Neither `http` nor `https`.
@@ -37,10 +37,10 @@ pub enum Fault {
     /// It carries a user name.
     #[error("a url carries no user name or password")]
     UserInfo,
-    /// The host is none, or readers differ about it.
+    /// The host is invalid, or readers differ about it.
     #[error(transparent)]
     Host(#[from] host::Error),
-    /// The port is none.
+    /// The port is invalid.
     #[error("`{0}` is not a port (1 to 65535)")]
     Port(String),
     /// The path climbs once it is decoded.
@@ -161,9 +161,9 @@ fn origin(tls: bool, authority: &str) -> Result<Origin, Fault> {
     Ok(Origin { tls, host, port })
 }
 
-/// Reads a host as people write it: one trailing dot is dropped, international letters become `xn--`.
-/// Letters that only look like others stay others; what would be *turned into* another letter (full
-/// width forms, circled digits, ideographic dots) is refused.
+/// Reads a host as people write it: one trailing dot is dropped, international letters become
+/// `xn--`. Look-alike letters stay different letters; letters that normalisation *turns into*
+/// others (full width forms, circled digits, ideographic dots) are refused.
 ///
 /// # Errors
 /// See [`host::Error`].
@@ -237,14 +237,14 @@ fn pairs(query: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// The text a percent-encoded one stands for, as far as it is text.
+/// The text behind a percent-encoded one, as far as it is text.
 #[must_use]
 pub fn unescaped(text: &str) -> String {
     decoded(text, false)
         .map_or_else(|| text.to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The bytes a percent-encoded text stands for; `None` where a `%` begins nothing.
+/// The bytes behind a percent-encoded text; `None` for an invalid `%`.
 fn decoded(text: &str, plus: bool) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -1,6 +1,7 @@
 //! `wicketgate policy propose | amendments | approve | refuse | activate`: a new policy, in front of two people.
 //!
-//! What is signed is made here, of the files that were fetched here: the office only carries it.
+//! This program makes the statement to sign, from the files it fetched itself: the operator API
+//! only carries it.
 
 use std::path::PathBuf;
 
@@ -127,13 +128,13 @@ fn failed(why: impl std::fmt::Display) -> Exit {
 /// An answer about a proposal that cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    /// The files are not those of a bundle.
+    /// The answer's files are not a bundle.
     #[error("the answer is not this bundle: {0}")]
     Files(Cause),
-    /// The files are those of another bundle.
+    /// The answer's files are another bundle.
     #[error("the answer is not this bundle: the files are {}", .0.prefixed())]
     Other(Digest),
-    /// The bytes to sign say something else than the proposal.
+    /// The statement to sign contradicts the proposal.
     #[error("the statement does not match the proposal that is shown")]
     Statement,
 }
@@ -189,7 +190,7 @@ fn path(bundle: &Digest) -> requests::BundlePath {
     requests::BundlePath { bundle: bundle.prefixed() }
 }
 
-/// One proposal, its files held against its digest.
+/// One proposal, with its files checked against its digest.
 async fn fetched(
     api: &Api,
     bundle: &Digest,
@@ -206,7 +207,7 @@ async fn fetched(
     Err(fail(Exit::Unverifiable, Error::Other(found)))
 }
 
-/// What is signed, made of what was answered and what was asked for.
+/// The statement to sign, made from the answer and from the request.
 fn statement(
     AmendmentDetail { amendment, statement, .. }: &AmendmentDetail,
     bundle: &Digest,
@@ -292,7 +293,7 @@ fn gate(origin: &str, done: &ReportedAction) {
     }
 }
 
-/// Gives an order and tells what became of it.
+/// Gives an order and prints its outcome.
 async fn order<R: Route<Reply = OrderReply>>(
     api: &Api,
     path: &R::Path,

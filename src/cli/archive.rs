@@ -113,7 +113,7 @@ fn shelf(command: &Archive, row: &ChainRow) -> Result<Box<dyn ArchiveStore>, Fai
     Ok(Box::new(directory))
 }
 
-/// Invalid if ledger or archive are not what they should be; unverifiable if it cannot be told.
+/// Invalid if ledger or archive are not what they should be; unverifiable if they cannot be read.
 pub(super) const fn code(error: &Error) -> Exit {
     match error {
         Error::Damaged(..) | Error::Differs(_) | Error::Foreign(_) | Error::Proof(_) => {

@@ -12,7 +12,7 @@ use crate::domain::id::{CallId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::mcp::name::is_server;
 
-/// A value that is not what its option takes; clap names the option and the value.
+/// A value that does not fit its option; clap names the option and the value.
 #[derive(Debug, thiserror::Error)]
 pub enum ArgumentError {
     /// Not the name of an agent.
@@ -198,7 +198,7 @@ pub fn login(text: &str) -> Result<(String, String), ArgumentError> {
     Ok((name.to_owned(), tenant.to_owned()))
 }
 
-/// An input that VS Code asks for, and the file that has its value: `ID=FILE`.
+/// An input that VS Code asks for, and the file with its value: `ID=FILE`.
 pub fn input(text: &str) -> Result<(String, PathBuf), ArgumentError> {
     let (id, file) = text.split_once('=').ok_or(ArgumentError::Input)?;
     Ok((id.to_owned(), PathBuf::from(file)))

@@ -1,7 +1,7 @@
 //! `wicketgate control break-glass`: for a short time, calls of one agent need no approver.
 //!
-//! `request` writes what is asked for, each key holder `sign`s it, an operator `open`s it: three steps, three
-//! kinds of people. What is signed is shown before it is signed.
+//! `request` writes the statement, each key holder `sign`s it, an operator `open`s it: three steps,
+//! three kinds of people. Each signer sees the statement before signing it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -169,7 +169,7 @@ enum Error {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It says too much.
+    /// The options describe a statement out of bounds.
     #[error(transparent)]
     Bounds(#[from] MalformedStatement),
     /// The file does not hold a statement.
@@ -179,7 +179,7 @@ enum Error {
         #[source]
         error: MalformedStatement,
     },
-    /// It could not take effect any more.
+    /// The statement has ended already.
     #[error("it ended at {0}: nothing was signed")]
     Ended(Timestamp),
     /// The key does not sign.
@@ -216,7 +216,7 @@ fn done(result: Result<(), Error>) -> Exit {
     }
 }
 
-/// A nonce is part of a path: nothing else may stand there.
+/// A nonce is part of a path, so it must not contain other characters.
 fn nonce(nonce: &str) -> Result<NoncePath, Exit> {
     if nonce.len() == 32 && nonce.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Ok(NoncePath { nonce: nonce.to_owned() });
@@ -247,7 +247,7 @@ fn request(args: &BreakGlassRequest) -> Result<(), Error> {
     Ok(())
 }
 
-/// Everything a statement says.
+/// Prints every member of a statement.
 fn show(statement: &BreakGlassStatement) {
     let BreakGlassStatement { tenant, agent, tools, reason, not_before, expires, nonce } =
         statement;
@@ -282,7 +282,7 @@ fn sign(args: &SignBreakGlass) -> Result<(), Error> {
         name.push(".sig");
         name.into()
     });
-    // Somebody else's signature is never written over.
+    // WHY: `write` refuses an existing file, which may be another approver's signature.
     write(&out, signature.as_bytes())?;
     tell(json!({"wrote": out}), format!("wrote {}", out.display()));
     Ok(())

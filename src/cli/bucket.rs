@@ -1,4 +1,4 @@
-//! Where archives stand: a directory, or a place in an object store, for the commands that use them.
+//! The place of archives: a directory, or a prefix in an object store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ enum Error {
 }
 
 impl BucketArgs {
-    /// The place in the store that was named.
+    /// The named place in the store.
     ///
     /// # Errors
     /// Usage: what is missing or wrong.
@@ -82,10 +82,10 @@ impl BucketArgs {
         }
     }
 
-    /// The archives at a place in a store: the one that it is, or those below it.
+    /// The archives at a place in a store: the one at the place itself, or those below it.
     ///
     /// # Errors
-    /// Usage, or the store does not say.
+    /// Usage, or the store does not answer.
     pub(super) async fn archives(
         &self,
         place: &str,

@@ -52,7 +52,7 @@ pub struct Verify {
     json: bool,
 }
 
-/// What was found out about one log.
+/// The findings about one log.
 struct Verdict {
     origin: String,
     chain: Option<String>,
@@ -64,7 +64,7 @@ struct Verdict {
     unknown: BTreeMap<String, u64>,
     enrolled: Option<bool>,
     finding: Option<Finding>,
-    /// What the chain says was lost before it, if it goes on with another.
+    /// The loss before this chain, as the chain records it, if it continues another.
     loss: Option<String>,
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn run(command: &Verify) -> Result<Exit, Failure> {
     Ok(worst)
 }
 
-/// Every chain of a ledger that was asked for.
+/// Every selected chain of a ledger.
 async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure> {
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
     let reader = reader.as_ref();
@@ -151,7 +151,7 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
     let roots = announced(reader, &rows, trust).await?;
     let mut fleet = FleetHeads::default();
     let mut done: BTreeMap<String, Verdict> = BTreeMap::new();
-    // Fleet logs first: what they say about the others counts only if they are whole.
+    // Fleet logs first: their entries about other chains count only if they are whole.
     for row in rows.iter().filter(|row| is_fleet(row)) {
         let verdict = one(reader, row, &roots, &pins(trust, &row.origin)).await?;
         if verdict.finding.is_none() {
@@ -181,7 +181,8 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
     let absent = |origin: &str| rows.iter().all(|row| row.origin != origin);
     let tenant = |origin: &str| origin.split('/').nth(1).unwrap_or_default().to_owned();
     let named = trust.heads.iter().map(|pin| (pin.origin.as_str(), "a pinned head"));
-    // What the fleet log itself tells as lost is not missing; a head that somebody pinned still is.
+    // A chain that the fleet log records as lost is not missing; one with a head pinned by the
+    // auditor still is.
     let there = fleet.0.iter().filter(|(_, known)| !known.lost);
     let enrolled = there.map(|(origin, _)| (origin.as_str(), "the fleet log"));
     let mut said: BTreeMap<&str, &str> = named.collect();
@@ -210,7 +211,7 @@ fn pins(trust: &Trust, origin: &str) -> ExternalHeads {
     ExternalHeads { heads: of_log.map(note).collect(), ..ExternalHeads::default() }
 }
 
-/// Reads one chain, and tells what was done to it.
+/// Reads one chain, and finds out how it was changed.
 async fn one(
     reader: &dyn LedgerReader,
     row: &ChainRow,
@@ -227,7 +228,7 @@ async fn one(
     Ok(Verdict { loss, ..Verdict::of(report, finding) })
 }
 
-/// The enrolment keys that count: those of the trust file, with what the fleet logs say of them.
+/// The trusted enrolment keys: those of the trust file, updated by the fleet logs.
 async fn announced(
     reader: &dyn LedgerReader,
     rows: &[ChainRow],
@@ -247,7 +248,7 @@ async fn loss(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Option<String
     Ok(genesis.as_ref().and_then(super::recover::told))
 }
 
-/// The archives in a directory: the one that it is, or those below it.
+/// The archives in a directory: the one in the directory itself, or those below it.
 async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdict>, Failure> {
     let mut verdicts = Vec::new();
     let revoked = trust.revoked_enrolments();

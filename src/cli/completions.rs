@@ -1,4 +1,4 @@
-//! `wicketgate config completions`: what a shell offers when the tab key is pressed.
+//! `wicketgate config completions`: scripts for a shell's tab completion.
 
 use std::path::PathBuf;
 

@@ -179,14 +179,14 @@ enum Uncompared {
     Late,
 }
 
-/// How long a database may take to say what is in force.
+/// How long a database may take to answer what is in force.
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// What the chains of this gate's slots have had in force, with their logs; why that is not known.
 async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, Uncompared> {
     let (place, slots) = match &config.ledger {
         config::Ledger::Sqlite(sqlite) if !sqlite.path.exists() => return Ok(Vec::new()),
-        // Its pool has the name the file gave it, and there is no other but the fleet log's.
+        // Its pool has the name from the file, and the only other one is the fleet log's.
         config::Ledger::Sqlite(sqlite) => (LedgerLocation::Sqlite(&sqlite.path), None),
         config::Ledger::Postgres(postgres) => match &config.hub.reader_url_file {
             Some(file) => (LedgerLocation::PostgresUrlFile(file), Some(postgres.slots.as_str())),
@@ -219,7 +219,8 @@ async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, Uncompared> {
 /// Set by Kubernetes in every container.
 const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
 
-/// A ledger that ends with its pod, if this is one. Whether a volume outlives the pod cannot be seen from inside.
+/// A note about a ledger that ends with its pod. The process cannot see whether a volume outlives
+/// the pod.
 fn passing(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let config::Ledger::Sqlite(sqlite) = &config.ledger else { return None };
     env(IN_A_POD).map(|_| {
@@ -231,7 +232,7 @@ fn passing(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Option<Stri
     })
 }
 
-/// Granted tools that can never run, each with what to write.
+/// Granted tools that can never run, each with its remedy.
 pub(super) fn never_run(
     config: &Config,
     manifests: &[Arc<Manifest>],
@@ -241,7 +242,7 @@ pub(super) fn never_run(
     never(manifests, &tools, configured_approvers(config))
 }
 
-/// Loads what the agents name, as `serve` will.
+/// Loads the agents' manifests, as `serve` will.
 pub(super) fn manifests(config: &Config) -> Result<Callers, Vec<String>> {
     named::callers(config)
 }

@@ -1,4 +1,4 @@
-//! `wicketgate control`: stop and reinstate, and learn what was really stopped.
+//! `wicketgate control`: stop and reinstate, with each gate's answer.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -190,7 +190,7 @@ async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
     args.api.order::<route::Reinstatement>(&(), &signed).await
 }
 
-/// The statement that takes back what is asked for, after the newest order there is.
+/// The statement that reinstates the target, after the newest order on the list.
 async fn to_sign(args: &Reinstate) -> Result<order::OrderStatement, Exit> {
     let wrong = |error: Error| fail(Exit::Usage, error);
     let target = args.target.as_deref().unwrap_or_default();
@@ -219,7 +219,7 @@ async fn to_sign(args: &Reinstate) -> Result<order::OrderStatement, Exit> {
     })
 }
 
-/// What became of an order, for a person.
+/// The outcome of an order, for a person.
 pub(super) fn print_order(OrderReply { recorded, outcome }: &OrderReply) {
     let place = recorded.as_ref().map_or_else(
         || "NOT CONFIRMED by the ledger".to_owned(),

@@ -7,10 +7,10 @@ use super::{Exit, fail};
 use crate::domain::id::RunId;
 use crate::policy::fault::LoadError;
 
-/// An error of any room, for the one place that prints it.
+/// An error of any module, for the one place that prints it.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a command fails, and with which exit code it ends.
+/// Why a command fails, and its exit code.
 #[derive(Debug)]
 pub struct Failure {
     pub(super) exit: Exit,
@@ -28,7 +28,7 @@ impl Failure {
         Self::new(Exit::Invalid, cause)
     }
 
-    /// What is there does not suffice to tell.
+    /// The evidence at hand does not suffice for a verdict.
     pub fn unverifiable(cause: impl Into<Cause>) -> Self {
         Self::new(Exit::Unverifiable, cause)
     }

@@ -134,10 +134,10 @@ struct Narrowed {
     chain: Vec<String>,
 }
 
-/// What an export lacks to be told from others.
+/// What is missing or contradictory in the command line of an export.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    /// A time with what has a begin of its own.
+    /// `--since` with a selection that has its own begin.
     #[error("`--since` narrows a population; leave it out for a run or a range")]
     SinceOfRun,
     /// Two times.
@@ -157,7 +157,7 @@ enum Error {
 /// The last number that JSON carries exactly: no log is as long.
 const SEQ_MAX: Seq = (1 << 53) - 1;
 
-/// A size that somebody pinned, or the time at which a population begins.
+/// A size that an auditor pinned, or the time at which a population begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SizeOrTime {
     Size(Seq),
@@ -198,7 +198,7 @@ pub fn run(args: &Args) -> Exit {
 }
 
 impl Export {
-    /// The question, as far as the command line says it.
+    /// The query from the command line.
     fn query(&self) -> Result<Query, Error> {
         let times = self.since.iter().filter_map(|since| match since {
             SizeOrTime::Time(time) => Some(*time),
@@ -221,7 +221,8 @@ impl Export {
         }
     }
 
-    /// The evidence key and the artifacts: what is named here comes before what the configuration says.
+    /// The evidence key and the artifacts: the command line takes precedence over the
+    /// configuration.
     fn means(&self) -> Result<(PathBuf, PathBuf), Error> {
         let config = match &self.source.config {
             Some(path) => Some(reader::configuration(path)?),
@@ -278,7 +279,7 @@ async fn write(command: &Export, query: Query) -> Result<ExportedBundle, Failure
     let tenant = recording.tenant.clone();
     let recorder = DeferredFleetLog::of(recording.parts());
     let whole_run = matches!(query, Query::Run(_));
-    // A name would be personal data in a log that nobody can erase from.
+    // A name would be personal data in a log that cannot be erased.
     let uid = || format!("uid:{}", rustix::process::getuid().as_raw());
     let requester = command.requester.clone().unwrap_or_else(uid);
     let redactions = command.disclosure.redactions()?;

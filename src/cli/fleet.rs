@@ -70,14 +70,14 @@ pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
         }
         match once(&config, &keys, &outside, reader.as_ref(), command.json).await {
             Ok(_) => {}
-            // A ledger in doubt is not looked at again as if nothing had happened.
+            // A ledger in doubt must not be read again as if nothing had happened.
             Err(failure) if failure.exit == Exit::Invalid => return Err(failure),
             Err(failure) => _ = failure.print(),
         }
     }
 }
 
-/// One round, and what it says.
+/// One round, and its report.
 async fn once(
     config: &Config,
     keys: &FleetKeys,

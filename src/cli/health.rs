@@ -1,4 +1,5 @@
-//! `wicketgate control health`: what a probe asks, where there is no shell and the door is on loopback.
+//! `wicketgate control health`: the check for a probe without a shell, whose gate listens on
+//! loopback only.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -104,7 +105,7 @@ async fn ask(args: &Args) -> Result<Exit, Error> {
     printed(&args.url, answer.status, &answer.body)
 }
 
-/// Prints what a gate says of itself.
+/// Prints a gate's report about itself.
 fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, Error> {
     let known = matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE);
     if !known {

@@ -173,7 +173,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
     let facts = json!({"use": command.purpose.recorded().as_str(), "old": old.base64(), "new": new.public().base64()});
     match command.purpose {
         Purpose::Fleet => {
-            // A head that both signed is on the books before anybody has to know the new key.
+            // WHY: record a head that both keys signed before any verifier has to know the new key.
             let both = FleetKeys { key: new, previous: Some(Arc::clone(&keys.key)), ..keys };
             let parts = fleet::parts(&config, &both).await.map_err(system)?;
             let log = OpenFleetLog::open(parts).await.map_err(system)?;
@@ -255,7 +255,7 @@ fn public(path: &Path) -> Result<PublicKey, Failure> {
     }
 }
 
-/// A file of several keys where one is meant.
+/// A file with several keys where one is expected.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` holds more than one key", .0.display())]
 struct SeveralKeys(PathBuf);

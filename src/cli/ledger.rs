@@ -193,7 +193,8 @@ fn line(row: &EntryRow) -> String {
     line
 }
 
-/// What a verdict or a kind alone would not say: that a denial did not stop the call, whose word it is.
+/// What a verdict or a kind alone would not say: that a denial did not stop the call, who approved
+/// it.
 fn remark(draft: &Draft) -> Option<String> {
     if draft.get::<CallAuthorized>().is_some_and(|call| !call.enforced) {
         return Some("(not enforced: IT RAN)".to_owned());
@@ -213,7 +214,7 @@ fn remark(draft: &Draft) -> Option<String> {
         return Some(format!("REFUSED: {}", visible(&refused.message)));
     }
     if let Some(set) = draft.get::<ControlSet>() {
-        // A note says in its reason what was noted.
+        // The reason of a note is its text.
         let note = set.action == Action::Note;
         let order = [set.action.as_str(), set.target.as_str(), &set.name];
         let what = if note { vec![&*set.reason] } else { order.to_vec() };
@@ -230,7 +231,7 @@ fn remark(draft: &Draft) -> Option<String> {
     Some(format!("(arguments by {})", visible(&by.subject)))
 }
 
-/// An order in words, and who gave it.
+/// An order and the operator who gave it, as text.
 fn said(what: &[&str], by: Option<&str>) -> String {
     let by = by.map(|by| format!("by {}", visible(by)));
     let told = what.iter().map(|part| visible(part)).chain(by).filter(|part| !part.is_empty());

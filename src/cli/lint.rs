@@ -28,9 +28,9 @@ pub struct Args {
     json: bool,
 }
 
-/// Prints what was found; 1 if any of it is an error.
+/// Prints the findings; 1 if any of them is an error.
 pub fn run(args: &Args) -> Exit {
-    // One of them is there: clap asks for it.
+    // Clap guarantees one of the two.
     let dir = args.dir.as_ref().or(args.bundle.as_ref()).cloned().unwrap_or_default();
     let bundle = match Bundle::load(&dir) {
         Ok(bundle) => bundle,
@@ -41,7 +41,8 @@ pub fn run(args: &Args) -> Exit {
     };
     let findings = match &args.config {
         None => {
-            // Of nobody nothing is known, so nothing is missing.
+            // Without a configuration the approvers are unknown, so the lints report none as
+            // missing.
             let around = Surroundings { tools: &[], approvers: usize::MAX, webhook: false };
             crate::policy::lint::lint(&bundle, &around)
         }

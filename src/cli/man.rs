@@ -47,7 +47,8 @@ fn written(args: &Args) -> Result<(), FileError> {
     write_all(out, &pages)
 }
 
-/// One page, in ASCII: whoever shows it need not guess an encoding. It has no date: the same program makes the same bytes.
+/// One page, in ASCII, so that a viewer need not guess an encoding. It has no date: the same
+/// program makes the same bytes.
 fn page(command: Command) -> Vec<u8> {
     let source = concat!("wicketgate ", env!("CARGO_PKG_VERSION"));
     let manual = clap_mangen::Man::new(command).section("1").manual("Wicketgate").source(source);

@@ -92,7 +92,7 @@ pub fn run(args: &Args) -> Exit {
     }
 }
 
-/// Says what is wrong, line by line, with its code.
+/// Prints the errors, line by line, with their codes.
 fn refuse(error: &Error, json: bool) -> Exit {
     if json {
         let text = error.to_string();
@@ -104,7 +104,7 @@ fn refuse(error: &Error, json: bool) -> Exit {
         }
     }
     match error {
-        // Nothing was found out about the manifest itself.
+        // The manifest itself was not examined.
         Error::Io { .. } | Error::Key(_) => Exit::Unverifiable,
         Error::Format(_)
         | Error::Schema(_)
@@ -151,7 +151,7 @@ fn sign(file: &Path, keys: &[PathBuf]) -> Result<(), Error> {
     let keys = keys.iter().map(|path| SecretKey::load(path)).collect::<Result<Vec<_>, _>>()?;
     let envelope = identity::sign(&yaml, &shown, &keys.iter().collect::<Vec<_>>())?;
     let beside = identity::envelope_path(file);
-    // Written aside and renamed, so that nobody ever reads half an envelope.
+    // Written aside and renamed, so that no reader sees half an envelope.
     let aside = beside.with_extension("json.new");
     std::fs::write(&aside, envelope).map_err(failed(&aside))?;
     std::fs::rename(&aside, &beside).map_err(failed(&beside))?;
@@ -175,7 +175,7 @@ fn verify(
     }
     let manifest = Manifest::load(file, &keys, threshold, SystemClock::new().now())?;
     if let Some(path) = previous {
-        // Its signature and time are history; only what it says and is counts here.
+        // WHY: its signature and time are history; only its contents count here.
         let shown = path.display().to_string();
         let bytes =
             std::fs::read(path).map_err(|source| Error::Io { path: shown.clone(), source })?;

@@ -1,7 +1,7 @@
-//! The command line: what each command says and with which exit code it ends.
+//! The command line: the commands, their output and their exit codes.
 //!
-//! Results go to standard output, everything else to standard error. Nothing here is coloured but
-//! clap's own help, which heeds `NO_COLOR`.
+//! Results go to standard output, everything else to standard error. Only clap's own help is
+//! coloured, and it respects `NO_COLOR`.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -67,7 +67,7 @@ pub enum Exit {
     Ok,
     /// 1: invalid or denied.
     Invalid,
-    /// 2: cannot be verified from what is there.
+    /// 2: the evidence at hand does not suffice to verify.
     Unverifiable,
     /// 64: the command line is wrong.
     Usage,
@@ -165,8 +165,8 @@ enum Command {
     QuickstartTools,
 }
 
-/// Commands that stood at the top level once, and the group each is in now. Clients, charts and scripts still
-/// call them there.
+/// Commands that were once at the top level, with their present groups. Clients, charts and scripts
+/// still use the old names.
 pub const MOVED: [(&str, &str); 12] = [
     ("hub", "serve"),
     ("mcp", "serve"),
@@ -192,12 +192,13 @@ fn regrouped(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Variables that give a required option which the command line lacks. Options with a default have theirs in clap;
-/// these are in a group or exclude another option, where clap takes a variable for a second choice.
+/// Variables for a required option that the command line lacks. Clap handles options with a
+/// default; these are in a group or exclude another option, where clap takes a variable for a
+/// second choice.
 const VARIABLES: [(&str, &str); 2] =
     [("--config", "WICKETGATE_CONFIG"), ("--token-file", "WICKETGATE_TOKEN_FILE")];
 
-/// The command line with the missing options that a variable gives, if there are any.
+/// The command line with missing options from variables, if there are any.
 fn completed(mut args: Vec<OsString>, error: &clap::Error) -> Option<Vec<OsString>> {
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing))
@@ -214,7 +215,8 @@ fn completed(mut args: Vec<OsString>, error: &clap::Error) -> Option<Vec<OsStrin
             Some(OsString::from(format!("{option}={value}")))
         });
     let given: Vec<OsString> = given.collect();
-    // Right behind the command's own name: what follows may end in a command line of another program.
+    // Directly behind the command's own name: later arguments may belong to another program's
+    // command line.
     let (mut command, mut at) = (&Cli::command(), 1);
     while let Some(below) = args.get(at).and_then(|name| command.find_subcommand(name)) {
         (command, at) = (below, at.saturating_add(1));
@@ -232,7 +234,8 @@ fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    // Before anything else is done: this process becomes a command, and is no command of people.
+    // WHY first: this process may become a sandboxed command, which must not parse a user's command
+    // line.
     if let Some(end) = crate::tool::sandbox::role(&args) {
         return end;
     }
@@ -300,18 +303,18 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Exit> {
     runtime().map(|runtime| runtime.block_on(work)).map_err(Failure::print)
 }
 
-/// The runtime for a command that does one thing after the other.
+/// The runtime for a command without concurrency.
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
     made.map_err(|error| Failure::unverifiable(error::NoRuntime(error)))
 }
 
-/// Writes a file that must not exist yet, readable for those the umask allows.
+/// Writes a new file, with the permissions that the umask allows.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     create(path, bytes, 0o666).map_err(FileError::at(path))
 }
 
-/// Writes these files into a directory, which is made; files of these names are replaced.
+/// Writes these files into a directory, which it makes; it replaces files of these names.
 fn write_all(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), FileError> {
     std::fs::create_dir_all(folder).map_err(FileError::at(folder))?;
     for (name, bytes) in files {

@@ -1,4 +1,4 @@
-//! `wicketgate policy observed`: what enforcement would have refused, rule by rule.
+//! `wicketgate policy observed`: the calls that enforcement would have refused, rule by rule.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ struct RuleFindings {
 /// Rule, tool and verdict.
 type Key = (String, String, &'static str);
 
-/// What was found in the ledger.
+/// The findings in the ledger.
 #[derive(Default, Debug)]
 struct ObservationReport {
     decided: u64,
@@ -107,7 +107,7 @@ impl ObservationReport {
             self.unread = self.unread.saturating_add(1);
             return;
         };
-        // What the gate asked itself is no call of an agent.
+        // The gate's own test calls are not an agent's calls.
         let canary = tool(&entry.draft) == CANARY_TOOL;
         if !entry.draft.kind().decides() || canary || !wanted(&entry) {
             return;
@@ -168,7 +168,7 @@ impl ObservationReport {
         }
         let mut places: BTreeMap<&str, u64> = BTreeMap::new();
         for ((rule, ..), found) in &self.rules {
-            // File and line say more than the rule's name, where they are known.
+            // File and line, where known, are more precise than the rule's name.
             let place = rule.rsplit(' ').next().unwrap_or(rule);
             let count = places.entry(place).or_default();
             *count = count.saturating_add(found.count);

@@ -37,7 +37,7 @@ pub(super) fn is_json() -> bool {
 
 /// Prints a line of the result.
 pub(super) fn say(line: impl AsRef<str>) {
-    // A closed pipe (`| head`) is no reason to fail.
+    // A closed pipe (`| head`) must not fail the command.
     let _ = writeln!(std::io::stdout(), "{}", line.as_ref());
 }
 
@@ -101,7 +101,7 @@ pub(super) fn fail(exit: Exit, why: impl Display) -> Exit {
 /// Prints why the command line is refused, as clap explains it.
 pub(super) fn refuse(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
-        // A closed pipe is no reason to fail.
+        // A closed pipe must not fail the command.
         let _ = error.print();
         return Exit::Ok;
     }
@@ -116,7 +116,7 @@ pub(super) fn refuse(error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// Prints a refusal of the operator API, which has a code of its own.
+/// Prints a refusal of the operator API, with its own code.
 pub(super) fn fail_as(code: &str, why: impl Display) -> Exit {
     write(&match is_json() {
         true => object(code, &why, None),
@@ -140,6 +140,6 @@ fn object(code: &str, why: &dyn Display, hint: Option<&str>) -> String {
 }
 
 fn write(line: &str) {
-    // A terminal that is gone shows nothing.
+    // A closed terminal must not fail the command.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,5 @@
-//! How far long work is: a bar on a terminal, a line every few seconds elsewhere, nothing with `--json`.
+//! Shows the progress of long work: a bar on a terminal, a line every few seconds elsewhere,
+//! nothing with `--json`.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -11,12 +12,12 @@ use crate::evidence::progress::ProgressLine;
 
 /// Between two drawings on a terminal.
 const DRAW: Duration = Duration::from_millis(200);
-/// Between two lines elsewhere; work that is shorter prints none.
+/// Between two lines elsewhere; shorter work prints none.
 const TELL: Duration = Duration::from_secs(5);
 /// Characters of the bar.
 const CELLS: u64 = 20;
 
-/// The progress of one piece of work. Dropped, it leaves nothing on a terminal.
+/// The progress of one piece of work. Dropping it clears its line on a terminal.
 pub struct Progress {
     what: String,
     on_terminal: bool,
@@ -26,7 +27,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For work that this names: "verifying", say.
+    /// Progress of work with this name, such as "verifying".
     pub fn new(what: impl Into<String>) -> Self {
         let on_terminal = std::io::stderr().is_terminal();
         let shown = Mutex::new((ProgressLine::new(is_json()), None));
@@ -50,7 +51,7 @@ impl Progress {
         if self.on_terminal { shown.0.show(&line) } else { note(line) }
     }
 
-    /// Does work that cannot tell how far it is: the time since its begin is printed.
+    /// Runs work of unknown length: it prints the time since the begin.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let mut ticks = tokio::time::interval(DRAW);

@@ -107,7 +107,7 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
         tell(json!({"dropped": 0}), "dry run: no entry was dropped");
         return Ok(Exit::Ok);
     }
-    // Who may drop is found before anything is recorded.
+    // Find the pruner before anything is recorded.
     let pruner = pruner(command).await?;
     let recorded = record(command, (reader, row), &plan, head.root).await?;
     let dropped =
@@ -134,7 +134,7 @@ fn refused(error: pruning::Error) -> Failure {
 #[error("headers are kept for {FLOOR_DAYS} days at least")]
 struct TooSoon;
 
-/// An archive that does not hold what would be dropped.
+/// The archive lacks entries that would be dropped.
 #[derive(Debug, thiserror::Error)]
 #[error("the archive: {0}")]
 struct ArchiveError(archive::Error);
@@ -159,7 +159,8 @@ async fn record(
     };
     let recording = Recording::prepare(&command.source, &fleet).await.map_err(Failure::usage)?;
     let fleet = recording.open().await.map_err(unreadable)?;
-    // WHY: the archive may have been read for minutes, and nobody else writes the fleet log from here on.
+    // WHY: reading the archive may have taken minutes, and from here on only this process writes
+    // the fleet log.
     let recorded = match pruning::still_free(reader, row, plan).await.map_err(refused) {
         Ok(()) => {
             let draft = pruning::draft(&row.origin, plan, root, &command.by);
@@ -173,7 +174,7 @@ async fn record(
     Ok(pruning)
 }
 
-/// Whoever may drop rows of this ledger.
+/// The store that may drop rows of this ledger.
 async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
     let sqlite = match command.source.place() {
         Some(LedgerLocation::Sqlite(path)) => Some(path.to_owned()),
@@ -196,7 +197,7 @@ async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
     Ok(Arc::new(PostgresPruner::connect(&url).await.map_err(unreadable)?))
 }
 
-/// A SQLite file, opened once the fleet log, whose lock it shares, has been closed again.
+/// A SQLite file, opened only after the fleet log, whose lock it shares, has been closed.
 struct DeferredFile(PathBuf);
 
 #[async_trait::async_trait]

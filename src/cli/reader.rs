@@ -28,7 +28,7 @@ pub struct LedgerSource {
 /// One place a ledger can be in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LedgerLocation<'a> {
-    /// What the configuration says.
+    /// The ledger of this configuration.
     Config(&'a Path),
     /// A SQLite file.
     Sqlite(&'a Path),
@@ -59,17 +59,17 @@ pub enum Error {
     /// The file that holds the URL of the database cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The file that should hold the URL of the database holds nothing.
+    /// The file for the URL of the database is empty.
     #[error("`{}`: empty, and should hold a URL of the database", .0.display())]
     Empty(PathBuf),
-    /// No gate has made the file yet, or it is elsewhere.
+    /// The file does not exist: no gate has made it yet, or it is elsewhere.
     #[error(
         "`{}`: is not there: name the `ledger.sqlite` of a gate's state directory, or its configuration (`--config`); a \
          gate makes the file at its first start",
         .0.display()
     )]
     Absent(PathBuf),
-    /// The file is no ledger, or a damaged one.
+    /// The file is not a ledger, or a damaged one.
     #[error("`{}`: cannot be read as a ledger: {}", path.display(), error.reason())]
     Sqlite {
         /// The file.
@@ -129,7 +129,7 @@ pub async fn open_place(place: LedgerLocation<'_>) -> Result<Arc<dyn LedgerReade
             let config = configuration(path)?;
             match &config.ledger {
                 config::Ledger::Sqlite(ledger) => sqlite(&ledger.path).await,
-                // The gate's own login writes and reads nothing of others.
+                // WHY: the gate's own login cannot read other chains.
                 config::Ledger::Postgres(ledger) => match &config.hub.reader_url_file {
                     Some(file) => postgres(file, &url(file)?).await,
                     None => postgres(path, ledger.connect.expose()).await,

@@ -44,7 +44,7 @@ pub enum Error {
     /// A key cannot be used.
     #[error(transparent)]
     Key(#[from] signer::Error),
-    /// The configuration does not give what a fleet log is written with.
+    /// The configuration lacks the keys of a fleet log.
     #[error(transparent)]
     Fleet(Cause),
     /// What this machine remembers of the fleet log.
@@ -55,7 +55,7 @@ pub enum Error {
     Store(#[from] StoreError),
 }
 
-/// Whose ledger it is and with which keys its fleet log is written.
+/// The ledger's tenant and the keys of its fleet log.
 #[derive(Debug)]
 pub struct Recording {
     /// `default` on one machine.
@@ -64,7 +64,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Finds store and keys; nothing is written yet.
+    /// Finds store and keys; writes nothing yet.
     ///
     /// # Errors
     /// A key is not named or cannot be read, or the ledger cannot be opened for writing.
@@ -78,7 +78,7 @@ impl Recording {
             }
             LedgerLocation::PostgresUrlFile(path) => {
                 let url = reader::url(path)?;
-                // No state directory is named, so nothing is remembered of the log here.
+                // Without a state directory, this machine remembers nothing of the log.
                 let store = PostgresStore::lazy(&url, postgres::Options::default())?;
                 plain(Arc::new(store), args, Box::new(NoJournal))?
             }
@@ -89,7 +89,7 @@ impl Recording {
         Ok(Self { tenant: parts.tenant.clone(), parts })
     }
 
-    /// With what the fleet log is written.
+    /// The parts to write the fleet log.
     #[must_use]
     pub fn parts(self) -> FleetParts {
         self.parts
@@ -98,14 +98,14 @@ impl Recording {
     /// Takes the fleet log's slot.
     ///
     /// # Errors
-    /// It cannot be written, somebody else has been recording in it for half a minute, or it is not what
-    /// was seen.
+    /// It cannot be written, another process has been recording in it for half a minute, or it is
+    /// not what was seen.
     pub async fn open(self) -> Result<OpenFleetLog, OpenError> {
         OpenFleetLog::open(self.parts).await
     }
 }
 
-/// As the configuration says; keys that are named on the command line come first.
+/// From the configuration; keys on the command line take precedence.
 async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, Error> {
     let keys = match &args.fleet_key {
         None => {
@@ -124,7 +124,7 @@ async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, Erro
     fleet::parts(config, &keys).await.map_err(fleet_error)
 }
 
-/// A ledger without a configuration: no witness is known, nothing but the keys.
+/// A ledger without a configuration: only keys, and no witness.
 fn plain(
     store: Arc<dyn LedgerStore>,
     args: &FleetArgs,

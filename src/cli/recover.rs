@@ -72,10 +72,10 @@ fn failed(error: Error) -> Failure {
 /// What this machine lacks to go on.
 #[derive(Debug, thiserror::Error)]
 enum RecoverError {
-    /// The fleet log lost entries, and nothing signs its next one.
+    /// The fleet log lost entries, and no key is configured to sign its next one.
     #[error("{0}; going on with it needs `fleet.key`")]
     NoFleetKey(LostEntry),
-    /// Every name for what is kept aside is taken.
+    /// Every name for the kept file is in use.
     #[error("`{}` was kept aside a thousand times", .0.display())]
     Kept(PathBuf),
 }
@@ -152,7 +152,7 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Begins the next log of a slot that lost entries; gives back one that did not.
+/// Begins the next log of a slot that lost entries; releases a slot that did not.
 async fn go_on(
     desk: &RestartParts<'_>,
     found: &Examined,
@@ -197,18 +197,18 @@ fn keys(config: &Config, found: &Examined) -> Result<Option<FleetKeys>, Failure>
     }
 }
 
-/// The same desk, for the fields that two slots share.
+/// The same parts, for the fields that two slots share.
 fn desk_of<'a>(desk: &RestartParts<'a>) -> RestartParts<'a> {
     RestartParts { log_keys: None, ..*desk }
 }
 
 async fn give_back(desk: &RestartParts<'_>, found: &Examined) {
-    // One that cannot be given back runs out by itself.
+    // A failure is harmless: the lease runs out by itself.
     desk.store.release(&found.leased.key).await.ok();
 }
 
-/// When the fleet log was set back and this machine remembers nothing of its own chain, that chain is
-/// as old as the fleet log: how much is lost of it nobody can say.
+/// When the fleet log was set back and this machine remembers nothing of its own chain, that chain
+/// is as old as the fleet log, and the number of its lost entries is unknown.
 fn presumed(found: &Examined, fleet: Option<&LostEntry>) -> Option<LostEntry> {
     let head = &found.leased.head;
     let unsure = fleet.is_some() && !found.remembered() && head.size > 0;
@@ -230,7 +230,8 @@ struct FleetLogParts {
 }
 
 impl FleetLogParts {
-    /// The fleet log's, if there is a fleet log here or anybody has seen one.
+    /// The parts of the fleet log, if this ledger has one or a witness or this machine has seen
+    /// one.
     async fn of(
         config: &Config,
         keys: &FleetKeys,
@@ -283,7 +284,7 @@ async fn slot(config: &Config, entropy: &dyn Entropy) -> Result<Slot, Failure> {
     })
 }
 
-/// Keeps a file or directory under a name of its own; what it says is no longer counted on.
+/// Keeps a file or directory under a name of its own; its contents no longer count.
 fn aside(path: &Path) -> Result<(), Failure> {
     for number in 0..1000_u32 {
         let mut name = path.as_os_str().to_owned();
@@ -297,7 +298,7 @@ fn aside(path: &Path) -> Result<(), Failure> {
     Err(system(RecoverError::Kept(path.to_owned())))
 }
 
-/// Who accepts, for the books.
+/// The operator who accepts the loss, for the ledger.
 fn who() -> String {
     let user = config::environment("USER").or_else(|| config::environment("LOGNAME"));
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -305,7 +306,7 @@ fn who() -> String {
     format!("{}@{host}", user.unwrap_or_else(uid))
 }
 
-/// What the first entry of a log says is lost, if it says so.
+/// The loss that the first entry of a log records, if any.
 pub(super) fn told(genesis: &crate::record::Entry) -> Option<String> {
     let Continues { by, log, lost_from, lost_to, .. } =
         genesis.draft.get::<ChainGenesis>()?.continues.as_ref()?;

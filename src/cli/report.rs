@@ -14,7 +14,7 @@ pub struct ReportedAction {
     pub error: Option<String>,
     /// The code of that.
     pub code: String,
-    /// The finer code of what was not counted.
+    /// The finer code of a refusal.
     pub detail: String,
     /// Why it was not counted.
     pub message: String,
@@ -64,7 +64,7 @@ pub struct Stopped {
 }
 
 impl ReportedAction {
-    /// What the gate reports; nothing if the report has another form.
+    /// A gate's report; `None` if it has another form.
     pub fn of(report: &GateReport) -> Option<Self> {
         Self::deserialize(&report.done).ok()
     }
@@ -75,7 +75,7 @@ impl ReportedAction {
     }
 }
 
-/// Prints what each of these gates reports, by this function.
+/// Prints each gate's report, with this function.
 pub fn print_each(gates: &[GateReport], print: impl Fn(&str, &ReportedAction)) {
     for report in gates {
         let origin = visible(&report.origin);
@@ -86,7 +86,7 @@ pub fn print_each(gates: &[GateReport], print: impl Fn(&str, &ReportedAction)) {
     }
 }
 
-/// Prints the gates that do not say what they did.
+/// Prints the gates without a report.
 pub fn print_silent(gates: &[SilentGate]) {
     for SilentGate { origin, last_seen } in gates {
         let (origin, seen) = (visible(origin), visible(last_seen));
@@ -99,7 +99,7 @@ pub fn joined(texts: &[String]) -> String {
     texts.iter().map(|text| visible(text)).collect::<Vec<_>>().join(", ")
 }
 
-/// A text or nothing, safe to print on a terminal.
+/// A text or an empty one, safe to print on a terminal.
 pub fn shown(text: Option<&String>) -> String {
     text.map(|text| visible(text)).unwrap_or_default()
 }

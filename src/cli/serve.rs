@@ -86,13 +86,13 @@ pub(super) fn process(file: &Path, run: impl FnOnce(Config) -> Result<Ended, app
     }
 }
 
-/// A parent with whose end this process would not end.
+/// Why this process would not end with that parent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ParentError {
     /// The kernel refuses.
     #[error(transparent)]
     System(#[from] rustix::io::Errno),
-    /// It is gone already.
+    /// The parent has ended already.
     #[error("the parent has ended")]
     Ended,
 }
@@ -101,7 +101,7 @@ pub(super) enum ParentError {
 pub(super) fn end_with(parent: u32) -> Result<(), ParentError> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    // It may have ended before the kernel was asked.
+    // WHY: the parent may have ended before the kernel took the request.
     let now = getppid().map(|pid| pid.as_raw_nonzero().get());
     if now == i32::try_from(parent).ok() { Ok(()) } else { Err(ParentError::Ended) }
 }

@@ -1,4 +1,4 @@
-//! `wicketgate ledger size`: what the ledger takes, measured in the ledger that is given.
+//! `wicketgate ledger size`: the space that the given ledger needs, measured.
 
 use super::ledger::{chains, unreadable};
 use super::reader::{self, LedgerSource};
@@ -84,7 +84,7 @@ async fn count(
         from = end.seq.saturating_add(1);
         for entry in &rows {
             counted.entries = counted.entries.saturating_add(1);
-            // Every call is decided or held exactly once before anything else happens to it.
+            // Every call is decided or held exactly once, before its other entries.
             let decided = ["call.authorized", "call.denied"].contains(&entry.kind.as_str());
             counted.calls = counted.calls.saturating_add(u64::from(decided));
             let length = u64::try_from(entry.body.len()).unwrap_or(u64::MAX);
@@ -105,7 +105,7 @@ async fn count(
     Ok(())
 }
 
-/// `bytes` of `of` things, per thing; 0 of none.
+/// `bytes` of `of` things, per thing; 0 for no things.
 fn per(bytes: u64, of: u64) -> u64 {
     bytes.checked_div(of).unwrap_or(0)
 }

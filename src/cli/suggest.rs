@@ -1,4 +1,4 @@
-//! `wicketgate policy suggest`: least-privilege rules from what a run really did.
+//! `wicketgate policy suggest`: least-privilege rules from a run's real calls.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub struct Args {
     out: Option<PathBuf>,
 }
 
-/// One call of the run, as its entries tell it.
+/// One call of the run, from its entries.
 struct SuggestedCall {
     tool: String,
     decided: Entry,
@@ -140,8 +140,7 @@ async fn study(args: &Args) -> Result<Study, Failure> {
 /// Entries that are read at once, on the way back to the newest run.
 const PAGE: u32 = 500;
 
-/// The run that was opened last, over all chains, in which an agent asked for something: the gate's tests of itself
-/// are no agent's.
+/// The newest run, over all chains, with a call of an agent: the gate's own tests do not count.
 async fn newest(reader: &dyn LedgerReader) -> Result<Option<(ChainId, RunId)>, StoreError> {
     let mut found: Option<(Timestamp, ChainId, RunId)> = None;
     for row in reader.chains().await? {
@@ -167,14 +166,14 @@ async fn newest(reader: &dyn LedgerReader) -> Result<Option<(ChainId, RunId)>, S
     Ok(found.map(|(_, chain, run)| (chain, run)))
 }
 
-/// Whether these entries of a run have a call that is not the gate's own.
+/// Whether these entries of a run contain a call that is not the gate's own.
 fn is_an_agents(rows: &[EntryRow]) -> bool {
     let entries = rows.iter().filter_map(|row| Entry::parse(&row.body).ok());
     let mut tools = entries.filter_map(|entry| entry.draft.tool);
     tools.any(|tool| tool.as_str() != CANARY_TOOL)
 }
 
-/// The input document a decision was made about, if it is kept.
+/// The input document of a decision, if it is stored.
 pub(super) async fn input_of(
     reader: &dyn LedgerReader,
     chain: &ChainId,
@@ -187,8 +186,8 @@ pub(super) async fn input_of(
 }
 
 impl Study {
-    /// Where a call belongs: what completed is what the rules are for, whether or not a rule that only observed spoke
-    /// against it.
+    /// Sorts a call: the rules are for completed calls, whether or not a rule that only observed
+    /// spoke against it.
     fn sort(&mut self, id: &CallId, call: &SuggestedCall, input: Option<Json>, args: &Args) {
         let draft = &call.decided.draft;
         let cancelled = call.last.draft.get::<CallCancelled>();
@@ -229,7 +228,7 @@ impl Study {
     }
 }
 
-/// The rule that spoke against a call. That no rule allowed it speaks for nobody.
+/// The rule that denied a call. `no_allow` is not counted as one: it names no rule of the bundle.
 fn spoke_against(decided: &Entry) -> Option<String> {
     let decision = decided.draft.body.decision()?;
     let spoke = decision.reasons.iter().find(|reason| {
@@ -243,21 +242,21 @@ fn spoke_against(decided: &Entry) -> Option<String> {
 /// Why no rules are suggested.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    /// The run has no call that the rules could be made of.
+    /// The run has no call to derive rules from.
     #[error("every call of this run was denied by a rule; try `--include-denied`")]
     NothingAllowed,
     /// The rules are wrong.
     #[error("the suggested rules do not load:{}", .0.iter().map(|error| format!("\n  {error}")).collect::<String>())]
     Load(Vec<LoadError>),
-    /// The rules do not decide a call they were made of.
+    /// The rules do not decide a call they were derived from.
     #[error("{call}: {cause}")]
     Undecided { call: String, cause: Cause },
-    /// The rules do not allow a call they were made of.
+    /// The rules do not allow a call they were derived from.
     #[error("the suggested rules do not allow `{call}`: {reason}")]
     NotAllowed { call: String, reason: String },
 }
 
-/// Makes the rules, tries them on every input, and only then gives them away.
+/// Makes the rules, and writes them only after a trial on every input.
 fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     if study.seen.is_empty() {
         left_out(study);
@@ -319,7 +318,7 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Calls that are told one by one; of more, how many.
+/// Calls that are printed one by one; of the rest, only the number.
 const TOLD_MAX: usize = 20;
 
 /// What the rules do not allow, and why.
@@ -333,7 +332,7 @@ fn left_out(study: &Study) {
     }
 }
 
-/// What whoever signs these rules should know of how they came to be.
+/// What an author should know about the origin of these rules before signing them.
 fn said(study: &Study, text: &str) {
     for (call, rule) in study.observed.iter().take(TOLD_MAX) {
         note(format!(

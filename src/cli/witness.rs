@@ -143,7 +143,7 @@ fn open(command: &Serve) -> Result<WitnessServer, Failure> {
 }
 
 async fn listen(witness: WitnessServer, addr: SocketAddr) -> Result<(), Failure> {
-    // Before anybody is told that it listens, so that no signal is missed.
+    // WHY: the handlers come before the announcement of the listener, so that no signal is missed.
     let mut term = signal(SignalKind::terminate()).map_err(Failure::invalid)?;
     let mut int = signal(SignalKind::interrupt()).map_err(Failure::invalid)?;
     let listener = listener::tcp(addr).await.map_err(Failure::invalid)?;

@@ -1,4 +1,4 @@
-//! `trust.break_glass`: who may, for a short time, stand in for approvers.
+//! `trust.break_glass`: the people who may, for a short time, replace approvers.
 
 use std::path::PathBuf;
 

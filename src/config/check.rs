@@ -1,4 +1,4 @@
-//! What a schema cannot say: addresses, keys, callers, references. Works on the raw value, so that
+//! Checks beyond the schema: addresses, keys, callers, references. Works on the raw value, so that
 //! one wrong field hides no other.
 
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ impl Check<'_> {
             ("manifest", true, ""),
             ("policy", self.text("/policy/bundle").is_some(), "policy.bundle"),
             ("approver", self.text("/approvals/signers").is_some(), "approvals.signers"),
-            // The schema asks for its keys.
+            // The schema requires its keys.
             ("break-glass", false, ""),
         ];
         for (kind, needed, because) in kinds {
@@ -214,7 +214,7 @@ impl Check<'_> {
     }
 
     fn lock(&mut self) {
-        // WHY: who signs manifests may sign locks, a manifest names the lock's signer anyway.
+        // WHY: a manifest names the lock's signer anyway, so its signers may sign locks.
         let files =
             self.list("/trust/lock_keys").iter().map(|file| file.as_str().map(PathBuf::from));
         for (i, file) in files.collect::<Vec<_>>().into_iter().enumerate() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::catalog::form::paths;
 use crate::crypto::signer::AGENT;
 
-/// Puts in what the file leaves out: the schema's defaults, and what hangs on the state directory.
+/// Adds the values that the file omits: the schema's defaults, and paths below the state directory.
 pub(super) fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> Option<String>) {
     defaults(value, schema);
     if value.get("state").is_none() {
@@ -54,7 +54,8 @@ pub(super) fn defaults(value: &mut Value, schema: &Value) {
     }
 }
 
-/// Sets the value at a pointer, making the objects on the way; something else there is left alone.
+/// Sets the value at a pointer, and makes the objects on the way; it leaves another value on the
+/// way alone.
 pub(super) fn set(value: &mut Value, pointer: &str, to: Value) {
     let (mut here, mut steps) = (value, pointer.split('/').skip(1).peekable());
     while let Some(step) = steps.next() {

@@ -1,4 +1,4 @@
-//! The tools one by one: what is wrong with one of them keeps nobody from looking at the others.
+//! The tools one by one: an error in one of them does not hide the state of the others.
 
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -7,8 +7,8 @@ use super::{Config, own};
 use crate::catalog::{self, Checked, Surroundings};
 
 impl Config {
-    /// The operator's own tools, each with what is wrong with it alone, in the order of the list. A gate
-    /// starts only with [`Self::bindings`], where all of them are right; this is for whoever looks why.
+    /// The operator's own tools, each with its own errors, in the order of the list. A gate starts
+    /// only with [`Self::bindings`], where all of them are right; this is for diagnosis.
     ///
     /// # Errors
     /// The list cannot be read at all.

@@ -93,7 +93,7 @@ impl Registry {
         self.tokens.iter().map(pool).collect()
     }
 
-    /// Who is asked about projected tokens.
+    /// The reviewer of projected tokens, if the section configures one.
     #[must_use]
     pub fn reviewer(&self) -> Option<Reviewer> {
         self.kubernetes.as_ref().map(|section| Reviewer::new(section.cluster()))
@@ -133,7 +133,7 @@ pub enum KeyError {
     /// The file.
     #[error(transparent)]
     Key(#[from] keys::Error),
-    /// It holds several keys, or none.
+    /// The file holds several keys, or none.
     #[error("`{path}` holds {keys} keys: expected the one enrolment key")]
     Count {
         /// The file.
@@ -144,7 +144,7 @@ pub enum KeyError {
 }
 
 impl Enrolment {
-    /// The one key whose certificates are believed.
+    /// The one key whose certificates this sidecar trusts.
     ///
     /// # Errors
     /// The file cannot be read, or does not hold exactly one key.
@@ -161,7 +161,7 @@ impl Enrolment {
 }
 
 impl Config {
-    /// Files by which this machine proves to others who it is: no tool may read them.
+    /// Files with this machine's own credentials: no tool may read them.
     pub(super) fn own_secrets(&self) -> Vec<PathBuf> {
         let tls = self.listen.tls.iter().chain(&self.operator.tls);
         let token = self.enrolment.as_ref().map(|enrolment| enrolment.token_file.clone());
@@ -169,10 +169,10 @@ impl Config {
     }
 }
 
-/// What the schema cannot say, each with its place.
+/// Checks beyond the schema, each error with its place.
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     let mut wrong = tls::check(config, "/hub/enrolment/tls", Tls::open);
-    // What has the wrong shape was said already.
+    // The schema check has reported a wrong shape already.
     let at = |pointer: &str| config.pointer(pointer);
     if let Some(Ok(enrolment)) = at("/enrolment").map(Enrolment::deserialize) {
         wrong.extend(sidecar(config, &enrolment));

@@ -1,4 +1,4 @@
-//! `evidence`: what the office needs to hand out evidence and to erase payloads.
+//! `evidence`: what the operator API needs to hand out evidence and to erase payloads.
 
 use std::path::PathBuf;
 
@@ -38,10 +38,10 @@ impl Evidence {
     }
 }
 
-/// What the schema cannot say, each with its place.
+/// Checks beyond the schema, each error with its place.
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     let at = |name: &str| format!("/evidence/{name}");
-    // What has the wrong shape was said already.
+    // The schema check has reported a wrong shape already.
     let Some(Ok(evidence)) = config.get("evidence").map(Evidence::deserialize) else {
         return Vec::new();
     };

@@ -1,4 +1,4 @@
-//! `fleet`: the keys of the log of logs, and who sees its heads from outside.
+//! `fleet`: the keys of the fleet log, and the witnesses of its heads.
 
 use std::path::PathBuf;
 
@@ -85,9 +85,9 @@ impl Fleet {
     }
 }
 
-/// What a schema cannot say: pointers and messages.
+/// Checks beyond the schema: pointers and messages.
 pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
-    // What has the wrong shape was said already.
+    // The schema check has reported a wrong shape already.
     let Ok(fleet) = Fleet::deserialize(fleet) else { return Vec::new() };
     let mut wrong = Vec::new();
     let mut add = |at: &str, why: String| wrong.push((format!("/fleet/{at}"), why));

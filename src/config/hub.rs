@@ -1,4 +1,4 @@
-//! `hub`: what only the hub needs.
+//! `hub`: the settings of the hub alone.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,12 +27,13 @@ pub struct Hub {
     pub enrolment: Option<super::enrolment::Registry>,
 }
 
-/// Seconds a slot lies abandoned before it is closed, unless the configuration says otherwise.
+/// Seconds from the end of a lease to the closing of its slot, unless the configuration sets
+/// others.
 const REAP_AFTER: u64 = 60;
 
 impl Hub {
-    /// How long a slot lies abandoned after its lease ran out before the hub closes it: what is
-    /// configured, else 60 seconds, or the lease's own length if that is longer.
+    /// How long the hub waits after the end of a lease before it closes the slot: the configured
+    /// time, else 60 seconds, or the lease's own length if that is longer.
     #[must_use]
     pub fn grace(&self, lease: Duration) -> Duration {
         let default = Duration::from_secs(REAP_AFTER).max(lease);
@@ -40,7 +41,7 @@ impl Hub {
     }
 }
 
-/// What the schema cannot say.
+/// Checks beyond the schema.
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     let number = |pointer: &str| config.pointer(pointer).and_then(Value::as_u64);
     let (after, lease) =

@@ -11,9 +11,9 @@ use crate::catalog::form::FilePath;
 use crate::identity::callers::read_token;
 use crate::operator::token_review::Cluster;
 
-/// Where the section stands.
+/// The pointer to this section.
 pub(super) const AT: &str = "/hub/enrolment/kubernetes";
-/// What API servers call themselves, unless they are told otherwise.
+/// The issuer of an API server that sets no other.
 const API_SERVER: &str = "https://kubernetes.default.svc";
 
 /// `hub.enrolment.kubernetes`.
@@ -67,10 +67,10 @@ impl Kubernetes {
     }
 }
 
-/// What the schema cannot say. `taken` are the pools that have a shared token.
+/// Checks beyond the schema. `taken` are the pools that have a shared token.
 pub(super) fn check(config: &Value, taken: &BTreeSet<String>) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
-    // What has the wrong shape was said already.
+    // The schema check has reported a wrong shape already.
     let Some(Ok(section)) = config.pointer(AT).map(Kubernetes::deserialize) else { return wrong };
     let mut add = |name: &str, why: String| wrong.push((format!("{AT}/{name}"), why));
     if let Err((field, why)) = section.cluster().remote() {

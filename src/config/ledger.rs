@@ -102,7 +102,7 @@ impl Default for Postgres {
     }
 }
 
-/// A value that is never shown, logged or printed. Zeroed when dropped.
+/// A value that no output, log or error shows. Zeroed when dropped.
 #[derive(Clone, Default)]
 pub struct Secret(zeroize::Zeroizing<String>);
 

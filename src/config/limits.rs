@@ -1,4 +1,4 @@
-//! `limits`: what the process takes on at once, and for how long.
+//! `limits`: how much the process accepts at once, and for how long.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

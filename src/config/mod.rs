@@ -227,7 +227,7 @@ pub struct Replay {
 /// Why a lock does not count.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// A key of those who sign locks.
+    /// A key file of the lock signers.
     #[error(transparent)]
     Key(#[from] keys::Error),
     /// The lock, at the place where it is named.
@@ -235,7 +235,7 @@ pub enum LockError {
     Lock(#[from] Problem),
 }
 
-/// The JSON Schema of `wicketgate.yaml`: what `config schema` prints, and what the file is checked by.
+/// The JSON Schema of `wicketgate.yaml`: `config schema` prints it, and it checks the file.
 #[must_use]
 pub fn schema() -> Value {
     form::of::<Config>()
@@ -332,8 +332,8 @@ impl Config {
         Err(problems)
     }
 
-    /// Every binding: the operator's own tools with everything they name read and compiled, and those
-    /// of the MCP servers that stand in the signed lock.
+    /// Every binding: the operator's own tools with all their files read and compiled, and those of
+    /// the MCP servers in the signed lock.
     ///
     /// # Errors
     /// Everything that is wrong with them, each with its key.
@@ -341,7 +341,7 @@ impl Config {
         self.bindings_with(env, self.locked().map_err(|e| vec![e.to_string()]))
     }
 
-    /// As [`Self::bindings`], with another lock than the one of the file, or what is wrong with it.
+    /// As [`Self::bindings`], with another lock than the file's, or its error.
     ///
     /// # Errors
     /// As [`Self::bindings`].
@@ -385,10 +385,10 @@ impl Config {
         server::config::Config::deserialize(list).map_err(|e| vec![format!("servers: {e}")])
     }
 
-    /// The lock, if servers are configured and there is one.
+    /// The lock, if servers are configured and a lock exists.
     ///
     /// # Errors
-    /// There is one, and it does not count: its text, or who signed it.
+    /// The lock does not count: its text or its signature is invalid.
     pub fn locked(&self) -> Result<Option<Verified>, LockError> {
         let Some(path) = self.lock.as_ref().filter(|_| !self.servers.is_empty()) else {
             return Ok(None);
@@ -397,7 +397,7 @@ impl Config {
         Ok(verified.map_err(|e| self.written.error("lock", e.to_string()))?)
     }
 
-    /// The keys of those who sign locks.
+    /// The keys of the lock signers.
     ///
     /// # Errors
     /// A key file cannot be used.
@@ -438,7 +438,7 @@ impl Config {
         self.written.error(&key, format!("server `{name}`: {why}")).to_string()
     }
 
-    /// Every Unix socket to listen on: the agent socket and those that callers name.
+    /// Every Unix socket to listen on: the agent socket and those of callers.
     #[must_use]
     pub fn sockets(&self) -> BTreeSet<PathBuf> {
         let callers = self.agents.iter().flat_map(|agent| &agent.callers);

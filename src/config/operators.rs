@@ -1,5 +1,5 @@
-//! `operator`, `operators` and `approvals`: where people come in, who may order what, and how held calls are
-//! brought to them.
+//! `operator`, `operators` and `approvals`: the operators' listener, their rights, and the notices
+//! of held calls.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -97,8 +97,8 @@ pub struct Webhook {
     pub link: Option<String>,
 }
 
-/// What to say of `operators` that nobody asks: on Postgres operators ask the hub, not the sidecar. Nothing
-/// of a configuration that is a hub's.
+/// The warning about `operators` without effect: on Postgres operators ask the hub, not the
+/// sidecar. `None` for the configuration of a hub.
 #[must_use]
 pub fn unheard(config: &super::Config) -> Option<String> {
     let sidecar = config.hub.reader_url_file.is_none();
@@ -110,7 +110,7 @@ pub fn unheard(config: &super::Config) -> Option<String> {
     })
 }
 
-/// What the schema cannot say, each with its place.
+/// Checks beyond the schema, each error with its place.
 pub(super) fn check(value: &Value) -> Vec<(String, String)> {
     let members = value.pointer("/operators").and_then(Value::as_array);
     let (mut seen, mut certificates, mut wrong) = (BTreeSet::new(), BTreeSet::new(), Vec::new());

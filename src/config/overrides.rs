@@ -37,14 +37,15 @@ pub fn names() -> Vec<String> {
     fields(&super::schema()).into_iter().map(|(name, ..)| name).collect()
 }
 
-/// Of these variable names, the ones that look like overrides and are none: misspelled ones.
+/// Of these variable names, the misspelled ones: they look like overrides and match none.
 #[must_use]
 pub fn stray(present: impl Iterator<Item = String>) -> Vec<String> {
     let known = names();
     present.filter(|name| name.starts_with(PREFIX) && !known.contains(name)).collect()
 }
 
-/// Puts the variables that are set into the value; which dotted keys came from which variable.
+/// Puts the variables of the environment into the value; returns which dotted keys came from which
+/// variable.
 pub(super) fn apply(
     value: &mut Value,
     schema: &Value,
@@ -53,7 +54,8 @@ pub(super) fn apply(
     let mut overridden = BTreeMap::new();
     for (name, key, pointer, kind) in fields(schema) {
         let Some(text) = env(&name) else { continue };
-        // What is no number or truth value stays text, and the schema says so under this name.
+        // A text that is neither a number nor a truth value stays text, and the schema reports it
+        // under this name.
         let read = match kind.as_str() {
             "integer" => text.parse::<i64>().map_or_else(|_| text.clone().into(), Value::from),
             "boolean" => text.parse::<bool>().map_or_else(|_| text.clone().into(), Value::from),

@@ -1,4 +1,4 @@
-//! The gate's own files: what no tool is given, even where a root holds them.
+//! The gate's own files: no tool gets them, even where a root contains them.
 
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,8 @@ pub(super) fn forbidden(config: &Config, servers: &server::config::Config) -> Ve
     all
 }
 
-/// What no server in a sandbox may read or write: the same, secrets of tools, and every file that says what the
-/// gate is and does.
+/// What no server in a sandbox may read or write: the same, secrets of tools, and every file that
+/// configures the gate.
 pub(super) fn kept_from_servers(config: &Config, servers: &server::config::Config) -> Vec<PathBuf> {
     let mut all = forbidden(config, servers);
     if let Ok(tools) = catalog::Config::deserialize(Value::Array(config.tools.clone())) {
@@ -41,7 +41,7 @@ pub(super) fn kept_from_servers(config: &Config, servers: &server::config::Confi
     all
 }
 
-/// Every file that says what the gate is and does, and those of its keys and tokens.
+/// Every file that configures the gate, and those of its keys and tokens.
 pub(super) fn of_the_gate(config: &Config) -> Vec<PathBuf> {
     // The servers' own files, programs and arguments, are theirs.
     files(&Config { servers: Vec::new(), ..config.clone() })
@@ -67,7 +67,7 @@ fn files(config: &Config) -> Vec<PathBuf> {
     let mut own: Vec<PathBuf> = config.file.iter().cloned().collect();
     if let Ok(Value::Object(mut all)) = serde_json::to_value(config) {
         all.remove("tools");
-        // What servers are given is not the gate's.
+        // The servers' own files are not the gate's.
         for stdio in all.get_mut("servers").into_iter().flat_map(stdio) {
             stdio.remove("sandbox");
         }

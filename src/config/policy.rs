@@ -1,4 +1,4 @@
-//! `policy`: which bundle decides, and how a new one comes into force.
+//! `policy`: the bundle that decides, and how a new one comes into force.
 
 use std::path::PathBuf;
 

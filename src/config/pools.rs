@@ -1,4 +1,4 @@
-//! `pools`: what calls of all gates share, so many units in each window.
+//! `pools`: units in each window that calls of all gates share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,7 @@ impl Pool {
     }
 }
 
-/// What the schema cannot say.
+/// Checks beyond the schema.
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! `retention` and `encryption`: how long payloads stay, and under which key they lie.
+//! `retention` and `encryption`: how long payloads stay, and the key that encrypts them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -80,9 +80,9 @@ impl Otlp {
     }
 }
 
-/// What the schema cannot say: a collector that could never be reached.
+/// Checks beyond the schema: a collector that could never be reached.
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
-    // What has the wrong shape was said already.
+    // The schema check has reported a wrong shape already.
     let read = config.pointer("/telemetry/otlp").and_then(|otlp| Otlp::deserialize(otlp).ok());
     let wrong = read.and_then(|otlp| otlp.open().err());
     let at = |field: &str| format!("/telemetry/otlp/{field}");

@@ -301,7 +301,7 @@ fn the_schema_is_a_schema_and_its_defaults_keep_to_it() {
     assert!(jsonschema::is_valid(&schema, &value));
 }
 
-/// The paths of the fields below; those without a sentence apart.
+/// The paths of the fields below; those without a description apart.
 fn fields(schema: &Value, path: &str, all: &mut Vec<String>, bare: &mut Vec<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");

@@ -1,4 +1,4 @@
-//! `tls` of a listener: its certificate, and whose clients' certificates count.
+//! `tls` of a listener: its certificate, and the authorities of client certificates.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub struct Tls {
 pub struct TlsError {
     /// The section of the listener.
     pub listener: &'static str,
-    /// The file, and what is wrong with it.
+    /// The file and its error.
     pub wrong: Wrong,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn open(
 }
 
 impl Tls {
-    /// What the listener works with; who shows no certificate may still ask what needs none.
+    /// The listener's TLS; a client without a certificate may still use what needs none.
     ///
     /// # Errors
     /// The file that cannot be used, and why.
@@ -53,10 +53,10 @@ impl Tls {
         self.open_for(self.client_ca.clone().map_or(Clients::Unasked, Clients::Asked))
     }
 
-    /// The same, but nobody is served without a certificate.
+    /// The same, but the listener serves only clients with a certificate.
     ///
     /// # Errors
-    /// As [`Self::open`]; or nobody's certificate would count.
+    /// As [`Self::open`]; or no authority is configured, so that no certificate would count.
     pub fn demand(&self) -> Result<tls::Tls, Wrong> {
         let why = "set it: agents are known by certificates, and these are their authorities";
         let missing = || Wrong { field: "client_ca", why: why.to_owned() };
@@ -69,13 +69,13 @@ impl Tls {
     }
 }
 
-/// What the schema cannot say: files that cannot be used.
+/// Checks beyond the schema: files that cannot be used.
 pub(super) fn check(
     config: &Value,
     at: &str,
     open: fn(&Tls) -> Result<tls::Tls, Wrong>,
 ) -> Vec<(String, String)> {
-    // What has the wrong shape was said already.
+    // The schema check has reported a wrong shape already.
     let read = config.pointer(at).and_then(|tls| Tls::deserialize(tls).ok());
     let wrong = read.and_then(|tls| open(&tls).err());
     wrong.map(|Wrong { field, why }| (format!("{at}/{field}"), why)).into_iter().collect()

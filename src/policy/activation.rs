@@ -33,7 +33,7 @@ pub struct Candidate {
     pub signers: Vec<String>,
 }
 
-/// The bundle that is, or last was, in force: what the next one is held against.
+/// The bundle that is, or last was, in force; the next one is compared with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InForce {
     /// Its name.
@@ -46,10 +46,11 @@ pub struct InForce {
 
 /// Loads a signed bundle: signature first, then validity, then a trial in a child, then its rules.
 ///
-/// `exe` is the program that answers `policy self-test` (`/proc/self/exe`). Blocks up to ten seconds.
+/// `exe` is the program that answers `policy self-test` (`/proc/self/exe`). Blocks up to ten
+/// seconds.
 ///
 /// # Errors
-/// See [`Error`]; nothing is put in force by this.
+/// See [`Error`]. This function puts no bundle in force.
 pub fn load_signed(
     dir: &Path,
     trust: &Trust,
@@ -69,7 +70,7 @@ pub fn load_signed(
     Ok(Candidate { bundle, engine, signers: signed.signers })
 }
 
-/// Whether `next` may replace what is in force; false when it is the same bundle.
+/// Whether `next` may replace the bundle in force; false when it is the same bundle.
 ///
 /// # Errors
 /// Another name, an older version, or the same version with other bytes; the old one stays.

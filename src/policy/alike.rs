@@ -1,6 +1,6 @@
-//! Arguments over which our engine and OPA say two different things: refused, and that is a denial.
+//! Refuses arguments for which our engine and OPA give different results; a refusal is a denial.
 //!
-//! Found by `tests/policies/conformance`; each check stands before the engine's own builtin.
+//! `tests/policies/conformance` found them; each check runs before the engine's own builtin.
 
 use std::net::Ipv6Addr;
 
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use regorus::Value;
 
 const OTHERWISE: &str = "OPA says something else about these arguments";
-/// As Go reads base64: bits that are left over do not matter.
+/// Base64 as Go reads it: left-over bits do not matter.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
@@ -34,12 +34,12 @@ pub(super) fn whole(args: &[Value]) -> Result<(), &'static str> {
     unless(places.into_iter().any(|n| n.fract() != 0.0))
 }
 
-/// `indexof`: what is looked for is not empty.
+/// `indexof`: the searched text must not be empty.
 pub(super) fn sought(args: &[Value]) -> Result<(), &'static str> {
     unless(matches!(args.get(1), Some(Value::String(sought)) if sought.is_empty()))
 }
 
-/// `strings.count`: what overlaps itself is counted once there and twice here.
+/// `strings.count`: OPA counts overlapping matches once, our engine twice.
 pub(super) fn needle(args: &[Value]) -> Result<(), &'static str> {
     sought(args)?;
     let (all, needle) = (text(args, 0), text(args, 1));
@@ -65,7 +65,7 @@ pub(super) fn rounded(args: &[Value]) -> Result<(), &'static str> {
     unless(args.first().and_then(number).is_some_and(|n| n > -1.0 && n < 0.0))
 }
 
-/// `sum`: what is exact here is exact there.
+/// `sum`: a sum that is exact here is exact in OPA.
 pub(super) fn sum(args: &[Value]) -> Result<(), &'static str> {
     exact(args, |a, b| {
         let sum = a + b;
@@ -120,7 +120,7 @@ fn exact(args: &[Value], step: fn(f64, f64) -> (f64, f64)) -> Result<(), &'stati
     Ok(())
 }
 
-/// `json.filter`, `json.remove`: no path goes on through a value that has no members.
+/// `json.filter`, `json.remove`: no path may lead through a value without members.
 pub(super) fn paths(args: &[Value]) -> Result<(), &'static str> {
     for path in members(args.get(1)) {
         let parts: Vec<String> = match path {
@@ -169,7 +169,7 @@ pub(super) fn json_text(args: &[Value]) -> Result<(), &'static str> {
     unless(text.contains("\\ud") || text.split('e').skip(1).any(exponent))
 }
 
-/// `base64.is_valid`: line ends and bits that are left over.
+/// `base64.is_valid`: refuses line ends and left-over bits.
 pub(super) fn base64_text(args: &[Value]) -> Result<(), &'static str> {
     let text = text(args, 0);
     let bare = text.replace(['\r', '\n'], "");
@@ -205,7 +205,7 @@ pub(super) fn numeral(args: &[Value]) -> Result<(), &'static str> {
     unless(text(args, 0).trim() != text(args, 0))
 }
 
-/// `replace`: what is replaced is not empty.
+/// `replace`: the replaced text must not be empty.
 pub(super) fn replaced(args: &[Value]) -> Result<(), &'static str> {
     sought(args)
 }

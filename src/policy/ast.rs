@@ -12,17 +12,17 @@ pub(super) struct Path {
     pub parts: Vec<String>,
 }
 
-/// A call: the function's path if it is one, where it stands, its parameters.
+/// A call: the function's static path if it has one, its place, its parameters.
 pub(super) type Call<'a> = (Option<Path>, &'a Span, &'a [Ref<Expr>]);
 
-/// What one rule is made of.
+/// The parts of one rule.
 #[derive(Default, Debug)]
 pub(super) struct Parts<'a> {
     /// References, outermost first: `data.a.b`, `input.x`, `local`.
     pub refs: Vec<Path>,
-    /// The same as they stand in the text, those that have no name too.
+    /// The same as expressions, those without a name too.
     pub reads: Vec<&'a Expr>,
-    /// Calls: the function's path and its parameters; `None` when the function is no path.
+    /// Calls: the function's path and its parameters; `None` for a function without a static path.
     pub calls: Vec<Call<'a>>,
     /// String literals.
     pub strings: Vec<(&'a str, &'a Span)>,
@@ -30,7 +30,7 @@ pub(super) struct Parts<'a> {
     pub members: Vec<(&'a str, &'a str)>,
     /// `with` modifiers.
     pub withs: Vec<&'a WithModifier>,
-    /// Conditions, those of bodies within it too.
+    /// Conditions, those of nested bodies too.
     pub conditions: Vec<&'a LiteralStmt>,
     /// How many arrays, sets, objects and comprehensions there are.
     pub collections: usize,
@@ -76,7 +76,8 @@ pub(super) fn expression(expr: &Expr) -> Parts<'_> {
     out
 }
 
-/// The static components of a reference: `a.b["c"][x]` gives `a`, `b`, `c`. `None` if it has no name.
+/// The static components of a reference: `a.b["c"][x]` gives `a`, `b`, `c`. `None` without a
+/// leading name.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 pub(super) fn path(expr: &Expr) -> Option<Path> {
     let mut reversed: Vec<Option<String>> = Vec::new();
@@ -136,7 +137,7 @@ pub(super) fn package(module: &Module) -> Vec<String> {
     path(&module.package.refr).map(|path| path.parts).unwrap_or_default()
 }
 
-/// What a file imports: each name it is called by there, with the path it stands for.
+/// The imports of a file: each local name, with its path.
 pub(super) fn imports(module: &Module) -> impl Iterator<Item = (String, Vec<String>)> {
     module.imports.iter().map(|import| {
         let parts = path(&import.refr).map(|path| path.parts).unwrap_or_default();
@@ -150,7 +151,7 @@ pub(super) fn file(module: &Module) -> &str {
     module.package.span.source.get_path()
 }
 
-/// What a rule says its value is, in its head and behind each `else`; nothing where that is `true`.
+/// The written values of a rule, in its head and behind each `else`; empty where that is `true`.
 pub(super) fn values(rule: &Rule) -> impl Iterator<Item = &Expr> {
     let (head, bodies): (Option<&Expr>, &[RuleBody]) = match rule {
         Rule::Default { value, .. } => (Some(value), &[]),
@@ -168,7 +169,7 @@ pub(super) fn values(rule: &Rule) -> impl Iterator<Item = &Expr> {
     head.into_iter().chain(others.map(|assign| assign.value.as_ref()))
 }
 
-/// Arrays, sets, objects and comprehensions in what a rule says its value is.
+/// Arrays, sets, objects and comprehensions in a rule's written value.
 pub(super) fn head_collections(rule: &Rule) -> usize {
     values(rule).map(|value| expression(value).collections).fold(0, usize::saturating_add)
 }

@@ -1,8 +1,8 @@
-//! Before a builtin runs whose output or work can exceed its input: an upper bound of what it will make.
+//! An upper bound of a builtin's output and work, checked before it runs.
 //!
-//! regorus checks its deadline between statements, not inside a builtin, and a builtin may ask for a
-//! gigabyte in one call. So these are asked first, and above 1 MiB the call fails: a policy error,
-//! which is a denial.
+//! regorus checks its deadline between statements, not inside a builtin, and a builtin may ask for
+//! a gigabyte in one call. So these checks run first, and above 1 MiB the call fails: a policy
+//! error, which is a denial.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ const VALUES_MAX: usize = 1 << 20;
 /// Digits of a number in a text.
 const DIGITS_MAX: usize = 400;
 
-/// Says why a call with these arguments is refused. Wrong types are left to the builtin itself.
+/// Gives the reason to refuse a call with these arguments. Wrong types are left to the builtin
+/// itself.
 pub(super) type Check = fn(&[Value]) -> Result<(), &'static str>;
 
 const TOO_MUCH: &str = "the result would exceed 1 MiB";
@@ -63,7 +64,7 @@ pub(super) fn install(engine: &mut Engine) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts what OPA understands by the arguments in their place, where our engine would understand another.
+/// Replaces arguments that our engine would understand differently by OPA's understanding of them.
 fn mean(name: &str, args: &mut Vec<Value>) -> Result<(), &'static str> {
     if let Some((at, over)) = portable::pattern_of(name)
         && let (held, Some(Value::String(pattern))) = (text(args, over), args.get(at))
@@ -151,8 +152,8 @@ pub(super) fn marshal(args: &[Value]) -> Result<(), &'static str> {
     within(args.iter().map(weight).fold(0, usize::saturating_add))
 }
 
-/// Values in these, each once for every place it is in; stops counting once past the limit. A value may
-/// share its parts, and whoever goes through it meets them as often as there are ways to them.
+/// Values in these, each once for every place it is in; stops counting once past the limit. A value
+/// may share its parts, and a walk meets a part as often as there are ways to it.
 fn values(args: &[Value], most: usize) -> usize {
     let mut total = 0_usize;
     let mut todo: Vec<&Value> = args.iter().collect();
@@ -167,7 +168,7 @@ fn values(args: &[Value], most: usize) -> usize {
     total
 }
 
-/// What compares, orders or searches whole values goes through all there is in them.
+/// A builtin that compares, orders or searches whole values walks through all of them.
 pub(super) fn tree(args: &[Value]) -> Result<(), &'static str> {
     if values(args, VALUES_MAX) > VALUES_MAX { Err(TOO_LONG) } else { Ok(()) }
 }
@@ -182,7 +183,7 @@ pub(super) fn paths(args: &[Value]) -> Result<(), &'static str> {
     alike::paths(args)
 }
 
-/// What is in both is made anew, all the way down.
+/// The result copies the common values completely.
 pub(super) fn joined(args: &[Value]) -> Result<(), &'static str> {
     within(values(args, OUTPUT_BYTES_MAX / ITEM_BYTES).saturating_mul(ITEM_BYTES))
 }
@@ -265,13 +266,13 @@ pub(super) fn positions(args: &[Value]) -> Result<(), &'static str> {
     within(text(args, 0).len().saturating_mul(4))
 }
 
-/// Every character of the one may be compared with every character of the other.
+/// The builtin may compare every character of the one with every character of the other.
 pub(super) fn work(args: &[Value]) -> Result<(), &'static str> {
     let work = text(args, 0).len().saturating_mul(text(args, 1).len());
     if work > WORK_MAX { Err(TOO_LONG) } else { Ok(()) }
 }
 
-/// Every text of the one with every text of the other.
+/// The builtin may compare every text of the one with every text of the other.
 pub(super) fn pairs(args: &[Value]) -> Result<(), &'static str> {
     let texts = |index: usize| match args.get(index) {
         Some(Value::String(text)) => (1, text.len()),
@@ -343,8 +344,8 @@ pub(super) fn regex_pieces(args: &[Value]) -> Result<(), &'static str> {
     within(text(args, 1).len().saturating_mul(ITEM_BYTES / 4))
 }
 
-/// A match per byte at worst; `$` in the replacement repeats what was matched. An invalid pattern is
-/// an error here: the engine would call it undefined, which a `not` turns into a yes.
+/// A match per byte at worst; `$` in the replacement repeats the match. An invalid pattern is an
+/// error here: the engine would call it undefined, which a `not` turns into a yes.
 pub(super) fn regex_replace(args: &[Value]) -> Result<(), &'static str> {
     let (all, pattern, new) = (text(args, 0), text(args, 1), text(args, 2));
     if pattern.len() > PATTERN_BYTES_MAX {

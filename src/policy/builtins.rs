@@ -1,4 +1,4 @@
-//! The builtins a policy may call: pure, and bounded in what they make and how long they take.
+//! The builtins a policy may call: pure, and with bounds on output and time.
 //!
 //! Absent, on purpose: clocks, time zones, randomness, network, environment, `trace` and `print`,
 //! ranges and expansions, shifts and units (numbers without bound), schema and template matching.
@@ -13,7 +13,7 @@ pub(super) struct Builtin {
     pub name: &'static str,
     /// How many arguments it takes.
     pub arity: usize,
-    /// What is asked before it runs, where its output or its work can exceed its input.
+    /// The check before it runs, where its output or its work can exceed its input.
     pub check: Option<Check>,
 }
 
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// `policies/BUILTINS.md` is what authors are told, and what OPA's list is held against.
+    /// Policy authors read `policies/BUILTINS.md`, and OPA's list is compared with it.
     #[test]
     fn the_documented_list_is_the_admitted_one() {
         let text = include_str!("../../policies/BUILTINS.md");

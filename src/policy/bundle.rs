@@ -28,7 +28,7 @@ pub(super) const LIBRARY: (&str, &str) =
     ("lib/decision.rego", include_str!("../../policies/lib/decision.rego"));
 const LAYERS: [&str; 5] = ["lib", "org", "team", "agent", "data"];
 
-/// Files whose digest is known and whose rules are not read yet.
+/// Files with a known digest whose rules are not parsed yet.
 #[derive(Debug, Clone)]
 pub struct Unread {
     meta: Meta,
@@ -39,7 +39,7 @@ pub struct Unread {
     signature: Option<Vec<u8>>,
 }
 
-/// A bundle whose every file was read and found fit to be evaluated.
+/// A bundle whose every file was read and accepted for evaluation.
 #[derive(Debug, Clone)]
 pub struct Bundle {
     unread: Unread,
@@ -281,10 +281,10 @@ impl Bundle {
         Unread::of(files, None)?.check()
     }
 
-    /// Reads the archive that evidence carries, with the library it was made with.
+    /// Reads the archive from evidence, with the library it was made with.
     ///
     /// # Errors
-    /// Not byte for byte the deterministic archive, or not a bundle that would load.
+    /// Not byte for byte the deterministic archive, or not a valid bundle.
     pub fn from_tar(archive: &[u8]) -> Result<Self, Error> {
         let files = tar::read(archive)?;
         let foreign = files.keys().filter(|name| name.as_str() != LIBRARY.0);
@@ -314,7 +314,7 @@ impl Bundle {
         self.unread.data_files().unwrap_or(Json::Null)
     }
 
-    /// `bundle.json` as it stands there.
+    /// `bundle.json`, unchanged.
     pub(super) fn description(&self) -> Option<Json> {
         layout::parse(META, self.unread.files.get(META)?).ok()
     }
@@ -361,7 +361,7 @@ impl Bundle {
     /// Whether the bundle is for this manifest (`metadata.name`).
     ///
     /// # Errors
-    /// The bundle names its manifests and this is none of them.
+    /// The bundle names its manifests, and not this one.
     pub fn check_manifest(&self, name: &str) -> Result<(), Error> {
         let manifests = &self.unread.meta.manifests;
         if manifests.is_empty() || manifests.iter().any(|m| m == name) {
@@ -389,7 +389,7 @@ impl Bundle {
         dir.join(META)
     }
 
-    /// What `bundle.json` says.
+    /// The contents of `bundle.json`.
     #[must_use]
     pub const fn meta(&self) -> &Meta {
         &self.unread.meta
@@ -419,7 +419,7 @@ impl Bundle {
         &self.unread.layers
     }
 
-    /// The deterministic archive, composition library included: what evidence carries.
+    /// The deterministic archive for evidence, composition library included.
     #[must_use]
     pub fn tar(&self) -> &[u8] {
         &self.unread.tar
@@ -438,7 +438,7 @@ impl Bundle {
     }
 }
 
-/// What the `bundle.json` of an archive says; its rules are not read.
+/// The contents of an archive's `bundle.json`; its rules are not read.
 ///
 /// # Errors
 /// Not the deterministic archive, or no valid `bundle.json`.

@@ -1,7 +1,7 @@
 //! A bundle on its way to the gates: its files with the signature, as one JSON object.
 //!
-//! `{"files": {"agent/main.rego": "<base64>", "bundle.sig.json": "<base64>", …}}`. Nothing is trusted for having
-//! come this way: a carried bundle is written to a directory and loaded as any other is.
+//! `{"files": {"agent/main.rego": "<base64>", "bundle.sig.json": "<base64>", …}}`. The transport
+//! adds no trust: a gate writes a carried bundle to a directory and loads it as any other.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::layout::{self, SIGNATURE};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 
-/// Bytes of all files of a bundle that is carried: what one order on the list holds.
+/// Bytes of all files of a carried bundle: the most that one order on the list holds.
 pub const BYTES_MAX: usize = 512 * 1024;
 
 /// Why files do not make a bundle that can be carried.
@@ -30,7 +30,7 @@ pub enum Error {
     /// The name of a file.
     #[error(transparent)]
     Name(#[from] LoadError),
-    /// More bytes than [`BYTES_MAX`]: these.
+    /// The bundle has this many bytes, more than [`BYTES_MAX`].
     #[error("{0} bytes: an amendment carries at most {BYTES_MAX}")]
     Size(usize),
     /// They are not a bundle.
@@ -107,17 +107,17 @@ impl BundleFiles {
     /// Digest and version of the bundle these files are, with the composition library of this build.
     ///
     /// # Errors
-    /// They are none.
+    /// These files are not a bundle.
     pub fn described(&self) -> Result<(Digest, String), Error> {
         let unread = Unread::of_layers(self.files.clone(), self.signature.clone());
         let unread = unread.map_err(Error::Load)?;
         Ok((unread.digest(), unread.version().to_string()))
     }
 
-    /// Writes the files below a directory that is made anew; a reader never finds half of them there.
+    /// Writes the files below a new directory; a reader never sees only half of them there.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's error.
     pub fn write(&self, dir: &Path) -> std::io::Result<()> {
         use std::os::unix::fs::DirBuilderExt as _;
         let mut aside = dir.as_os_str().to_owned();
@@ -140,7 +140,8 @@ impl BundleFiles {
             std::fs::remove_dir_all(dir)?;
         }
         std::fs::rename(&aside, dir)?;
-        // A relative name of one part lies in the working directory, whose name is not the empty one.
+        // A relative name of one part is in the working directory, whose name must not be empty
+        // here.
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
     }

@@ -1,23 +1,24 @@
-//! How far values of a bundle can be within each other: what drops, compares or writes one goes down one
-//! native stack frame after another, and a stack that overflows ends the process.
+//! The possible nesting of a bundle's values: code that drops, compares or writes one uses a native
+//! stack frame per level, and a stack overflow ends the process.
 //!
-//! A rule binds no variable twice and needs itself in no way, so each of its conditions can add what brackets
-//! it has, once, and each call of a function that gives a value what that function can add.
+//! A rule binds no variable twice and never needs itself. So each of its conditions adds at most
+//! its brackets, once, and each call of a function that gives a value adds what that function can
+//! add.
 
 use std::collections::BTreeMap;
 
 use super::fault::LoadError;
 use super::recursion::{Graph, Node, edges};
 
-/// Values within each other, beside what the input and `json.unmarshal` bring.
+/// Levels of nesting, beside those of the input and `json.unmarshal`.
 ///
 /// A test compares two such values on a thread of 2 MiB.
 pub(super) const DEPTH_MAX: usize = 1024;
 
-/// Brackets within each other that one condition may have; a file with more is refused before.
+/// Nested brackets of one condition; the loader refuses a file with more.
 const BRACKETS_MAX: usize = 10;
 
-/// What one rule can put within each other.
+/// The nesting that one rule can add.
 #[derive(Debug, Default)]
 pub(super) struct Adds {
     /// By its own conditions.
@@ -79,13 +80,13 @@ impl<'a> Levels<'a> {
         Self { nodes, called, read, known }
     }
 
-    /// The deepest of what a path reads.
+    /// The deepest of the paths it reads.
     fn below(&mut self, at: usize) -> usize {
         let read = self.read.get(at).cloned().unwrap_or_default();
         read.into_iter().map(|at| self.depth(at)).max().unwrap_or(0)
     }
 
-    /// Goes down one call for each rule of a chain, which has few.
+    /// Recurses once for each rule of a chain, which has few.
     fn depth(&mut self, at: usize) -> usize {
         if let Some(known) = self.known.get(at).copied().flatten() {
             return known;

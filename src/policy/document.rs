@@ -11,7 +11,7 @@ const REASONS_MAX: usize = 32;
 const MESSAGE_CHARS_MAX: usize = 512;
 const KINDS_MAX: usize = 64;
 
-/// The rule of what the composition library decides by itself.
+/// The rule name of the composition library's own decisions.
 const LIBRARY: &str = "wicketgate.decision";
 /// Its reason against a T3 call whose binding the manifest does not accept.
 const TIER3_BINDING: &str = "tier3_binding";
@@ -66,7 +66,7 @@ fn read_reason(
         return Err(bad("the code of a reason is [a-z0-9_.-]{1,64}"));
     }
     let code = match verdict {
-        // Only the library gives this rule; a layer's reason names the layer's.
+        // Only the library uses this rule name; a layer's reason names the layer's.
         Verdict::Deny if rule == LIBRARY && detail == TIER3_BINDING => Code::BindingInsufficient,
         Verdict::RequireApproval => Code::CallHeld,
         Verdict::Deny | Verdict::Allow => Code::PolicyDenied,
@@ -76,8 +76,8 @@ fn read_reason(
     Ok(LayerReason { code, detail: detail.to_owned(), message, rule })
 }
 
-/// One `redact` with every kind named, one `cap_bytes` with the smallest number. What cannot be looked through
-/// is released only if every `redact` says so.
+/// One `redact` with every kind named, one `cap_bytes` with the smallest number. Unscannable
+/// results are released only if every `redact` says so.
 fn read_obligations(values: Vec<&Value>) -> Result<Vec<PolicyObligation>, EngineError> {
     let mut redact = std::collections::BTreeSet::new();
     let mut opaque = true;
@@ -111,7 +111,7 @@ fn read_obligations(values: Vec<&Value>) -> Result<Vec<PolicyObligation>, Engine
     Ok(redact.into_iter().chain(cap.map(|bytes| PolicyObligation::CapBytes { bytes })).collect())
 }
 
-/// The kinds of a `redact`, and whether it allows what cannot be looked through.
+/// The kinds of a `redact`, and whether it releases unscannable results.
 fn read_redact(value: &Value) -> Result<(&Value, bool), EngineError> {
     let named = value.as_object().is_ok_and(|o| o.contains_key(&Value::from("opaque")));
     if !named {
@@ -125,7 +125,7 @@ fn read_redact(value: &Value) -> Result<(&Value, bool), EngineError> {
     }
 }
 
-/// Exactly these members.
+/// The values of exactly these members.
 fn members<'a, const N: usize>(
     value: &'a Value,
     names: [&str; N],

@@ -1,5 +1,6 @@
-//! What policies see of the kinds of tools: the members of each effect, a call of each kind that no rule names, and
-//! what suggested rules ask of it. A new kind: one arm in each function.
+//! The policies' view of the kinds of tools: the members of each effect, a call of each kind that
+//! no rule names, and the conditions of suggested rules about it. A new kind: one arm in each
+//! function.
 
 use crate::domain::effect::{Change, Effect, EffectKind, Grpc, Sql, ToolKind};
 use crate::lint::shape::{Member, Shape, has, may};
@@ -7,7 +8,8 @@ use crate::lint::shape::{Member, Shape, has, may};
 /// The member that every effect has.
 pub(crate) static KIND: Member = has("kind", Shape::OneOf(EffectKind::TEXTS));
 
-/// The other members of an effect of this kind. A name that several kinds have has one shape.
+/// The other members of an effect of this kind. A member name shared by several kinds has one
+/// shape.
 pub(crate) const fn members(kind: EffectKind) -> &'static [Member] {
     match kind {
         EffectKind::None => &[],
@@ -104,7 +106,7 @@ pub(crate) fn all_members() -> impl Iterator<Item = &'static Member> {
     std::iter::once(&KIND).chain(kinds).filter(move |member| names.insert(member.name))
 }
 
-/// A call of a tool of this kind that reaches something with this name, which stands in no bundle.
+/// A call of a tool of this kind to a target with this name, which no bundle contains.
 pub(crate) fn unnamed(kind: ToolKind, name: &str) -> Effect {
     let text = str::to_owned;
     let http = |method: &str| Effect::Http {
@@ -190,15 +192,16 @@ fn unnamed_sql(name: &str) -> Sql {
 /// The members of one kind of effect that a suggested rule has conditions on.
 #[derive(Default)]
 pub(crate) struct Conditions {
-    /// One of those that were seen.
+    /// One of the recorded values.
     pub words: &'static [&'static str],
-    /// In the directory of those that were seen, or like them.
+    /// In the directory of the recorded values, or like them.
     pub paths: &'static [&'static str],
-    /// Lists of which every item was seen.
+    /// Lists whose every item was recorded.
     pub lists: &'static [&'static str],
 }
 
-/// What is not here follows from the arguments, which have conditions of their own, or from the binding.
+/// The other members follow from the arguments, which have conditions of their own, or from the
+/// binding.
 pub(crate) fn conditions(kind: EffectKind) -> Conditions {
     let words = |words| Conditions { words, ..Conditions::default() };
     match kind {

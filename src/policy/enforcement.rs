@@ -1,4 +1,4 @@
-//! Observe mode: layers of a bundle whose word is recorded and, for a while, not enforced.
+//! Observe mode: layers of a bundle whose decision is recorded and, for a while, not enforced.
 //!
 //! ```text
 //! "enforcement": {"agent": {"mode": "observe", "until": "2026-12-20T00:00:00Z"}, "team": {"mode": "enforce"}}
@@ -88,8 +88,8 @@ impl Enforcement {
         self.observe.iter().copied().filter(|(_, until)| now < *until).collect()
     }
 
-    /// Checks that no layer observes for longer than it may, seen from now: from when the bundle is
-    /// signed and from when it is put in force.
+    /// Checks that no layer observes for longer than allowed, counted from now: the time of signing
+    /// or of activation.
     ///
     /// # Errors
     /// `until` is too far away.

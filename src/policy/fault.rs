@@ -11,9 +11,9 @@ use crate::domain::time::Timestamp;
 pub struct LoadError {
     /// The file, relative to the bundle; `.` for the bundle itself.
     pub file: String,
-    /// Line, from 1; 0 when the whole file is meant.
+    /// Line, from 1; 0 for the whole file.
     pub line: u32,
-    /// Column, from 1; 0 when the whole file is meant.
+    /// Column, from 1; 0 for the whole file.
     pub column: u32,
     /// Stable dotted code: `policy.syntax`, `policy.banned_builtin`, …
     pub code: &'static str,
@@ -54,7 +54,7 @@ pub enum Error {
     /// The envelope does not hold.
     #[error("the bundle's signature does not hold: {0}")]
     Signature(#[from] dsse::Error),
-    /// The envelope holds, for other bytes.
+    /// The envelope is valid, but for other bytes.
     #[error("the signature is for other bytes than this bundle's")]
     OtherBytes,
     /// Not yet, or no longer.
@@ -75,7 +75,7 @@ pub enum Error {
         /// The latest `until` that would do.
         latest: Timestamp,
     },
-    /// The bundle names the manifests it is for, and this is none of them.
+    /// The bundle names the manifests it is for, and not this one.
     #[error("the bundle is not for manifest `{0}`")]
     OtherManifest(String),
     /// An older version than the one in force.
@@ -163,7 +163,7 @@ pub(super) fn list(errors: &[LoadError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Where an engine's message points, and what it says, without the source text it quotes.
+/// The place and the text of an engine's message, without the source text it quotes.
 ///
 /// Values that are not plain names are masked: they may come from a call's arguments.
 pub(super) fn read_engine_message(text: &str) -> (String, u32, u32, String) {

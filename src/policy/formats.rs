@@ -1,4 +1,4 @@
-//! `sprintf` as OPA writes it: what our engine would write in another way is written here, or refused.
+//! `sprintf` as OPA writes it: rewrites or refuses what our engine would write differently.
 
 use regorus::Value;
 
@@ -56,11 +56,11 @@ pub(super) fn meant(format: &str, values: &[Value]) -> Result<(String, Vec<Value
 }
 
 impl Verb {
-    /// What stands for the value; `None`: what our engine writes is what OPA writes.
+    /// The replacement for the value; `None`: our engine writes it as OPA does.
     fn written(&self, value: &Value) -> Result<Option<String>, &'static str> {
         let plain = self.width == 0 && self.precision.is_none();
         if let Value::Number(n) = value {
-            // What OPA writes of other numbers depends on how their text was written.
+            // WHY: for other numbers, OPA's output depends on the spelling of their text.
             plain_numbers(value)?;
             if n.as_i64().is_some_and(|n| n.unsigned_abs() > 1 << 53) {
                 return Err(ODD);
@@ -126,7 +126,7 @@ impl Verb {
         }
     }
 
-    /// `%!d(string=a)`: what OPA writes where the verb does not fit the value.
+    /// `%!d(string=a)`: OPA's output where the verb does not fit the value.
     fn unfit(&self, kind: &str, text: &str) -> String {
         format!("%!{}({kind}={text})", self.letter)
     }

@@ -1,11 +1,12 @@
-//! Which rule an allow follows from: the composition library sees that a layer allows, not by which rule.
+//! Finds the rule behind an allow: the composition library sees only that a layer allows, not by
+//! which rule.
 
 use regorus::unstable::{Module, Ref, Rule};
 use regorus::{Engine, Value};
 
 use super::{ast, source};
 
-/// Layers whose `allow` is one; the org layer can only restrict.
+/// Layers whose `allow` counts; the org layer can only restrict.
 const LAYERS: [&str; 2] = ["agent", "team"];
 
 /// One `allow` of a layer.
@@ -18,7 +19,8 @@ struct Ground {
     rule: Ref<Rule>,
 }
 
-/// Every rule that can allow a call, in the order of the files. A default is none: it is `false`.
+/// Every rule that can allow a call, in the order of the files. A default allows nothing: it is
+/// `false`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grounds(Vec<Ground>);
 
@@ -49,8 +51,8 @@ impl Ground {
         Some(Self { layer, name, module: module.clone(), rule: rule.clone() })
     }
 
-    /// Whether this one rule alone says `true`. WHY: one that fails is not the one that allowed; the decision was
-    /// made before, by all of them.
+    /// Whether this one rule alone gives `true`. WHY: an error here only means that this rule did
+    /// not allow; all rules together made the decision before.
     fn holds(&self, engine: &mut Engine) -> bool {
         let Ok(data) = engine.eval_rule_in_module(&self.module, &self.rule, false) else {
             return false;
@@ -74,7 +76,7 @@ mod tests {
     use crate::domain::decision::Verdict;
     use crate::rego::RegoEngine;
 
-    /// What allows this input, under these rules of the agent's layer and the team's.
+    /// The rule that allows this input, under these rules of the agent's layer and the team's.
     fn allowed(agent: &str, team: &str, input: &str) -> Option<String> {
         let package =
             |layer, rules| format!("package wicketgate.{layer}\nimport rego.v1\n{rules}\n");

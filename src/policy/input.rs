@@ -20,7 +20,7 @@ use crate::record::TaggedDigest;
 /// Version of the input document (`input.v`).
 pub const VERSION: &str = "wicketgate/input/1";
 
-/// Who asks (`input.agent`).
+/// The caller (`input.agent`).
 #[derive(Clone, PartialEq, Debug)]
 pub struct AgentFacts {
     /// `metadata.name` of the manifest.
@@ -35,10 +35,10 @@ pub struct AgentFacts {
     pub manifest: Digest,
     /// How model and instructions are known.
     pub binding: Binding,
-    /// The weakest binding with which a T3 tool may be called: that of the manifest, or a stricter one of a
-    /// run above.
+    /// The weakest binding with which a T3 tool may be called: the manifest's, or a stricter one of
+    /// a run above.
     pub tier3: Binding,
-    /// The runs above this one, from the one that nobody delegated to its parent (`input.agent.delegation`).
+    /// The runs above this one, from the root run to the parent (`input.agent.delegation`).
     pub delegation: Vec<Delegator>,
 }
 
@@ -72,7 +72,7 @@ pub struct RunFacts {
     pub errors: u64,
     /// Calls of this run that were denied.
     pub denied: u64,
-    /// What its calls cost so far, as far as bindings say; millionths of a US dollar.
+    /// The cost of its calls so far, as far as bindings state it; millionths of a US dollar.
     pub cost: u64,
     /// What is left of the pools that cover this call.
     pub pools: Vec<PoolInput>,
@@ -85,7 +85,7 @@ pub struct RunFacts {
 /// What else a decision depends on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Standing<'a> {
-    /// The time the policy is told.
+    /// The time in the policy's input.
     pub now: Timestamp,
     /// The layers in observe mode.
     pub observe: &'a [&'static str],
@@ -93,7 +93,7 @@ pub struct Standing<'a> {
     pub approvals: &'a [Approval],
     /// The layers that count approvers for themselves.
     pub by_hand: &'a [&'static str],
-    /// The break-glass order that stands for the approvers, if the policy is asked with one.
+    /// The break-glass order that replaces the approvers, if the policy is evaluated with one.
     pub break_glass: Option<&'a Open>,
 }
 
@@ -108,28 +108,28 @@ pub struct CallInput<'a> {
     pub findings: &'a [Finding],
 }
 
-/// What a policy is told of one pool that covers the call (`input.pools[]`).
+/// One pool that covers the call, as a policy sees it (`input.pools[]`).
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct PoolInput {
     /// The pool.
     pub name: String,
     /// `requests`, `cost_micro_usd` or `concurrency`.
     pub unit: String,
-    /// What is left of the window in thousandths, this call taken off: what this gate holds, and what
-    /// nobody held when it last asked.
+    /// What is left of the window in thousandths, this call taken off: what this gate holds, and
+    /// what no gate held when it last asked.
     pub left_permille: u64,
     /// Units of a window.
     pub size: u64,
 }
 
-/// A recorded document, as far as an audit, a replay or a backtest asks for its members. Versions before this one
-/// had fewer.
+/// A recorded document, with the members that an audit, a replay or a backtest needs. Earlier
+/// versions had fewer.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Document {
     /// [`VERSION`].
     pub v: Option<String>,
-    /// Who asked.
+    /// The caller.
     pub agent: Agent,
     /// The run so far.
     pub run: Counters,
@@ -141,13 +141,13 @@ pub struct Document {
     pub effect: Option<Json>,
     /// What the sidecar vouched for.
     pub context: AttestedFacts,
-    /// When it was asked.
+    /// The time of the call.
     pub time: Time,
     /// What the firewall saw.
     pub findings: Vec<Finding>,
     /// Who had approved the call.
     pub approvals: Vec<Approval>,
-    /// The break-glass order it was asked under.
+    /// The break-glass order in force at the call.
     pub break_glass: Option<Glass>,
     /// What was left of the pools.
     pub pools: Vec<PoolInput>,
@@ -185,7 +185,7 @@ pub struct Counters {
 pub struct Tool {
     /// Its name.
     pub name: String,
-    /// Its tier; a later version may have others than this one.
+    /// Its tier; a later version may have other ones than this one.
     pub tier: Option<String>,
 }
 
@@ -205,7 +205,7 @@ pub struct Time {
     pub rfc3339: Option<Timestamp>,
 }
 
-/// `input.break_glass`: the order under which the policy is asked, or that there is none.
+/// `input.break_glass`: the break-glass order in force for this decision, if any.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Glass {
@@ -270,25 +270,25 @@ pub fn document(
     ]))
 }
 
-/// The layers that count approvers for themselves, as the policy is told.
+/// The layers that count approvers for themselves, as the policy sees them.
 #[must_use]
 pub fn quorum_json(by_hand: &[&str]) -> Json {
     let layers = by_hand.iter().map(|layer| Json::from(*layer)).collect::<Vec<_>>();
     Json::object([("by_hand", layers.into())])
 }
 
-/// What a policy and an entry are told of a break-glass order: its nonce, its end, and who signed it.
+/// A break-glass order in a policy's input and in an entry: its nonce, its end, and who signed it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Broken {
     /// The nonce of its statement.
     pub nonce: String,
     /// When it ends.
     pub until: Timestamp,
-    /// The different subjects who signed it, sorted.
+    /// The distinct subjects who signed it, sorted.
     pub by: Vec<String>,
 }
 
-/// What is told of this order.
+/// The facts of this order for a policy and an entry.
 #[must_use]
 pub fn broken(open: &Open) -> Broken {
     Broken {
@@ -298,13 +298,13 @@ pub fn broken(open: &Open) -> Broken {
     }
 }
 
-/// The order under which the policy is asked, or that there is none (`input.break_glass`).
+/// The break-glass order in force for this decision, if any (`input.break_glass`).
 #[must_use]
 pub fn break_glass_json(open: Option<&Broken>) -> Json {
     Json::of(&Glass::from(open))
 }
 
-/// One approval, as the policy is told of it.
+/// One approval, as the policy sees it.
 #[must_use]
 pub fn approval_json(approval: &Approval) -> Json {
     let roles = approval.roles.iter().map(|role| Json::from(role.as_str()));
@@ -328,7 +328,7 @@ fn agent_json(agent: &AgentFacts) -> Json {
     ])
 }
 
-/// The runs above a run, as the policy and `run.opened` tell them.
+/// The runs above a run, as the policy's input and `run.opened` have them.
 #[must_use]
 pub fn delegation_json(above: &[Delegator]) -> Json {
     let one = |delegator: &Delegator| {
@@ -378,7 +378,7 @@ fn map(labels: &BTreeMap<String, String>) -> Json {
     Json::object(labels.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str()))))
 }
 
-/// One finding, as the policy is told it.
+/// One finding, as the policy sees it.
 #[must_use]
 pub fn finding_json(finding: &Finding) -> Json {
     Json::object([

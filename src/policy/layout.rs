@@ -19,11 +19,11 @@ use super::tar::NAME_BYTES_MAX;
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::time::Timestamp;
 
-/// What the bundle says about itself.
+/// The bundle's description of itself.
 pub(super) const META: &str = "bundle.json";
 /// The envelope beside it.
 pub(super) const SIGNATURE: &str = "bundle.sig.json";
-/// The folder that is no part of the bundle.
+/// The folder that the digest of the bundle excludes.
 pub(super) const TESTS: &str = "tests";
 const FILES_MAX: usize = 256;
 const BYTES_MAX: usize = 4 << 20;
@@ -31,7 +31,7 @@ const BYTES_MAX: usize = 4 << 20;
 const LIBRARY_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 8;
 
-/// The bytes of a directory, nothing read into them yet.
+/// The bytes of a directory, not yet parsed.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryBytes {
     /// Contents by name relative to the bundle, without the signature.
@@ -41,7 +41,7 @@ pub(super) struct DirectoryBytes {
     bytes: usize,
 }
 
-/// Reads the directory; names what does not belong in it.
+/// Reads the directory; reports files that do not belong in it.
 pub(super) fn read(dir: &Path) -> Result<DirectoryBytes, Vec<LoadError>> {
     let mut found = DirectoryBytes::default();
     let mut errors = Vec::new();
@@ -124,7 +124,7 @@ fn take(dir: &Path, name: &str, found: &mut DirectoryBytes) -> Result<(), LoadEr
     Ok(())
 }
 
-/// Whether these are no more files and bytes than a bundle may have with its library.
+/// Checks that these are at most as many files and bytes as a bundle may have with its library.
 pub(super) fn check_size(files: &BTreeMap<String, Vec<u8>>) -> Result<(), LoadError> {
     let bytes = files.values().fold(0_usize, |sum, bytes| sum.saturating_add(bytes.len()));
     if files.len() > FILES_MAX.saturating_add(1) {
@@ -165,9 +165,10 @@ pub struct Meta {
     pub name: String,
     /// `version`.
     pub version: semver::Version,
-    /// `not_before`, if given: it is not put in force earlier.
+    /// `not_before`, if given: the bundle does not come into force earlier.
     pub not_before: Option<Timestamp>,
-    /// `not_after`, if given: from then on it is not put in force, and decides nothing where it is.
+    /// `not_after`, if given: from then on the bundle does not come into force, and one in force
+    /// decides nothing.
     pub not_after: Option<Timestamp>,
     /// `manifests`: the agents it is for; empty means any.
     pub manifests: Vec<String>,
@@ -234,7 +235,7 @@ pub(super) fn parse(file: &str, text: &[u8]) -> Result<Json, LoadError> {
     })
 }
 
-/// Brackets and braces of one rule within each other.
+/// Nested brackets and braces of one rule.
 const NESTING_MAX: usize = 10;
 
 /// Where brackets are nested too deeply, as line and column, if they are.

@@ -1,11 +1,12 @@
-//! What a bundle of Rego says about one document: bundles, the engine, lints, tests, changes of the past.
+//! The decision of a bundle of Rego about one document: bundles, the engine, lints, tests,
+//! backtests.
 //!
 //! [`ask`] and [`or_denial`] are total: whatever goes wrong (an undefined rule, an error, a timeout, an
 //! unknown obligation) comes out as a denial with its own code. A policy error is never a silent allow.
 //!
-//! Beside it lies what a decision rests on: [`approval`] is what approvers sign and what a signature is worth,
-//! [`firewall`] finds credentials and personal data. No network, no database and no async runtime: a verifier decides
-//! again with the same code.
+//! Besides the engine, [`approval`] holds the statements that approvers sign and the checks of
+//! their signatures, and [`firewall`] finds credentials and personal data. No network, no database
+//! and no async runtime: a verifier decides again with the same code.
 
 use wicketgate_crypto as crypto;
 use wicketgate_record::{self as record, domain, yaml};
@@ -66,7 +67,7 @@ pub struct Answer {
     pub reasons: Vec<LayerReason>,
     /// What must also happen.
     pub obligations: Vec<PolicyObligation>,
-    /// False only if nothing but layers in observe mode is against the call; never for an allow.
+    /// False only if layers in observe mode alone are against the call; never for an allow.
     pub enforced: bool,
 }
 
@@ -109,7 +110,8 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// See [`EngineError`]; the caller denies.
     fn decide(&self, input: &[u8]) -> Result<Answer, EngineError>;
-    /// The rule an allow of these input bytes follows from, with its file and line. `None`: it cannot be told.
+    /// The rule an allow of these input bytes follows from, with its file and line. `None`: the
+    /// engine cannot name one.
     fn allowed_by(&self, input: &[u8]) -> Option<String> {
         let _ = input;
         None
@@ -120,26 +122,27 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
     fn layers(&self) -> &[LayerDigest];
     /// Engine and version, for the entry.
     fn engine(&self) -> &str;
-    /// The layers in observe mode at this time, sorted, and until when: their word is recorded and
-    /// not enforced. None unless the bundle says so.
+    /// The layers in observe mode at this time, sorted, and until when: their decision is recorded
+    /// and not enforced. Empty unless the bundle says so.
     fn observing(&self, now: Timestamp) -> Vec<(&'static str, Timestamp)> {
         let _ = now;
         Vec::new()
     }
-    /// From when on the bundle decides nothing any more, if it says so.
+    /// The time from which the bundle decides nothing, if it states one.
     fn valid_until(&self) -> Option<Timestamp> {
         None
     }
-    /// The layers whose rules look at `input.approvals` and count approvers for themselves.
+    /// The layers whose rules read `input.approvals` and count approvers for themselves.
     fn by_hand(&self) -> &[&'static str] {
         &[]
     }
 }
 
-/// What the engine says about these canonical input bytes. `observing`: the input names layers in
-/// observe mode. The gate and an offline replay both ask here.
+/// The engine's answer to these canonical input bytes. `observing`: the input names layers in
+/// observe mode. The gate and an offline replay both call this.
 ///
 /// # Errors
+/// The engine has no answer.
 /// It has no answer.
 pub fn ask(
     engine: &dyn PolicyEngine,
@@ -155,13 +158,13 @@ pub fn ask(
     Ok(Answer { enforced, ..answered })
 }
 
-/// The rule an allow of these input bytes follows from, as [`ask`] asks.
+/// The rule an allow of these input bytes follows from, with the input of [`ask`].
 #[must_use]
 pub fn allowed_by(engine: &dyn PolicyEngine, input: &[u8]) -> Option<String> {
     std::panic::catch_unwind(AssertUnwindSafe(|| engine.allowed_by(input))).unwrap_or_default()
 }
 
-/// No answer is a denial that says why there is none.
+/// Turns a missing answer into a denial that says why it is missing.
 #[must_use]
 pub fn or_denial(answered: Result<Answer, EngineError>) -> Answer {
     answered.unwrap_or_else(|failure| Answer {
@@ -172,7 +175,7 @@ pub fn or_denial(answered: Result<Answer, EngineError>) -> Answer {
     })
 }
 
-/// The reason of a denial for want of an answer: `detail` is a word of the errors' reference.
+/// The reason of a denial without an answer: `detail` is a code of the errors' reference.
 #[must_use]
 pub fn error(detail: &str, message: &str) -> LayerReason {
     LayerReason {

@@ -1,12 +1,12 @@
-//! A call whose arguments an approver wrote: one person alone never lets it run.
+//! A call with an approver's arguments: that approver alone can never let it run.
 
 use super::Answer;
 use crate::approval::Approval;
 use crate::domain::code::Code;
 use crate::domain::decision::{LayerReason, Verdict};
 
-/// What follows from a policy's answer about a call that `proposer` had asked with other arguments, where these have
-/// approved it: what would run without anybody else waits for one. The same at the gate and in an audit.
+/// The answer to a call whose arguments `proposer` changed, given who approved it: a call that
+/// would run without a second approver is held for one. The gate and an audit compute the same.
 #[must_use]
 pub fn weighed(answer: Answer, proposer: Option<&str>, approvals: &[Approval]) -> Answer {
     let Some(proposer) = proposer else { return answer };

@@ -1,6 +1,5 @@
-//! What a rule makes of an input that lost a member or holds something else in its place: each place of
-//! each input is dropped, nulled, given another type and emptied, and no such mutant may be allowed where
-//! the input itself was not.
+//! Mutates an input to test the rules: drops, nulls, retypes and empties each place of each input.
+//! No such mutant may be allowed where the input itself was not.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ const PLACES_MAX: usize = 4096;
 /// What was done to a place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
-    /// It is gone.
+    /// The member is removed.
     Drop,
     /// It is `null`.
     Null,
@@ -49,14 +48,14 @@ pub struct NewAllow {
     pub place: String,
     /// What was done there.
     pub change: Change,
-    /// The rules that had something against the input, and have nothing against the mutant.
+    /// The rules that denied the input, and do not deny the mutant.
     pub rules: Vec<String>,
     /// Whether a gate could make the mutant: it is still of the input's schema. What it never makes is a
     /// rule that counts on it.
     pub possible: bool,
 }
 
-/// What came of one input.
+/// The outcome for one input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MutationOutcome {
     /// What is decided about the input itself.
@@ -72,9 +71,9 @@ pub struct MutationOutcome {
 /// Which places are tried, as prefixes of whole names: `input.args`, `input.findings`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MutationPlaces {
-    /// Only these and what is below them; empty: all.
+    /// Mutate only these places and those below them; empty: all.
     pub below: Vec<String>,
-    /// Not these nor what is below them.
+    /// Leave these places and those below them alone.
     pub except: Vec<String>,
 }
 
@@ -85,7 +84,8 @@ impl MutationPlaces {
     }
 }
 
-/// Tries every mutant of an input. One that is allowed has none that can fail. No answer is a denial.
+/// Tries every mutant of an input. An allowed input has no failing mutant. A missing answer is a
+/// denial.
 #[must_use]
 pub fn mutate(engine: &dyn PolicyEngine, input: &Json, wanted: &MutationPlaces) -> MutationOutcome {
     let answer = super::or_denial(engine.decide(&canonical::bytes(input)));

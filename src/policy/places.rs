@@ -1,4 +1,4 @@
-//! Which line of which file said no: the composition library sees values, not lines.
+//! Finds the file and line of a deciding rule: the composition library sees values, not lines.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Where our engine would say something else than OPA, it says nothing: an error, and that is a denial.
+//! Where our engine would differ from OPA, it fails: an error, which is a denial.
 //!
-//! Both read regular expressions and change the case of letters, each by the rules of its own language.
-//! These checks let through what both read alike, and err towards refusing.
+//! Both read regular expressions and change the case of letters, each by the rules of its own
+//! language. These checks accept only what both treat alike, and refuse in doubt.
 
 const PATTERN: &str = "the pattern is one that OPA reads in another way";
 const EDGES: &str = "`\\B` means ASCII to OPA, and the text is not ASCII";
@@ -10,7 +10,7 @@ const LETTERS: &str = "the text has a letter whose other case is no single lette
 /// Go's parser repeats at most so often.
 const REPEATS_MAX: u32 = 1000;
 
-/// Which arguments of a builtin are a pattern and the text it is held against.
+/// The arguments of a builtin that are a pattern and its text.
 pub(super) fn pattern_of(builtin: &str) -> Option<(usize, usize)> {
     match builtin {
         "regex.replace" => Some((1, 0)),
@@ -19,7 +19,8 @@ pub(super) fn pattern_of(builtin: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// The pattern that means here what this one means to OPA: `\w`, `\d`, `\s` and `\b` are ASCII there.
+/// The pattern that means here what this one means to OPA: `\w`, `\d`, `\s` and `\b` are ASCII
+/// there.
 pub(super) fn pattern(pattern: &str, text: &str) -> Result<String, &'static str> {
     let chars = pattern.chars().peekable();
     let mut reading = PortableCheck { chars, repeated: false, edges: false, out: String::new() };
@@ -31,7 +32,7 @@ pub(super) fn pattern(pattern: &str, text: &str) -> Result<String, &'static str>
 
 struct PortableCheck<'a> {
     chars: std::iter::Peekable<std::str::Chars<'a>>,
-    /// Whether what stands before is a repetition: Go repeats none of those.
+    /// Whether the previous item is a repetition: Go does not repeat those.
     repeated: bool,
     /// Whether there is a `\B`.
     edges: bool,
@@ -39,7 +40,7 @@ struct PortableCheck<'a> {
 }
 
 impl PortableCheck<'_> {
-    /// The next character, which is written as it is.
+    /// Keeps the next character unchanged.
     fn keep(&mut self) -> Option<char> {
         let c = self.chars.next()?;
         self.out.push(c);
@@ -128,7 +129,7 @@ impl PortableCheck<'_> {
         fits.then_some(())
     }
 
-    /// `(?i)`, `(?P<name>`: of the flags, those that both have.
+    /// `(?i)`, `(?P<name>`: only the flags that both have.
     fn group(&mut self) -> Option<()> {
         if !self.keep_if('?') {
             return Some(());
@@ -169,7 +170,7 @@ impl PortableCheck<'_> {
         Some(())
     }
 
-    /// `[^a-z]`: without what only Rust has, classes in classes and differences of them.
+    /// `[^a-z]`: without Rust's own extensions, nested classes and their differences.
     fn class(&mut self) -> Option<()> {
         self.keep_if('^');
         self.keep_if(']');
@@ -199,7 +200,7 @@ pub(super) fn upper(text: &str) -> Result<(), &'static str> {
     if text.is_ascii() || text.chars().all(single) { Ok(()) } else { Err(LETTERS) }
 }
 
-/// Whether every letter has one letter for its lower case, wherever it stands.
+/// Whether every letter has a single lower-case letter, independent of its place.
 pub(super) fn lower(text: &str) -> Result<(), &'static str> {
     let single = |c: char| c != 'Σ' && c.to_lowercase().count() == 1;
     if text.is_ascii() || text.chars().all(single) { Ok(()) } else { Err(LETTERS) }

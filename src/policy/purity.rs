@@ -1,4 +1,4 @@
-//! What a bundle's rules may be made of, checked on the syntax tree before anything is evaluated.
+//! Checks the constructs of a bundle's rules on the syntax tree, before any evaluation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use super::recursion::{self, Graph};
 
 const LAYERS: [&str; 3] = ["org", "team", "agent"];
 
-/// Checks the evaluated modules of a bundle, and says which layers count approvers for themselves: those
-/// of which a rule, or a rule or function it needs wherever that stands, looks at `input.approvals`. A
-/// rule that reads the input in a way that cannot be followed here may be one of them.
+/// Checks the evaluated modules of a bundle, and returns the layers that count approvers for
+/// themselves: those of which a rule, or a rule or function it needs, reads `input.approvals`. A
+/// rule that reads the input in a dynamic way may be one of them.
 ///
 /// # Errors
 /// Everything that is wrong.
@@ -35,7 +35,7 @@ pub(super) fn check(modules: &[Ref<Module>]) -> Result<Vec<&'static str>, Vec<Lo
     Err(errors)
 }
 
-/// The rules of these modules with what they read, and what is wrong with each of them by itself.
+/// The rules of these modules with their reads, and the errors of each by itself.
 fn graph(modules: &[Ref<Module>]) -> (Graph, Vec<LoadError>) {
     let mut errors = Vec::new();
     let known = KnownRules::of(modules);
@@ -54,8 +54,8 @@ fn graph(modules: &[Ref<Module>]) -> (Graph, Vec<LoadError>) {
     (graph, errors)
 }
 
-/// What is wrong with the calls of these test modules: they may be of any package and replace input and
-/// data, and call nothing but functions of the bundle and admitted builtins.
+/// The errors in the calls of these test modules: tests may be in any package and replace input and
+/// data, and may call only functions of the bundle and admitted builtins.
 pub(super) fn check_tests(modules: &[Ref<Module>]) -> Vec<LoadError> {
     let known = KnownRules::of(modules);
     let mut errors = Vec::new();
@@ -114,7 +114,7 @@ impl PurityScope<'_> {
         LoadError { file: self.file.to_owned(), line, column, code, message: message.into() }
     }
 
-    /// The folder says which package it holds.
+    /// The folder determines the package.
     fn check_package(&self, module: &Module, errors: &mut Vec<LoadError>) -> bool {
         let folder = self.file.split('/').next().unwrap_or_default();
         let fits = match folder {
@@ -244,7 +244,8 @@ impl PurityScope<'_> {
         builtins::format_fault(format).map(|why| self.error("policy.format", span, why))
     }
 
-    /// A rule the composition library reads has the one shape it reads; others are the author's own.
+    /// A rule that the composition library reads must have its one shape; others are the author's
+    /// own.
     fn check_shape(&self, rule: &Rule, local: &[String], errors: &mut Vec<LoadError>) {
         let span = ast::head(rule).span();
         let mut refuse = |code, message: String| errors.push(self.error(code, span, message));
@@ -280,7 +281,7 @@ impl PurityScope<'_> {
     }
 }
 
-/// The path with what its first name was imported as.
+/// The path with its first name replaced by its import.
 fn written_out(path: &Path, imports: &Imports) -> Vec<String> {
     let Some((first, rest)) = path.parts.split_first() else { return Vec::new() };
     let mut whole = imports.get(first).cloned().unwrap_or_else(|| vec![first.clone()]);

@@ -1,5 +1,5 @@
-//! What rules need of each other. No rule may need itself, and no chain of rules may be long: the interpreter goes down one native
-//! stack frame after another, and a stack that overflows ends the process.
+//! The dependencies between rules. No rule may need itself, and no chain of rules may be long: the
+//! interpreter uses a native stack frame per step, and a stack overflow ends the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -7,16 +7,16 @@ use std::ops::Bound;
 use super::depth::Adds;
 use super::fault::LoadError;
 
-/// One rule path of the bundle and what its rules read.
+/// One rule path of the bundle and the reads of its rules.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// What each of its rules can put within each other.
+    /// The nesting that each of its rules can add.
     pub adds: Vec<Adds>,
     /// Whether a function of this name gives more than a literal.
     pub valued: bool,
     /// Whether its rules look at `input.approvals`, or at the input in a way that cannot be followed.
     pub counts: bool,
-    /// Where its first rule stands: file, line, column.
+    /// The place of its first rule: file, line, column.
     pub place: (String, u32, u32),
     /// Data paths its rules read or call.
     pub reads: BTreeSet<Vec<String>>,
@@ -25,7 +25,7 @@ pub(super) struct Node {
 /// All rule paths of a bundle.
 pub(super) type Graph = BTreeMap<Vec<String>, Node>;
 
-/// Rules that may need each other in one line, the composition library's included.
+/// The longest chain of rules that need each other, the composition library's included.
 ///
 /// A test fills a thread of 2 MiB with such a chain, every rule 24 calls deep.
 pub(super) const CHAIN_MAX: usize = 24;

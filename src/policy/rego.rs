@@ -122,7 +122,7 @@ impl RegoEngine {
 
     fn failure(&self, error: &anyhow::Error) -> EngineError {
         let text = error.to_string();
-        // A function's error loses its type on the way out, so the text is asked as well.
+        // WHY: an error inside a function loses its type, so check the text as well.
         let timed_out = matches!(
             error.downcast_ref::<LimitError>(),
             Some(LimitError::TimeLimitExceeded { .. })
@@ -146,8 +146,8 @@ impl PolicyEngine for RegoEngine {
         if decided.verdict == Verdict::Allow || !observed(&input) {
             return Ok(decided);
         }
-        // WHY: layers in observe mode are left out by the library, in Rego, so that anybody can do the
-        // same sum from the recorded input and bundle.
+        // WHY: the library leaves out layers in observe mode, in Rego, so that a third party can
+        // compute the same from the recorded input and bundle.
         let binding = self.evaluate(BINDING, &input)?;
         if binding.verdict == Verdict::Allow {
             return Ok(Answer { obligations: binding.obligations, enforced: false, ..decided });

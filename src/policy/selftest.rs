@@ -1,5 +1,5 @@
-//! A candidate is tried in a child process first: what overflows a stack, hangs or eats memory ends
-//! there and not in the gate.
+//! Tries a candidate in a child process first: a stack overflow, a hang or a memory leak ends the
+//! child and not the gate.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -68,7 +68,7 @@ fn run(command: &mut Command, wall: Duration) -> Result<Digest, Error> {
     Digest::parse(report).ok_or_else(|| failed("it said nothing".to_owned()))
 }
 
-/// What the child does: limits itself, loads the bundle, decides about a few calls of every kind.
+/// The child's work: limit itself, load the bundle, decide about a few calls of every kind.
 ///
 /// # Errors
 /// The bundle does not load, does not prepare, hangs, or answers none of the calls.
@@ -124,7 +124,7 @@ macro_rules! canned {
     };
 }
 
-/// A read, a request, an irreversible call, and arguments that somebody made large and odd.
+/// A read, a request, an irreversible call, and unusually large and odd arguments.
 const CANNED: [&str; 4] = [
     canned!(
         "repo.read_file",

@@ -1,11 +1,10 @@
-//! The text of a syntax tree, as it stands in the file.
+//! The text of a syntax tree, as in the file.
 
 use regorus::unstable::{AssignOp, LiteralStmt, Module, RuleAssign, RuleHead, Span, WithModifier};
 
 use super::ast;
 
-/// From which byte to which a span goes, the quotes of its texts included: regorus leaves those of a text
-/// at either end outside.
+/// The byte range of a span, including the quotes of texts: regorus excludes those at either end.
 pub(super) fn range(span: &Span) -> (usize, usize) {
     let bytes = span.source.contents().as_bytes();
     let place = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
@@ -22,8 +21,8 @@ pub(super) fn text(span: &Span) -> &str {
     span.source.contents().get(start..end).unwrap_or_default()
 }
 
-/// From which byte to which the value of an assignment goes. WHY: the span of an object begins at its last
-/// member, so the places of values are told by what stands before them.
+/// From which byte to which the value of an assignment goes. WHY: the span of an object begins at
+/// its last member, so the operator before the value marks its begin.
 pub(super) fn assigned(assign: &RuleAssign) -> (usize, usize) {
     let (start, end) = range(&assign.span);
     let operator = match assign.op {
@@ -33,8 +32,8 @@ pub(super) fn assigned(assign: &RuleAssign) -> (usize, usize) {
     (start.saturating_add(operator), end)
 }
 
-/// From which byte to which the value goes that a head writes out: the member of a set, or what follows
-/// `:=`. `None`: it writes none, and is `true`.
+/// The byte range of a head's written value: the member of a set, or the text after `:=`. `None`:
+/// it has none, and is `true`.
 pub(super) fn said(head: &RuleHead) -> Option<(usize, usize)> {
     match head {
         RuleHead::Set { span, refr, key } => {
@@ -53,13 +52,13 @@ pub(super) fn part(span: &Span, (start, end): (usize, usize)) -> &str {
     span.source.contents().get(start..end).unwrap_or_default().trim()
 }
 
-/// What a `with` puts in the place of what it names.
+/// The replacement in a `with`.
 pub(super) fn replacement(with: &WithModifier) -> &str {
     let start = after(with.refr.span(), "as").unwrap_or(usize::MAX);
     part(&with.span, (start, range(&with.span).1))
 }
 
-/// Where the word ends that follows a span.
+/// The end of the keyword that follows a span.
 fn after(span: &Span, word: &str) -> Option<usize> {
     let end = range(span).1;
     let rest = span.source.contents().get(end..)?;
@@ -82,7 +81,7 @@ pub(super) fn place(span: &Span) -> String {
     format!("{}:{}", span.source.get_path(), span.line)
 }
 
-/// The `with …` of a condition, all of them; empty if it has none.
+/// The `with …` of a condition, all of them; empty without one.
 pub(super) fn withs(stmt: &LiteralStmt) -> &str {
     let (_, end) = range(&stmt.span);
     let first = stmt.with_mods.first().map(|with| range(&with.span).0);

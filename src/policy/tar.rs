@@ -25,13 +25,13 @@ pub(super) fn write(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, Error>
     builder.into_inner().map_err(bad)
 }
 
-/// The files of an archive that is, byte for byte, what [`write`] makes of them.
+/// The files of an archive that equals, byte for byte, the output of [`write`].
 pub(super) fn read(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let bad = |e: std::io::Error| Error::Archive(e.to_string());
     let mut files = BTreeMap::new();
     for entry in tar::Archive::new(archive).entries().map_err(bad)? {
         let mut entry = entry.map_err(bad)?;
-        // WHY: before it is read: a sparse entry of a few bytes can say that it holds terabytes of zeros.
+        // WHY first: a sparse entry of a few bytes can claim to hold terabytes of zeros.
         let plain = entry.header().entry_type() == tar::EntryType::Regular;
         if !plain || !usize::try_from(entry.size()).is_ok_and(|size| size <= archive.len()) {
             return Err(Error::Archive("an entry that is no regular file of its size".into()));

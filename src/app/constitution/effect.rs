@@ -1,4 +1,4 @@
-//! What an amendment would change: layers, the agents they bind, and what speaks against it.
+//! The effect of an amendment: changed layers, the agents they bind, and the findings against it.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const FINDING_MAX: usize = 300;
 /// What a bundle would change at this gate.
 #[derive(Debug)]
 pub(super) struct Effect {
-    /// Layers that are others than those in force.
+    /// Layers that differ from those in force.
     pub changed: Vec<String>,
     /// Agents of this gate that they bind.
     pub agents: Vec<String>,
@@ -90,7 +90,7 @@ fn changed(old: &[LayerDigest], new: &[LayerDigest]) -> Vec<String> {
 }
 
 impl Constitution {
-    /// What this bundle would change here, and what was found in it.
+    /// The effect of this bundle here, with the lints' findings.
     pub(super) fn effect(&self, road: &Road, bundle: &Bundle, found: Vec<Finding>) -> Effect {
         let old = road.engine().map(|engine| engine.layers().to_vec()).unwrap_or_default();
         let changed = changed(&old, bundle.layers());

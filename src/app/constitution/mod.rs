@@ -1,5 +1,6 @@
-//! Which bundle may be in force where amendments are required: the one of the last entry that put one in
-//! force on this chain, and after it only what was proposed and approved on the list and on the books.
+//! Which bundle may be in force where amendments are required: the one of the last entry that put
+//! one in force on this chain, and after it only one that was proposed and approved on the list and
+//! recorded.
 //!
 //! The list carries proposals with their files, so that a gate needs no directory that changes under it. This
 //! gate checks every row itself: the author's role, the bundle as any other, the publishers' signatures.
@@ -36,13 +37,13 @@ mod written;
 /// Rows of one look: each may carry a bundle.
 const PAGE: usize = 16;
 
-/// Why the bundle that this chain says is in force is not.
+/// Why the bundle that this chain records as in force is not loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// The gate ends.
     #[error("the gate has stopped")]
     Stopped,
-    /// The ledger does not say what is in force.
+    /// The ledger does not name the bundle in force.
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
     /// The list of orders cannot be read.
@@ -79,12 +80,12 @@ pub(super) enum Error {
 #[error("{}", .0.as_ref().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string))]
 pub(super) struct DirectoryError(Option<LoadError>);
 
-/// A proposal that was found in order, and what was said about it.
+/// A valid proposal, with its approvals and refusals.
 #[derive(Debug)]
 struct OpenProposal {
     proposal: Proposal,
     granted: Vec<Approval>,
-    /// Who refused it, if anybody did.
+    /// Who refused it, if an approver did.
     refused: Option<String>,
 }
 
@@ -137,17 +138,18 @@ impl Constitution {
         })
     }
 
-    /// The bundle this chain says is in force.
+    /// The bundle that this chain records as in force.
     pub fn digest(&self) -> Option<Digest> {
         self.in_force.lock().as_ref().map(|now| now.digest)
     }
 
-    /// What people should know about the policy, if anything.
+    /// A note for operators about the policy, if there is one.
     pub fn note(&self) -> Option<String> {
         self.note.lock().clone()
     }
 
-    /// Puts back in force what was, or the first bundle of all, and obeys what came meanwhile.
+    /// Puts the recorded bundle, or the first one of all, in force, and obeys the rows that arrived
+    /// meanwhile.
     pub async fn open(&self, road: &Arc<Road>) -> Result<(), Error> {
         let mut inner = self.inner.lock().await;
         let opened = self.begin(&mut inner, road).await;
@@ -164,7 +166,7 @@ impl Constitution {
         opened
     }
 
-    /// Somebody asked to read the policy again: without an amendment that puts nothing else in force.
+    /// Reads the policy again on request; without an amendment this puts no other bundle in force.
     pub async fn look_again(&self, road: &Arc<Road>) {
         if road.engine().is_none() && *self.opened.borrow() {
             if let Err(why) = self.open(road).await {
@@ -175,7 +177,7 @@ impl Constitution {
         self.look_at_directory();
     }
 
-    /// Says so if the directory holds something else than what is in force.
+    /// Logs a difference between the directory and the bundle in force.
     fn look_at_directory(&self) {
         let Some(dir) = self.checked.live().config.policy.bundle.clone() else { return };
         let (found, now) = (digest_of(&dir), self.digest());
@@ -213,8 +215,8 @@ impl Constitution {
         self.put(road, dir, (BasisKind::Restart, None)).await
     }
 
-    /// The first bundle of this chain: from the directory. Where amendments were made already, it has to be
-    /// one that they led from or to.
+    /// The first bundle of this chain, from the directory. If the list has amendments already, one
+    /// of them must have it as base or as result.
     async fn bootstrap(&self, inner: &mut ListProgress, road: &Arc<Road>) -> Result<(), Error> {
         let live = self.checked.live();
         let dir = live.config.policy.bundle.clone().ok_or(policy::Error::Unset)?;
@@ -312,7 +314,7 @@ impl Constitution {
         Ok(())
     }
 
-    /// The signed list of those who may approve, if one is configured.
+    /// The signed list of publishers, if one is configured.
     fn publishers(&self) -> Option<approvers::ApproverList> {
         approvers::signed(&self.checked, &self.checked.live(), &self.ledger)
     }
@@ -345,7 +347,8 @@ impl Constitution {
     }
 
     async fn take(&self, inner: &mut ListProgress, row: &Row, road: &Arc<Road>) {
-        // What cannot be read is obeyed once more: repeating a row changes nothing.
+        // WHY: an unreadable report makes the gate obey the row once more: repeating a row changes
+        // nothing.
         let reports = self.orders.reports(row.seq).await.unwrap_or_default();
         let own = reports.iter().find(|report| report.origin == self.origin);
         let known =
@@ -367,7 +370,7 @@ impl Constitution {
     }
 }
 
-/// The digest of what lies in a directory.
+/// The digest of the bundle in a directory.
 fn digest_of(dir: &Path) -> Result<Digest, DirectoryError> {
     let unread = Unread::read(dir).map_err(|wrong| DirectoryError(wrong.into_iter().next()))?;
     Ok(unread.digest())
@@ -377,7 +380,7 @@ fn digest_of(dir: &Path) -> Result<Digest, DirectoryError> {
 impl Amender for Constitution {
     async fn amend(&self, road: &Arc<Road>, row: &Row) -> Json {
         let mut opened = self.opened.subscribe();
-        // It is kept as long as it is asked.
+        // The sender lives as long as `self`, so that this cannot fail.
         drop(opened.wait_for(|opened| *opened).await);
         let mut inner = self.inner.lock().await;
         self.catch_up(&mut inner, row.seq, road).await;

@@ -49,7 +49,7 @@ pub(super) fn files(proposal: &Proposal) -> Result<BundleFiles, FilesError> {
     if digest == proposal.bundle { Ok(files) } else { Err(FilesError::Other(digest)) }
 }
 
-/// Takes up what a gate made of a row, without doing it again.
+/// Takes over the gate's recorded answer to a row, without obeying it again.
 pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
     if done.get("error").is_some() {
         return;
@@ -72,7 +72,7 @@ pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
 }
 
 impl Constitution {
-    /// Obeys a row; what was done, or why it was not, is on the books when this returns.
+    /// Obeys a row; the ledger has recorded its outcome, or the refusal, when this returns.
     pub(super) async fn obey(&self, inner: &mut ListProgress, row: &Row, road: &Arc<Road>) -> Json {
         let (step, done) = match &row.order {
             Some(Order::Propose { .. }) => (Step::Proposal, self.propose(inner, row, road).await),
@@ -134,7 +134,7 @@ impl Constitution {
         Ok(done)
     }
 
-    /// What is in force, if it is what the proposal replaces.
+    /// The bundle in force, if it is the one that the proposal replaces.
     fn based_on(&self, proposal: &Proposal) -> Result<InForce, AmendmentRefusal> {
         let now = self.in_force.lock().clone();
         let stays = now.as_ref().map_or_else(|| "nothing".into(), |now| now.digest.prefixed());
@@ -147,7 +147,7 @@ impl Constitution {
         }
     }
 
-    /// The proposed bundle, read, verified and tried as any other, and what the lints found in it.
+    /// The proposed bundle, read, verified and tried as any other, with the lints' findings.
     async fn tried(
         &self,
         proposal: &Proposal,
@@ -263,7 +263,8 @@ fn find<'a>(
     inner.open.get_mut(bundle).ok_or_else(none)
 }
 
-/// Whether whoever gave the order has this role. The office has asked before; a row may come from elsewhere.
+/// Whether the operator who gave the order has this role. The operator API checked it; a row may
+/// come from elsewhere.
 fn role(row: &Row, role: &str) -> Result<(), AmendmentRefusal> {
     if row.given.roles.iter().any(|one| one == role) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What goes on the books about an amendment.
+//! The entries that the ledger records about an amendment.
 
 use super::Constitution;
 use super::effect::Effect;
@@ -38,7 +38,7 @@ fn approved(
     }
 }
 
-/// The same of a publisher who refused.
+/// The same for a publisher who refused.
 fn refused(said: AmendmentApproved) -> AmendmentRefused {
     AmendmentRefused {
         author: said.author,
@@ -116,7 +116,7 @@ impl Constitution {
         }
     }
 
-    /// For as long as it takes: what follows from it must not come before it.
+    /// Waits as long as the ledger takes: the amendment's effect must not precede its entry.
     async fn record(&self, body: impl Into<Body>) -> Result<(), AmendmentRefusal> {
         let written = DraftWithPayloads::bare(Draft::of(body));
         match self.ledger.owe(written).await {

@@ -25,18 +25,18 @@ pub struct Bound {
     pub bindings: Vec<Binding>,
     /// The configured MCP servers, in the order of the list.
     pub servers: Vec<Arc<Server>>,
-    /// The lock their tools stand in; none if there is none.
+    /// The lock that pins their tools, if there is one.
     pub lock: Option<Verified>,
-    /// What keeps nobody from starting, and what the operator should know.
+    /// Warnings for the operator; the gate starts all the same.
     pub warnings: Vec<String>,
 }
 
 impl Bound {
-    /// Puts the operator's own tools together with those of the servers that stand in the lock.
+    /// Combines the operator's own tools with those of the servers in the lock.
     ///
     /// # Errors
-    /// Everything that is wrong: a server that is not the one that was locked, a tool that cannot be
-    /// governed, names that are equal or that a client could take for one another.
+    /// Everything that is wrong: a server that differs from the locked one, a tool that cannot be
+    /// governed, names that are equal or that a client could confuse.
     pub fn of(
         tools: Vec<Binding>,
         servers: Vec<Arc<Server>>,
@@ -103,7 +103,7 @@ impl Bound {
     }
 }
 
-/// Literal variables whose names say that they hold a secret.
+/// Literal variables whose names suggest a secret.
 fn inline_secrets(server: &Server) -> Vec<String> {
     const WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "APIKEY"];
     let Transport::Stdio(stdio) = &server.transport else { return Vec::new() };
@@ -116,7 +116,7 @@ fn inline_secrets(server: &Server) -> Vec<String> {
     names.map(said).collect()
 }
 
-/// A program that nobody decided to run without a sandbox, and that runs without one.
+/// A program that runs without a sandbox although the operator did not ask for that.
 fn unconfined(server: &Server) -> Option<String> {
     let Transport::Stdio(stdio) = &server.transport else { return None };
     let name = &server.name;
@@ -152,7 +152,7 @@ fn names(bindings: &[Binding], own: usize, problems: &mut Problems) {
     }
 }
 
-/// What the operator says counts in facts and in the definition alike.
+/// The operator's statements, which count in facts and in the definition alike.
 struct Effective {
     tier: Tier,
     read_only: bool,
@@ -224,7 +224,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
         let schema = Schema::parse(schema.as_bytes()).ok()?;
         let said = server.tools.get(*method);
         let mut effective = Effective::of(server, said);
-        // What the protocol says of the method itself; its tier is the operator's word.
+        // The protocol defines the method's effects; the operator states its tier.
         (effective.read_only, effective.idempotent) = (true, true);
         let kind = Kind::Mcp(Box::new(Mcp {
             server: Arc::clone(server),
@@ -257,7 +257,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
     made.collect()
 }
 
-/// What a method does and which parameters it takes.
+/// A method's description and the schema of its parameters.
 fn asked(method: &str) -> (&'static str, &'static str) {
     const LIST: &str =
         r#"{"type":"object","properties":{"cursor":{"type":"string","maxLength":4096}}}"#;

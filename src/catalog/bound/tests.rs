@@ -1,4 +1,4 @@
-//! Bindings of servers and their lock: what exists, under which names, and what is refused.
+//! Bindings of servers and their lock: which tools exist, under which names, and which are refused.
 
 use std::path::Path;
 
@@ -59,7 +59,7 @@ fn verified(servers: Vec<LockedServer>) -> Option<Verified> {
     Some(Verified { lock: Lock::of(servers), signers: vec!["k1".to_owned()].into(), digest })
 }
 
-/// What is said of a server whose isolation nobody decided.
+/// The warning about a server without an explicit isolation.
 const FREE: &str = "server `git` runs without a sandbox and can do what the gate's user can: give it a `sandbox`, or say `level: none`";
 
 fn refused(bound: Result<Bound, Vec<ConfigError>>) -> String {

@@ -65,8 +65,8 @@ pub struct Surroundings<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// What no tool may read: the sidecar's own state, its policy, and credentials of servers.
     pub forbidden: &'a [PathBuf],
-    /// Other files of the sidecar's own, its configuration, keys, tokens and manifests: for tools that do not ask at
-    /// each path whether it is one of them, as those of files do.
+    /// Other files of the sidecar's own, its configuration, keys, tokens and manifests: for tools
+    /// that do not check each path against them, as file tools do.
     pub own: &'a [PathBuf],
 }
 
@@ -99,8 +99,8 @@ impl Surroundings<'_> {
         private::text(&self.base_dir.join(file))
     }
 
-    /// Whether a tool may be given this path, canonical: nothing of the sidecar's own, nothing of the
-    /// system's and none of these secrets lies in it, nor it in that.
+    /// Whether a tool may get this path, canonical: it must neither contain nor lie in a path of
+    /// the sidecar, a path of the system or one of these secrets.
     pub(super) fn apart(&self, path: &Path, secrets: &[PathBuf]) -> Result<(), Error> {
         let system = SYSTEM_DIRS.map(Path::new);
         overlaps_none(path, self.forbidden.iter().map(PathBuf::as_path).chain(system))?;
@@ -117,7 +117,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// Whether this path, canonical, is none of these, and neither lies in the other.
+/// Checks that this path, canonical, neither equals nor contains one of these, nor lies in one.
 fn overlaps_none<'a>(path: &Path, others: impl Iterator<Item = &'a Path>) -> Result<(), Error> {
     for other in others {
         let other = other.canonicalize().unwrap_or_else(|_| other.to_owned());
@@ -128,8 +128,8 @@ fn overlaps_none<'a>(path: &Path, others: impl Iterator<Item = &'a Path>) -> Res
     Ok(())
 }
 
-/// Whether `path` is, under whatever name, a directory above `inner` or the thing itself: it may be the
-/// same directory mounted elsewhere, and then no name tells.
+/// Whether `path` is, under whatever name, a directory above `inner` or the thing itself. It
+/// compares inodes, since the same directory may be mounted elsewhere under another name.
 fn leads_to(path: &Path, inner: &Path) -> bool {
     let identity = |path: &Path| path.metadata().map(|is| (is.dev(), is.ino())).ok();
     let Some(root) = identity(path) else { return false };
@@ -152,8 +152,8 @@ impl Config {
         if problems.is_empty() { Ok(bindings) } else { Err(problems) }
     }
 
-    /// As [`Self::check`], each tool by itself and in the order of the list: what is wrong with one keeps
-    /// nobody from looking at the others.
+    /// As [`Self::check`], each tool by itself and in the order of the list: an error in one does
+    /// not hide the state of the others.
     #[must_use]
     pub fn check_each(self, around: &Surroundings<'_>) -> Vec<Checked> {
         let mut names = BTreeSet::new();
@@ -175,7 +175,7 @@ impl Config {
         all
     }
 
-    /// Files that hold secrets of tools, canonical: no server is given one, and no root lies over one.
+    /// Files with secrets of tools, canonical: no server gets one, and no root may contain one.
     #[must_use]
     pub fn secret_files(&self, around: &Surroundings<'_>) -> Vec<PathBuf> {
         let own = self.0.iter().flat_map(|tool| &tool.credentials);
@@ -197,7 +197,7 @@ pub struct Checked {
     pub checked: Result<Binding, Vec<ConfigError>>,
 }
 
-/// One tool as it was written, where it stands, and what it is checked against.
+/// One tool as the operator wrote it, its place, and the surroundings of its check.
 #[derive(Clone, Copy)]
 pub(super) struct Draft<'a> {
     pub tool: &'a Tool,
@@ -215,7 +215,7 @@ impl Draft<'_> {
         schema(self.tool, own, self.at, self.around, problems)
     }
 
-    /// Says that a schema is written although the arguments of this kind are what it reaches.
+    /// Reports a written schema: this kind derives its own.
     pub fn no_schema(&self, problems: &mut Problems) {
         let schemas = [
             ("input_schema", self.tool.input_schema.is_some()),
@@ -331,7 +331,7 @@ fn binding(
     })
 }
 
-/// What one call costs, where somebody says so.
+/// What one call costs, if the operator states it.
 pub(super) fn cost(given: Option<u64>) -> Result<Option<u64>, Error> {
     match given {
         Some(cost) if cost > COST_MICRO_USD_MAX => Err(Error::Range(0, COST_MICRO_USD_MAX)),
@@ -339,7 +339,7 @@ pub(super) fn cost(given: Option<u64>) -> Result<Option<u64>, Error> {
     }
 }
 
-/// For how long the same call under another id is the first one, where somebody says so.
+/// For how long the same call under another id is the first one, if the operator states it.
 pub(super) fn dedupe(given: Option<u64>) -> Result<Option<Duration>, Error> {
     let window = given.map(|ms| bounded(Some(ms), ms, DEDUPE_MS_MAX)).transpose()?;
     Ok(window.map(Duration::from_millis))

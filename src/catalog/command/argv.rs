@@ -3,7 +3,7 @@
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
-/// Bytes of the longest single item: what the kernel takes.
+/// Bytes of the longest single item: the kernel's limit.
 const ITEM_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of all items together.
 const ALL_BYTES_MAX: usize = 256 * 1024;
@@ -17,7 +17,7 @@ pub enum Element {
     Literal(String),
     /// The value of an argument; a list fills as many items as it has values.
     Value(ValueSlot),
-    /// This text where the argument is `true`, and nothing where it is `false` or absent.
+    /// This text where the argument is `true`, and no item where it is `false` or absent.
     Flag {
         /// The text.
         text: String,
@@ -45,7 +45,7 @@ pub enum Error {
     /// Neither a text nor one of the two objects.
     #[error("is a text, `{{arg: NAME}}` or `{{flag: TEXT, when: NAME}}`")]
     Form,
-    /// A member that is no text.
+    /// A member that is not text.
     #[error("has a `{0}` that is no text")]
     NoText(&'static str),
     /// A member that such a place has not.
@@ -57,7 +57,7 @@ pub enum Error {
     /// Another `may_start_with_dash`.
     #[error("has a `may_start_with_dash` that is no boolean")]
     Dash,
-    /// A literal that no program can be given.
+    /// A literal that the kernel cannot pass to a program.
     #[error("holds a zero byte or more than {ITEM_BYTES_MAX} bytes")]
     Literal,
 }
@@ -83,7 +83,7 @@ pub enum ArgumentMismatch {
     /// An empty item.
     #[error("`{0}` is empty")]
     Empty(String),
-    /// A path, and what is wrong with it.
+    /// A path, and its error.
     #[error("`{0}` {1}")]
     Path(String, &'static str),
     /// The whole list.
@@ -164,13 +164,13 @@ fn literal(text: &str) -> Result<String, Error> {
     Ok(text.to_owned())
 }
 
-/// The list that these arguments make of this template.
+/// The argument list from this template and these arguments.
 ///
 /// # Errors
-/// Which argument cannot stand where it would, and why. Its value is not quoted.
+/// The argument that does not fit its place, and why. The error never quotes its value.
 pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, ArgumentMismatch> {
     let mut argv: Vec<String> = Vec::new();
-    // After a literal `--` nothing is an option any more.
+    // After a literal `--`, no item counts as an option.
     let mut operands = false;
     for element in template {
         match element {

@@ -12,7 +12,7 @@ use crate::{Kind, Problems, Section};
 
 /// Bytes of the largest program: it is hashed at every call.
 const PROGRAM_BYTES_MAX: u64 = 64 << 20;
-/// Programs whose arguments are programs. No list is the defence; these are mistakes.
+/// Programs whose arguments are programs. This list catches mistakes; it is no defence.
 const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "env", "ksh", "xargs", "zsh"];
 /// Bytes of memory: the least, those of a command that names none, and the most.
 pub(crate) const MEMORY: (u64, u64, u64) = (16 << 20, 512 << 20, 64 << 30);
@@ -21,7 +21,7 @@ pub(crate) const CPU_SECONDS_MAX: u64 = 600;
 /// Processes and threads.
 pub(crate) const PIDS: u64 = 32;
 pub(crate) const PIDS_MAX: u64 = 1024;
-/// Variables that make a program load or run what they name.
+/// Variables that make a program load or run the file they name.
 const LOADERS: [&str; 4] = ["BASH_ENV", "ENV", "GCONV_PATH", "IFS"];
 
 /// Why a program is not bound.
@@ -43,7 +43,7 @@ pub(crate) enum Error {
 pub(crate) struct CgroupError(String);
 
 impl Section for config::Command {
-    /// No, and it says itself where they belong.
+    /// WHY true: its own check refuses them, and names `command.credentials` instead.
     fn takes_credentials(&self) -> bool {
         true
     }
@@ -59,7 +59,7 @@ impl Section for config::Command {
     }
 }
 
-/// The command, if nothing is wrong with it.
+/// The command, if it has no error.
 fn command(
     raw: &config::Command,
     draft: &Draft<'_>,
@@ -159,7 +159,7 @@ fn template(
     elements
 }
 
-/// What a shell is told is a program, and an agent must not write programs.
+/// A shell's argument is a program, and an agent must not write programs.
 fn shell(program: &Program, argv: &[Element], at: &str, problems: &mut Problems) {
     let name = program.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if SHELLS.contains(&name) && argv.iter().any(|element| element.argument().is_some()) {

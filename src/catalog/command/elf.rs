@@ -1,4 +1,4 @@
-//! What the header of a program says: that it is one, and which loader it asks for.
+//! Reads the header of a program: whether it is one, and its loader.
 
 use std::path::PathBuf;
 

@@ -22,10 +22,10 @@ use crate::domain::digest::Digest;
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 
-/// Why a text is no level that is right where it stands.
+/// Why a text is not a level allowed in this field.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LevelError {
-    /// `S3`, which this gate cannot make; the levels that are known there.
+    /// `S3`, which this gate cannot provide; the levels that this field allows.
     #[error(
         "`S3` is a kernel of its own (gVisor, Kata, a microVM), which this gate can neither make nor vouch for: run \
          the program there and bind it by its URL; here {0} are known"
@@ -41,7 +41,7 @@ pub enum LevelError {
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
 )]
 pub enum Level {
-    /// Limits, no privileges, no network, and only the files it was given (Landlock, seccomp).
+    /// Limits, no privileges, no network, and only the files of its sandbox (Landlock, seccomp).
     S1,
     /// `S1`, and namespaces of its own for users, mounts, processes, network, IPC and names.
     S2,
@@ -57,7 +57,7 @@ impl Level {
         }
     }
 
-    /// Reads it. `known` are the words that are right where it stands.
+    /// Reads it. `known` lists the values allowed in this field, for the error.
     ///
     /// # Errors
     /// See [`LevelError`].
@@ -76,10 +76,10 @@ impl Level {
 pub enum Workspace {
     /// None.
     None,
-    /// Its own; gone when it ends.
+    /// A directory of the call's own; gone when it ends.
     Call,
-    /// That of the run: every command of the run that has it sees what the others wrote, also while they run.
-    /// Gone with the run, and when the gate ends.
+    /// A directory of the run: every command of the run that has it sees the others' files, also
+    /// while they run. Gone with the run, and when the gate ends.
     Run,
 }
 
@@ -124,7 +124,8 @@ pub struct Demand {
 /// What one run may use up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct CommandLimits {
-    /// Address space of each process, bytes; with control groups also what all of them use together.
+    /// Address space of each process, bytes; with control groups also the memory of all of them
+    /// together.
     pub memory_bytes: u64,
     /// Processor time of each process, seconds.
     pub cpu_seconds: u64,

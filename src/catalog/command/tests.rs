@@ -52,7 +52,7 @@ fn a_value_cannot_become_an_option() {
     assert_eq!(filled("[{arg: a, prefix: '-m'}]", r#"{"a":"-5"}"#).unwrap(), ["-m-5"]);
     let told = filled("[{arg: a, may_start_with_dash: true}]", r#"{"a":"-exec"}"#);
     assert_eq!(told.unwrap(), ["-exec"]);
-    // A value that is `--` ends nothing: only the operator's does.
+    // A value `--` does not end the options: only the operator's `--` does.
     assert!(
         filled("[{arg: a, may_start_with_dash: true}, {arg: b}]", r#"{"a":"--","b":"-x"}"#)
             .is_err()

@@ -1,7 +1,8 @@
-//! What became of a pinned tool: the server's own words for it now, compared with the lock.
+//! How a pinned tool changed: what the server says of it now, compared with the lock.
 //!
-//! Words may change without harm: agents are shown the pinned ones. A new optional argument is harmless
-//! where the pinned schema refuses it. Everything else, known or not, is another tool.
+//! Descriptions may change without harm: agents see the pinned ones. A new optional argument is
+//! harmless where the pinned schema refuses it. Every other change, known or not, makes it another
+//! tool.
 
 use std::collections::BTreeSet;
 
@@ -21,11 +22,11 @@ const CHANGES_MAX: usize = 16;
 pub enum Drift {
     /// Not at all.
     Same,
-    /// In words only: it works on, somebody should look.
+    /// Only its description changed: it works on, and the operator should look at it.
     Text,
     /// It takes more than it did: it works on by the old schema.
     Compatible,
-    /// It is another tool, or gone: nobody gets it until the lock is signed again. What changed.
+    /// It is another tool, or gone: no agent gets it until the lock is signed again. What changed.
     Breaking(Vec<String>),
 }
 
@@ -82,7 +83,7 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// Compares a pinned tool object with what the server shows under its name now, `None` if nothing.
+/// Compares a pinned tool object with the server's current one of that name, `None` if it has none.
 #[must_use]
 pub fn grade(pinned: &Json, live: Option<&Json>) -> Drift {
     let changes = changes(pinned, live);
@@ -113,7 +114,7 @@ pub fn changes(pinned: &Json, live: Option<&Json>) -> Vec<Change> {
         Some(live) => {
             walk.tool(pinned, live);
             if walk.0.is_empty() {
-                // Nothing here explains the difference, so nobody knows what it means.
+                // No rule here explains the difference, so its effect is unknown.
                 walk.note(Weight::Breaking, "tool", "changed");
             }
         }
@@ -126,10 +127,10 @@ fn same(a: &Json, b: &Json) -> bool {
     a == b || canonical::bytes(a) == canonical::bytes(b)
 }
 
-/// Where a schema stands, and so what a new property in it means.
+/// The position of a schema, which decides what a new property in it means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stand {
-    /// The arguments themselves: closed by this gate unless they say otherwise.
+    /// The arguments themselves: this gate closes them unless the schema says otherwise.
     Root,
     /// Reached from the root through `properties` and `items` alone.
     Plain,
@@ -202,7 +203,7 @@ impl DriftWalk {
                     self.whole(Weight::Text, &here, p, l);
                 }
                 ("properties", ..) => self.properties(&here, pinned, live, stand),
-                // A new definition that nothing pinned names means nothing.
+                // A new definition has no effect if no pinned schema refers to it.
                 ("$defs" | "definitions", Some(p @ Json::Object(_)), Some(l @ Json::Object(_))) => {
                     self.named(&here, p, l, Weight::Compatible);
                 }
@@ -217,7 +218,7 @@ impl DriftWalk {
                 ("items", Some(p @ Json::Object(_)), Some(l @ Json::Object(_))) => {
                     self.schema(&here, p, l, stand.below());
                 }
-                // This gate refuses what the root does not describe in any case.
+                // This gate refuses arguments that the root does not describe in any case.
                 ("additionalProperties", None, Some(Json::Bool(false)))
                     if stand == Stand::Root && refuses_unknown(pinned, stand) =>
                 {
@@ -268,7 +269,7 @@ impl DriftWalk {
         }
     }
 
-    /// Schemas by name, each reached from who knows where.
+    /// Schemas by name; references to them may come from anywhere.
     fn named(&mut self, at: &str, pinned: &Json, live: &Json, added: Weight) {
         for name in names(pinned, live) {
             let here = format!("{at}/{}", printable(name));
@@ -300,8 +301,8 @@ const HOLDS_SCHEMA: [&str; 12] = [
 /// Keywords whose value is a list of schemas.
 const HOLDS_SCHEMAS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 
-/// Whether the pinned schema refuses a property that it does not list, so that nobody can send a new
-/// one before somebody looked at it.
+/// Whether the pinned schema refuses a property that it does not list, so that no agent can send a
+/// new one before the operator has looked at it.
 fn refuses_unknown(pinned: &Json, stand: Stand) -> bool {
     let closed = match Keywords::of(pinned).additional {
         Some(word) => word == &Json::Bool(false),
@@ -320,7 +321,7 @@ fn has_header(schema: &Json) -> bool {
     }
 }
 
-/// Whether two lists say the same in another order; one value alone is a list of one.
+/// Whether two lists have the same items in another order; one value alone is a list of one.
 fn same_set(pinned: &Json, live: &Json) -> bool {
     let set = |value: &Json| match value {
         Json::Array(items) => items.iter().map(canonical::text).collect::<BTreeSet<_>>(),

@@ -16,7 +16,7 @@ use crate::schema::Schema;
 use crate::web_url::WebUrl;
 use crate::{Kind, Problems, Section};
 
-/// Arguments of a `fetch` whose binding brings no schema.
+/// Arguments of a `fetch` without a schema in its binding.
 const SCHEMA: &str = r#"{"type":"object","required":["url"],"properties":{
 "url":{"type":"string","minLength":1,"maxLength":8192,"description":"absolute URL; a redirect is not followed but named in the result, to be fetched with a call of its own"},
 "method":{"type":"string","enum":["GET","HEAD"],"description":"GET if absent"},
@@ -25,11 +25,11 @@ const SCHEMA: &str = r#"{"type":"object","required":["url"],"properties":{
 pub(super) const HOSTS_MAX: usize = 256;
 /// Ports, or headers of one direction.
 pub(super) const LIST_MAX: usize = 32;
-/// Methods that change nothing by their definition (RFC 9110, section 9.2.1) and that pages are read with.
+/// Methods that are safe by definition (RFC 9110, section 9.2.1) and usual for reading pages.
 pub(super) static METHODS: [Method; 2] = [Method::GET, Method::HEAD];
-/// Request headers an agent may set where the binding does not say.
+/// Request headers an agent may set unless the binding lists others.
 const SENT: [&str; 2] = ["accept", "accept-language"];
-/// Response headers an agent is given where the binding does not say.
+/// Response headers an agent gets unless the binding lists others.
 const RETURNED: [&str; 7] = [
     "cache-control",
     "content-language",
@@ -39,7 +39,8 @@ const RETURNED: [&str; 7] = [
     "link",
     "retry-after",
 ];
-/// Where machines of the clouds keep their credentials: no range of a `fetch` holds one of these.
+/// Metadata addresses with credentials of cloud machines: no range of a `fetch` may contain one of
+/// these.
 const METADATA: [IpAddr; 8] = [
     v4(169, 254, 169, 254),
     v4(169, 254, 170, 2),

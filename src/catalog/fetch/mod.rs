@@ -1,4 +1,4 @@
-//! The `fetch` kind: a URL of the agent's choice, and the rule of which URLs those may be.
+//! The `fetch` kind: a URL of the agent's choice, and the rules for such URLs.
 
 mod check;
 pub mod config;
@@ -12,20 +12,20 @@ use super::{Reach, definition};
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 
-/// Which URLs a tool may be asked for, and what goes with the request.
+/// The URLs a tool may fetch, and the headers of its requests and answers.
 #[derive(Debug)]
 pub struct Fetch {
     /// Hosts, by name or below a domain.
     pub hosts: Vec<HostPattern>,
     /// `https`, `http`.
     pub schemes: Vec<&'static str>,
-    /// TCP ports; none listed: the scheme's own.
+    /// TCP ports; empty: the scheme's own.
     pub ports: Vec<u16>,
     /// `GET`, `HEAD`.
     pub methods: Vec<http::Method>,
     /// Request headers the agent may set.
     pub headers_allowed: Vec<http::HeaderName>,
-    /// Response headers the agent is given.
+    /// Response headers that the agent gets.
     pub headers_returned: Vec<http::HeaderName>,
     /// Ranges outside the public Internet that the binding opens.
     pub private_addresses: Vec<Cidr>,
@@ -114,7 +114,7 @@ impl Denied {
 }
 
 impl Fetch {
-    /// Everywhere the hosts that are named one by one may be asked at.
+    /// All addresses of the hosts that are listed by name.
     #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         let named = self.hosts.iter().filter_map(|pattern| match pattern {
@@ -138,8 +138,8 @@ impl Fetch {
         named.flat_map(at).collect()
     }
 
-    /// Everything that keeps this tool from being asked for this URL, what is said of the host first. No
-    /// name is resolved to say so.
+    /// Every reason why this tool may not fetch this URL, those about the host first. It resolves
+    /// no name.
     #[must_use]
     pub fn denials(&self, url: &WebUrl) -> Vec<Denied> {
         let Origin { tls, host, port } = &url.origin;
@@ -160,10 +160,10 @@ impl Fetch {
         denials
     }
 
-    /// Whether this host may be asked at all.
+    /// Whether the tool may connect to this host at all.
     ///
     /// # Errors
-    /// What keeps it out: it leads inside, or it is on no list.
+    /// Why not: the host is inside the network, or on no list.
     pub fn admits_host(&self, host: &Host) -> Result<(), Denied> {
         let listed = self.hosts.iter().any(|pattern| pattern.matches(host));
         let open = listed && !self.private_addresses.is_empty();

@@ -1,4 +1,4 @@
-//! Tools that work on files beneath a root: which root, and what of it nobody is given.
+//! Tools that work on files beneath a root: which root, and which of its files no agent gets.
 
 use std::path::{Path, PathBuf};
 

@@ -18,13 +18,13 @@ pub struct Root {
     pub name: String,
     /// The directory: absolute, without symbolic links when it was checked.
     pub path: PathBuf,
-    /// More names that nobody is given.
+    /// More names of files that no agent gets.
     pub protect: Vec<String>,
-    /// Exact paths that are given although a name in them is protected.
+    /// Exact paths that the tool serves although a name in them is protected.
     pub allow: Vec<String>,
-    /// Names that are given anywhere below although they begin with a dot or steer tools.
+    /// Names that the tool serves anywhere below although they begin with a dot or steer tools.
     pub allow_names: Vec<String>,
-    /// The gate's own files, absolute: never given, whatever is allowed.
+    /// The gate's own files, absolute: the tool never serves them, whatever is allowed.
     pub own: Vec<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ pub struct Listing {
     pub root: Root,
     /// Entries of one answer.
     pub entries_max: u64,
-    /// Directories deep that may be asked for.
+    /// The depth of directories that a call may list.
     pub depth_max: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Writing {
 }
 
 impl Root {
-    /// Its part of a definition; one that says nothing of names keeps its hash.
+    /// Its part of a definition; one without `allow_names` keeps its hash.
     fn members(&self) -> Vec<(&'static str, Json)> {
         let mut members = vec![
             ("root", Json::from(self.name.as_str())),

@@ -99,7 +99,7 @@ fn origin(url: &str, at: &str, problems: &mut Problems) -> Option<Origin> {
     Some(origin)
 }
 
-/// Metadata that the protocol itself writes, or that is no text.
+/// Metadata that the protocol itself writes, or that is binary.
 fn reserved(name: &str, at: &str, problems: &mut Problems) {
     if name.starts_with("grpc-") || name == "user-agent" {
         problems.add(at, format!("`{name}` is written by the gate itself"));
@@ -148,7 +148,7 @@ fn method(
         problems.add(format!("{at}.method"), message);
         return None;
     }
-    // They make the path of the request, and a descriptor set can be made by hand.
+    // WHY: they form the path of the request, and a descriptor set may be handmade.
     let path = format!("{}{}", grpc.service, grpc.method);
     if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.')) {
         problems.add(format!("{at}.method"), "service and method are ASCII identifiers");

@@ -1,7 +1,8 @@
 //! The `grpc` kind: one unary method of a service, as a pinned descriptor set describes it.
 //!
-//! What a service says of itself is asked by an operator's command and written to a file; a gate reads that
-//! file at start and nothing else, so what agents are shown and what is sent cannot move under a policy.
+//! An operator's command asks a service for its descriptors and writes them to a file; a gate reads
+//! only that file, at its start. So neither the agents' view nor the requests can change under a
+//! policy.
 
 mod check;
 pub mod config;

@@ -1,8 +1,8 @@
 //! The JSON Schema of a request, from its descriptor: closed objects, one spelling of every value.
 //!
-//! Protobuf's JSON mapping reads several spellings of one value: names of fields and their JSON names, numbers
-//! of enum members, integers as numbers, texts and fractions. A policy that looks at one spelling would not
-//! see another, so one of each is left.
+//! Protobuf's JSON mapping reads several spellings of one value: names of fields and their JSON
+//! names, numbers of enum members, integers as numbers, texts and fractions. A policy that looks at
+//! one spelling would not see another, so the schema allows one of each.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use super::known::WellKnownType;
 use crate::domain::json::Json;
 
-/// Messages one request may be made of.
+/// Message types in one request, at most.
 const MESSAGES_MAX: usize = 256;
 
 const INT64: &str = "^(0|-?[1-9][0-9]{0,18})$";
@@ -27,10 +27,10 @@ pub(super) enum Error {
     Messages,
 }
 
-/// The schema of arguments that are this message.
+/// The schema of arguments in the form of this message.
 ///
 /// # Errors
-/// A message that is no object in JSON, or is made of too many others.
+/// A message that is not an object in JSON, or has too many message types.
 pub(super) fn of(message: &MessageDescriptor) -> Result<Json, Error> {
     let mut writer = SchemaWriter::default();
     let root = match WellKnownType::of(message) {
@@ -84,7 +84,7 @@ impl SchemaWriter {
         if !required.is_empty() {
             members.push(("required", required.into()));
         }
-        // In words: models are shown this, and some of their providers take no alternatives at the root.
+        // As text: models read it, and some of their providers take no alternatives at the root.
         if let Some(words) = choices(message) {
             members.push(("description", Json::from(words)));
         }
@@ -190,7 +190,7 @@ fn well_known(known: WellKnownType, message: &MessageDescriptor) -> Json {
     }
 }
 
-/// What names of members a map with this kind of key may have; any if nothing is said.
+/// The member names of a map with this kind of key; `None`: any.
 fn key(kind: &Kind) -> Option<Json> {
     match kind {
         Kind::Int32

@@ -1,4 +1,4 @@
-//! The schema of a request, from descriptors made by hand.
+//! The schema of a request, from handmade descriptors.
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use prost_types::field_descriptor_proto::{Label, Type};

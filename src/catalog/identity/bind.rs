@@ -1,4 +1,4 @@
-//! Whether what an agent says it runs is what its manifest allows it to run.
+//! Compares an agent's claims about itself with its manifest.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ pub struct Mismatch {
     pub reasons: Vec<LayerReason>,
 }
 
-/// Compares the claims of `OpenRun` with the manifest: status, exact model id if any is listed, every
-/// claimed instructions hash (64 hex digits, `sha256:` allowed) listed and at least one claimed if any is
-/// listed, loaded tools all granted. What is claimed stays claimed: the answer is [`Binding::Claimed`], or
-/// [`Binding::Unclaimed`] for an agent that claims neither model nor instructions nor tools. Whether that
-/// is enough says [`accept`].
+/// Compares the claims of `OpenRun` with the manifest: status, exact model id if any is listed,
+/// every claimed instructions hash (64 hex digits, `sha256:` allowed) listed and at least one
+/// claimed if any is listed, loaded tools all granted. Claims stay claims: the answer is
+/// [`Binding::Claimed`], or [`Binding::Unclaimed`] for an agent that claims neither model nor
+/// instructions nor tools. [`accept`] decides whether that is enough.
 ///
 /// # Errors
-/// Every mismatch, not the first.
+/// Every mismatch, not only the first.
 pub fn bind(
     manifest: &Manifest,
     model: &str,
@@ -59,7 +59,7 @@ pub fn bind(
     if reasons.is_empty() { Ok(Binding::Claimed) } else { Err(Mismatch { reasons }) }
 }
 
-/// Binds an agent that claims nothing: model, instructions and tools stay unsaid, the manifest's
+/// Binds an agent without claims: model, instructions and tools stay unclaimed, the manifest's
 /// status still counts.
 ///
 /// # Errors
@@ -71,8 +71,9 @@ pub fn bind_unclaimed(manifest: &Manifest) -> Result<Binding, Mismatch> {
     }
 }
 
-/// Whether only commitments to the payloads of a run are kept, if it asks for that (`asked`) and the run above it
-/// is such a run (`above`): what a run keeps out of the ledger, those it delegates to do too.
+/// Whether the ledger keeps only commitments to the payloads of a run: if the run asks for that
+/// (`asked`) or the run above it is such a run (`above`), whose children must not record more than
+/// it does.
 ///
 /// # Errors
 /// `manifest.incognito`: the manifest forbids it.

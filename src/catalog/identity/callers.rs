@@ -1,5 +1,5 @@
-//! Who may be which agent: socket peers, holders of certificates and of tokens, each mapped to exactly one
-//! manifest.
+//! The callers of each agent: socket peers, holders of certificates and of tokens, each mapped to
+//! exactly one manifest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub struct CallerConfig {
     pub k8s_service_account: Option<String>,
 }
 
-/// Whose manifests are trusted, and where peers come from when nothing is said.
+/// The trusted manifest signers, and the default address of peers.
 #[derive(Clone, Debug)]
 pub struct Trust<'a> {
     /// Keys that may sign manifests.
@@ -108,7 +108,7 @@ impl Callers {
     ///
     /// # Errors
     /// Everything that is wrong: a manifest that does not load, two manifests of one agent, a
-    /// caller mapped twice, a form this build does not support, a token others may read.
+    /// caller mapped twice, a form this build does not support, a token that other users may read.
     pub fn load(
         agents: &[Config],
         trust: &Trust<'_>,
@@ -184,7 +184,7 @@ impl Callers {
     /// The one agent this peer or token is. `bearer` is the credential itself, without a scheme.
     ///
     /// # Errors
-    /// Any doubt: nobody, an unknown token (whatever the peer), or two different agents.
+    /// Any doubt: no agent, an unknown token (whatever the peer), or two different agents.
     pub fn identify(&self, peer: &Peer, bearer: Option<&str>) -> Result<Caller, IdentityError> {
         let mapped = self.certified(peer)?.or_else(|| self.peer(peer));
         let Some(bearer) = bearer else {
@@ -200,7 +200,8 @@ impl Callers {
         Ok(Caller { manifest: Arc::clone(&token.manifest), auth })
     }
 
-    /// The agent of the certificate, by its SPIFFE id and by its thumbprint: two that disagree are nobody.
+    /// The agent of the certificate, by its SPIFFE id and by its thumbprint: if the two disagree,
+    /// there is none.
     fn certified(&self, peer: &Peer) -> Result<Option<&Arc<Manifest>>, IdentityError> {
         let Some(shown) = &peer.certificate else { return Ok(None) };
         let by_id = shown.spiffe.as_ref().and_then(|id| self.certified.get(id));
@@ -211,7 +212,7 @@ impl Callers {
         }
     }
 
-    /// Whether who proved itself like this would still be the agent of this name.
+    /// Whether a caller with this proof would still be the agent of this name.
     #[must_use]
     pub fn still(&self, auth: &CallerAuth, agent: &str) -> bool {
         let is = |manifest: &Arc<Manifest>| manifest.name == agent;
@@ -240,7 +241,7 @@ impl Callers {
         here.iter().find(|(path, _)| path == socket).map(|(_, manifest)| manifest)
     }
 
-    /// Looks at every token, so that time tells nothing about where a match stands.
+    /// Compares with every token, so that the time taken does not depend on the match.
     fn token(&self, bearer: &str) -> Option<&Token> {
         let shown = Digest::of(&[bearer.as_bytes()]);
         self.tokens.iter().fold(None, |found, token| {
@@ -249,8 +250,9 @@ impl Callers {
         })
     }
 
-    /// Delegates that no configured agent is, as warnings. They are no errors: manifests are signed
-    /// elsewhere and one may be rolled out before its child; until then opening the child is refused.
+    /// Warnings about delegates that no configured agent has. They are not errors: manifests are
+    /// signed elsewhere and one may be rolled out before its child; until then opening the child is
+    /// refused.
     #[must_use]
     pub fn strangers(&self) -> Vec<String> {
         let known = |digest: &Digest| self.manifests.iter().any(|other| other.digest == *digest);
@@ -275,7 +277,7 @@ impl Callers {
     }
 }
 
-/// What a caller entry says.
+/// The contents of a caller entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CallerForm {
     /// A peer on a Unix socket.
@@ -303,7 +305,7 @@ pub enum CallerError {
     /// A `uid` without a socket that it could come over.
     #[error("`socket` is missing and `listen.socket` is off")]
     NoSocket,
-    /// A socket that everybody may use.
+    /// A socket that every user may use.
     #[error("`socket` needs a `uid`")]
     NoUid,
     /// No form at all.
@@ -332,7 +334,7 @@ pub enum CallerError {
 /// What is wrong with a token file. Never shows its content.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It cannot be read, or others may read it.
+    /// The file cannot be read, or other users may read it.
     #[error("token file {0}")]
     File(#[from] private::Error),
     /// Not one line, or too short.
@@ -344,7 +346,7 @@ pub enum TokenError {
         .0.display()
     )]
     Checksum(PathBuf),
-    /// A token that was made for something else.
+    /// A token of another family.
     #[error(
         "the token in `{}` is one of kind `{}`: make one with `wicketgate config keygen --token {} --out FILE`",
         .path.display(), .found.as_str(), .expected.as_str()
@@ -352,9 +354,9 @@ pub enum TokenError {
     Family {
         /// The file.
         path: PathBuf,
-        /// What it was made for.
+        /// The family of the token.
         found: Family,
-        /// What it has to be made for.
+        /// The required family.
         expected: Family,
     },
 }
@@ -413,7 +415,7 @@ pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, TokenError>
     Ok(zeroize::Zeroizing::new(token.to_owned()))
 }
 
-/// As [`read_token`], for a token that lets its bearer do this: one that was made for something else is refused.
+/// As [`read_token`], for a token of this family: it refuses one of another.
 ///
 /// # Errors
 /// As [`read_token`].

@@ -11,16 +11,16 @@ pub enum Error {
     Io {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The manifest is no strict YAML.
+    /// The manifest is not strict YAML.
     #[error("{0}")]
     Format(yaml::Error),
     /// Fields of the manifest are wrong: all of them.
     #[error("{}", lines(.0))]
     Schema(Vec<yaml::Error>),
-    /// The signature is missing, by nobody trusted, or over other bytes.
+    /// The signature is missing, made by an untrusted key, or over other bytes.
     #[error("{path}: signatures: {why}")]
     Signature {
         /// The signature file.
@@ -33,7 +33,7 @@ pub enum Error {
     Threshold {
         /// The signature file.
         path: String,
-        /// Distinct trusted keys whose signature holds.
+        /// Distinct trusted keys with a valid signature.
         found: usize,
         /// How many are required.
         required: usize,
@@ -154,7 +154,7 @@ fn lines(errors: &[yaml::Error]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Why a request has no identity: what every face answers with `identity.missing`, in these words.
+/// Why a request has no identity. Every face answers `identity.missing` with this message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IdentityError {
     /// No credential was shown, and neither socket peer nor certificate is known.
@@ -165,7 +165,7 @@ pub enum IdentityError {
     /// `authorization` holds something else than one bearer credential.
     #[error("`authorization` is not `Bearer` and one credential")]
     Malformed,
-    /// A credential was shown that nobody was given.
+    /// The client showed a credential that is not configured.
     #[error("the credential is not known here")]
     Unknown,
     /// Token, socket peer and certificate do not all belong to the same caller.
@@ -174,7 +174,7 @@ pub enum IdentityError {
 }
 
 impl IdentityError {
-    /// Every one, for whoever goes over all of them.
+    /// Every one, for code that goes over all of them.
     pub const ALL: [Self; 4] = [Self::Missing, Self::Malformed, Self::Unknown, Self::Ambiguous];
 
     /// The finer code beside `identity.missing`.

@@ -1,4 +1,4 @@
-//! `spec.tools` of a manifest: tools by name, and tools of an MCP server by the lock they stand in.
+//! `spec.tools` of a manifest: tools by name, and tools of an MCP server by their lock.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ impl Written {
     }
 }
 
-/// What a schema says without a good word: which form an entry has, and names granted twice.
+/// Errors for which a schema has no good message: which form an entry has, and names granted twice.
 pub(super) fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     let mut wrong = Vec::new();
     let mut names = BTreeSet::new();
@@ -149,7 +149,7 @@ fn server(
     }
 }
 
-/// The grants, those of a server one for each name. `None` if something cannot be read.
+/// The grants, for a server one for each name. `None` if an entry is invalid.
 pub(super) fn values(raw: Vec<RawGrant>) -> Option<Vec<Grant>> {
     let mut grants = Vec::new();
     for raw in raw {

@@ -1,5 +1,5 @@
-//! What a run may use: what its manifest grants, and of a delegated run only what every manifest above it
-//! grants too.
+//! The tools that a run may use: those of its manifest, and for a delegated run only those that
+//! every manifest above it grants too.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Grants {
     }
 }
 
-/// What two manifests grant together; nothing, if no definition satisfies both.
+/// The common part of two grants; `None`, if no definition satisfies both.
 fn both(own: &Grant, above: &Grant) -> Option<Grant> {
     let pinned = [own.definition, above.definition];
     if let [Some(own), Some(above)] = pinned

@@ -42,12 +42,12 @@ pub struct Instructions {
     pub scope: String,
 }
 
-/// `spec.mode`: what comes of an allowed call.
+/// `spec.mode`: the effect of an allowed call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Mode {
     /// It runs.
     Enforce,
-    /// It is decided and recorded, and nothing runs.
+    /// The gate decides and records the call, and does not run it.
     Simulate,
 }
 
@@ -65,12 +65,12 @@ impl Mode {
 /// `spec.incognito`: whether payloads of its runs are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Incognito {
-    /// Payloads of every run are kept; a run that asks for anything else is refused.
+    /// The ledger keeps the payloads of every run; a run that asks for anything else is refused.
     #[default]
     Forbidden,
     /// A run may ask that only commitments to its payloads are kept.
     Allowed,
-    /// Of every run only commitments are kept, whatever it asks for.
+    /// The ledger keeps only commitments of every run, whatever the run asks for.
     Required,
 }
 
@@ -87,16 +87,16 @@ impl Incognito {
         }
     }
 
-    /// Reads the word.
+    /// Reads the grant's name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|grant| grant.as_str() == text)
     }
 }
 
-/// Runs that may stand above a run at most: a run opened by an operator's caller, a child, a grandchild and
-/// that one's child; no further. Manifests name each other by digest, so they cannot form a cycle: this
-/// bounds how long a chain of them is followed.
+/// The runs above a run, at most: a run opened by an operator's caller, a child, a grandchild and
+/// that one's child; no further. Manifests name each other by digest, so they cannot form a cycle:
+/// this bounds the length of a chain.
 pub const DELEGATION_DEPTH_MAX: usize = 3;
 
 /// One granted tool. What is granted `{server, lock, allow}` in the text is one grant for each name.
@@ -110,8 +110,9 @@ pub struct Grant {
     pub definition: Option<Digest>,
     /// The MCP server it is granted from.
     pub server: Option<String>,
-    /// Ids of the keys that must all have signed the lock the tool stands in; none for a tool granted by its
-    /// name alone, more than one only where several manifests of a delegation ask for different ones.
+    /// Ids of the keys that must all have signed the tool's lock; empty for a tool granted by its
+    /// name alone, more than one only where several manifests of a delegation require different
+    /// ones.
     pub signers: Vec<String>,
 }
 
@@ -150,9 +151,10 @@ pub enum Keep {
     /// No more than every run leaves.
     #[default]
     Nothing,
-    /// Also what the agent was shown, so that the run can be exported as a recording.
+    /// Also the agent's view of its tools, so that the run can be exported as a recording.
     Record,
-    /// The same, and the run gets a seed: what the gate mints for it derives from that.
+    /// The same, and the run gets a seed, from which the gate derives everything it mints for the
+    /// run.
     Deterministic,
 }
 
@@ -167,7 +169,7 @@ impl Keep {
         }
     }
 
-    /// Reads the word.
+    /// Reads the value's name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Nothing, Self::Record, Self::Deterministic]
@@ -193,12 +195,12 @@ pub struct Acceptance {
     pub minimum: Binding,
     /// `tier3`: a call of a T3 tool with a weaker binding is denied.
     pub tier3: Binding,
-    /// `faces`: a run comes in by one of these only.
+    /// `faces`: a run may come in by these only.
     pub faces: BTreeSet<Face>,
 }
 
 impl Default for Acceptance {
-    /// That of a manifest that lists neither models nor instructions and says nothing more.
+    /// The default of a manifest that lists neither models nor instructions.
     fn default() -> Self {
         let (minimum, tier3) = (Binding::Unclaimed, Binding::Observed);
         Self { minimum, tier3, faces: Face::ALL.iter().copied().collect() }
@@ -206,7 +208,7 @@ impl Default for Acceptance {
 }
 
 impl Acceptance {
-    /// The best binding that a run can have in this build, through any face that is open; `None`: this
+    /// The best binding that a run can have in this build, through any accepted face; `None`: this
     /// build serves none of the faces.
     #[must_use]
     pub fn reach(&self) -> Option<Binding> {
@@ -214,7 +216,7 @@ impl Acceptance {
     }
 }
 
-/// A manifest whose signature and validity were checked.
+/// A manifest with a verified signature and validity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
     /// `metadata.name`: the agent.
@@ -231,7 +233,7 @@ pub struct Manifest {
     pub mode: Mode,
     /// `spec.model.provider`.
     pub model_provider: String,
-    /// `spec.model.names`: exact ids; none: the manifest names no model, and any may be claimed.
+    /// `spec.model.names`: exact ids; empty: the manifest names no model, and a run may claim any.
     pub model_names: Vec<String>,
     /// `spec.instructions`.
     pub instructions: Vec<Instructions>,
@@ -247,7 +249,7 @@ pub struct Manifest {
     pub replay: Replay,
     /// `spec.incognito`.
     pub incognito: Incognito,
-    /// `spec.delegates`: digests of the manifests whose runs may be opened as children of this one's.
+    /// `spec.delegates`: digests of the manifests whose runs this one's runs may open as children.
     pub delegates: Vec<Digest>,
     /// `spec.validity.not_before`.
     pub not_before: Timestamp,

@@ -1,7 +1,8 @@
-//! Who asks: signed manifests, and callers mapped to them by listener or credential.
+//! Identifies callers: signed manifests, and callers mapped to them by listener or credential.
 //!
-//! Nothing the caller says about itself is authority. A caller is a Unix-socket peer, the holder of a
-//! certificate or the holder of a token; configuration maps it to exactly one manifest; the run token continues a run.
+//! A caller's own claims give it no authority. A caller is a Unix-socket peer, the holder of a
+//! certificate or the holder of a token; configuration maps it to exactly one manifest; the run
+//! token continues a run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,31 +30,31 @@ pub use error::{Error, IdentityError};
 pub use schema::{read, schema};
 pub use sign::{PAYLOAD_TYPE, envelope_path, sign, succeeds};
 
-/// Where a request came from, as the listener saw it.
+/// The origin of a request, as the listener saw it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Peer {
     /// Name of the listener: `uds`, `tcp` or `tls`.
     pub listener: &'static str,
     /// The peer's uid, on a Unix socket.
     pub uid: Option<u32>,
-    /// The socket file it came through, as the configuration names it; `None` on TCP.
+    /// The socket file of the connection, as the configuration names it; `None` on TCP.
     pub socket: Option<PathBuf>,
     /// What it showed in the handshake; `None` in the clear.
     pub certificate: Option<Arc<ClientCertificate>>,
 }
 
 impl Peer {
-    /// Whether a page could have made a browser come here under a name of the page's choice, so that the
-    /// host of its requests has to be looked at.
+    /// Whether a page could have made a browser connect here under a name of the page's choice, so
+    /// that the gate has to check the host of its requests.
     ///
-    /// WHY: on a Unix socket there is no name to rebind, and clients make one up; over TLS the client checked
-    /// the name against the certificate before it said anything.
+    /// WHY: on a Unix socket there is no name to rebind, and clients make one up; over TLS the
+    /// client checked the name against the certificate before it sent a request.
     #[must_use]
     pub fn may_be_rebound(&self) -> bool {
         !matches!(self.listener, "uds" | "tls")
     }
 
-    /// What an entry records of this peer, who proved itself by `method`.
+    /// The record of this peer, proved by `method`, in an entry.
     #[must_use]
     pub fn auth(&self, method: &str, token: Option<String>) -> CallerAuth {
         let certificate = self.certificate.as_deref();

@@ -15,7 +15,8 @@ use crate::domain::tier::{Binding, Face};
 use crate::domain::time::Timestamp;
 use crate::yaml::{self, Document};
 
-/// The JSON Schema (2020-12) of a manifest. `x-error` is what a person is told instead of the pattern.
+/// The JSON Schema (2020-12) of a manifest. `x-error` is the message for a person instead of the
+/// pattern.
 #[must_use]
 pub fn schema() -> Value {
     let digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
@@ -213,7 +214,7 @@ fn replay() -> Value {
     }})
 }
 
-/// What a schema cannot say, or says without a good word.
+/// What a schema cannot express, or has no good message for.
 fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     let mut wrong = grants::beyond_schema(document);
     let delegates = document.value.pointer("/spec/delegates").and_then(Value::as_array);
@@ -262,8 +263,8 @@ fn micro_usd(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(part)
 }
 
-/// `spec.binding`; `claims`: the manifest lists models or instructions, so a run has to claim them unless it
-/// says otherwise.
+/// `spec.binding`; `claims`: the manifest lists models or instructions, so a run has to claim them
+/// unless `spec.binding` says otherwise.
 fn acceptance(raw: RawBinding, claims: bool) -> Option<Acceptance> {
     let binding = |text: Option<String>, default: Binding| {
         text.map_or(Some(default), |text| Binding::parse(&text))

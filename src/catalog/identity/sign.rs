@@ -93,13 +93,13 @@ impl Manifest {
 /// The envelope of these manifest bytes by these keys.
 ///
 /// # Errors
-/// The bytes are no manifest this build would accept; expiry aside.
+/// The bytes are not a manifest that this build would accept; expiry aside.
 pub fn sign(yaml: &[u8], file: &str, keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
     schema::read(yaml, file)?;
     Ok(dsse::sign(PAYLOAD_TYPE, yaml, keys))
 }
 
-/// Whether this manifest may follow the newest version of the same agent that was used before.
+/// Whether this manifest may follow the newest version of the same agent that was in force.
 ///
 /// # Errors
 /// `manifest.downgrade` for an older version; `manifest.equivocation` for the same version (build
@@ -124,7 +124,8 @@ pub fn succeeds(
     }
 }
 
-/// Ed25519 is the only algorithm, so nothing in an envelope may name one or be of another size.
+/// Ed25519 is the only algorithm, so an envelope may not name one or contain a signature of another
+/// size.
 fn one_algorithm(envelope: &[u8], path: &str) -> Result<(), Error> {
     let refuse = |why: String| Err(Error::Algorithm { path: path.to_owned(), why });
     let Ok(envelope) = Json::parse(envelope, &Limits::FILE) else {

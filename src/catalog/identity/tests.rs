@@ -1,4 +1,4 @@
-//! Manifests and callers, as a table of what is refused and with which code.
+//! Manifests and callers, as a table of refusals with their codes.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ fn a_manifest_enforces_unless_it_says_simulate() {
     }
 }
 
-/// A field, what it becomes, the code and a part of the message.
+/// A field, its new value, the code and a part of the message.
 const WRONG: &[(&str, &str, &str, &str)] = &[
     (
         "kind: AgentManifest",
@@ -409,7 +409,7 @@ fn what_a_manifest_accepts_is_its_faces_and_its_minimum_and_no_more() {
                 let faces: Vec<&str> = Face::ALL.iter().filter(open).map(|f| f.as_str()).collect();
                 let mut said =
                     minimum.map(|m| format!("minimum: {m}")).into_iter().collect::<Vec<_>>();
-                // None at all is left out, which is all of them.
+                // An empty list is left out, which means all of them.
                 said.extend((bits > 0).then(|| format!("faces: [{}]", faces.join(", "))));
                 let binding = format!("  binding: {{{}}}\n  tools:", said.join(", "));
                 let manifest =

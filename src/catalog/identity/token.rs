@@ -1,5 +1,5 @@
-//! Tokens as they are made, and run tokens as they are found: 256 random bits the agent keeps, of which we keep
-//! only a keyed hash.
+//! Makes tokens, and looks run tokens up: the agent keeps 256 random bits, and the gate only a
+//! keyed hash of them.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -23,7 +23,7 @@ pub fn mint(family: Family, entropy: &dyn Entropy) -> (String, zeroize::Zeroizin
     (token::write(family, &bits), bits)
 }
 
-/// Makes run tokens and the keyed hashes they are found by.
+/// Makes run tokens and the keyed hashes for their lookup.
 pub struct RunTokens {
     key: zeroize::Zeroizing<[u8; 32]>,
 }
@@ -41,11 +41,11 @@ impl RunTokens {
         Self { key: zeroize::Zeroizing::new(key) }
     }
 
-    /// Tokens hashed under the key in `run-token.key` of the state directory. The file (32 bytes,
-    /// mode 0600) is made the first time; without it the tokens of open runs die.
+    /// Tokens hashed under the key in `run-token.key` of the state directory. The first start makes
+    /// the file (32 bytes, mode 0600); without it the tokens of open runs become invalid.
     ///
     /// # Errors
-    /// The file cannot be read or made, may be read by others, or is not 32 bytes.
+    /// The file cannot be read or made, other users may read it, or it is not 32 bytes.
     pub fn open(state: &Path, entropy: &dyn Entropy) -> Result<Self, Error> {
         let path = state.join("run-token.key");
         if !path.exists() {
@@ -72,29 +72,29 @@ impl RunTokens {
         (token, hash)
     }
 
-    /// The hash this token is found by; `None` if it is no run token at all.
+    /// The hash for the lookup of this token; `None` if it is not a run token.
     #[must_use]
     pub fn hash(&self, token: &str) -> Option<Digest> {
         let (family, secret) = token::parse(token)?;
         (family == Family::Run).then(|| self.keyed(b"wicketgate/run-token/1\0", secret.as_slice()))
     }
 
-    /// 16 hex digits that tell one credential from another in entries, and say nothing about it.
+    /// 16 hex digits that distinguish credentials in entries, and reveal nothing about them.
     #[must_use]
     pub fn thumbprint(&self, credential: &str) -> String {
         let hash = self.keyed(b"wicketgate/credential/1\0", credential.as_bytes());
         hash.hex().chars().take(16).collect()
     }
 
-    /// The hash a thread of work is found by, of everything that tells it from others: the same in
-    /// every life of this sidecar, and nobody's token.
+    /// The hash a thread of work is found by, of everything that distinguishes it from others: the
+    /// same in every life of this sidecar, and never a valid token.
     #[must_use]
     pub fn thread(&self, parts: &[&[u8]]) -> Digest {
         self.keyed(b"wicketgate/thread/1\0", &framed(parts))
     }
 
-    /// What a call is known again by: the same for the same run, id, tool and canonical arguments, in every
-    /// life of this sidecar, and nothing to guess arguments from without its key.
+    /// The fingerprint of a call: the same for the same run, id, tool and canonical arguments, in
+    /// every life of this sidecar. Without the key it does not help to guess arguments.
     #[must_use]
     pub fn mark(&self, run: &RunId, call: &CallId, tool: &ToolName, args: &[u8]) -> Digest {
         let run = run.to_string();

@@ -1,8 +1,8 @@
-//! A token bucket: so many requests per second, and so many at once.
+//! A token bucket: a rate of requests per second, and a burst.
 
 use std::time::Duration;
 
-/// How fast somebody may ask.
+/// How fast a caller may ask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
     /// Requests per second, in the long run; at least 1.
@@ -13,7 +13,7 @@ pub struct Rate {
 
 const NANOS: u128 = 1_000_000_000;
 
-/// What is left of one rate. Starts full.
+/// The state of one rate. Starts full.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     /// When it is full again, nanoseconds of a monotonic clock.

@@ -22,7 +22,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct MemoryWindow {
     leased: u64,
-    /// Of each gate the last serial and what it got for it.
+    /// For each gate, its last serial and the answer to it.
     gates: BTreeMap<String, (u64, u64)>,
 }
 

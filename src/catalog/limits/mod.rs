@@ -1,5 +1,5 @@
-//! Budgets: what one run used and what its manifest has against the next call; how fast one caller may
-//! ask (`bucket`); what all gates share (`pool`), and what one gate holds of it (`quota`).
+//! Budgets: one run's use and its manifest's limits on the next call; one caller's rate (`bucket`);
+//! the pools of all gates (`pool`), and one gate's units of them (`quota`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ mod repeats;
 pub mod shares;
 pub mod window;
 
-/// Calls one run may have in all, whatever its manifest says: what we remember of a run is bounded.
+/// Calls of one run in all, whatever its manifest says: the gate's memory of a run is bounded.
 pub const CALLS_MAX: u64 = 100_000;
 
 /// What a call may take of the budgets, known before it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spend {
-    /// Tokens of a model, read and written together; 0 for tools that are no model.
+    /// Tokens of a model, read and written together; 0 for other tools.
     pub tokens: u64,
-    /// Millionths of a US dollar; `None` if its binding does not say.
+    /// Millionths of a US dollar; `None` if the binding does not state it.
     pub cost_micro_usd: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ pub struct BudgetShare {
 }
 
 impl BudgetShare {
-    /// What is left of this once so much was really taken.
+    /// The rest of this, after so much was really used.
     #[must_use]
     pub const fn rest(self, taken: Self) -> Self {
         let tokens = self.tokens.saturating_sub(taken.tokens);
@@ -71,7 +71,7 @@ pub struct Usage {
     denied: u64,
     errors_in_row: u64,
     repeats: Repeats,
-    /// Calls of all runs of its caller under its manifest: how fast is nothing a new run begins again.
+    /// Calls of all runs of its caller under its manifest: a new run does not reset the rate.
     recent: Arc<Mutex<Window>>,
     /// By calls that were started or are about to be.
     spent: BudgetShare,
@@ -79,14 +79,14 @@ pub struct Usage {
     denials: VecDeque<Duration>,
 }
 
-/// How a call went, for the budget.
+/// The outcome of a call, for the budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Went {
     /// The tool answered.
     Well,
     /// It failed or is unknown.
     Wrong,
-    /// It was denied, or held.
+    /// The call was denied, or held.
     NotRun,
     /// It was stopped before it took effect.
     Stopped,
@@ -122,7 +122,7 @@ impl Usage {
         Self { calls, errors, denied, ..Self::default() }
     }
 
-    /// The same, one of the runs whose calls are counted here.
+    /// The same, for a run whose calls count here.
     #[must_use]
     pub fn among(mut self, recent: Arc<Mutex<Window>>) -> Self {
         self.recent = recent;
@@ -149,10 +149,10 @@ impl Usage {
         self.spent.cost
     }
 
-    /// Sets aside what a call may take, or says why not.
+    /// Reserves a call's maximum, or says why it cannot.
     ///
     /// # Errors
-    /// `whose` `cost_usd` or `tokens` would be passed, or nobody can tell; nothing is set aside.
+    /// `whose` `cost_usd` or `tokens` would be passed, or the rest is unknown. Nothing is reserved.
     pub fn spend(
         &mut self,
         whose: LimitOwner<'_>,
@@ -177,12 +177,12 @@ impl Usage {
         Ok(wanted)
     }
 
-    /// So much of what was set aside was not used.
+    /// Gives back an unused part of the reservation.
     pub const fn unspend(&mut self, spent: BudgetShare) {
         self.spent = self.spent.rest(spent);
     }
 
-    /// So much was used beyond what was set aside.
+    /// Adds a use beyond the reservation.
     pub const fn overspend(&mut self, spent: BudgetShare) {
         self.spent = self.spent.plus(spent);
     }
@@ -206,7 +206,7 @@ impl Usage {
         within >= most
     }
 
-    /// Calls asked for.
+    /// Calls that were asked for.
     #[must_use]
     pub const fn calls(&self) -> u64 {
         self.calls
@@ -224,7 +224,7 @@ impl Usage {
         self.denied
     }
 
-    /// Counts one more call and says what the limits have against it.
+    /// Counts one more call, and gives the limits it violates.
     ///
     /// `fingerprint` names tool and arguments; `now` is monotonic.
     pub fn begin(
@@ -244,8 +244,8 @@ impl Usage {
         reasons
     }
 
-    /// Counts one more call of a run that this one delegated to, directly or not, and says what this
-    /// one's limits have against it. Breakers (errors in a row, repeats) are each run's own.
+    /// Counts one more call of a run that this one delegated to, directly or not, and gives the
+    /// limits of this run that it violates. Breakers (errors in a row, repeats) are each run's own.
     pub fn begin_delegated(
         &mut self,
         whose: LimitOwner<'_>,
@@ -257,7 +257,7 @@ impl Usage {
         reasons
     }
 
-    /// Counts what own calls and delegated ones share: how many, how fast, how many at once.
+    /// Counts for the limits that own and delegated calls share: number, rate, concurrency.
     fn enter(
         &mut self,
         whose: LimitOwner<'_>,
@@ -285,7 +285,7 @@ impl Usage {
         reasons
     }
 
-    /// Takes back a call of which nothing was recorded, and that it was a repetition.
+    /// Takes back a call that the ledger did not record, and its repetition.
     pub fn forget(&mut self, fingerprint: Option<Digest>) {
         self.calls = self.calls.saturating_sub(1);
         self.running = self.running.saturating_sub(1);
@@ -293,14 +293,14 @@ impl Usage {
         self.repeats.take_back(fingerprint);
     }
 
-    /// Takes back a delegated call of which nothing was recorded.
+    /// Takes back a delegated call that the ledger did not record.
     pub fn forget_delegated(&mut self) {
         self.delegated = self.delegated.saturating_sub(1);
         self.running = self.running.saturating_sub(1);
         self.recent.lock().take_back();
     }
 
-    /// A delegated call that was held is on the road again.
+    /// A held delegated call is on the road again.
     pub const fn take_up_delegated(&mut self) {
         self.running = self.running.saturating_add(1);
     }
@@ -310,13 +310,13 @@ impl Usage {
         self.running = self.running.saturating_sub(1);
     }
 
-    /// A held call is on the road again: it was counted as not run.
+    /// A held call is on the road again: it had counted as not run.
     pub fn take_up(&mut self) {
         self.running = self.running.saturating_add(1);
         self.denied = self.denied.saturating_sub(1);
     }
 
-    /// Counts how a call went.
+    /// Counts the outcome of a call.
     pub fn end(&mut self, went: Went) {
         self.running = self.running.saturating_sub(1);
         match went {
@@ -326,13 +326,13 @@ impl Usage {
                 self.errors_in_row = self.errors_in_row.saturating_add(1);
             }
             Went::NotRun => self.denied = self.denied.saturating_add(1),
-            // WHY: whoever stops a call says nothing about the tool.
+            // WHY: an operator's stop says nothing about the tool.
             Went::Stopped => {}
         }
     }
 }
 
-/// Every limit that is reached, of these names, uses and bounds.
+/// Every limit of these (name, use, bound) that is reached.
 fn reached<const N: usize>(
     whose: LimitOwner<'_>,
     checks: [(&str, u64, Option<u64>); N],

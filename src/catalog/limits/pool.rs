@@ -1,9 +1,9 @@
-//! Shared pools: so many units in each window, for everybody they are shared by.
+//! Shared pools: so many units in each window, for all gates that share them.
 //!
-//! A gate does not ask the store for each call. It leases a block of units and spends them on its own;
-//! blocks shrink as the pool runs out, so that little is left lying at a gate that does not need it. A
-//! leased unit is never given to anybody else in its window: what a gate that crashed had leased is lost
-//! until the next window, and never spent twice.
+//! A gate does not ask the store for each call. It leases a block of units and spends them on its
+//! own; blocks shrink as the pool runs out, so that few units lie unused at a gate. The store never
+//! leases a unit to a second gate in its window: what a gate that crashed had leased is lost until
+//! the next window, and never spent twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,7 +131,7 @@ impl Pool {
     }
 }
 
-/// What a gate asks of the store for a pool that has windows.
+/// A gate's request to the store for a pool with windows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ask {
     /// The pool.
@@ -142,7 +142,7 @@ pub struct Ask {
     pub forget: i64,
     /// Units of the window, as this gate's configuration has it.
     pub size: u64,
-    /// So many at least, or none.
+    /// The least number of units; otherwise none.
     pub need: u64,
     /// The gate.
     pub holder: String,
@@ -155,7 +155,7 @@ pub struct Ask {
 pub struct Lease {
     /// Units that are the gate's now: 0, or at least as many as it needs.
     pub granted: u64,
-    /// Units nobody holds, after this.
+    /// Units that no gate holds, after this.
     pub spare: u64,
 }
 
@@ -170,24 +170,24 @@ pub struct Hold {
     pub holder: String,
     /// Units it wants to hold from now on; fewer than before is always granted.
     pub want: u64,
-    /// After so many milliseconds they are free again, if the gate has not asked anew.
+    /// The units become free after so many milliseconds, unless the gate asks again.
     pub term_ms: u64,
     /// The gate's time, for a store that has no clock of its own; milliseconds since 1970.
     pub now: i64,
 }
 
-/// The store did not answer, or not in time: nothing is known to be leased.
+/// The store did not answer in time: no lease is known.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unanswered(pub String);
 
-/// The port to what all gates share.
+/// The port to the state that all gates share.
 ///
-/// What is granted is durable when a method returns `Ok`. After `Unanswered` it may be granted all the
-/// same; nobody else will ever get it in that window.
+/// What is granted is durable when a method returns `Ok`. After `Unanswered` it may be granted all
+/// the same; no other gate will ever get it in that window.
 #[async_trait]
 pub trait Pools: Send + Sync + std::fmt::Debug {
-    /// Leases a block of at least `need` units: [`block`] of what nobody holds, or 0.
+    /// Leases a block of at least `need` units: [`block`] of what no gate holds, or 0.
     ///
     /// # Errors
     /// [`Unanswered`].
@@ -199,15 +199,16 @@ pub trait Pools: Send + Sync + std::fmt::Debug {
     /// [`Unanswered`]: they may be lost for the window.
     async fn give_back(&self, ask: &Ask, units: u64) -> Result<(), Unanswered>;
 
-    /// Holds so many units; `granted` is `want`, or 0 if there are not so many and nothing changed.
+    /// Holds so many units; `granted` is `want`, or 0 if there are too few and nothing changed.
     ///
     /// # Errors
     /// [`Unanswered`].
     async fn hold(&self, hold: &Hold) -> Result<Lease, Unanswered>;
 }
 
-/// How many units to lease when so many are spare and so many gates draw from the pool: a quarter of
-/// an even share, so that the pool lasts and little is left lying at one gate; never fewer than needed.
+/// How many units to lease when so many are spare and so many gates draw from the pool: a quarter
+/// of an even share, so that the pool lasts and little lies unused at one gate; never fewer than
+/// needed.
 #[must_use]
 pub fn block(spare: u64, need: u64, gates: u64) -> u64 {
     if spare < need {

@@ -7,8 +7,8 @@ use crate::domain::digest::Digest;
 /// Calls of the longest series that is recognised: `A, B, A, B` is a series of two.
 const SERIES_MAX: usize = 4;
 
-/// The last calls of a run, by tool and arguments, and for each length of a series how many calls in a row
-/// were the same as those so many before them.
+/// The last calls of a run, by tool and arguments; and for each length of a series, how many calls
+/// in a row equalled those so many before them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repeats {
     recent: VecDeque<Digest>,
@@ -33,7 +33,7 @@ impl Repeats {
         most
     }
 
-    /// Takes the last call back, if it is this one: nothing of it was recorded.
+    /// Takes the last call back, if it is this one: the ledger did not record it.
     pub fn take_back(&mut self, call: Option<Digest>) {
         if call.is_none() || self.recent.back() != call.as_ref() {
             return;

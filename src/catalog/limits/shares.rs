@@ -1,5 +1,5 @@
-//! Fair shares: half of what a gate has is set aside in equal parts for its agents, the rest is for whoever
-//! comes first. However much one agent takes, every other one still gets its part.
+//! Fair shares: half of what a gate has is set aside in equal parts for its agents, the rest goes
+//! to the first agents that ask. However much one agent takes, every other one still gets its part.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ pub type TakenShares = BTreeMap<String, usize>;
 
 /// Whether this agent may have one more place of so many, where so many agents are configured.
 ///
-/// Who has less than its part always may, also where others have more than there is: a gate that is restarted
-/// with fewer places takes up what was open.
+/// An agent with less than its part always may, even if others have more than theirs: a gate that
+/// restarts with fewer places takes up the open runs.
 #[must_use]
 pub fn may(places: usize, agents: usize, taken: &TakenShares, who: &str) -> bool {
     let mine = taken.get(who).copied().unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn may(places: usize, agents: usize, taken: &TakenShares, who: &str) -> bool
     kept.saturating_add(unseen).saturating_add(mine) < places
 }
 
-/// Places that are taken and given back.
+/// Places, taken and given back.
 #[derive(Debug)]
 pub struct Shares {
     places: usize,
@@ -37,7 +37,7 @@ pub struct Shares {
     freed: Notify,
 }
 
-/// One place: given back when dropped.
+/// One place: dropping it gives it back.
 #[derive(Debug)]
 pub struct ShareSlot {
     shares: Arc<Shares>,
@@ -57,14 +57,14 @@ impl Shares {
         self.taken.lock().values().copied().fold(0, usize::saturating_add)
     }
 
-    /// A place for this agent, one of so many; `None`: there is none for it now.
+    /// A place for this agent, one of so many; `None`: all of its places are taken.
     #[must_use]
     pub fn take(self: &Arc<Self>, agents: usize, who: &str) -> Option<ShareSlot> {
         let mut taken = self.taken.lock();
         may(self.places, agents, &taken, who).then(|| self.given(&mut taken, who))
     }
 
-    /// A place for what is there already, whether there is one or not.
+    /// A place for a call that runs already, whether one is free or not.
     #[must_use]
     pub fn keep(self: &Arc<Self>, who: &str) -> ShareSlot {
         self.given(&mut self.taken.lock(), who)
@@ -132,8 +132,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever some agents take and in whichever order, each of the others gets its part afterwards, and
-        /// no more places are given than there are.
+        /// Whatever some agents take and in whichever order, each of the others gets its part
+        /// afterwards, and there are never more places than configured.
         #[test]
         fn every_agent_gets_its_part_whatever_the_others_take(
             places in 1_usize..200,

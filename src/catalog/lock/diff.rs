@@ -1,4 +1,4 @@
-//! What a new lock would change: for the person who is about to sign it.
+//! The changes of a new lock, for the person who is about to sign it.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use crate::drift::{self, Change, Weight};
 pub struct Difference {
     /// The server.
     pub server: String,
-    /// Its own name for the tool; none for the server itself.
+    /// The server's name for the tool; `None` for the server itself.
     pub tool: Option<String>,
-    /// What it means for who uses what was locked.
+    /// The effect on users of the locked tool.
     pub weight: Weight,
     /// What differs, each fit to print.
     pub what: Vec<String>,
 }
 
-/// Everything that differs, by server and tool. What is new is harmless to what was there, and is
-/// still a difference: somebody has to look at it.
+/// Everything that differs, by server and tool. A new tool does not affect the pinned ones, and is
+/// still a difference: the operator has to look at it.
 #[must_use]
 pub fn differences(old: &Lock, new: &Lock) -> Vec<Difference> {
     let names: BTreeSet<&String> = old.servers.keys().chain(new.servers.keys()).collect();

@@ -1,9 +1,9 @@
 //! `tools.lock`: what each MCP server showed when an operator looked, under that operator's signature.
 //!
-//! Agents are always shown the pinned text, and a pinned tool is the only tool there is: what a server
-//! says later is compared with it (`drift`) and never served. The file is JSON that a person can review;
-//! the signature is an envelope beside it, over its exact bytes. Whoever changes how a server is reached
-//! changes its binding digest, and with it the lock no longer fits.
+//! Agents are always shown the pinned text, and a pinned tool is the only tool there is: what a
+//! server says later is compared with it (`drift`) and never served. The file is JSON that a person
+//! can review; the signature is an envelope beside it, over its exact bytes. A change of how a
+//! server is reached changes its binding digest, and with it the lock no longer fits.
 
 use std::collections::BTreeMap;
 
@@ -38,20 +38,20 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// The text is no lock.
+    /// The text is not a lock.
     #[error("{path}: {at}: {why}")]
     Text {
         /// The file.
         path: String,
-        /// Where in it: `servers[0].tools[3]`; `text` for what is no JSON.
+        /// The place in it: `servers[0].tools[3]`; `text` for invalid JSON.
         at: String,
         /// What is wrong.
         why: String,
     },
-    /// The signature is missing, by nobody trusted, or over other bytes.
+    /// The signature is missing, made by an untrusted key, or over other bytes.
     #[error("{path}: signatures: {why}")]
     Signature {
         /// The envelope.
@@ -61,7 +61,7 @@ pub enum Error {
     },
 }
 
-/// Every server as it was when the lock was made, by name.
+/// Every server at the time of the lock, by name.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Lock {
     /// The servers.
@@ -83,11 +83,11 @@ pub struct LockedServer {
     pub methods: Vec<&'static str>,
     /// Whole tool objects as the server gave them, by its own names.
     pub tools: BTreeMap<String, Json>,
-    /// SHA-256 of its program and its scripts, by path; none of a server behind a URL.
+    /// SHA-256 of its program and its scripts, by path; empty for a server behind a URL.
     pub files: BTreeMap<String, Digest>,
 }
 
-/// What a server said of itself, to be locked.
+/// A server's answers, to be locked.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// The version that was agreed on.
@@ -110,14 +110,14 @@ pub struct Shown {
 pub struct UngovernedTool {
     /// The server.
     pub server: String,
-    /// Its name for the tool, made fit to print.
+    /// The server's name for the tool, made fit to print.
     pub tool: String,
     /// Why.
     pub why: String,
 }
 
 impl LockedServer {
-    /// Pins what this server shows. Tools that break a rule are left out, each with the reason.
+    /// Pins a server's tools. It leaves out tools that break a rule, each with the reason.
     #[must_use]
     pub fn of(server: &Server, shown: &Shown) -> (Self, Vec<UngovernedTool>) {
         let methods: Vec<&'static str> =
@@ -174,7 +174,7 @@ impl LockedServer {
     }
 }
 
-/// What keeps a text that is shown to models out of a lock.
+/// Why a text for models may not be in a lock.
 fn unseen(finds: &[String]) -> String {
     format!(
         "holds characters that a reader does not see ({}): look at them, then give `--accept-hidden` to pin the \
@@ -302,7 +302,7 @@ impl LockedServer {
     }
 }
 
-/// The members of one object of the lock; no other may be there.
+/// The members of one object of the lock; it may have no other.
 struct LockMembers<'a> {
     json: &'a Json,
     at: &'a str,

@@ -24,7 +24,7 @@ pub fn envelope_path(lock: &Path) -> PathBuf {
 /// The envelope of these bytes by these keys.
 ///
 /// # Errors
-/// The bytes are no lock.
+/// The bytes are not a lock.
 pub fn sign(text: &[u8], path: &str, keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
     Lock::read(text, path)?;
     Ok(dsse::sign(PAYLOAD_TYPE, text, keys))
@@ -33,7 +33,7 @@ pub fn sign(text: &[u8], path: &str, keys: &[&SecretKey]) -> Result<Vec<u8>, Err
 /// A lock that a trusted key signed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verified {
-    /// What it says.
+    /// The lock.
     pub lock: Lock,
     /// Ids of the trusted keys that signed it, sorted; at least one.
     pub signers: Arc<[String]>,
@@ -42,7 +42,7 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Reads a lock and the envelope beside it. `None` if there is no lock at all.
+    /// Reads a lock and the envelope beside it. `None` without a lock.
     ///
     /// # Errors
     /// There is one, and it does not count.

@@ -1,4 +1,4 @@
-//! Locks: what is pinned, what is left out, what is read, and who signed.
+//! Locks: pinned tools, left-out tools, parsing, and signers.
 
 use super::*;
 use crate::clock::SystemEntropy;

@@ -1,4 +1,4 @@
-//! One tool object of a server: what must hold before it can be governed.
+//! One tool object of a server, and the conditions for governing it.
 
 use crate::domain::canonical;
 use crate::domain::id::ToolName;
@@ -25,7 +25,7 @@ pub enum ToolError {
     /// More bytes than a tool object may have.
     #[error("has more than {TOOL_BYTES_MAX} bytes")]
     Size,
-    /// A member that is no text.
+    /// A member that is not text.
     #[error("`{0}` is no text")]
     NoText(&'static str),
     /// No `inputSchema`.
@@ -46,7 +46,7 @@ pub struct Pinned {
     pub own: String,
     /// `<server>.<own>`.
     pub name: ToolName,
-    /// Its description, else its title, else nothing.
+    /// Its description, else its title, else empty.
     pub description: String,
     /// What arguments it takes.
     pub schema: Schema,
@@ -54,7 +54,7 @@ pub struct Pinned {
     pub mirrored: Vec<Mirrored>,
     /// The object, canonical.
     pub canonical: Vec<u8>,
-    /// The object with its qualified name, canonical: what agents are shown.
+    /// The object with its qualified name, canonical, as agents see it.
     pub shown: Json,
 }
 

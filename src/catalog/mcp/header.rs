@@ -1,4 +1,5 @@
-//! Headers that mirror a body (MCP 2026-07-28, "Request Metadata"): written, read, and found in schemas.
+//! Headers that mirror a body (MCP 2026-07-28, "Request Metadata"): writing, reading, and their
+//! schema keyword.
 
 use base64::Engine as _;
 
@@ -7,7 +8,7 @@ use crate::domain::json::Json;
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
 
-/// A value as it may stand in a header: plain where it can be, else in the base64 sentinel.
+/// A value in the form of a header: plain where possible, else in the base64 sentinel.
 #[must_use]
 pub fn encoded(value: &str) -> String {
     let visible = value.bytes().all(|b| (0x20..=0x7e).contains(&b) || b == b'\t');
@@ -19,7 +20,7 @@ pub fn encoded(value: &str) -> String {
     format!("{OPEN}{}{CLOSE}", base64::engine::general_purpose::STANDARD.encode(value))
 }
 
-/// The value a header stands for; `None` if it is a sentinel that cannot be read.
+/// The value of a header; `None` for an unreadable sentinel.
 #[must_use]
 pub fn decoded(header: &str) -> Option<String> {
     let inner = header.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
@@ -110,7 +111,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.len() <= 128 && text.bytes().all(plain)
 }
 
-/// The value of a mirrored parameter in these arguments, as text; `None` where there is none, or `null`.
+/// The value of a mirrored parameter in these arguments, as text; `None` if it is absent or `null`.
 #[must_use]
 pub fn value(args: &Json, path: &[String]) -> Option<String> {
     let found = path.iter().try_fold(args, |here, name| here.get(name))?;

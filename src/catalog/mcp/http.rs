@@ -1,7 +1,8 @@
-//! The client's side of streamable HTTP: headers of a request, the session, and the messages of an answer.
+//! The client's side of streamable HTTP: headers of a request, the session, and the messages of an
+//! answer.
 //!
-//! The gate asks servers this way (`tool::mcp`), and the bridge for clients on standard streams asks the gate this
-//! way (`cli::mcp`). What carries the requests is theirs.
+//! The gate calls servers with it (`tool::mcp`), and the bridge for clients on standard streams
+//! calls the gate with it (`cli::mcp`). Each brings its own transport.
 
 use std::collections::VecDeque;
 
@@ -25,7 +26,7 @@ const SESSION_BYTES_MAX: usize = 1024;
 #[error("an argument fits no header")]
 pub struct InvalidHeader;
 
-/// What a session came to: both are in the headers of every later request.
+/// What the handshake of a session agreed on: both are in the headers of every later request.
 #[derive(Clone, Default, Debug)]
 pub struct Session {
     /// Its id, if the server gave one.
@@ -58,7 +59,7 @@ impl Session {
 /// The id of a session in the answer to `initialize`; a secret.
 ///
 /// # Errors
-/// It is empty, too long, or holds what is not visible.
+/// It is empty, too long, or contains invisible characters.
 pub fn session_id(headers: &HeaderMap) -> Result<Option<HeaderValue>, InvalidHeader> {
     let Some(id) = headers.get(SESSION) else { return Ok(None) };
     let visible = id.as_bytes().iter().all(|byte| (0x21..=0x7e).contains(byte));
@@ -83,7 +84,7 @@ pub fn name_of(method: &str) -> Option<&'static str> {
 /// The headers in which a request without a session repeats its method and name.
 ///
 /// # Errors
-/// One that is not a header.
+/// A value that does not fit a header.
 pub fn mirror(
     method: &str,
     name: Option<&str>,
@@ -99,7 +100,7 @@ pub fn mirror(
 /// The headers in which it repeats arguments of a tool.
 ///
 /// # Errors
-/// One that is not a header.
+/// A value that does not fit a header.
 pub fn mirror_args(
     args: &Json,
     mirrored: &[Mirrored],
@@ -125,7 +126,7 @@ pub enum AnswerForm {
 }
 
 impl AnswerForm {
-    /// As the headers say.
+    /// The form in these headers.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -154,7 +155,7 @@ pub enum Unread<E> {
     Endless,
 }
 
-/// The texts in an answer, one after the other: of each event that has data, or the whole body.
+/// The texts of an answer, one after the other: of each event with data, or the whole body.
 #[derive(Debug)]
 pub struct Messages<B> {
     body: B,

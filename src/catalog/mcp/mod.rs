@@ -1,8 +1,8 @@
-//! The words of the Model Context Protocol that both sides of the gate share.
+//! The vocabulary of the Model Context Protocol that both sides of the gate share.
 //!
-//! The gate speaks MCP to agents (`serve::mcp`) and to servers (`tool::mcp`). Messages are handled raw:
-//! what a server says is kept byte for byte, member by member, because a typed model drops what it does
-//! not know. Nothing here opens a connection.
+//! The gate speaks MCP to agents (`serve::mcp`) and to servers (`tool::mcp`). It handles messages
+//! raw and keeps a server's answer byte for byte, member by member, because a typed model drops
+//! unknown members. No code here opens a connection.
 
 pub mod header;
 pub mod http;
@@ -72,15 +72,15 @@ impl std::fmt::Display for Version {
 /// Begins every name in `_meta` and every notification that is ours. What a server puts under it is dropped.
 pub const OWN: &str = "wicketgate.dev/";
 
-/// `_meta` of a result: where its outcome is on the books.
+/// `_meta` of a result: where the ledger records its outcome.
 pub const META_RECEIPT: &str = "wicketgate.dev/receipt";
 /// `_meta` of a result: the call's id.
 pub const META_CALL: &str = "wicketgate.dev/call";
 /// `_meta` of a recorded result: the notifications the server sent while it worked, in order.
 pub const META_NOTIFICATIONS: &str = "wicketgate.dev/notifications";
-/// `_meta` of what is told once of a deterministic run: its seed, 16 hex digits.
+/// `_meta` at the opening of a deterministic run: its seed, 16 hex digits.
 pub const META_SEED: &str = "wicketgate.dev/seed";
-/// The same: when it was opened, which its agent may take for the time.
+/// `_meta` at the same opening: its time, which the agent may take for the current time.
 pub const META_CLOCK: &str = "wicketgate.dev/clock";
-/// `_meta` of a request: the caller's own id for the call; repeated, it gives the same answer.
+/// `_meta` of a request: the caller's own id for the call; a repeated id gets the same answer.
 pub const META_CALL_ID: &str = "wicketgate.dev/call-id";

@@ -20,7 +20,8 @@ pub fn qualified(server: &str, tool: &str) -> Option<ToolName> {
     ToolName::parse(&format!("{server}.{tool}"))
 }
 
-/// The name a client may make of this one: what is not `[A-Za-z0-9_-]` becomes `_`, what is too long is cut.
+/// The name that a client may derive from this one: it replaces other characters than
+/// `[A-Za-z0-9_-]` by `_`, and cuts long names.
 #[must_use]
 pub fn mangled(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

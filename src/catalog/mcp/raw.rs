@@ -1,4 +1,4 @@
-//! One JSON object, member by member, each value the bytes it came as.
+//! One JSON object, member by member, each value as its original bytes.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 pub struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// Reads one object and nothing after it.
+    /// Reads exactly one object.
     ///
     /// # Errors
     /// Not JSON, not an object, or a name that is there twice.
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for RawReading {
     }
 }
 
-/// Writes one object from raw members, in the order they are given.
+/// Writes one object from raw members, in their order.
 #[derive(Debug)]
 pub struct ObjectWriter(Vec<u8>);
 

@@ -1,20 +1,20 @@
-//! JSON-RPC 2.0 as MCP uses it: one message, read as far as its frame, the rest left as it came.
+//! JSON-RPC 2.0 as MCP uses it: parses the frame of one message, and leaves the rest raw.
 
 use serde_json::value::RawValue;
 
 use super::raw::{Members, ObjectWriter, quoted};
 
-/// The text is no JSON.
+/// The text is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// The JSON is no message.
+/// The JSON is not a message.
 pub const INVALID_REQUEST: i64 = -32600;
-/// Nobody answers to this method.
+/// The server does not know this method.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The method cannot work with these parameters.
 pub const INVALID_PARAMS: i64 = -32602;
-/// Something failed that is nobody's fault in particular.
+/// An error with no more specific code.
 pub const INTERNAL_ERROR: i64 = -32603;
-/// A header says something else than the body (MCP 2026-07-28).
+/// A header contradicts the body (MCP 2026-07-28).
 pub const HEADER_MISMATCH: i64 = -32020;
 /// The client lacks a capability the request needs (MCP 2026-07-28).
 pub const MISSING_CAPABILITY: i64 = -32021;
@@ -23,7 +23,7 @@ pub const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Begins the outcome of a call that a server answered with an error; its code and `: ` follow.
 pub const SERVER_SAID: &str = "the server answered with error ";
-/// Before the names of capabilities, at the end of such words about `MISSING_CAPABILITY`.
+/// Before the names of capabilities, at the end of a message about `MISSING_CAPABILITY`.
 pub const NEEDS: &str = "; it needs the capabilities ";
 
 /// What joins a response to its request.
@@ -54,14 +54,14 @@ impl Id {
     }
 }
 
-/// An error somebody answered with.
+/// An error that a peer answered with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     /// The code.
     pub code: i64,
     /// For a person.
     pub message: String,
-    /// Anything more, as it came.
+    /// Further data of the error, as the peer sent it.
     pub data: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub enum Message<'a> {
         /// Its parameters: an object if there are any.
         params: Option<&'a RawValue>,
     },
-    /// Wants none.
+    /// A message without an answer.
     Notification {
         /// Its method.
         method: String,
@@ -86,14 +86,14 @@ pub enum Message<'a> {
     },
     /// Is an answer.
     Response {
-        /// The id of the request; absent when the other side could not read one.
+        /// The id of the request; absent when the peer could not read one.
         id: Option<Id>,
-        /// What it says.
+        /// The result or the error.
         outcome: Result<&'a RawValue, Error>,
     },
 }
 
-/// The text is no message; `id` is the request's if one could be read.
+/// The text is not a message; `id` is the request's if it could be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Malformed {
@@ -106,7 +106,7 @@ pub struct Malformed {
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message; a batch is none.
+    /// Reads one message. A batch is an error.
     ///
     /// # Errors
     /// What is wrong with the text.

@@ -14,8 +14,8 @@ pub struct Event {
 /// A `message` event that carries one JSON-RPC message, ready to send.
 #[must_use]
 pub fn message(json: &[u8]) -> Vec<u8> {
-    // JSON we write holds no line break outside of strings, and in strings they are escaped; what a
-    // server sent may be spread over lines, and each must be marked.
+    // JSON of the gate has line breaks only escaped in strings; a server's JSON may span several
+    // lines, and each needs its `data:`.
     let mut event = b"event: message\n".to_vec();
     for line in json.split(|b| *b == b'\n' || *b == b'\r') {
         event.extend_from_slice(b"data: ");
@@ -57,7 +57,7 @@ impl Reader {
     /// The events these bytes complete.
     ///
     /// # Errors
-    /// An event grew too large; the stream is of no more use.
+    /// An event grew too large; the stream is unusable from here on.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
         let mut events = Vec::new();
         for &byte in bytes {

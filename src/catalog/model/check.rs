@@ -1,4 +1,4 @@
-//! The `model` kind as it is written: places that are asked in order, their ids and prices.
+//! Checks the `model` kind: its upstreams in order, their ids and prices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::schema::Schema;
 use crate::template::PathTemplate;
 use crate::{Kind, Problems, Section, Surroundings, Tool, outbound};
 
-/// Tokens one call may write at most, whatever a binding says.
+/// Tokens one call may write at most, in any binding.
 pub(super) const OUTPUT_TOKENS_MAX: u64 = 1_000_000;
 /// Places one binding may name.
 pub(super) const UPSTREAMS_MAX: usize = 8;
@@ -28,8 +28,8 @@ const MODEL_BYTES_MAX: usize = 256;
 /// A thousand dollars for a million tokens.
 pub(super) const PRICE_MAX: u64 = 1_000_000_000;
 
-/// Arguments of a `model` whose binding brings no schema; the ids and the bound are the binding's. What is
-/// inside messages and tools is read by the executor, which says more of what it refuses.
+/// Arguments of a `model` without a schema in its binding, which provides the ids and the bound.
+/// The executor reads messages and tools itself, and reports their errors in more detail.
 const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["model","messages"],"properties":{
 "model":{"type":"string"},
 "messages":{"type":"array","minItems":1,"maxItems":4096,"description":"the conversation: objects with `role` (system, developer, user, assistant, tool) and `content` (text, or a list of text and inline image parts)","items":{"type":"object","required":["role"],"properties":{"role":{"type":"string"}}}},
@@ -102,7 +102,7 @@ fn upstreams(model: &config::ModelConfig, draft: &Draft<'_>, problems: &mut Prob
     Model { output_tokens_max, image_tokens_max, upstreams }
 }
 
-/// What a call costs is said once, and for every place or for none.
+/// The price of a call is stated once, and for every upstream or for none.
 fn priced(tool: &Tool, model: &config::ModelConfig, at: &str, problems: &mut Problems) {
     let with = model.upstreams.iter().filter(|place| place.price.is_some()).count();
     if with > 0 && tool.cost_micro_usd.is_some() {

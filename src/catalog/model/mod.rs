@@ -1,4 +1,4 @@
-//! The `model` kind: a model, and the upstreams it is asked at, in order.
+//! The `model` kind: a model, and its upstreams in order.
 
 mod check;
 pub mod config;
@@ -14,18 +14,18 @@ use super::{Reach, definition};
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 
-/// A model and the places it is asked at, in order.
+/// A model and its upstreams, in order.
 #[derive(Debug)]
 pub struct Model {
     /// Tokens one call may write.
     pub output_tokens_max: u64,
     /// Tokens one image is taken for.
     pub image_tokens_max: u64,
-    /// At least one; all of them have a price or none has.
+    /// At least one; either all of them have a price or none has.
     pub upstreams: Vec<ModelUpstream>,
 }
 
-/// One place a model is asked at.
+/// One upstream of a model.
 #[derive(Debug)]
 pub struct ModelUpstream {
     /// What answers and entries call it.
@@ -36,7 +36,7 @@ pub struct ModelUpstream {
     pub origin: Origin,
     /// The path of its base URL, without a slash at its end.
     pub path: String,
-    /// Ids that agents may ask for, each with the id that is asked for here.
+    /// Ids that agents may ask for, each with this upstream's own id.
     pub models: BTreeMap<String, String>,
     /// Literal headers.
     pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
@@ -124,7 +124,7 @@ fn upstream(place: &ModelUpstream) -> Json {
         ),
         ("price", price),
     ];
-    // One that is asked in the older words keeps its hash.
+    // A model that uses the older field keeps its hash.
     let newer = (place.output_tokens_field != "max_tokens")
         .then(|| ("output_tokens_field", Json::from(place.output_tokens_field)));
     Json::object(members.into_iter().chain(newer))

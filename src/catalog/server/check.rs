@@ -17,14 +17,14 @@ use crate::mcp::name;
 use crate::secret::Secret;
 use crate::{ConfigError, Problems, definition, outbound};
 
-/// Variables of the gate's own environment that a program gets; it is part of no digest what they hold.
+/// Variables of the gate's own environment that a program gets; no digest covers their values.
 pub const INHERITED: [&str; 8] =
     ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 /// Headers of the transport itself.
 const TRANSPORT: [&str; 3] = ["accept", "last-event-id", "origin"];
 
 impl Config {
-    /// Reads everything the servers name. Starts none and connects to none.
+    /// Reads everything the servers name. Starts no server and opens no connection.
     ///
     /// # Errors
     /// Everything that is wrong, not only the first thing, in the order of the list.
@@ -100,7 +100,7 @@ fn said(
     let mut tools = BTreeMap::new();
     for (own, raw_said) in &raw.tools {
         let at = format!("{at}.tools.{own}");
-        // A wrong name of the server is said elsewhere.
+        // Another check reports a wrong name of the server.
         if governed("x", own).is_none() {
             problems.add(at.as_str(), "is neither a tool's name nor a method that can be granted");
         }
@@ -128,7 +128,7 @@ fn said(
     tools
 }
 
-/// The program, and what of it a lock pins.
+/// The program, and the files that a lock pins.
 fn program(
     raw: &config::StdioConfig,
     at: &str,
@@ -262,7 +262,7 @@ pub(crate) fn variables(
     found
 }
 
-/// The server behind a URL, and what of it a lock pins.
+/// The server behind a URL, and the facts that a lock pins.
 fn remote(
     raw: &config::RemoteConfig,
     at: &str,

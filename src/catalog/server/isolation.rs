@@ -1,7 +1,8 @@
-//! What a server over stdio runs in: from `sandbox:` as it was written to paths and limits, or to what is wrong.
+//! The sandbox of a server over stdio: checks `sandbox:` and derives paths and limits from it.
 //!
-//! The words are those of commands. A server is a program of somebody else's that goes on for as long as the gate
-//! and is told things all the time, so it is also said what it may write and whether it has the network.
+//! The vocabulary is that of command tools. A server is a third party's program that runs as long
+//! as the gate and receives requests all the time, so its sandbox also says what it may write and
+//! whether it has the network.
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +17,13 @@ use crate::outbound;
 
 /// Bytes of memory a server may use: 16 MiB, 1 GiB, 64 GiB. Node alone sets 512 MiB aside that it could write to.
 pub(super) const MEMORY: (u64, u64, u64) = (16 << 20, 1 << 30, 64 << 30);
-/// Processes and threads: runtimes start a dozen before they are asked anything.
+/// Processes and threads: runtimes start a dozen before the first request.
 pub(super) const PIDS: (u64, u64) = (128, 1024);
 
 /// What a server runs in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Isolation {
-    /// Nothing: it can do what the gate's user can. `said`: somebody wrote `level: none`.
+    /// No sandbox: it can do what the gate's user can. `said`: the operator wrote `level: none`.
     None {
         /// Whether that was written.
         said: bool,
@@ -59,7 +60,7 @@ pub enum Network {
 /// Hosts that a server may connect to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hosts {
-    /// Their names and ports; what is said to them nobody looks at.
+    /// Their names and ports; the gate does not inspect the traffic to them.
     pub origins: Vec<Origin>,
     /// Ranges beyond the public Internet that their names may lead to.
     pub private_addresses: Vec<Cidr>,
@@ -121,7 +122,8 @@ impl Isolation {
     }
 }
 
-/// What of it a lock pins, as it was written. Without a sandbox nothing, so that older locks count.
+/// The sandbox facts that a lock pins, as written. Empty without a sandbox, so that older locks
+/// stay valid.
 pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) -> Option<Json> {
     let (raw, sandbox) = (raw?, checked.sandbox()?);
     let path = |path: &PathBuf| Json::from(path.to_string_lossy().as_ref());
@@ -131,7 +133,7 @@ pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) ->
         ("read", paths(&raw.read)),
         ("write", paths(&raw.write)),
         ("network", Json::from(sandbox.network.as_str())),
-        // Not what is in them: a system that was updated needs no new lock.
+        // The paths and not their contents: an updated system needs no new lock.
         ("programs", paths(&raw.programs)),
         ("memory_bytes", Json::from(sandbox.limits.memory_bytes)),
         ("pids", Json::from(sandbox.limits.pids)),
@@ -146,7 +148,7 @@ pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) ->
     Some(Json::object(members))
 }
 
-/// What was written, if nothing is wrong with it.
+/// The isolation, if its section has no error.
 pub(super) fn check(
     raw: Option<&config::SandboxConfig>,
     at: &str,
@@ -217,7 +219,7 @@ fn network(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> Ne
     Network::Hosts(Hosts { origins, private_addresses })
 }
 
-/// Nothing holds without a sandbox, so nothing may look as if it did.
+/// Refuses sandbox fields at `level: none`: without a sandbox they would have no effect.
 fn plain(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> Option<Isolation> {
     let given = [
         ("read", !raw.read.is_empty()),

@@ -1,4 +1,5 @@
-//! MCP servers as the operator bound them: how each is reached, and what the operator says of its tools.
+//! MCP servers as the operator bound them: how the gate reaches each, and the operator's notes on
+//! its tools.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,29 +30,30 @@ pub use check::INHERITED;
 pub(crate) use check::{is_variable, variables};
 pub use isolation::{Hosts, Isolation, Network, Sandbox, host};
 
-/// One MCP server, checked; nothing of it is started.
+/// One MCP server, checked and not started.
 #[derive(Debug)]
 pub struct Server {
     /// Its name: the part of its tools' names before the first dot.
     pub name: String,
     /// How it is reached.
     pub transport: Transport,
-    /// Tier of its tools that have none of their own; T3 if absent.
+    /// Tier of its tools without one of their own; T3 if absent.
     pub tier: Option<Tier>,
     /// From permit to the end of a call.
     pub timeout: Duration,
     /// Result bytes.
     pub result_bytes_max: u64,
-    /// What the operator says of single tools, by the server's own names for them.
+    /// The operator's notes on single tools, by the server's own names for them.
     pub tools: BTreeMap<String, OperatorNotes>,
-    /// SHA-256 of how it is reached, without secrets: what a lock pins and every definition holds.
+    /// SHA-256 of how the gate reaches it, without secrets: a lock pins it, and every definition
+    /// contains it.
     pub binding: Digest,
     /// The files that the lock pins of it, by path: its program and its scripts. Set once the lock is known.
     pub files: OnceLock<BTreeMap<String, Digest>>,
 }
 
 impl Server {
-    /// Whether a connection to this one serves for the other too: the same way there with the same
+    /// Whether a connection to this one serves for the other too: the same address with the same
     /// credentials and bounds.
     #[must_use]
     pub fn is_reached_as(&self, other: &Self) -> bool {
@@ -77,7 +79,7 @@ impl Server {
         }
     }
 
-    /// What it runs in, `none`, `S1` or `S2`, if it is this gate that runs it.
+    /// The level of its sandbox, `none`, `S1` or `S2`, if this gate runs it.
     #[must_use]
     pub fn isolation(&self) -> Option<&'static str> {
         match &self.transport {
@@ -86,7 +88,7 @@ impl Server {
         }
     }
 
-    /// Every secret it is given: none may show in what it answers.
+    /// Every secret it gets: its answers must not contain one.
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
         match &self.transport {
@@ -96,12 +98,12 @@ impl Server {
     }
 }
 
-/// What the operator says of one tool of a server. Annotations of the server itself are claims.
+/// The operator's notes on one tool of a server. The server's own annotations are claims.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OperatorNotes {
     /// Its tier.
     pub tier: Option<Tier>,
-    /// It changes nothing.
+    /// A call changes nothing.
     pub read_only: bool,
     /// Running it twice is running it once.
     pub idempotent: bool,
@@ -136,13 +138,13 @@ impl Transport {
 /// A program that speaks MCP on its standard streams.
 #[derive(Debug)]
 pub struct Stdio {
-    /// The program: a path, or a name found in the `PATH` it is given.
+    /// The program: a path, or a name found in the server's `PATH`.
     pub program: String,
     /// Its arguments, literal.
     pub args: Vec<String>,
     /// Its whole environment: literal values.
     pub env: Vec<(String, String)>,
-    /// And values that nobody may see, each with its reference.
+    /// And secret values, each with its reference.
     pub secrets: Vec<(String, Secret, String)>,
     /// Where it runs.
     pub cwd: PathBuf,
@@ -174,13 +176,13 @@ pub struct Remote {
 pub struct Mcp {
     /// The server.
     pub server: Arc<Server>,
-    /// What is asked of it.
+    /// The tool or method to call.
     pub target: Target,
     /// Parameters mirrored into headers.
     pub mirrored: Vec<Mirrored>,
     /// The pinned tool object as the server gave it, canonical; empty for a method.
     pub pinned: Arc<[u8]>,
-    /// Ids of the trusted keys that signed the lock it stands in, sorted.
+    /// Ids of the trusted keys that signed its lock, sorted.
     pub signers: Arc<[String]>,
 }
 
@@ -212,7 +214,7 @@ impl Reach for Mcp {
     }
 }
 
-/// What is asked of a server.
+/// A tool or a method of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
     /// `tools/call` of the server's own name for the tool.
@@ -233,7 +235,7 @@ pub const METHODS: [&str; 6] = [
 ];
 
 /// The name by which a tool of a server, or one of [`METHODS`], is governed: `<server>.<tool>`,
-/// `<server>.resources.read`. None if the server's own name for it cannot be governed.
+/// `<server>.resources.read`. `None` if the server's own name for it cannot be governed.
 #[must_use]
 pub fn governed(server: &str, own: &str) -> Option<ToolName> {
     if own.is_empty() || !name::is_server(server) {

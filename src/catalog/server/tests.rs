@@ -1,4 +1,5 @@
-//! Servers from what was written: what they are given, what a lock pins of them, what is wrong.
+//! Servers from their configuration: their programs and variables, the facts a lock pins, the
+//! errors.
 
 use super::config::Config;
 use super::*;
@@ -104,7 +105,7 @@ fn the_binding_moves_with_how_it_is_reached_and_with_nothing_else() {
         assert!(whole.contains(from), "{from}");
         assert_ne!(binding(whole), binding(&whole.replacen(from, to, 1)), "{from} -> {to}");
     }
-    // To say that there is no sandbox changes nothing.
+    // An explicit `level: none` changes nothing.
     let (plain, said) = ("cwd: sub", "cwd: sub\n    sandbox: {level: none}");
     for (from, to) in
         [(plain, said), ("tier: T1", "tier: T2"), ("name: git", "name: got"), ("5000", "6000")]

@@ -22,10 +22,11 @@ pub(super) const ROWS: u64 = 1_000;
 pub(super) const ROWS_MAX: u64 = 100_000;
 pub(super) const CONNECTIONS: u64 = 4;
 pub(super) const CONNECTIONS_MAX: u64 = 64;
-/// Never a database of anybody's tool.
+/// Directories that hold no tool's database.
 const SYSTEM_DIRS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// What agents are asked for: one query's own parameters, the name of one of several, or a statement.
+/// The arguments of the tool: one query's own parameters, the name of one of several, or a
+/// statement.
 ///
 /// # Errors
 /// The schema of a parameter.
@@ -172,7 +173,7 @@ fn postgres(
     let url = problems.take(&at_url, Url::parse(text.trim()))?;
     let before = problems.0.len();
     outbound::reachable(&url.origin, &ranges, true, at, problems);
-    // The address stands in a file.
+    // The address is in a file, so the error is about the field with `_file`.
     problems.0.iter_mut().skip(before).for_each(|problem| problem.path.push_str("_file"));
     let ca = outbound::ca(sql.ca_file.as_deref(), Some(&url.origin), at, around, problems)?;
     let search_path = sql.search_path.clone().unwrap_or_else(|| vec!["public".into()]);
@@ -183,7 +184,7 @@ fn postgres(
     Some(Postgres { origin, database, user, password, ca, private_addresses: ranges, search_path })
 }
 
-/// Why a text is no address of a Postgres database. Never shows it.
+/// Why a text is not an address of a Postgres database. The error never shows the text.
 #[derive(Debug, thiserror::Error)]
 enum UrlError {
     #[error("is `postgres://user:password@host:port/database`")]
@@ -206,7 +207,7 @@ struct Url {
 }
 
 impl Url {
-    /// Reads `postgres://user:password@host:port/database`. What it says is shown nowhere.
+    /// Reads `postgres://user:password@host:port/database`. No error shows its contents.
     fn parse(text: &str) -> Result<Self, UrlError> {
         let url = url::Url::parse(text).map_err(|_| UrlError::Form)?;
         if !matches!(url.scheme(), "postgres" | "postgresql") || url.fragment().is_some() {

@@ -54,7 +54,8 @@ pub const POSTGRES: &[&str] = &[
     "network", "family", "netmask", "broadcast",
 ];
 
-/// Of SQLite. Not `json_patch`: it takes the square of what it is given, in one step nobody can stop.
+/// Of SQLite. Not `json_patch`: it takes the square of its input's size in time, in one step that
+/// cannot be interrupted.
 #[rustfmt::skip]
 pub const SQLITE: &[&str] = &[
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "avg", "ceil", "ceiling", "char",

@@ -1,8 +1,9 @@
-//! The `sql` kind: a database, and either statements the operator wrote or a list of what an agent's own
-//! SELECT may read.
+//! The `sql` kind: a database, and either statements of the operator or a list of tables that an
+//! agent's own SELECT may read.
 //!
-//! What an agent writes is never sent as it came: a parser reads it, everything that is not on a list is
-//! refused, names are made unambiguous, and what is sent is the parser's own writing of what was judged.
+//! The gate never sends an agent's text: a parser reads it, the check refuses everything that is
+//! not on a list and makes names unambiguous, and the gate sends the parser's own rendering of the
+//! checked statement.
 
 mod check;
 pub mod config;
@@ -31,7 +32,7 @@ use super::secret::Secret;
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 
-/// Which database it is, and so which dialect.
+/// The database system, and so the dialect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
     /// PostgreSQL.
@@ -56,11 +57,11 @@ impl Engine {
 pub struct Sql {
     /// Where the database is.
     pub target: SqlTarget,
-    /// What may be asked.
+    /// The statements that the tool accepts.
     pub asks: StatementSource,
-    /// The operator says it changes nothing, and the database is told so.
+    /// The operator says it changes nothing, and the connection is opened read-only.
     pub read_only: bool,
-    /// When the database itself gives up.
+    /// The database's own time limit.
     pub statement_timeout: Duration,
     /// Rows of one answer.
     pub rows_max: u64,
@@ -120,7 +121,7 @@ pub struct Postgres {
     pub search_path: Vec<String>,
 }
 
-/// What may be asked of a database.
+/// The statements that a tool accepts.
 #[derive(Debug)]
 pub enum StatementSource {
     /// One of these statements of the operator, by name; never empty.
@@ -155,7 +156,7 @@ impl Allowed {
         has(table) || (has("*") && !table.starts_with("sqlite_"))
     }
 
-    /// The schema of a table that was written without one; `None` if none or several could be meant.
+    /// The schema of a table written without one; `None` if none or several match.
     #[must_use]
     pub fn schema_of(&self, table: &str) -> Option<&str> {
         let named = |name: &str| {
@@ -170,7 +171,7 @@ impl Allowed {
     }
 }
 
-/// One statement, and what its parser found in it.
+/// One statement, and the parser's findings in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Statement {
     /// What is sent.
@@ -187,7 +188,7 @@ pub struct Statement {
     pub parts: Vec<String>,
     /// The highest parameter, or how many there are.
     pub params: usize,
-    /// Columns the database must have for `a.b` to be one; of a statement of the operator none.
+    /// Columns the database must have for `a.b` to be one; empty for a statement of the operator.
     pub fields: Vec<Field>,
 }
 

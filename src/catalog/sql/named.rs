@@ -1,4 +1,4 @@
-//! Looks at what an operator wrote: what kind of statement it is, and what it names.
+//! Analyses an operator's statement: its kind, and the names in it.
 
 use std::ops::ControlFlow;
 
@@ -33,7 +33,7 @@ impl<'a> NamedStatement<'a> {
             .or_else(|| of("merge", matches!(statement, Parsed::Merge(_))))
     }
 
-    /// The statement with what was found.
+    /// The statement with the findings.
     pub fn found(mut self, text: String, kind: &'static str) -> Statement {
         let parts = std::mem::take(&mut self.seen.parts);
         let is_part = |relation: &String| {

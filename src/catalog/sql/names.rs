@@ -1,9 +1,10 @@
-//! What `a.b` means to PostgreSQL in an agent's SELECT: a column, and never a call.
+//! Resolves `a.b` in an agent's SELECT for PostgreSQL: it must be a column, and never a call.
 //!
-//! PostgreSQL takes `a.b` for the column `b` of `a` if there is one, and otherwise for the function `b` of the row
-//! `a`. So every such name is resolved here. A column is known from the statement itself (a list of names, a named
-//! item of a subquery, the columns of a built-in function), or the database has to say before the statement runs
-//! that it exists ([`Field`]). What is neither is refused.
+//! PostgreSQL takes `a.b` for the column `b` of `a` if there is one, and otherwise for the function
+//! `b` of the row `a`. So this module resolves every such name. It knows a column from the
+//! statement itself (a list of names, a named item of a subquery, the columns of a built-in
+//! function), or the database has to confirm before the statement runs that the column exists
+//! ([`Field`]). It refuses all other names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -18,7 +19,7 @@ use super::{Engine, Field};
 
 const ENGINE: Engine = Engine::Postgres;
 
-/// Names of columns that the statement gives itself, and tables of which each gives all of its own.
+/// Column names that the statement itself defines, and tables that contribute all of theirs.
 #[derive(Clone, Default)]
 struct Columns {
     names: BTreeSet<String>,
@@ -35,7 +36,8 @@ impl Columns {
         self.of.extend(other.of);
     }
 
-    /// As an alias shows them. WHY only what it lists: which of the others it hides depends on their order.
+    /// The columns under an alias. WHY only its own list: which of the others it hides depends on
+    /// their order.
     fn under(self, alias: Option<&TableAlias>) -> Self {
         match alias {
             Some(alias) if !alias.columns.is_empty() => {
@@ -50,9 +52,9 @@ impl Columns {
 #[derive(Default)]
 struct Names {
     ctes: BTreeMap<String, Cte>,
-    /// Columns of the parts of `WITH`; while one is worked out it has none.
+    /// Columns of the parts of `WITH`; a part has none while it is being resolved.
     known: BTreeMap<String, Columns>,
-    /// What stands under a name in any `FROM`. One name may stand for several things.
+    /// The sources under each name in any `FROM`. One name may have several.
     sources: BTreeMap<String, Vec<Columns>>,
     compound: BTreeSet<Vec<String>>,
 }
@@ -73,7 +75,7 @@ pub(super) fn resolve(statement: &Parsed) -> ControlFlow<Box<super::StatementRef
     ControlFlow::Continue(fields.into_iter().collect())
 }
 
-/// Collects what `WITH` names.
+/// Collects the names of `WITH`.
 #[derive(Default)]
 struct Ctes(BTreeMap<String, Cte>);
 
@@ -130,7 +132,7 @@ impl Names {
                 format!("`{written}`: nothing in FROM is named `{source}`"),
             );
         };
-        // WHY all: which of two things under one name is meant depends on where the name stands.
+        // WHY all: which source a name means depends on its place.
         for columns in all {
             let of = match schema {
                 None if columns.names.contains(column) => continue,
@@ -166,7 +168,7 @@ impl Names {
         self.of_body(&query.body)
     }
 
-    /// The names of a set operation are those of its first part.
+    /// The column names of a set operation are those of its first part.
     fn of_body(&mut self, body: &SetExpr) -> Columns {
         match body {
             SetExpr::Select(select) => self.of_select(select),
@@ -204,7 +206,7 @@ impl Names {
                     let name = last(name);
                     let all = select.from.iter().flat_map(factors);
                     let one: Vec<_> = all.filter(|factor| source_name(factor) == name).collect();
-                    // What is not found here stands further out: nothing is known of it.
+                    // A source not found here belongs to an outer query: its columns are unknown.
                     if let [factor] = one.as_slice() {
                         columns.add(self.of_factor(factor));
                     }
@@ -243,7 +245,7 @@ impl Names {
             }
             TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
                 let name = ObjectName::from(vec![Ident::new("unnest")]);
-                // Of several arrays only a list of names says which column is which.
+                // With several arrays, only a list of names tells the columns apart.
                 let alone = array_exprs.len() == 1;
                 let columns = of_function(&name, alias.as_ref(), *with_ordinality);
                 if alone { columns } else { Columns::default().under(alias.as_ref()) }
@@ -290,12 +292,12 @@ fn last(name: &ObjectName) -> Option<String> {
     parts(ENGINE, name)?.pop()
 }
 
-/// What stands in one item of `FROM`, joins included.
+/// The sources in one item of `FROM`, joins included.
 fn factors(joined: &TableWithJoins) -> impl Iterator<Item = &TableFactor> {
     std::iter::once(&joined.relation).chain(joined.joins.iter().map(|join| &join.relation))
 }
 
-/// The name under which the rest of the statement sees it.
+/// The name of this source for the rest of the statement.
 fn source_name(factor: &TableFactor) -> Option<String> {
     let own = match factor {
         TableFactor::Table { name, alias, .. } | TableFactor::Function { name, alias, .. } => {
@@ -317,8 +319,8 @@ fn source_name(factor: &TableFactor) -> Option<String> {
     alias.as_ref().map(|alias| normal(ENGINE, &alias.name)).or(name)
 }
 
-/// The columns of a built-in function in `FROM`: those it names itself, or one under its alias or name. Of a
-/// function the operator added nothing is known but what an alias lists.
+/// The columns of a built-in function in `FROM`: its own named ones, or one under its alias or
+/// name. For a function that the operator added, only the alias's list is known.
 fn of_function(name: &ObjectName, alias: Option<&TableAlias>, ordinality: bool) -> Columns {
     let whole = parts(ENGINE, name).unwrap_or_default();
     let own = match whole.as_slice() {

@@ -1,8 +1,8 @@
-//! From text to a statement whose every part is known, or to why it is refused.
+//! Parses a text into a statement whose every part is known, or refuses it.
 //!
-//! The text is taken apart by a real parser, and put together again from what the parser made of it:
-//! comments, odd quoting and everything else two readers could read differently are gone, and the new
-//! text must read as the very same statement.
+//! A real parser reads the text, and renders it again from its syntax tree: this removes comments,
+//! odd quoting and everything else two readers could read differently, and the new text must parse
+//! to the very same statement.
 
 use std::ops::ControlFlow;
 
@@ -20,11 +20,11 @@ use super::{Allowed, Engine, Statement};
 pub const SQL_BYTES_MAX: usize = 64 * 1024;
 /// Parameters of one statement.
 pub(super) const PARAMS_MAX: usize = 100;
-/// Words, signs and literals of one statement: what is chained nests one level per operator.
+/// Words, signs and literals of one statement: a chain nests one level per operator.
 const TOKENS_MAX: usize = 4_000;
 /// Bytes of a name that PostgreSQL keeps.
 const NAME_BYTES_MAX: usize = 63;
-/// Parentheses and subqueries within each other.
+/// Nested parentheses and subqueries.
 const DEPTH_MAX: usize = 64;
 /// Stack of the thread that reads: deep statements must end it no earlier than `TOKENS_MAX` does.
 const STACK_BYTES: usize = 128 << 20;
@@ -35,7 +35,7 @@ pub struct StatementRefusal {
     /// `sql.parse`, `sql.multi_statement`, `sql.not_select`, `sql.attach`, `sql.relation`,
     /// `sql.column`, `sql.function`, `sql.syntax`, `sql.params` or `sql.too_large`.
     pub detail: &'static str,
-    /// What is wrong, for whoever wrote the statement.
+    /// What is wrong, for the author of the statement.
     pub message: String,
 }
 
@@ -45,10 +45,10 @@ impl StatementRefusal {
     }
 }
 
-/// Reads an agent's own statement: one SELECT, over what is allowed, calling what is allowed.
+/// Reads an agent's own statement: one SELECT, over allowed tables, with allowed calls.
 ///
 /// # Errors
-/// The first thing that is not allowed or not understood.
+/// The first construct that is not allowed or not understood.
 pub fn free_form(
     engine: Engine,
     allowed: &Allowed,
@@ -85,10 +85,11 @@ pub fn free_form(
     })
 }
 
-/// Reads a statement of the operator, who may write more than an agent; it is sent as it stands.
+/// Reads a statement of the operator, who may write more than an agent; the gate sends it
+/// unchanged.
 ///
 /// # Errors
-/// What is not understood, or is no statement that reads or writes rows.
+/// The statement is not understood, or neither reads nor writes rows.
 pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement, StatementRefusal> {
     aside(|| {
         tokens(engine, text)?;
@@ -121,8 +122,8 @@ pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement,
     })
 }
 
-/// Works on a thread with a stack of its own, so that no statement can end the process; whatever goes
-/// wrong there is a refusal.
+/// Parses on a thread with a stack of its own, so that no statement can end the process; every
+/// failure there is a refusal.
 fn aside(
     work: impl FnOnce() -> Result<Statement, StatementRefusal> + Send,
 ) -> Result<Statement, StatementRefusal> {
@@ -156,8 +157,8 @@ fn parse(engine: Engine, text: &str) -> Result<ast::Statement, StatementRefusal>
     }
 }
 
-/// The parts of a text that may be one statement. What stands behind its end is refused, comments too:
-/// nobody needs to write there, and readers disagree about what it is.
+/// The parts of a text that may be one statement. Text behind its end is refused, comments too: no
+/// statement needs it, and readers disagree about what it is.
 fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, StatementRefusal> {
     if text.len() > SQL_BYTES_MAX {
         let message = format!("a statement has at most {SQL_BYTES_MAX} bytes");
@@ -204,7 +205,7 @@ fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, StatementRefusal> {
     Ok(tokens)
 }
 
-/// Whether the first word is one a SELECT can begin with; what else it is, says the refusal.
+/// Checks that the statement begins as a SELECT can; the error names the fault.
 fn begins_as_select(tokens: &[Token]) -> Result<(), StatementRefusal> {
     let first = tokens.iter().find(|token| **token != Token::LParen);
     let word = match first {

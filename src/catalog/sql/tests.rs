@@ -1,4 +1,4 @@
-//! What is taken of an agent's SQL, and what is not; nothing here reaches a database.
+//! Accepted and refused SQL of agents; no test here reaches a database.
 
 use super::*;
 
@@ -192,7 +192,7 @@ fn more_than_one_statement_is_refused_however_it_is_hidden() {
     ] {
         assert_eq!(detail(pg(text)), "sql.multi_statement", "{text}");
     }
-    // What looks like a second one and is a text, a comment or a name is none.
+    // A second statement inside a text, a comment or a name does not count.
     for text in
         ["SELECT ';' FROM t", "SELECT 1 /* ; DROP */", "SELECT $x$ ; $$ ; $x$", "SELECT 1 AS \";\""]
     {
@@ -327,7 +327,7 @@ fn tables_that_are_not_listed_are_refused_wherever_they_stand() {
         "SELECT * FROM t WHERE a IN (SELECT a FROM secret_table)",
         "SELECT a FROM t UNION SELECT password FROM secret_table",
         "WITH x AS (SELECT * FROM secret_table) SELECT * FROM x",
-        // The name is given to a part elsewhere, or later.
+        // The name belongs to a part of another query, or to a later one.
         "SELECT * FROM (WITH secret_table AS (SELECT 1) SELECT 1) x, secret_table",
         "WITH x AS (SELECT * FROM secret_table), secret_table AS (SELECT 1) SELECT * FROM x",
         "WITH secret_table AS (SELECT 1) SELECT * FROM public.secret_table",
@@ -401,7 +401,7 @@ fn a_text_never_leaves_its_quotes() {
     for text in [r"a'b", r"a''b", r"a\'b", r"\", r"'; DROP TABLE t; --", r"''", r"'''"] {
         let quoted = text.replace('\'', "''");
         let Ok(read) = pg(&format!("SELECT a FROM t WHERE b = '{quoted}'")) else { continue };
-        // One text in it: what is sent holds it whole.
+        // It is one text: the statement contains it whole.
         let sent = read.text.split_once("b = '").unwrap().1;
         assert_eq!(sent.strip_suffix('\'').unwrap(), quoted, "{}", read.text);
     }

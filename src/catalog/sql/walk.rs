@@ -19,7 +19,7 @@ pub(super) fn refuse(detail: &'static str, message: impl Into<String>) -> Flow {
     ControlFlow::Break(Box::new(StatementRefusal::new(detail, message)))
 }
 
-/// A name as the database compares it: what is not quoted is lowercase, and for SQLite everything is.
+/// A name as the database compares it: unquoted names are lowercase, and for SQLite all are.
 pub(super) fn normal(engine: Engine, ident: &Ident) -> String {
     if ident.quote_style.is_none() || engine == Engine::Sqlite {
         ident.value.to_ascii_lowercase()
@@ -57,7 +57,7 @@ struct Scope {
     with: Option<With>,
 }
 
-/// Words that PostgreSQL reads as calls, although no parenthesis stands behind them.
+/// Words that PostgreSQL reads as calls even without parentheses.
 const BARE_CALLS: [&str; 7] = [
     "current_catalog",
     "current_role",
@@ -68,7 +68,7 @@ const BARE_CALLS: [&str; 7] = [
     "user",
 ];
 
-/// What was seen so far.
+/// The findings so far.
 #[derive(Default)]
 pub(super) struct WalkFindings {
     pub relations: BTreeSet<String>,
@@ -123,7 +123,7 @@ impl<'a> Walk<'a> {
         Self { engine, allowed, scopes: Vec::new(), seen: WalkFindings::default() }
     }
 
-    /// The statement with what was found, written like this.
+    /// The statement with the findings, in this rendering.
     pub fn found(self, text: String) -> Statement {
         self.seen.statement(text, "select", false)
     }
@@ -178,11 +178,11 @@ impl<'a> Walk<'a> {
         self.function(&call.name)
     }
 
-    /// A name of a type: nothing that looks names up in the catalog.
+    /// A type name: it must not make the database look names up in the catalog.
     fn kind(&self, name: &str) -> Flow {
         let name = name.replace('"', "").to_ascii_lowercase();
         let bare = name.strip_prefix("pg_catalog.").unwrap_or(&name);
-        // WHY no other schema: a cast to a type of somebody's own may call a function of theirs.
+        // WHY no other schema: a cast to a user-defined type may call a user-defined function.
         let foreign = self.engine == Engine::Postgres && bare.contains('.');
         if bare.starts_with("reg") || bare.starts_with("pg_") || foreign {
             return refuse("sql.syntax", format!("nothing is cast to `{name}`"));
@@ -225,7 +225,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The parts of a `WITH`, each of which sees those before it; all of them, if they may be recursive.
+    /// The parts of a `WITH`, each of which sees those before it; all of them, if they may be
+    /// recursive.
     fn with(&mut self, mut with: With) -> Flow {
         let engine = self.engine;
         let name = |alias: &Ident| normal(engine, alias);
@@ -256,7 +257,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What the parser knows of other databases, and what nobody here looked at.
+/// Refuses syntax of other databases, and syntax that this check does not know to be safe.
 fn other() -> Flow {
     refuse("sql.syntax", "the statement uses a form that is not allowed")
 }
@@ -431,7 +432,8 @@ pub(super) fn spelled(expr: &Expr) -> Option<&'static str> {
         .or_else(|| of("timezone", matches!(expr, Expr::AtTimeZone { .. })))
 }
 
-/// Expressions of SQL itself. What other databases added is not looked at, and so not allowed.
+/// Expressions of SQL itself. This check does not know other databases' extensions, and so refuses
+/// them.
 fn is_known(expr: &Expr) -> bool {
     is_test(expr)
         || spelled(expr).is_some()

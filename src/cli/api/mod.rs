@@ -69,9 +69,9 @@ impl Api {
 
 /// The answer to a request.
 pub struct Answer<T> {
-    /// The body, as it came.
+    /// The body, unparsed.
     pub body: Value,
-    /// What it says.
+    /// The parsed reply.
     pub reply: T,
 }
 
@@ -87,7 +87,7 @@ pub struct ApiRefusal {
 }
 
 impl ApiRefusal {
-    /// What an answer with this status says; a body that is no problem says nothing.
+    /// The error of an answer with this status; a body that is not a problem document adds nothing.
     fn of(status: StatusCode, body: &[u8]) -> Self {
         let refusal: Self = serde_json::from_slice(body).unwrap_or_default();
         Self { status: status.as_u16(), ..refusal }
@@ -108,13 +108,13 @@ impl std::fmt::Display for ApiRefusal {
     }
 }
 
-/// Why there is no answer of the operator API that can be used.
+/// Why the operator API gave no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The certificate authorities cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The token cannot be shown.
+    /// The token cannot be sent.
     #[error(transparent)]
     Token(#[from] Unshown),
     /// The operator's certificate or its key cannot be used.
@@ -170,10 +170,10 @@ impl From<Error> for Failure {
 }
 
 impl Api {
-    /// Asks a route once, and prints why if there is no answer.
+    /// Asks a route once, and prints the reason if there is no answer.
     ///
     /// # Errors
-    /// How the command ends then.
+    /// The exit code of the command then.
     pub async fn ask<R: Route<Reply: Reply>>(
         &self,
         path: &R::Path,
@@ -182,7 +182,7 @@ impl Api {
         self.try_ask::<R>(path, request).await.map_err(Error::print)
     }
 
-    /// Sends an order, and prints what each gate did.
+    /// Sends an order, and prints each gate's answer.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -243,7 +243,7 @@ impl Api {
         answer.map_err(|cause| self.silent(cause))
     }
 
-    /// What an answer says.
+    /// Parses an answer.
     fn read<T: Reply>(&self, status: StatusCode, bytes: &[u8]) -> Result<Answer<T>, Error> {
         if !status.is_success() {
             return Err(Error::Refused(ApiRefusal::of(status, bytes)));

@@ -1,5 +1,5 @@
-//! Exports, erasures and holds over the operator API: a hub or a gate does the work with its own keys, and
-//! records who asked by the credential of the request.
+//! Exports, erasures and holds over the operator API: a hub or a gate does the work with its own
+//! keys, and records the requester by the credential of the request.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,9 +26,9 @@ use crate::operator::visible;
 
 /// How long a hub may take to make a bundle, or to erase.
 const BEGINS_WITHIN: Duration = Duration::from_secs(600);
-/// A hub that sends nothing for so long is treated as gone.
+/// The command treats a hub that sends no data for so long as gone.
 const STALLED: Duration = Duration::from_secs(60);
-/// Bytes of an answer that is no bundle.
+/// Bytes of an answer other than a bundle.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
 /// The operator API to use instead of a ledger, and the credential to use there.
@@ -62,7 +62,7 @@ impl RemoteArgs {
     /// Refuses options that only apply to a ledger: a hub or gate has its own settings.
     ///
     /// # Errors
-    /// The options that were given.
+    /// The options that were given although they do not apply.
     pub fn excludes(&self, given: &[(&str, bool)]) -> Result<(), Unsuited> {
         let wrong: Vec<&str> = given.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
         if self.hub.is_none() || wrong.is_empty() {
@@ -86,7 +86,7 @@ enum Error {
     /// The bundle was cut short.
     #[error("the bundle did not arrive whole: {0}")]
     Cut(Cause),
-    /// The bytes are others than those that were sent.
+    /// The received bytes differ from the sent ones.
     #[error("the bundle did not arrive whole: its digest is another")]
     Digest,
     /// No data arrived for [`STALLED`].
@@ -95,7 +95,7 @@ enum Error {
     /// The archive cannot be unpacked.
     #[error(transparent)]
     Archive(Cause),
-    /// The header that says what is in the bundle cannot be read.
+    /// The header with the contents of the bundle cannot be read.
     #[error("the answer does not say what is in the bundle: {0}")]
     Summary(serde_json::Error),
     /// The body did not arrive in time.
@@ -130,7 +130,7 @@ pub async fn export(
     let kept = Progress::new("download").during(keep(answer.into_body(), &part, &digest)).await;
     let placed = kept.and_then(|()| place(&part, out));
     if placed.is_err() {
-        // What is left of a failed export is of no use; its own failure to go away is not news.
+        // The rest of a failed export is useless; an error of its removal too.
         drop(std::fs::remove_file(&part));
     }
     placed.and_then(|()| print_export(&summary, out, json)).map_err(Failure::unverifiable)?;

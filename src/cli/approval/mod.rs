@@ -1,6 +1,6 @@
-//! `wicketgate approval`: see what is held, all of it, and give a signed word about it.
+//! `wicketgate approval`: see a held call in full, and sign an approval or refusal of it.
 //!
-//! What is signed is made here, from what was shown here: the office only carries it.
+//! This program makes the statement to sign, from what it showed: the operator API only carries it.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
@@ -160,16 +160,16 @@ enum Error {
     /// The operator did not confirm.
     #[error("that is not the tool's name: nothing was signed")]
     OtherName,
-    /// Nobody can be asked to confirm.
+    /// There is no terminal on which to confirm.
     #[error("there is no terminal to ask whether to {0}: give --yes")]
     NoTerminal(&'static str),
-    /// The call cannot be shown, so nobody can sign it.
+    /// The call cannot be shown, so the approver cannot sign it.
     #[error("{error} ({})", error.detail)]
     Unviewable {
         #[from]
         error: Unviewable,
     },
-    /// The arguments of a proposal are no strict JSON.
+    /// The arguments of a proposal are not strict JSON.
     #[error("`{}`: {error}", file.display())]
     Arguments {
         file: PathBuf,
@@ -227,7 +227,7 @@ fn print_held(held: &HeldCall) {
     }
 }
 
-/// The facts of one held call. They are checked before anything is done with them.
+/// The facts of one held call, checked before any use.
 async fn facts(api: &Api, call: &CallName) -> Result<(Facts, Value), Exit> {
     let Answer { body, reply } = api.ask::<route::HeldCallDetail>(&call.path(), &()).await?;
     let facts = reply.facts;
@@ -246,7 +246,7 @@ async fn show(args: &ShowApproval) -> Result<Exit, Exit> {
     let shown = facts.render().map_err(unviewable)?;
     if let Some(word) = args.statement {
         let (_, statement) = facts.check(word).map_err(unviewable)?;
-        // Exactly these bytes are signed: no line feed follows.
+        // The approver signs exactly these bytes: no line feed follows.
         let mut out = std::io::stdout();
         let written = out.write_all(&statement.bytes()).and_then(|()| out.flush());
         return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
@@ -273,7 +273,8 @@ async fn give(word: ApproverVerdict, args: &SignApproval) -> Result<Exit, Exit> 
     args.api.order::<route::HeldCallDecision>(&args.call.path(), &signed).await
 }
 
-/// Has the tool's name typed: what runs because of a signature is not signed by habit, whatever its tier.
+/// Makes the approver type the tool's name, so that no signature is given by habit, whatever the
+/// tier.
 fn confirmed(facts: &Facts, to: &'static str) -> Result<(), Exit> {
     let mut input = std::io::stdin().lock();
     if !std::io::stdin().is_terminal() {

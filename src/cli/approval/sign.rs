@@ -1,4 +1,4 @@
-//! The approver's signature: made here with a key, or read from a file.
+//! The approver's signature: this program makes it with a key, or reads it from a file.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::config;
 /// Why there is no signature.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum SignError {
-    /// The file of a signature that was made elsewhere.
+    /// The file of a foreign signature cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
     /// No key is named, and the usual place of one is not known.
@@ -44,14 +44,14 @@ pub(in crate::cli) fn signature(
     armored(&key, namespace, statement)
 }
 
-/// Prints what is to be signed: exactly these bytes, no line feed follows.
+/// Prints the statement to sign: exactly these bytes, no line feed follows.
 pub(in crate::cli) fn printed(statement: &[u8]) -> Exit {
     let mut out = std::io::stdout();
     let written = out.write_all(statement).and_then(|()| out.flush());
     if written.is_ok() { Exit::Ok } else { Exit::Unverifiable }
 }
 
-/// The armored signature over these bytes in this namespace, by the key that this names.
+/// The armored signature over these bytes in this namespace, by the named key.
 pub(in crate::cli) fn armored(
     key: &Path,
     namespace: &str,

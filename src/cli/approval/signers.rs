@@ -1,4 +1,4 @@
-//! `wicketgate approval sign-approvers`: the list of those who may approve, checked and signed.
+//! `wicketgate approval sign-approvers`: the list of approvers, checked and signed.
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ struct ListError {
     error: approvers::Error,
 }
 
-/// Signs a list for this purpose; the envelope stands beside it.
+/// Signs a list for this purpose; the envelope goes into a file beside it.
 pub(in crate::cli) fn sign(purpose: Purpose, file: &Path, keys: &[PathBuf]) -> Result<(), Failure> {
     let write = |result: std::io::Result<()>, path: &Path| {
         result.map_err(FileError::at(path)).map_err(Failure::invalid)

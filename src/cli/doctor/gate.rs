@@ -1,4 +1,5 @@
-//! The gate, as the doctor sees it: what it says has to be out of reach, and what it is told.
+//! The gate, as the doctor sees it: it names what the agent must not reach, and receives the
+//! findings.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What must be out of the agent's reach.
 #[derive(Clone, Debug)]
 pub struct IsolationTargets {
-    /// The gate's process, where it can be seen from here.
+    /// The gate's process, if it is visible from here.
     pub process: Option<i32>,
     /// Where operators are answered.
     pub operators: Option<SocketAddr>,
@@ -32,7 +33,7 @@ pub struct IsolationTargets {
     pub addresses: Vec<SocketAddr>,
     /// What the agent must not change.
     pub paths: Vec<PathBuf>,
-    /// What stands behind the gate.
+    /// The servers behind the gate.
     pub backends: Vec<ProtectedAddress>,
 }
 
@@ -41,13 +42,13 @@ pub struct IsolationTargets {
 pub struct ProtectedAddress {
     /// What the gate calls it.
     pub target: String,
-    /// Where it is from here; none if the gate does not know.
+    /// Its address as the gate resolves it; `None` if the gate cannot.
     pub address: Option<SocketAddr>,
     /// Whether the gate gets there.
     pub reached: bool,
 }
 
-/// What the gate made of a report.
+/// The gate's answer to a report.
 #[derive(Debug)]
 pub struct ReportReceipt {
     /// What speaks against the agent's isolation.
@@ -82,19 +83,19 @@ pub enum Error {
 /// What is wrong with a gate.
 #[derive(Debug, thiserror::Error)]
 pub enum GateFault {
-    /// Its URL has another scheme, or none.
+    /// Its URL has no or another scheme.
     #[error("not `https://HOST:PORT`")]
     Scheme,
     /// The system does not get there.
     #[error(transparent)]
     System(#[from] std::io::Error),
-    /// There is no connection. Of TLS the outermost error says nothing.
+    /// The connection failed. The outermost error of TLS names no cause.
     #[error("{}", with_sources(.0))]
     Transport(#[from] tonic::transport::Error),
     /// It refuses.
     #[error("{}", said(.0))]
     Status(#[from] Status),
-    /// It names a place that is none.
+    /// The gate names an invalid address.
     #[error("`{0}` is no address")]
     Address(String),
 }
@@ -126,7 +127,7 @@ pub struct GateAccess {
 }
 
 impl GateAccess {
-    /// Asks for a challenge; nothing if no gate was named.
+    /// Asks for a challenge; `None` if no gate was named.
     pub async fn ask(&self) -> Result<Option<ChallengedGate>, Error> {
         if let Some(socket) = &self.socket {
             return ChallengedGate::ask(socket).await.map(Some);
@@ -154,7 +155,7 @@ fn secret(path: &Path) -> Result<Vec<u8>, private::Error> {
     read.map(|(_, pem)| pem.to_vec()).map_err(unused)
 }
 
-/// An error with what it comes from.
+/// An error with its causes.
 fn with_sources(error: &dyn std::error::Error) -> String {
     let below = std::iter::successors(error.source(), |error| error.source());
     below.fold(error.to_string(), |text, error| format!("{text}: {error}"))
@@ -223,7 +224,7 @@ impl ChallengedGate {
         self.surroundings.clone()
     }
 
-    /// Hands in what was found.
+    /// Sends the findings to the gate.
     pub async fn tell(&mut self, probes: &[Probe]) -> Result<ReportReceipt, Error> {
         let probes = probes.iter().map(|probe| PostureProbe {
             probe: probe.probe.clone(),
@@ -254,8 +255,8 @@ fn said(status: &Status) -> String {
     format!("{}: {}", status.code(), status.message())
 }
 
-/// The process that listens on the socket; `None`: it is in a process namespace that is not seen from here, where the kernel
-/// calls it 0. It is the gate all the same.
+/// The process that listens on the socket; `None` if it is in a process namespace invisible from
+/// here, where the kernel calls it 0. It is the gate all the same.
 async fn process(socket: &Path) -> std::io::Result<Option<i32>> {
     let stream = UnixStream::connect(socket).await?;
     Ok(stream.peer_cred()?.pid().filter(|pid| *pid > 0))

@@ -19,23 +19,23 @@ use crate::record::decided::clip;
 
 /// Bytes of a target or detail, as the gate takes them.
 const TEXT_BYTES_MAX: usize = 128;
-/// Files that are named because they can be changed; more say nothing new.
+/// Changeable files that the report names; more of them would add nothing.
 const FILES_NAMED_MAX: usize = 16;
-/// Mode bit of a directory in which only owners remove files.
+/// Mode bit of a directory in which users can remove only their own files.
 const STICKY: u32 = 0o1000;
 
-/// One attempt and what came of it.
+/// One attempt and its outcome.
 pub fn probe(name: &str, target: &str, (outcome, detail): (Attempt, String)) -> Probe {
     let (target, detail) = (clip(target, TEXT_BYTES_MAX), clip(&detail, TEXT_BYTES_MAX));
     Probe { probe: name.to_owned(), target, outcome, detail }
 }
 
-/// What nobody can tell without the gate.
+/// The finding for what only a gate could tell.
 pub fn no_gate(name: &str) -> Probe {
     probe(name, "gate", (Attempt::Unknown, "no gate was asked".to_owned()))
 }
 
-/// Tries everything; `namespaces`: whether one could be made.
+/// Runs every local attempt; `namespaces`: whether a user namespace could be made.
 pub fn all(
     around: Option<&IsolationTargets>,
     namespaces: Result<bool, NamespaceError>,
@@ -93,7 +93,8 @@ fn reached(tried: io::Result<()>, yes: &str) -> (Attempt, String) {
     }
 }
 
-/// What an error of a path means: nothing is there, nobody answers there, or it may not be used.
+/// What an error of a path means: the path is missing, no process listens there, or it may not be
+/// used.
 pub(super) fn shut(error: &io::Error) -> (Attempt, String) {
     let blocked = matches!(
         error.kind(),
@@ -133,7 +134,7 @@ fn made(namespaces: Result<bool, NamespaceError>) -> (Attempt, String) {
     }
 }
 
-/// An attempt to make a user namespace that says nothing.
+/// An attempt to make a user namespace without a clear result.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
     /// The process that would try cannot be started.
@@ -144,7 +145,8 @@ pub enum NamespaceError {
     Ended(ExitStatus),
 }
 
-/// Makes a user namespace, in which this process has every capability. It has to end after that.
+/// Makes a user namespace, in which this process has every capability. The process must end after
+/// that.
 pub fn makes_namespaces() -> bool {
     #[expect(
         deprecated,
@@ -154,7 +156,7 @@ pub fn makes_namespaces() -> bool {
     unshared.is_ok()
 }
 
-/// Keys of other users that the kernel shows.
+/// Looks for other users' keys that the kernel shows.
 fn keys() -> (Attempt, String) {
     let text = match fs::read_to_string("/proc/keys") {
         Ok(text) => text,
@@ -170,7 +172,7 @@ fn keys() -> (Attempt, String) {
     open_if(count > 0, &format!("{count} of other users"), "none of other users")
 }
 
-/// What the kernel shows of the gate: memory stands for tracing, which asks for the same right.
+/// Looks at the gate's process: reading its memory needs the same right as tracing it.
 fn process(pid: Option<i32>) -> Vec<Probe> {
     let Some(pid) = pid.filter(|pid| Path::new(&format!("/proc/{pid}")).exists()) else {
         let hidden = (Attempt::Blocked, "the gate's process is not seen from here".to_owned());
@@ -204,7 +206,7 @@ fn writable(path: &Path) -> bool {
     rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Whether files of others in this directory can be removed.
+/// Whether other users' files in this directory can be removed.
 fn replaceable(directory: &Path) -> bool {
     let sticky =
         fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & STICKY != 0);

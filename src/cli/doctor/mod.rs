@@ -71,10 +71,10 @@ pub fn run(args: &Args) -> Exit {
 /// The first pause after an attempt that the gate did not hear of; each one after it is twice as long.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tries everything after each of these times, until a signal; sooner as long as the gate does not hear of it: its agent is
-/// denied until then.
+/// Runs all attempts after each of these times, until a signal; sooner while the gate does not
+/// record them, because it denies its agent's calls until then.
 async fn again_and_again(args: &Args, every: Duration) -> Exit {
-    // WHY: the kernel gives the first process of a container no signal that it has no handler for.
+    // WHY: the kernel sends the first process of a container only signals that it handles.
     let (mut terminate, mut interrupt) =
         match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
             (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
@@ -104,10 +104,10 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
     }
 }
 
-/// How one attempt at everything went.
+/// The result of all attempts together.
 struct AttemptReport {
     exit: Exit,
-    /// Whether the gate that was named has it on its books.
+    /// Whether the named gate recorded this report.
     heard: bool,
 }
 
@@ -141,7 +141,7 @@ fn exit(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) -> 
         _ if any(Attempt::Open) => Exit::Invalid,
         Some(Err(_)) => Exit::Unverifiable,
         Some(Ok(_)) | None if any(Attempt::Unknown) => Exit::Unverifiable,
-        // The gate sees what the agent cannot: whose uid it has.
+        // The gate sees what the agent cannot: the owner of its uid.
         Some(Ok(ReportReceipt { reasons, .. })) if !reasons.is_empty() => Exit::Invalid,
         Some(Ok(_)) | None => Exit::Ok,
     }
@@ -181,7 +181,7 @@ fn shown(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) ->
     json!({"probes": probes, "told": told})
 }
 
-/// Whether a user namespace can be made: a process with threads, as this one, is never allowed to.
+/// Whether a user namespace can be made: a process with threads, like this one, never may.
 fn namespaces() -> Result<bool, NamespaceError> {
     let mut child = Command::new("/proc/self/exe");
     child.args(["config", "doctor", "--try-namespace"]).stdin(Stdio::null()).stdout(Stdio::null());

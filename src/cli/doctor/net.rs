@@ -17,7 +17,7 @@ use crate::record::chain::Attempt;
 
 /// How long one attempt may take.
 const WITHIN: Duration = Duration::from_secs(1);
-/// Errors of a network that does not carry what was sent.
+/// Errors of a network that does not carry the packet.
 const BLOCKED: [i32; 9] = [
     libc::EPERM,
     libc::EACCES,
@@ -29,12 +29,12 @@ const BLOCKED: [i32; 9] = [
     libc::EPROTONOSUPPORT,
     libc::ETIMEDOUT,
 ];
-/// A question for the name servers of the root: it says nothing about who asks.
+/// A query for the name servers of the root: it reveals nothing about the sender.
 const QUESTION: [u8; 17] = [0x57, 0x47, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
-/// An ICMP echo request without data, its checksum that of nothing else.
+/// An ICMP echo request without data, with a fixed checksum.
 const PING: [u8; 8] = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
 
-/// Errors by which this machine says itself that it sends nothing there.
+/// Errors by which this machine itself refuses to send there.
 const NO_WAY: [i32; 5] =
     [libc::EPERM, libc::EACCES, libc::ENETUNREACH, libc::ENETDOWN, libc::EAFNOSUPPORT];
 
@@ -95,8 +95,8 @@ fn gate(around: &IsolationTargets, tries: &mut JoinSet<Probe>) {
     }
 }
 
-/// Whether a connection comes about to what stands behind the gate. Where nothing comes back, only the gate can tell
-/// whether something would: it is kept from here if the gate gets there.
+/// Whether a connection to a host behind the gate succeeds. Where no answer comes, only the gate
+/// can tell whether the host is up: the agent is isolated from it if the gate reaches it.
 async fn behind(one: &ProtectedAddress) -> AttemptOutcome {
     let Some(address) = one.address else {
         return (Attempt::Unknown, "the gate finds no address for it".to_owned());
@@ -119,7 +119,7 @@ async fn behind(one: &ProtectedAddress) -> AttemptOutcome {
     }
 }
 
-/// The address that the host of a gate's URL stands for.
+/// The address behind the host of a gate's URL.
 pub async fn resolved(uri: &http::Uri) -> io::Result<IpAddr> {
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let mut all = tokio::net::lookup_host((host, uri.port_u16().unwrap_or(443))).await?;
@@ -130,7 +130,7 @@ fn found(name: &str, address: SocketAddr, found: AttemptOutcome) -> Probe {
     probe(name, &address.to_string(), found)
 }
 
-/// Whether a connection comes about.
+/// Whether a connection succeeds.
 async fn tcp(address: SocketAddr) -> AttemptOutcome {
     match tokio::time::timeout(WITHIN, TcpStream::connect(address)).await {
         Ok(Ok(_)) => (Attempt::Open, "connected".to_owned()),
@@ -143,7 +143,8 @@ fn silence() -> AttemptOutcome {
     (Attempt::Blocked, format!("no answer within {} s", WITHIN.as_secs()))
 }
 
-/// What an error says about the way there: whoever refuses was reached, unless it is this machine.
+/// What an error says about the network path: a host that refuses was reached, unless it is this
+/// machine.
 fn refused(address: SocketAddr, error: &io::Error) -> AttemptOutcome {
     let refused = error.kind() == io::ErrorKind::ConnectionRefused;
     let reset = error.kind() == io::ErrorKind::ConnectionReset;
@@ -199,13 +200,13 @@ fn echo() -> AttemptOutcome {
     }
 }
 
-/// Runs what waits by itself.
+/// Runs blocking work on a thread of its own.
 async fn apart(work: fn() -> AttemptOutcome) -> AttemptOutcome {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|lost| (Attempt::Unknown, lost.to_string()))
 }
 
-/// Whether somebody answers on a socket.
+/// Whether a process answers on a socket.
 async fn unix(path: &Path) -> AttemptOutcome {
     match tokio::time::timeout(WITHIN, UnixStream::connect(path)).await {
         Ok(Ok(_)) => (Attempt::Open, "connected".to_owned()),

@@ -44,10 +44,10 @@ pub const DNS: [Group; 2] = [
     Group { probe: "udp6.dns", addresses: &["[2001:4860:4860::8888]:53"] },
 ];
 
-/// Whoever answers an echo must not be reached.
+/// The host that must not answer an echo request.
 pub const ECHO: &str = "1.1.1.1:0";
 
-/// Sockets of those who can start anything on the node.
+/// Sockets of runtimes that can start any container on the node.
 pub const SOCKETS: [&str; 6] = [
     "/run/docker.sock",
     "/var/run/docker.sock",

@@ -1,10 +1,10 @@
-//! What a stranger's server runs in, from its very first start.
+//! Chooses the sandbox of a foreign server, from its very first start.
 //!
-//! That is S2 without a network and with nothing but what its command line names: a process namespace that nothing
-//! outlives. It is never started in less to find out what it needs, and how it behaves in there changes nothing: only
-//! a person gives it more, by an option that names the server and what it lacks. That it lists its tools does not say
-//! that every call will do: what it reads, changes and connects to only then is not known. What it got is therefore
-//! said.
+//! It is S2 without a network and with only the files of the server's command line: a process
+//! namespace that no process outlives. `init` never starts the server in a weaker sandbox to find
+//! out its needs, and its behaviour changes nothing: only a person gives it more, by an option that
+//! names the server and the missing right. A server that lists its tools may still fail in later
+//! calls, whose reads, writes and connections are unknown. So the report names its rights.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub enum Choice {
     None,
 }
 
-/// What a person lets one server have beyond what its command line names.
+/// A right that a person gives one server beyond its command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Allow {
     /// Whatever the host of the gate reaches, loopback included.
@@ -95,9 +95,9 @@ impl Allow {
 /// What a server that is a program runs in.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Confined {
-    /// The sandbox and what it is given in there; `None`: without one.
+    /// The sandbox and its rights; `None`: no sandbox.
     pub inside: Option<(Level, Grants)>,
-    /// What a person said that it may have, as it was said.
+    /// The person's options, as written.
     pub why: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ impl Confined {
         Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// The same in words.
+    /// The same as text.
     #[must_use]
     pub fn told(&self) -> String {
         let said = self.why.join(", ");
@@ -166,7 +166,7 @@ pub enum ConfineError {
     /// The gate would not take it.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// Its command line names what no sandbox can give it.
+    /// Its command line names a path that no sandbox can give it.
     #[error("{error}; or give it up: --allow {server}:unsandboxed")]
     Grants {
         /// What it names.
@@ -175,7 +175,7 @@ pub enum ConfineError {
         /// What the client calls it.
         server: String,
     },
-    /// It is allowed what no sandbox can give it.
+    /// An option allows a path that no sandbox can give it.
     #[error(transparent)]
     Allowed(#[from] GrantError),
     /// It is allowed every host, and some.
@@ -196,17 +196,17 @@ pub struct SandboxError(Cause);
 pub struct ConfinementTerms<'a> {
     /// Whether they start in a sandbox.
     pub choice: Choice,
-    /// For each server, by the client's name for it, what was named.
+    /// For each server, by the client's name for it, the allowed right.
     pub allowed: &'a [(String, Allow)],
     /// Where the configuration and its credentials lie now.
     pub base: &'a Path,
 }
 
 impl ConfinementTerms<'_> {
-    /// Says what this server runs in, before it is started for the first time.
+    /// Chooses the sandbox of this server, before its first start.
     ///
     /// # Errors
-    /// It is given what no sandbox can give.
+    /// It needs a path that no sandbox can give.
     pub fn confine(self, draft: &mut Draft) -> Result<(), ConfineError> {
         if draft.reach.0 != "stdio" {
             return Ok(());
@@ -245,10 +245,10 @@ impl ConfinementTerms<'_> {
     }
 }
 
-/// Whether the sandboxes that these servers start in can be had on this host. Blocks for a moment.
+/// Whether this host can provide the sandboxes of these servers. Blocks for a moment.
 ///
 /// # Errors
-/// What is missing, and what a person can say.
+/// The missing feature, and the options of a person.
 pub fn available<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> Result<(), SandboxError> {
     let levels = Levels::default();
     for draft in drafts {

@@ -1,4 +1,4 @@
-//! One server of somebody's as it will stand in `wicketgate.yaml`: its credentials taken out.
+//! One server of the user's as it will stand in `wicketgate.yaml`: its credentials taken out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ impl DraftError {
     }
 }
 
-/// Where a credential comes from.
+/// The origin of a credential.
 enum CredentialOrigin {
     File(String),
     Env(String),
@@ -120,7 +120,7 @@ impl Draft {
         Ok(Self { client_name, name, reach, secrets, withheld, notes, confined })
     }
 
-    /// Its configuration, as `wicketgate.yaml` has it; `said` is what is said of its tools.
+    /// Its configuration, as `wicketgate.yaml` has it; `said` is the configuration of its tools.
     #[must_use]
     pub fn config(&self, said: &Value) -> Value {
         let (kind, reach) = &self.reach;
@@ -133,7 +133,7 @@ impl Draft {
 }
 
 impl Draft {
-    /// Says what it runs in; in a sandbox it begins in what it was given.
+    /// Writes its sandbox; in one, its working directory is among its own paths.
     fn confine(&self, stdio: &mut serde_json::Map<String, Value>) {
         stdio.insert("sandbox".to_owned(), self.confined.config());
         let Some((_, grants)) = &self.confined.inside else { return };
@@ -159,7 +159,7 @@ impl DraftWriter<'_> {
     ) -> Result<Value, DraftError> {
         let folder = self.around.folder;
         let command = self.plain("command", command)?;
-        // What has a slash is meant from where the client stood.
+        // A command with a slash is relative to the client's directory.
         let command = if command.contains('/') {
             folder.join(&command).display().to_string()
         } else {
@@ -304,7 +304,7 @@ impl DraftWriter<'_> {
         Ok(value.text.to_string())
     }
 
-    /// Whether it comes from a variable that holds a credential.
+    /// Whether it comes from a variable with a credential.
     fn is_reference(&self, value: &expand::Expanded) -> bool {
         value.variable.as_ref().is_some_and(|name| is_credential(name, &value.text))
     }
@@ -370,7 +370,7 @@ fn private_addresses(url: &url::Url) -> Vec<String> {
     }
 }
 
-/// A name the gate can use for each of these, in their order; all different.
+/// A valid name at the gate for each of these, in their order; all distinct.
 #[must_use]
 pub fn names<'a>(given: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();

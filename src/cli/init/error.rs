@@ -64,7 +64,7 @@ pub enum Error {
     /// Something is allowed to a server that is not there.
     #[error("--allow {server}: `{}` has no server of this name, but {}", file.display(), quoted(servers))]
     UnknownServer {
-        /// The name that was given.
+        /// The server's name.
         server: String,
         /// The client's file.
         file: PathBuf,
@@ -124,7 +124,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What is printed: problems of a file name their place and stand alone.
+    /// The lines to print: problems of a file stand alone with their place.
     pub fn lines(&self) -> Vec<String> {
         let alone = matches!(self, Self::Source(_) | Self::NothingWritten(_));
         vec![if alone { self.to_string() } else { format!("error: {self}") }]
@@ -157,13 +157,13 @@ pub enum Exclusion {
     /// Its entry has no form here.
     #[error(transparent)]
     Draft(#[from] DraftError),
-    /// No sandbox gives it what it is given.
+    /// It needs a path that no sandbox can give.
     #[error(transparent)]
     Confine(#[from] ConfineError),
     /// The gate would not take it.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// It shows nothing that can be governed.
+    /// It offers no tool that can be governed.
     #[error("{error}{advice}")]
     Probe {
         /// What happened.

@@ -1,4 +1,4 @@
-//! `${…}` in other people's configurations, and which values look like credentials.
+//! `${…}` in MCP clients' configurations, and values that look like credentials.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use crate::catalog::secret::SECRET_BYTES_MIN;
 /// One piece of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExpansionPart {
-    /// As it stands.
+    /// Literal text.
     Literal(String),
-    /// A variable of the environment, and what stands for it if it is not set.
+    /// A variable of the environment, and its default.
     Variable(String, Option<String>),
-    /// What VS Code asks a person for.
+    /// An input that VS Code asks a person for.
     Input(String),
 }
 
-/// What `${…}` is made of.
+/// The sources for `${…}`.
 pub struct ExpansionSources<'a> {
     /// Looks up a variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// Values a person was asked for, by id: each the content of a file.
+    /// A person's inputs, by id: each the content of a file.
     pub inputs: &'a BTreeMap<String, Zeroizing<String>>,
     /// The directory the file is about.
     pub folder: &'a Path,
@@ -51,7 +51,7 @@ pub enum ExpandError {
 /// The pieces of a text.
 ///
 /// # Errors
-/// A form nobody knows.
+/// An unknown form.
 pub fn parts(text: &str, folder: &Path) -> Result<Vec<ExpansionPart>, ExpandError> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -106,18 +106,18 @@ fn part(inside: &str, folder: &Path) -> Result<ExpansionPart, ExpandError> {
 pub struct Expanded {
     /// The whole text.
     pub text: Zeroizing<String>,
-    /// The one variable the end of it comes from, if it has no default.
+    /// The variable at its end, if that has no default.
     pub variable: Option<String>,
-    /// What stands before that variable.
+    /// The text before that variable.
     pub before: String,
-    /// A person had to be asked for part of it.
+    /// Whether a person's input is part of it.
     pub asked: bool,
 }
 
 /// Expands a text.
 ///
 /// # Errors
-/// A form nobody knows, a variable that is not set, a value nobody gave.
+/// An unknown form, a variable that is not set, a value that the user did not give.
 pub fn expand(text: &str, around: &ExpansionSources<'_>) -> Result<Expanded, ExpandError> {
     let parts = parts(text, around.folder)?;
     let mut whole = Zeroizing::new(String::new());
@@ -159,7 +159,7 @@ const WITHIN: [&str; 9] = [
     "CREDENTIAL",
     "COOKIE",
 ];
-/// Whole words of such names.
+/// Whole parts of such names.
 const WORDS: [&str; 4] = ["PAT", "PASS", "AUTH", "DSN"];
 /// How values of services begin that give out credentials.
 const BEGINNINGS: [&str; 13] = [

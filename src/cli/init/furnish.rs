@@ -1,4 +1,4 @@
-//! The files of one governed configuration: written, signed and tried before anybody sees them.
+//! The files of one governed configuration: written, signed and tried in a staging directory.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -23,7 +23,7 @@ use crate::identity::token::{RunTokens, mint};
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 
-/// The rules everybody starts with.
+/// The rules that every new configuration starts with.
 const STARTER: [(&str, &str); 5] = [
     ("policy/org/guard.rego", include_str!("../../../policies/starter/org/guard.rego")),
     ("policy/org/guard_test.rego", include_str!("../../../policies/starter/org/guard_test.rego")),
@@ -35,13 +35,13 @@ const STARTER: [(&str, &str); 5] = [
     ("policy/data/reviewed.json", include_str!("../../../policies/starter/data/reviewed.json")),
 ];
 
-/// What a configuration is made for.
+/// The facts a configuration is made from.
 pub struct Plan {
     /// The agent's name.
     pub agent: String,
-    /// Whoever has this uid on the socket is this agent.
+    /// A process with this uid on the socket is this agent.
     pub uid: u32,
-    /// Where the servers were found, for comments.
+    /// The origin of the servers, for comments.
     pub from: String,
     /// Now.
     pub now: Timestamp,
@@ -69,10 +69,10 @@ pub struct StagingDirectory {
 }
 
 impl StagingDirectory {
-    /// Begins a directory for this place, which must not exist yet or be empty.
+    /// Begins a directory for this place, which must be missing or empty.
     ///
     /// # Errors
-    /// It holds something, or cannot be made.
+    /// The place is not empty, or cannot be made.
     pub fn begin(dir: &Path) -> Result<Self, Error> {
         let failed = FileError::at(dir);
         if dir.exists() && std::fs::read_dir(dir).map_err(&failed)?.next().is_some() {
@@ -107,7 +107,7 @@ impl StagingDirectory {
     /// Writes a new file.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn write(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), FileError> {
         let path = self.part.join(name);
         let failed = FileError::at(&path);
@@ -130,10 +130,10 @@ impl StagingDirectory {
         let _ = std::fs::remove_file(self.part.join(name));
     }
 
-    /// Puts the directory in its place, whole.
+    /// Moves the directory to its place, whole.
     ///
     /// # Errors
-    /// What the system said; nothing is there then.
+    /// The system's error; the place then holds nothing.
     pub fn finish(mut self) -> Result<PathBuf, FileError> {
         std::fs::rename(&self.part, &self.dir).map_err(FileError::at(&self.dir))?;
         self.done = true;
@@ -144,13 +144,13 @@ impl StagingDirectory {
 impl Drop for StagingDirectory {
     fn drop(&mut self) {
         if !self.done {
-            // Nothing half done stays; what cannot be removed is named as what it is.
+            // Remove a half-finished directory; if that fails, its name still shows what it is.
             let _ = std::fs::remove_dir_all(&self.part);
         }
     }
 }
 
-/// The keys of one configuration, by what they sign.
+/// The keys of one configuration, by the files they sign.
 pub struct ConfigKeys {
     manifest: SecretKey,
     policy: SecretKey,
@@ -187,10 +187,10 @@ impl ConfigKeys {
     }
 }
 
-/// A file by its name, and what is in it.
+/// A file's name and contents.
 pub type File = (&'static str, Vec<u8>);
 
-/// The signed files that hang on what servers show.
+/// The signed files that depend on the servers' tools.
 ///
 /// # Errors
 /// A file that cannot be signed.
@@ -216,7 +216,7 @@ pub fn signed(
 /// Signs the bundle in this directory.
 ///
 /// # Errors
-/// It is none.
+/// The directory holds no valid bundle.
 pub fn sign_policy(policy: &Path, keys: &ConfigKeys, now: Timestamp) -> Result<Bundle, Error> {
     let bundle = Bundle::load(policy).map_err(BundleError::at(policy))?;
     RegoEngine::new(&bundle, DEADLINE)?;
@@ -230,7 +230,7 @@ pub fn sign_policy(policy: &Path, keys: &ConfigKeys, now: Timestamp) -> Result<B
 /// Writes everything for these servers and loads it as the gate will.
 ///
 /// # Errors
-/// What is wrong; two tools that a client could take for one another among it.
+/// The first error, also two tools that a client could confuse.
 pub fn furnish(stage: &StagingDirectory, plan: &Plan, governed: &[Governed]) -> Result<(), Error> {
     let keys = ConfigKeys::make(stage)?;
     for (name, text) in STARTER {
@@ -243,7 +243,7 @@ pub fn furnish(stage: &StagingDirectory, plan: &Plan, governed: &[Governed]) -> 
         stage.write("credentials/agent.token", token.as_bytes(), 0o600)?;
     }
     for (name, bytes) in signed(plan, "1.0.0", governed, &keys)? {
-        // A command line may hold what its owner would not show.
+        // WHY: a command line may contain private values.
         let mode = if name == "wicketgate.yaml" { 0o600 } else { 0o644 };
         stage.write(name, &bytes, mode)?;
     }
@@ -252,10 +252,10 @@ pub fn furnish(stage: &StagingDirectory, plan: &Plan, governed: &[Governed]) -> 
     tried(&stage.part)
 }
 
-/// Loads what was written as the gate will.
+/// Loads the written files as the gate will.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Everything that is wrong with them.
 pub fn tried(dir: &Path) -> Result<(), Error> {
     let config =
         Config::load(&dir.join("wicketgate.yaml"), &|_| None).map_err(ConfigError::from)?;

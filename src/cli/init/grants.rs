@@ -1,8 +1,10 @@
-//! What a server's command line names, and with that what it may read and change in a sandbox.
+//! Derives from a server's command line what it may read and change in a sandbox.
 //!
-//! Nobody said it, so it is taken from what the server is given anyway: its program and script with the package
-//! they belong to are read, directories and data files among its arguments and variables are changed. Nothing of
-//! that is a network: a credential or a URL does not say that its server may reach whatever this host reaches.
+//! The user's file does not say what a server may touch, so this module derives it from the
+//! server's command line: the server may read its program and script with the package they belong
+//! to, and change directories and data files among its arguments and variables. None of that grants
+//! a network: a credential or a URL does not say that its server may reach whatever this host
+//! reaches.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +14,7 @@ use crate::config;
 use crate::tool::mcp::locate;
 use crate::tool::sandbox::{is_nobodys, is_system};
 
-/// Programs that download what they start, and start other programs.
+/// Programs that download and start other programs.
 const RUNNERS: [&str; 10] =
     ["npx", "uvx", "uv", "bunx", "pnpm", "pnpx", "yarn", "pipx", "docker", "podman"];
 /// What a script is called.
@@ -33,13 +35,13 @@ pub enum GrantError {
          own program"
     )]
     Runner(String),
-    /// What it is given is not there.
+    /// A path it needs does not exist.
     #[error(transparent)]
     File(#[from] FileError),
-    /// What it is given would be everything.
+    /// A path it needs contains all files of the user.
     #[error("it is given `{}`, in which everything of this user lies", .0.display())]
     Home(PathBuf),
-    /// What it is given is root's.
+    /// A path it needs belongs to root.
     #[error("a gate that is root runs it as uid 65534, which may not change `{}`", .0.display())]
     Owner(PathBuf),
 }
@@ -60,10 +62,10 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// What this command line and these values of variables name.
+    /// The rights for this command line and these values of variables.
     ///
     /// # Errors
-    /// Something that no sandbox can give it.
+    /// A path that no sandbox can give it.
     pub fn of(stdio: &Stdio, values: &[&str]) -> Result<Self, GrantError> {
         let program = locate(&stdio.program, stdio);
         let program = program.map_err(|cause| GrantError::Program(cause.into()))?;
@@ -87,20 +89,20 @@ impl Grants {
         Ok(grants)
     }
 
-    /// Lets it read this too: a person said so.
+    /// Lets it read this too, by a person's option.
     ///
     /// # Errors
-    /// It is not there.
+    /// The path does not exist.
     pub fn add_read(&mut self, path: &Path) -> Result<(), GrantError> {
         self.read.push(path.canonicalize().map_err(FileError::at(path))?);
         self.read.sort();
         Ok(())
     }
 
-    /// Lets it change this too: a person said so.
+    /// Lets it change this too, by a person's option.
     ///
     /// # Errors
-    /// It is not there, or everything of the user lies in it.
+    /// The path does not exist, or contains all files of the user.
     pub fn add_write(&mut self, path: &Path) -> Result<(), GrantError> {
         self.changes(path.canonicalize().map_err(FileError::at(path))?)
     }
@@ -109,7 +111,7 @@ impl Grants {
         let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
         let (option, text) = option
             .map_or(("", arg), |(_, text)| (arg.strip_suffix(text).unwrap_or_default(), text));
-        // Any word may be the name of a file by chance: one with a slash or a dot is meant.
+        // Any argument may be the name of a file by chance: one with a slash or a dot is meant.
         let relative = !text.starts_with('/');
         if relative && (!text.contains(['/', '.']) || !cwd.join(text).exists()) {
             return Ok(arg.to_owned());
@@ -119,10 +121,10 @@ impl Grants {
         Ok(if relative { format!("{option}{}", path.display()) } else { arg.to_owned() })
     }
 
-    /// Something that the server is told of.
+    /// A path in the server's arguments or variables.
     fn given(&mut self, path: &Path) -> Result<(), GrantError> {
         let Ok(real) = path.canonicalize() else {
-            // A file that it is to make, unless it is no path at all.
+            // The server may make this file, unless the text is not a path at all.
             let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
             return dir.filter(|dir| dir != Path::new("/")).map_or(Ok(()), |dir| self.changes(dir));
         };

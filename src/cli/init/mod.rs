@@ -1,4 +1,4 @@
-//! `wicketgate init`: from somebody else's MCP configuration to a governed one.
+//! `wicketgate init`: from an MCP client's configuration to a governed one.
 //!
 //! Reads the client's file, takes credentials out of it, starts every server once to see what it offers,
 //! and writes configuration, manifest, lock and policy, signed, in one step or not at all. The client
@@ -157,7 +157,7 @@ async fn init(args: &Args) -> Result<InitReport, Error> {
     Ok(report)
 }
 
-/// A file whose servers run through a gate already would be governed twice.
+/// Refuses a file whose servers run through a gate already: it would govern them twice.
 fn not_governed_yet(source: &ClientFile) -> Result<(), Error> {
     for entry in &source.entries {
         let Reach::Stdio { command, args, .. } = &entry.reach else { continue };
@@ -173,7 +173,7 @@ fn not_governed_yet(source: &ClientFile) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is allowed to a server that is not there was meant for another.
+/// Refuses rights for unknown servers: they were meant for another one.
 fn known(allowed: &[(String, Allow)], source: &ClientFile) -> Result<(), Error> {
     let there = |name: &String| source.entries.iter().any(|entry| &entry.name == name);
     let Some((name, _)) = allowed.iter().find(|(name, _)| !there(name)) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Every server, started once: what it shows is what will be signed.
+//! Starts every server once, and takes its tools for the lock.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub enum CheckError {
     /// Its configuration has another form.
     #[error(transparent)]
     Form(#[from] serde_json::Error),
-    /// Its configuration is wrong. `servers[0].` says nothing about a file that is not written yet.
+    /// Its configuration is wrong. The message drops `servers[0].`, since that file is not written
+    /// yet.
     #[error("{}", .0.iter().map(|e| e.to_string().replace("servers[0].", "")).collect::<Vec<_>>().join("; "))]
     Wrong(Vec<ConfigError>),
     /// Its configuration makes no server.
@@ -43,7 +44,7 @@ pub enum CheckError {
     Nothing,
 }
 
-/// A server that shows nothing which can be governed.
+/// Why a server offers nothing to govern.
 #[derive(Debug, thiserror::Error)]
 pub enum InitProbeError {
     /// No connection is kept to it.
@@ -58,13 +59,13 @@ pub enum InitProbeError {
     /// Its program cannot be pinned.
     #[error(transparent)]
     Files(Cause),
-    /// It has no tool, or none that is fit.
+    /// It has no tool, or no valid one.
     #[error("offers no tool that can be governed{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     NoTool(Option<String>),
 }
 
 impl Governed {
-    /// Names of the tools that only read, by what the server itself says.
+    /// Names of the tools that only read, by the server's own claim.
     pub fn reads(&self) -> impl Iterator<Item = &str> {
         self.locked
             .tools
@@ -73,7 +74,7 @@ impl Governed {
             .map(|(name, _)| name.as_str())
     }
 
-    /// What the configuration says of its tools: the claims of the server, to be looked at by a person.
+    /// The configuration of its tools: the server's claims, for a person to review.
     #[must_use]
     pub fn said(&self) -> Value {
         let tools =
@@ -89,7 +90,7 @@ impl Governed {
     }
 }
 
-/// What a tool says of itself, as far as it counts here.
+/// The annotations of a tool that count here.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Hints {
@@ -106,8 +107,8 @@ fn says_it_reads(tool: &Json) -> bool {
     tool.read::<Hints>().is_ok_and(|hints| hints.annotations.read_only_hint)
 }
 
-/// Reads what the draft names and checks it as the gate will. `base` is the directory it lies in; nothing
-/// `forbidden` may be given to it.
+/// Checks the draft and its files as the gate will. `base` is its directory; it may get no
+/// `forbidden` path.
 ///
 /// # Errors
 /// Everything that is wrong.
@@ -119,7 +120,7 @@ pub fn check(draft: &Draft, base: &Path, forbidden: &[PathBuf]) -> Result<Arc<Se
     servers.into_iter().next().ok_or(CheckError::Nothing)
 }
 
-/// Starts every one of these at the same time and asks what it offers; then ends them all.
+/// Starts all of these at the same time, asks for their tools, and ends them.
 pub async fn probe(
     drafts: Vec<(Draft, Arc<Server>)>,
     within: Duration,
@@ -155,7 +156,7 @@ async fn ask(
         .await
         .map_err(|_late| InitProbeError::Late(within.as_secs()))?
         .map_err(|error| InitProbeError::Upstream(error.why.into()))?;
-    // As it was started: what a lock pins of it.
+    // The files at its start, which a lock pins.
     let files = files::of_server(server).map_err(|cause| InitProbeError::Files(cause.into()))?;
     let shown = Shown {
         protocol: probed.protocol,

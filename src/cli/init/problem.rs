@@ -8,7 +8,7 @@ use super::shape::BYTES_MAX;
 pub struct InitProblem {
     /// The file, as it was named.
     pub file: String,
-    /// Line and column, from 1, unless the whole file is meant.
+    /// Line and column, from 1; `None` for the whole file.
     pub place: Option<(usize, usize)>,
     /// The field; empty for the file itself.
     pub field: String,
@@ -38,13 +38,13 @@ pub enum InitFault {
     /// The system does not give it.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// It is no configuration of a client.
+    /// The file is too large to be a client's configuration.
     #[error("more than {BYTES_MAX} bytes")]
     Long,
-    /// It is no JSON with comments.
+    /// The file is not JSON with comments.
     #[error("{0}")]
     Syntax(String),
-    /// It holds nothing.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
     /// It is of no known client.

@@ -1,4 +1,4 @@
-//! What `init` tells at its end.
+//! The report of `init` at its end.
 
 use std::path::PathBuf;
 
@@ -157,7 +157,7 @@ impl InitReport {
     }
 }
 
-/// What a server runs in, and what a person allowed it; of one behind a URL nothing.
+/// A server's sandbox, and a person's options for it; empty for one behind a URL.
 fn sandbox(one: &Governed) -> Value {
     if one.draft.reach.0 != "stdio" {
         return Value::Null;

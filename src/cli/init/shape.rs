@@ -1,7 +1,7 @@
-//! Other people's MCP configurations: which of the known shapes a file has, and the servers in it.
+//! MCP clients' configurations: the known shapes of a file, and the servers in it.
 //!
-//! `mcpServers` is what Claude Desktop, Claude Code and Cursor write, `servers` (alone, or below `mcp`)
-//! what VS Code writes. What a file says besides its servers is none of our business.
+//! `mcpServers` is what Claude Desktop, Claude Code and Cursor write, `servers` (alone, or below
+//! `mcp`) what VS Code writes. Everything else in a file is ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::problem::{InitFault, InitProblem};
 /// Bytes of a configuration.
 pub const BYTES_MAX: u64 = 4 << 20;
 
-/// JSON with comments and trailing commas, and nothing else that JSON does not have.
+/// JSON with comments and trailing commas, and no other extension.
 pub const JSONC: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -36,7 +36,7 @@ pub fn split_mark(text: &str) -> (&str, &str) {
     text.split_at(text.len().saturating_sub(after.len()))
 }
 
-/// Whose shape it is: how its entries say things.
+/// The client whose shape it is, which decides how to read its entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// `mcpServers` of Claude Desktop, Claude Code and others: `${VAR}`.
@@ -56,13 +56,13 @@ pub struct ClientFile {
     pub text: String,
     /// Its shape.
     pub shape: Shape,
-    /// The names below which the servers stand: `mcpServers`, or `mcp` and `servers`.
+    /// The path to the servers: `mcpServers`, or `mcp` and `servers`.
     pub path: Vec<&'static str>,
     /// The servers in their order.
     pub entries: Vec<Entry>,
 }
 
-/// One server as somebody wrote it.
+/// One server as the user wrote it.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// What the client calls it.
@@ -71,7 +71,7 @@ pub struct Entry {
     pub reach: Reach,
     /// Its owner switched it off.
     pub disabled: bool,
-    /// What of it means nothing to the gate, for the report.
+    /// Members that the gate ignores, for the report.
     pub ignored: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl ClientFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file, the field and what is wrong with it; everything that is.
+    /// Every error, with the file and the field.
     pub fn load(file: &Path) -> Result<Self, Vec<InitProblem>> {
         let shown = file.display().to_string();
         let whole = |fault: InitFault| vec![InitProblem::whole(&shown, "", fault)];
@@ -206,7 +206,7 @@ impl Reading<'_> {
         }
     }
 
-    /// An object in which no two names are equal.
+    /// An object with distinct names.
     fn object<'v>(&self, value: &'v Value<'v>, field: &str) -> Result<&'v Object<'v>, InitProblem> {
         let wrong = || self.error(value, field, InitFault::Type("an object"));
         let object = value.as_object().ok_or_else(wrong)?;
@@ -331,7 +331,7 @@ impl Reading<'_> {
         take(&member.value).map(Some).ok_or_else(wrong)
     }
 
-    /// An object of texts; numbers and truth values count as what they look like, as clients have it.
+    /// An object of texts; numbers and truth values count as their text, as in clients.
     fn texts(
         &self,
         object: &Object<'_>,

@@ -12,7 +12,7 @@ use super::shape::{ClientFile, JSONC, Shape, split_mark};
 use crate::cli::{FileError, create};
 use crate::mcp::raw::quoted;
 
-/// Where a governed server is found by the client.
+/// How the client reaches a governed server.
 #[derive(Clone, Debug)]
 pub enum ServerLocation {
     /// A command: this program, and the configuration.
@@ -29,7 +29,7 @@ pub enum ServerLocation {
 /// The variable a client takes its token from.
 pub const TOKEN_VARIABLE: &str = "WICKETGATE_AGENT_TOKEN";
 
-/// One entry, its members in the order in which people read them.
+/// One entry, its members in the usual order.
 fn entry(way: &ServerLocation, shape: Shape, server: &str) -> CstInputValue {
     let member = |name: &str, value: CstInputValue| (name.to_owned(), value);
     CstInputValue::Object(match way {
@@ -72,10 +72,10 @@ pub fn file(way: &ServerLocation, source: &ClientFile, servers: &[(String, Strin
     root.to_string().trim_end().to_owned()
 }
 
-/// The file's own text with the governed entries in the place of the old ones; nothing else moves.
+/// The file's own text with governed entries instead of the old ones, and otherwise unchanged.
 ///
 /// # Errors
-/// The text is not the one that was read.
+/// The text is not the one that was parsed.
 pub fn rewritten(
     way: &ServerLocation,
     source: &ClientFile,
@@ -107,16 +107,17 @@ pub fn backup(file: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What stands in the kept file in place of a credential.
+/// The replacement of a credential in the backup.
 const TAKEN: &str = "<taken out by wicketgate init>";
 
-/// The file's own text without these texts, in whatever way they are written in it.
+/// The file's own text without these texts, in any spelling.
 #[must_use]
 pub fn without(text: &str, withheld: &[&str]) -> String {
     let (mark, body) = split_mark(text);
     let mut scanner = Scanner::new(body, &ScannerOptions::default());
     let (mut kept, mut done) = (mark.to_owned(), 0);
-    // One literal after the other, for escapes and percent signs may stand for any character of a credential.
+    // WHY: literal by literal, since escapes and percent signs may stand for any character of a
+    // credential.
     while let Ok(Some(token)) = scanner.scan() {
         let Token::String(read) = token else { continue };
         let plain = |text: &str| withheld.iter().any(|secret| text.contains(secret));
@@ -133,7 +134,7 @@ pub fn without(text: &str, withheld: &[&str]) -> String {
     withheld.iter().fold(kept, |text, secret| text.replace(secret, TAKEN))
 }
 
-/// What percent signs and plus signs of a query stand for.
+/// The text behind the percent and plus signs of a query.
 fn decoded(text: &str) -> String {
     let form = text.replace('&', "%26").replace('=', "%3D");
     url::form_urlencoded::parse(form.as_bytes())
@@ -141,10 +142,10 @@ fn decoded(text: &str) -> String {
         .collect()
 }
 
-/// Keeps the file as it is but for these texts, then replaces it in one step.
+/// Keeps a backup of the file without these texts, then replaces the file in one step.
 ///
 /// # Errors
-/// What the system said, or that there is a backup already; the file is as it was.
+/// The system's error, or a backup exists already; the file is then unchanged.
 pub fn replace(source: &ClientFile, text: &str, withheld: &[&str]) -> Result<PathBuf, FileError> {
     let kept = backup(&source.file);
     let mode = std::fs::metadata(&source.file).map_err(FileError::at(&source.file))?;

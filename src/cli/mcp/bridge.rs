@@ -1,4 +1,4 @@
-//! Messages from the client to the gate and back, in any order, until the client is gone.
+//! Passes messages between the client and the gate, in any order, until the client is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::mcp::rpc::{self, Id, Message};
 
 /// Requests in progress. The gate has limits of its own; this one keeps a runaway client at bay.
 const IN_PROGRESS_MAX: usize = 512;
-/// What requests in progress get when the client says no more.
+/// The time that open requests get after the client's input ends.
 const GRACE: Duration = Duration::from_secs(10);
 /// Before the stream of the gate's own messages is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ impl Bridge {
                 Some(done) = self.working.join_next() => self.over(done),
                 line = lines.recv() => {
                     let Some(line) = line else { break };
-                    // WHY: a gate that is silent, or a client that reads nothing, must not keep this from its end.
+                    // WHY: a silent gate, or a client that reads nothing, must not delay the end.
                     tokio::select! {
                         biased;
                         () = stop.asked() => {
@@ -170,7 +170,7 @@ impl Bridge {
                 else {
                     return;
                 };
-                // In a session the gate has to be told; without one, hanging up says it.
+                // A session needs the notification; without one, closing the request cancels it.
                 if !open.alone {
                     self.client.notify(Some(method), text).await;
                 }
@@ -210,10 +210,10 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Listens from now on.
+    /// Installs the handlers.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn install() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

@@ -1,4 +1,5 @@
-//! The gate's MCP face as one client sees it: its session, its paths, and what it was told of tools.
+//! The gate's MCP face as one client sees it: its session, its paths, and the tools the client
+//! knows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,7 @@ use crate::mcp::http::{AnswerForm, Session, session_id};
 use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::rpc::{self, Id, Message};
 
-/// Pages of one list of tools that are asked for.
+/// Pages of one list of tools, at most.
 const PAGES_MAX: usize = 64;
 
 /// The paths of the gate this client uses.
@@ -25,13 +26,13 @@ const PAGES_MAX: usize = 64;
 pub struct Paths {
     /// For requests that belong to a session.
     pub session: String,
-    /// For requests that stand alone; they need a run by name to belong together.
+    /// The path for requests that stand alone; they share a run only by its name.
     pub alone: String,
 }
 
 impl Paths {
-    /// The paths of this server's view, or of all servers; `run` is the name of a run the user gave,
-    /// `own` is one that nobody else uses.
+    /// The paths of this server's view, or of all servers; `run` is the name of a run the user
+    /// gave, `own` is a name that no other bridge uses.
     pub fn new(server: Option<&str>, run: Option<&str>, own: &str) -> Self {
         let view = server.map(|name| format!("/s/{name}")).unwrap_or_default();
         let named = |run: &str| format!("/mcp/r/{run}{view}");
@@ -42,11 +43,11 @@ impl Paths {
     }
 }
 
-/// What the handshake came to.
+/// The state that the handshake left.
 #[derive(Clone, Debug, Default)]
 struct Handshake {
     session: Session,
-    /// The client's own words, to begin again with a gate that forgot the session.
+    /// The client's own `initialize`, to begin again with a gate that forgot the session.
     initialize: Option<Bytes>,
     initialized: Option<Bytes>,
     /// Counts handshakes.
@@ -76,12 +77,12 @@ pub struct ClientRequest {
     pub method: String,
     /// Its whole text.
     pub text: Bytes,
-    /// The version it names itself, if it stands alone.
+    /// The version in the request, if it stands alone.
     pub alone: Option<String>,
 }
 
 impl Client {
-    /// A client that writes what it hears to `out`.
+    /// A client that writes the gate's messages to `out`.
     pub fn new(
         gate: GateAddress,
         host: Arc<Host>,
@@ -101,12 +102,12 @@ impl Client {
         }
     }
 
-    /// Writes one message to the client. False when it reads no more.
+    /// Writes one message to the client. False when the client reads no more.
     pub async fn tell(&self, message: Vec<u8>) -> bool {
         self.out.send(message).await.is_ok()
     }
 
-    /// Plays the handshake the client asked for.
+    /// Handles the client's handshake.
     pub async fn initialize(&self, asked: &ClientRequest) {
         *self.shaken.lock() =
             Handshake { initialize: Some(asked.text.clone()), ..Handshake::default() };
@@ -117,7 +118,8 @@ impl Client {
         }
     }
 
-    /// Sends `initialize` and keeps the session; tells the client if it is `told` under that id.
+    /// Sends `initialize` and keeps the session; passes the answer on to the client if it waits
+    /// under this id.
     async fn handshake(&self, text: Bytes, told: Option<&Id>) -> Result<bool, Fault> {
         let headers = headers_of(&Session::default(), &Method::POST);
         let answer = self.send(&self.paths.session, headers, text).await?;
@@ -149,7 +151,8 @@ impl Client {
         Ok(false)
     }
 
-    /// Begins the session again with the client's own words, unless somebody else just did.
+    /// Begins the session again with the client's own messages, unless another task has just done
+    /// so.
     async fn renew(&self, turn: u64) -> Result<(), Fault> {
         let _one = self.renewing.lock().await;
         let shaken = self.shaken.lock().clone();
@@ -170,8 +173,8 @@ impl Client {
         (headers_of(&shaken.session, method), shaken.turn)
     }
 
-    /// Sends one message; starts the gate if nobody answers. Nothing is ever sent twice: only when no
-    /// connection was made is there a second try.
+    /// Sends one message; starts the gate if none answers. It never sends a message twice: it tries
+    /// again only when no connection was made.
     async fn send(
         &self,
         path: &str,
@@ -219,7 +222,7 @@ impl Client {
         self.shaken.lock().session.id.is_some()
     }
 
-    /// Asks the gate, and tells the client what it says.
+    /// Sends a request to the gate, and passes its answer on to the client.
     pub async fn request(&self, asked: &ClientRequest) {
         let answer = match &asked.alone {
             None => self.ask_in_session(asked).await,
@@ -261,7 +264,7 @@ impl Client {
         if let Some(Some(tool)) = called
             && !self.tools.lock().contains_key(&tool)
         {
-            // Which of its parameters go into headers, only the list says.
+            // Only the list of tools says which parameters go into headers.
             self.learn(version, params.as_deref()).await?;
         }
         let mut headers = headers_alone(version);
@@ -301,7 +304,7 @@ impl Client {
         Ok(())
     }
 
-    /// Passes on what an answer holds. True when the response was among it.
+    /// Passes on the messages of an answer. True if the response was among them.
     async fn relay(&self, answer: Response<Driven>, asked: &ClientRequest) -> Result<bool, Fault> {
         let status = answer.status();
         let is_stream = AnswerForm::of(answer.headers()) == AnswerForm::Events;
@@ -339,8 +342,8 @@ impl Client {
         }
     }
 
-    /// Passes on what the gate says outside of answers, until the stream ends. Whether to ask again soon, or rather
-    /// later, as it was refused; `None` if never.
+    /// Passes on the gate's messages outside of answers, until the stream ends. Returns whether to
+    /// ask again soon, or later, after a refusal; `None`: never.
     pub async fn listen(&self) -> Option<bool> {
         let (headers, turn) = self.session_headers(&Method::GET);
         let Ok(answer) = self.bare(Method::GET, headers).await else { return Some(true) };
@@ -348,7 +351,7 @@ impl Client {
             return None;
         }
         if answer.status() == StatusCode::NOT_FOUND {
-            // Another gate in the place of the one before: its changes are to be heard, too.
+            // A new gate runs in the old one's place: subscribe to its changes, too.
             return Some(self.renew(turn).await.is_ok());
         }
         if !answer.status().is_success() || AnswerForm::of(answer.headers()) != AnswerForm::Events {
@@ -435,7 +438,7 @@ fn refused(id: &Id, fault: &Fault) -> Vec<u8> {
     }
 }
 
-/// An answer that is no JSON-RPC: a problem document, or nothing.
+/// The error for an answer that is not JSON-RPC: a problem document, or an empty body.
 fn foreign(id: &Id, status: StatusCode, body: &[u8]) -> Vec<u8> {
     let problem = Members::parse(body).ok();
     let text = |name: &str| problem.as_ref().and_then(|members| members.text(name));

@@ -1,6 +1,6 @@
 //! One HTTP exchange with the gate over its agent socket.
 //!
-//! This is the agent's side of the socket and reaches nothing else: no tool is called from here. Each
+//! This is the agent's side of the socket and reaches only the gate: it calls no tool itself. Each
 //! exchange has a connection of its own, so that dropping it ends exactly one request.
 
 use std::path::PathBuf;
@@ -20,15 +20,15 @@ use crate::mcp::http::{Messages, Unread};
 /// Bytes of one message of the gate's.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
-/// Why an exchange came to nothing.
+/// Why an exchange failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Nobody listens: nothing was sent.
+    /// No process listens: nothing was sent.
     #[error("the gate does not answer at `{socket}`: {source}")]
     Unreachable {
         /// The socket.
         socket: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It broke off after something may have been sent.
@@ -57,7 +57,7 @@ impl From<Unread<hyper::Error>> for Fault {
 
 type Connection = http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
 
-/// The body of an answer and what reads it. Dropping it closes the connection.
+/// The body of an answer and its reader. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Driven {
     body: Incoming,
@@ -102,10 +102,10 @@ pub struct GateAddress {
 }
 
 impl GateAddress {
-    /// Whether somebody listens.
+    /// Whether a process listens.
     ///
     /// # Errors
-    /// Nobody does.
+    /// No process listens.
     pub async fn knock(&self) -> Result<(), Fault> {
         self.connect().await.map(drop)
     }

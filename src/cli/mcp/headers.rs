@@ -1,4 +1,4 @@
-//! What the headers of a request have to say about its body.
+//! The headers that repeat facts of a request's body.
 
 use std::collections::BTreeMap;
 
@@ -47,14 +47,14 @@ struct Tool<'a> {
 /// Parameters that are mirrored, by the name of the tool.
 pub type MirroredHeaders = BTreeMap<String, Vec<Mirrored>>;
 
-/// The version a request names in its own `_meta`: it stands alone and has no session.
+/// The version in a request's own `_meta`: such a request stands alone and has no session.
 pub fn own_version(params: Option<&RawValue>) -> Option<String> {
     let params: WithMeta<VersionMeta> = serde_json::from_str(params?.get()).ok()?;
     Some(params.meta.version)
 }
 
-/// Puts `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` of a request that stands alone. What cannot be a header the gate
-/// misses, and says so.
+/// Puts `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` of a request that stands alone. It omits values
+/// that fit no header; the gate then reports the missing one.
 pub fn mirror(
     method: &str,
     params: Option<&RawValue>,

@@ -14,18 +14,18 @@ use crate::app;
 use crate::cli::Exit;
 use crate::config::Config;
 
-/// How long a gate may take to open; then requests are answered with what is missing.
+/// How long a gate may take to open; after that, the bridge answers requests with an error.
 const OPENING: Duration = Duration::from_secs(20);
 /// Between two looks.
 const BETWEEN: Duration = Duration::from_millis(20);
 /// Looks until a gate is started again after another one was in the way.
 const LOOKS: u32 = 25;
-/// How long a gate may take to say how it is.
+/// How long a gate may take to answer a health check.
 const HEALTH: Duration = Duration::from_secs(2);
 /// What a gate gets to end beyond its own time to drain.
 const END: Duration = Duration::from_secs(10);
 
-/// Why there is no gate.
+/// Why the gate could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct NoGate {
@@ -48,11 +48,11 @@ impl Host {
         Self { config, own: Mutex::new(None) }
     }
 
-    /// Returns when somebody answers at the socket; starts a gate if nobody does. One that another
-    /// process starts meanwhile is as good.
+    /// Returns when a gate answers at the socket; starts one if none does. One that another process
+    /// starts meanwhile is as good.
     ///
     /// # Errors
-    /// None could be started.
+    /// No gate could be started.
     pub async fn ensure(&self, gate: &GateAddress) -> Result<(), NoGate> {
         let mut own = self.own.lock().await;
         let opening = self.open(gate, &mut own);
@@ -86,7 +86,8 @@ impl Host {
         }
     }
 
-    /// A gate of our own; none if another process has the ledger and will answer at the socket.
+    /// Starts a gate in this process; `None` if another process has the ledger and will answer at
+    /// the socket.
     async fn start(&self) -> Result<Option<app::Gate>, NoGate> {
         match app::Gate::start(self.config.clone()).await {
             Ok(gate) => Ok(Some(gate)),
@@ -116,7 +117,7 @@ impl Host {
     }
 }
 
-/// Whether the gate governs calls by now. One that cannot be asked is taken as it is.
+/// Whether the gate accepts calls. A gate without an answer counts as ready.
 async fn is_ready(gate: &GateAddress, own: Option<&app::Gate>) -> bool {
     if let Some(own) = own {
         return own.ready().await;

@@ -1,5 +1,5 @@
-//! Lines in, lines out, each on a thread of its own: a client that says nothing, or reads nothing,
-//! holds up neither a call nor the end of the process.
+//! Lines in, lines out, each on a thread of its own: a client that sends nothing, or reads nothing,
+//! delays neither a call nor the end of the process.
 
 use std::io::{BufRead, Read as _, Write as _};
 
@@ -22,7 +22,7 @@ pub enum ClientLine {
 /// The lines of standard input, until its end.
 pub fn incoming() -> mpsc::Receiver<ClientLine> {
     let (out, lines) = mpsc::channel(WAITING_MAX);
-    // The thread ends with the input or with the process; nothing waits for it.
+    // No task joins this thread: it ends with the input or with the process.
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();
         while let Ok(Some(line)) = read(&mut input) {
@@ -69,7 +69,7 @@ fn skip(input: &mut impl BufRead) -> std::io::Result<()> {
 }
 
 /// Writes every message as one line to standard output. The second value comes when the last one is
-/// written, or nobody reads any more.
+/// written, or the reader has closed the pipe.
 pub fn outgoing() -> (mpsc::Sender<Vec<u8>>, oneshot::Receiver<()>) {
     let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(WAITING_MAX);
     let (done, ended) = oneshot::channel();

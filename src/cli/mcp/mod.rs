@@ -1,8 +1,8 @@
 //! `wicketgate serve mcp`: MCP on standard input and output, for clients that start their servers.
 //!
-//! A thin bridge: every line is one HTTP request at the gate's agent socket, every event one line back.
-//! What is decided is decided behind the socket. If nothing answers there, the gate is started and
-//! lives as long as the bridge; a second bridge uses the first one's.
+//! A thin bridge: every line is one HTTP request at the gate's agent socket, every event one line
+//! back. The gate behind the socket makes every decision. If no gate answers there, the bridge
+//! starts one, which lives as long as the bridge; a second bridge uses the first one's.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ enum Command {
 
 /// How long the last lines may take to be read.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// What is left of the process gets this long.
+/// The time for the rest of the process to end.
 const REST: Duration = Duration::from_secs(1);
 
 /// Runs it.
@@ -140,7 +140,7 @@ async fn bridge(config: Config, gate: GateAddress, paths: Paths, drifted: Arc<At
     let (out, written) = lines::outgoing();
     let client = Client::new(gate, Arc::clone(&host), paths, out, drifted);
     Bridge::new(client).run(lines::incoming(), stop).await;
-    // A reader that is gone takes nothing any more.
+    // A client that is gone reads no more lines.
     let _ = tokio::time::timeout(LAST_LINES, written).await;
     host.stop().await;
     Exit::Ok

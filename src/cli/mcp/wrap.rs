@@ -1,7 +1,7 @@
 //! `wicketgate serve mcp wrap`: one command governs one server, with no configuration by hand.
 //!
-//! The first start makes in the state directory what `init` makes for a client's file, for this one
-//! server; every later start with the same command line uses it again.
+//! The first start makes in the state directory the files that `init` makes for a client's file,
+//! for this one server; every later start with the same command line uses them again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::policy::bundle::Bundle;
 
-/// When the end of observing is said ahead.
+/// How long before the end of observing the command announces it.
 const SOON: Duration = Duration::from_secs(3 * 86_400);
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -106,10 +106,10 @@ enum Error {
     /// The command line has no command.
     #[error("there is no command")]
     NoCommand,
-    /// The current directory is gone.
+    /// The current directory is missing.
     #[error("the current directory: {0}")]
     Directory(#[source] std::io::Error),
-    /// Nothing says where state is kept.
+    /// No variable names the directory for state.
     #[error("neither XDG_STATE_HOME nor HOME is set: give --state")]
     NoState,
     /// A variable of `--env`.
@@ -118,7 +118,7 @@ enum Error {
     /// The server is not governed.
     #[error("the server cannot be governed: {0}")]
     LeftOut(Exclusion),
-    /// Its command line cannot be written down, or gives what no sandbox can give.
+    /// Its command line cannot be written, or needs a path that no sandbox can give.
     #[error(transparent)]
     Excluded(#[from] Exclusion),
     /// The files of the configuration.
@@ -219,7 +219,7 @@ impl Wrapped {
         Ok(Self { dir, name, entry, cwd, within, sandbox, allowed, accept_hidden })
     }
 
-    /// Makes what is not there yet, and signs again what was asked for.
+    /// Makes the missing files, and renews the signatures that the options ask for.
     async fn prepare(&self, args: &Args) -> Result<(), Error> {
         if !self.dir.join("wicketgate.yaml").is_file() {
             return self.first(args.observe_days.unwrap_or(14)).await;
@@ -248,7 +248,7 @@ impl Wrapped {
     async fn first(&self, observe_days: u16) -> Result<(), Error> {
         let stage = match StagingDirectory::begin(&self.dir) {
             Ok(stage) => stage,
-            // Somebody else made it meanwhile.
+            // Another process made it meanwhile.
             Err(_) if self.dir.join("wicketgate.yaml").is_file() => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -304,7 +304,7 @@ impl Wrapped {
         Ok(governed)
     }
 
-    /// Signs what the server shows now, and grants it.
+    /// Signs the server's current tools, and grants them.
     async fn relock(&self) -> Result<(), Error> {
         let governed = self.probed(self.draft()?, &self.dir).await?;
         self.sign(&governed)?;

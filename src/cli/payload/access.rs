@@ -1,4 +1,4 @@
-//! The ledger as these commands need it: to read, to delete payloads in, and its configuration.
+//! Opens the ledger for these commands: to read, to delete payloads, and its configuration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub fn tenant(named: Option<&String>, config: Option<&Config>) -> String {
     named.cloned().or(of_config).unwrap_or_else(|| "default".to_owned())
 }
 
-/// How a command ends that erased or held nothing.
+/// The failure of a command that erased or held nothing.
 pub fn refused(error: erasure::Error) -> Failure {
     let exit = match &error {
         erasure::Error::Store(_) | erasure::Error::Unrecorded(_) => Exit::Unverifiable,

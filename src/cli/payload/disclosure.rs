@@ -1,4 +1,4 @@
-//! How much of the payloads an export discloses, and with which keys it reads them.
+//! The payloads that an export discloses, and the keys to read them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ pub struct Disclosure {
 }
 
 impl Disclosure {
-    /// What was said, understood.
+    /// The parsed options.
     ///
     /// # Errors
-    /// A text of another form.
+    /// An option of another form.
     pub fn redactions(&self) -> Result<Redactions, Failure> {
         Redactions::parse(&self.redact, &self.disclose).map_err(Failure::usage)
     }

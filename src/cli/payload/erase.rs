@@ -26,7 +26,7 @@ use crate::operator::api::requests::Erasure;
 /// What was done.
 #[derive(Default)]
 struct ErasureReport {
-    /// What the fleet log says of it.
+    /// The fleet log's entry about it.
     recorded: RecordedErasure,
     /// Rows that were deleted.
     deleted: u64,
@@ -42,7 +42,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     let shelf = ledger.shelf(&tenant);
     if command.resume {
         let deleted = shelf.sweep().await.map_err(refused)?;
-        // WHY: rows that are gone already leave nothing to look for, so the file is made anew.
+        // WHY: no search can find traces of rows that are already gone, so rewrite the file.
         let after = EraseFollowUp { vacuum: true, ..command.after.clone() };
         return finish(&ledger, &after, &ErasureReport { deleted, ..ErasureReport::default() })
             .await;
@@ -128,7 +128,7 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
     remote::erase(api, &request, after.receipt.as_deref()).await
 }
 
-/// The payloads that the options mean, or the order that was brought.
+/// The payloads that the options select, or those of a given order.
 fn asked(command: &Erase, brought: Option<&OrderStatement>) -> Result<ErasureRequest, Failure> {
     match brought {
         Some(said) => ErasureRequest::of(said).map_err(refused),
@@ -140,7 +140,7 @@ fn asked(command: &Erase, brought: Option<&OrderStatement>) -> Result<ErasureReq
     }
 }
 
-/// The request that only lists what would be erased.
+/// The request that only lists the selected payloads.
 fn dry(asked: &ErasureRequest) -> Erasure {
     let commitments: Vec<String> = asked.commitments.iter().map(Digest::hex).collect();
     Erasure {
@@ -222,7 +222,7 @@ async fn recorded(
     let closed = fleet.close().await.map_err(Failure::unverifiable);
     let recorded = recorded?;
     closed?;
-    // Rows are deleted only now: every one of them stands in the log.
+    // WHY: delete rows only now, when the log has recorded every one of them.
     let deleted = shelf.sweep().await.map_err(refused)?;
     Ok(ErasureReport { recorded, deleted })
 }
@@ -233,7 +233,7 @@ fn backups(after: &EraseFollowUp, config: Option<&Config>) -> crate::domain::tim
     SystemClock::new().now().plus(after.backups.or(configured).unwrap_or(days))
 }
 
-/// Cleans the store's files, says what was done, and writes the receipt.
+/// Cleans the store's files, prints the result, and writes the receipt.
 async fn finish(
     ledger: &PayloadLedger,
     after: &EraseFollowUp,

@@ -29,7 +29,7 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let by = by.as_deref().unwrap_or_default();
     let recording = prepare(source, fleet).await?;
     let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
-    // What is not there is said before the fleet log is opened.
+    // WHY: report a missing log before opening the fleet log.
     log_of(reader.as_ref(), &recording.tenant, &on).await.map_err(refused)?;
     record(reader.as_ref(), recording, &on, (&change, by)).await
 }
@@ -58,7 +58,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     let config = configuration(source)?;
     let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
     let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
-    // What is not there is said before anybody signs.
+    // Report missing payloads before the operator signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;
     let statement = brought_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {
@@ -72,7 +72,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     record(reader.as_ref(), recording, &on, (&LegalHoldChange::Lift(order), &by)).await
 }
 
-/// What is held.
+/// The target of a hold.
 fn on(run: Option<&RunId>, log: Option<&String>) -> Result<HoldOn, Failure> {
     match (log, run) {
         (Some(log), _) => Ok(HoldOn::Log(log.clone())),

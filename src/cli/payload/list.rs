@@ -1,4 +1,4 @@
-//! What is stored, and what is held.
+//! Stored payloads, and those under a legal hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 

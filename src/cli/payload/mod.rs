@@ -288,7 +288,7 @@ struct PayloadKeygen {
 }
 
 impl EraseFollowUp {
-    /// Refuses a receipt that nobody signs.
+    /// Refuses a receipt without a key to sign it.
     fn signed(&self) -> Result<(), Failure> {
         if self.receipt.is_some() && self.key.is_none() {
             return Err(Failure::usage("a receipt is signed: name the evidence key (`--key`)"));

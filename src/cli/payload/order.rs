@@ -1,4 +1,5 @@
-//! Orders to erase and to end a hold: written, signed, and held against the list of those who may give them.
+//! Orders to erase and to end a hold: written, signed, and checked against the list of their
+//! signers.
 
 use super::Signing;
 use crate::app::approvers::{for_orders, in_force};
@@ -19,7 +20,7 @@ use crate::ledger::store::LedgerReader;
 use crate::operator::api::route;
 use std::path::PathBuf;
 
-/// What is ordered, before anybody says for whom, when, and after what.
+/// An order without its tenant, its time and the entry it follows.
 pub struct OrderDraft {
     pub order: OrderKind,
     pub target: &'static str,
@@ -65,7 +66,7 @@ impl OrderDraft {
     }
 }
 
-/// The statement that was brought, or this one.
+/// The given statement, or this one.
 pub async fn brought_or(
     brought: Option<OrderStatement>,
     made: impl Future<Output = Result<OrderStatement, Failure>>,
@@ -76,7 +77,7 @@ pub async fn brought_or(
     }
 }
 
-/// Who asked, as entries name them: without the operator API, the signer.
+/// The requester's name in entries: without the operator API, the signer.
 pub fn signed_by(order: &Loosening) -> String {
     format!("operator:{}", order.by().subject)
 }
@@ -91,10 +92,10 @@ enum Error {
         #[source]
         error: MalformedStatement,
     },
-    /// The key that is used where none is named does not sign.
+    /// The default key cannot sign.
     #[error("{0}: name your own key with `--operator-key`")]
     OwnKey(#[source] SignError),
-    /// Nothing says who may sign.
+    /// The possible signers are not configured.
     #[error(
         "it is signed by an operator: name the configuration, or the list of approvers and who signs it \
          (`--signers FILE --approver-key FILE`)"
@@ -111,7 +112,7 @@ impl Signing {
         OrderStatement::parse(&bytes).map(Some).map_err(wrong)
     }
 
-    /// Signs it, or takes the signature that was made elsewhere.
+    /// Signs the statement, or takes a foreign signature of it.
     pub fn sign(&self, statement: &OrderStatement) -> Result<SignedApproval, Failure> {
         let bytes = statement.bytes();
         let with = (self.operator_key.as_deref(), self.signature.as_deref());
@@ -124,7 +125,7 @@ impl Signing {
         Ok(SignedApproval { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
     }
 
-    /// Signs it, and holds it against the list of those who may give orders.
+    /// Signs it, and checks it against the list of order signers.
     pub async fn give(
         &self,
         (tenant, statement, word): (&str, &OrderStatement, OrderKind),
@@ -146,7 +147,7 @@ impl Signing {
         order.map(Box::new).map_err(Failure::invalid)
     }
 
-    /// The list of those who may give orders.
+    /// The list of order signers.
     fn list(&self, config: Option<&Config>, now: Timestamp) -> Result<Approvers, Failure> {
         if let Some(config) = config {
             return for_orders(config, now).map_err(Failure::usage);
@@ -161,7 +162,7 @@ impl Signing {
 
 type Orders = Box<dyn control::Orders>;
 
-/// The list of orders beside this ledger, where its place says so.
+/// The list of orders beside this ledger, if its location is known.
 async fn orders(
     config: Option<&Config>,
     sqlite: Option<&std::path::Path>,

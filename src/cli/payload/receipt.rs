@@ -1,4 +1,4 @@
-//! Receipts, checked offline; keys, made.
+//! Checks receipts offline, and makes their keys.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// What an entry says of an erasure, and when it was written.
+/// An entry's facts about an erasure, and its time.
 #[derive(Deserialize)]
 struct Erasure {
     #[serde(default = "unknown")]

@@ -1,4 +1,4 @@
-//! Bundles as commands are given them.
+//! Loads bundles from command line arguments.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ pub(super) enum Error {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The file is no archive of a bundle.
+    /// The file is not an archive of a bundle.
     #[error("`{}`: {error}", file.display())]
     Archive {
         file: PathBuf,
         #[source]
         error: fault::Error,
     },
-    /// The directory is no bundle.
+    /// The directory is not a bundle.
     #[error(transparent)]
     Bundle(#[from] BundleError),
 }

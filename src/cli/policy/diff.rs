@@ -1,4 +1,4 @@
-//! `wicketgate policy diff`: what differs between two bundles, whatever they look like.
+//! `wicketgate policy diff`: the differences between two bundles, independent of formatting.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::domain::pointer::Difference;
 use crate::policy::bundle::Bundle;
 use crate::policy::diff::{Diff, NamedEdit, RuleEdit};
 
-/// Characters of a value that are shown to a person.
+/// Characters of a value that a person sees.
 const SHOWN_MAX: usize = 60;
 
 /// Print the differences between two bundles: rules, data, builtins and `bundle.json`.
@@ -115,7 +115,7 @@ fn print(old: &Bundle, new: &Bundle, diff: &Diff) {
             (Some(one), None) | (None, Some(one)) => one.clone(),
             (None, None) => String::new(),
         };
-        // What an allow says is what is granted.
+        // An allow grants what its conditions describe.
         let kind = if *kind == "allow" { "allow (a grant)" } else { kind };
         say(format!("{:<8} {kind} {rule} {place}\n           {}", edit.as_str(), plain(text)));
     }

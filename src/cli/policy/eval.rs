@@ -1,4 +1,4 @@
-//! `wicketgate policy eval`: what a bundle says about one input, and why.
+//! `wicketgate policy eval`: a bundle's decision about one input, and its reasons.
 
 use std::path::PathBuf;
 
@@ -93,7 +93,7 @@ fn evaluate(args: &Args) -> Result<Exit, Failure> {
 #[error("denied: {0}")]
 struct Denied(Cause);
 
-/// Arguments that are no strict JSON.
+/// The arguments are not strict JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("`--args`: {0}")]
 struct ArgsError(json::Error);

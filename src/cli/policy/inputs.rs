@@ -13,7 +13,7 @@ use crate::record::{Entry, Kind};
 /// Entries read at once.
 const PAGE: u32 = 1000;
 
-/// Why there is no input.
+/// Why an input cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
@@ -37,7 +37,7 @@ pub enum Error {
     /// No chain has the name.
     #[error("there is no such chain in this ledger")]
     NoChain,
-    /// The ledger has several chains, and none is named.
+    /// The ledger has several chains, and the command line names none.
     #[error("the ledger has several chains, name one (`--chain`): {}", .0.join(", "))]
     Chains(Vec<String>),
     /// The chain has no such entry.
@@ -62,7 +62,7 @@ pub enum Error {
 /// Reads an input document from a file.
 ///
 /// # Errors
-/// It cannot be read, or is no strict JSON.
+/// It cannot be read, or is not strict JSON.
 pub fn file(path: &Path) -> Result<Json, Error> {
     let text = std::fs::read(path).map_err(FileError::at(path))?;
     let wrong = |error| Error::Document { file: path.to_owned(), error };
@@ -72,7 +72,7 @@ pub fn file(path: &Path) -> Result<Json, Error> {
 /// The input of one entry of a ledger.
 ///
 /// # Errors
-/// There is no such entry, it decides about no call, or its input is not kept.
+/// There is no such entry, it is not a decision about a call, or its input is not stored.
 pub async fn entry(source: &LedgerSource, seq: u64, chain: Option<&str>) -> Result<Json, Error> {
     let reader = reader::open_reader(source).await?;
     let chains = reader.chains().await?;
@@ -100,7 +100,7 @@ pub async fn entry(source: &LedgerSource, seq: u64, chain: Option<&str>) -> Resu
 pub struct Recorded {
     /// `chain/seq tool`, and the input.
     pub inputs: Vec<(String, Json)>,
-    /// Decisions whose input is not kept.
+    /// Decisions without a stored input.
     pub missing: u64,
 }
 

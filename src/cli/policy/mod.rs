@@ -1,4 +1,4 @@
-//! `wicketgate policy`: rules from the first draft to what is in force; one file per subcommand.
+//! `wicketgate policy`: rules from the first draft to enforcement; one file per subcommand.
 
 mod backtest;
 mod bundles;
@@ -171,7 +171,7 @@ fn check(dir: &Path, json: bool) -> Exit {
         Ok(_) => Ok(bundle),
         Err(e) => Err(vec![LoadError::file("policy.engine", ".", e.to_string())]),
     });
-    // It would load, and not say what its author means.
+    // It would load, and mean something else than its author intended.
     let loaded = loaded.and_then(|bundle| {
         let malformed = malformed(&bundle);
         if malformed.is_empty() { Ok(bundle) } else { Err(malformed) }
@@ -260,7 +260,7 @@ fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<(),
     Ok(())
 }
 
-/// Writes a file that is not there yet; one with these very bytes is as good.
+/// Writes a new file; an existing one with the same bytes is fine.
 fn write_meta(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if std::fs::read(path).is_ok_and(|found| found == bytes) {
         return Ok(());
@@ -271,7 +271,7 @@ fn write_meta(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write_new(path, bytes).map_err(Failure::invalid)
 }
 
-/// A bundle that has another name or version than the command line gives it.
+/// The bundle's name or version differs from the command line's.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` says otherwise; change it there", .0.display())]
 struct OtherName(PathBuf);

@@ -48,7 +48,7 @@ pub struct Args {
 struct MutationReport {
     denied: usize,
     mutants: u64,
-    /// The input's name and what went wrong with it.
+    /// The input's name and a mutant of it that the rules newly allow.
     failures: Vec<(String, NewAllow)>,
     cut: bool,
 }

@@ -46,7 +46,7 @@ pub struct Args {
     watch: bool,
 }
 
-/// What the tests of one directory came to.
+/// The result of the tests of one directory.
 type TestResult = Result<Report, Vec<LoadError>>;
 
 /// Runs the tests.
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Exit {
         return once(args);
     }
     let seen = |dirs: &[PathBuf]| dirs.iter().map(|dir| changed_at(dir)).collect::<Vec<_>>();
-    // Nobody ever sends: waiting for it is the pause between two looks.
+    // No sender uses this channel: its receive timeout is the pause between two looks.
     let (_never, pause) = mpsc::channel::<()>();
     loop {
         let before = seen(&args.dirs);

@@ -1,4 +1,5 @@
-//! The agent's part: a run, seven calls, one of them approved by two people, the seal. Each act says what has to happen and fails if it does not.
+//! The agent's part: a run, seven calls, one of them approved by two people, the seal. Each act
+//! checks its outcome.
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::tools::ToolServer;
 use crate::domain::digest::Digest;
 
 const MODEL: &str = "gpt-5-mini";
-/// The call that is held.
+/// The held call.
 const HELD: &str = "pay-2500";
 
 /// The tools behind the HTTP server.
@@ -24,7 +25,7 @@ const COUNT: &str = "count-1";
 enum Fate {
     /// It runs, and its result holds the first text and not the second.
     Allowed { holds: &'static str, hides: &'static str, because: &'static str },
-    /// It is refused with this code by the rule whose name begins so.
+    /// The gate refuses it with this code, by the rule with this prefix.
     Refused { label: &'static str, code: &'static str, rule: &'static str, file: &'static str },
 }
 
@@ -215,7 +216,7 @@ pub async fn approve(
     approvers::approve(own, desk, at, (agent, call), story).await
 }
 
-/// Holds what the tool server counted to what was allowed or approved.
+/// Compares the tool server's counters with the allowed and approved calls.
 pub async fn count(tools: &mut ToolServer, story: &mut StepPrinter) -> Result<(), Error> {
     let ran = |act: &Act| matches!(act.fate, Fate::Allowed { .. }) || act.id == HELD;
     let is = |act: &&Act| HTTP.contains(&act.tool) && ran(act);

@@ -1,4 +1,4 @@
-//! The agent: a plain gRPC client on the gate's socket. It knows nothing of the gate but its address.
+//! The agent: a plain gRPC client on the gate's socket. It knows only the gate's address.
 
 use std::path::Path;
 
@@ -28,9 +28,9 @@ pub struct DemoAgent {
     token: Option<MetadataValue<Ascii>>,
 }
 
-/// What the gate said to one call.
+/// The gate's answer to one call.
 pub enum DemoAnswer {
-    /// It ran: the tool's status, its result, and where that is on the books.
+    /// It ran: the tool's status, its result, and its entry in the ledger.
     Ran { status: String, result: String, entry: u64 },
     /// It did not run, or not well.
     Refused(DemoRefusal),
@@ -48,7 +48,7 @@ pub struct DemoRefusal {
     pub message: String,
     /// Which rules spoke: `wicketgate.agent.deny agent/main.rego:9`.
     pub rules: Vec<String>,
-    /// Until when a held call waits.
+    /// When a held call expires.
     pub expires: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl DemoAgent {
         }
     }
 
-    /// Asks how a call went; every refusal is an answer here.
+    /// Asks the gate for a call's outcome; a refusal is an answer here.
     pub async fn recorded(&mut self, id: &str) -> Result<(), DemoRefusal> {
         let request = self.request(GetCallRequest { call_id: id.to_owned(), wait_ms: 0 });
         self.gate.get_call(request).await.map(|_| ()).map_err(|s| refused(&s))
@@ -128,7 +128,7 @@ fn text(result: Option<pb::Result>) -> String {
     }
 }
 
-/// A reason of the policy, as far as it is told here.
+/// A reason of the policy, as far as the quickstart prints it.
 #[derive(Deserialize)]
 struct Reason {
     rule: String,

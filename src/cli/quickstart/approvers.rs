@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 /// Who may approve: the name of their files, and their subject.
 const PEOPLE: [(&str, &str); 2] = [("ada", "ada@example.com"), ("grace", "grace@example.com")];
-/// Who may take back what was stopped, and erase.
+/// The operator who may reinstate and erase.
 const OPERATOR: (&str, &str) = ("otto", "otto@example.com");
 /// The signed list of all three.
 pub const LIST: &str = "approvers/allowed_signers";
@@ -37,7 +37,7 @@ pub fn furnish(desk: &DemoDirectory, key: &SecretKey) -> Result<(), Error> {
     desk.write_bytes(&format!("{LIST}.sig.json"), &envelope, 0o644)
 }
 
-/// Makes somebody's key: the line of it for this purpose.
+/// Makes an approver's key: the line of it for this purpose.
 fn line(
     desk: &DemoDirectory,
     (name, subject): (&str, &str),
@@ -50,7 +50,7 @@ fn line(
     Ok(format!("{subject} namespaces=\"{}\" {line} roles={role}\n", purpose.namespace()))
 }
 
-/// Both approve the held call, one after the other; then the agent asks again and has its result.
+/// Both approve the held call, one after the other; then the agent repeats it and gets its result.
 pub async fn approve(
     own: &OwnProgram,
     desk: &DemoDirectory,
@@ -96,13 +96,13 @@ pub async fn approve(
     Ok(())
 }
 
-/// Where the gate says the call is.
+/// The state of the call, from the gate's answer.
 fn became(ran: &CommandOutput) -> Option<String> {
     let Outcome { gates } = serde_json::from_str(&ran.out).ok()?;
     gates.into_iter().map(|gate| gate.done.call).find(|call| !call.is_empty())
 }
 
-/// What became of an approval.
+/// The outcome of an approval.
 #[derive(Deserialize)]
 struct Outcome {
     gates: Vec<GateReport>,

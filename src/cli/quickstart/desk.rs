@@ -22,10 +22,10 @@ use crate::policy::bundle::Bundle;
 
 const CONFIG: &str = include_str!("../../../examples/quickstart/wicketgate.yaml");
 const MANIFEST: &str = include_str!("../../../examples/quickstart/agent.yaml");
-/// What the agent is told to be. Its hash is in the manifest.
+/// The agent's instructions. Their hash is in the manifest.
 pub const INSTRUCTIONS: &str = include_str!("../../../examples/quickstart/instructions.txt");
 
-/// Every other file: where it goes, what is in it.
+/// Every other file: its path and its contents.
 const FILES: [(&str, &str); 10] = [
     ("instructions.txt", INSTRUCTIONS),
     ("handbook/refunds.md", include_str!("../../../examples/quickstart/handbook/refunds.md")),
@@ -54,19 +54,19 @@ const FILES: [(&str, &str); 10] = [
     ),
 ];
 
-/// What the example files say where only this machine knows better.
+/// Values of the example files that this machine replaces.
 const EXAMPLE_ADDRESS: &str = "127.0.0.1:7400";
 const EXAMPLE_UID: &str = "uid: 1000";
 const EXAMPLE_WITNESS: &str = "http://127.0.0.1:7302";
 const EXAMPLE_WITNESS_KEY: &str = "witness.example/1+00000000+BA==";
 /// Where the last tool of the example begins.
 const EXAMPLE_COMMAND: &str = "  - name: text.count";
-/// Who was sent which invoice.
+/// The invoices and their recipients.
 const INVOICES: &str = "CREATE TABLE invoices (number TEXT PRIMARY KEY, customer TEXT, amount INTEGER, paid INTEGER);
 INSERT INTO invoices VALUES ('R-7', 'C-1042', 250, 2), ('R-8', 'C-1042', 90, 1), ('R-9', 'C-2001', 10, 0);";
 /// The name of the auditor's witness.
 pub const WITNESS: &str = "auditor.example/witness";
-/// What the auditor was given of keys.
+/// The keys that the auditor has.
 const KEYS: &str = "auditor/keys.txt";
 const EXAMPLE_FROM: &str = "2026-11-01T00:00:00Z";
 const EXAMPLE_UNTIL: &str = "2027-05-01T00:00:00Z";
@@ -104,7 +104,7 @@ impl DemoDirectory {
         Ok(Self { dir, token: hex::encode(random32(&SystemEntropy)), command })
     }
 
-    /// The key of the fleet log, and what the auditor's witness needs to know of it.
+    /// Makes the key of the fleet log, and tells the auditor's witness its public half.
     pub fn introduce(&self) -> Result<(), Error> {
         let key = |name: &str| -> Result<PublicKey, Error> {
             let key = SecretKey::generate(&SystemEntropy);
@@ -127,7 +127,7 @@ impl DemoDirectory {
         key.map(str::to_owned).ok_or(Error::NoWitnessKey)
     }
 
-    /// Writes and signs everything. The ids of the keys, by what they sign.
+    /// Writes and signs everything. Returns the ids of the keys, by the files they sign.
     pub fn furnish(&self, tools: &str, witness: &str, now: Timestamp) -> Result<Value, Error> {
         for (name, text) in FILES {
             self.write(name, text, 0o644)?;
@@ -175,12 +175,12 @@ impl DemoDirectory {
         Ok(Value::Object(ids))
     }
 
-    /// What one of the tools asks: a database of its own.
+    /// The database of one of the tools.
     fn invoices(&self) -> rusqlite::Result<()> {
         rusqlite::Connection::open(self.path("invoices.db"))?.execute_batch(INVOICES)
     }
 
-    /// The auditor's own directory: what they were given by hand, before anything happened.
+    /// The auditor's own directory: the trust that they received before the run.
     fn trust(&self, bundle: &Bundle) -> Result<(), Error> {
         let keys = self.path(KEYS);
         let keys = std::fs::read_to_string(&keys).map_err(FileError::at(&keys))?;
@@ -248,13 +248,14 @@ impl DemoDirectory {
         self.command
     }
 
-    /// The credential that one of the tools asks for.
+    /// The credential of one of the tools.
     pub fn tool_token(&self) -> &str {
         &self.token
     }
 }
 
-/// Replaces what the example says. An example without it would be played as somebody else's.
+/// Replaces a value of the example. Fails if the example lacks it: the demo would then run with a
+/// foreign value.
 fn fill(text: &str, example: &str, real: &str) -> Result<String, Error> {
     if text.contains(example) {
         Ok(text.replace(example, real))

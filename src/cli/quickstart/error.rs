@@ -57,10 +57,10 @@ pub enum Error {
     /// The policy does not load.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// The database of the invoices is not made.
+    /// The database of the invoices cannot be made.
     #[error("the invoices: {0}")]
     Invoices(#[from] rusqlite::Error),
-    /// A file of the example lacks what this machine has to replace.
+    /// A file of the example lacks a value that this machine has to replace.
     #[error("the example does not say `{0}`")]
     Example(String),
     /// The keys of the auditor lack that of the witness.
@@ -77,18 +77,18 @@ pub enum Error {
     Command {
         /// Its arguments.
         command: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A command takes too long.
     #[error("`wicketgate {0}` did not end")]
     Endless(String),
-    /// A command says something else than it has to.
+    /// A command's output differs from the expected one.
     #[error("`wicketgate {command}` ended with {ran}")]
     Unexpected {
         /// Its arguments.
         command: String,
-        /// What it said.
+        /// Its output.
         ran: CommandOutput,
     },
     /// A process cannot be started, written to or waited for.
@@ -96,7 +96,7 @@ pub enum Error {
     Process {
         /// Which one.
         part: DemoPart,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A process has no pipe to talk through.
@@ -127,7 +127,7 @@ pub enum Error {
         /// Its log.
         log: String,
     },
-    /// The gate does not say where operators are answered.
+    /// The gate's log names no operator address.
     #[error("the log names no address of the operator API; see {0}")]
     NoAddress(String),
     /// The socket of the gate is not connected to.
@@ -141,7 +141,7 @@ pub enum Error {
         /// What it saw.
         hits: Hits,
     },
-    /// The tool server does not say what it counted.
+    /// The tool server's counters cannot be read.
     #[error("the counters of the tool server: {0}")]
     Counters(#[from] serde_json::Error),
     /// A request of the agent is refused.
@@ -178,7 +178,7 @@ pub enum Error {
         subject: &'static str,
         /// The state of the call, if the command names one.
         state: Option<String>,
-        /// What the command said.
+        /// The command's output.
         ran: CommandOutput,
     },
     /// No payload can be tampered with.
@@ -198,7 +198,7 @@ pub enum CallFault {
     /// It is refused.
     #[error(transparent)]
     Refused(DemoRefusal),
-    /// It is refused by other rules.
+    /// Other rules refused it.
     #[error("{refused} by {:?}", refused.rules)]
     Rules {
         /// The refusal.

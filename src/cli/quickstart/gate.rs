@@ -17,7 +17,7 @@ use super::own::OwnProgram;
 use super::{PATIENCE, agent};
 use crate::cli::FileError;
 
-/// Times the gate is asked whether it is ready, and the time between two.
+/// Attempts to find the gate ready, and the time between two.
 const TRIES: u32 = 800;
 const BETWEEN: Duration = Duration::from_millis(25);
 
@@ -29,7 +29,7 @@ pub struct DemoGate {
 }
 
 impl DemoGate {
-    /// Starts it; what it logs goes to `gate.log`.
+    /// Starts it; its log goes to `gate.log`.
     pub fn start(own: &OwnProgram, desk: &DemoDirectory) -> Result<Self, Error> {
         let log = desk.path("gate.log");
         let shown = log.display().to_string();
@@ -47,7 +47,7 @@ impl DemoGate {
         self.process
     }
 
-    /// Asks the gRPC health service through the agents' socket until it says "serving".
+    /// Asks the gRPC health service through the agents' socket until it answers "serving".
     pub async fn ready(&mut self, socket: &Path) -> Result<(), Error> {
         for _ in 0..TRIES {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -74,7 +74,7 @@ impl DemoGate {
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
-    /// Waits for an end that nobody asked for.
+    /// Waits until the gate ends unasked.
     pub async fn ended(&mut self) -> Error {
         let ended = self.child.wait().await;
         ended.map_or_else(failed, |status| self.ended_with(status))

@@ -120,7 +120,7 @@ async fn play(args: &Args, story: &mut StepPrinter) -> Result<(), Error> {
     tools.stop().await?;
     witness.stop().await?;
     proof::ledger(&own, &desk, story).await?;
-    // How long the user kept it open is none of its own time.
+    // The time while the user kept it open does not count.
     took = took.saturating_add(clock.monotonic().saturating_sub(resumed));
     story.end(&desk, took);
     Ok(())

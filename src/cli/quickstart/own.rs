@@ -14,7 +14,7 @@ pub struct OwnProgram {
     exe: PathBuf,
 }
 
-/// What one command said.
+/// The output of one command.
 #[derive(Debug)]
 pub struct CommandOutput {
     /// Standard output.

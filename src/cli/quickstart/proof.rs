@@ -1,4 +1,4 @@
-//! The auditor's part: commands that anybody could type in the quickstart's directory.
+//! The auditor's part: commands that the user could type in the quickstart's directory.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub async fn pin(
     Ok(size)
 }
 
-/// Shows the end of the ledger; the held call has to be approved in it.
+/// Shows the end of the ledger, which must contain the approval of the held call.
 pub async fn tail(
     own: &OwnProgram,
     desk: &DemoDirectory,
@@ -123,7 +123,7 @@ pub async fn export(
     Ok(())
 }
 
-/// Verifies it, offline, against what the auditor had.
+/// Verifies it, offline, with the auditor's own trust.
 pub async fn verify(
     own: &OwnProgram,
     desk: &DemoDirectory,
@@ -242,7 +242,7 @@ fn forge(from: &Path, to: &Path) -> Result<(String, &'static str, &'static str),
     for entry in std::fs::read_dir(&payloads).map_err(&failed)? {
         let path = entry.map_err(&failed)?.path();
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        // The arguments themselves, and not the policy's input, which holds them too.
+        // The arguments themselves, not the policy's input, which contains them too.
         if text.starts_with(BEFORE) {
             std::fs::write(&path, text.replacen(BEFORE, AFTER, 1)).map_err(&failed)?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,4 @@
-//! Whether this machine can isolate the play's command. Where it cannot, the play goes on without it and
+//! Checks whether this machine can isolate the demo's command. If not, the demo runs without it and
 //! says so.
 
 use std::path::Path;
@@ -9,12 +9,12 @@ use crate::tool::sandbox::Levels;
 /// The program of the command, as the example binds it.
 const PROGRAM: &str = "/usr/bin/wc";
 
-/// Why the command is left out; `None`: it is played. Blocks some milliseconds.
+/// Why the demo omits the command; `None`: it runs it. Blocks some milliseconds.
 pub fn missing() -> Option<String> {
     let program = Path::new(PROGRAM);
     match program.canonicalize() {
         Err(error) => Some(format!("`{PROGRAM}`: {error}")),
-        // One program of many names would not know which of them it is.
+        // A program with many names would not know which one to be.
         Ok(real) if real.file_name() != program.file_name() => {
             Some(format!("`{PROGRAM}` is `{}`", real.display()))
         }

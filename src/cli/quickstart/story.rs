@@ -41,7 +41,7 @@ impl StepStyle {
     }
 }
 
-/// The story as it is told.
+/// Prints the steps of the quickstart.
 pub struct StepPrinter {
     json: bool,
     coloured: bool,
@@ -64,7 +64,7 @@ impl StepPrinter {
         }
     }
 
-    /// One step that went as told.
+    /// One step that went as expected.
     pub fn step(&mut self, step: &str, label: &str, line: &str, facts: &Value) {
         if self.json {
             let mut object = serde_json::Map::new();
@@ -105,14 +105,14 @@ impl StepPrinter {
         }
     }
 
-    /// The step that did not go as told.
+    /// The step that failed.
     pub fn failed(&self, why: &str) {
         if self.json {
             say(json!({"step": "failed", "ok": false, "why": why}).to_string());
         }
     }
 
-    /// The story in plain words.
+    /// Ends the story with a summary.
     pub fn end(&mut self, desk: &DemoDirectory, took: Duration) {
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         if self.json {

@@ -1,8 +1,8 @@
 //! The tools of the quickstart: a small HTTP server in a process of its own that counts what reaches it.
 //!
-//! It is told the credential it asks for on standard input, says its address on standard output,
-//! answers each further line with its counters, and ends when that input ends: also when whoever
-//! started it is killed.
+//! It reads the credential it asks for from standard input, prints its address on standard output,
+//! answers each further line with its counters, and ends when that input ends, even if the process
+//! that started it is killed.
 
 use std::io::BufRead as _;
 use std::process::Stdio;
@@ -44,7 +44,7 @@ impl Counters {
     }
 }
 
-/// How often each path of the server was asked for.
+/// The requests for each path of the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Hits {
     /// All of them.
@@ -83,7 +83,7 @@ fn serving() -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0)))?;
     say(listener.local_addr()?.to_string());
-    // Nobody waits for this thread: it ends with the process, which ends with its input.
+    // No thread joins this one: it ends with the process, which ends with its input.
     let served = std::thread::Builder::new()
         .name("tools".into())
         .spawn(move || runtime.block_on(async { axum::serve(listener, router(shop)).await }))?;
@@ -172,7 +172,7 @@ impl ToolServer {
         answer.map_err(failed)?.ok_or(Error::Ended(DemoPart::Tools))
     }
 
-    /// How often each of its paths was asked for.
+    /// The requests for each of its paths.
     pub async fn hits(&mut self) -> Result<Hits, Error> {
         Ok(serde_json::from_str(&self.ask("hits").await?)?)
     }

@@ -18,7 +18,7 @@ pub struct DemoWitness {
 }
 
 impl DemoWitness {
-    /// Starts it and waits until it listens; what it logs goes to `witness.log`.
+    /// Starts it and waits until it listens; its log goes to `witness.log`.
     pub async fn start(own: &OwnProgram, desk: &DemoDirectory) -> Result<Self, Error> {
         let log = desk.path("witness.log");
         let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;

@@ -1,4 +1,5 @@
-//! `wicketgate run replay`: an agent on what was recorded, and `replay export`, which makes the recording.
+//! `wicketgate run replay`: an agent on a recording, and `replay export`, which makes the
+//! recording.
 
 use std::path::PathBuf;
 

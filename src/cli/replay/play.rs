@@ -1,4 +1,4 @@
-//! The replay itself: a gate on the recording, the agent's command beside it, and what came of it.
+//! The replay itself: a gate on the recording, the agent's command beside it, and the report.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -61,13 +61,13 @@ pub struct Play {
     command: Vec<String>,
 }
 
-/// Why a replay says nothing about the agent.
+/// Why a replay has no result about the agent.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     /// The recording cannot be replayed.
     #[error(transparent)]
     Recording(#[from] replay::Error),
-    /// The directory of the gate is not made.
+    /// The directory of the gate cannot be made.
     #[error(transparent)]
     Stage(#[from] stage::Error),
     /// A file cannot be read or written.
@@ -90,7 +90,7 @@ enum Error {
     Command {
         /// Its program.
         program: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The command has nowhere to print to.
@@ -156,7 +156,7 @@ async fn fork(args: &Play, recording: Recording, at: u64, config: &Path) -> Resu
     Ok(tell(args, &report(forked.recording(), played, ran, Some((at, run))))?)
 }
 
-/// Where the command finds the gate, and what it shows there.
+/// The command's way to the gate, and its credential there.
 struct ReplayTarget<'a> {
     socket: Option<PathBuf>,
     token: Option<&'a str>,
@@ -196,7 +196,7 @@ fn report(
         (None, _, None) => None,
     };
     if played.opened == 0 {
-        // Nothing was asked because nobody came.
+        // Without a run there were no calls, so a missing call is no drift.
         played.drifts.clear();
     }
     ReplayReport {
@@ -209,7 +209,7 @@ fn report(
     }
 }
 
-/// The JSON pointers that do not count: those of the manifests and of the command line.
+/// The JSON pointers to ignore: those of the manifests and of the command line.
 fn pointers(args: &Play, recording: &Recording) -> Result<BTreeMap<String, Vec<String>>, Error> {
     let mut volatile = recording.volatile()?;
     for (tool, pointer) in &args.volatile {

@@ -33,7 +33,7 @@ pub(super) struct ReplayDirectory {
     dir: PathBuf,
     /// What the agent shows on loopback.
     pub token: String,
-    /// The agents below, who have credentials of their own.
+    /// The agents of child runs, with credentials of their own.
     below: Vec<ChildAgent>,
 }
 
@@ -93,7 +93,7 @@ fn engine(bundle: &Bundle) -> Result<Arc<dyn PolicyEngine>, fault::Error> {
     Ok(Arc::new(RegoEngine::new(bundle, DEADLINE)?))
 }
 
-/// Why the directory of a replay is not made.
+/// Why the directory of a replay cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// A file of the directory cannot be written.
@@ -150,7 +150,7 @@ impl ReplayDirectory {
         Ok(Self { dir, token, below })
     }
 
-    /// What the agents of child runs find in the environment: where each connects, and what it shows there.
+    /// The environment for the agents of child runs: the address and the credential of each.
     pub fn variables(&self) -> Vec<(String, String)> {
         let of = |below: &ChildAgent| {
             let socket = self.dir.join(below.file("sock")).display().to_string();
@@ -176,8 +176,8 @@ impl ReplayDirectory {
         tcp: Option<&str>,
     ) -> Result<Config, Error> {
         let manifest = recording.files.get("agent.yaml").ok_or(Error::NoManifest)?;
-        // WHY: whose signature the manifest had then is on the books of then. Here somebody decides to
-        // replay it, and signs the very same bytes for as long as that takes.
+        // WHY: the ledger of the original run records whose signature its manifest had. The replay
+        // signs the very same bytes with a key that lasts as long as the session.
         let (key, other) =
             (SecretKey::generate(&SystemEntropy), SecretKey::generate(&SystemEntropy));
         self.sign("agent.yaml", manifest, &key)?;
@@ -200,7 +200,7 @@ impl ReplayDirectory {
         let bundle = Bundle::load(&policy).map_err(BundleError::at(&policy))?;
         self.write("policy/bundle.sig.json", &bundle.sign(&[&other]))?;
         self.write("key.pub", key.public().to_pem().as_bytes())?;
-        // Nobody signs both.
+        // A separate key: no key signs both manifest and bundle.
         self.write("other.pub", other.public().to_pem().as_bytes())?;
         self.write("token", self.token.as_bytes())?;
         let mut listen = json!({"socket": "agent.sock"});

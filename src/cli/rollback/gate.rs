@@ -15,7 +15,7 @@ use crate::serve::pb::{ExecuteToolRequest, OpenRunRequest, SealRunRequest};
 
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The label of the run: which one it undoes.
+/// The label of the run: the id of the run it undoes.
 const LABEL: &str = "rollback_of";
 
 /// An open run of the operator's own.
@@ -26,9 +26,9 @@ pub(super) struct OperatorRun {
     pub run: String,
 }
 
-/// What the gate said to one call.
+/// The gate's answer to one call.
 pub(super) enum GateAnswer {
-    /// It ran; where that is on the books.
+    /// It ran; the sequence number of its entry.
     Ran(u64),
     /// It waits for an approval.
     Held(CallRefusal),
@@ -46,7 +46,7 @@ pub(super) struct CallRefusal {
     message: String,
 }
 
-/// Why there is no run of the operator's own.
+/// Why the operator's own run could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// No gate answers on the socket.

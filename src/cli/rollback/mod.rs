@@ -1,8 +1,9 @@
 //! `wicketgate run rollback`: what a run wrote to files is undone, each file by one governed call.
 //!
-//! There is no second way to a file: the ledger says what was there before, and the same tool is asked to
-//! put it back, in a run of the operator's own. Policy judges it, the books hold it, and the tool itself
-//! refuses if the file is not what the run left. So it can be repeated, and undone as any other run.
+//! There is no second way to a file: the ledger says what was there before, and the command asks
+//! the same tool to put it back, in a run of the operator's own. Policy judges the call, the ledger
+//! records it, and the tool itself refuses if the file is not what the run left. So it can be
+//! repeated, and undone as any other run.
 
 use std::path::PathBuf;
 
@@ -76,7 +77,7 @@ struct Rollback {
     json: bool,
 }
 
-/// What became of one file.
+/// The outcome for one file.
 struct FileOutcome {
     root: String,
     path: String,
@@ -125,7 +126,7 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
         for (file, now) in &wanted {
             told.push(restore(&mut gate, file, now.as_ref()).await);
         }
-        // A held call would be cancelled by the seal.
+        // WHY: the seal would cancel a held call.
         if !told.iter().any(|one| one.outcome == "held") {
             gate.seal().await.map_err(Failure::unverifiable)?;
         }
@@ -147,7 +148,7 @@ fn roots(config: &Config) -> Result<Vec<(String, Root)>, Failure> {
     Ok(bound.bindings.into_iter().filter_map(root).collect())
 }
 
-/// What is there now, if the file is to be put back; else what it is instead.
+/// The current digest, if the file is to be restored; else its other state.
 fn decide(file: &Undo, roots: &[(String, Root)]) -> Result<Option<Digest>, (&'static str, String)> {
     if let Some(why) = &file.lost {
         return Err(("lost", why.to_string()));

@@ -1,4 +1,4 @@
-//! What a run did to files, read off its entries and pre-images, and what follows for each file.
+//! Reads a run's effects on files from its entries and pre-images, and decides about each file.
 
 use std::collections::BTreeMap;
 
@@ -32,14 +32,14 @@ pub(super) struct Undo {
     pub tool: String,
     /// Place in the chain of the first authorisation.
     pub first: u64,
-    /// Why nobody knows any more what was there.
+    /// Why the former content of the file is unknown.
     pub lost: Option<ImageError>,
     steps: Vec<Step>,
     /// What was there before the run: the member of a write that holds it.
     content: Option<Content>,
 }
 
-/// A member of a write, and what it holds.
+/// A member of a write, and its contents.
 type Content = (&'static str, String);
 
 /// One call that changed it, or may have.
@@ -47,16 +47,16 @@ type Content = (&'static str, String);
 struct Step {
     before: Option<Digest>,
     after: Option<Digest>,
-    /// It is on the books that it did.
+    /// Whether the ledger records that it did.
     sure: bool,
 }
 
 /// What follows for one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Decision {
-    /// It is what the run left.
+    /// The file is as the run left it.
     Restore,
-    /// It is what it was.
+    /// The file is as it was before the run.
     Unchanged,
     /// It is something else, and that is not to be lost.
     Conflict(&'static str),
@@ -98,13 +98,13 @@ impl Undo {
     }
 }
 
-/// Why what a call replaced cannot be put back.
+/// Why the former content of a file cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ImageError {
     /// The ledger cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The payload is gone.
+    /// The payload was erased.
     #[error("its pre-image was erased")]
     Erased,
     /// The payload is encrypted, and the key is not there.
@@ -113,7 +113,7 @@ pub(super) enum ImageError {
     /// Another payload is in its place.
     #[error("its pre-image is not what the entry commits to")]
     Foreign,
-    /// The payload is no JSON.
+    /// The payload is not JSON.
     #[error(transparent)]
     Json(#[from] json::Error),
     /// Another build wrote it.
@@ -137,7 +137,7 @@ enum End {
     Never,
 }
 
-/// Everything the run did to files, in the order in which it first touched them.
+/// All of the run's effects on files, in the order of their first change.
 pub(super) async fn of_run(
     reader: &dyn LedgerReader,
     vault: Option<&Vault>,
@@ -192,7 +192,7 @@ fn end(entry: &Entry) -> Option<(CallId, End)> {
     Some((call, end))
 }
 
-/// The pre-image, if it is there and is what the entry commits to.
+/// The pre-image, if it is stored and matches the entry's commitment.
 async fn image(
     reader: &dyn LedgerReader,
     vault: Option<&Vault>,
@@ -217,7 +217,7 @@ struct Versioned {
     v: String,
 }
 
-/// What a write of a file replaced, and what it left: the payload that undoes it.
+/// The old and the new content of a file's write: the payload that undoes it.
 #[derive(Deserialize)]
 struct PreImage {
     root: String,
@@ -226,7 +226,7 @@ struct PreImage {
     after: State,
 }
 
-/// What was or is there: nothing, or a file with this content.
+/// A missing file, or a file with this content.
 #[derive(Deserialize)]
 struct State {
     exists: bool,
@@ -247,7 +247,7 @@ impl State {
 }
 
 impl PreImage {
-    /// The call as a step, and the member of a write that puts back what was there.
+    /// The call as a step, and the member of a write that restores the old content.
     fn step(&self, sure: bool) -> Result<(Step, Option<Content>), ImageError> {
         let step = Step { before: self.before.digest()?, after: self.after.digest()?, sure };
         let text = self.before.text.clone().map(|text| ("content", text));
@@ -256,7 +256,7 @@ impl PreImage {
     }
 }
 
-/// Adds one call to what the run did to its file.
+/// Adds one call to the run's effects on its file.
 fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<PreImage, ImageError>) {
     let tool = entry.draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
     let lost = |why: ImageError| Undo {

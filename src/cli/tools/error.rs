@@ -1,4 +1,4 @@
-//! Why a command about tools does nothing.
+//! Why a command about tools fails.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use super::ProbeError;
 use crate::catalog::lock::printable;
 use crate::cli::Cause;
 
-/// Why a command about tools does nothing.
+/// Why a command about tools fails.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// The configuration, or what it names, is wrong: every problem, a line each.
+    /// The configuration, or a file it names, is wrong: every problem, a line each.
     #[error("{}", .0.join("\n"))]
     Config(Vec<String>),
     /// No server has the name.
@@ -21,10 +21,10 @@ pub(super) enum Error {
     /// No tool is of the kind.
     #[error("no tool of kind `{}` is bound", printable(.0))]
     Kind(String),
-    /// There is nothing to lock.
+    /// No server is configured.
     #[error("no servers are configured")]
     NoServers,
-    /// Servers show nothing.
+    /// Some servers do not list their tools.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Unreached(Vec<ProbeError>),
     /// No key that signs is trusted.

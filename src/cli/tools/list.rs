@@ -15,7 +15,7 @@ use crate::config;
 use crate::domain::json::{Json, Limits};
 use crate::tool::sandbox::{LevelError, Levels};
 
-/// What the servers show now; nothing if nobody asked.
+/// What the servers show now; empty without `--probe`.
 struct LiveServers {
     servers: BTreeMap<String, Result<LockedServer, ProbeError>>,
     levels: Levels,
@@ -71,11 +71,11 @@ fn unlocked(live: &LiveServers, bound: &Bound) -> Vec<String> {
 struct ToolRow<'a> {
     binding: &'a Binding,
     server: Option<&'a str>,
-    /// `configured`, `pinned`, what became of the pin, or `unreached`.
+    /// `configured`, `pinned`, the drift of the pin, or `unreached`.
     standing: &'static str,
     drift: Option<Drift>,
     changes: Vec<String>,
-    /// What a command or a server must run in; `none` for a server that runs without.
+    /// The sandbox level of a command or a server; `none` for a server without one.
     level: Option<&'static str>,
     /// Why this machine cannot give that.
     missing: Option<LevelError>,
@@ -114,7 +114,7 @@ impl<'a> ToolRow<'a> {
             Target::Method(method) if server.methods.contains(method) => Drift::Same,
             Target::Method(_) => Drift::Breaking(vec!["method gone".to_owned()]),
             Target::Tool(own) => {
-                // INVARIANT: what a binding pins was read from JSON.
+                // INVARIANT: a binding's pin was parsed from JSON.
                 let pinned = Json::parse(&mcp.pinned, &Limits::FILE).unwrap_or(Json::Null);
                 let live = server.tools.get(own);
                 let changes = drift::changes(&pinned, live);

@@ -15,7 +15,7 @@ use crate::cli::{Exit, Failure, FileError, many, note, say};
 use crate::config::{self, Config};
 use crate::crypto::keys::SecretKey;
 
-/// What the command line says.
+/// The options of the command line.
 pub(super) struct LockOrder<'a> {
     pub keys: &'a [PathBuf],
     pub servers: &'a [String],
@@ -64,7 +64,7 @@ pub(super) fn run(at: &ToolsArgs, order: &LockOrder<'_>) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// The lock of what the servers show now, and of what the old one says of the others.
+/// The lock of the servers' current tools, and of the old lock's entries for the others.
 fn probe(
     at: &ToolsArgs,
     config: &Config,
@@ -93,7 +93,7 @@ fn probe(
     Ok((Lock::of(servers), left_out))
 }
 
-/// Whether a gate would start with it: a trusted key signed it, and nothing in it collides.
+/// Whether a gate would start with it: a trusted key signed it, and no names in it collide.
 fn starts(config: &Config, text: &str, envelope: &[u8], path: &str) -> Result<Verified, Failure> {
     let trusted = config.lock_keys().map_err(Failure::config)?;
     let verified = Verified::open(text.as_bytes(), envelope, &trusted, path);
@@ -124,7 +124,7 @@ fn report(old: Option<&Lock>, new: &Lock, changed: &[Difference], left_out: &[St
     left_out.iter().for_each(|why| say(format!("left out: {why}")));
 }
 
-/// A description that changed, before and after: it is what a model is told.
+/// A description that changed, before and after: a model reads it.
 fn words(old: &Lock, new: &Lock, difference: &Difference) {
     let Some(tool) = &difference.tool else { return };
     let of = |lock: &Lock| -> Option<String> {
@@ -139,12 +139,12 @@ fn words(old: &Lock, new: &Lock, difference: &Difference) {
     }
 }
 
-/// Asks, if somebody is there to answer.
+/// Asks for consent, if there is a terminal to answer on.
 fn consent(at: &ToolsArgs, path: &Path) -> bool {
     if at.json || !std::io::stdin().is_terminal() {
         return false;
     }
-    // Nobody is left to ask if the terminal is gone: then no answer comes either.
+    // If the terminal is gone, this fails and no answer comes either.
     let _ = write!(std::io::stderr(), "replace {}? [y/N] ", path.display());
     let _ = std::io::stderr().flush();
     let mut answer = String::new();
@@ -152,7 +152,7 @@ fn consent(at: &ToolsArgs, path: &Path) -> bool {
     read.is_ok() && matches!(answer.trim(), "y" | "yes")
 }
 
-/// Writes both files aside and renames them, so that nobody ever reads half of one.
+/// Writes both files aside and renames them, so that no reader sees half of one.
 fn write(path: &Path, text: &str, envelope: &[u8]) -> Result<(), FileError> {
     let beside = envelope_path(path);
     let aside = |path: &Path| {
@@ -163,7 +163,8 @@ fn write(path: &Path, text: &str, envelope: &[u8]) -> Result<(), FileError> {
     for (to, bytes) in [(path, text.as_bytes()), (&beside, envelope)] {
         std::fs::write(aside(to), bytes).map_err(FileError::at(to))?;
     }
-    // Between the two the lock does not count, and a gate that looks keeps what it has.
+    // WHY: between the two renames the lock does not count, and a gate that looks keeps its old
+    // one.
     for to in [path, &beside] {
         std::fs::rename(aside(to), to).map_err(FileError::at(to))?;
     }

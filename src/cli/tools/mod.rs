@@ -1,4 +1,4 @@
-//! `wicketgate tools`: how every tool stands, what MCP servers offer, and what of it is locked.
+//! `wicketgate tools`: the state of every tool, the offers of MCP servers, and their locks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl ToolsArgs {
         super::config::load(&self.config).map_err(wrong)
     }
 
-    /// The configured servers of these names, all if none is named.
+    /// The configured servers of these names, or all of them without a name.
     fn servers(&self, config: &Config, only: &[String]) -> Result<Vec<Arc<Server>>, Failure> {
         let all = config.servers(&config::environment);
         let mut all = all.map_err(wrong)?;
@@ -157,7 +157,7 @@ impl ToolsArgs {
         Ok(all)
     }
 
-    /// Starts these servers, asks each what it offers, and ends them.
+    /// Starts these servers, asks each for its tools, and ends them.
     fn ask(&self, servers: &[Arc<Server>]) -> Result<Vec<ServerAnswer>, Failure> {
         Ok(runtime()?.block_on(self.asking(servers)))
     }
@@ -186,18 +186,18 @@ impl ToolsArgs {
     }
 }
 
-/// The configuration, or what it names, is wrong.
+/// The configuration, or a file it names, is wrong.
 fn wrong(problems: Vec<String>) -> Failure {
     Failure::config(Error::Config(problems))
 }
 
-/// One server and what it said.
+/// One server and its answer.
 struct ServerAnswer {
     server: Arc<Server>,
     answer: Result<Probed, ProbeError>,
 }
 
-/// A server that shows nothing.
+/// Why a server lists no tools.
 #[derive(Debug, thiserror::Error)]
 enum ProbeError {
     /// No connection is kept to it.
@@ -218,7 +218,7 @@ fn after(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!(" {why}") }
 }
 
-/// What it said, as it would be locked; and what cannot be.
+/// Its answer in the form of a lock; and the tools that cannot be locked.
 fn locked(
     server: &Server,
     probed: Probed,
@@ -241,7 +241,7 @@ fn locked(
     Ok((locked, all))
 }
 
-/// How it is reached, without anything that may be a secret: arguments and queries are left out.
+/// The address of a server, without possible secrets: arguments and queries are left out.
 fn reached(server: &Server) -> String {
     use crate::catalog::server::Transport;
     match &server.transport {

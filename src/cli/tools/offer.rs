@@ -6,14 +6,14 @@ use crate::catalog::lock::{LockedServer, printable};
 use crate::cli::say;
 use crate::domain::json::Json;
 
-/// `name version`, as the server says of itself.
+/// `name version`, by the server's own account.
 pub(super) fn calls_itself(locked: &LockedServer) -> String {
     let part = |name: &str| locked.server_info.get(name).and_then(Json::as_str).map(printable);
     let parts = [part("name"), part("version")];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// How a server is reached, and what it runs in if the gate runs it.
+/// The address of a server, and its sandbox if the gate runs it.
 pub(super) type ServerAccess<'a> = (&'a str, Option<&'static str>);
 
 /// Prints all of it.

@@ -1,4 +1,4 @@
-//! What the configuration names, each thing by itself, and which of it is to be looked at.
+//! Lists everything the configuration names, each item by itself, and selects what to check.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::domain::tier::Tier;
 use crate::identity::callers::Callers;
 use crate::tool::probe::{Point, ProbeState, worst};
 
-/// What of it is asked for; an empty list asks for everything.
+/// The selection; an empty list selects everything.
 pub(super) struct Filter<'a> {
     pub tools: &'a [String],
     pub kinds: &'a [String],
@@ -32,7 +32,7 @@ impl Filter<'_> {
     }
 }
 
-/// One tool, and what was found.
+/// One tool, and its findings.
 pub(super) struct PictureRow {
     pub name: String,
     pub kind: String,
@@ -49,7 +49,7 @@ pub(super) struct PictureRow {
 impl PictureRow {
     fn of(binding: &Binding) -> Self {
         let server = binding.kind.mcp().map(|mcp| mcp.server.name.clone());
-        // What a server runs in is said of the server.
+        // The sandbox of a server is in the server's own row.
         let demand = binding.kind.demand().filter(|_| server.is_none());
         Self {
             name: binding.name.to_string(),
@@ -98,7 +98,7 @@ impl PictureRow {
         })
     }
 
-    /// How it stands, all in all.
+    /// Its worst finding.
     pub fn state(&self) -> ProbeState {
         worst(&self.points)
     }
@@ -121,7 +121,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Reads the configuration as far as it can be read, and keeps what the filter asks for.
+    /// Reads as much of the configuration as possible, and keeps the selected part.
     pub fn read(config: &Config, filter: &Filter<'_>) -> Result<Self, Failure> {
         let mut picture = match config.bindings(&config::environment) {
             Ok(bound) => {
@@ -161,7 +161,7 @@ impl Picture {
         picture
     }
 
-    /// What is left of a configuration that is wrong.
+    /// The usable part of a configuration with errors.
     fn of_each(config: &Config, each: Vec<Checked>, errors: Vec<String>) -> Self {
         let servers = config.servers(&config::environment).unwrap_or_default();
         let lock = config.locked().ok().flatten();
@@ -177,7 +177,7 @@ impl Picture {
         picture
     }
 
-    /// Refuses names that nothing has.
+    /// Refuses unknown names.
     fn known(&self, filter: &Filter<'_>) -> Result<(), Failure> {
         let rows = || self.own.iter().map(|(row, _)| row).chain(self.pinned.iter().map(|(r, _)| r));
         let servers: BTreeSet<&str> = self.servers.iter().map(|s| s.name.as_str()).collect();
@@ -217,7 +217,8 @@ impl Picture {
         self.servers.retain(|server| wanted.contains(&server.name));
     }
 
-    /// The rows of one server that answered: those that are pinned, and those nobody has.
+    /// The rows of one server that answered: those of pinned tools and, if `new`, those of unpinned
+    /// ones.
     pub fn compared(&mut self, live: &LockedServer, new: bool) -> Vec<PictureRow> {
         let mut rows = self.taken(&live.name, |mcp| compare(mcp, live));
         if new {
@@ -245,7 +246,7 @@ impl Picture {
     }
 }
 
-/// How what a server shows now stands to what was pinned.
+/// Compares a server's current tool with its pin.
 fn compare(mcp: &Mcp, live: &LockedServer) -> Point {
     let what = format!("server {}", live.name);
     let own = match &mcp.target {
@@ -261,7 +262,7 @@ fn compare(mcp: &Mcp, live: &LockedServer) -> Point {
     let Some(now) = live.tools.get(own) else {
         return Point::wrong(what, ProbeState::Missing, "does not show it any more", LOCK_AGAIN);
     };
-    // INVARIANT: what a binding pins was read from JSON.
+    // INVARIANT: a binding's pin was parsed from JSON.
     let pinned = Json::parse(&mcp.pinned, &Limits::FILE).unwrap_or(Json::Null);
     let changes = drift::changes(&pinned, Some(now));
     let said = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -19,14 +19,14 @@ use crate::tool::probe::{Point, ProbeSetup, ProbeState, probe};
 
 /// Tools that are looked at at the same time.
 const AT_ONCE: usize = 16;
-/// How long a tool that is no server's gets, whatever `--wait` says.
+/// The time limit for a tool without a server, whatever `--wait` says.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// How often somebody who waits is told for what.
+/// How often a waiting user sees what the command waits for.
 const TELL: Duration = Duration::from_secs(5);
 /// Names in one such line.
 const TOLD_MAX: usize = 4;
 
-/// One server and how it was found.
+/// One server and its finding.
 struct ProbedServer {
     point: Point,
     value: Value,
@@ -53,7 +53,7 @@ pub(super) fn run(at: &ToolsArgs, filter: &Filter<'_>) -> Result<Exit, Failure> 
     Ok(exit)
 }
 
-/// Looks at everything at the same time, and tells who waits what for.
+/// Probes all tools and servers concurrently, and prints which ones it still waits for.
 async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<ServerAnswer>) {
     let wait = Duration::from_secs(at.wait).min(WAIT_MAX);
     let around = ProbeSetup { resolve: Arc::new(System), levels: Arc::default() };
@@ -61,7 +61,7 @@ async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<Se
     let own = std::mem::take(&mut picture.own).into_iter();
     let own = own.map(async |(row, binding): (PictureRow, Option<Binding>)| {
         let Some(binding) = binding else { return row };
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _slot = slots.acquire().await;
         pending.lock().insert(row.name.clone());
         let points = tokio::time::timeout(wait, probe(binding, &around)).await;
@@ -110,8 +110,8 @@ fn waiting(pending: &BTreeSet<String>) -> String {
     format!("waiting for {}{more}", some.join(", "))
 }
 
-/// What became of one server, and the rows of its tools. `whole`: everything it offers is printed;
-/// `new`: what nobody pinned is a row too.
+/// The outcome of one server, and the rows of its tools. `whole`: everything it offers is printed;
+/// `new`: unpinned tools have rows too.
 fn server(
     picture: &mut Picture,
     asked: ServerAnswer,
@@ -173,7 +173,7 @@ fn text(picture: &Picture, rows: &[PictureRow], servers: &[ProbedServer]) {
     for seen in servers.iter().filter(|seen| !seen.point.state.is_fine()) {
         told(&seen.point);
     }
-    // What is wrong with a tool stands in its row.
+    // The rows show the errors of single tools already.
     let others = picture.errors.iter().filter(|error| !error.starts_with("tools["));
     others.for_each(|error| note(format!("error: {error}")));
     picture.warnings.iter().for_each(|warning| note(format!("warning: {warning}")));

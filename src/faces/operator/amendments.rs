@@ -25,19 +25,19 @@ const ENDS_AFTER: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 
 /// Rows that are read at once: each may carry a bundle.
 const PAGE: usize = 16;
 
-/// One proposal and everything that came after it.
+/// One proposal and all orders about it.
 struct ProposalHistory {
     proposal: Proposal,
-    /// What the gates made of it.
+    /// The gates' answers to it.
     reports: Vec<OrderReport>,
-    /// Words about it, and what the gates made of them.
+    /// Approvals and refusals of it, and the gates' answers to them.
     words: Vec<(Row, Vec<OrderReport>)>,
-    /// The last order to put it in force, and what came of it.
+    /// The last order to activate it, and each gate's answer.
     activation: Option<(Row, Vec<OrderReport>)>,
 }
 
 impl ProposalHistory {
-    /// Subjects whose approval some gate counts.
+    /// Subjects whose approval at least one gate counts.
     fn approved(&self) -> Vec<String> {
         self.counted(ApproverVerdict::Approve)
     }
@@ -92,7 +92,7 @@ impl ProposalHistory {
     }
 }
 
-/// Why it is not clear which bundle a proposal replaces.
+/// Why it is unclear which bundle a proposal replaces.
 #[derive(Debug, thiserror::Error)]
 enum Disagreement {
     #[error("{origin} has not obeyed order {row} yet")]
@@ -123,10 +123,10 @@ fn agreed<'a>(gates: impl Iterator<Item = &'a Presence>, row: u64) -> Result<Dig
 }
 
 impl OperatorApi {
-    /// Puts a bundle to the vote: every gate tries it, and says what it would change there.
+    /// Proposes a bundle: every gate tries it, and reports its effect there.
     ///
     /// # Errors
-    /// It is no bundle, or it is not clear what it replaces; nothing was ordered.
+    /// The bundle is invalid, or it is unclear which one it replaces; nothing was ordered.
     pub(super) async fn propose(
         &self,
         asked: OperatorRequest<route::AmendmentProposal>,
@@ -151,7 +151,7 @@ impl OperatorApi {
         self.order_within(&asked.who, &order, (reason, expires), (None, AMENDED_WITHIN)).await
     }
 
-    /// What is in force at every gate that is there, once they have obeyed everything on the list.
+    /// The bundle in force at every running gate, once each has obeyed everything on the list.
     async fn base(&self) -> Result<Digest, Problem> {
         let patience = Patience::of(REPORTS_WITHIN);
         let last = self.last_amendment().await?;
@@ -165,7 +165,7 @@ impl OperatorApi {
                 Ok(digest) => return Ok(digest),
                 Err(why) => why,
             };
-            // A gate tells what is in force there within a second.
+            // A gate reports the bundle in force within a second.
             if patience.is_over() {
                 return Err(self.refuse(Problem::new(
                     Code::NotReady,
@@ -230,7 +230,7 @@ impl OperatorApi {
         })
     }
 
-    /// Every proposal, what was said about it and what came of it; no files.
+    /// Every proposal with its approvals, refusals and outcome; no files.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -245,7 +245,7 @@ impl OperatorApi {
     /// One proposal with its files and what a publisher signs.
     ///
     /// # Errors
-    /// There is none, or the list cannot be read.
+    /// The proposal is unknown, or the list cannot be read.
     pub(super) async fn amendment(
         &self,
         asked: OperatorRequest<route::AmendmentDetail>,
@@ -262,10 +262,10 @@ impl OperatorApi {
         })
     }
 
-    /// Passes a publisher's signed word on to the gates, which check it.
+    /// Passes a publisher's signed approval or refusal on to the gates, which check it.
     ///
     /// # Errors
-    /// Nothing of the kind is proposed, or the statement is another.
+    /// No such proposal is open, or the statement is about another.
     pub(super) async fn publish(
         &self,
         asked: OperatorRequest<route::AmendmentDecision>,
@@ -288,10 +288,10 @@ impl OperatorApi {
         self.order_within(&who, &order, ("", None), (None, AMENDED_WITHIN)).await
     }
 
-    /// Has the gates put an approved bundle in force.
+    /// Makes the gates put an approved bundle in force.
     ///
     /// # Errors
-    /// Nothing of the kind is proposed.
+    /// No such proposal is open.
     pub(super) async fn activate(
         &self,
         asked: OperatorRequest<route::AmendmentActivation>,

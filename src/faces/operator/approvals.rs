@@ -1,4 +1,5 @@
-//! Held calls: which there are, all about one, and the words operators give about it.
+//! Held calls: the list of them, the details of one, and the approvals, refusals and proposals of
+//! operators.
 
 use crate::domain::tier::Tier;
 use std::collections::BTreeMap;
@@ -22,15 +23,15 @@ use crate::record::run::Setting;
 use crate::record::{self, Role};
 use crate::serve::problem::Problem;
 
-/// Held calls that are shown at once, at most.
+/// Held calls in one answer, at most.
 pub(super) const SHOWN_MAX: usize = 200;
 /// Bytes of a signature: an armored SSHSIG of an ed25519 key, plain or in hardware, is below 1 KiB.
 const SIGNATURE_MAX: usize = 8 * 1024;
-/// The policy's input: never larger than what is stored.
+/// Limits of the policy's input: it is never larger than a stored one.
 const INPUT: Limits =
     Limits { bytes_max: 1 << 20, depth_max: 64, values_max: 131_072, key_bytes_max: 1024 };
 
-/// A held call, found.
+/// A held call with its run.
 struct HeldMatch {
     chain: ChainId,
     origin: String,
@@ -40,13 +41,14 @@ struct HeldMatch {
     args: (Digest, u64),
 }
 
-/// What is asked: the run, the tool, and the arguments if they are known.
+/// The run, the tool, and the arguments' digest if it is known: equal queries are shown once.
 type CallQuery = (RunId, String, Option<Digest>);
 /// One held call, its id and its run.
 type Waiting<'a> = (&'a Run, &'a CallId, &'a Hold);
 
 impl OperatorApi {
-    /// Held calls, the gravest first, then what ends soonest. The same ask of one run stands there once.
+    /// Held calls, the gravest first, then those that expire soonest. A repeated call of one run is
+    /// listed once.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -80,10 +82,10 @@ impl OperatorApi {
         Ok(HeldCalls { held, asks, calls, more: asks > most })
     }
 
-    /// Everything about one held call, and what an approver signs.
+    /// All facts about one held call, and the statement that an approver signs.
     ///
     /// # Errors
-    /// `call.not_found`, or `approval.unviewable`: nothing is shown that is not complete.
+    /// `call.not_found`, or `approval.unviewable`: an incomplete view is never shown.
     pub(super) async fn show(
         &self,
         asked: OperatorRequest<route::HeldCallDetail>,
@@ -152,8 +154,9 @@ impl OperatorApi {
         read.map_err(|error| unavailable(&error))
     }
 
-    /// Passes a signed word on to the gate that holds the call. Only the two statements of this very
-    /// hold are passed; the signature is checked by whoever runs the call.
+    /// Passes a signed approval or refusal on to the gate that holds the call. The operator API
+    /// accepts only the two statements of this held call; the gate that runs the call checks the
+    /// signature.
     ///
     /// # Errors
     /// The call is not held, or the statement is another.
@@ -178,7 +181,7 @@ impl OperatorApi {
         self.to_holder(&who, &order, "").await
     }
 
-    /// Whether this looks like a signature; whoever acts on it checks whether it is one.
+    /// Checks the armour of a signature only; the gate that acts on the signature verifies it.
     pub(super) fn armored(&self, signature: &str) -> Result<(), Problem> {
         let armored = signature.starts_with("-----BEGIN SSH SIGNATURE-----")
             && signature.trim_end().ends_with("-----END SSH SIGNATURE-----");
@@ -189,12 +192,12 @@ impl OperatorApi {
         Err(self.refuse(Problem::new(Code::RequestMalformed, "approval.signature", message)))
     }
 
-    /// Passes a signed proposal on to the gate that holds the call: to ask it again with other arguments. What is
-    /// asked then is judged as any call is, and waits for somebody else. The signature is checked by whoever runs
-    /// the call.
+    /// Passes a signed proposal on to the gate that holds the call, to submit the call again with
+    /// other arguments. The policy judges the new call like any other, and a second approver must
+    /// approve it. The gate that runs the call checks the signature.
     ///
     /// # Errors
-    /// The call is not held, these are no arguments, or the statement is not about them.
+    /// The call is not held, the arguments are invalid, or the statement is about others.
     pub(super) async fn modify(
         &self,
         asked: OperatorRequest<route::HeldCallProposal>,
@@ -294,7 +297,7 @@ fn ask(group: &[Waiting<'_>]) -> Option<HeldCall> {
     })
 }
 
-/// What is on the books about one held call, without its payloads.
+/// What the ledger records about one held call, without its payloads.
 fn find(desk: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
     let (id, chain, open) = desk.run(run)?;
     let hold = open.held.get(call)?;
@@ -349,7 +352,7 @@ fn find(desk: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
     })
 }
 
-/// What the agent said about itself when it opened the run.
+/// The agent's own claims from the opening of the run.
 fn claims(run: &Run) -> Vec<Claim> {
     let label =
         |one: &Setting| Claim { name: format!("label {}", one.k), value: one.v.to_string() };

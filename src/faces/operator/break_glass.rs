@@ -1,7 +1,8 @@
-//! Break-glass at the office: who brings what was signed, who is told before it opens, and what was reviewed.
+//! Break-glass in the operator API: opening and closing a signed order, and recording its review.
 //!
-//! The office checks a statement so that nobody is alarmed for nothing; each gate checks it again. An alarm that
-//! nobody received is none: while the configured receiver does not take it, nothing is opened.
+//! The operator API checks a statement first, so that an invalid one raises no alarm; each gate
+//! checks it again. The configured receiver must take the alarm before an order opens: while it
+//! does not, the order stays closed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,18 +32,18 @@ const PAGE: usize = 256;
 /// Bytes of the note of a review, and of why an order is closed.
 const NOTE_MAX: usize = 1024;
 
-/// The list of those who may sign, as it is now.
+/// Reads the current list of break-glass signers.
 pub type List = Arc<dyn Fn() -> Result<Approvers, Cause> + Send + Sync>;
 
-/// What the office works with.
+/// What the operator API needs for break-glass.
 pub struct Glass {
-    /// What a statement is held to.
+    /// The rules that a statement has to meet.
     pub terms: Terms,
     /// Who may sign.
     pub list: List,
-    /// Who is told before it opens, besides the log and the metrics.
+    /// Receives the alarm before an order opens, besides the log and the metrics.
     pub alarm: Option<Webhook>,
-    /// Where alarms are counted.
+    /// Counts the alarms.
     pub metrics: Arc<Metrics>,
 }
 
@@ -52,7 +53,7 @@ impl std::fmt::Debug for Glass {
     }
 }
 
-/// One order of the list, and what followed.
+/// One order of the list, and its later history.
 struct OrderHistory {
     seq: u64,
     at: Timestamp,
@@ -64,15 +65,16 @@ struct OrderHistory {
 }
 
 impl OperatorApi {
-    /// From now on break-glass statements are taken. Said once; later words change nothing.
+    /// Enables break-glass statements. The first call counts; later ones change nothing.
     pub fn allow_break_glass(&self, glass: Glass) {
         drop(self.glass.set(glass));
     }
 
-    /// Opens what enough people have signed, once, after everybody was told.
+    /// Opens an order that enough approvers signed, once, after the receiver took the alarm.
     ///
     /// # Errors
-    /// What is wrong with it (`break_glass.*`), it was used before, or the alarm was not taken.
+    /// An error of the statement (`break_glass.*`), its nonce was used before, or the receiver did
+    /// not take the alarm.
     pub(super) async fn open_glass(
         &self,
         asked: OperatorRequest<route::BreakGlassOpening>,
@@ -122,10 +124,10 @@ impl OperatorApi {
         })
     }
 
-    /// Ends an order before its time. Nobody has to sign that.
+    /// Ends an order before its time. This needs no signature.
     ///
     /// # Errors
-    /// There is none of this nonce.
+    /// No order has this nonce.
     pub(super) async fn close_glass(
         &self,
         asked: OperatorRequest<route::BreakGlassEnd>,
@@ -136,10 +138,12 @@ impl OperatorApi {
         self.order(&who, &order, (&request.reason, None), None).await
     }
 
-    /// Records that somebody looked at what was done. Whoever signed or brought it does not review it.
+    /// Records an operator's review of what was done. An operator who signed or submitted the order
+    /// may not review it.
     ///
     /// # Errors
-    /// There is none of this nonce, it is still open, the reviewer had a part in it, or nobody can tell who had.
+    /// No order has this nonce, the order is still open, the reviewer took part in it, or its
+    /// signers are unknown.
     pub(super) async fn review_glass(
         &self,
         asked: OperatorRequest<route::BreakGlassReview>,
@@ -168,7 +172,7 @@ impl OperatorApi {
         self.order(who, &order, (note, None), None).await
     }
 
-    /// Every order, the last first, and how it stands.
+    /// Every order with its state, the latest first.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -197,10 +201,11 @@ impl OperatorApi {
         })
     }
 
-    /// Who signed an order, by the list as it is now.
+    /// The signers of an order, by the current list.
     ///
     /// # Errors
-    /// There is no list that can be used, or a key that signed is not on it: nobody can tell who had a part.
+    /// No list of approvers is usable, or the list lacks a key that signed: the signers are then
+    /// unknown.
     async fn signed_by(&self, nonce: &str) -> Result<Vec<String>, Problem> {
         let unknown = |why: &str| {
             let message = format!("the signer of the order cannot be found: {why}");
@@ -215,7 +220,7 @@ impl OperatorApi {
             if statement(signed).is_none_or(|s| s.nonce != nonce) {
                 continue;
             }
-            // The keys' own time is not asked: who signed it then had a part in it.
+            // WHY: ignore the keys' validity: a signer of that time took part in the order.
             let keys = signed.signatures.iter().filter_map(|one| {
                 crate::crypto::sshsig::SshSig::parse(one).ok().map(|signature| signature.key)
             });
@@ -319,7 +324,7 @@ fn statement(signed: &SignedBreakGlass) -> Option<BreakGlassStatement> {
     BreakGlassStatement::parse(signed.statement.as_bytes()).ok()
 }
 
-/// The agent an order is for, and what the entry says of it besides the reason.
+/// The agent an order is for, and the entry's text about it besides the reason.
 pub(super) fn summary(signed: &SignedBreakGlass) -> (String, String) {
     let Some(statement) = statement(signed) else { return (String::new(), String::new()) };
     let tools: Vec<&str> = statement.tools.iter().map(ToolName::as_str).collect();

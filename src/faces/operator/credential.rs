@@ -1,4 +1,4 @@
-//! What a request shows of who asks: a token, or the certificate of its TLS connection.
+//! The credential of a request: a token, or the certificate of its TLS connection.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::identity::callers::{TokenError, read_token};
 use crate::identity::certificate::ClientCertificate;
 use crate::serve::bearer;
 
-/// What one request shows.
+/// The credential of one request.
 #[derive(Clone)]
 pub enum ShownCredential {
-    /// Nothing that could be known, and why.
+    /// No usable credential, and why.
     Nothing(IdentityError),
-    /// What stands after `Bearer`.
+    /// The text after `Bearer`.
     Token(Zeroizing<String>),
     /// The certificate of its connection, and no token.
     Certificate(Arc<ClientCertificate>),
@@ -37,7 +37,7 @@ impl std::fmt::Debug for ShownCredential {
 }
 
 impl ShownCredential {
-    /// What a request with these headers shows; `extensions` are the listener's own words about it.
+    /// The credential in these headers; the listener puts the client certificate into `extensions`.
     #[must_use]
     pub fn of(headers: &HeaderMap, extensions: &Extensions) -> Self {
         let certificate = extensions.get::<Arc<ClientCertificate>>();
@@ -46,12 +46,13 @@ impl ShownCredential {
             (Ok(Some(token)), None) => Self::Token(Zeroizing::new(token.to_owned())),
             (Ok(None), None) => Self::Nothing(IdentityError::Missing),
             (Err(error), None) => Self::Nothing(error),
-            // WHY: with two, whoever adds one to another's connection could choose who is asking.
+            // WHY: a third party could add its own credential to another caller's connection and so
+            // choose the caller.
             (Ok(Some(_)) | Err(_), Some(_)) => Self::Nothing(IdentityError::Ambiguous),
         }
     }
 
-    /// Why nobody is known by this, where nobody is.
+    /// Why this credential identifies no caller. Callers ask only where that is so.
     #[must_use]
     pub const fn stranger(&self) -> IdentityError {
         match self {
@@ -69,21 +70,21 @@ impl<S: Sync> FromRequestParts<S> for ShownCredential {
     }
 }
 
-/// Why the token in a file cannot be shown.
+/// Why the token in a file cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Unshown {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] TokenError),
-    /// The token is no value of a header.
+    /// The token is not a valid header value.
     #[error(transparent)]
     Header(#[from] InvalidHeaderValue),
 }
 
-/// The value of the `Authorization` header that shows the token in this file, as it is now.
+/// The value of the `Authorization` header with the current token of this file.
 ///
 /// # Errors
-/// What is wrong with the file; never its content.
+/// The error of the file; never its content.
 pub fn showing(path: &Path) -> Result<HeaderValue, Unshown> {
     let token = read_token(path)?;
     let bearer = Zeroizing::new(format!("Bearer {}", &*token));

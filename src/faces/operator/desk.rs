@@ -1,4 +1,4 @@
-//! What lies on the desk: open runs and held calls, read off the ledger and kept up to date.
+//! The approval queue: open runs and held calls, read from the ledger and kept up to date.
 //!
 //! A projection that can be thrown away at any time: the first look reads the open runs of each chain,
 //! later ones only what was added since.
@@ -30,7 +30,7 @@ pub struct OpenRuns {
 pub struct Chain {
     /// The log's name.
     pub origin: String,
-    /// Whether its writer ended in order, so that nothing of it runs.
+    /// Whether its writer ended in order, so that none of its calls runs.
     pub stopped: bool,
     /// Its open runs.
     pub runs: BTreeMap<RunId, Run>,
@@ -54,13 +54,13 @@ pub struct Run {
 /// One held call.
 #[derive(Debug)]
 pub struct Hold {
-    /// What its `call.held` says.
+    /// The body of its `call.held`.
     pub held: CallHeld,
     /// The whole entry.
     pub entry: Entry,
-    /// Words that are on the books: subject and key.
+    /// Recorded approvals: subject and key.
     pub granted: Vec<(String, String)>,
-    /// SHA-256 of its arguments, never shown: the same ask twice is one ask for a person.
+    /// SHA-256 of its arguments, never shown: an approver sees a repeated call once.
     pub ask: Option<Digest>,
 }
 
@@ -78,7 +78,7 @@ impl Hold {
         found.map(|commitment| (commitment.c.0, commitment.len.get()))
     }
 
-    /// The digest of the call, made again of what the entry says; `None` if it says something else.
+    /// The digest of the call, recomputed from the entry; `None` if the entry contradicts it.
     #[must_use]
     pub fn call_digest(&self) -> Option<Digest> {
         let draft = &self.entry.draft;
@@ -113,10 +113,10 @@ impl OpenRuns {
         self.chains.iter().find_map(|(id, chain)| Some((*id, chain, chain.runs.get(run)?)))
     }
 
-    /// Reads on: only chains of this tenant, whatever else the reader sees.
+    /// Reads new entries: only chains of this tenant, whatever else the reader sees.
     ///
     /// # Errors
-    /// The store's; what was read stays.
+    /// The store's error; what was read before it stays.
     pub async fn look(
         &mut self,
         reader: &dyn LedgerReader,
@@ -139,7 +139,7 @@ impl OpenRuns {
         self.know_asks(reader, vault).await
     }
 
-    /// Reads the arguments of calls that are new here, to tell the same ask when it comes again.
+    /// Reads the arguments of new calls, to recognise a repeated call with the same arguments.
     async fn know_asks(
         &mut self,
         reader: &dyn LedgerReader,
@@ -152,7 +152,7 @@ impl OpenRuns {
                 }
                 let Some((c, _)) = hold.payload(Role::Args) else { continue };
                 let read = payload(reader, vault, id, &c).await?;
-                // What cannot be read is like nothing else.
+                // An unreadable value equals no other.
                 let known = read.map_or(c, |row| Digest::of(&[&row.body]));
                 hold.ask = Some(known);
             }
@@ -179,7 +179,7 @@ impl Chain {
         self.next
     }
 
-    /// When the last of its held calls ends; `None` if none is held.
+    /// When the last of its held calls expires; `None` if none is held.
     #[must_use]
     pub fn held_until(&self) -> Option<Timestamp> {
         let holds = self.runs.values().flat_map(|run| run.held.values());
@@ -219,7 +219,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Moves past one entry. What this build cannot read says nothing here.
+    /// Applies one entry. An entry that this build cannot read is skipped.
     fn apply(&mut self, row: &EntryRow) {
         if row.run.is_none() {
             return;

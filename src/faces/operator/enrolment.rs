@@ -1,8 +1,10 @@
-//! The registrar of the hub: certifies the keys of writers with the enrolment key, so that no sidecar has it.
+//! The registrar of the hub: it certifies the keys of writers with the enrolment key, so that no
+//! sidecar has it.
 //!
-//! A sidecar shows a token that stands for one pool of slots, a shared one or the projected one of its pod's
-//! service account, and proves that it holds the key it names. It is certified for the epoch its slot is in now, once: the same request again has the same answer, and
-//! another key for that epoch is refused. Each certificate is on the books of the hub before it is given.
+//! A sidecar shows a token that stands for one pool of slots: a shared token, or the projected
+//! token of its pod's service account. It also proves that it holds the key it names. The registrar
+//! certifies one key per slot and epoch: the same request again has the same answer, and it refuses
+//! another key for that epoch. The hub records each certificate before it sends it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,14 +37,14 @@ use crate::record::fleet::WriterEnrolled;
 use crate::record::{Base64, Draft, Entry, Kind};
 use crate::serve::problem::Problem;
 
-/// The pool of the hubs' own slots, whose chains tell what was enrolled. Nobody is enrolled into it.
+/// The pool of the hubs' own slots, whose chains record enrolments. No sidecar can enrol into it.
 pub const HUBS: &str = "hub";
 /// Entries that are read at once.
 const BATCH: u32 = 512;
-/// Characters of what a certificate says of its pod and image.
+/// Characters of the pod and image texts in a certificate.
 const TEXT_MAX: usize = 512;
 
-/// A pool, and the one token of those who may be enrolled into it.
+/// A pool, and the one token that its sidecars share.
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// `local`, or `<namespace>/<service account>`: its slots are `<pool>/<number>`.
@@ -51,25 +53,25 @@ pub struct Pool {
     pub token_file: PathBuf,
 }
 
-/// What the registrar works with.
+/// The registrar's settings and parts.
 pub struct RegistrarParts {
-    /// Who may be enrolled where by a shared token.
+    /// Pools with shared tokens.
     pub pools: Vec<Pool>,
-    /// Asks about projected tokens; nobody is enrolled by one without.
+    /// Reviews projected tokens. Without it, the registrar accepts shared tokens only.
     pub reviewer: Option<Reviewer>,
     /// How long a certificate lasts at most.
     pub term: Duration,
     /// The enrolment key.
     pub signer: Arc<dyn Signer>,
-    /// Where each certificate is recorded.
+    /// Records each certificate.
     pub books: Ledger,
-    /// Where slots and what hubs recorded are read.
+    /// Reads slots, and the hubs' records of enrolments.
     pub reader: Arc<dyn LedgerReader>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Where refusals are counted.
+    /// Counts refusals.
     pub reject: Reject,
-    /// Whose slots these are.
+    /// The tenant of these slots.
     pub tenant: String,
 }
 
@@ -79,7 +81,7 @@ impl std::fmt::Debug for RegistrarParts {
     }
 }
 
-/// Who asks: for the slots of one pool, and by what that is known.
+/// The caller: the pool it may enrol into, and the proof of that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Admitted {
     pool: String,
@@ -87,7 +89,7 @@ pub struct Admitted {
     pod: Option<String>,
 }
 
-/// What a writer is answered with.
+/// The answer to a writer.
 #[derive(Debug, Serialize)]
 pub struct Enrolled {
     /// The certificate of its key.
@@ -98,7 +100,7 @@ pub struct Enrolled {
 pub struct Registrar {
     parts: RegistrarParts,
     logins: Mutex<Logins>,
-    /// One at a time: what was recorded is known to the next.
+    /// The lock serialises requests, so that each sees the enrolments recorded before it.
     known: tokio::sync::Mutex<RecordedEnrolments>,
 }
 
@@ -117,7 +119,7 @@ struct RecordedEnrolments {
 }
 
 impl Registrar {
-    /// A registrar that has read nothing yet.
+    /// A registrar that has read no chain yet.
     #[must_use]
     pub fn new(parts: RegistrarParts) -> Self {
         let (logins, known) = (Mutex::default(), tokio::sync::Mutex::default());
@@ -130,18 +132,18 @@ impl Registrar {
         self.parts.signer.public()
     }
 
-    /// Counts what is refused.
+    /// Counts a refusal.
     pub(super) fn refuse(&self, problem: Problem) -> Problem {
         (self.parts.reject)(problem.code);
         problem
     }
 
-    /// Whose token this is: a pool's shared one, or else the projected one of a pod.
+    /// The pool of this token: the pool's shared token, or else the projected one of a pod.
     ///
     /// # Errors
-    /// `identity.missing` for anything nobody knows, `limit.exceeded` once there was too much of that,
-    /// `operator.forbidden` for a service account without a pool or a pod, `overloaded` and `not_ready` where
-    /// nobody could say.
+    /// `identity.missing` for an unknown token, `limit.exceeded` after too many unknown ones,
+    /// `operator.forbidden` for a service account without a pool or a pod, `overloaded` and
+    /// `not_ready` where the API server gave no verdict.
     pub async fn admit(&self, shown: &ShownCredential) -> Result<Admitted, Problem> {
         let admitted = self.known(shown).await?;
         crate::serve::places::proved();
@@ -161,7 +163,7 @@ impl Registrar {
         }
     }
 
-    /// The pool whose shared token this is. Looks at every pool.
+    /// The pool whose shared token this is. It compares with every pool's token.
     fn shared(&self, token: &str) -> Option<String> {
         let shown = Digest::of(&[token.as_bytes()]);
         let mut found = None;
@@ -218,12 +220,13 @@ impl Registrar {
         self.refuse(super::unknown(why, wait))
     }
 
-    /// Certifies what a sidecar of this pool asks for. Where a cluster vouched for its pod, the certificate
-    /// names that one, whatever was asked for.
+    /// Certifies the key of a sidecar of this pool. Where a cluster vouched for its pod, the
+    /// certificate names that pod, whatever the request says.
     ///
     /// # Errors
-    /// `request.malformed` for a proof that does not hold, `operator.forbidden` for a slot, epoch or key that
-    /// is not to be enrolled, `ledger.unavailable` if it cannot be recorded. Nothing was certified then.
+    /// `request.malformed` for an invalid proof, `operator.forbidden` for a slot, epoch or key that
+    /// must not be enrolled, `ledger.unavailable` if it cannot be recorded. Nothing was certified
+    /// then.
     pub async fn enrol(&self, who: &Admitted, sent: &Enrolment) -> Result<Enrolled, Problem> {
         let Some(mut asked) = Request::open(&sent.request, &sent.proof) else {
             let message = "no request that is signed by the key it names";
@@ -281,7 +284,7 @@ impl Registrar {
         answer
     }
 
-    /// What may be certified of this: for the term at most, and nothing that is not one line.
+    /// The certificate with its term limited, and with texts of one line only.
     fn bounded(&self, wanted: Certificate) -> Result<Certificate, Problem> {
         let now = self.parts.clock.now();
         let not_after = wanted.not_after.min(now.plus(self.parts.term));
@@ -330,7 +333,7 @@ impl RecordedEnrolments {
         Ok(())
     }
 
-    /// Takes an entry, if it enrols somebody. The first one of an epoch counts.
+    /// Takes over an entry that enrols a writer. The first one of an epoch counts.
     fn take(&mut self, body: &[u8]) {
         let Ok(entry) = Entry::parse(body) else { return };
         let Some(enrolled) = entry.draft.get::<WriterEnrolled>() else { return };
@@ -362,8 +365,8 @@ fn enrolled(who: &Admitted, log: &str, certificate: &Certificate) -> WriterEnrol
     }
 }
 
-/// The log that is written in a slot now, and its epoch: the one with the highest number at the end of its
-/// name. The others were lost, and nobody writes them any more.
+/// The log that a slot writes now, and its epoch: the one with the highest number at the end of its
+/// name. The others were lost, and no writer appends to them any more.
 fn latest<'a>(logs: impl Iterator<Item = (&'a str, Epoch)>) -> Option<(&'a str, Epoch)> {
     let number = |log: &str| log.rsplit('/').next().and_then(|n| n.parse::<u64>().ok());
     logs.max_by_key(|(log, _)| number(log))

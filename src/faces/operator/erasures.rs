@@ -1,7 +1,9 @@
-//! Erasing payloads over the door, with a receipt, and holding them against that.
+//! Erasure of payloads through the operator API, with a receipt, and the legal holds that prevent
+//! it.
 //!
-//! Who erases does not hold, who holds does not erase, and whoever gave a word about a call of a run does not
-//! erase the run: roles say the first, the ledger the second.
+//! Duties are separate: an operator who may erase may not place legal holds, and the reverse; an
+//! operator who decided about a call of a run may not erase that run. Roles enforce the first rule,
+//! the ledger the second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +35,7 @@ use crate::record::payload::PayloadErased;
 use crate::record::{Entry, Kind};
 use crate::serve::problem::Problem;
 
-/// Erasures that are shown at once, the newest first.
+/// Erasures in one answer, the newest first.
 const SHOWN_MAX: usize = 200;
 
 impl OperatorApi {
@@ -59,10 +61,11 @@ impl OperatorApi {
         order.map(Box::new).map_err(|refusal| refused(refusal.code, refusal.why))
     }
 
-    /// Erases payloads: all that are meant or, if one is held or not known, none.
+    /// Erases payloads: all that the order selects or, if one is held or unknown, none.
     ///
     /// # Errors
-    /// Nothing was erased; or, `erasure.unfinished`, it is on the books and asking again finishes it.
+    /// Nothing was erased; or, with `erasure.unfinished`, the erasure is recorded and the same
+    /// request again finishes it.
     pub(super) async fn erase(
         self: &Arc<Self>,
         asked: api::OperatorRequest<route::Erasure>,
@@ -71,7 +74,7 @@ impl OperatorApi {
         let room = self.evidence()?;
         let place = self.erasure_place(&room)?;
         let office = Arc::clone(self);
-        // WHY: what is on the books is to be deleted, whether or not anybody still waits.
+        // WHY: a recorded erasure must delete its payloads even if the client has disconnected.
         let working = self.tasks.spawn(async move {
             let done = Box::pin(office.erase_now(&room.evidence, &who, &request)).await;
             drop(place);
@@ -125,8 +128,8 @@ impl OperatorApi {
         })
     }
 
-    /// How many of the absent ones the fleet log calls erased. One that was named, and is neither stored
-    /// nor was ever erased, is a mistake.
+    /// The number of absent payloads that the fleet log records as erased. A named payload that is
+    /// neither stored nor was ever erased is an error.
     fn erased_before(
         &self,
         asked: &ErasureRequest,
@@ -166,7 +169,7 @@ impl OperatorApi {
                 recorded
             }
         };
-        // Rows are deleted only now: every one of them stands in the log.
+        // WHY: delete rows only now, when the log has recorded every one of them.
         let late = |why: String| self.refuse(unfinished(&why));
         let deleted = shelf.sweep().await.map_err(|e| late(e.to_string()))?;
         let residue = shelf.keeper.scrub(anew).await.map_err(|e| late(e.to_string()))?;
@@ -189,7 +192,7 @@ impl OperatorApi {
         })
     }
 
-    /// Holds payloads of a run or a log, or lifts that.
+    /// Places a legal hold on payloads of a run or a log, or lifts it.
     ///
     /// # Errors
     /// There is no such run, log or hold, or it cannot be recorded.
@@ -230,7 +233,7 @@ impl OperatorApi {
         let what = (self.tenant.as_str(), on);
         let done = set_hold(reader.as_ref(), &fleet, what, (&change, &by(who))).await;
         let log = fleet.origin().to_owned();
-        // What was recorded is durable, however the log is closed.
+        // The record is durable even if closing the log fails.
         drop(fleet.close().await);
         let (entry, already) = match done.map_err(|error| self.refuse(problem(&error)))? {
             HoldSet::Already(now) => (now.seq, true),
@@ -239,7 +242,7 @@ impl OperatorApi {
         Ok(LegalHoldReply { held: place, log, entry, already })
     }
 
-    /// What an order to erase or to end a hold speaks after: the newest entry of the fleet log.
+    /// The predecessor of an order to erase or to end a hold: the newest entry of the fleet log.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -285,7 +288,7 @@ impl OperatorApi {
         Ok(Erasures { erasures: shown.collect(), more: all.len() > SHOWN_MAX })
     }
 
-    /// One erasure, with a receipt that is made anew.
+    /// One erasure, with a new receipt.
     ///
     /// # Errors
     /// The newest fleet log has no erasure there.
@@ -305,7 +308,7 @@ impl OperatorApi {
         };
         let reader = self.ledger(&room.evidence).await?;
         let deleted = gone(&*reader, &self.tenant, row).await?;
-        // Whoever asks later cannot search the files for bytes that nobody has any more.
+        // A later request cannot search the files for payloads that are already deleted.
         let told = ReceiptNotes { deleted, residue: "unknown", store: room.evidence.store };
         let key = &*room.evidence.key;
         let made = receipt::make(&*reader, &chain.origin, &[seq], &told, key).await;
@@ -345,7 +348,7 @@ async fn chains(reader: &dyn LedgerReader) -> Result<Chains, Problem> {
     Ok(chains.into_iter().map(|row| (row.chain, row)).collect())
 }
 
-/// How many of the payloads that an entry calls erased are not stored any more.
+/// The number of payloads of an erasure entry that are no longer stored.
 async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result<u64, Problem> {
     let chains = reader.chains().await.map_err(|error| unavailable(&error))?;
     let Ok(entry) = Entry::parse(&row.body) else { return Ok(0) };
@@ -360,7 +363,7 @@ async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result
     Ok(gone)
 }
 
-/// What an entry says of an erasure; no commitments.
+/// The contents of an erasure entry, without commitments.
 fn shown(chain: &ChainRow, row: &EntryRow) -> ErasureRow {
     let entry = Entry::parse(&row.body).ok();
     let facts = entry.as_ref().and_then(|entry| {

@@ -22,9 +22,9 @@ const SIGNED_MAX: usize = 20 * 1024;
 #[derive(Clone, Debug)]
 pub(super) struct EraseRequest {
     pub asked: ErasureRequest,
-    /// What lets it be done; without, it is only said what would be erased.
+    /// The signed order; without one, the reply only says what would be erased.
     pub order: Option<SignedApproval>,
-    /// Make the file of a SQLite ledger anew in any case.
+    /// Rewrite the file of a SQLite ledger in any case.
     pub anew: bool,
 }
 
@@ -113,7 +113,7 @@ fn commitments(list: Option<Vec<String>>) -> Result<BTreeSet<Digest>, Error> {
     list.iter().map(|one| Digest::parse(one).ok_or(Error::Commitments)).collect()
 }
 
-/// An order that is signed, and what it says.
+/// A signed order, and its statement.
 fn order(
     statement: Option<String>,
     signature: Option<String>,
@@ -129,7 +129,7 @@ fn order(
     Ok(Some((read, SignedApproval { statement, signature })))
 }
 
-/// Refuses members that say beside a statement what is to be done.
+/// Refuses members that repeat or contradict the statement.
 fn nothing_beside(members: &[(&'static str, bool)]) -> Result<(), Error> {
     match members.iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(Error::Beside(name)),

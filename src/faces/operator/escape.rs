@@ -1,13 +1,13 @@
-//! Text that was written by others, so that it can be shown: what cannot be seen is spelled out.
+//! Makes foreign text safe to show: invisible characters are spelled out.
 
 use unicode_normalization::char::is_combining_mark;
 
 /// Marks one character may carry; more pile up over the lines around.
 const MARKS_MAX: usize = 2;
 
-/// The text with everything made visible that moves, hides or imitates: control characters (and so every
-/// terminal sequence), directions, zero widths, odd spaces, tags, piled-up marks become `\u{..}`; the
-/// backslash is doubled, so that nothing else can look like that.
+/// The text with everything visible that moves, hides or imitates: control characters (and so every
+/// terminal sequence), directions, zero widths, odd spaces, tags, piled-up marks become `\u{..}`;
+/// the backslash is doubled, so that no text can imitate an escape.
 #[must_use]
 pub fn visible(text: &str) -> String {
     shown(text, |_| None)
@@ -44,7 +44,7 @@ fn shown(text: &str, short: impl Fn(char) -> Option<&'static str>) -> String {
     out
 }
 
-/// How many characters of a text are spelled out.
+/// The number of escaped characters in a text.
 pub(super) fn hidden_in(text: &str) -> usize {
     text.chars().filter(|c| hidden(*c) && !matches!(c, '\n' | '\t' | '\r')).count()
 }

@@ -1,7 +1,7 @@
-//! What the office hands out evidence with, and erases payloads with.
+//! What the operator API exports evidence and erases payloads with.
 //!
-//! Everything is opened for one request and closed after it, so that an export that takes long holds up no
-//! order. Both are recorded in the tenant's fleet log, under the name of whoever asked.
+//! Each request opens its own readers and closes them at its end, so that a long export delays no
+//! order. The tenant's fleet log records both, under the name of the operator who asked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::ledger::retention::PayloadKeeper;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::serve::problem::Problem;
 
-/// When somebody else is to ask again.
+/// When a client refused because of another's export may try again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Where the office finds the ledger that it exports from and erases in.
+/// Opens the ledger that the operator API exports from and erases in.
 #[async_trait]
 pub trait Archive: Send + Sync {
     /// Opens the ledger for reading; closed when it is dropped.
@@ -33,20 +33,21 @@ pub trait Archive: Send + Sync {
     /// Opens the payloads for deleting. `None`: this process may not.
     async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError>;
 
-    /// The list of those whose orders to erase and to end a hold count, as it is now; it is kept for evidence.
+    /// The current list of approvers whose orders to erase and to end a hold count; it is kept for
+    /// evidence.
     ///
     /// # Errors
-    /// None is configured, or it counts for nobody.
+    /// No list is configured, or no approver on it counts.
     async fn approvers(&self) -> Result<Approvers, Cause>;
 
-    /// With what the fleet log is written; it is not opened yet.
+    /// The parts to write the fleet log; opening it is left to the caller.
     ///
     /// # Errors
     /// A key or the store cannot be used.
     async fn fleet(&self) -> Result<FleetParts, Cause>;
 }
 
-/// What the office works with.
+/// What the operator API needs for evidence and erasure.
 pub struct Evidence {
     /// The ledger.
     pub archive: Arc<dyn Archive>,
@@ -54,9 +55,9 @@ pub struct Evidence {
     pub key: Arc<dyn Signer>,
     /// Policy bundles and manifests by digest.
     pub artifacts: Artifacts,
-    /// A private directory that is this process's alone, for a bundle until it is sent.
+    /// A directory that only this process uses, for a bundle until it is sent.
     pub scratch: PathBuf,
-    /// How long backups keep what was erased.
+    /// How long backups keep erased payloads.
     pub backups: Duration,
     /// `sqlite` or `postgres`.
     pub store: &'static str,
@@ -68,20 +69,20 @@ impl std::fmt::Debug for Evidence {
     }
 }
 
-/// The same, and who works with it at the moment.
+/// The evidence, with semaphores that limit its use.
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) evidence: Evidence,
-    /// One export at a time: each holds its bundle in memory while it is made.
+    /// One export at a time: each holds its bundle in memory until it is written.
     exporting: Arc<Semaphore>,
     /// One erasure or hold at a time: each holds the fleet log.
     erasing: Arc<Semaphore>,
 }
 
 impl OperatorApi {
-    /// From now on evidence is handed out and payloads are erased. Said once; later words change nothing.
+    /// Enables exports and erasures. The first call counts; later ones change nothing.
     pub fn allow_evidence(&self, evidence: Evidence) {
-        // A bundle in the clear is not to lie there until somebody exports again.
+        // A crash can leave a bundle in the clear: remove it now rather than at the next export.
         if let Err(error) = exports::sweep(&evidence.scratch) {
             tracing::warn!(%error, "what an export left cannot be removed");
         }
@@ -120,7 +121,8 @@ impl OperatorApi {
     }
 }
 
-/// Who asked, as the fleet log and bundles name them: proved by a credential, unlike what a command says.
+/// The requester's name in the fleet log and in bundles: proved by a credential, unlike the name in
+/// a command.
 pub(super) fn by(who: &Operator) -> String {
     format!("operator:{}", who.subject)
 }

@@ -1,7 +1,7 @@
-//! Exports over the door: made beside everything else, put on the books, and only then sent.
+//! Exports through the operator API: made on a thread of their own, recorded, and only then sent.
 //!
-//! One at a time: a bundle is made in memory. It is written to a file that has no name any more when its
-//! first byte leaves, so nothing is left behind whatever happens.
+//! One export runs at a time, because a bundle is made in memory. Its file is unlinked before the
+//! first byte leaves, so that no crash leaves a bundle behind.
 
 use std::io::Seek as _;
 use std::path::Path;
@@ -44,12 +44,12 @@ pub const SUMMARY: HeaderName = HeaderName::from_static("wicketgate-export");
 const NAMED_MAX: usize = 16;
 /// Bytes that are sent at once.
 const PIECE: usize = 64 * 1024;
-/// A client that takes nothing for so long has left.
+/// The export treats a client that reads nothing for so long as disconnected.
 const STALLED: Duration = Duration::from_secs(30);
 /// Heads that one export proves consistency from, and members it hides or opens.
 const LIST_MAX: usize = 64;
 
-/// What is to be exported.
+/// The selection to export.
 #[derive(Debug)]
 struct Selection {
     query: Query,
@@ -58,7 +58,7 @@ struct Selection {
     redactions: Redactions,
 }
 
-/// A bundle that is on the books, in a file without a name.
+/// A recorded bundle, in an unlinked file.
 #[derive(Debug)]
 pub struct ExportedFile {
     file: std::fs::File,
@@ -68,10 +68,10 @@ pub struct ExportedFile {
     place: OwnedSemaphorePermit,
 }
 
-/// Why there is no bundle.
+/// Why the export failed.
 #[derive(Debug)]
 enum Failed {
-    /// Nobody waits for it any more.
+    /// The client disconnected.
     Left,
     /// The fleet log or the evidence key cannot be used.
     Unusable(Cause),
@@ -86,7 +86,7 @@ impl From<Error> for Failed {
     }
 }
 
-/// Everything one export needs, so that it can go on beside the door.
+/// Everything one export needs to run independently of its request.
 struct Job {
     room: Arc<Room>,
     place: OwnedSemaphorePermit,
@@ -117,15 +117,15 @@ impl OperatorApi {
         }
         let redactions = Redactions::parse(&redact, &disclose);
         let redactions = redactions.map_err(|why| wrong("export.options", why.to_string()))?;
-        // Of one run they always are.
+        // An export of one run always includes its payloads.
         let payloads = payloads || query.scope() == scope::Scope::Run;
         Ok(Selection { query, since, payloads, redactions })
     }
 
-    /// Makes a bundle and puts it on the books. Dropped before that, nothing is recorded.
+    /// Makes a bundle and records it. Dropped before that, it records nothing.
     ///
     /// # Errors
-    /// Another is being made, what is asked for is not there, or it cannot be recorded.
+    /// Another export is running, the selection matches nothing, or the export cannot be recorded.
     pub(super) async fn export(
         &self,
         asked: OperatorRequest<route::Export>,
@@ -140,7 +140,7 @@ impl OperatorApi {
         let gone = CancellationToken::new();
         let _leaving = gone.clone().drop_guard();
         let runtime = tokio::runtime::Handle::current();
-        // WHY: hashing and packing take seconds, and whoever stops an agent shares this thread.
+        // WHY: hashing and packing take seconds, and stop orders are served on this thread.
         let working = tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
                 tokio::select! {
@@ -191,7 +191,7 @@ impl Job {
     }
 }
 
-/// Removes what an export left that was killed in the middle: this process makes one at a time.
+/// Removes the file of an export that a crash interrupted: this process runs one export at a time.
 pub(super) fn sweep(scratch: &Path) -> std::io::Result<()> {
     for left in std::fs::read_dir(scratch)? {
         std::fs::remove_file(left?.path())?;
@@ -274,7 +274,7 @@ impl HttpReply for ExportedFile {
 }
 
 impl ExportedFile {
-    /// The answer: the archive, its digest, and what is in it.
+    /// The response: the archive, its digest, and its contents.
     fn response(self, tasks: &TaskTracker) -> http::Response<Body> {
         let digest = format!("sha-256=:{}:", STANDARD.encode(self.digest.as_bytes()));
         let summary = serde_json::to_string(&self.summary()).ok();
@@ -319,7 +319,7 @@ impl ExportedFile {
         }
     }
 
-    /// Sends the file. The next export waits for it; for a client that takes nothing it does not.
+    /// Sends the file. The next export waits for it, but not for a client that stops reading.
     async fn send(self, out: mpsc::Sender<std::io::Result<Bytes>>) {
         let mut file = tokio::fs::File::from_std(self.file);
         let (mut place, mut left) = (Some(self.place), self.bytes);
@@ -332,13 +332,14 @@ impl ExportedFile {
                 Ok(count) => {
                     piece.truncate(count);
                     left = left.saturating_sub(count as u64);
-                    // WHY: whoever has read the last byte may ask for the next export at once.
+                    // WHY: a client that has read the last byte may ask for the next export at
+                    // once.
                     place = place.filter(|_| left > 0);
                     Ok(Bytes::from(piece))
                 }
                 Err(error) => Err(error),
             };
-            // Cut short, the answer is shorter than its length says.
+            // A response cut short is shorter than its declared length, so that the client notices.
             let taken = tokio::time::timeout(STALLED, out.send(piece)).await;
             if over || !matches!(taken, Ok(Ok(()))) {
                 tracing::warn!("an export was not taken to its end");

@@ -49,7 +49,8 @@ pub(crate) fn router(office: &Arc<OperatorApi>) -> Router {
         .layer(middleware::from_fn_with_state(Arc::clone(office), bounded))
 }
 
-/// A message has to arrive in time, and what tonic says of one it cannot read is said in our words.
+/// Enforces a deadline for reading a message, and replaces tonic's error for an unreadable one by a
+/// `Problem`.
 async fn bounded(
     State(office): State<Arc<OperatorApi>>,
     request: HttpRequest,
@@ -251,7 +252,7 @@ impl Control for Services {
                 ("reason", sent.reason),
                 ("expires", sent.expires),
             ];
-            // Empty is absent: the reader of HTTP says what is wrong with the rest.
+            // An empty field counts as absent: the HTTP reader reports errors in the rest.
             let given = members.into_iter().filter(|(_, text)| !text.is_empty());
             let body = Json::object(given.map(|(name, text)| (name, Json::from(text))));
             Ok(((), input(&body).map_err(|problem| office.refuse(problem))?))

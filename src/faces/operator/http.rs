@@ -34,7 +34,7 @@ pub(super) trait HttpReply: Send + 'static {
 }
 
 impl<T: Reply> HttpReply for T {
-    /// 202: an order stands, and the body says what is missing.
+    /// 202: the order is recorded, and the body says what is missing.
     fn answer(self, _office: &OperatorApi) -> Response {
         let status = if self.is_complete() { StatusCode::OK } else { StatusCode::ACCEPTED };
         json(status, &self)
@@ -55,7 +55,7 @@ fn json(status: StatusCode, body: &impl serde::Serialize) -> Response {
     response
 }
 
-/// Answers one route: nothing of a request is read before its credential.
+/// Answers one route. It checks the credential before it reads anything else of the request.
 pub(super) async fn handle<R: Serve>(
     State(office): State<Arc<OperatorApi>>,
     mut request: Request,
@@ -89,7 +89,7 @@ async fn read<R: Route>(request: Request) -> Result<R::Request, Problem> {
     input(&json)
 }
 
-/// What was sent, as the type that says what it may hold.
+/// The body, parsed as the type of this route.
 pub(super) fn input<T: Input>(json: &Json) -> Result<T, Problem> {
     serde_path_to_error::deserialize(json.to_serde()).map_err(|error| {
         let place = match error.path().to_string() {
@@ -119,7 +119,8 @@ fn query(query: &str) -> Result<Json, Problem> {
     Ok(Json::Object(members))
 }
 
-/// The body: strict JSON of at most so many bytes. `application/json` alone is taken, so that no page's form is.
+/// The body: strict JSON of at most so many bytes. Only `application/json` is accepted, so that a
+/// page's form is refused.
 async fn body(request: Request, most: usize) -> Result<Json, Problem> {
     let malformed = |message: &str| Problem::new(Code::RequestMalformed, "", message);
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -145,7 +146,7 @@ pub(super) fn malformed(office: &OperatorApi, message: &str) -> Problem {
     office.refuse(Problem::new(Code::RequestMalformed, "", message))
 }
 
-/// Where the registrar of a hub is asked, with `POST`.
+/// The path of a hub's registrar, with `POST`.
 pub const ENROLMENT: &str = "/v1/enrol";
 
 /// The router of [`ENROLMENT`].
@@ -156,7 +157,7 @@ pub fn enrolment(registrar: Arc<Registrar>) -> Router {
 async fn enrol(State(registrar): State<Arc<Registrar>>, request: Request) -> Response {
     let answered = async {
         let shown = ShownCredential::of(request.headers(), request.extensions());
-        // Nothing more is read of a request whose credential is not known.
+        // WHY: check the credential before reading the body.
         let who = registrar.admit(&shown).await?;
         let asked = match body(request, Enrolment::BYTES_MAX).await {
             Ok(json) => input::<Enrolment>(&json),
@@ -171,7 +172,7 @@ async fn enrol(State(registrar): State<Arc<Registrar>>, request: Request) -> Res
     }
 }
 
-/// What browsers are told, should one get here: load nothing, be framed by nobody, guess no types.
+/// Headers for a browser that gets here: load nothing, allow no frame, guess no types.
 pub(crate) fn guards() -> [(HeaderName, HeaderValue); 2] {
     let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
     [

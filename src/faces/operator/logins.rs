@@ -1,9 +1,9 @@
-//! How many credentials nobody knows were shown lately.
+//! Counts the unknown credentials that clients showed lately.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Unknown credentials within [`WINDOW`] before the next ones are told to wait.
+/// Unknown credentials within [`WINDOW`] before the next client that shows one has to wait.
 const FAILURES_MAX: usize = 10;
 /// The time that counts.
 const WINDOW: Duration = Duration::from_secs(60);

@@ -1,9 +1,10 @@
-//! The operator's side: who may see and order what, what is held and why, and what became of an order.
+//! The operator's side: who may see and order what, which calls are held and why, and the outcome
+//! of each order.
 //!
-//! One office stands behind every way in (HTTP on the operator's door, gRPC beside it, the hub). It reads
-//! held calls off the ledger and puts orders on the list of `control`; it never touches the road. What an
-//! operator is, only the configuration of this process says: nothing a client sends can widen it. Every
-//! order becomes an entry of the chain this process writes.
+//! One `OperatorApi` serves every way in (HTTP on the operators' listener, gRPC beside it, the
+//! hub). It reads held calls from the ledger and passes orders to `control`; it never touches the
+//! road. Only the configuration of this process says what an operator may do: nothing a client
+//! sends can widen it. Every order becomes an entry of the chain this process writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,38 +52,39 @@ use desk::{Chain, OpenRuns};
 use logins::Logins;
 use staff::{Operator, Operators, Right};
 
-/// How long an order waits for the gates before it is answered with what is known.
+/// How long an order waits for the gates' answers before the operator gets the partial ones.
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
 /// The same for an amendment: every gate tries the bundle in a child process, up to ten seconds.
 const AMENDED_WITHIN: Duration = Duration::from_secs(12);
-/// A gate that did not show itself for this long refuses T2 and T3 by itself, and is not waited for.
+/// A gate that has not reported for this long refuses T2 and T3 by itself, so an order does not
+/// wait for it.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Why what the composition root brings cannot be used: an error of the room it is from.
+/// Why a part from the composition root cannot be used: an error of that part's own module.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Counts a request that was refused.
 pub type Reject = Arc<dyn Fn(Code) + Send + Sync>;
 
-/// What the office works with.
+/// What the operator API is built from.
 pub struct OperatorParts {
-    /// Who may do what.
+    /// The operators and their rights.
     pub staff: Operators,
-    /// Where held calls are read.
+    /// Reads held calls.
     pub reader: Arc<dyn LedgerReader>,
-    /// Where orders go.
+    /// The list of orders.
     pub orders: Arc<dyn Orders>,
-    /// Where every order is recorded.
+    /// Records every order.
     pub books: Ledger,
-    /// Opens payloads that lie encrypted.
+    /// Opens encrypted payloads.
     pub vault: Option<Arc<Vault>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// What nonces are drawn from.
+    /// The source of nonces.
     pub entropy: Arc<dyn Entropy>,
-    /// Where refusals are counted.
+    /// Counts refusals.
     pub reject: Reject,
-    /// Whose runs these are; nobody else's are seen.
+    /// The tenant whose runs it shows; it shows no other tenant's.
     pub tenant: String,
 }
 
@@ -92,7 +94,7 @@ impl std::fmt::Debug for OperatorParts {
     }
 }
 
-/// The one place operators' requests are answered from, whatever they came in by.
+/// Answers operators' requests, whichever listener they came in by.
 pub struct OperatorApi {
     staff: ArcSwap<Operators>,
     reader: Arc<dyn LedgerReader>,
@@ -107,7 +109,7 @@ pub struct OperatorApi {
     desk: tokio::sync::Mutex<OpenRuns>,
     glass: std::sync::OnceLock<break_glass::Glass>,
     evidence: std::sync::OnceLock<Arc<evidence::Room>>,
-    /// What goes on when no receiver waits for its answer any more.
+    /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }
 
@@ -118,7 +120,7 @@ impl std::fmt::Debug for OperatorApi {
 }
 
 impl OperatorApi {
-    /// An office that has looked at nothing yet.
+    /// An operator API that has read nothing from the ledger yet.
     #[must_use]
     pub fn new(parts: OperatorParts) -> Self {
         let OperatorParts { staff, reader, orders, books, vault, clock, entropy, reject, tenant } =
@@ -144,18 +146,19 @@ impl OperatorApi {
         }
     }
 
-    /// Knows these operators from now on, and nobody else.
+    /// Replaces all operators it knows by these.
     pub fn set_staff(&self, staff: Operators) {
         self.staff.store(Arc::new(staff));
     }
 
-    /// Waits until everything that was begun is done: bundles sent, erasures deleted.
+    /// Waits until all begun work is done: bundles sent, erasures deleted.
     pub async fn finished(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Who shows this, if that person may do this; every way of not being known is answered alike.
+    /// The operator with this credential, if it has the right. Every unknown credential gets the
+    /// same answer.
     ///
     /// # Errors
     /// `identity.missing`, `operator.forbidden`, or `limit.exceeded` once too many were refused.
@@ -171,24 +174,24 @@ impl OperatorApi {
         Err(self.refuse(Problem::new(Code::OperatorForbidden, "operator.role", message)))
     }
 
-    /// WHY: whoever shows a valid credential is never limited: else anybody who can reach the door could
-    /// keep operators from their switches by guessing.
+    /// WHY: the limit never applies to a valid credential; otherwise a third party that reaches the
+    /// listener could keep operators from their switches by guessing.
     fn turned_away(&self, why: IdentityError) -> Problem {
         let wait = self.logins.lock().failed(self.clock.monotonic());
         self.refuse(unknown(why, wait))
     }
 
-    /// Counts what is refused.
+    /// Counts a refusal.
     fn refuse(&self, problem: Problem) -> Problem {
         (self.reject)(problem.code);
         problem
     }
 
-    /// When the last held call of a chain ends, having read at least so many of its entries; `None` if
-    /// none is held.
+    /// When the last held call of a chain expires, having read at least so many of its entries;
+    /// `None` if none is held.
     ///
     /// # Errors
-    /// The ledger cannot be read, or what is read is behind.
+    /// The ledger cannot be read, or the reader is behind.
     pub async fn held_until(
         &self,
         chain: &ChainId,
@@ -200,7 +203,7 @@ impl OperatorApi {
         read.map(Chain::held_until).ok_or_else(behind)
     }
 
-    /// Reads on in the ledger.
+    /// Reads new entries of the ledger.
     async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, OpenRuns>, Problem> {
         let mut desk = self.desk.lock().await;
         let looked = desk.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
@@ -209,7 +212,7 @@ impl OperatorApi {
     }
 }
 
-/// Somebody nobody knows, who has to wait if there were too many of that kind.
+/// The refusal of an unknown credential, with a wait after too many of them.
 fn unknown(why: IdentityError, wait: Option<Duration>) -> Problem {
     match wait {
         None => why.into(),

@@ -1,4 +1,4 @@
-//! Orders: put on the list, recorded, and answered with what really became of them.
+//! Orders: put on the list, recorded, and answered with their real outcome at each gate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,15 +29,15 @@ use crate::record::decided::clip;
 use crate::record::{Draft, Text};
 use crate::serve::problem::Problem;
 
-/// Rows that are shown at once.
+/// Rows in one answer.
 const ROWS_MAX: usize = 200;
 /// Bytes of a reason in an entry.
 const REASON_MAX: usize = 1024;
 
-/// What the gates did about an order on the list.
+/// The gates' answers to an order on the list.
 struct Reports {
     reports: Vec<OrderReport>,
-    /// Gates that did not report, and when they last showed themselves.
+    /// Gates that did not report, and when they last reported anything.
     missing: Vec<(String, Timestamp)>,
     /// Whether it is a decision about one held call, for one gate.
     one_call: bool,
@@ -50,8 +50,8 @@ impl Reports {
         self.reports.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Whether every gate obeyed, at least one did and knows what it is about, and nothing was left running; of a
-    /// decision, whether it counted; of a proposal, whether what it proposes is held.
+    /// Whether every gate obeyed, at least one knows the target, and no call was left running; of a
+    /// decision, whether it counted; of a proposal, whether the gates hold it.
     fn complete(&self) -> bool {
         let said = |report: &OrderReport, name: &str| report.done.get(name).cloned();
         if self.one_call {
@@ -62,7 +62,7 @@ impl Reports {
             let counted = |r: &OrderReport| said(r, "counted") == Some(Json::Bool(true));
             return self.reports.iter().any(|r| counted(r) || asked(r));
         }
-        // Of what exists at no gate, nothing was stopped.
+        // If no gate knows the target, nothing was stopped.
         let known = self.reports.iter().any(|r| said(r, "known") != Some(Json::Bool(false)));
         let failed = self.reports.iter().any(|report| said(report, "error").is_some());
         let some = !self.reports.is_empty() && self.missing.is_empty();
@@ -131,11 +131,11 @@ impl OperatorApi {
         self.order(&asked.who, &order, (reason, expires.transpose()?), None).await
     }
 
-    /// Puts an order on the list, records it, and waits at most two seconds for what the gates did:
-    /// all of them, or the one that holds the run (`only`).
+    /// Puts an order on the list, records it, and waits at most two seconds for the gates' answers:
+    /// all of them, or that of the gate with the run (`only`).
     ///
     /// # Errors
-    /// Nothing was ordered: the list or, for what opens, the ledger cannot be written.
+    /// Nothing was ordered: the list or, for a loosening order, the ledger cannot be written.
     pub(super) async fn order(
         &self,
         who: &Operator,
@@ -154,7 +154,7 @@ impl OperatorApi {
         (reason, expires): (&str, Option<Timestamp>),
         (only, within): (Option<&str>, Duration),
     ) -> Result<OrderReply, Problem> {
-        // WHY: what stops must work while the ledger fails; what lets something run must be recorded.
+        // WHY: a stop must work while the ledger fails; an order that loosens must be recorded.
         if opens(order) && !matches!(*self.books.status().borrow(), LedgerStatus::Ready) {
             let message = "the ledger cannot be written, and this is not ordered without a record";
             return Err(Problem::new(Code::LedgerUnavailable, "", message));
@@ -181,7 +181,7 @@ impl OperatorApi {
         Ok(OrderReply { recorded: receipt.map(Recorded::from), outcome })
     }
 
-    /// What the gates did about a row, once all have said so or the time is over.
+    /// The gates' answers to a row, once all have answered or the time is over.
     async fn reported(
         &self,
         seq: u64,
@@ -199,7 +199,7 @@ impl OperatorApi {
         }
     }
 
-    /// Gates that ought to have reported and did not. One that ended in order runs nothing.
+    /// Gates that should have reported and did not. A gate that ended in order runs no call.
     async fn missing(
         &self,
         reports: &[OrderReport],
@@ -223,15 +223,15 @@ impl OperatorApi {
         Ok(gates.into_iter().filter(|(origin, _)| !ended(origin)).collect())
     }
 
-    /// Whether a gate that last showed itself then is to be waited for.
+    /// Whether a gate that last reported at this time counts as silent.
     pub(super) fn is_silent(&self, seen: Timestamp) -> bool {
         seen.plus(FRESH) < self.clock.now()
     }
 
-    /// A row and what became of it.
+    /// An order and its outcome.
     ///
     /// # Errors
-    /// There is none of this number.
+    /// No order has this number.
     pub(super) async fn row(
         &self,
         asked: OperatorRequest<route::OrderDetail>,
@@ -253,7 +253,7 @@ impl OperatorApi {
         Ok(OrderDetail { order: shown_row(&row), outcome })
     }
 
-    /// The newest row, by number and digest: what a signed order speaks after.
+    /// The newest row, by number and digest: a signed order names it as its predecessor.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -267,17 +267,17 @@ impl OperatorApi {
         Ok(Head { tenant: self.tenant.clone(), seq, digest: digest.prefixed() })
     }
 
-    /// Keys that operators stopped and that were not taken back, by fingerprint: of this list none of them counts.
+    /// Fingerprints of stopped keys that were not reinstated: none of them counts on this list.
     pub(super) async fn stopped_keys(&self, list: &Approvers) -> Result<BTreeSet<String>, Problem> {
         let whose = (self.tenant.as_str(), list);
         let stopped = control::stopped_keys(&*self.orders, whose, self.clock.now()).await;
         stopped.map_err(|error| unavailable(&error))
     }
 
-    /// Puts a signed order that takes back a stop on the list. Whether it holds is for every gate to say.
+    /// Puts a signed order that takes back a stop on the list. Every gate checks the order itself.
     ///
     /// # Errors
-    /// Nothing was ordered: it is no statement for this tenant, or it cannot be recorded.
+    /// Nothing was ordered: the statement is not for this tenant, or it cannot be recorded.
     pub(super) async fn loosen(
         &self,
         asked: OperatorRequest<route::Reinstatement>,
@@ -321,7 +321,7 @@ impl OperatorApi {
         Ok(Orders { orders, next, more: rows.len() == ROWS_MAX })
     }
 
-    /// Every gate that ever showed itself.
+    /// Every gate that ever reported.
     ///
     /// # Errors
     /// List or ledger cannot be read.
@@ -354,7 +354,7 @@ impl OperatorApi {
     }
 }
 
-/// Chains with open runs whose gate never showed itself: they do not obey.
+/// Chains with open runs whose gate never reported: such a gate does not obey.
 fn unseen(desk: &OpenRuns, shown: &[Presence]) -> Vec<String> {
     let known: BTreeSet<&str> = shown.iter().map(|gate| gate.origin.as_str()).collect();
     let open = desk.chains().filter(|chain| !chain.runs.is_empty() && !chain.stopped);
@@ -377,13 +377,13 @@ const fn opens(order: &Order) -> bool {
     }
 }
 
-/// What a statement about a held call says: `approve` or `refuse`.
+/// The verdict in a statement about a held call: `approve` or `refuse`.
 fn verdict(statement: &str) -> &'static str {
     let said = crate::approval::ApprovalStatement::parse(statement.as_bytes());
     said.map_or("word about", |said| said.verdict.as_str())
 }
 
-/// What a signed order is about.
+/// The subject of a signed order.
 fn loosened(statement: &str) -> Option<Target> {
     let said = OrderStatement::parse(statement.as_bytes()).ok()?;
     Target::parse(&said.target, &said.name)
@@ -445,7 +445,7 @@ fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
     }
 }
 
-/// A row, without the arguments of a modified call: who may see rows may not see arguments.
+/// A row without the arguments of a modified call: viewers of rows may not see arguments.
 fn shown_row(row: &Row) -> OrderRow {
     let (kind, body) = match &row.order {
         None => ("unknown", json!({})),

@@ -49,7 +49,7 @@ impl Role {
         Self::Auditor,
     ];
 
-    /// The word in the configuration and in entries.
+    /// The role's name in the configuration and in entries.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,26 +63,27 @@ impl Role {
     }
 }
 
-/// What may be asked of the office.
+/// A right that the operator API checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Right {
     /// To see runs, gates, orders and which calls are held.
     Look,
     /// To see the arguments of a held call.
     Read,
-    /// To give a word about a held call.
+    /// To approve or refuse a held call.
     Word,
-    /// To stop and to reinstate, and to bring what break-glass signers have signed.
+    /// To stop and to reinstate, and to submit signed break-glass statements.
     Switch,
-    /// To record that somebody looked at what was done under break-glass.
+    /// To record the review of what was done under break-glass.
     Review,
     /// To take evidence away, as a bundle.
     Export,
-    /// To erase payloads. Whoever may hold them may not.
+    /// To erase payloads. An operator who may hold payloads may not erase them.
     Erase,
-    /// To hold payloads against erasing, and to lift that. Whoever may erase them may not.
+    /// To hold payloads against erasing, and to lift that. An operator who may erase payloads may
+    /// not hold them.
     Hold,
-    /// To see what was erased and what is held.
+    /// To see which payloads are erased or under a legal hold.
     Custody,
     /// To see which bundles are proposed, with their files.
     Study,
@@ -220,7 +221,7 @@ impl Member {
     }
 }
 
-/// An operator who has proved who it is.
+/// An operator whose credential was verified.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Operator {
     /// The name in entries.
@@ -251,7 +252,7 @@ struct Badge {
     who: Operator,
 }
 
-/// Everybody who is known. Of tokens only hashes are kept.
+/// All operators. It keeps only the hashes of their tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Operators {
     badges: Vec<Badge>,
@@ -261,8 +262,8 @@ impl Operators {
     /// Reads every token.
     ///
     /// # Errors
-    /// Everything that is wrong: a file others may read, a token that is too short or somebody else's, a
-    /// subject that is there twice or has no role.
+    /// Everything that is wrong: a file that other users may read, a token that is too short or
+    /// that two operators share, a subject that is there twice or has no role.
     pub fn load(members: &[Member]) -> Result<Self, Vec<MemberError>> {
         let (mut staff, mut wrong) = (Self::default(), Vec::new());
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -296,13 +297,14 @@ impl Operators {
         Ok(())
     }
 
-    /// Whether nobody is known, so that nothing may be asked.
+    /// Whether no operator is configured, so that every request is refused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.badges.is_empty()
     }
 
-    /// Who shows this, now. Looks at every operator, so that time tells nothing about where a match stands.
+    /// The operator with this credential, now. It compares with every operator, so that the time
+    /// taken does not depend on the match.
     #[must_use]
     pub fn identify(&self, shown: &ShownCredential, now: Timestamp) -> Option<Operator> {
         let login = match shown {

@@ -1,8 +1,8 @@
-//! Asks the API server of a Kubernetes cluster whose projected token this is (TokenReview,
-//! `authentication.k8s.io/v1`).
+//! Asks the API server of a Kubernetes cluster for the service account of a projected token
+//! (TokenReview, `authentication.k8s.io/v1`).
 //!
-//! Only the API server knows whether the pod a token is bound to is still there. So it is asked each time,
-//! nothing it says is kept, and whatever is not a plain yes is a no.
+//! Only the API server knows whether a token's pod still exists. So the reviewer asks it each time,
+//! caches no answer, and takes everything but an explicit yes as a no.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::witness::{Remote, RemoteError};
 const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenReview";
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
-/// What stands before `<namespace>:<service account>` in a user name.
+/// The prefix of `<namespace>:<service account>` in a user name.
 const ACCOUNT: &str = "system:serviceaccount:";
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
@@ -30,21 +30,21 @@ const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 const TOKEN_MAX: usize = 8 * 1024;
 /// Characters of a pod's name (RFC 1123 subdomain), and more than a uid has.
 const NAME_MAX: usize = 253;
-/// Characters of the API server's own words that are logged.
+/// Characters of the API server's own message that are logged.
 const WORDS_MAX: usize = 200;
 /// Reviews at the same time.
 const AT_ONCE: usize = 16;
 
-/// A cluster whose API server is asked.
+/// A cluster with its API server.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// URL of the API server; https alone.
     pub api: String,
     /// The only authorities (PEM) its certificate may be from; read for each review.
     pub ca_file: PathBuf,
-    /// The token by which we ask; read for each review, since kubelet replaces it.
+    /// The registrar's own token; read for each review, since kubelet replaces it.
     pub token_file: PathBuf,
-    /// What the tokens of sidecars are for: those for anybody else count for nothing.
+    /// The audience of the sidecars' tokens: the reviewer refuses a token for another audience.
     pub audience: String,
     /// The accounts that are enrolled, `<namespace>/<service account>`: each is its own pool of slots.
     pub pools: BTreeSet<String>,
@@ -66,7 +66,7 @@ impl Cluster {
     }
 }
 
-/// The pod a token was made for.
+/// The pod that a token is bound to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Workload {
     /// `<namespace>/<service account>`.
@@ -77,19 +77,19 @@ pub(super) struct Workload {
     pub uid: String,
 }
 
-/// Why the API server does not say whose a token is.
+/// Why the API server gave no verdict about a token.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReviewError {
     /// A field of the configuration cannot be used.
     #[error("{0}: {1}")]
     Cluster(&'static str, String),
-    /// The token by which we ask cannot be shown.
+    /// The registrar's own token cannot be sent.
     #[error(transparent)]
     Token(#[from] Unshown),
     /// The server does not answer.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// The server refuses to say.
+    /// The server refuses the request.
     #[error("it answers {0}")]
     Status(u16),
     /// The answer is not JSON.
@@ -104,19 +104,20 @@ pub(super) enum ReviewError {
     /// The server names an error beside its answer.
     #[error("it is not sure: {0}")]
     Unsure(String),
-    /// The token is somebody's, and the answer does not say whose.
+    /// The token is valid, and the answer does not name its user.
     #[error("the answer names no user")]
     NoUser,
 }
 
-/// Why nobody is known by a token.
+/// Why a token identifies no pod.
 #[derive(Debug)]
 pub(super) enum Doubt {
-    /// Others are being asked about, as many as may be.
+    /// Too many reviews are running.
     Busy,
-    /// There is no answer, or none that says anything.
+    /// The API server gave no usable answer.
     Unanswered(ReviewError),
-    /// The API server knows it for nobody, or not for us.
+    /// The token is unknown to the API server, belongs to no service account, or is for another
+    /// audience.
     Nobody(String),
     /// It is this account's, and no pod's.
     Unbound(String),
@@ -130,7 +131,7 @@ pub struct Reviewer {
 }
 
 impl Reviewer {
-    /// One that has asked nothing yet.
+    /// A reviewer for this cluster. It connects at the first review.
     #[must_use]
     pub const fn new(cluster: Cluster) -> Self {
         Self { cluster, turns: Semaphore::const_new(AT_ONCE) }
@@ -141,7 +142,7 @@ impl Reviewer {
         self.cluster.pools.contains(account)
     }
 
-    /// The pod this token was made for.
+    /// The pod that this token is bound to.
     pub(super) async fn review(&self, token: &str) -> Result<Workload, Doubt> {
         let Ok(_turn) = self.turns.try_acquire() else { return Err(Doubt::Busy) };
         let answer = self.ask(token).await.map_err(Doubt::Unanswered)?;
@@ -201,7 +202,7 @@ struct User {
     extra: BTreeMap<String, Value>,
 }
 
-/// What an answer says of this token for this audience.
+/// Reads the API server's verdict about this token for this audience.
 fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, Doubt> {
     let form = |error: &dyn std::fmt::Display| words(&error.to_string(), token);
     let review: TokenReview =
@@ -251,7 +252,7 @@ fn is_name(text: &str) -> bool {
     (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(known)
 }
 
-/// The API server's own words, cut, and without the token.
+/// The API server's own message, cut, and without the token.
 fn words(said: &str, token: &str) -> String {
     let cut: String = said.replace(token, "(the token)").chars().take(WORDS_MAX).collect();
     visible(&cut)

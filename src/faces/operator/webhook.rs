@@ -1,8 +1,10 @@
-//! Telling somebody else's server that a call is held: signed, without arguments, as often as needed.
+//! Notifies a third party's server that a call is held: signed, without arguments, repeated until
+//! it is received.
 //!
-//! The headers are those of Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature` with
-//! an Ed25519 signature, `v1a`). What is told can only lead to the place where people look: there is
-//! nothing in it to approve with. It is read off the ledger, so a slow receiver holds up nothing.
+//! The headers are those of Standard Webhooks (`webhook-id`, `webhook-timestamp`,
+//! `webhook-signature` with an Ed25519 signature, `v1a`). A notice only links to the place where
+//! approvers look: it contains nothing to approve with. The sender reads the ledger, so a slow
+//! receiver delays no call.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,18 +23,18 @@ use crate::domain::digest::Digest;
 use crate::serve::problem::Problem;
 use crate::witness::{Remote, RemoteError};
 
-/// Between two looks at what is held.
+/// Between two looks at the held calls.
 const LOOK: Duration = Duration::from_millis(250);
-/// Held calls that wait to be told; others wait on the ledger, where they are anyway.
+/// Notices in the queue at most; further held calls stay in the ledger until there is room.
 const QUEUE_MAX: usize = 256;
 /// The first pause after a failure; each later one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Bytes of an answer that are read; nothing in it counts.
+/// Bytes of an answer that are read, and then ignored.
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// Where held calls are told.
+/// The receiver of notices about held calls.
 #[derive(Debug)]
 pub struct Webhook {
     remote: Remote,
@@ -54,7 +56,7 @@ pub(super) enum SendError {
     Status(u16),
 }
 
-/// What is told of one held call.
+/// The notice of one held call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Notice {
     digest: Digest,
@@ -69,8 +71,8 @@ struct Due {
 }
 
 impl Webhook {
-    /// A receiver at this URL. `ca`: PEM authorities for `https` instead of the public ones; `link`: the
-    /// beginning of the address where people look.
+    /// A receiver at this URL. `ca`: PEM authorities for `https` instead of the public ones;
+    /// `link`: the beginning of the approvers' address.
     ///
     /// # Errors
     /// The URL or the authorities cannot be used.
@@ -83,8 +85,9 @@ impl Webhook {
         Ok(Self { remote: Remote::new(url, ca)?, key, link })
     }
 
-    /// Tells every call that is held, each until the receiver has taken it or the call is not held any
-    /// more. After a restart what is still held is told again, under the same id.
+    /// Notifies the receiver of every held call, until it has taken the notice or the call is not
+    /// held any more. After a restart it sends the notice of each call that is still held again,
+    /// under the same id.
     pub async fn run(self, office: Arc<OperatorApi>, stop: CancellationToken) {
         let mut told: BTreeSet<Digest> = BTreeSet::new();
         let mut queue: VecDeque<Due> = VecDeque::new();
@@ -112,7 +115,7 @@ impl Webhook {
         }
     }
 
-    /// Tries everything that is due; after the first failure the others wait for the next round.
+    /// Sends every notice that is due; after a failure the rest wait for the next round.
     async fn deliver(&self, office: &OperatorApi, queue: &mut VecDeque<Due>) {
         for _ in 0..queue.len() {
             let Some(due) = queue.front() else { return };
@@ -164,7 +167,7 @@ impl Webhook {
 }
 
 impl OperatorApi {
-    /// What there is to tell of every held call.
+    /// A notice for every held call.
     pub(super) async fn notices(&self, link: Option<&str>) -> Result<Vec<Notice>, Problem> {
         let desk = self.look().await?;
         Ok(all(&desk, link))

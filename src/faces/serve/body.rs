@@ -8,7 +8,7 @@ use std::time::Duration;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::time::Sleep;
 
-/// Why a body was given up.
+/// Why a body was not read to its end.
 #[derive(thiserror::Error, Debug)]
 pub(crate) enum Error {
     /// It did not end in time.

@@ -1,4 +1,4 @@
-//! Between the protocol's messages and the road's values. No decision is made here.
+//! Converts between the protocol's messages and the road's values. It decides nothing.
 
 use std::pin::Pin;
 
@@ -20,7 +20,7 @@ pub(super) const INLINE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of one piece of a streamed result.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
 
-/// Probes of one report: with what the gate adds they fit into one entry.
+/// Probes of one report: with the gate's own they fit into one entry.
 const PROBES_MAX: usize = 120;
 
 const DOCTOR_BYTES_MAX: usize = 128;
@@ -45,7 +45,7 @@ pub(super) fn receipt(receipt: &Receipt) -> pb::Receipt {
     }
 }
 
-/// What is to be tested, as the agent is told.
+/// The challenge as the agent receives it.
 pub(super) fn challenge(challenge: Challenge) -> pb::ChallengePostureResponse {
     pb::ChallengePostureResponse {
         nonce: challenge.nonce,
@@ -63,7 +63,7 @@ fn backend(backend: Backend) -> pb::PostureBackend {
     pb::PostureBackend { name, address, reached }
 }
 
-/// What a test of isolation found, if it is of a bearable size.
+/// The findings of an isolation test, if the report is within its limits.
 pub(super) fn posture(request: pb::ReportPostureRequest) -> Result<PostureReport, Box<Problem>> {
     let pb::ReportPostureRequest { nonce, doctor, probes } = request;
     let probe = |probe: pb::PostureProbe| {
@@ -84,7 +84,7 @@ pub(super) fn posture(request: pb::ReportPostureRequest) -> Result<PostureReport
     }
 }
 
-/// What became of a report.
+/// The answer to a posture report.
 pub(super) fn observed(observed: Observed) -> pb::ReportPostureResponse {
     let Observed { reasons, receipt: place } = observed;
     let receipt = Some(receipt(&place));

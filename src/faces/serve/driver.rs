@@ -1,4 +1,4 @@
-//! Accepts connections and drives them: limits, back-off and drain in one place for every door.
+//! Accepts connections and drives them: limits, back-off and drain in one place for every listener.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -31,7 +31,7 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 /// Bounds of one listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Connections at the same time that showed a credential which is known: see [`Places`].
+    /// Connections with a known credential at the same time: see [`Places`].
     pub(crate) connections: usize,
     /// Connections at the same time that did not.
     pub(crate) strangers: usize,
@@ -48,8 +48,8 @@ impl Limits {
 
 /// Accepts until `shutdown`, gives each connection to `serve`, then waits for them to end.
 ///
-/// A newcomer has a place, if need be that of another stranger ([`Places`]). A failing `accept` (no descriptors left) is tried again, ever more
-/// slowly; it never ends the listener.
+/// A newcomer gets a place, if need be that of another stranger ([`Places`]). A failing `accept`
+/// (no descriptors left) is tried again with growing pauses; it never ends the listener.
 pub(crate) async fn run<S, F>(
     listener: Listener,
     limits: Limits,
@@ -105,7 +105,7 @@ pub(crate) async fn run<S, F>(
     open.shutdown().await;
 }
 
-/// A place for a newcomer, as soon as there is one; none once `shutdown`.
+/// Waits for a place for a newcomer; `None` after `shutdown`.
 async fn placed(
     places: &Arc<Places>,
     origin: Origin,
@@ -146,8 +146,8 @@ fn of_one_connection(error: &std::io::Error) -> bool {
 
 /// Drives one connection of either protocol to its end: the client's first bytes say which.
 ///
-/// Half a close is no leaving: a client may have said all it wants to say and still wait for the answer. One
-/// that takes nothing of an answer is hung up on.
+/// A half-closed connection is still in use: the client may have sent its whole request and wait
+/// for the answer. A client that reads nothing of an answer loses its connection.
 pub(super) async fn either<S, B>(stream: Stream, service: S, closing: CancellationToken)
 where
     S: hyper::service::Service<
@@ -214,7 +214,7 @@ where
     to_its_end(builder.serve_connection(TokioIo::new(stream), service), closing).await;
 }
 
-/// Lets a connection end; once `closing`, what it is at is finished and nothing more is taken.
+/// Lets a connection end; once `closing`, it finishes the current request and takes no other.
 async fn to_its_end<C>(connection: C, closing: CancellationToken)
 where
     C: GracefulConnection,

@@ -1,8 +1,8 @@
-//! Which face a request is for; and what every gRPC request passes before a method sees it, and every
+//! Chooses the face of a request; checks every gRPC request before a method sees it, and every
 //! answer after.
 //!
 //! Browsers are turned away (a page can reach a loopback port), the caller's deadline is kept, and
-//! what tonic words by itself is put in the contract's words.
+//! tonic's own errors become errors of the contract.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -36,12 +36,12 @@ const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 
 type EdgeResponse = http::Response<tonic::body::Body>;
 
-/// The one credential that a request shows, on every face; `None` if it shows none.
+/// The bearer token of a request, on every face; `None` without one.
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, IdentityError> {
     authorization::bearer(headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes))
 }
 
-/// The agent's side of the gate, before it is known which peer is there.
+/// The agent's side of the gate, for peers not yet identified.
 #[derive(Clone)]
 pub(super) struct Edge {
     routes: Routes,
@@ -52,8 +52,9 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    /// `requests_max` bounds requests of the gate whose answers are not yet taken, over all connections;
-    /// health and reflection are not counted, so that a busy gate can still say how it is.
+    /// `requests_max` limits the gate's requests whose answers are not yet taken, over all
+    /// connections; health and reflection do not count, so that a busy gate can still report its
+    /// state.
     pub(super) fn new(
         routes: Routes,
         faces: Faces,
@@ -66,7 +67,7 @@ impl Edge {
         Self { routes: routes.prepare(), mcp, faces, hosts, room }
     }
 
-    /// The same for one connection of this peer; `closing` ends what would stay open for ever.
+    /// The same for one connection of this peer; `closing` ends endless streams.
     pub(super) fn at(&self, peer: Peer, closing: CancellationToken) -> ConnectionEdge {
         ConnectionEdge { edge: self.clone(), peer, closing }
     }
@@ -152,7 +153,7 @@ impl ConnectionEdge {
         if grpc { self.refusal(&problem) } else { self.plain(&problem) }
     }
 
-    /// A refusal for whoever does not speak gRPC.
+    /// A refusal for a client that does not speak gRPC.
     fn plain(&self, problem: &Problem) -> EdgeResponse {
         self.edge.faces.reject(problem.code);
         problem.response().map(|body| {
@@ -180,7 +181,7 @@ impl ConnectionEdge {
         problem.status().into_http()
     }
 
-    /// What tonic answered by itself about a message it could not read, in the contract's words.
+    /// Replaces tonic's own answer to an unreadable message by an error of the contract.
     fn reworded(&self, answer: EdgeResponse) -> EdgeResponse {
         match misread(answer.headers(), "the message is larger than 4 MiB") {
             Some(problem) => self.refusal(&problem),
@@ -189,8 +190,8 @@ impl ConnectionEdge {
     }
 }
 
-/// The problem, if these are the headers of what tonic answers by itself about a message it could not
-/// read; `large` is said of one that is too large.
+/// The problem, if these are the headers of tonic's own answer to an unreadable message; `large` is
+/// the message for one that is too large.
 pub(crate) fn misread(headers: &HeaderMap, large: &str) -> Option<Problem> {
     let worded = headers.contains_key("grpc-status-details-bin");
     let status = headers.get("grpc-status").filter(|_| !worded)?;
@@ -200,13 +201,13 @@ pub(crate) fn misread(headers: &HeaderMap, large: &str) -> Option<Problem> {
     } else if code == tonic::Code::Internal {
         ("message.protobuf", "the message cannot be read")
     } else {
-        // The protocol's own, and in need of no words of ours: OK, UNIMPLEMENTED.
+        // These statuses are the protocol's own and stay as they are: OK, UNIMPLEMENTED.
         return None;
     };
     Some(Problem::new(Code::RequestMalformed, detail, message))
 }
 
-/// Whether this is a request of gRPC; nothing else is served outside of MCP's paths.
+/// Whether this is a gRPC request; outside of MCP's paths the gate serves no other.
 pub(super) fn is_grpc<B>(request: &http::Request<B>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     request.version() == http::Version::HTTP_2
@@ -267,7 +268,7 @@ mod tests {
     use crate::serve::{Readiness, convert, driver, listener, pb};
     use crate::telemetry::metrics::Metrics;
 
-    /// A gate that answers nothing, ever.
+    /// A gate that never answers.
     struct Silent;
 
     macro_rules! silent {
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
         assert!(status.message().contains("goes on"), "{status:?}");
 
-        // Its place is free again; the next request takes it, and there is no other.
+        // The first request's place is free again, and it is the only one.
         let mut busy = client.clone();
         let first = tokio::spawn(client.send_request(ask().body(empty()).unwrap()));
         let refused = loop {

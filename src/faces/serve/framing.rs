@@ -1,9 +1,9 @@
-//! Watches the bytes of HTTP/1.1 requests go by: where each begins and ends, and whether anybody could
-//! read that differently.
+//! Follows the bytes of HTTP/1.1 requests: where each begins and ends, and whether another reader
+//! could frame it differently.
 //!
-//! The HTTP library follows the standard where it lets a server choose, and forgets what it did not need:
-//! a length beside chunks, a length said twice. Here both are an end of the connection. This reader never
-//! decides what a request is; it can only say that there will be no more.
+//! The HTTP library follows the standard where it lets a server choose, and drops what it does not
+//! need: a length beside chunks, a length said twice. Here both end the connection. This reader
+//! never interprets a request; it can only end the connection.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes of one line that are looked at: enough for every name that matters and its value.
 const LINE_BYTES_MAX: usize = 256;
 
-/// How the client's bytes are framed, as far as they came.
+/// The framing state of the client's bytes so far.
 #[derive(Debug)]
 pub(super) struct Framing {
     at: At,
@@ -28,15 +28,15 @@ enum At {
     Between,
     /// In the first line or the headers.
     Head { first: bool },
-    /// In a body of which so many bytes are to come.
+    /// In a body, with so many bytes to come.
     Body(u64),
-    /// In the line that says how large the next chunk is.
+    /// In the line with the size of the next chunk.
     Size,
     /// In a chunk and the line break after it.
     Chunk(u64),
     /// In the lines after the last chunk.
     Trailers,
-    /// Not looked at any more: another protocol, or a framing nobody should read.
+    /// The reader no longer looks: the client speaks another protocol, or the framing is ambiguous.
     Off,
 }
 
@@ -52,7 +52,7 @@ impl Default for Framing {
 }
 
 impl Framing {
-    /// Whether a request has begun whose headers have not ended.
+    /// Whether a request's headers have begun and not ended.
     pub(super) fn in_head(&self) -> bool {
         matches!(self.at, At::Head { .. })
     }

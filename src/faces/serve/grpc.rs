@@ -26,8 +26,8 @@ use crate::enforce::{CallRequest, Fault, Released, Road, Run};
 use crate::identity::{Caller, IdentityError, Peer};
 use crate::telemetry::trace;
 
-/// Bytes of one request message. Larger than any acceptable arguments, so that arguments of one byte
-/// too many are refused by the reader of arguments, with its own words.
+/// Bytes of one request message. Larger than any acceptable arguments, so that the reader of
+/// arguments, with its own message, refuses those of one byte too many.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// Where agents come in, and how many.
@@ -35,17 +35,18 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 pub struct AgentSettings {
     /// The Unix sockets and addresses to listen on; each is bound before any is served.
     pub places: Vec<AgentEndpoint>,
-    /// Connections of agents at the same time, on each listener. Whoever has shown no credential that is known
-    /// has places of its own; one peer has three quarters of the places at most.
+    /// Connections of agents at the same time, on each listener. Clients without a known credential
+    /// have places of their own; one peer has three quarters of the places at most.
     pub connections_max: usize,
-    /// Requests whose answers are not yet made and taken, over all listeners. More are `overloaded`.
+    /// Requests whose answers are not yet made and taken, over all listeners. Further ones get
+    /// `overloaded`.
     pub requests_max: usize,
-    /// How long open requests may take to end once shutdown is asked for.
+    /// The time that open requests have to end after a shutdown.
     pub drain: Duration,
     /// Names besides loopback ones that TCP clients may use for this machine.
     pub hosts: Vec<String>,
-    /// TLS of every TCP address, with a certificate of each client; in the clear without, which is for loopback
-    /// addresses.
+    /// TLS of every TCP address, with client certificates; in the clear without, which is allowed
+    /// on loopback addresses only.
     pub tls: Option<Tls>,
 }
 
@@ -78,10 +79,10 @@ pub struct Bound {
     settings: AgentSettings,
 }
 
-/// Binds every place, or none.
+/// Binds every address, or none.
 ///
 /// # Errors
-/// What place cannot be listened on, and why.
+/// The address that cannot be bound, and why.
 pub async fn bind(settings: AgentSettings) -> Result<Bound, Error> {
     let mut listeners = Vec::new();
     for place in &settings.places {
@@ -111,7 +112,7 @@ impl Bound {
     /// The protocol cannot be reflected.
     pub async fn serve(self, faces: Faces, shutdown: CancellationToken) -> Result<(), Error> {
         let (health, routes) = routes(&faces)?;
-        // WHY: the reporter begins with "serving", which nobody has said yet.
+        // WHY: the reporter begins with "serving", before any readiness is known.
         say(&health, &SERVICES, ServingStatus::NotServing).await;
         let AgentSettings { connections_max, requests_max, drain, hosts, tls, .. } = self.settings;
         let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
@@ -130,8 +131,7 @@ impl Bound {
     }
 }
 
-/// Drives one connection; where there is TLS, nothing is read of it before the client has shown its
-/// certificate.
+/// Drives one connection; with TLS it reads nothing before the client has shown its certificate.
 async fn connection(
     stream: Stream,
     peer: Peer,
@@ -162,7 +162,7 @@ fn routes(faces: &Faces) -> Result<(HealthReporter, Routes), Error> {
     Ok((reporter, Routes::new(gate).add_service(health).add_service(reflection)))
 }
 
-/// Reflection of these services, health and itself; no listener names what it does not serve.
+/// Reflection of these services, health and itself; it names only services of this listener.
 pub(super) fn reflected(
     services: &[&'static str],
 ) -> Result<ServerReflectionServer<impl ServerReflection>, Error> {
@@ -177,7 +177,7 @@ pub(super) fn reflected(
     Ok(builder.build_v1()?)
 }
 
-/// Tells gRPC health what readiness says of these services, until shutdown; then: not serving.
+/// Reports readiness as the gRPC health of these services, until shutdown; then: not serving.
 pub(super) async fn report(
     health: HealthReporter,
     services: &[&'static str],
@@ -192,7 +192,7 @@ pub(super) async fn report(
         tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
-            // WHY: nobody left to say "ready" is no reason to go on saying it.
+            // WHY: the sender of readiness is gone, so its last "ready" no longer holds.
             more = changed => if !more { break },
         }
     }
@@ -225,7 +225,7 @@ impl Gate {
         problem.status()
     }
 
-    /// The run whose token is shown, if this peer may use it.
+    /// The run of the request's token, if this peer may use it.
     fn run<T>(&self, request: &Request<T>) -> Result<Arc<Run>, Status> {
         let peer = peer(request).map_err(|problem| self.refuse(problem))?;
         let token = bearer(request.metadata().as_ref()).map_err(|error| self.refuse(error))?;
@@ -236,7 +236,7 @@ impl Gate {
         Ok(run)
     }
 
-    /// The agent that this peer, or the credential that is shown, is mapped to.
+    /// The agent that this peer, or the request's credential, is mapped to.
     fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let peer = peer(request).map_err(|problem| self.refuse(problem))?;
         let credential = bearer(request.metadata().as_ref()).map_err(|error| self.refuse(error))?;
@@ -377,14 +377,14 @@ impl GateService for Gate {
     }
 }
 
-/// How long a caller may wait while its call is held: it keeps a connection and a stream for it.
+/// How long a caller may wait while its call is held: it occupies a connection and a stream.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 
 fn patience(wait_ms: u32) -> Duration {
     Duration::from_millis(wait_ms.into()).min(PATIENCE_MAX)
 }
 
-/// What the road says, in the contract's words.
+/// An error of the road as a gRPC status.
 fn told(fault: Fault) -> Status {
     Problem::from(fault).status()
 }

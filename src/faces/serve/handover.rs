@@ -1,9 +1,9 @@
-//! Answers on their way to a client: their places are free again when they are taken, and a client that takes
-//! nothing is hung up on.
+//! Answers on their way to a client: a place is free again when the client has taken its answer,
+//! and a client that takes nothing loses its connection.
 //!
-//! Over HTTP/1.1 the wire shows whether a client reads (`listener`). Over HTTP/2 it may read the wire, answer
-//! pings, and still give an answer no window (RFC 9113, 5.2): that answer waits in memory, and nothing on the
-//! wire tells.
+//! Over HTTP/1.1 the connection shows whether a client reads (`listener`). Over HTTP/2 it may read
+//! the connection, answer pings, and still give an answer no window (RFC 9113, 5.2): that answer
+//! waits in memory, and nothing on the connection shows it.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -17,16 +17,16 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::listener::STALLS_MAX;
 
-/// Bytes of an answer that are handed over at a time: a client that reads slowly, but reads, is waited for.
-/// No frame is larger unless the client asks for it (RFC 9113, 4.2).
+/// Bytes of an answer that are handed over at a time: a client that reads slowly keeps its
+/// connection. A frame is larger only at the client's request (RFC 9113, 4.2).
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Bytes of the last piece of what is longer. Whether the last piece was taken shows nowhere, since nobody
-/// asks for another; so it is a small one.
+/// Bytes of the last piece of a longer answer. The client may not have taken this piece when the
+/// slot is free, since the connection asks for no piece after it; so it is a small one.
 const LAST_BYTES: usize = 1024;
 
-/// A request's place among those that are answered. It is kept until the answer is taken: answers in memory
-/// are never more than places.
+/// A request's place among the answers in memory. It is kept until the answer is taken, which
+/// limits those answers.
 #[derive(Clone, Debug)]
 pub(super) struct AnswerSlot {
     _permit: Arc<OwnedSemaphorePermit>,
@@ -43,7 +43,7 @@ impl AnswerSlot {
     }
 }
 
-/// The answers of one connection of which something waits to be taken, with the time since when.
+/// The answers of one connection with unread pieces, with the time since when.
 #[derive(Debug, Default)]
 pub(super) struct WaitingAnswer(Mutex<State>);
 
@@ -54,7 +54,8 @@ struct State {
 }
 
 impl WaitingAnswer {
-    /// Returns when the client has taken nothing of an answer for too long: half as long again at most.
+    /// Returns when the client has taken nothing of an answer for too long: half as long again at
+    /// most.
     pub(super) async fn stalled(&self) {
         let mut ticks = tokio::time::interval(STALLS_MAX / 2);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -74,7 +75,7 @@ impl WaitingAnswer {
     }
 }
 
-/// One of these answers.
+/// One such answer.
 #[derive(Debug)]
 struct Watched {
     waiting: Arc<WaitingAnswer>,
@@ -100,7 +101,7 @@ impl Drop for Watched {
 /// An answer as it is handed over: piece by piece where the wire does not show whether it is taken.
 pub(super) struct PiecewiseAnswer<B> {
     inner: B,
-    /// What is left of a frame.
+    /// The rest of a frame.
     rest: Bytes,
     begun: bool,
     watched: Option<Watched>,
@@ -142,7 +143,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for PiecewiseAnswer<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = &mut *self;
         let Some(watched) = &this.watched else { return Pin::new(&mut this.inner).poll_frame(cx) };
-        // Who asks for more has taken what there was.
+        // Polling for more shows that the client has taken the piece before.
         watched.taken();
         if this.rest.is_empty() {
             let Some(frame) = ready!(Pin::new(&mut this.inner).poll_frame(cx)?) else {
@@ -159,7 +160,8 @@ impl<B: Body<Data = Bytes> + Unpin> Body for PiecewiseAnswer<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        // WHY: after the end nobody asks for more, and nobody would see whether the last piece is taken.
+        // WHY: the connection asks for nothing after the end, and would not show whether the last
+        // piece was taken.
         let known = self.watched.is_none() || !self.begun;
         known && self.inner.is_end_stream()
     }
@@ -217,7 +219,7 @@ mod tests {
                     let mut answer = http::Response::new(made());
                     AnswerSlot::new(permit).keep(&mut answer);
                     async move {
-                        // Strangers have seconds; these clients are agents.
+                        // Strangers have only seconds; these clients are agents.
                         crate::serve::places::proved();
                         Ok::<_, Infallible>(answer)
                     }
@@ -227,7 +229,7 @@ mod tests {
             Self { folder, room, shutdown }
         }
 
-        /// A client whose window for each answer is so many bytes at first.
+        /// A client whose initial window for each answer has so many bytes.
         async fn client(&self, window: u32) -> (SendRequest<Full<Bytes>>, JoinHandle<()>) {
             let stream = UnixStream::connect(self.folder.path().join("s")).await.unwrap();
             let (client, connection) = Builder::new(TokioExecutor::new())

@@ -1,4 +1,4 @@
-//! Where connections come from: Unix sockets whose peer the kernel names, and TCP.
+//! The sources of connections: Unix sockets whose peer the kernel names, and TCP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,17 +26,17 @@ use crate::identity::Peer;
 
 const BACKLOG: i32 = 1024;
 
-/// Mode of an agent's socket: its owner and its group, nobody else.
+/// Mode of an agent's socket: read and write for its owner and its group.
 const SOCKET_MODE: u32 = 0o660;
 
 /// Bytes every client sends first: the preface of HTTP/2, and less than any HTTP/1.1 request.
 const PREFACE_BYTES: usize = 16;
 const PREFACE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a client may take nothing of what it is sent.
+/// How long a client may read nothing of its answer.
 pub(super) const STALLS_MAX: Duration = Duration::from_secs(30);
 
-/// Can stand nowhere in a request, and ends what looks like headers: whoever reads it answers 400.
+/// No request contains it, and it ends what looks like headers: the HTTP parser answers 400.
 const POISON: &[u8] = b"\0\r\n\r\n";
 
 /// A bound listener. A Unix socket's file is gone when this is dropped.
@@ -68,10 +68,10 @@ impl Listener {
         }
     }
 
-    /// Waits for a connection and says who is there, as far as the kernel knows.
+    /// Waits for a connection and identifies its peer, as far as the kernel knows it.
     ///
     /// # Errors
-    /// What the system said. The listener is as good as before.
+    /// The system's error. The listener can still accept.
     pub async fn accept(&self) -> io::Result<(Stream, Peer, Origin)> {
         match &self.0 {
             Kind::Socket(listener, file) => {
@@ -111,8 +111,9 @@ pub async fn tcp(addr: SocketAddr) -> Result<Listener, Error> {
 /// Clients that may wait to be accepted; the system has a bound of its own (`net.core.somaxconn`).
 const WAITING: i32 = 4096;
 
-/// WHY: a listener of the standard library has 128. Beyond them the system drops what clients send, and they try
-/// again after one second, then three, then seven: a crowd that is closed at once would shut others out for minutes.
+/// WHY: a listener of the standard library queues 128. Beyond them the system drops the clients'
+/// packets, and clients try again after one second, then three, then seven: a crowd that is closed
+/// at once would shut others out for minutes.
 fn deepen(bound: &impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(bound, WAITING)?)
 }
@@ -126,11 +127,11 @@ pub(super) fn adopt(bound: std::net::TcpListener) -> io::Result<Listener> {
 
 /// Listens on a Unix socket in the file system, mode 0660; a missing folder is made, mode 0700.
 ///
-/// A socket nobody answers on is a left-over and removed. Abstract sockets have no owner and no
-/// mode and are refused.
+/// A socket without a listening process is a left-over of one that died, and is removed. Abstract
+/// sockets have no owner and no mode and are refused.
 ///
 /// # Errors
-/// Somebody answers, the path is something else, or the system refuses.
+/// Another process listens there, the path is something else, or the system refuses.
 pub async fn socket(path: &Path) -> Result<Listener, Error> {
     let place = path.display().to_string();
     let folder = path.parent().filter(|_| path.is_absolute() && path.file_name().is_some());
@@ -174,8 +175,8 @@ async fn clear(path: &Path, place: &str) -> Result<(), Error> {
 fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // WHY: Linux gives the file the mode of the descriptor, less the umask: there is no moment in
-    // which everybody can connect.
+    // WHY: Linux gives the file the mode of the descriptor, less the umask: at no moment can every
+    // user connect.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(SOCKET_MODE))?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
@@ -211,8 +212,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// One connection, on which nobody is waited for without end: a client begins to speak within 10
-/// seconds, ends the headers of a request within as many, and reads what it is sent.
+/// One connection with deadlines: a client begins to speak within 10 seconds, ends the headers of a
+/// request within as many, and reads what it is sent.
 #[derive(Debug)]
 pub struct Stream {
     wire: Wire,
@@ -221,10 +222,10 @@ pub struct Stream {
     framing: Framing,
     /// Until when the headers that have begun must end.
     head: Option<Pin<Box<Sleep>>>,
-    /// Until when the client must take more of what it is sent, if it takes nothing now.
+    /// The deadline for the client to read more, if it reads nothing now.
     stalled: Option<Pin<Box<Sleep>>>,
     stalls: Duration,
-    /// What is left to give instead of the client's bytes, once those could be read in two ways.
+    /// The rest of the poison that replaces the client's bytes, once those were ambiguous.
     poison: Option<&'static [u8]>,
     /// Its place among the connections of its listener.
     standing: Option<ConnectionSlot>,
@@ -286,8 +287,8 @@ impl Stream {
         !deadlines.any(|deadline| deadline.as_mut().poll(cx).is_ready())
     }
 
-    /// Looks at the bytes that came. What nobody should read is replaced by what nobody can: the reader
-    /// of requests says so to the client and hangs up.
+    /// Looks at the bytes that came. It replaces an ambiguous request by an invalid one: the HTTP
+    /// parser then answers 400 and closes the connection.
     fn look(&mut self, buf: &mut ReadBuf<'_>, before: usize) {
         let new = buf.filled().get(before..).unwrap_or_default();
         if let Some((read, _)) = &mut self.preface {
@@ -314,7 +315,7 @@ impl Stream {
         }
     }
 
-    /// Whether there is nothing else to read any more.
+    /// Gives poison instead of the client's bytes; `false` if there is none to give.
     fn give_poison(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let Some(left) = self.poison else { return false };
         let (now, later) = left.split_at(left.len().min(buf.remaining()));
@@ -323,7 +324,7 @@ impl Stream {
         true
     }
 
-    /// What a write gives, or that the client has taken nothing for too long.
+    /// The result of a write, or an error if the client has read nothing for too long.
     fn unless_stalled<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! The edge: decode, call the road, encode.
 //!
-//! A face may not decide, may not reach a tool and may not word an error of its own: what it is
-//! told by `enforce` is rendered by `problem`. Agents and operators come in by different doors: the
+//! A face may not decide, may not reach a tool and may not word an error of its own: `problem`
+//! renders what `enforce` returns. Agents and operators use different listeners: the
 //! agent's listeners speak gRPC (`grpc`) and MCP (`mcp`), the operator's speaks HTTP and gRPC (`operator`), and
 //! neither serves a route of the other. `surface` lists all there is; a test holds it against the
 //! compiled protocol and what MCP answers.
@@ -59,22 +59,22 @@ pub struct Readiness {
 /// What every face needs. Cheap to clone.
 #[derive(Clone)]
 pub struct Faces {
-    /// The road, once the books are open. Until it is set every request is answered `not_ready`.
+    /// The road, once the ledger is open. Until it is set every request is answered `not_ready`.
     pub road: Arc<OnceLock<Arc<Road>>>,
     /// Who a peer is.
     pub identify: Identify,
-    /// Fed by whoever knows; read by health and readiness.
+    /// The gate writes it; health and readiness read it.
     pub readiness: watch::Receiver<Readiness>,
     /// Where to count.
     pub metrics: Arc<Metrics>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness: session ids, and ids of calls that came without one.
+    /// Randomness: session ids, and ids of calls without one.
     pub entropy: Arc<dyn Entropy>,
 }
 
 impl Faces {
-    /// Counts a request that was refused at the edge, on the books too once they are open.
+    /// Counts a request that was refused at the edge; the ledger records it too, once it is open.
     fn reject(&self, code: Code) {
         match self.road.get() {
             Some(road) => road.reject(code),
@@ -89,23 +89,25 @@ impl std::fmt::Debug for Faces {
     }
 }
 
-/// What stands between a request and an answer.
+/// What a request must have before it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// The whole road: run token, admission, judgement, ledger.
     Enforced,
-    /// A caller, the holder of a run token or, at `enrol`, of an enrolment token; nothing is run.
+    /// A known caller, the holder of a run token or, at `enrol`, of an enrolment token; the route
+    /// runs no tool.
     Identified,
     /// An operator with a role that has the right.
     Operated,
-    /// Anybody who can reach the listener; gives away no payload and changes nothing.
+    /// Any client that reaches the listener; discloses no payload and changes nothing.
     Open,
 }
 
-/// Everything that can be asked of a sidecar, but for the operator API: gRPC methods by full name, methods of MCP
+/// Every route of a sidecar, except the operator API: gRPC methods by full name, methods of MCP
 /// after `MCP `, routes by HTTP method and path.
 ///
-/// What MCP passes on to a server (`resources/read` and its like) is governed as a tool is.
+/// The gate governs the methods that MCP passes on to a server (`resources/read` and its like) as
+/// it does tools.
 pub const SURFACE: &[(&str, Access)] = &[
     ("wicketgate.v1.Gate/OpenRun", Access::Identified),
     ("wicketgate.v1.Gate/ListTools", Access::Identified),
@@ -138,7 +140,7 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("POST /v1/enrol", Access::Identified),
 ];
 
-/// Everything that can be asked of a sidecar: [`SURFACE`] and the operator API.
+/// Every route of a sidecar: [`SURFACE`] and the operator API.
 #[must_use]
 pub fn surface() -> Vec<(String, Access)> {
     let own = SURFACE.iter().map(|(name, access)| ((*name).to_owned(), *access));
@@ -154,13 +156,13 @@ pub enum Error {
     Bind {
         /// The address or path.
         place: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Somebody else answers on the socket.
+    /// Another process answers on the socket.
     #[error("cannot listen on `{0}`: another process answers there")]
     Taken(String),
-    /// The path is there and is no socket, or names no file.
+    /// The path exists and is not a socket, or names no file.
     #[error("cannot listen on `{0}`: not a socket path")]
     NotASocket(String),
     /// Without TLS an agent's TCP listener stays on this machine.

@@ -1,7 +1,7 @@
-//! The operator's door: is it alive, is it ready, what does it count; and behind a credential the office
-//! (`crate::operator`), the only part of it that changes anything.
+//! The operators' listener: liveness, readiness and metrics; and, with a credential, the operator
+//! API (`crate::operator`), the only part of it that changes anything.
 //!
-//! On an address of its own, so that an agent cannot reach it through its socket.
+//! It has an address of its own, so that an agent cannot reach it through its socket.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -43,15 +43,18 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub struct OperatorSettings {
     /// The address.
     pub addr: SocketAddr,
-    /// Names besides loopback ones and `addr` under which this machine may be asked.
+    /// Names of this machine besides loopback ones and `addr` that a request may use.
     pub hosts: Vec<String>,
-    /// Connections of operators at the same time. Whoever has shown no credential has places of its own.
+    /// Connections of operators at the same time. Clients without a known credential have places of
+    /// their own.
     pub connections_max: usize,
-    /// TLS; in the clear without, which is for loopback addresses.
+    /// TLS; in the clear without, which is allowed on loopback addresses only.
     pub tls: Option<Tls>,
-    /// A socket that answers the same in the clear, for probes of this pod and people on this machine: nobody but this user can take it.
+    /// A socket that answers the same in the clear, for probes of this pod and operators on this
+    /// machine; only this user can bind it.
     pub socket: Option<PathBuf>,
-    /// An address that another process holds is tried again for as long as it takes, instead of ending what is served beside it.
+    /// Whether to retry an address that another process holds, for as long as it takes, instead of
+    /// ending the other listeners.
     pub patient: bool,
 }
 
@@ -63,7 +66,7 @@ impl Default for OperatorSettings {
     }
 }
 
-/// What the operator's door shows.
+/// What the operators' listener shows.
 #[derive(Clone, Debug)]
 pub struct OperatorView {
     /// Whether the gate can do its work.
@@ -74,7 +77,7 @@ pub struct OperatorView {
 
 impl OperatorView {
     fn now(&self) -> Readiness {
-        // WHY: with nobody left to say so, the last "ready" is worth nothing.
+        // WHY: the sender of readiness is gone, so its last "ready" no longer holds.
         if self.readiness.has_changed().is_err() {
             let reasons = vec!["the gate has stopped".to_owned()];
             return Readiness { reasons, ..Readiness::default() };
@@ -83,7 +86,7 @@ impl OperatorView {
     }
 }
 
-/// Why nobody is answered at the operators' address just now, if that is so.
+/// Why the operators' address is not served now, if it is not.
 #[derive(Clone, Debug, Default)]
 pub struct Hindered(Arc<Mutex<Option<String>>>);
 
@@ -99,7 +102,7 @@ impl Hindered {
     }
 }
 
-/// The operator's door on a thread of its own.
+/// The operators' listener on a thread of its own.
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
@@ -114,19 +117,20 @@ impl Running {
         self.address
     }
 
-    /// What keeps people from being answered at the address.
+    /// Why the address is not served, if it is not.
     #[must_use]
     pub fn hindered(&self) -> Hindered {
         self.hindered.clone()
     }
 
-    /// Whether the door is closed for good.
+    /// Whether the listener has closed for good.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits until the door is closed: at most two seconds after shutdown. Blocks: not for a task.
+    /// Waits until the listener has closed: at most two seconds after shutdown. Blocks: not for a
+    /// task.
     pub fn join(self) {
         if self.thread.join().is_err() {
             tracing::error!("the operator's thread panicked");
@@ -134,8 +138,9 @@ impl Running {
     }
 }
 
-/// Binds the operator's address and serves it until `shutdown`, on a thread and a runtime of its own:
-/// somebody who looks cannot starve the road, and a busy road cannot hide from somebody who looks.
+/// Binds the operator's address and serves it until `shutdown`, on a thread and a runtime of its
+/// own: operators' requests cannot starve the road, and a busy road cannot make the gate
+/// unobservable.
 ///
 /// # Errors
 /// The address cannot be bound, or the thread cannot be started.
@@ -147,7 +152,7 @@ pub fn serve(
     serve_with(settings, view, None, shutdown)
 }
 
-/// As [`serve`], with the office behind it.
+/// As [`serve`], with the operator API behind it.
 ///
 /// # Errors
 /// As [`serve`].
@@ -161,8 +166,8 @@ pub fn serve_with(
     bind(settings, view, behind, shutdown)
 }
 
-/// A listener like [`serve`]'s, with the registrar behind it: sidecars, that are no operators, have an
-/// address of their own.
+/// A listener like [`serve`]'s, with the registrar behind it: sidecars are not operators, and have
+/// an address of their own.
 ///
 /// # Errors
 /// As [`serve`].
@@ -175,7 +180,7 @@ pub fn serve_enrolment(
     bind(settings, view, OperatorRoutes::Registrar(registrar), shutdown)
 }
 
-/// Who answers what is not open to everybody.
+/// What serves the routes that need a credential.
 enum OperatorRoutes {
     Nobody,
     Office(Arc<OperatorApi>),
@@ -214,7 +219,7 @@ struct BoundAddress {
     hindered: Hindered,
 }
 
-/// How long an address that is taken is left alone at first; twice as long each time, up to a second.
+/// The first pause before an occupied address is tried again; it doubles up to a second.
 const AGAIN: Duration = Duration::from_millis(50);
 const AGAIN_MAX: Duration = Duration::from_secs(1);
 
@@ -225,7 +230,7 @@ fn taken(addr: SocketAddr, error: &std::io::Error) -> String {
 }
 
 impl BoundAddress {
-    /// The listener, once the address is free; none if it was not before the end.
+    /// The listener, once the address is free; `None` if the end comes first.
     async fn listener(self, addr: SocketAddr, end: &CancellationToken) -> Option<Listener> {
         let Self { mut bound, hindered } = self;
         let mut pause = AGAIN;
@@ -299,13 +304,14 @@ async fn open(
     };
     tokio::join!(at_address, at_socket, reporting);
     if let Some(office) = begun {
-        // What was begun is finished, or by whoever asks next.
+        // An operation that this timeout cuts short is recorded; the next request for it finishes
+        // it.
         drop(tokio::time::timeout(DRAIN, office.finished()).await);
     }
 }
 
-/// Drives one connection; where there is TLS, nothing is read of it before the handshake is done, and
-/// its requests carry the client's certificate.
+/// Drives one connection; with TLS it reads nothing before the end of the handshake, and its
+/// requests carry the client's certificate.
 async fn connection(
     stream: Stream,
     router: Router,
@@ -326,7 +332,7 @@ async fn connection(
 const SERVICES: [&str; 3] =
     ["", pb::approvals_server::SERVICE_NAME, pb::control_server::SERVICE_NAME];
 
-/// The office over HTTP and gRPC, with health and reflection beside it.
+/// The operator API over HTTP and gRPC, with health and reflection beside it.
 fn served(office: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
     let [_, approvals, control] = SERVICES;
     let routes = crate::operator::grpc::router(&office)
@@ -371,12 +377,12 @@ fn is_method(path: &str) -> bool {
     path.starts_with("/wicketgate.") || path.starts_with("/grpc.")
 }
 
-/// Where something may be changed: every route there asks for a credential first.
+/// Whether a path can change anything: every route there asks for a credential first.
 fn changes(path: &str) -> bool {
     path.starts_with("/v1/")
 }
 
-/// Under which names this machine may be asked.
+/// The names of this machine that a request may use.
 #[derive(Clone)]
 struct Names {
     hosts: Arc<[String]>,
@@ -387,7 +393,7 @@ struct Names {
 impl Names {
     fn include(&self, host: &str) -> bool {
         // WHY: a page that rebinds a name cannot make the browser send a bare address, so where the
-        // operator opened the door to the network, addresses are taken (probes use the pod's).
+        // operator bound the listener to the network, addresses are taken (probes use the pod's).
         let ip = host.parse::<std::net::IpAddr>();
         let bound = ip.is_ok_and(|ip| ip == self.addr.ip() || self.addr.ip().is_unspecified());
         let certified = |tls: &Tls| edge::is_local(host, &tls.names());
@@ -442,7 +448,7 @@ async fn livez() -> Response {
     typed(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into())
 }
 
-/// Whether agents can be let at the gate; a store that is away keeps nobody waiting.
+/// Whether agents may send requests; a store that is away does not delay the start.
 async fn startupz(State(view): State<OperatorView>, headers: HeaderMap) -> Response {
     let now = view.now();
     let reasons = if now.started { Vec::new() } else { now.reasons };
@@ -454,7 +460,7 @@ async fn readyz(State(view): State<OperatorView>, headers: HeaderMap) -> Respons
     told(&headers, ("ready", ready), (&reasons, &notes))
 }
 
-/// Whether it is so, and why not: as JSON, or as lines for who asks for text.
+/// The state and its reasons: as JSON, or as lines for a client that asks for text.
 fn told(
     headers: &HeaderMap,
     (what, so): (&'static str, bool),

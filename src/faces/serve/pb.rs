@@ -18,5 +18,5 @@
 
 tonic::include_proto!("wicketgate.v1");
 
-/// The compiled descriptor set: what reflection answers, and what tests hold `SURFACE` against.
+/// The compiled descriptor set: reflection answers from it, and tests compare `SURFACE` with it.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/wicketgate.v1.bin"));

@@ -1,9 +1,10 @@
-//! Who may be connected to one listener, and who has to go when it is full.
+//! Limits the connections of one listener, and chooses the one to evict when it is full.
 //!
-//! A connection begins as a stranger. It stops being one when a request on it shows a credential that is known
-//! ([`proved`]): from then on it has one of the places that strangers cannot take. Strangers have a small pool and
-//! seconds; a newcomer is never turned away for them, it takes the place of the one that is least likely to be
-//! somebody: of the peer that has most, silent before speaking, idle before served, the oldest first.
+//! A connection begins as a stranger. It stops being one when a request on it shows a known
+//! credential ([`proved`]): from then on it has one of the places that strangers cannot take.
+//! Strangers have a small pool and seconds; the listener never turns a newcomer away for them, but
+//! evicts the stranger that is least likely to be a real client: of the peer that has most, silent
+//! before speaking, idle before served, the oldest first.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Strangers on one listener at the same time.
 pub const STRANGERS: usize = 64;
-/// How long a stranger may do nothing: say nothing, or ask nothing more after an answer.
+/// How long a stranger may be silent, at first or after an answer.
 const IDLE: Duration = Duration::from_secs(5);
 /// How long a stranger has its place for certain.
 ///
@@ -27,17 +28,17 @@ const GRACE: Duration = Duration::from_millis(250);
 const TELL: Duration = Duration::from_secs(10);
 
 tokio::task_local! {
-    /// The connection whose request is being answered.
+    /// The connection of the current request.
     static HERE: ConnectionSlot;
 }
 
 /// The request that is being answered showed a credential that is known.
 pub(crate) fn proved() {
-    // Without a connection (a request that was made in a test, or by the hub itself) there is nothing to keep.
+    // A request without a connection (from a test, or from the hub itself) has no place to keep.
     let _ = HERE.try_with(ConnectionSlot::prove);
 }
 
-/// Who is at the other end, as far as the kernel says.
+/// The peer, as far as the kernel identifies it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Origin {
     /// A user of this machine, on a Unix socket.
@@ -55,7 +56,7 @@ impl Origin {
         })
     }
 
-    /// Whether it may stand for several clients that share nothing: every client of this machine has the
+    /// Whether several unrelated clients may share it: every client of this machine has the
     /// loopback address.
     fn is_shared(&self) -> bool {
         matches!(self, Self::Address(address) if address.is_loopback())
@@ -76,7 +77,7 @@ struct Inner {
     next: u64,
     strangers: BTreeMap<u64, UnknownPeer>,
     proven: BTreeMap<u64, Origin>,
-    /// When it was said that there are too many.
+    /// When the log last said that there are too many.
     told: Option<Instant>,
 }
 
@@ -95,7 +96,7 @@ struct UnknownPeer {
 pub(super) enum Entered {
     /// A place.
     Placed(ConnectionSlot),
-    /// Nobody can go yet: at this time somebody can.
+    /// No stranger can be evicted yet: one can be at this time.
     Full(Instant),
 }
 
@@ -105,7 +106,7 @@ impl Places {
         Arc::new(Self { proven_max, strangers_max, inner: Mutex::default() })
     }
 
-    /// Gives a newcomer a place, at the cost of another stranger if there is none.
+    /// Gives a newcomer a place, and evicts another stranger if all are taken.
     pub(super) fn enter(self: &Arc<Self>, origin: Origin) -> Entered {
         let now = Instant::now();
         let mut inner = self.inner.lock();
@@ -133,14 +134,14 @@ impl Places {
         Entered::Placed(ConnectionSlot(Arc::new(Held { id, places: Arc::clone(self), close })))
     }
 
-    /// The most proven connections of one origin: nobody has all of them.
+    /// The most proven connections of one origin: one origin never has all of them.
     fn share(&self) -> usize {
         self.proven_max.saturating_sub(self.proven_max / 4).max(1)
     }
 }
 
 impl Inner {
-    /// The stranger that goes first, or when one can.
+    /// The next stranger to evict, or the earliest time for that.
     fn least(&self, now: Instant) -> Result<u64, Instant> {
         let mut of_one: BTreeMap<Origin, usize> = BTreeMap::new();
         for stranger in self.strangers.values() {
@@ -173,7 +174,7 @@ impl Inner {
     }
 }
 
-/// The place of one connection, for as long as it is held by any part of it.
+/// The place of one connection, kept as long as any part of it lives.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionSlot(Arc<Held>);
 
@@ -210,7 +211,7 @@ impl ConnectionSlot {
         self.0.places.inner.lock().strangers.get_mut(&self.0.id).map(change);
     }
 
-    /// The client has said something.
+    /// Records that the client has sent something.
     pub(super) fn spoke(&self) {
         self.change(|one| one.spoke = true);
     }
@@ -236,7 +237,8 @@ impl ConnectionSlot {
         }
     }
 
-    /// Ends when the connection has to: its place was given to a newcomer, or it is a stranger and idle.
+    /// Ends when the connection must close: its place went to a newcomer, or it is a stranger and
+    /// idle.
     pub(super) async fn over(&self) {
         loop {
             let until = {
@@ -351,8 +353,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever strangers do: there are never more than their pool, a newcomer gets a place once the grace is
-        /// over, and nobody who has proved itself is closed.
+        /// Whatever strangers do: there are never more than their pool, a newcomer gets a place
+        /// once the grace is over, and no proven connection is closed.
         #[test]
         fn strangers_never_cost_the_proven_a_place(steps in prop::collection::vec((0..5_u8, 0..3_u32), 1..80)) {
             let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,5 +1,5 @@
-//! TLS of a listener: what it shows of itself, and whose certificates count as somebody's. Its files are read
-//! again when they are others; connections that are open go on with what they began with.
+//! TLS of a listener: its own certificate, and which client certificates it accepts. It reads its
+//! files again when they change; open connections continue with what they began with.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,11 +22,12 @@ use crate::tool::net::identity::{Identity, Wrong, authorities};
 /// Who has to show a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Clients {
-    /// Nobody is asked for one.
+    /// The listener asks no client for one.
     Unasked,
-    /// Everybody is asked; who shows none may still ask what needs no certificate. Authorities in PEM.
+    /// The listener asks every client; a client without one may still use what needs no
+    /// certificate. Authorities in PEM.
     Asked(PathBuf),
-    /// Without one there is no connection. Authorities in PEM.
+    /// The listener refuses connections without one. Authorities in PEM.
     Demanded(PathBuf),
 }
 
@@ -64,14 +65,14 @@ struct SharedTls {
     standing: Mutex<TlsStatus>,
 }
 
-/// What the files said when they were last good.
+/// The last good contents of the files.
 struct Live {
     acceptor: TlsAcceptor,
     names: Arc<[String]>,
     not_after: Timestamp,
 }
 
-/// What the last look at the files found.
+/// The result of the last look at the files.
 #[derive(Default)]
 struct TlsStatus {
     seen: FileMarks,
@@ -96,15 +97,15 @@ impl Tls {
     /// # Errors
     /// The file that cannot be used, and why.
     pub fn load(files: Files) -> Result<Self, Wrong> {
-        // Marked before they are read: what changes in between counts.
+        // WHY: mark the files before reading them, so that a change in between counts.
         let seen = FileMarks::of(files.all());
         let live = ArcSwap::from_pointee(Live::read(&files)?);
         let standing = Mutex::new(TlsStatus { seen, refused: None });
         Ok(Self(Arc::new(SharedTls { files, live, standing })))
     }
 
-    /// Reads the files again if they are others than before, or if they were refused the last time. What cannot
-    /// be used is refused, and the old stays in force. `None`: nothing is new.
+    /// Reads the files again if they changed, or if they were refused the last time. It refuses
+    /// unusable files, and the old ones stay in force. `None`: nothing is new.
     #[must_use]
     pub fn look(&self) -> Option<Result<(), TlsRefusal>> {
         let mut standing = self.0.standing.lock();
@@ -116,7 +117,7 @@ impl Tls {
         let read = Live::read(&self.0.files);
         let refused = read.map(|live| self.0.live.store(Arc::new(live))).err();
         let refused = refused.map(TlsRefusal);
-        // What is refused again for the same reason was said.
+        // Report a repeated refusal only once.
         let new = refused.is_none() || refused != standing.refused;
         let news = new.then(|| refused.clone().map_or(Ok(()), Err));
         standing.refused = refused;
@@ -129,13 +130,13 @@ impl Tls {
         self.0.standing.lock().refused.clone()
     }
 
-    /// When the certificate in force ends: nobody believes it from then on.
+    /// When the certificate in force ends: clients reject it from then on.
     #[must_use]
     pub fn not_after(&self) -> Timestamp {
         self.0.live.load().not_after
     }
 
-    /// The DNS names of the certificate in force: under these this machine may be asked.
+    /// The DNS names of the certificate in force: a request may use these for this machine.
     #[must_use]
     pub fn names(&self) -> Arc<[String]> {
         Arc::clone(&self.0.live.load().names)
@@ -195,7 +196,7 @@ impl Live {
             wrong("key", why)
         })?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        // WHY: a session that is taken up again is not asked for its certificate again.
+        // WHY: on a resumed session the client would not show its certificate again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), names, not_after })
@@ -218,6 +219,6 @@ fn verifier(path: &Path, demanded: bool) -> Result<Arc<dyn ClientCertVerifier>, 
 
 fn names(leaf: &rustls::pki_types::CertificateDer<'_>) -> Result<Arc<[String]>, webpki::Error> {
     let entity = EndEntityCert::try_from(leaf)?;
-    // A wildcard is no name of anybody.
+    // A wildcard names no single host.
     Ok(entity.valid_dns_names().filter(|name| !name.contains('*')).map(str::to_owned).collect())
 }

@@ -1,4 +1,4 @@
-//! The log's side of a witness: submit a head, and believe nothing that does not verify.
+//! The log's side of a witness: submit a head, and verify everything that comes back.
 
 use async_trait::async_trait;
 use http::{Method, StatusCode};
@@ -12,9 +12,9 @@ use crate::domain::id::Seq;
 
 /// Bytes of an answer: a few signature lines, or a checkpoint with them.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Requests of one submission: others may submit heads of the same log at the same time.
+/// Requests of one submission: other processes may submit heads of the same log at the same time.
 const ATTEMPTS: usize = 4;
-/// Characters of a witness's own words that are shown.
+/// Characters of a witness's own message that are shown.
 const WORDS_MAX: usize = 200;
 
 /// Why a head was not cosigned.
@@ -28,10 +28,10 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// The head to submit is no checkpoint signed by its log, or there is no consistency proof.
+    /// The head is not a checkpoint signed by its log, or there is no consistency proof.
     #[error("the head to submit: {0}")]
     Head(String),
-    /// Nobody answered, or not in time. Trying again later is right.
+    /// The witness did not answer in time. A later attempt may succeed.
     #[error("witness `{name}` cannot be reached: {why}")]
     Unreachable {
         /// The witness.
@@ -39,17 +39,17 @@ pub enum Error {
         /// What happened.
         why: String,
     },
-    /// The witness said no, or something the protocol does not know.
+    /// The witness refused, or answered outside of the protocol.
     #[error("witness `{name}` answered {status}: {words}")]
     Refused {
         /// The witness.
         name: String,
         /// The status of its answer.
         status: u16,
-        /// The beginning of what it said, as one line.
+        /// The beginning of its answer, as one line.
         words: String,
     },
-    /// What the witness sent as its cosignature is none of this head.
+    /// The witness answered with a cosignature that is not over this head.
     #[error("witness `{name}`: {why}")]
     NotCosigned {
         /// The witness.
@@ -57,8 +57,8 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// The witness has cosigned a longer log than ours: our storage was rolled back. Fatal: whoever
-    /// goes on forks the log.
+    /// The witness has cosigned a longer log than ours: our storage was rolled back. Fatal: writing
+    /// on forks the log.
     #[error(
         "rollback: witness `{name}` has seen {size} entries of `{log}`, the ledger has {ours}{}",
         if proof.is_some() { "; it shows a head that our own key signed" } else { "" }
@@ -68,7 +68,7 @@ pub enum Error {
         name: String,
         /// The log.
         log: String,
-        /// Entries the witness has seen.
+        /// Size of the log that the witness has cosigned.
         size: Seq,
         /// Entries we have.
         ours: Seq,
@@ -93,7 +93,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the ledger itself is in doubt, so that nothing more may be written before somebody looked.
+    /// Whether the ledger itself is in doubt, so that the gate must not write before an operator
+    /// has looked at it.
     #[must_use]
     pub const fn is_fatal(&self) -> bool {
         match self {
@@ -110,7 +111,7 @@ impl Error {
 /// Why there is no consistency proof.
 #[derive(Debug, thiserror::Error)]
 pub enum ProofError {
-    /// The log has fewer entries than these, or these are none.
+    /// The log has fewer entries than this, or the size is 0.
     #[error("no consistency proof from size {0}")]
     Size(Seq),
     /// The ledger cannot be read.
@@ -125,7 +126,7 @@ pub trait Consistency: Send + Sync {
     /// least 1 and at most the size of that tree.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the proof cannot be made.
     async fn proof(&self, old: Seq) -> Result<Vec<Digest>, ProofError>;
 }
 
@@ -151,14 +152,14 @@ pub struct Cosignature {
     pub line: String,
 }
 
-/// A head, and what a witness needs to see about it.
+/// A head, and what a witness needs to judge it.
 #[derive(Clone, Copy)]
 pub struct Head<'a> {
-    /// The checkpoint note, signed by the log; cosignatures of others may be on it.
+    /// The checkpoint note, signed by the log; it may carry other cosignatures.
     pub note: &'a str,
     /// The log's key.
     pub log: &'a VerifierKey,
-    /// Size of the head this witness cosigned last, as far as we know; 0 if we know none.
+    /// Size of the head this witness cosigned last, as far as we know; 0 if unknown.
     pub old: Seq,
     /// Makes consistency proofs up to this head.
     pub proofs: &'a dyn Consistency,
@@ -201,8 +202,8 @@ impl WitnessClient {
         &self.key
     }
 
-    /// Submits a head and gives back the cosignature, verified. Where the witness says it knows another
-    /// size, the proof from that size is made and sent; at most four requests.
+    /// Submits a head and gives back the cosignature, verified. If the witness names another size,
+    /// the client sends the proof from that size; at most four requests.
     ///
     /// # Errors
     /// [`Error::Ahead`] and [`Error::Forked`] are fatal; the others are not.
@@ -219,7 +220,7 @@ impl WitnessClient {
             let forked = |size| Fault { size, ahead: false };
             let known = match answer.status {
                 StatusCode::CONFLICT => known_size(&answer),
-                // The proof was ours, so what it is held against is not.
+                // We made the proof, so the fault is in the head that the witness has.
                 StatusCode::UNPROCESSABLE_ENTITY if old > 0 => {
                     return Err(self.fault(forked(old), head, &checkpoint).await);
                 }
@@ -247,7 +248,7 @@ impl WitnessClient {
     /// cosigned none. Signature and cosignature are verified.
     ///
     /// # Errors
-    /// The witness cannot be reached, refuses, or shows something else.
+    /// The witness cannot be reached, refuses, or its answer does not verify.
     pub async fn newest(&self, log: &VerifierKey) -> Result<Option<(Checkpoint, String)>, Error> {
         let path = checkpoint_path(&log.name);
         let answer = self.remote.ask(Method::GET, &path, None, Vec::new(), ANSWER_BYTES_MAX);
@@ -335,7 +336,7 @@ impl WitnessClient {
         Ok(Cosignature { name: name.clone(), time, line })
     }
 
-    /// The fatal error, with what the witness can show for it.
+    /// The fatal error, with the witness's evidence for it.
     async fn fault(&self, fault: Fault, head: &Head<'_>, ours: &Checkpoint) -> Error {
         let newest = self.newest(head.log).await;
         let proof = newest.ok().flatten().filter(|(seen, _)| seen.size == fault.size);

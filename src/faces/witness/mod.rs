@@ -1,9 +1,9 @@
-//! Witnesses: somebody else who sees the heads of a log, and nothing but heads.
+//! Witnesses: third parties that see the heads of a log, and nothing but heads.
 //!
 //! `server` is the small server an auditor runs (c2sp.org/tlog-witness): it cosigns a head only if it
 //! extends the one it cosigned last, and has that on disk before the cosignature leaves it. `client`
-//! is the log's side of it, `tsa` that of time stamping authorities (RFC 3161). What comes back is
-//! verified before anybody believes it.
+//! is the log's side of it, `tsa` that of time stamping authorities (RFC 3161). Both verify every
+//! answer before they use it.
 
 pub mod client;
 mod port;
@@ -35,10 +35,10 @@ pub struct WitnessResponse {
     pub body: Bytes,
 }
 
-/// Why a server cannot be asked, or does not answer.
+/// Why a server cannot be reached, or does not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// The URL is no address of a server.
+    /// The URL is not a server's address.
     #[error(transparent)]
     Url(#[from] host::Error),
     /// The URL has more than a plain path.
@@ -69,13 +69,13 @@ pub enum RemoteError {
 pub struct Remote {
     client: Client,
     origin: Origin,
-    /// The path of its URL: what is asked for is below it, or it itself.
+    /// The path of its URL: requests go to it or below it.
     path: String,
 }
 
 impl Remote {
-    /// The server at this URL, below whose path everything is asked for. `ca`: PEM of the only authorities it may
-    /// have its certificate from.
+    /// The server at this URL; every request goes below its path. `ca`: PEM of the only authorities
+    /// that may certify it.
     ///
     /// # Errors
     /// What is wrong with the URL or the authorities.
@@ -107,7 +107,8 @@ impl Remote {
         Ok(Self { client, origin, path })
     }
 
-    /// Sends one request to what is below the URL's path (`/…`), or to itself (nothing), and reads the whole answer, of at most `bytes_max` bytes.
+    /// Sends one request to a path below the URL's (`/…`), or to the URL itself (empty), and reads
+    /// the whole answer, of at most `bytes_max` bytes.
     async fn ask(
         &self,
         method: http::Method,
@@ -181,11 +182,11 @@ impl Remote {
     }
 }
 
-/// An error with what caused it.
+/// An error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
-    // What the client says of itself is no part of what is wrong: `client error (Connect)`.
+    // The client library's own prefix does not help the operator: `client error (Connect)`.
     if let Some(inner) = cause.filter(|_| text.starts_with("client error (")) {
         text = inner.to_string();
         cause = inner.source();

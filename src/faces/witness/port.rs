@@ -1,4 +1,4 @@
-//! A witness, as the ledger asks for it.
+//! A witness, as the ledger uses it.
 
 use async_trait::async_trait;
 

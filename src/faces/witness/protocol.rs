@@ -1,4 +1,4 @@
-//! What goes over the wire to a witness: the body of `add-checkpoint`.
+//! The wire format for a witness: the body of `add-checkpoint`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// One submission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Submission<'n> {
-    /// The size the witness is said to have cosigned last; 0: none.
+    /// The size that the witness cosigned last, by the log's account; 0: none.
     pub old: Seq,
     /// That the tree of that size is the beginning of the new one.
     pub proof: Vec<Digest>,

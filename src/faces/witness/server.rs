@@ -1,7 +1,7 @@
 //! A witness (c2sp.org/tlog-witness): cosigns a head if it extends the one it cosigned last.
 //!
-//! Anybody may ask: what counts is the log's signature on the head. Nothing but heads and proofs comes
-//! in here, so that whoever runs it learns nothing of what a log is about.
+//! Any client may ask: what counts is the log's signature on the head. Only heads and proofs come
+//! in here, so that the operator of a witness learns nothing of what a log is about.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub async fn serve(witness: WitnessServer, listener: Listener, shutdown: Cancell
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .with_state(Arc::new(witness));
-    // Whoever asks a witness is a stranger to it.
+    // A witness knows none of its clients, so all of them share the places of strangers.
     let limits = Limits { connections: 0, strangers: CONNECTIONS, drain: DRAIN };
     let serve = move |stream, _, closing| {
         driver::http1(stream, TowerToHyperService::new(router.clone()), closing)
@@ -88,7 +88,7 @@ async fn add_checkpoint(State(witness): State<Arc<WitnessServer>>, body: Body) -
         Ok(body) => body,
         Err((status, why)) => return told(status, why),
     };
-    // WHY: the state is written to disk in there, which must not keep other connections waiting.
+    // WHY: it writes the state to disk, which must not delay other connections.
     let decided = tokio::task::spawn_blocking(move || witness.decide(&body)).await;
     match decided {
         Ok(Ok(Verdict::Cosigned(line))) => {
@@ -147,7 +147,7 @@ impl WitnessServer {
         self.store.update(log, |newest| {
             match extends(newest, submission.old, &submission.proof, &checkpoint) {
                 Err(verdict) => {
-                    // That the sizes differ is how a log asks; anything else may be a fork.
+                    // A log learns our size by a mismatch; any other error may be a fork.
                     if newest.map_or(0, |newest| newest.checkpoint.size) == submission.old {
                         let log = &checkpoint.origin;
                         tracing::warn!(log, ?verdict, "a signed head is not cosigned");
@@ -159,7 +159,7 @@ impl WitnessServer {
         })
     }
 
-    /// A cosignature of this very moment; what has to be remembered, if that is new.
+    /// A cosignature with the current time; and the head to store, if it is new.
     fn cosign(
         &self,
         newest: Option<&Remembered>,
@@ -172,7 +172,7 @@ impl WitnessServer {
         if newest.is_some_and(|newest| newest.checkpoint == *checkpoint) {
             return (None, Verdict::Cosigned(line));
         }
-        // Lines of others were not verified, so they are not kept.
+        // The witness did not verify other cosignatures, so it drops them.
         let own = self.vkey();
         let kept = lines.iter().filter(|line| log.keys().iter().any(|key| line.is_of(key)));
         let kept = kept.filter(|line| !line.is_of(&own)).chain([&line]);
@@ -182,7 +182,7 @@ impl WitnessServer {
     }
 }
 
-/// Whether a head may follow what was cosigned last; what is answered if not.
+/// Whether a head may follow the last cosigned one; the answer if not.
 fn extends(
     newest: Option<&Remembered>,
     old: Seq,

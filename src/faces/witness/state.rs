@@ -1,8 +1,8 @@
 //! What a witness remembers: for each log the newest head it cosigned, one file per log.
 //!
-//! A file is the cosigned note itself, so that the witness's own signature tells whether it is whole. It
-//! is replaced by rename and on disk before the cosignature is given away: whatever is killed when, a
-//! head that was cosigned for somebody is remembered.
+//! A file is the cosigned note itself, so that the witness's own signature shows whether the file
+//! is whole. The witness replaces it by rename and syncs it before the cosignature leaves: no crash
+//! loses a head that it cosigned for a log.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,10 +19,10 @@ use crate::domain::digest::Digest;
 
 /// Bytes of the file with the logs' keys.
 const LOGS_BYTES_MAX: usize = 1 << 20;
-/// How state files end; before it stands SHA-256 of the log's name.
+/// The suffix of state files; before it stands SHA-256 of the log's name.
 const SUFFIX: &str = ".checkpoint";
 
-/// Why a witness cannot start, or can cosign no more.
+/// Why a witness cannot start, or must stop cosigning.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder cannot be read or written.
@@ -30,13 +30,13 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Another witness works with this state.
     #[error("`{0}`: another witness uses this state directory")]
     Taken(String),
-    /// What was remembered cannot be relied on. Nobody may go on by forgetting it.
+    /// A file is damaged. The witness must not go on without it.
     #[error("`{path}` is damaged: {why}; restore it, a witness that forgets would cosign a fork")]
     Damaged {
         /// The file.
@@ -54,7 +54,7 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// A write failed half way: what is on disk is not known any more.
+    /// A write failed half way: the state on disk is unknown.
     #[error("the state could not be written; nothing is cosigned until a restart")]
     Broken,
 }
@@ -66,7 +66,7 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
 /// Reads the keys of the logs a witness cosigns for: one vkey a line, `#` begins a comment line.
 ///
 /// # Errors
-/// The file, the line and what is wrong with it. A file without a key is wrong, too.
+/// The file, the line and its error. A file without a key is an error, too.
 pub fn read_logs(path: &Path) -> Result<Vec<VerifierKey>, Error> {
     let text = std::fs::read_to_string(path).map_err(io(path))?;
     let wrong = |line: usize, why: &str| Error::Logs {
@@ -126,7 +126,7 @@ impl Log {
     }
 }
 
-/// The state directory, locked: nobody else cosigns with it.
+/// The state directory, locked against a second witness process.
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
@@ -140,7 +140,7 @@ impl Store {
     /// Locks the directory, makes it if it is missing, and reads what is remembered.
     ///
     /// # Errors
-    /// Somebody else uses it, or a file is not what this witness wrote.
+    /// Another process uses it, or a file is not what this witness wrote.
     pub fn open(dir: &Path, witness: &VerifierKey, keys: Vec<VerifierKey>) -> Result<Self, Error> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io(dir))?;
         let path = dir.join("lock");
@@ -176,19 +176,18 @@ impl Store {
         self.logs.iter().find(|(origin, _)| name_hash(origin) == *hash).map(|(_, log)| log)
     }
 
-    /// Whether every write succeeded: after one that did not, what is on disk is not known.
+    /// Whether every write succeeded: after a failed one, the state on disk is unknown.
     pub fn is_whole(&self) -> bool {
         !self.broken.load(Ordering::SeqCst)
     }
 
-    /// Shows `decide` what is remembered of a log, and remembers what it makes of it before anybody
-    /// else may decide: check and write are one step.
+    /// Shows `decide` what is remembered of a log, and stores its decision before the next one can
+    /// begin: check and write are one step.
     ///
     /// `decide` gives the new head, or `None` if there is nothing to remember, and an answer. The answer
     /// is given away only after the head is on disk.
     ///
-    /// # Errors
-    /// The disk, or a failure before: then nothing is given away.
+    /// The disk, or an earlier failure: then no answer leaves.
     pub fn update<T>(
         &self,
         log: &Log,
@@ -226,7 +225,7 @@ fn name_hash(origin: &str) -> Digest {
     Digest::of(&[origin.as_bytes()])
 }
 
-/// Reads every state file, those of logs that are not cosigned any more too: none may be damaged.
+/// Reads every state file, those of logs that are no longer cosigned too: none may be damaged.
 fn read(
     dir: &Path,
     witness: &VerifierKey,
@@ -237,7 +236,7 @@ fn read(
         let entry = entry.map_err(io(dir))?;
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         if name.ends_with(".part") {
-            // Of a write that was cut short: its cosignature was never given away.
+            // Left by an interrupted write: its cosignature never left this process.
             std::fs::remove_file(&path).map_err(io(&path))?;
             continue;
         }

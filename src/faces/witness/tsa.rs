@@ -1,4 +1,4 @@
-//! Asking a time stamping authority over HTTP (RFC 3161 §3.4), and checking what it answers.
+//! Requests to a time stamping authority over HTTP (RFC 3161 §3.4), and the checks of its answers.
 
 use http::{Method, StatusCode};
 
@@ -8,13 +8,13 @@ use crate::crypto::note::Checkpoint;
 use crate::crypto::tsp::{self, ExpectedResponse, RESPONSE_BYTES_MAX, Stamp};
 use crate::domain::digest::Digest;
 
-/// Why there is no stamp. None of these is a reason to stop writing.
+/// Why there is no stamp. The log goes on without one.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// The address or the authorities are wrong.
     #[error("time stamping authority: {0}")]
     Settings(String),
-    /// Nobody answered, or not in time.
+    /// The authority did not answer in time.
     #[error("the time stamping authority cannot be reached: {0}")]
     Unreachable(String),
     /// It answered with another status or another media type.
@@ -38,7 +38,7 @@ pub enum Error {
 pub struct Stamped {
     /// The response (`TimeStampResp`), as `openssl ts -verify -in` reads it.
     pub response: Vec<u8>,
-    /// What it says.
+    /// The verified stamp.
     pub stamp: Stamp,
 }
 
@@ -51,7 +51,7 @@ pub struct Tsa {
 }
 
 impl Tsa {
-    /// An authority at this URL, whose certificates lead to these (DER). `ca`: PEM authorities for
+    /// An authority at this URL, with these root certificates (DER). `ca`: PEM authorities for
     /// `https` instead of the public ones. `skew_millis`: how far its clock may be from ours.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Tsa {
         Ok(Self { remote, authorities, skew_millis })
     }
 
-    /// A stamp over the three lines of this checkpoint, verified as anybody later will.
+    /// A stamp over the three lines of this checkpoint, verified as a later verifier will.
     ///
     /// # Errors
     /// As [`Error`] says.

@@ -1,7 +1,9 @@
-//! What a publisher signs about an amendment of the policy, and what that signature is worth.
+//! The statement that a publisher signs about an amendment of the policy, and the check of its
+//! signature.
 //!
-//! The statement names the new bundle, the bundle it is to replace, and who proposed it. It is signed with
-//! the publisher's own SSH key in the namespace [`NAMESPACE`]: a signature made for a call is none here.
+//! The statement names the new bundle, the bundle it is to replace, and who proposed it. The
+//! publisher signs it with their own SSH key in the namespace [`NAMESPACE`], so a signature made
+//! for a call does not count here.
 
 use serde::Deserialize;
 
@@ -13,9 +15,9 @@ use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
 
-/// The SSHSIG namespace of words about amendments.
+/// The SSHSIG namespace of approvals and refusals of amendments.
 pub const NAMESPACE: &str = "wicketgate-amendment";
-/// The role without which nobody's word about an amendment counts.
+/// The role that a signer needs for an approval or refusal of an amendment to count.
 pub const ROLE: &str = "policy_publisher";
 
 /// Bytes of a statement: two digests, a name and a nonce are far fewer.
@@ -23,13 +25,13 @@ const BYTES_MAX: usize = 2048;
 /// Bytes of an author's name.
 const AUTHOR_MAX: usize = 128;
 
-/// What is signed: the canonical form (RFC 8785) of exactly these members.
+/// The signed statement: the canonical form (RFC 8785) of exactly these members.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AmendmentStatement {
     /// The bundle that is to be put in force.
     pub bundle: Digest,
-    /// The bundle that must be in force then: on any other the word is void.
+    /// The bundle that must be in force then; otherwise the signature is void.
     pub base: Digest,
     /// Who proposed it.
     pub author: String,
@@ -37,7 +39,7 @@ pub struct AmendmentStatement {
     pub expires: Timestamp,
     /// 16 random bytes in hex, drawn with the proposal: a statement is good for that proposal only.
     pub nonce: String,
-    /// What the publisher says.
+    /// The publisher's verdict.
     pub verdict: ApproverVerdict,
 }
 
@@ -78,7 +80,7 @@ impl AmendmentStatement {
 /// A proposal that waits for its publishers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pending {
-    /// What every word about it says but the verdict.
+    /// What every statement about it contains besides the verdict.
     pub bundle: Digest,
     /// See [`Statement::base`].
     pub base: Digest,
@@ -88,12 +90,12 @@ pub struct Pending {
     pub expires: Timestamp,
     /// Its nonce.
     pub nonce: String,
-    /// Subjects who have approved it already: each counts once.
+    /// Subjects who have approved it already: a second approval of theirs does not count.
     pub given: Vec<String>,
 }
 
 impl Pending {
-    /// What a publisher signs to say this word about it.
+    /// The statement that a publisher signs for this verdict.
     #[must_use]
     pub fn statement(&self, verdict: ApproverVerdict) -> AmendmentStatement {
         AmendmentStatement {
@@ -107,7 +109,8 @@ impl Pending {
     }
 }
 
-/// Whose word this is, and which, if it counts for this proposal at this time.
+/// The approval or refusal in this statement and its signer, if it counts for this proposal at this
+/// time.
 ///
 /// # Errors
 /// The first thing that is wrong, under its code: those of [`super::check()`] about statement, signature and

@@ -1,13 +1,16 @@
-//! Who may approve: a signed file that stock OpenSSH reads as its `allowed_signers`.
+//! The approvers: a signed file that stock OpenSSH reads as its `allowed_signers`.
 //!
-//! One key a line: `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA… roles=approver,treasury`. A key
-//! with the namespace `wicketgate-amendment` and the role `policy_publisher` approves amendments of the policy, one
-//! with `wicketgate-order` and the role `operator` takes back what operators stopped.
-//! The roles stand where OpenSSH has a comment. `valid-after` and `valid-before` are in UTC (`20270101Z`). What
-//! OpenSSH also allows and what would make a line mean more than one subject and one key is refused.
+//! One key a line:
+//! `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA… roles=approver,treasury`.
+//! A key with the namespace `wicketgate-amendment` and the role `policy_publisher` approves
+//! amendments of the policy, one with `wicketgate-order` and the role `operator` reinstates what
+//! operators stopped. The roles use OpenSSH's comment field.
+//! `valid-after` and `valid-before` are in UTC (`20270101Z`). The reader refuses OpenSSH options by
+//! which a line would mean more than one subject and one key.
 //!
-//! Before the first key a comment may say which list this is: `# wicketgate: version=2 expires=20270101Z`. A list
-//! that follows another one has a higher version; one that says nothing has version 0 and no end.
+//! Before the first key a comment may give the edition of the list:
+//! `# wicketgate: version=2 expires=20270101Z`. A list that follows another one has a higher
+//! version; without the comment a list has version 0 and no end.
 
 use crate::record::chain::SignerList;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,17 +23,19 @@ use crate::crypto::ssh::SshKey;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 
-/// DSSE payload type of the list. Its envelope stands beside it, under its name with `.sig.json`.
+/// DSSE payload type of the list. Its envelope is a file beside it, under its name with
+/// `.sig.json`.
 pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.approvers.v1";
 
-/// What the keys of a list may sign. A list is for one purpose: its signature says which.
+/// The purpose of a list, and so what its keys may sign. The type of its signature fixes the
+/// purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// Words about held calls.
+    /// Approvals and refusals of held calls.
     Approval,
     /// Words about amendments of the policy: by keys of the same list.
     Amendment,
-    /// Orders that take back what operators stopped: by keys of the same list.
+    /// Orders that reinstate what operators stopped: by keys of the same list.
     Order,
     /// Break-glass statements.
     BreakGlass,
@@ -48,7 +53,7 @@ impl Purpose {
         }
     }
 
-    /// The namespaces of which each line of its list has to name one.
+    /// The namespaces of this purpose: each line of its list has to name one of them.
     #[must_use]
     pub const fn namespaces(self) -> &'static [&'static str] {
         match self {
@@ -68,7 +73,7 @@ impl Purpose {
         }
     }
 
-    /// The role without which a key counts for nothing.
+    /// The role that a key needs to count.
     #[must_use]
     pub const fn role(self) -> &'static str {
         match self {
@@ -89,7 +94,7 @@ impl Purpose {
     }
 }
 
-/// What a comment begins with that says which list it is.
+/// The prefix of the comment with the edition.
 const EDITION: &str = "wicketgate:";
 /// What entries can hold as a number.
 pub(super) const VERSION_MAX: u64 = 9_007_199_254_740_991;
@@ -109,13 +114,14 @@ pub struct Signer {
     pub subject: String,
     /// What the subject may do with it, sorted.
     pub roles: Vec<String>,
-    /// What its signatures may be about, sorted: [`NAMESPACE`], [`amendment::NAMESPACE`], [`order::NAMESPACE`], or others.
+    /// The namespaces its signatures may use, sorted: [`NAMESPACE`], [`amendment::NAMESPACE`],
+    /// [`order::NAMESPACE`], or others.
     pub namespaces: Vec<String>,
     /// The key.
     pub key: SshKey,
     /// Before this it does not count yet.
     pub after: Option<Timestamp>,
-    /// After this it does not count any more.
+    /// The key counts until this time.
     pub before: Option<Timestamp>,
 }
 
@@ -130,14 +136,14 @@ impl Signer {
 /// Which list of its kind it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Edition {
-    /// Counted by whoever signs it; a list with a lower one never follows.
+    /// The signer counts it up; a gate never accepts a list with a lower one after this.
     pub version: u64,
-    /// From then on nobody on it counts; `None`: it has no end.
+    /// From then on no approver on the list counts; `None`: it has no end.
     pub expires: Option<Timestamp>,
 }
 
 impl Edition {
-    /// The comment that says it, without `#`; `None` for any other comment.
+    /// The edition in this comment, without `#`; `None` for any other comment.
     fn parse(comment: &str) -> Option<Result<Self, LineError>> {
         let words = comment.trim().strip_prefix(EDITION)?;
         let (mut version, mut expires) = (None, None);
@@ -209,10 +215,10 @@ impl Approvers {
         }
     }
 
-    /// The envelope of a list that can be used, signed by these keys.
+    /// The envelope of a valid list, signed by these keys.
     ///
     /// # Errors
-    /// The first line that is wrong.
+    /// The first invalid line.
     pub fn sign(text: &[u8], keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
         Self::sign_for(Purpose::Approval, text, keys)
     }
@@ -226,10 +232,10 @@ impl Approvers {
         Ok(dsse::sign(purpose.payload_type(), text, keys))
     }
 
-    /// Reads a list whose signature is checked elsewhere.
+    /// Reads a list without checking its signature: the caller does that.
     ///
     /// # Errors
-    /// The first line that is wrong.
+    /// The first invalid line.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
         Self::parse_for(Purpose::Approval, text)
     }
@@ -243,7 +249,7 @@ impl Approvers {
             return Err(Error::Whole(ListError::Size));
         }
         let lines = std::str::from_utf8(text).map_err(|_| Error::Whole(ListError::Utf8))?;
-        // A carriage return ends a line for some readers and is part of it for others.
+        // Some readers end a line at a carriage return, and some do not: refuse it.
         if !text.iter().all(|b| matches!(b, b'\n' | b'\t' | b' '..=b'~')) {
             return Err(Error::Whole(ListError::Character));
         }
@@ -281,7 +287,7 @@ impl Approvers {
         self
     }
 
-    /// SHA-256 of the list's text: what an entry names it by.
+    /// SHA-256 of the list's text: entries name the list by it.
     #[must_use]
     pub const fn digest(&self) -> &Digest {
         &self.digest
@@ -312,7 +318,7 @@ impl Approvers {
     }
 }
 
-/// Two spellings of one subject would count as two people.
+/// Refuses two spellings of one subject: they would count as two people.
 fn alike(signers: &[Signer]) -> Result<(), Error> {
     let mut seen: BTreeMap<String, &str> = BTreeMap::new();
     for signer in signers {
@@ -410,7 +416,7 @@ impl KeyOptions {
     }
 }
 
-/// `name="value"`, and what follows its comma.
+/// `name="value"`, and the text after its comma.
 fn option(text: &str) -> Option<(&str, &str, &str)> {
     let (name, rest) = text.split_once("=\"")?;
     let (value, rest) = rest.split_once('"')?;

@@ -1,8 +1,9 @@
-//! Break-glass: what several key holders sign so that, for a short time, calls of one agent to some tools
-//! need no approver.
+//! Break-glass: a statement that several key holders sign so that, for a short time, calls of one
+//! agent to some tools need no approver.
 //!
-//! It has a list of keys and a namespace of its own, so that no approver's signature opens anything and no
-//! key of this list approves a call. Pure, like everything here: the same at the gate and in an audit.
+//! It has a list of keys and a namespace of its own, so that no approver's signature opens anything
+//! and no key of this list approves a call. Pure, like everything here: the same at the gate and in
+//! an audit.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ use crate::record::List;
 
 /// The SSHSIG namespace of break-glass statements.
 pub const NAMESPACE: &str = "wicketgate-break-glass";
-/// The role without which a key of the list counts for nothing.
+/// The role that a key of the list needs to count.
 pub const ROLE: &str = "break_glass";
 /// Minutes that a statement may span; a configuration may allow fewer, never more.
 pub const MINUTES_MAX: u64 = 60;
@@ -41,7 +42,7 @@ const TOOLS_MAX: usize = 64;
 const REASON_MAX: usize = 1024;
 const NAME_MAX: usize = 256;
 
-/// What is signed: the canonical form (RFC 8785) of exactly these members and `v`.
+/// The signed statement: the canonical form (RFC 8785) of exactly these members and `v`.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BreakGlassStatement {
@@ -51,11 +52,11 @@ pub struct BreakGlassStatement {
     pub agent: String,
     /// The tools, sorted, each once; never empty.
     pub tools: Vec<ToolName>,
-    /// Why, for whoever reviews it.
+    /// Why, for the reviewer.
     pub reason: String,
-    /// Before this it opens nothing.
+    /// The order has no effect before this time.
     pub not_before: Timestamp,
-    /// From this on it opens nothing any more; at most [`MINUTES_MAX`] later.
+    /// The order has no effect from this time on; at most [`MINUTES_MAX`] after `not_before`.
     pub expires: Timestamp,
     /// 16 random bytes in hex: a statement is good for one opening.
     pub nonce: String,
@@ -133,8 +134,8 @@ fn millis(minutes: u64) -> i64 {
     i64::try_from(minutes).unwrap_or(i64::MAX).saturating_mul(60_000)
 }
 
-/// A statement and the signatures over it: how it travels, and what the entry of a call that ran under it
-/// commits to under the role `approval`.
+/// A statement and the signatures over it, as they travel. The entry of a call that ran under it
+/// commits to them under the role `approval`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignedBreakGlass {
@@ -158,7 +159,7 @@ impl SignedBreakGlass {
         canonical::bytes(&self.to_json())
     }
 
-    /// Reads the payload back; none if it is not in canonical form.
+    /// Reads the payload back; `None` if it is not in canonical form.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let signed: Self = Json::parse(bytes, &Limits::FILE).ok()?.read().ok()?;
@@ -170,7 +171,7 @@ fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     List::<String, SIGNATURES_MAX>::deserialize(from).map(|list| list.to_vec())
 }
 
-/// What a statement is held to besides its list of keys.
+/// The rules for a statement besides its list of keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// Whose gate this is.
@@ -181,31 +182,30 @@ pub struct Terms {
     pub minutes: u64,
 }
 
-/// A statement that holds, and who signed it.
+/// A valid statement, and its signers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Open {
-    /// What it says.
+    /// The statement.
     pub statement: BreakGlassStatement,
     /// Who signed, one entry for each signature, in the order of their subjects.
     pub by: Vec<Approval>,
     /// How many different subjects it needs.
     pub quorum: usize,
-    /// SHA-256 of the list of keys that says so.
+    /// SHA-256 of the list of keys by which it is valid.
     pub signers: Digest,
-    /// What was signed, as it goes on the books.
+    /// The signed statement, as the ledger records it.
     pub signed: SignedBreakGlass,
 }
 
 impl Open {
-    /// The different subjects who signed, sorted.
+    /// The distinct subjects who signed, sorted.
     #[must_use]
     pub fn subjects(&self) -> Vec<&str> {
         let all: BTreeSet<&str> = self.by.iter().map(|one| one.subject.as_str()).collect();
         all.into_iter().collect()
     }
 
-    /// Whether enough different subjects are left without the keys of which this says that they are
-    /// revoked.
+    /// Whether enough distinct subjects remain without the keys that `revoked` reports as revoked.
     pub fn stands_without(&self, revoked: impl Fn(&str) -> bool) -> bool {
         let left = self.by.iter().filter(|one| !revoked(&one.key));
         let left: BTreeSet<&str> = left.map(|one| one.subject.as_str()).collect();
@@ -281,7 +281,7 @@ fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, ApprovalRe
     Err(ApprovalRefusal { code, why: why.into() })
 }
 
-/// The code of what is wrong with one signature.
+/// The break-glass code for an error in one signature.
 fn code(of: &'static str) -> &'static str {
     match of {
         "approval.namespace" => "break_glass.namespace",

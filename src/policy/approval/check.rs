@@ -7,10 +7,10 @@ use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::time::Timestamp;
 
-/// The role without which nobody's word counts.
+/// The role that an approver needs for a decision to count.
 pub const ROLE: &str = "approver";
 
-/// What is held, and who may not release it.
+/// A held call, and the subjects who may not release it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hold {
     /// `call_digest` of the entry `call.held`.
@@ -27,14 +27,14 @@ pub struct Hold {
     pub expires: Timestamp,
     /// Its `nonce`.
     pub nonce: String,
-    /// Subjects who may not approve: whoever started the run or proposed its arguments, and the owner of its
-    /// manifest unless the configuration lets owners. They may refuse.
+    /// Subjects who may not approve: those who started the run or proposed its arguments, and the
+    /// owner of its manifest unless the configuration lets owners. They may refuse.
     pub barred: Vec<String>,
-    /// Subjects who have approved this hold already: each counts once.
+    /// Subjects who have approved this hold already: a second approval of theirs does not count.
     pub given: Vec<String>,
 }
 
-/// Why a word does not count.
+/// Why a signed decision does not count.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{code}: {why}")]
 pub struct ApprovalRefusal {
@@ -48,10 +48,12 @@ pub(super) fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T,
     Err(ApprovalRefusal { code, why: why.into() })
 }
 
-/// Whose word this is, and which, if it counts for this hold at this time.
+/// The approval or refusal in this statement and its signer, if it counts for this hold at this
+/// time.
 ///
-/// An approval never overrides a denial: the policy is asked again with it. The signature is held against
-/// the list before anything is compared, so that nobody learns about a hold by guessing.
+/// An approval never overrides a denial: the policy is asked again with it. The signer is checked
+/// against the list before anything is compared, so that a third party cannot learn about a hold by
+/// guessing.
 ///
 /// # Errors
 /// The first thing that is wrong, under its code: `approval.statement` (not canonical, or not exactly a
@@ -80,7 +82,7 @@ pub fn check(
     Ok((approval, said.verdict))
 }
 
-/// Who signed these bytes, if they may for this purpose.
+/// The signer of these bytes, if the list allows the signature for this purpose.
 pub(super) fn signer(
     approvers: &Approvers,
     statement: &[u8],
@@ -128,7 +130,7 @@ pub(super) fn signer(
     Ok(Approval { subject: signer.subject.clone(), roles: signer.roles.clone(), key })
 }
 
-/// Whether a statement is about this hold and nothing else.
+/// Whether a statement is about exactly this hold.
 pub(super) fn about(hold: &Hold, said: &ApprovalStatement) -> Result<(), ApprovalRefusal> {
     let same = [
         (said.run == hold.run, "approval.run", "another run"),
@@ -155,7 +157,7 @@ fn may(hold: &Hold, approval: &Approval) -> Result<(), ApprovalRefusal> {
     Ok(())
 }
 
-/// Whether this subject is none of those who may not decide about this hold for somebody else.
+/// Refuses a subject who may not approve this hold: such a subject could approve its own call.
 pub(super) fn barred(hold: &Hold, approval: &Approval) -> Result<(), ApprovalRefusal> {
     let subject = &approval.subject;
     // Letters may be written otherwise in a manifest or by an identity provider.

@@ -1,4 +1,4 @@
-//! Why signed bytes are no statement of the form that they should have.
+//! Why signed bytes do not have the required form of a statement.
 
 use serde::de::DeserializeOwned;
 
@@ -8,7 +8,7 @@ use crate::domain::members::Mismatch;
 /// What is wrong with a statement, an order or a proposal.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MalformedStatement {
-    /// More bytes than a statement of its kind may have: these.
+    /// The statement is longer than this many bytes, the most for its kind.
     #[error("longer than {0} bytes")]
     Long(usize),
     /// Not strict JSON.
@@ -34,7 +34,7 @@ pub enum MalformedStatement {
         /// Its only value.
         expected: &'static str,
     },
-    /// A name that is empty or has more bytes than these.
+    /// A name that is empty or longer than `most` bytes.
     #[error("`{name}` is a name of at most {most} bytes")]
     Name {
         /// The member.
@@ -42,16 +42,16 @@ pub enum MalformedStatement {
         /// Bytes.
         most: usize,
     },
-    /// Tools that are none, more than these, not sorted, or there twice.
+    /// Tools that are missing, too many, not sorted, or there twice.
     #[error("`tools` are one to {0} names, sorted, each once")]
     Tools(usize),
-    /// A reason that is empty or has more bytes than these.
+    /// A reason that is empty or longer than this many bytes.
     #[error("`reason` says why, in at most {0} bytes")]
     Reason(usize),
     /// An end that is not after the begin.
     #[error("`expires` is not after `not_before`")]
     Ends,
-    /// A time that is longer than so many minutes.
+    /// A period that is longer than this many minutes.
     #[error("it spans more than {0} minutes")]
     Span(u64),
     /// Members that an order of this kind has no use for.
@@ -68,7 +68,7 @@ pub enum MalformedStatement {
 }
 
 impl MalformedStatement {
-    /// A member of this name, which the bytes chose.
+    /// The error for an unknown member, whose name comes from the bytes.
     fn unknown(name: &str) -> Self {
         Self::Unknown(name.chars().filter(|c| !c.is_control()).take(64).collect())
     }
@@ -86,7 +86,7 @@ impl From<Mismatch> for MalformedStatement {
     }
 }
 
-/// Reads what is signed: the members of `T`, and `v`, which is this version.
+/// Reads a signed statement: the members of `T`, and `v` with this version.
 pub(super) fn of_version<T: DeserializeOwned>(
     bytes: &[u8],
     limits: &Limits,

@@ -1,9 +1,9 @@
-//! Why a text is no list of approvers.
+//! Why a text is not a valid list of approvers.
 
 use super::approvers::{BYTES_MAX, KEYS_MAX, ROLES_MAX, VERSION_MAX, WORD_MAX};
 use crate::crypto::{dsse, ssh};
 
-/// Why a list is none.
+/// Why a list does not count.
 #[derive(PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// A line of it.
@@ -17,7 +17,7 @@ pub enum Error {
     /// The whole of it.
     #[error("approvers: {0}")]
     Whole(ListError),
-    /// Too few of those who may sign it did.
+    /// The list lacks signatures.
     #[error("approvers: {0}")]
     Unsigned(#[from] dsse::Error),
 }
@@ -28,7 +28,7 @@ pub enum ListError {
     /// More bytes than [`BYTES_MAX`].
     #[error("too large: more than {BYTES_MAX} bytes")]
     Size,
-    /// Bytes that are no text.
+    /// The bytes are not text.
     #[error("not UTF-8")]
     Utf8,
     /// A character that readers take in different ways.
@@ -78,7 +78,7 @@ pub enum LineError {
     /// An option that OpenSSH may know and that is refused here.
     #[error("option `{0}` is not used here")]
     Option(String),
-    /// A key that signs for something else than these namespaces.
+    /// A key with other namespaces than these.
     #[error("the key is not for {0}")]
     Namespace(Namespaces),
     /// The key itself.
@@ -87,18 +87,18 @@ pub enum LineError {
     /// No roles where OpenSSH has its comment.
     #[error("no `roles=…` after the key")]
     NoRoles,
-    /// Roles that are no names, or one twice.
+    /// The roles are not valid names, or one is there twice.
     #[error("`roles` is not a list of different names")]
     Roles,
     /// More roles than [`ROLES_MAX`].
     #[error("more than {ROLES_MAX} roles")]
     ManyRoles,
-    /// Times that leave nothing between them.
+    /// The two times leave no valid period.
     #[error("`valid-before` is not after `valid-after`")]
     Validity,
 }
 
-/// The namespaces of one purpose, of which a key needs one.
+/// The namespaces of one purpose: a key needs one of them.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Namespaces(pub(super) &'static [&'static str]);
 

@@ -1,10 +1,12 @@
-//! What an approver signs about one held call, and what a signature is worth.
+//! The statement that an approver signs about one held call, and the check of its signature.
 //!
-//! The statement names the call by its digest, and everything that must still be so when it runs. It is
-//! signed with the approver's own SSH key in the namespace [`NAMESPACE`], so that stock tools check it.
-//! Nothing here reads a clock or a store. [`approvers`] are the people who may sign, [`check()`] says what one
-//! signature is worth for one hold, [`amendment`] is the same for a new policy, [`break_glass`] is what stands in
-//! for approvers for a short time, [`order`] takes back what operators stopped, [`proposal`] has a call asked with other arguments, `sign` makes a signature with a key file or an ssh-agent.
+//! The statement names the call by its digest, and everything that must still hold when it runs. It
+//! is signed with the approver's own SSH key in the namespace [`NAMESPACE`], so that stock tools
+//! check it. This module reads no clock and no store. [`approvers`] is the list of people who may
+//! sign, [`check()`] decides whether one signature counts for one hold, [`amendment`] does the same
+//! for a new policy, [`break_glass`] replaces approvers for a short time, [`order`] reinstates what
+//! operators stopped, [`proposal`] submits a call again with other arguments, `sign` makes a
+//! signature with a key file or an ssh-agent.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +35,7 @@ pub use check::{ApprovalRefusal, Hold, ROLE, check};
 pub use form::MalformedStatement;
 pub use word::SignedApproval;
 
-/// The SSHSIG namespace of approvals; a signature made for anything else is none.
+/// The SSHSIG namespace of approvals; a signature in another one does not count.
 pub const NAMESPACE: &str = "wicketgate-approval";
 
 /// Bytes of a statement: one with 256 layers has fewer.
@@ -41,7 +43,7 @@ const BYTES_MAX: usize = 48 * 1024;
 /// Layers of a policy bundle.
 const LAYERS_MAX: usize = 256;
 
-/// What an approver says.
+/// An approver's verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApproverVerdict {
@@ -61,20 +63,20 @@ impl ApproverVerdict {
         }
     }
 
-    /// Reads the word.
+    /// Reads the verdict's name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Approve, Self::Refuse].into_iter().find(|word| word.as_str() == text)
     }
 }
 
-/// What is signed: the canonical form (RFC 8785) of exactly these members.
+/// The signed statement: the canonical form (RFC 8785) of exactly these members.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalStatement {
     /// Run, call id, tool and arguments: `call_digest` of the entry `call.held`.
     pub call_digest: Digest,
-    /// What the tool was when the call was held; absent if it is none that is known.
+    /// The tool's definition when the call was held; absent for an unknown tool.
     pub definition: Option<Digest>,
     /// Name and digest of each layer of the policy bundle that held it.
     #[serde(deserialize_with = "layers")]
@@ -85,9 +87,9 @@ pub struct ApprovalStatement {
     pub run: RunId,
     /// When the hold, and with it this statement, ends.
     pub expires: Timestamp,
-    /// 16 random bytes in hex, drawn when the call was held: a statement is good for that hold only.
+    /// 16 random bytes in hex, drawn when the call was held: a statement counts for that hold only.
     pub nonce: String,
-    /// What the approver says.
+    /// The approver's verdict.
     pub verdict: ApproverVerdict,
 }
 
@@ -115,7 +117,7 @@ impl ApprovalStatement {
         canonical::bytes(&Json::Object(self.members()))
     }
 
-    /// What they say.
+    /// The members of the statement.
     fn members(&self) -> BTreeMap<String, Json> {
         let layer = |(layer, digest): &(String, Digest)| {
             Json::object([
@@ -148,10 +150,10 @@ fn layers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Digest)>, D
     Ok(list.iter().map(|one| (one.layer.clone(), one.digest)).collect())
 }
 
-/// One approver's word about one hold, its signature checked: what the policy is told of it.
+/// One approver's decision about one hold, its signature checked, as the policy sees it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct Approval {
-    /// Who: the subject that the list of approvers gives the key. Quorums count these.
+    /// The subject that the list of approvers gives the key. Quorums count subjects.
     #[serde(rename = "approver")]
     pub subject: String,
     /// What the subject may approve as, sorted.

@@ -1,9 +1,10 @@
-//! What an operator signs to take back a stop, to erase, or to end a legal hold, and what that signature is worth.
+//! The statement that an operator signs to take back a stop, to erase, or to end a legal hold, and
+//! its check.
 //!
-//! Stopping needs a role and a token; whatever loosens is signed with the operator's own SSH key in the namespace
-//! [`NAMESPACE`]. The statement names the newest entry that its signer saw of the list it is put on, by number and
-//! digest: it takes back what stood up to that one and nothing later, so that whoever puts it there a second time takes
-//! back nothing.
+//! Stopping needs a role and a token; an order that loosens is signed with the operator's own SSH
+//! key in the namespace [`NAMESPACE`]. The statement names the newest entry that its signer saw of
+//! the list it is put on, by number and digest: it takes back what stood up to that one and nothing
+//! later, so a replay of the same statement takes back nothing.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ use crate::record::payload::SignedOrder;
 
 /// The SSHSIG namespace of orders that loosen.
 pub const NAMESPACE: &str = "wicketgate-order";
-/// The role without which nobody's order loosens anything.
+/// The role that a signer needs for an order that loosens.
 pub const ROLE: &str = "operator";
 /// Version of the statement (`v`).
 pub const VERSION: &str = "wicketgate/order/1";
@@ -35,7 +36,7 @@ const BYTES_MAX: usize = 20 * 1024;
 const TEXT_MAX: usize = 1024;
 /// Bytes of a payload's role and of a request.
 const WORD_MAX: usize = 256;
-/// How far the signer's clock may be ahead of whoever checks.
+/// How far the signer's clock may be ahead of the checker's.
 const AHEAD: std::time::Duration = std::time::Duration::from_secs(300);
 /// How long an order to erase or to end a hold may lie between signing and obeying.
 const OBEYED_WITHIN: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
@@ -74,11 +75,11 @@ pub struct Previous {
 }
 
 impl Previous {
-    /// What stands before the first one: the number 0 and a digest of nothing.
+    /// The predecessor of the first entry: the number 0 and a digest of zeros.
     pub const NONE: Self = Self { seq: 0, digest: Digest::from_bytes([0; 32]) };
 }
 
-/// What is signed: the canonical form (RFC 8785) of exactly these members and `v`.
+/// The signed statement: the canonical form (RFC 8785) of exactly these members and `v`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderStatement {
     /// Whose gates it is for.
@@ -89,17 +90,17 @@ pub struct OrderStatement {
     pub target: String,
     /// The target's name; empty for `all` and `payloads`.
     pub name: String,
-    /// Of the payloads of a run only those of this role.
+    /// Limits the order to payloads of a run with this role.
     pub role: Option<String>,
     /// The payloads, by their commitments.
     pub payloads: BTreeSet<Digest>,
     /// The request that an erasure follows, such as a ticket.
     pub request: Option<String>,
-    /// Why, for whoever reads it later.
+    /// Why, for later readers of the ledger.
     pub reason: String,
     /// When it was signed.
     pub at: Timestamp,
-    /// When what was stopped is stopped again, if it is taken back for a time only.
+    /// When the stop applies again, if the order takes it back for a time only.
     pub expires: Option<Timestamp>,
     /// The newest entry that the signer saw.
     pub previous: Previous,
@@ -219,7 +220,7 @@ impl OrderStatement {
     }
 }
 
-/// An order that loosens and whose signature holds. Nothing else makes one.
+/// A loosening order with a valid signature. Only [`check()`] makes one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Loosening {
     statement: OrderStatement,
@@ -230,7 +231,7 @@ pub struct Loosening {
 }
 
 impl Loosening {
-    /// What it says.
+    /// The statement.
     #[must_use]
     pub const fn statement(&self) -> &OrderStatement {
         &self.statement
@@ -242,7 +243,7 @@ impl Loosening {
         &self.by
     }
 
-    /// SHA-256 of the list of approvers that says so.
+    /// SHA-256 of the list of approvers by which it is valid.
     #[must_use]
     pub const fn signers(&self) -> &Digest {
         &self.signers
@@ -254,13 +255,13 @@ impl Loosening {
         self.version
     }
 
-    /// The statement and its signature, as they go on the books.
+    /// The statement and its signature, as the ledger records them.
     #[must_use]
     pub const fn signed(&self) -> &SignedApproval {
         &self.signed
     }
 
-    /// As an entry has it that says what was done by this order.
+    /// The form in which the entry of its execution names this order.
     #[must_use]
     pub fn recorded(&self) -> SignedOrder {
         SignedOrder {
@@ -274,8 +275,8 @@ impl Loosening {
     }
 }
 
-/// Whether somebody of the list who is an operator signed one of these orders, for this tenant. The key is judged as of
-/// `now`.
+/// Whether an operator on the list signed one of these orders, for this tenant. The key is judged
+/// as of `now`.
 ///
 /// # Errors
 /// The first thing that is wrong, under its code: `order.unsigned`, `order.statement`, `order.signature`,
@@ -320,7 +321,7 @@ pub fn check(
     Ok(Loosening { statement, by, signers, version, signed: signed.clone() })
 }
 
-/// The code of what is wrong with the signature.
+/// The order code for an error in the signature.
 fn code(of: &'static str) -> &'static str {
     match of {
         "approval.namespace" => "order.namespace",

@@ -1,7 +1,8 @@
-//! What an approver signs who wants a held call asked again with other arguments, and what that is worth.
+//! The statement by which an approver submits a held call again with other arguments, and its
+//! check.
 //!
-//! It has the form of a word about the held call, with the verdict `modify`, and names the new arguments. Whoever
-//! proposes does not approve: what is asked then waits for somebody else.
+//! It has the form of an approval of the held call, with the verdict `modify`, and names the new
+//! arguments. A proposer may not approve the call with the new arguments: another approver must.
 
 use super::approvers::Purpose;
 use super::check::{about, barred, refuse, signer};
@@ -18,24 +19,25 @@ use crate::domain::time::Timestamp;
 /// The verdict of a proposal.
 const MODIFY: &str = "modify";
 
-/// What is signed: the members of a [`Statement`] about the held call, with the verdict `modify`, and `arguments`.
+/// The signed statement: the members of a [`Statement`] about the held call, with the verdict
+/// `modify`, and `arguments`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proposal {
-    /// The held call. As it stands it is not to run.
+    /// The held call. It must not run with its old arguments.
     of: ApprovalStatement,
     /// The new arguments: see [`named`].
     arguments: String,
 }
 
-/// How a proposal names its arguments (their canonical bytes): 64 hex digits, keyed with the salt of the arguments
-/// that are held, so that nothing is left to guess once those are erased.
+/// How a proposal names its arguments (their canonical bytes): 64 hex digits, keyed with the salt
+/// of the held arguments, so that the name reveals nothing to guess once those are erased.
 #[must_use]
 pub fn named(salt: &Salt, arguments: &[u8]) -> String {
     hex::encode(derived(salt, &[b"arguments:", arguments]))
 }
 
 impl Proposal {
-    /// The proposal of these arguments (canonical) for the held call that `about` speaks of.
+    /// The proposal of these arguments (canonical) for the held call of `about`.
     #[must_use]
     pub fn new(about: ApprovalStatement, salt: &Salt, arguments: &[u8]) -> Self {
         let of = ApprovalStatement { verdict: ApproverVerdict::Refuse, ..about };
@@ -76,36 +78,37 @@ impl Proposal {
         &self.of.nonce
     }
 
-    /// Whether it names these arguments, of a hold with this salt.
+    /// Whether it names these arguments, for a hold with this salt.
     #[must_use]
     pub fn names(&self, salt: &Salt, arguments: &[u8]) -> bool {
         self.arguments == named(salt, arguments)
     }
 }
 
-/// Who had a call asked with arguments that are not the agent's.
+/// The approver who changed the arguments of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proposer {
     /// Whose signature it is.
     pub approval: Approval,
-    /// SHA-256 of the list of approvers that says so.
+    /// SHA-256 of the list of approvers by which the proposal is valid.
     pub signers: Option<Digest>,
     /// What was signed, until it is recorded.
     pub signed: Option<SignedApproval>,
 }
 
 impl Proposer {
-    /// Whether this subject may not approve what it proposed itself.
+    /// Whether this subject is the proposer, who may not approve the call.
     #[must_use]
     pub fn is(&self, subject: &str) -> bool {
         self.approval.subject.eq_ignore_ascii_case(subject)
     }
 }
 
-/// Whose proposal this is, if it is one about this hold, in time, of somebody who may approve it.
+/// The subject of this proposal, if it is about this hold, in time, and signed by an approver who
+/// may approve it.
 ///
 /// # Errors
-/// As [`super::check()`]. Which arguments it names is not looked at: see [`Proposal::names`].
+/// As [`super::check()`]. This does not check the arguments: see [`Proposal::names`].
 pub fn check(
     hold: &Hold,
     approvers: &Approvers,

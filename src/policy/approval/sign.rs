@@ -1,4 +1,5 @@
-//! Signing a statement: with an OpenSSH key file, or through the ssh-agent, which also reaches hardware keys.
+//! Signs a statement: with an OpenSSH key file, or through the ssh-agent, which also reaches
+//! hardware keys.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +12,10 @@ use crate::crypto::signer;
 use crate::crypto::ssh::{self, PLAIN, SshKey, put};
 use crate::crypto::sshsig::{self, SshHash, SshSig, covered};
 
-/// How long an agent may take: somebody may have to find and touch a key.
+/// How long an SSH agent may take: its user may have to find and touch a security key.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why nothing was signed.
+/// Why the statement was not signed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The key file.
@@ -42,7 +43,7 @@ pub enum Error {
     /// The agent.
     #[error(transparent)]
     Agent(#[from] agent::Error),
-    /// What the key answered is no signature of it.
+    /// The key's answer is not its signature.
     #[error("the key's answer: {0}")]
     Answer(#[from] sshsig::Error),
 }
@@ -62,8 +63,9 @@ pub enum Key {
 }
 
 impl Key {
-    /// Opens what this reference names: an OpenSSH private key file, or `ssh-agent:<public key file>`.
-    /// `env` looks up the agent's socket (`SSH_AUTH_SOCK`); `ask` asks for a passphrase if there is one.
+    /// Opens the key of this reference: an OpenSSH private key file, or
+    /// `ssh-agent:<public key file>`. `env` looks up the agent's socket (`SSH_AUTH_SOCK`); `ask`
+    /// asks for a passphrase if there is one.
     ///
     /// # Errors
     /// See [`Error`].
@@ -95,7 +97,7 @@ impl Key {
     }
 }
 
-/// Signs a statement; the armored signature, which holds.
+/// Signs a statement, and gives the verified, armored signature.
 ///
 /// # Errors
 /// [`Error::Agent`].
@@ -103,7 +105,7 @@ pub fn sign(key: &Key, statement: &ApprovalStatement) -> Result<String, Error> {
     sign_bytes(key, NAMESPACE, &statement.bytes())
 }
 
-/// Signs these bytes in this namespace; the armored signature, which holds.
+/// Signs these bytes in this namespace, and gives the verified, armored signature.
 ///
 /// # Errors
 /// [`Error::Agent`].

@@ -22,7 +22,7 @@ impl SignedApproval {
         canonical::bytes(&Json::of(self))
     }
 
-    /// Reads the payload back; none if it is not the canonical form of exactly the two.
+    /// Reads the payload back; `None` if it is not the canonical form of exactly the two.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let signed: Self = Json::parse(bytes, &Limits::FILE).ok()?.read().ok()?;

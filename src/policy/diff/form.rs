@@ -1,6 +1,7 @@
-//! One text for all ways to write the same rule: the syntax tree without places, blanks and comments.
+//! One normal form for all spellings of the same rule: the syntax tree without places, blanks and
+//! comments.
 //!
-//! Written without recursion: how deep a rule goes is its author's choice.
+//! Written without recursion, because the author chooses a rule's depth.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ struct Writing<'a> {
     out: String,
 }
 
-/// The form of a rule. `imports`: what the names of its file stand for; those it uses are part of it.
+/// The form of a rule. `imports`: the local names of its file; those it uses are part of the form.
 pub(super) fn of(rule: &Rule, imports: &BTreeMap<String, String>) -> String {
     let mut writing = Writing::default();
     match rule {
@@ -66,7 +67,7 @@ impl<'a> Writing<'a> {
         self.drain();
     }
 
-    /// The value of a head: `true` unless it says another. `=` and `:=` are the same here.
+    /// The value of a head: `true` unless written. `=` and `:=` are the same here.
     fn assign(&mut self, assign: Option<&'a RuleAssign>) {
         self.word(":=");
         match assign {
@@ -108,7 +109,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Puts these next, in this order.
+    /// Queues these next, in this order.
     fn then(&mut self, list: impl IntoIterator<Item = Next<'a>, IntoIter: DoubleEndedIterator>) {
         self.next.extend(list.into_iter().rev());
     }

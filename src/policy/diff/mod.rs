@@ -1,7 +1,8 @@
-//! What differs between two bundles: rules by their syntax tree, data at its place, and what they may call.
+//! The differences between two bundles: rules by their syntax tree, data by its place, and the
+//! callable builtins.
 //!
-//! Blanks, comments, the order of rules and the file a rule stands in are no difference; the name of a
-//! variable is one.
+//! Blanks, comments, the order of rules and their file do not count as differences; the name of a
+//! variable does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,16 +83,17 @@ pub struct Diff {
     pub rules: Vec<RuleEdit>,
     /// Values of `bundle.json`.
     pub description: Vec<Difference>,
-    /// Values of data, as `data` is seen by rules.
+    /// Values of data, as rules see `data`.
     pub data: Vec<Difference>,
     /// Builtins that rules of the layers call.
     pub builtins: Vec<NamedEdit>,
-    /// Files of tests, which are carried and not evaluated.
+    /// Files of tests, which the bundle carries but never evaluates.
     pub tests: Vec<NamedEdit>,
 }
 
 impl Diff {
-    /// Whether nothing differs that is evaluated or described: bytes of formatting and of tests may.
+    /// Whether everything that is evaluated or described is equal; bytes of formatting and of tests
+    /// may differ.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packages.is_empty()
@@ -124,7 +126,7 @@ impl Diff {
     }
 }
 
-/// What is in one map and not, or not the same, in the other.
+/// The entries that are missing or different in the other map.
 fn named<T: PartialEq>(old: &BTreeMap<String, T>, new: &BTreeMap<String, T>) -> Vec<NamedEdit> {
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let differ = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
@@ -215,7 +217,7 @@ fn rules(
     for name in names {
         let list = |all: &BTreeMap<String, Vec<Source>>| all.get(name).cloned().unwrap_or_default();
         let (mut before, mut after) = (list(old), list(new));
-        // Those that are the same go out in pairs, wherever they stand.
+        // Remove equal rules in pairs, wherever they are.
         before.retain(|rule| {
             let twin = after.iter().position(|other| other.form == rule.form);
             twin.map(|at| after.remove(at)).is_none()

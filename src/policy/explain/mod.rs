@@ -1,8 +1,8 @@
 //! Why a decision is what it is: which rules fired, and at which condition the others stopped.
 //!
-//! A rule is asked condition by condition: each is put, with those before it, into a rule of our own in
-//! the same package, and the engine says whether they hold together. So what is said here is what the
-//! engine itself says, not a second interpreter's guess.
+//! The tracer evaluates a rule condition by condition: it puts each one, with those before it, into
+//! a rule of its own in the same package, and the engine says whether they hold together. So an
+//! explanation contains what the engine itself says, not a second interpreter's guess.
 
 use regorus::Value;
 use regorus::unstable::{Module, Ref, Rule};
@@ -30,17 +30,18 @@ pub struct Condition {
     pub place: String,
     /// Its text, on one line.
     pub text: String,
-    /// Whether it holds; `None`: not asked, because one before it does not, or not askable by itself.
+    /// Whether it holds; `None`: not evaluated, because one before it fails, or because it cannot
+    /// be evaluated alone.
     pub holds: Option<bool>,
     /// Why evaluating it failed, if it did.
     pub failed: Option<String>,
     /// What it reads, in the order of the text, with its value; `None`: undefined.
     pub reads: Vec<(String, Option<Json>)>,
-    /// The rules it asks, where it is the condition that stopped this one.
+    /// The rules it reads, if it is the condition that stopped this rule.
     pub because: Vec<RuleTrace>,
 }
 
-/// One rule, and how far it came.
+/// One rule, and how many of its conditions held.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RuleTrace {
     /// `wicketgate.agent.deny`.
@@ -49,7 +50,7 @@ pub struct RuleTrace {
     pub place: String,
     /// Whether it fired.
     pub fired: bool,
-    /// What it said when it fired: the members it added, or its value.
+    /// Its result when it fired: the members it added, or its value.
     pub said: Vec<Json>,
     /// Its conditions; of a rule with `else`, those of the branch that fired, or of every branch.
     pub conditions: Vec<Condition>,
@@ -58,15 +59,15 @@ pub struct RuleTrace {
 /// A decision and everything that led to it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Explained {
-    /// The decision, or why there is none, which is a denial.
+    /// The decision; an error is a denial.
     pub answer: Result<Answer, EngineError>,
     /// Who decided: `org`, `team`, `agent`, or `library` where no layer spoke (no rule allows it, T3).
     pub layer: String,
-    /// Every rule of the layers that the decision is made of, those that fired first.
+    /// Every rule of the layers behind the decision, those that fired first.
     pub rules: Vec<RuleTrace>,
 }
 
-/// Decides about these canonical input bytes and says why.
+/// Decides about these canonical input bytes and explains the decision.
 ///
 /// # Errors
 /// The engine refuses the bundle.
@@ -121,7 +122,7 @@ fn layer(answer: Option<&Answer>, rules: &[RuleTrace]) -> String {
     spoke.unwrap_or_else(|| "library".to_owned())
 }
 
-/// A value of the engine as ours; what has no JSON form is told as text.
+/// A value of the engine as ours; a value without a JSON form becomes text.
 pub(super) fn json(value: &Value) -> Json {
     let text = value.to_json_str().unwrap_or_default();
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap_or_else(|_| Json::from(text))

@@ -1,4 +1,4 @@
-//! What a part of a rule comes to: its text, put into a rule of our own in the same package.
+//! Evaluates a part of a rule: its text, put into a rule of our own in the same package.
 
 use regorus::unstable::Module;
 use regorus::{Engine, Value};
@@ -7,23 +7,23 @@ use crate::ast;
 use crate::fault::read_engine_message;
 use crate::{source, stock};
 
-/// The name of our own rule; nobody else's begins so.
+/// The name of our own rule; no rule of a bundle begins so.
 const PROBE: &str = "wicketgate_probe__";
 /// The variable a value is bound to.
 const BOUND: &str = "wicketgate_value__";
 
-/// What came of asking.
+/// The result of a probe.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ProbeOutcome {
-    /// The values for which the body holds; none: it does not hold.
+    /// The values for which the body holds; empty: it does not hold.
     Values(Vec<Value>),
-    /// The body cannot be asked by itself: it needs a variable that only a later condition binds.
+    /// The body cannot be evaluated alone: it needs a variable that only a later condition binds.
     Unsafe,
     /// Evaluating it failed.
     Failed(String),
 }
 
-/// An engine with an input, whose rules can be asked piece by piece.
+/// An engine with an input, to evaluate rules piece by piece.
 #[derive(Debug)]
 pub(crate) struct Prober {
     engine: Engine,
@@ -81,7 +81,7 @@ impl Prober {
     }
 }
 
-/// The path of a rule as the engine asks for it.
+/// The path of a rule in the engine's notation.
 pub(crate) fn path_of(package: &[String], rule: &str) -> String {
     let mut path = "data".to_owned();
     for part in package.iter().map(String::as_str).chain([rule]) {

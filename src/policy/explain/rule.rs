@@ -11,10 +11,10 @@ use crate::{ast, source};
 
 /// How far rules that rules ask are followed.
 const DEPTH: usize = 3;
-/// References of one condition that are told.
+/// References of one condition that the trace contains.
 const READS: usize = 8;
 
-/// Who tells: an engine with an input, and the modules whose rules can be followed.
+/// Traces rules: an engine with an input, and the modules whose rules can be followed.
 #[derive(Debug)]
 pub(crate) struct RuleTracer<'a> {
     prober: &'a Prober,
@@ -27,7 +27,7 @@ impl<'a> RuleTracer<'a> {
         Self { prober, modules }
     }
 
-    /// How far this rule comes; nothing is told of functions and defaults.
+    /// How far this rule comes; functions and defaults have no trace.
     pub fn rule(&self, module: &Module, rule: &Rule, depth: usize) -> Option<RuleTrace> {
         let Rule::Spec { span, head, bodies } = rule else { return None };
         if matches!(head, RuleHead::Func { .. }) {
@@ -107,7 +107,7 @@ impl<'a> RuleTracer<'a> {
         (told, (!stopped).then_some(body))
     }
 
-    /// What a condition reads of input, data and rules, as it stands in the text.
+    /// The parts of input, data and rules that a condition reads, as expressions of the text.
     /// `bound`: the variables that conditions before it bind.
     fn reads(
         &self,
@@ -133,7 +133,7 @@ impl<'a> RuleTracer<'a> {
         .collect()
     }
 
-    /// The rules that a condition asks, and how far they came.
+    /// The traces of the rules that a condition reads.
     fn because(
         &self,
         module: &Module,
@@ -184,7 +184,7 @@ fn names(module: &Module) -> BTreeSet<String> {
     names
 }
 
-/// The variables a condition binds for those after it.
+/// The variables that a condition binds for later ones.
 fn binds(stmt: &LiteralStmt) -> Vec<String> {
     let variable = |expr: &Expr| {
         if let Expr::Var { span, .. } = expr { Some(span.text().to_owned()) } else { None }

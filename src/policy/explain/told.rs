@@ -1,4 +1,4 @@
-//! An explanation for people and for machines.
+//! Renders an explanation for people and as JSON.
 
 use super::{Condition, Explained, RuleTrace};
 use crate::domain::canonical;
@@ -46,7 +46,7 @@ fn rule_json(rule: &RuleTrace) -> Json {
     ])
 }
 
-/// One condition as JSON: what it reads that is undefined has no `value`.
+/// One condition as JSON: an undefined reference has no `value`.
 fn condition_json(condition: &Condition) -> Json {
     let read = |(text, value): &(String, Option<Json>)| {
         let name = ("reads", Json::from(text.as_str()));

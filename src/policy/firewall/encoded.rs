@@ -1,18 +1,18 @@
-//! What stands in a reading as base64, base32 or hexadecimal digits, and what of that says nothing of what it holds.
+//! Finds base64, base32 and hexadecimal digits in a reading, and opaque pieces among them.
 
 use crate::domain::readings::Reading;
 
 /// One way to write bytes as letters.
 struct Encoding {
-    /// The bits a letter stands for.
+    /// The bits of a letter.
     value: fn(u8) -> Option<u8>,
     /// How many bits.
     width: usize,
-    /// After so many letters the bits fall into bytes as they did before.
+    /// The letters after which bits and bytes align again.
     turns: usize,
     /// The shortest stretch that can hold a finding.
     least: usize,
-    /// Whether letters that decode to no text are what they look like: bytes, not words.
+    /// Whether letters that decode to no text are encoded bytes and not plain text.
     is_blob: fn(&[u8]) -> bool,
 }
 
@@ -34,7 +34,7 @@ const LONG: usize = 8192;
 pub(super) enum Which {
     /// All.
     All,
-    /// Hexadecimal digits, where what stands between digits was taken out.
+    /// Hexadecimal digits, with the separators between them removed.
     Hex,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Decoded<'a> {
 }
 
 impl Decoded<'_> {
-    /// The bytes, and where in the source the letters of each stand.
+    /// The bytes, and the place of each byte's letters in the source.
     pub fn reading(&self) -> Reading {
         placed(self.encoding, self.reading, self.bytes, self.from)
     }
@@ -58,14 +58,15 @@ impl Decoded<'_> {
 
 /// Whether a letter may be one of an encoding.
 pub(super) fn is_letter(byte: u8) -> bool {
-    // The other two use letters of this one.
+    // Base64 has all letters of the other two.
     base64(byte).is_some()
 }
 
 /// Letters of the shortest stretch that is decoded.
 pub(super) const LETTERS_MIN: usize = 8;
 
-/// Shows what each stretch decodes to, in every place it could begin at; `true` if there is one that holds bytes.
+/// Passes every decoded stretch to `look`, at every possible start; `true` if one of them holds
+/// bytes.
 pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decoded<'_>)) -> bool {
     let (mut blob, mut room) = (false, Vec::new());
     for encoding in &ENCODINGS {
@@ -116,7 +117,7 @@ fn stretch(
     !some_text && (encoding.is_blob)(letters)
 }
 
-/// Into `bytes`, instead of what it holds.
+/// Decodes into `bytes`, and replaces its old contents.
 fn unpack(encoding: &Encoding, letters: &[u8], bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.reserve(letters.len());
@@ -133,7 +134,7 @@ fn unpack(encoding: &Encoding, letters: &[u8], bytes: &mut Vec<u8>) {
     }
 }
 
-/// These bytes, and the letters that each is made of.
+/// These bytes, with the letters that encode each.
 fn placed(encoding: &Encoding, reading: &Reading, bytes: &[u8], from: usize) -> Reading {
     let mut out = Reading::empty(bytes.len());
     let letter =
@@ -148,13 +149,13 @@ fn placed(encoding: &Encoding, reading: &Reading, bytes: &[u8], from: usize) -> 
     out
 }
 
-/// Whether somebody could have written these bytes as text: UTF-8, UTF-16 or an 8-bit set, without what steers
+/// Whether these bytes can be text: UTF-8, UTF-16 or an 8-bit set, without control characters for
 /// terminals.
 fn is_text(bytes: &[u8]) -> bool {
     let steers = |b: &u8| (*b < b' ' && !b"\t\n\r".contains(b)) || *b == 0x7f;
     let zeros = bytes.iter().filter(|b| **b == 0).count();
     let steering = bytes.iter().filter(|b| steers(b)).count();
-    // Of UTF-16 every other byte of a plain letter.
+    // In UTF-16, every other byte of a plain letter is zero.
     let wide = zeros.saturating_mul(5) >= bytes.len().saturating_mul(2);
     if steering > 0 {
         return wide && steering == zeros;
@@ -187,7 +188,8 @@ fn hex(letter: u8) -> Option<u8> {
     char::from(letter).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Letters of both cases and digits, and hardly a separator: a path or a name in a program has others.
+/// Letters of both cases and digits, and hardly a separator: a path or a name in a program looks
+/// different.
 fn is_base64(letters: &[u8]) -> bool {
     let share = |is: fn(&u8) -> bool| letters.iter().filter(|b| is(b)).count().saturating_mul(100);
     let of = |percent: usize| letters.len().saturating_mul(percent);

@@ -1,4 +1,4 @@
-//! One text, looked through as it is written and as whoever decodes it would read it.
+//! Scans one text, as it is written and as a recipient would decode it.
 
 use std::ops::Range;
 
@@ -6,19 +6,20 @@ use super::encoded::{self, Decoded, Which};
 use super::rules::{self, Mode};
 use crate::domain::readings::{LAYERS, Reading};
 
-/// Bytes of readings for each byte of the text, and beside that, until nobody looks any further.
+/// Budget of decoded readings: bytes for each byte of the text, and beside that. The scan stops
+/// when it is used up.
 const READINGS_PER_BYTE: usize = 96;
 const READINGS_BYTES: usize = 1 << 20;
 const READINGS_BYTES_MAX: usize = 1 << 29;
-/// Bytes of a text that stands among others which are none.
+/// Bytes of plain characters in a row that are scanned as a text, among bytes that are not one.
 const AMONG_MIN: usize = 24;
 
-/// What was seen in a text.
+/// The findings in a text.
 #[derive(Default)]
 pub(super) struct TextFindings {
-    /// Kinds and where they stand, in no order; they may overlap.
+    /// Kinds and their places, in no order; they may overlap.
     pub spans: Vec<(&'static str, Range<usize>)>,
-    /// It holds something that nobody could look through.
+    /// It holds something that the scan could not read.
     pub unscanned: bool,
 }
 
@@ -39,7 +40,7 @@ fn through(source: &str, sifts: bool) -> TextFindings {
     look.seen
 }
 
-/// Looks at a number: nobody encodes with those.
+/// Scans a number: plain digits only, since numbers carry no encoded text.
 pub(super) fn number(source: &str) -> TextFindings {
     let hits = rules::scan(source, Mode::Written).into_iter();
     TextFindings {
@@ -57,11 +58,11 @@ struct TextScan {
     left: usize,
     /// There was more than there is time for.
     over: bool,
-    /// Whether what is decoded is dropped if nothing can come of it.
+    /// Whether to drop decoded text that cannot hold a finding.
     sifts: bool,
 }
 
-/// Whether nothing is found in what was decoded, whatever is left out of it, turned about or undone in it.
+/// Whether decoded text holds no finding in any reading: with parts removed, reversed or unescaped.
 fn is_inert(decoded: &Decoded<'_>, layers: usize) -> bool {
     let bytes = decoded.bytes;
     if rules::possible(bytes) {
@@ -70,7 +71,7 @@ fn is_inert(decoded: &Decoded<'_>, layers: usize) -> bool {
     if !decoded.is_text {
         return longest_plain(bytes) < AMONG_MIN;
     }
-    // What undoes these may put any character in their place.
+    // Unescaping these may produce any character.
     let escapes = bytes.iter().any(|b| b"%\\&=".contains(b));
     let letters = || bytes.iter().filter(|b| encoded::is_letter(**b)).count();
     !escapes && (layers == 0 || letters() < encoded::LETTERS_MIN)
@@ -118,7 +119,7 @@ impl TextScan {
         }
     }
 
-    /// What this text says, forwards and backwards, and what is encoded in it.
+    /// Scans this text, forwards and backwards, and the encoded text in it.
     fn read(&mut self, reading: &Reading, layers: usize) {
         if !self.afford(reading.text.len()) {
             return;
@@ -152,13 +153,13 @@ impl TextScan {
         self.decode_as(reading, Which::All, layers)
     }
 
-    /// Looks at what the reading's letters decode to; whether some of them are bytes.
+    /// Scans the decoded letters of a reading; `true` if some of them are bytes.
     fn decode_as(&mut self, reading: &Reading, which: Which, layers: usize) -> bool {
         encoded::each(reading, which, |decoded| self.decoded(decoded, layers))
     }
 
     fn decoded(&mut self, decoded: &Decoded<'_>, layers: usize) {
-        // Most of what is decoded is a word of no encoding, and comes to nothing.
+        // Most decoded pieces come from plain words and hold nothing.
         if !self.afford(decoded.bytes.len()) || (self.sifts && is_inert(decoded, layers)) {
             return;
         }
@@ -202,7 +203,7 @@ mod tests {
 
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-    /// One way to write a text so that somebody else can read it again.
+    /// One way to encode a text so that a recipient can decode it again.
     fn written(text: &str, how: u8) -> String {
         match how {
             0 => base64(text.as_bytes(), ALPHABET),

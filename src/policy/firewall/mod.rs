@@ -1,9 +1,10 @@
 //! What must not travel unseen: personal data by checksum and shape, found in arguments, masked in
 //! results.
 //!
-//! Small on purpose: kinds whose shape or checksum says what they are. A text is looked through as it is written
-//! and as whoever decodes it would read it. Every scan is linear and bounded; what a scan cannot finish, and what is
-//! encoded and holds no text, is reported as `unscanned`, and a policy may deny it.
+//! Small on purpose: kinds whose shape or checksum says what they are. The firewall scans a text as
+//! it is written and as a recipient would decode it. Every scan is linear and bounded; it reports
+//! what it cannot finish, and what is encoded and holds no text, as `unscanned`, and a policy may
+//! deny it.
 
 mod encoded;
 mod look;
@@ -20,9 +21,9 @@ use crate::domain::pointer;
 pub const KINDS: [&str; 4] = ["card", "email", "iban", "us_ssn"];
 /// What could not be looked through, among the kinds of findings.
 const UNSCANNED: &str = "unscanned";
-/// Findings of one call; one more, of kind `unscanned`, says that there were others.
+/// Findings of one call; a further one, of kind `unscanned`, means that some were dropped.
 const FINDINGS_MAX: usize = 64;
-/// Times a value is masked until nothing is found in it.
+/// Passes of masking over a value until it has no finding.
 const PASSES_MAX: usize = 4;
 /// Items of a list that could spell something.
 const SPELLED_MIN: usize = 6;
@@ -33,7 +34,7 @@ pub fn is_kind(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// What was seen and where (JSON pointer), without the value, sorted by kind and place.
+/// The findings with their places (JSON pointer), without the values, sorted by kind and place.
 #[must_use]
 pub fn findings(value: &Json) -> Vec<Finding> {
     let mut found = BTreeSet::new();
@@ -102,11 +103,11 @@ fn note(seen: &look::TextFindings, path: &str, found: &mut BTreeSet<Finding>) {
 /// What was looked through for some kinds of findings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Redacted<T> {
-    /// It, with every finding of these kinds replaced by `[REDACTED:kind]`.
+    /// The value, with every finding of these kinds replaced by `[REDACTED:kind]`.
     pub value: T,
     /// Places that were.
     pub masked: u64,
-    /// It holds something that nobody could look through.
+    /// It holds something that the scan could not read.
     pub unscanned: bool,
 }
 
@@ -126,7 +127,7 @@ pub fn redact_text(text: &str, kinds: &[String]) -> Option<Redacted<String>> {
     masked(text.to_owned(), once, kinds)
 }
 
-/// WHY more than once: what is left around a mask may, read together, be a finding of its own.
+/// WHY more than once: the text around a mask may itself become a finding.
 fn masked<T>(
     first: T,
     once: impl Fn(&T, &mut Mask<'_>) -> T,
@@ -170,7 +171,7 @@ impl Mask<'_> {
                 let mut out = BTreeMap::new();
                 for (name, item) in members {
                     let mut masked = self.text(name).unwrap_or_else(|| name.clone());
-                    // Two names may become one mask; none of the values is lost for that.
+                    // Two names may become one mask; keep both values.
                     while out.contains_key(&masked) {
                         masked.push('+');
                     }
@@ -192,7 +193,7 @@ impl Mask<'_> {
         self.kinds.iter().any(|wanted| wanted == kind)
     }
 
-    /// The mask of the first finding in what a list spells.
+    /// The mask of the first finding in the text that a list spells.
     fn first(&mut self, text: &str) -> Option<String> {
         let seen = look::text(text);
         self.unscanned |= seen.unscanned;
@@ -205,7 +206,7 @@ impl Mask<'_> {
         self.unscanned |= seen.unscanned;
         let mut spans = seen.spans;
         spans.retain(|(kind, _)| self.wants(kind));
-        // Where several begin the longest counts: the others are in it.
+        // Where several begin, the longest counts: it contains the others.
         spans.sort_by_key(|(_, at)| (at.start, std::cmp::Reverse(at.end)));
         let (mut out, mut at, mut masked) = (String::with_capacity(text.len()), 0, 0_u64);
         for (kind, span) in spans {
@@ -227,7 +228,7 @@ impl Mask<'_> {
     }
 }
 
-/// The value with every text, member name and number for which `change` gives a new text replaced.
+/// The value with every text, member name and number replaced for which `change` gives a new text.
 pub fn map_text(value: &Json, change: &dyn Fn(&str) -> Option<String>) -> Json {
     match value {
         Json::String(text) => change(text).map_or_else(|| value.clone(), Json::String),
@@ -239,7 +240,7 @@ pub fn map_text(value: &Json, change: &dyn Fn(&str) -> Option<String>) -> Json {
             let mut out = BTreeMap::new();
             for (name, item) in members {
                 let mut masked = change(name).unwrap_or_else(|| name.clone());
-                // Two names may become one mask; none of the values is lost for that.
+                // Two names may become one mask; keep both values.
                 while out.contains_key(&masked) {
                     masked.push('+');
                 }

@@ -14,10 +14,10 @@ pub(super) struct Hit {
     pub end: usize,
 }
 
-/// How a text came about: the further it is from what was written, the more must speak for a hit.
+/// How a reading was derived: the further from the original, the stronger a hit's evidence must be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
-    /// As it was written, or as whoever decodes what was written reads it.
+    /// As it was written, or as a recipient decodes it.
     Written,
     /// From its end to its beginning.
     Backwards,
@@ -61,7 +61,7 @@ static RULES: LazyLock<[Rule; 5]> = LazyLock::new(|| {
     ]
 });
 
-/// Digits without which nothing but an address is looked for.
+/// With fewer digits than this, a text can only contain an address.
 const DIGITS_MIN: usize = 9;
 
 /// Whether any rule could find something in here.
@@ -89,14 +89,14 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
         let mut at = 0;
         while possible && let Some(found) = rule.shape.find_at(text, at) {
             let start = found.start();
-            // The letter of an escape is none of an address: `\\n@app.route`.
+            // The letter of an escape does not belong to an address: `\\n@app.route`.
             let bytes = text.as_bytes();
             let escape = email && start.checked_sub(1).and_then(|at| bytes.get(at)) == Some(&b'\\');
             if escape && bytes.get(start).is_some_and(|b| b"bfnrt".contains(b)) {
                 at = start.saturating_add(1);
                 continue;
             }
-            // What stands in the middle of a longer word or number is none; of an address any part is one.
+            // The middle of a longer word or number is no hit; any part of an address is one.
             let inside = !email && alphanumeric(start.checked_sub(1));
             let fits = (rule.fit)(found.as_str(), mode).filter(|_| !inside);
             let end = fits.map(|length| start.saturating_add(length));
@@ -117,7 +117,7 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
     hits
 }
 
-/// Ends of the names that addresses have most often; those of two letters are countries.
+/// The most frequent top-level domains of addresses; those of two letters are countries.
 const ENDS: [&str; 24] = [
     "com", "org", "net", "edu", "gov", "mil", "int", "info", "biz", "name", "pro", "mobi", "dev",
     "app", "xyz", "online", "site", "shop", "store", "tech", "cloud", "email", "example", "test",
@@ -126,7 +126,7 @@ const ENDS: [&str; 24] = [
 fn email(text: &str, mode: Mode) -> Option<usize> {
     let fits = match mode {
         Mode::Written => true,
-        // `first.last@host` is no address, and backwards it looks like one.
+        // Not an address: `first.last@host`, which looks like one backwards.
         Mode::Backwards => {
             let end = text.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
             end.len() == 2 || ENDS.contains(&end.as_str())
@@ -138,7 +138,7 @@ fn email(text: &str, mode: Mode) -> Option<usize> {
     fits.then_some(text.len())
 }
 
-/// The country says where an IBAN ends.
+/// The country determines the length of an IBAN.
 fn iban(text: &str) -> Option<usize> {
     let country = text.get(..2)?.to_ascii_uppercase();
     let wanted = IBAN_LENGTHS.iter().find(|(name, _)| *name == country).map(|(_, n)| *n)?;
@@ -184,7 +184,7 @@ fn is_card(text: &str) -> bool {
     issuer && sum.is_multiple_of(10)
 }
 
-/// Whether an issuer gives out numbers that begin so and are so long.
+/// Whether an issuer uses numbers with this prefix and length.
 fn is_issued(text: &str) -> bool {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     let front = |length: usize| digits.get(..length).and_then(|d| d.parse::<u32>().ok());

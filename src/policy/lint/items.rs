@@ -1,6 +1,6 @@
-//! What the composition library takes from a layer: `allow`, and items of `deny`, `require_approval` and
-//! `obligations`. An item that is written out is held to it here; one that only an evaluation makes counts as
-//! `malformed` there.
+//! The items that the composition library accepts from a layer: `allow`, and items of `deny`,
+//! `require_approval` and `obligations`. This lint checks literal items; the library reports one
+//! that only an evaluation makes as `malformed`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::bundle::Bundle;
 use crate::document::is_word;
 use crate::fault::LoadError;
 
-/// People who can be asked for in one item.
+/// Approvers that one item can ask for.
 const APPROVERS_MAX: i64 = 16;
 
 /// Rules of the layers that the library cannot use as they are written.
@@ -42,10 +42,10 @@ pub fn malformed(bundle: &Bundle) -> Vec<LoadError> {
     found
 }
 
-/// Where, and what is wrong there.
+/// The place and the error.
 type Wrong<'a> = (&'a Span, String);
 
-/// What the library asks of a rule of this name.
+/// The library's requirements for a rule of this name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RuleDemand {
     Allow,
@@ -57,7 +57,7 @@ enum RuleDemand {
 impl RuleDemand {
     fn of(layer: &str, name: &str) -> Option<Self> {
         match name {
-            // Of the org layer none is asked: it only restricts.
+            // The org layer only restricts, so its `allow` needs no form.
             "allow" => (layer != "org").then_some(Self::Allow),
             "deny" => Some(Self::Deny),
             "require_approval" => Some(Self::Approval),
@@ -81,7 +81,8 @@ impl RuleDemand {
     }
 }
 
-/// A rule of a shape that no set has does not load (`policy.rule_shape`); what it gives is looked at here.
+/// Checks the values of a rule. A rule of a shape that no set has does not load
+/// (`policy.rule_shape`).
 fn of_rule<'a>(layer: &str, rule: &'a Rule) -> Vec<Wrong<'a>> {
     let parts = name_of(rule).unwrap_or_default();
     let asked = parts.first().and_then(|name| RuleDemand::of(layer, name));
@@ -101,7 +102,7 @@ fn of_rule<'a>(layer: &str, rule: &'a Rule) -> Vec<Wrong<'a>> {
     }
 }
 
-/// An `allow` that gives something else than `true` or `false`.
+/// An `allow` with another value than `true` or `false`.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 fn no_flag<'a>(value: &Expr, span: &'a Span) -> Option<Wrong<'a>> {
     match value {
@@ -118,7 +119,7 @@ fn no_flag<'a>(value: &Expr, span: &'a Span) -> Option<Wrong<'a>> {
     }
 }
 
-/// What an expression certainly is, where that can be seen.
+/// The kind of an expression, where the text shows it.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 const fn kind(value: &Expr) -> Option<&'static str> {
     match value {
@@ -222,7 +223,7 @@ fn of_object<'a>(asked: RuleDemand, fields: &'a [Field], span: &'a Span) -> Vec<
     wrong
 }
 
-/// What is wrong with the value of this member, where that can be seen.
+/// The error in this member's value, where the text shows it.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 fn of_member(name: &str, value: &Expr) -> Option<String> {
     let text = ast::literal(value);

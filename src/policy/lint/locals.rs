@@ -1,9 +1,10 @@
-//! The variables of one rule, and what of the input they stand for.
+//! The variables of one rule, and the parts of the input they stand for.
 //!
-//! A variable is followed where the whole rule gives it a value once: by `:=` without `with`, as the value of
-//! `some … in` or `every … in`, or as the parameter of a function that every call gives the same path. It then
-//! stands for a path of the input, or for a text that is written out. Not followed: a variable that several
-//! bodies or branches set, `=`, patterns such as `[a, b] := …`, and what a call or a comprehension makes.
+//! The lint follows a variable to which the whole rule gives a value once: by `:=` without `with`,
+//! as the value of `some … in` or `every … in`, or as the parameter of a function that every call
+//! gives the same path. It then stands for a path of the input, or for a literal text. Not
+//! followed: a variable that several bodies or branches set, `=`, patterns such as `[a, b] := …`,
+//! and results of calls or comprehensions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +14,16 @@ use super::scope::{ModuleScope, Target};
 use super::shape::{self, InputTarget, PathStep};
 use crate::{ast, source};
 
-/// A path of the input: names, and `None` for a bracket whose value is not written out.
+/// A path of the input: names, and `None` for a bracket with a computed value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct InputPath {
     steps: Vec<Option<String>>,
-    /// As it would be written where the variable stands.
+    /// Its spelling at the place of the variable.
     shown: String,
 }
 
-/// What the calls of functions give to each parameter, by the whole path of the function: `None` where they
-/// differ or cannot be told.
+/// What the calls of functions give to each parameter, by the whole path of the function: `None`
+/// where they differ or are unknown.
 pub(super) type Given = BTreeMap<Vec<String>, Vec<Option<InputPath>>>;
 
 /// What a variable gets its value from.
@@ -47,7 +48,7 @@ pub(super) struct Locals {
 }
 
 impl Locals {
-    /// Those of this rule. `given`: what calls give it, if it is a function.
+    /// The variables of this rule. `given`: the arguments of its calls, if it is a function.
     pub fn of(scope: &ModuleScope<'_>, rule: &Rule, given: &[Option<InputPath>]) -> Self {
         let names = top(rule);
         let mut declared: BTreeMap<String, Vec<VariableSource<'_>>> = BTreeMap::new();
@@ -60,7 +61,7 @@ impl Locals {
             .filter(|(name, _)| locals.names.contains(name) || !scope.defines(name))
             .filter_map(|(name, from)| Some((name, *from.first().filter(|_| from.len() == 1)?)))
             .collect();
-        // One may stand for a part of another.
+        // A variable may stand for a part of another.
         loop {
             let before = left.len();
             left.retain(|(name, from)| !locals.learn(scope, name, *from, given));
@@ -70,7 +71,7 @@ impl Locals {
         }
     }
 
-    /// Whether it is known now what a variable stands for.
+    /// Learns a variable's value; false while it depends on an unknown one.
     fn learn(
         &mut self,
         scope: &ModuleScope<'_>,
@@ -115,13 +116,13 @@ impl Locals {
         self.names.contains(name) || self.places.contains_key(name) || self.texts.contains_key(name)
     }
 
-    /// The steps that a variable stands for.
+    /// The steps of a variable's path.
     pub fn steps(&self, name: &str) -> Option<impl Iterator<Item = PathStep<'_>>> {
         let place = self.places.get(name)?;
         Some(place.steps.iter().map(|step| step.as_deref().map_or(PathStep::Any, PathStep::Name)))
     }
 
-    /// How many steps of what a reference reads its variable stands for: what is given by them is there.
+    /// How many steps of a reference its variable stands for: the input has these in any case.
     pub fn settled(&self, expr: &Expr) -> usize {
         let base = ast::path(expr).and_then(|path| path.parts.into_iter().next());
         let place = base.and_then(|base| self.places.get(&base));
@@ -140,7 +141,7 @@ impl Locals {
         }
     }
 
-    /// The text that an expression writes out, or that its variable stands for.
+    /// The literal text of an expression, or of its variable.
     pub fn text(&self, expr: &Expr) -> Option<String> {
         let variable = || self.texts.get(&variable(expr)?).cloned();
         ast::literal(expr).map(str::to_owned).or_else(variable)
@@ -155,7 +156,7 @@ impl InputPath {
     }
 }
 
-/// What all calls in these modules give to the functions they call.
+/// The arguments that all calls in these modules give to the functions they call.
 pub(super) fn given<'a>(all: impl Iterator<Item = (&'a Module, ModuleScope<'a>)>) -> Given {
     let mut given = Given::new();
     for (module, scope) in all {
@@ -190,7 +191,7 @@ fn merge(entry: Entry<'_>, places: Vec<Option<InputPath>>) {
     }
 }
 
-/// The variables that the bodies and the head of a rule declare, not those of what stands within them.
+/// The variables that the bodies and the head of a rule declare, without those of nested bodies.
 fn top(rule: &Rule) -> BTreeSet<String> {
     let Rule::Spec { bodies, .. } = rule else { return BTreeSet::new() };
     let statements = bodies.iter().flat_map(|body| &body.query.stmts);
@@ -247,7 +248,7 @@ fn declares(stmt: &LiteralStmt) -> Vec<(String, VariableSource<'_>)> {
     }
 }
 
-/// A variable with what it gets, or the variables of a pattern, which are not followed.
+/// A variable with its source, or the variables of a pattern, which are not followed.
 fn named<'a>(expr: &'a Expr, from: VariableSource<'a>) -> Vec<(String, VariableSource<'a>)> {
     if let Some(name) = variable(expr) {
         return vec![(name, from)];

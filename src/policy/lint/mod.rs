@@ -1,17 +1,17 @@
-//! Invariants of a bundle that loads: rules that can never fire or never stop anybody, members the input
-//! never has, approvals nobody can give.
+//! Invariants of a bundle that loads: rules that can never fire or never stop a call, members the
+//! input never has, approvals that no approver can give.
 //!
 //! Found on the syntax tree where a rule gives itself away, and by asking the engine about calls that no
 //! rule names where it does not. A finding of level [`Level::Error`] keeps a bundle out of force.
 //!
 //! | code | level | what |
 //! |---|---|---|
-//! | `lint.default_allow` | error | a call that nobody named is allowed |
+//! | `lint.default_allow` | error | a call is allowed although no rule names it |
 //! | `lint.irreversible_unapproved` | error | a T3 tool runs without an approval |
 //! | `lint.input_never_supplied` | error | a rule reads a member the input never has |
 //! | `lint.dead_rule` | error for `deny`, `require_approval` and `obligations` | the rule can never fire |
 //! | `lint.malformed` | error | an `allow`, or an item of `deny`, `require_approval` or `obligations`, is not what the library takes |
-//! | `lint.no_channel` | warning | a rule asks for an approval and nobody can give one |
+//! | `lint.no_channel` | warning | a rule asks for an approval and no approver can give one |
 //! | `lint.never_runs` | warning | a granted tool can never run, whatever the policy says (with `--config`) |
 //! | `lint.negation_unknown` | warning | a `not` that lets a call pass holds where what it reads is missing |
 //! | `lint.negation_silent` | warning | a `not` that stops a call fails where what it reads is missing |
@@ -19,8 +19,9 @@
 //! | `lint.glob_delimiters` | warning | the `*` of a glob that lets a call pass crosses `/` or `.` |
 //! | `lint.every_empty` | warning | an `every` that lets a call pass holds where there is nothing to look at |
 //!
-//! Variables are followed where a rule sets them once (`locals`). Not followed: what comprehensions and
-//! functions make, and variables with several values. What cannot be told is no finding.
+//! Variables are followed where a rule sets them once (`locals`). Not followed: what comprehensions
+//! and functions make, and variables with several values. The lints report only what they can
+//! prove.
 
 mod items;
 mod locals;
@@ -41,9 +42,9 @@ use crate::domain::tier::Tier;
 /// How much a finding matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// The bundle does not keep what a bundle promises; it is not put in force.
+    /// The bundle breaks its promise; it does not come into force.
     Error,
-    /// It does what it promises, and somebody should look at it.
+    /// It does what it promises, and its author should look at it.
     Warning,
 }
 
@@ -58,14 +59,14 @@ impl Level {
     }
 }
 
-/// One thing a lint found.
+/// One finding of a lint.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Finding {
     /// How much it matters.
     pub level: Level,
     /// Stable dotted code: `lint.dead_rule`, …
     pub code: &'static str,
-    /// What was found, for a person.
+    /// The message for a person.
     pub message: String,
     /// `file:line` within the bundle; empty when no single line is to blame.
     pub place: String,
@@ -111,16 +112,16 @@ impl std::fmt::Display for Finding {
 /// What the bundle would work with.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
-    /// Every bound tool and its tier. Empty: nothing is known of them.
+    /// Every bound tool and its tier. Empty: the tools are unknown.
     pub tools: &'a [(String, Tier)],
-    /// Subjects that may approve; 0: nobody can.
+    /// Subjects that may approve; 0: none can.
     pub approvers: usize,
-    /// Whether held calls are told to somebody. It brings a question to people and cannot answer it, so
-    /// no lint takes it for a channel.
+    /// Whether a webhook sends notices of held calls. It brings a question to people and cannot
+    /// answer it, so no lint takes it for a channel.
     pub webhook: bool,
 }
 
-/// Everything found in a bundle, errors first, then by place.
+/// All findings in a bundle, errors first, then by place.
 #[must_use]
 pub fn lint(bundle: &Bundle, around: &Surroundings<'_>) -> Vec<Finding> {
     let read = rules::read(bundle);

@@ -1,5 +1,5 @@
-//! Patterns that match more than they read: regular expressions that are found anywhere in a text, globs
-//! whose `*` knows no border.
+//! Patterns that match more than they seem to: regular expressions that match anywhere in a text,
+//! globs whose `*` crosses separators.
 
 use regorus::Value;
 use regorus::unstable::{Expr, Ref};
@@ -51,7 +51,7 @@ fn anchored(pattern: &str) -> bool {
     })
 }
 
-/// What stands in `(…)` or `(?:…)`, if that is all there is.
+/// The contents of `(…)` or `(?:…)`, if the pattern is nothing else.
 fn whole_group(pattern: &str) -> Option<&str> {
     let inner = pattern.strip_prefix('(')?.strip_suffix(')')?;
     let mut depth = 0_usize;
@@ -121,7 +121,7 @@ fn lost_border(pattern: &str, delimiters: &Expr) -> Option<char> {
     (!known.contains(&wanted)).then_some(wanted)
 }
 
-/// The delimiters of a call that writes them out: none for `null`, the dot for an empty list.
+/// The literal delimiters of a call: none for `null`, the dot for an empty list.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 fn delimiters_of(expr: &Expr) -> Option<Vec<char>> {
     match expr {

@@ -1,4 +1,4 @@
-//! Calls that no rule can name, put to the engine: what it allows then, it allows to anybody.
+//! Calls that no rule can name, put to the engine: a call allowed then is allowed to every agent.
 
 use super::{Finding, Level, Surroundings};
 use crate::PolicyEngine as _;
@@ -13,13 +13,13 @@ use crate::effect;
 use crate::input::{VERSION, break_glass_json, quorum_json, time_json};
 use crate::rego::{DEADLINE, RegoEngine};
 
-/// A name that stands in no bundle by accident.
+/// A name that no bundle contains by accident.
 const NOBODY: &str = "zz.lint.probe";
 /// A Wednesday, at noon.
 const NOON: u64 = 1_795_003_200_000;
 
-/// What the engine says where the rules alone do not tell. `open`: allow rules that hold for any call;
-/// `holds`: where an approval is asked for.
+/// Asks the engine where the rules alone do not decide. `open`: allow rules that hold for any call;
+/// `holds`: where a rule requires an approval.
 pub(super) fn ask(
     bundle: &Bundle,
     around: &Surroundings<'_>,
@@ -56,7 +56,7 @@ pub(super) fn ask(
     findings
 }
 
-/// A tool and an agent that nobody ever named, changing something, of every kind.
+/// A tool and an agent that no rule names, changing something, of every kind.
 fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
     let allowed = |tier: Tier| {
         ToolKind::ALL
@@ -71,7 +71,8 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
         let (message, place) = (message.to_owned(), String::new());
         return vec![Finding { level: Level::Error, code, message, place }];
     }
-    // What other rules deny to everybody is no default allow, and still says more than it means.
+    // If other rules deny such a call to every agent, it is no default allow, and `allow` still
+    // covers more than it names.
     let level = if anybody { Level::Error } else { Level::Warning };
     let message = "`allow` holds for any call: only a rule that names what it allows is one";
     let one =
@@ -79,7 +80,7 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
     open.iter().map(one).collect()
 }
 
-/// The word about one such call; `None`: there is none, and that is a denial.
+/// The verdict about one such call; `None`: the engine gives none, which is a denial.
 fn verdict(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Option<Verdict> {
     let input = canonical::bytes(&document(engine, tool, kind, tier));
     engine.decide(&input).ok().map(|answer| answer.verdict)

@@ -1,4 +1,5 @@
-//! What rules say about themselves: dead ones, ones that always hold, and paths nobody supplies.
+//! Findings about single rules: dead ones, ones that always hold, and paths that the input never
+//! has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ pub(super) struct Read {
     pub findings: Vec<Finding>,
     /// Places of `allow` rules that hold for any call.
     pub open: Vec<String>,
-    /// The first place at which an approval is asked for, if a rule ever does.
+    /// The place of the first rule that requires an approval, if there is one.
     pub holds: Option<String>,
 }
 
@@ -56,13 +57,13 @@ fn whole(module: &Module, rule: &Rule) -> Option<Vec<String>> {
     Some(name)
 }
 
-/// The variables of a rule, with what calls give it if it is a function.
+/// The variables of a rule, with the arguments of its calls if it is a function.
 fn variables(scope: &ModuleScope<'_>, module: &Module, rule: &Rule, given: &Given) -> Locals {
     let given = whole(module, rule).and_then(|name| given.get(&name));
     Locals::of(scope, rule, given.map(Vec::as_slice).unwrap_or_default())
 }
 
-/// What is known of every rule: repeated until a round teaches nothing new.
+/// The known results of all rules: repeated until a round adds none.
 fn settle(
     modules: &[&Ref<Module>],
     (names, given): (&BTreeSet<Vec<String>>, &Given),
@@ -89,16 +90,16 @@ fn settle(
     }
 }
 
-/// What one of the rules of a name comes to.
+/// The possible results of one rule of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// It never fires. The value of a set is there all the same, and empty.
     Dead { set: bool },
-    /// It may fire, and says this then.
+    /// It may fire, and then has this value.
     Says(Option<bool>),
-    /// It always fires, and says `true`.
+    /// It always fires, with the value `true`.
     Holds,
-    /// The value where no other rule fires.
+    /// The value if no other rule fires.
     Default(Option<bool>),
 }
 
@@ -154,7 +155,7 @@ fn fate(reading: &TruthScan<'_>, rule: &Rule) -> Fate {
     if first { Fate::Holds } else { Fate::Says(None) }
 }
 
-/// What the head of a rule that is no set says when it fires: `true` unless it says otherwise.
+/// The written value in the head of a rule other than a set: `true` unless there is one.
 const fn assigned(head: &RuleHead) -> Option<&regorus::unstable::RuleAssign> {
     match head {
         RuleHead::Compr { assign, .. } | RuleHead::Func { assign, .. } => assign.as_ref(),
@@ -193,7 +194,7 @@ fn dead(reading: &TruthScan<'_>, rule: &Rule) -> Option<String> {
     first
 }
 
-/// Everything there is to say about one rule.
+/// Adds all findings about one rule.
 fn look(reading: &TruthScan<'_>, file: &str, rule: &Rule, out: &mut Read) {
     let TruthScan { scope, locals, .. } = *reading;
     let name = truth::name_of(rule).unwrap_or_default().join(".");
@@ -208,7 +209,8 @@ fn look(reading: &TruthScan<'_>, file: &str, rule: &Rule, out: &mut Read) {
     }
     let protects = matches!(name.as_str(), "deny" | "require_approval" | "obligations");
     if let Some(why) = dead(reading, rule) {
-        // WHY: a dead `allow` only takes away; a dead protection is one that somebody counts on.
+        // WHY: a dead `allow` only takes away; a dead protection misleads an operator who relies on
+        // it.
         let level = if protects { Level::Error } else { Level::Warning };
         let message = format!("`{name}` can never fire: {why}");
         let (code, place) = ("lint.dead_rule", place(rule.span()));

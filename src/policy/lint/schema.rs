@@ -1,4 +1,4 @@
-//! The JSON Schema (2020-12) of the input document, made from the table that the lints read.
+//! The JSON Schema (2020-12) of the input document, made from the lints' table.
 
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ pub fn schema() -> Value {
     whole
 }
 
-/// Where a document is none that the schema describes: `place: what`, in the order of the document.
+/// Where a document violates the schema: `place: what`, in the order of the document.
 #[must_use]
 pub fn violations(document: &Json) -> Vec<String> {
     let validator = match jsonschema::draft202012::new(&schema()) {

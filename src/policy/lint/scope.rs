@@ -1,4 +1,4 @@
-//! What a name in a rule stands for: the input, data, a rule of the bundle, or something local.
+//! Resolves a name in a rule: the input, data, a rule of the bundle, or a local variable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,11 @@ pub(super) enum Target<'a> {
     Input(Vec<PathStep<'a>>),
     /// `data…`; a rule of the same package by its whole path.
     Data(Vec<PathStep<'a>>),
-    /// A variable of the rule, or what cannot be named.
+    /// A variable of the rule, or a reference without a static name.
     Local,
 }
 
-/// The names of one module, and what the bundle brings.
+/// The names of one module, and those of the bundle.
 #[derive(Debug)]
 pub(super) struct ModuleScope<'a> {
     pub package: Vec<String>,
@@ -38,7 +38,7 @@ impl<'a> ModuleScope<'a> {
         Self { package: ast::package(module), imports, rules, data }
     }
 
-    /// What this reference stands for, for a rule with these variables.
+    /// The target of this reference, in a rule with these variables.
     pub fn target<'s>(&'s self, expr: &'s Expr, locals: &'s Locals) -> Target<'s> {
         let Some((base, steps)) = steps(expr) else { return Target::Local };
         if let Some(stands_for) = locals.steps(base) {
@@ -126,7 +126,8 @@ impl<'a> ModuleScope<'a> {
         true
     }
 
-    /// The path of the input this reads, shown, if no input ever has it; and the name that is near.
+    /// The path of the input in this reference, as text, if no input ever has it; and the nearest
+    /// name.
     pub fn never_supplied(&self, expr: &Expr, locals: &Locals) -> Option<(String, Option<String>)> {
         let Target::Input(steps) = self.target(expr, locals) else { return None };
         let InputTarget::Never { at, near } = shape::find(&steps) else { return None };

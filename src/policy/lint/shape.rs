@@ -1,12 +1,12 @@
-//! What the input document can hold, as a table: which paths exist and which values they take.
+//! A table of the input document: the paths that exist and their values.
 //!
-//! `input.rs` builds the document; a test below holds the two against each other, so that a member
-//! added there and not here is found. The members of effects stand in `effect.rs`.
+//! `input.rs` builds the document; a test below compares the two, so that it finds a member added
+//! only there. The members of effects are in `effect.rs`.
 
 use crate::domain::effect::ToolKind;
 use crate::effect;
 
-/// What can stand at one place of the input.
+/// The values at one place of the input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Shape {
     /// Anything: arguments are the tool's, labels are the agent's.
@@ -19,7 +19,7 @@ pub(crate) enum Shape {
     Number,
     /// `true` or `false`.
     Flag,
-    /// Texts by names nobody fixed.
+    /// An object of texts under arbitrary names.
     Texts,
     /// A list of these.
     List(&'static Shape),
@@ -30,7 +30,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// The members that can stand here; only an object has some.
+    /// The members at this place; only an object has some.
     pub(crate) fn members(&'static self) -> Box<dyn Iterator<Item = &'static Member>> {
         match self {
             Self::Object(members) => Box::new(members.iter()),
@@ -51,11 +51,11 @@ impl Shape {
 pub(crate) struct Member {
     pub name: &'static str,
     pub shape: Shape,
-    /// Whether it is there in every input; an effect has those of its kind alone.
+    /// Whether every input has it; an effect has only those of its kind.
     pub always: bool,
 }
 
-/// One step of a path: a name, or a bracket whose value is not written out.
+/// One step of a path: a name, or a bracket with a computed value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PathStep<'a> {
     Name(&'a str),
@@ -69,7 +69,7 @@ pub(crate) enum InputTarget {
     Never { at: usize, near: Option<&'static str> },
     /// This. `always`: in every input.
     There { shape: &'static Shape, always: bool },
-    /// What cannot be said without a call.
+    /// It depends on the call.
     Unknown,
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn find(steps: &[PathStep<'_>]) -> InputTarget {
     below(&INPUT, steps)
 }
 
-/// What a path leads to that begins at a place of this shape, which is there.
+/// The target of a path that begins at a place of this shape, which the input has.
 pub(crate) fn below(shape: &'static Shape, steps: &[PathStep<'_>]) -> InputTarget {
     let (mut shape, mut always) = (shape, true);
     for (at, step) in steps.iter().enumerate() {
@@ -219,7 +219,7 @@ pub(crate) fn below(shape: &'static Shape, steps: &[PathStep<'_>]) -> InputTarge
             (Shape::Object(_) | Shape::Effect, PathStep::Any) | (Shape::Open, _) => {
                 return InputTarget::Unknown;
             }
-            // A list has numbers, and a value that is no collection has no members.
+            // A list has indexes, and a scalar has no members.
             (Shape::List(_), PathStep::Name(_)) => return never(None),
             (Shape::Text | Shape::OneOf(_) | Shape::Number | Shape::Flag, _) => return never(None),
         };
@@ -227,7 +227,7 @@ pub(crate) fn below(shape: &'static Shape, steps: &[PathStep<'_>]) -> InputTarge
     InputTarget::There { shape, always }
 }
 
-/// The member whose name takes the fewest changes, if they are few for its length.
+/// The member with the most similar name, if it is similar enough.
 fn nearest(name: &str, members: &[&'static Member]) -> Option<&'static str> {
     let near = members
         .iter()

@@ -1,9 +1,11 @@
-//! Conditions that hold more often than they read: where one of them lets a call pass, it is found.
+//! Finds conditions that hold more often than they seem to, where one of them lets a call pass.
 //!
-//! Every rule that decides is followed to the rules it asks, and it is kept in mind whether more of a rule
-//! means more that is allowed: `not` turns that around. So `deny if not regex.match("example.com", host)` is
-//! found, and `deny if regex.match("example.com", host)`, which denies more than it says, is not. Conditions
-//! within an `every` count as they do beside it; those within a comprehension as the condition it is in.
+//! The lint follows every deciding rule to the rules it reads, and tracks whether a rule that holds
+//! more often allows more: `not` inverts that. So it finds
+//! `deny if not regex.match("example.com", host)`, and not
+//! `deny if regex.match("example.com", host)`, which denies more than it seems to. Conditions
+//! within an `every` count as they do beside it; those within a comprehension as the condition it
+//! is in.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +27,7 @@ struct KnownRule<'a> {
     locals: Locals,
 }
 
-/// Everything found in the layers.
+/// All findings in the layers.
 pub(super) fn find(
     modules: &[&Ref<Module>],
     names: &BTreeSet<Vec<String>>,
@@ -61,7 +63,7 @@ pub(super) fn find(
     findings
 }
 
-/// Whether more of a rule that decides means more that is allowed; `None`: it decides nothing by itself.
+/// Whether this rule, if it holds more often, allows more; `None`: it decides nothing by itself.
 fn grows(name: &[String]) -> Option<bool> {
     match name.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["wicketgate", "agent" | "team", "allow"] => Some(true),
@@ -91,7 +93,7 @@ fn conditions(body: &[LiteralStmt], more: bool) -> Vec<(&LiteralStmt, bool)> {
     all
 }
 
-/// What a condition is made of; the conditions within an `every` are conditions of their own.
+/// The parts of a condition; the conditions within an `every` are conditions of their own.
 fn parts(stmt: &LiteralStmt) -> ast::Parts<'_> {
     if let Literal::Every { domain, .. } = &stmt.literal {
         ast::expression(domain)
@@ -107,7 +109,7 @@ struct ConditionScan<'a> {
 }
 
 impl ConditionScan<'_> {
-    /// `around`: what has to hold as well for these conditions to be asked.
+    /// `around`: the conditions that must hold before these are evaluated.
     fn body(
         &self,
         body: &[LiteralStmt],
@@ -156,7 +158,7 @@ impl ConditionScan<'_> {
         }
     }
 
-    /// The rules and functions a condition asks.
+    /// The rules and functions that a condition reads.
     fn asked(&self, stmt: &LiteralStmt) -> Vec<usize> {
         let parts = parts(stmt);
         let mut paths: Vec<Vec<String>> =
@@ -189,8 +191,8 @@ impl ConditionScan<'_> {
         places
     }
 
-    /// Those of them without which a `not` holds: what a call, an operator or a bracket is given is asked
-    /// before it.
+    /// The optional places without which a `not` holds. Arguments of a call, an operator or a
+    /// bracket are not among them: OPA evaluates those first.
     fn left_in(&self, stmt: &LiteralStmt) -> Vec<String> {
         let Literal::NotExpr { expr, .. } = &stmt.literal else { return Vec::new() };
         let sides: Vec<&Expr> = if let Expr::BoolExpr { op: BoolOp::Eq, lhs, rhs, .. }
@@ -213,7 +215,7 @@ impl ConditionScan<'_> {
         let Target::Input(steps) = self.known.scope.target(expr, &self.known.locals) else {
             return false;
         };
-        // What a variable stands for is there: where it is not, nothing behind it is asked.
+        // The place of a variable exists; without it, no later condition is evaluated.
         let Some((there, after)) = steps.split_at_checked(self.known.locals.settled(expr)) else {
             return false;
         };
@@ -229,8 +231,8 @@ impl ConditionScan<'_> {
         }
     }
 
-    /// Why a `not` that should stop a call does not: what it gives to a call, an operator or a bracket is
-    /// asked before it, and where that is missing the whole rule says nothing.
+    /// Why a `not` that should stop a call does not: OPA evaluates the arguments of a call, an
+    /// operator or a bracket first, and where one is missing the whole rule is undefined.
     fn silent(&self, stmt: &LiteralStmt, body: &[&LiteralStmt]) -> Option<String> {
         if !matches!(stmt.literal, Literal::NotExpr { .. }) {
             return None;
@@ -253,7 +255,7 @@ impl ConditionScan<'_> {
         positive().flat_map(|other| self.optional(other)).chain(below).collect()
     }
 
-    /// Why a `not` holds for a call of which nothing is known.
+    /// Why a `not` holds for a call with missing members.
     fn unknown(&self, stmt: &LiteralStmt, body: &[&LiteralStmt]) -> Option<String> {
         let sure = self.sure(body);
         let missing = |places: Vec<String>| places.into_iter().find(|place| !sure.contains(place));
@@ -276,7 +278,7 @@ impl ConditionScan<'_> {
         positive.flat_map(|stmt| look.optional(stmt)).collect()
     }
 
-    /// Why an `every` holds although nothing was looked at.
+    /// Why an `every` holds for an empty collection.
     fn vacuous(&self, domain: &Expr, body: &[&LiteralStmt]) -> Option<String> {
         let mut names = vec![path(domain)];
         let mut from_input = self.in_input(domain);

@@ -1,4 +1,4 @@
-//! Whether a condition can be told without a call: it always holds, it never does, or it depends.
+//! Whether a condition is decided without a call: it always holds, it never does, or it depends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(super) enum ConditionValue {
     Unknown,
 }
 
-/// What is known of rules, by their whole path; grows until nothing new is found.
+/// The known results of rules, by their whole path; grows until no new one is found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Verdicts {
     /// Their value is never there.
@@ -316,7 +316,7 @@ fn never_is(place: &Expr, shape: &Shape, value: &Value) -> String {
     format!("`{}` is never {value}: {what}", shown(place))
 }
 
-/// Whether this value can stand at a place of this shape.
+/// Whether this value is possible at a place of this shape.
 fn takes(shape: &Shape, value: &Value) -> bool {
     match (shape, value) {
         (Shape::Open, _) => true,
@@ -324,7 +324,7 @@ fn takes(shape: &Shape, value: &Value) -> bool {
         (Shape::OneOf(all), Value::String(text)) => all.contains(&&**text),
         (Shape::Number, value) => matches!(value, Value::Number(_)),
         (Shape::Flag, value) => matches!(value, Value::Bool(_)),
-        // Only scalars are asked for.
+        // Callers ask about scalars only.
         (Shape::OneOf(_) | Shape::Texts | Shape::List(_) | Shape::Object(_) | Shape::Effect, _) => {
             false
         }
@@ -342,7 +342,7 @@ const fn sign(op: &BoolOp) -> &'static str {
     }
 }
 
-/// The value of a literal that is no collection.
+/// The value of a scalar literal.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 pub(super) fn scalar(expr: &Expr) -> Option<&Value> {
     match expr {
@@ -355,7 +355,7 @@ pub(super) fn scalar(expr: &Expr) -> Option<&Value> {
     }
 }
 
-/// The items of a list or set that is written out with nothing but scalars.
+/// The items of a literal list or set of scalars.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 fn literals(expr: &Expr) -> Option<Vec<&Value>> {
     match expr {
@@ -366,7 +366,7 @@ fn literals(expr: &Expr) -> Option<Vec<&Value>> {
     }
 }
 
-/// Whether the name of a rule is what its package's readers see first.
+/// The rule's name for readers outside of its package.
 pub(super) fn name_of(rule: &regorus::unstable::Rule) -> Option<Vec<String>> {
     ast::path(ast::head(rule)).map(|path| path.parts)
 }

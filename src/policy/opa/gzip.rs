@@ -40,7 +40,7 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// What follows the header and the optional fields that other writers put into it.
+/// The bytes after the header and the optional fields of other writers.
 fn after_header(file: &[u8]) -> Option<&[u8]> {
     let (header, mut rest) = file.split_first_chunk::<10>()?;
     let [0x1f, 0x8b, 8, flags, ..] = *header else { return None };

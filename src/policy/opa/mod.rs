@@ -7,7 +7,7 @@
 //! lib/ org/ …    the rules as they are, the composition library among them
 //! ```
 //!
-//! It is a form to work with, not one to put in force: the gate loads the directory, whose digest and
+//! This form is for tools, not for enforcement: the gate loads the directory, whose digest and
 //! signature are over other bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ const DATA: &str = "data.json";
 const OURS: &str = "wicketgate";
 const FILES_MAX: usize = 1024;
 
-/// Files of a bundle directory by name, and what was left out of it.
+/// Files of a bundle directory by name, and the files that were left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unpacked {
     /// `bundle.json`, rules, data files and fixtures.
@@ -82,8 +82,8 @@ fn packages(files: &BTreeMap<String, Vec<u8>>) -> BTreeSet<String> {
     engine.get_modules().iter().filter_map(|module| first(module)).collect()
 }
 
-/// The files of an archive of [`pack`], or of one that `opa build` made of the same files. `meta`: what
-/// `bundle.json` says, for an archive whose manifest does not.
+/// The files of an archive of [`pack`], or of one that `opa build` made of the same files. `meta`:
+/// the contents of `bundle.json`, for an archive whose manifest lacks them.
 ///
 /// # Errors
 /// Not such an archive, files that belong in no bundle, or no name and version.

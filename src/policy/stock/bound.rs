@@ -1,5 +1,5 @@
-//! Variables under `not` that nothing outside of it binds: OPA calls them unsafe, our engine would look for
-//! any value at all.
+//! Variables under `not` that nothing outside of it binds: OPA calls them unsafe, our engine would
+//! look for any value at all.
 
 use std::collections::BTreeSet;
 
@@ -83,8 +83,8 @@ fn variables(expr: &Expr) -> impl Iterator<Item = String> {
     reads.into_iter().filter_map(first).collect::<Vec<_>>().into_iter()
 }
 
-/// The names that stay under `not`: calls and operators within it are asked before it, and a comprehension
-/// binds its own.
+/// The names that stay under `not`: OPA evaluates calls and operators within it first, and a
+/// comprehension binds its own.
 fn within(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();
     let mut todo: Vec<&Expr> = outermost(expr);
@@ -119,7 +119,7 @@ fn within(expr: &Expr) -> Vec<String> {
     names
 }
 
-/// What the outermost call or operator is given.
+/// The arguments of the outermost call or operator.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 fn outermost(expr: &Expr) -> Vec<&Expr> {
     match expr {

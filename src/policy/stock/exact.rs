@@ -1,8 +1,9 @@
 //! `+`, `-`, `*`, `/` and `%` with OPA's result, or a fault.
 //!
-//! Whole numbers are exact in both. With fractions OPA counts in binary numbers of 64 bits, our engine in
-//! those of 53. So the exact decimal result is told, where it has few digits and OPA's own sum comes to it;
-//! any other would be a number of which we have only a part, and is a fault, which is a denial.
+//! Whole numbers are exact in both. With fractions OPA counts in binary numbers of 64 bits, our
+//! engine in those of 53. So the result is the exact decimal one, where it has few digits and OPA's
+//! own result equals it; any other would be a number of which we have only a part, and is a fault,
+//! which is a denial.
 
 use regorus::unstable::{ArithOp, Expr, Ref, Span, numbers, sets};
 use regorus::{Engine, Source, Value};
@@ -62,7 +63,7 @@ fn again(value: &Value) -> anyhow::Result<Value> {
     Value::from_json_str(&value.to_json_str()?)
 }
 
-/// A decimal number: its digits, of which the last is no zero, and the power of ten they are multiplied by.
+/// A decimal number: its digits, without a trailing zero, and its power of ten.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Decimal {
     digits: i128,

@@ -1,10 +1,10 @@
-//! The rules as the engine must read them to answer as stock OPA does.
+//! Rewrites rules so that the engine answers as stock OPA does.
 //!
-//! Authors' files stay as they are: they are what is digested, packed, explained and counted. Beside them
-//! stands what is evaluated, in which conditions under `not` and sums are written anew, each on the line
-//! it was on. Every engine of a bundle is made here, so all of them answer alike.
+//! Authors' files stay unchanged: digests, archives, explanations and counts use them. The engine
+//! evaluates a copy, in which conditions under `not` and sums are rewritten, each on its own line.
+//! This module makes every engine of a bundle, so all of them answer alike.
 //!
-//! What cannot be written so is refused when the bundle is loaded (`policy.negation`).
+//! The loader refuses a bundle with conditions that cannot be rewritten (`policy.negation`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,23 +21,23 @@ mod write;
 
 use write::{CannotRewrite, Writer, copied, only};
 
-/// How the names begin that rules written anew bring; no file of a bundle holds it.
+/// The prefix of names in rewritten rules; no file of a bundle may contain it.
 const OWN: &str = "wicketgate_opa__";
 /// The variables among them.
 const GIVEN: &str = "wicketgate_opa__given_";
-/// The function that stands for `+`, `-`, `*`, `/` and `%`.
+/// The function that replaces `+`, `-`, `*`, `/` and `%`.
 const EXACT: &str = "wicketgate_opa__exact";
 
-/// Where conditions were written anew, so that an engine's message points to what the author wrote.
+/// The places of rewritten conditions, so that an engine's message points to the author's text.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Moved(BTreeMap<(String, u32), Vec<Rewritten>>);
 
-/// From which column on what stands there is a condition written anew, and the author's line and column of it.
+/// The first column of a rewritten condition, and the author's line and column of it.
 type Rewritten = (u32, (u32, u32));
 
 impl Moved {
-    /// The author's line and column for a place the engine names: exact before the first condition of a line
-    /// that was written anew, from there on the condition's own.
+    /// The author's line and column for a place in an engine's message: exact before the first
+    /// rewritten condition of a line, from there on the condition's own.
     pub fn place(&self, file: &str, line: u32, column: u32) -> (u32, u32) {
         let moved = self.0.get(&(file.to_owned(), line)).map(Vec::as_slice).unwrap_or_default();
         let before = moved.iter().rev().find(|(from, _)| *from <= column);
@@ -45,10 +45,10 @@ impl Moved {
     }
 }
 
-/// An engine with these modules, written anew where they have to be; without data.
+/// An engine with these modules, rewritten where necessary; without data.
 ///
 /// # Errors
-/// Conditions that mean nothing to OPA, or that cannot be written anew.
+/// Conditions that are invalid in OPA, or that cannot be rewritten.
 pub(super) fn engine(modules: &[Ref<Module>]) -> Result<(Engine, Moved), Vec<LoadError>> {
     let mut errors = bound::check(modules);
     let (mut engine, mut moved) = (Engine::new(), Moved::default());
@@ -86,7 +86,7 @@ struct TextEdit<'a> {
     text: Result<String, CannotRewrite>,
 }
 
-/// The text of a module, written anew.
+/// The rewritten text of a module.
 fn anew(module: &Module, moved: &mut Moved) -> Result<String, Vec<LoadError>> {
     let file = ast::file(module);
     let authored = module.package.span.source.contents();
@@ -129,7 +129,7 @@ fn anew(module: &Module, moved: &mut Moved) -> Result<String, Vec<LoadError>> {
 fn on_the_same_lines(old: &str, new: &str) -> (String, u32) {
     let lines = old.matches('\n').count();
     let ends = "\n".repeat(lines);
-    // A name of ours is never within a text, and a line may begin with it wherever it stands.
+    // Our names never occur within a text, and a line may begin with one anywhere.
     let new = match new.contains(OWN) {
         true => new.replacen(OWN, &format!("{ends}{OWN}"), 1),
         false => format!("{new}{ends}"),
@@ -149,7 +149,7 @@ fn bare(rule: &Rule) -> BTreeSet<u32> {
     bodies.iter().filter(alone).filter_map(first).collect()
 }
 
-/// What has to be written anew, in the order of the text; nothing of it is within another.
+/// The rewritten parts, in the order of the text; they do not overlap.
 fn edits(module: &Module) -> Vec<TextEdit<'_>> {
     let (mut writer, mut found) = (Writer::default(), Vec::new());
     for rule in &module.policy {

@@ -1,9 +1,9 @@
-//! Writes conditions and sums as the engine must read them to answer as stock OPA does.
+//! Rewrites conditions and sums so that the engine answers as stock OPA does.
 //!
-//! OPA takes what a call, an operator or a bracket is given out of a negated condition and asks it first, so
-//! that `not startswith(input.args.path, "/etc")` fails where there is no path. Our engine leaves it inside,
-//! and there it would hold. Here it is taken out the same way; a bare reference, and the two sides of `==`,
-//! stay inside, as they do in OPA.
+//! OPA takes the arguments of a call, an operator or a bracket out of a negated condition and
+//! evaluates them first, so that `not startswith(input.args.path, "/etc")` fails where there is no
+//! path. Our engine leaves them inside, and there the negation would hold. This module takes them
+//! out the same way; a bare reference, and the two sides of `==`, stay inside, as they do in OPA.
 
 use regorus::unstable::{
     ArithOp, AssignOp, BinOp, BoolOp, Expr, Literal, LiteralStmt, Query, Ref, WithModifier,
@@ -11,10 +11,10 @@ use regorus::unstable::{
 
 use super::{EXACT, GIVEN};
 
-/// Calls, operators and brackets within each other in one condition that is written anew.
+/// Nested calls, operators and brackets of one rewritten condition.
 const DEPTH_MAX: usize = 32;
 
-/// Why a condition cannot be written anew.
+/// Why a condition cannot be rewritten.
 pub(super) type CannotRewrite = &'static str;
 const TOO_DEEP: CannotRewrite = "more than 32 calls, operators or brackets within each other";
 const ASSIGNED: CannotRewrite = "`:=` under `not` binds nothing: bind it before";
@@ -26,14 +26,14 @@ pub(super) struct Writer {
     depth: usize,
 }
 
-/// Conditions that are asked first, and the `with …` they are asked under.
+/// Conditions to evaluate first, and the `with …` for them.
 struct First {
     conditions: Vec<String>,
     withs: String,
 }
 
 impl Writer {
-    /// A condition, those that are asked before it first.
+    /// A condition, after the conditions to evaluate before it.
     pub fn statement(&mut self, stmt: &LiteralStmt) -> Result<String, CannotRewrite> {
         let Literal::NotExpr { expr, .. } = &stmt.literal else {
             let withs = stmt.with_mods.iter().map(|with| self.with(with, None));
@@ -51,7 +51,7 @@ impl Writer {
         Ok(first.conditions.join("; "))
     }
 
-    /// ` with input as x`; what it is replaced by is asked first, without any `with`.
+    /// ` with input as x`; OPA evaluates the replacement first, without any `with`.
     fn with(
         &mut self,
         with: &WithModifier,
@@ -93,7 +93,7 @@ impl Writer {
         Ok(each.collect::<Result<Vec<String>, CannotRewrite>>()?.join("; "))
     }
 
-    /// What stands under `not`.
+    /// The expression under `not`.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
     fn negated(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         match expr {
@@ -109,7 +109,7 @@ impl Writer {
         }
     }
 
-    /// A call or an operator with what it is given taken out.
+    /// A call or an operator with its arguments taken out.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
     fn with_given(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         match expr {
@@ -151,7 +151,7 @@ impl Writer {
         }
     }
 
-    /// A reference; what it begins with is taken out unless it is a name.
+    /// A reference; its beginning is taken out unless it is a name.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
     fn reference(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         self.deeper(|own| match expr {
@@ -170,7 +170,8 @@ impl Writer {
         })
     }
 
-    /// What a call, an operator, a bracket or a literal is given: whatever can be missing is taken out.
+    /// An argument of a call, an operator, a bracket or a literal: everything that can be missing
+    /// is taken out.
     fn given(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         match expr {
             Expr::String { .. }
@@ -220,7 +221,7 @@ impl Writer {
         written
     }
 
-    /// An expression as it stands, what is within it written anew where it has to be.
+    /// An expression, with its inner parts rewritten where necessary.
     pub fn expr(&mut self, expr: &Expr) -> Result<String, CannotRewrite> {
         self.deeper(|own| own.any(expr))
     }
@@ -305,8 +306,8 @@ pub(super) fn copied(expr: &Expr) -> Option<&str> {
     None
 }
 
-/// A variable as a value. Bare in brackets, or set to another bare one, the engine takes it for one that the
-/// brackets bind, and asks them too early.
+/// A variable as a value. WHY: bare in brackets, or set to another bare one, the engine takes it
+/// for one that the brackets bind, and evaluates them too early.
 pub(super) fn only(name: &str) -> String {
     format!("[{name}][0]")
 }

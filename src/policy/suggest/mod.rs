@@ -1,10 +1,10 @@
-//! Least privilege from what was seen: rules that allow the calls of one run, and little else.
+//! Least privilege from recorded calls: rules that allow the calls of one run, and little else.
 //!
-//! One `allow` for each tool. What its calls had in common becomes a condition: texts an enumeration, paths
-//! a directory, URLs their hosts, numbers the range that was seen; one path or one URL is that one. Only prose is
-//! bounded by a length, and has to stay prose: a program, a statement, a URL or a line for a shell never is
-//! (`runs`). What cannot be said in a condition is named in a comment. Nothing else is allowed, so the default is a
-//! denial.
+//! One `allow` for each tool. The common properties of its calls become conditions: texts an
+//! enumeration, paths a directory, URLs their hosts, numbers their range; a single path or URL is
+//! allowed exactly. A length bounds only prose, which has to stay prose: a program, a statement, a
+//! URL or a line for a shell never is (`runs`). A comment names properties that no condition
+//! expresses. Nothing else is allowed, so the default is a denial.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -36,14 +36,14 @@ pub struct UncoveredCall {
     pub call: String,
     /// Its tool.
     pub tool: String,
-    /// Why it is left out.
+    /// Why the call is left out.
     pub why: String,
 }
 
 /// Ids named in one comment.
 const NAMED: usize = 5;
 
-/// The text of `agent/suggested.rego`. `about` says what it was made from, for its first line.
+/// The text of `agent/suggested.rego`. `about` names its source, for its first line.
 #[must_use]
 pub fn rego(about: &str, seen: &[RequiredCall], left: &[UncoveredCall]) -> String {
     let mut tools: BTreeMap<&str, Vec<&RequiredCall>> = BTreeMap::new();
@@ -145,7 +145,7 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).unwrap_or_default();
 }
 
-/// `bundle.json` of a bundle that holds nothing else.
+/// `bundle.json` of a bundle with these rules only.
 #[must_use]
 pub fn meta(name: &str, version: &str) -> Vec<u8> {
     canonical::bytes(&Json::object([("name", Json::from(name)), ("version", Json::from(version))]))

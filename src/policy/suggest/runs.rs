@@ -1,5 +1,6 @@
-//! What a text may be for: prose that somebody reads, or something that is run, resolved or parsed. Only prose can be
-//! described by a length; of everything else only what was seen is allowed.
+//! What a text may be for: prose for a reader, or something that is run, resolved or parsed. A
+//! length can describe only prose; for everything else the suggested rule allows only the recorded
+//! values.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Words of names of tools whose texts run something, whatever they are called.
+/// Parts of names of tools that run their texts, whatever the arguments' names.
 const TOOLS: [&str; 31] = [
     "awk",
     "bash",
@@ -41,7 +42,7 @@ const TOOLS: [&str; 31] = [
     "ssh",
     "terminal",
 ];
-/// Words of names of arguments whose texts are run, resolved or parsed.
+/// Parts of names of arguments whose texts are run, resolved or parsed.
 const ARGUMENTS: [&str; 51] = [
     "args",
     "arguments",
@@ -195,7 +196,8 @@ const VERBS: [&str; 96] = [
     "with",
 ];
 
-/// Words, and the marks between them: nothing that a shell, a URL, SQL or a program needs, and no option.
+/// Plain words and punctuation: no character that a shell, a URL, SQL or a program needs, and no
+/// option.
 pub(super) const PROSE: &str = concat!(
     r#"^[ \t\r\n]*(?:(?:-|[^- <>|;&$`\\/{}\[\]=*#~^@_+%\x00-\x1f\x7f][^ <>|;&$`\\/{}\[\]=*#~^@_+%\x00-\x1f\x7f]*)"#,
     r#"(?:[ \t\r\n]+(?:-|[^- <>|;&$`\\/{}\[\]=*#~^@_+%\x00-\x1f\x7f][^ <>|;&$`\\/{}\[\]=*#~^@_+%\x00-\x1f\x7f]*))*[ \t\r\n]*)?$"#
@@ -206,7 +208,7 @@ const SENTENCE: usize = 4;
 
 static PROSE_ONLY: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PROSE).ok());
 
-/// Whether a tool of this name runs what it is given.
+/// Whether a tool of this name runs its arguments.
 pub(super) fn is_runner(tool: &str) -> bool {
     words(tool).any(|word| TOOLS.contains(&word.as_str()))
 }
@@ -223,7 +225,8 @@ pub(super) fn begins_as_one(text: &str) -> bool {
     VERBS.contains(&first)
 }
 
-/// Whether these are what people write to people: all words, none of which is a command's, and one a sentence.
+/// Whether these texts are prose for people: plain words, none of which is a command's, and one
+/// text a sentence.
 pub(super) fn are_prose(texts: &BTreeSet<&str>) -> bool {
     let Some(prose) = &*PROSE_ONLY else { return false };
     let sentence = |text: &str| text.split_whitespace().count() >= SENTENCE;

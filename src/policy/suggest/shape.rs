@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
-/// Objects and arrays within each other that are looked into.
+/// The nesting of objects and arrays that the rules describe.
 const DEPTH_MAX: usize = 3;
-/// Bytes of a line that leave room for what stands around them.
+/// Bytes of a value in a line, with some left for the text around it.
 const LINE: usize = 600;
 /// Characters of a piece of a long text: each may be written as six.
 const PIECE: usize = 90;
-/// Names that cannot follow a dot, or stand for a variable.
+/// Names that cannot follow a dot, or be a variable.
 const KEYWORDS: [&str; 17] = [
     "as", "contains", "data", "default", "else", "every", "false", "if", "import", "in", "input",
     "not", "null", "package", "some", "true", "with",
@@ -24,9 +24,9 @@ pub(super) struct Lines {
     indent: usize,
     depth: usize,
     variables: usize,
-    /// Whether the tool runs what it is given, so that none of its texts is prose.
+    /// Whether the tool runs its arguments, so that none of its texts is prose.
     pub runs: bool,
-    /// Whether the gate parsed its statements: what they do is in the effect.
+    /// Whether the gate parsed its statements, so that the effect describes them.
     pub parsed: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn items(all: &[String]) -> String {
 }
 
 impl Lines {
-    /// No lines yet, for a tool that runs what it is given, or whose statements the gate parsed.
+    /// An empty rule, for a tool that runs its arguments, or whose statements the gate parsed.
     pub fn of(runs: bool, parsed: bool) -> Self {
         Self { runs, parsed, ..Self::default() }
     }
@@ -76,7 +76,7 @@ impl Lines {
         self.add(format!("# {what}"));
     }
 
-    /// The conditions on the members of objects: no other names, and each value as it was seen.
+    /// The conditions on the members of objects: no other names, and only recorded values.
     pub fn members(&mut self, at: &str, objects: &[&Json]) {
         let objects: Vec<_> = objects.iter().filter_map(|value| value.as_object()).collect();
         let mut values: BTreeMap<&String, Vec<&Json>> = BTreeMap::new();
@@ -95,12 +95,12 @@ impl Lines {
         }
     }
 
-    /// How the rule calls a member that these values of `all` objects have.
+    /// The rule's name for a member that these values of `all` objects have.
     pub fn place(&mut self, at: &str, name: &str, values: &[&Json], all: usize) -> String {
         if values.len() == all { member(at, name) } else { self.optional(at, name, values) }
     }
 
-    /// A member that is not always there: where it is not, a value that fits stands for it.
+    /// A member that some objects lack: a fitting default value replaces a missing one.
     fn optional(&mut self, at: &str, name: &str, values: &[&Json]) -> String {
         self.variables = self.variables.saturating_add(1);
         let variable = format!("value{}", self.variables);
@@ -146,7 +146,7 @@ impl Lines {
         }
     }
 
-    /// Between the least and the greatest that was seen.
+    /// Between the least and the greatest recorded number.
     fn numbers(&mut self, at: &str, name: &str, values: &[&Json]) {
         let mut sorted: Vec<&Json> = values.to_vec();
         sorted.sort_by(|one, other| size(one).total_cmp(&size(other)));
@@ -179,7 +179,7 @@ impl Lines {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// A list of none but these items, in any number.
+    /// A list of these items only, in any number.
     pub fn within(&mut self, at: &str, values: &[&Json]) {
         let items: Vec<&Json> = values.iter().filter_map(|v| v.as_array()).flatten().collect();
         if items.is_empty() {
@@ -220,7 +220,7 @@ fn member(at: &str, name: &str) -> String {
     if plain { format!("{at}.{name}") } else { format!("{at}[{}]", literal(&Json::from(name))) }
 }
 
-/// 1, 2 or 5 times a power of ten: the first that is no less. 0 stays 0.
+/// The next 1, 2 or 5 times a power of ten, rounded up. 0 stays 0.
 pub(super) fn round_up(number: u64) -> u64 {
     if number == 0 {
         return 0;
@@ -235,7 +235,7 @@ pub(super) fn round_up(number: u64) -> u64 {
     }
 }
 
-/// How large a number is; what is none has no size.
+/// How large a number is; other values have size 0.
 #[expect(clippy::cast_precision_loss, reason = "only to put numbers in order, within 2^53")]
 const fn size(value: &Json) -> f64 {
     match value {

@@ -14,8 +14,9 @@ const PATHS_MAX: usize = 16;
 const WHOLE_BYTES_MAX: usize = 4096;
 
 impl Lines {
-    /// The conditions on texts that the tool calls `name`. Prose is bounded in length, and stays prose. Whatever is
-    /// run, resolved or parsed is exactly what was seen, in the hosts or directories that were seen at most.
+    /// The conditions on texts of the argument `name`. Prose is bounded in length, and stays prose.
+    /// A text that is run, resolved or parsed must equal a recorded one, or at most be in a
+    /// recorded host or directory.
     pub(super) fn texts(&mut self, at: &str, name: &str, values: &[&Json]) {
         let texts: BTreeSet<&str> = values.iter().filter_map(|value| value.as_str()).collect();
         let all = |holds: &dyn Fn(&str) -> bool| texts.iter().all(|text| holds(text));
@@ -54,7 +55,7 @@ impl Lines {
     fn paths(&mut self, at: &str, name: &str, texts: &BTreeSet<&str>, values: &[&Json]) {
         let directory = common_directory(texts);
         let shared = !directory.is_empty() && directory != "/";
-        // A path that goes up is in no directory that its text begins with.
+        // A path with `..` may leave the directory that its text begins with.
         let upwards = texts.iter().any(|text| goes_up(text));
         if texts.len() == 1 || upwards || (!shared && texts.len() <= PATHS_MAX) {
             return self.one_of(at, values);
@@ -122,13 +123,13 @@ fn goes_up(path: &str) -> bool {
     path.split(['/', '\\']).any(|name| name == "..")
 }
 
-/// The directory of a path, with its slash; none for a name alone and for what is in `/`.
+/// The directory of a path, with its slash; `None` for a bare name and for a file in `/`.
 fn parent(path: &str) -> Option<String> {
     let (directory, _) = path.rsplit_once('/')?;
     (!directory.is_empty()).then(|| format!("{directory}/"))
 }
 
-/// The directory that holds all of these, with its slash; empty if there is none.
+/// The directory that holds all of these, with its slash; empty without one.
 fn common_directory(texts: &BTreeSet<&str>) -> String {
     let mut common: Option<Vec<&str>> = None;
     for text in texts {

@@ -1,6 +1,6 @@
-//! Which rules fired: the value of every rule is wrapped in a call that notes the rule and gives the value
-//! back. It is evaluated only once the body holds, so what is counted is a rule that spoke and not a line
-//! that was looked at.
+//! Finds the rules that fired: a call that notes the rule wraps the value of every rule. The engine
+//! evaluates it only once the body holds, so the count is of rules that fired and not of lines that
+//! were evaluated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use regorus::{Engine, Value};
 use crate::fault::Error;
 use crate::{ast, source};
 
-/// The function that notes; nobody else's name begins so.
+/// The function that notes; no name in a bundle begins so.
 const MARK: &str = "wicketgate_fired__";
 
-/// A rule, or one branch of it, that no test made fire.
+/// A rule, or one branch of it, that fired in no test.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Uncovered {
     /// `file:line`.
@@ -31,23 +31,23 @@ pub struct Coverage {
     pub rules: usize,
     /// Those that fired in at least one test.
     pub fired: usize,
-    /// The others, by place.
+    /// The rules that never fired, by place.
     pub uncovered: Vec<Uncovered>,
 }
 
 impl Coverage {
-    /// Rules that fired in hundredths, rounded down; 100 where there is no rule.
+    /// Percentage of the rules that fired, rounded down; 100 without rules.
     #[must_use]
     pub fn percent(&self) -> usize {
         self.fired.saturating_mul(100).checked_div(self.rules).unwrap_or(100)
     }
 }
 
-/// Every rule of a bundle, where to note it, and which were noted.
+/// Every rule of a bundle, its insertion point, and whether it fired.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     rules: Vec<Uncovered>,
-    /// By file: what is put in at which byte.
+    /// By file: the insertions with their byte offsets.
     edits: BTreeMap<String, Vec<(usize, String)>>,
     fired: Arc<Mutex<BTreeSet<usize>>>,
 }
@@ -109,8 +109,9 @@ impl Marks {
         self.edit(file, at, format!(" := {MARK}({id}, true)"));
     }
 
-    /// The text of a file with its rules marked; lines stay what they are. `None`: nothing to mark, or the
-    /// marked text is none that the parser takes (a line too long), and then its rules count as not fired.
+    /// The text of a file with its rules marked; lines stay what they are. `None`: nothing to mark,
+    /// or the parser rejects the marked text (a line too long), and then its rules count as not
+    /// fired.
     pub fn marked(&self, file: &str, text: &str) -> Option<String> {
         let mut edits = self.edits.get(file)?.clone();
         edits.sort_by_key(|(at, _)| *at);

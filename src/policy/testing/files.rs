@@ -1,4 +1,4 @@
-//! What stands in `tests/` beside a bundle: decision tables and fixtures.
+//! The files in `tests/` beside a bundle: decision tables and fixtures.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) struct Files {
     pub fixtures: Option<Json>,
 }
 
-/// Reads `tests/` of this directory; nothing, if it has none.
+/// Reads `tests/` of this directory; empty without one.
 pub(crate) fn read(dir: &Path) -> Result<Files, Vec<LoadError>> {
     let mut files = Files::default();
     for (name, path) in list(dir, layout::TESTS)? {
@@ -74,7 +74,7 @@ fn bytes(path: &Path, shown: &str) -> Result<Vec<u8>, Vec<LoadError>> {
     std::fs::read(path).map_err(bad)
 }
 
-/// A value that is another as soon as a file below this directory is written, made or removed.
+/// A value that changes as soon as a file below this directory is written, made or removed.
 #[must_use]
 pub fn changed_at(dir: &Path) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
     let (mut found, mut open) = (Vec::new(), vec![(dir.to_owned(), 0_usize)]);

@@ -6,8 +6,8 @@
 //! tests/fixtures/x.json   data.fixtures.x, for both
 //! ```
 //!
-//! Nothing in `tests/` is read by the gate or is part of the digest. Tests call nothing but functions of
-//! the bundle and admitted builtins, and a builtin that fails is an error, as on the road.
+//! The gate never reads `tests/`, and the digest excludes it. Tests may call only functions of the
+//! bundle and admitted builtins, and a builtin that fails is an error, as on the road.
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub use junit::junit;
 /// How long one test may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Which tests are run, and whether it is counted what they reach.
+/// The tests to run, and whether to count the rules they reach.
 #[derive(Clone, Debug, Default)]
 pub struct TestOptions {
     /// Only tests whose name (`wicketgate.agent_test.test_x`, `tests/refunds.yaml: a large one`) matches.
@@ -81,22 +81,22 @@ pub struct Case {
     pub place: String,
     /// How it ended.
     pub outcome: Outcome,
-    /// What was expected and what was found; empty for a test that passed.
+    /// The expected and the actual result; empty for a test that passed.
     pub message: String,
-    /// The conditions, the input and what rules said, in lines for a person; of a failure.
+    /// For a failed test: the conditions, the input and the rules' values, as lines for a person.
     pub details: Vec<String>,
-    /// The input that the test used, where one can be told.
+    /// The input that the test used, where the runner can tell which.
     pub input: Option<Json>,
 }
 
-/// Everything one bundle's tests came to.
+/// The results of one bundle's tests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Name and version of the bundle.
     pub bundle: String,
     /// Every test, in the order of files and lines.
     pub cases: Vec<Case>,
-    /// Which rules fired, if that was asked for.
+    /// The rules that fired, if coverage was requested.
     pub coverage: Option<Coverage>,
 }
 
@@ -107,7 +107,7 @@ impl Report {
         self.cases.iter().filter(|case| case.outcome == outcome).count()
     }
 
-    /// Whether no test failed. A bundle without a single test is none that passes.
+    /// Whether no test failed. A bundle without tests does not pass.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.count(Outcome::Passed) > 0
@@ -147,14 +147,14 @@ pub fn run(dir: &Path, options: &TestOptions) -> Result<Report, Vec<LoadError>> 
     Ok(Report { bundle: format!("{} {}", bundle.name(), bundle.version()), cases, coverage })
 }
 
-/// The rules, tests and data of a bundle, ready to be asked.
+/// The rules, tests and data of a bundle, prepared for evaluation.
 #[derive(Debug)]
 pub(super) struct Bench {
-    /// Everything there is, ready to be asked; cloned for each test.
+    /// The prepared engine; each test clones it.
     pub engine: Engine,
     /// The rules and tests as their authors wrote them.
     pub modules: Vec<Ref<Module>>,
-    /// The same with rules that say when they fire, if that is counted.
+    /// The same with marked rules, if coverage is counted.
     marked: Option<Engine>,
 }
 
@@ -212,7 +212,7 @@ fn prepared(
         marks.install(&mut engine).map_err(|e| failed(&e))?;
     }
     let mut engine = rego::engine(engine, DEADLINE).map_err(|e| failed(&e))?;
-    // What is nowhere defined is found here and not in the first test.
+    // Report undefined names here and not in the first test.
     let entry = rego::DECISION.into();
     engine.compile_with_entrypoint(&entry).map_err(|e| failed(&e))?;
     Ok(engine)

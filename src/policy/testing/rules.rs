@@ -95,7 +95,7 @@ fn one(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>) -> Case {
     }
 }
 
-/// The same failure, with the condition it stopped at, the input of that condition and what rules said.
+/// The same failure, with its failing condition, the input of that condition and the rules' values.
 fn told(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>, mut case: Case) -> Case {
     let prober = Prober::new(&bench.engine, None);
     let teller = RuleTracer::new(&prober, modules);

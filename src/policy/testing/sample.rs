@@ -1,9 +1,9 @@
-//! A complete input document, for decision tables to say what is different, and for `policy schema`.
+//! A complete input document, as the base of decision tables, and for `policy schema`.
 
 use crate::domain::json::{Json, Limits};
 use crate::input::{break_glass_json, quorum_json};
 
-/// Everything but what the gate's own code writes.
+/// Everything that the gate's own code does not write.
 const TEXT: &str = r#"{
   "v": "wicketgate/input/1",
   "agent": {"id": "agent", "version": "1.0.0", "owner": "owner@example.com", "labels": {}, "binding": "observed", "tier3": "observed",
@@ -25,8 +25,8 @@ const TEXT: &str = r#"{
   "history": {"calls": 0, "errors": 0, "denied": 0}
 }"#;
 
-/// A harmless call of a tool of tier T0 on a Wednesday at noon, as a gate would tell it. `by_hand`: the
-/// layers that count approvers for themselves.
+/// A harmless call of a tool of tier T0 on a Wednesday at noon, in the form of a gate's input.
+/// `by_hand`: the layers that count approvers for themselves.
 #[must_use]
 pub fn document(by_hand: &[&str]) -> Json {
     let mut document = Json::parse(TEXT.as_bytes(), &Limits::ARGUMENTS).unwrap_or(Json::Null);
@@ -37,7 +37,7 @@ pub fn document(by_hand: &[&str]) -> Json {
     document
 }
 
-/// Puts `partial` over `whole`: objects member by member, anything else in the place of what was there.
+/// Puts `partial` over `whole`: objects member by member; other values replace the old ones.
 pub fn merge(whole: &mut Json, partial: &Json) {
     match (whole, partial) {
         (Json::Object(whole), Json::Object(partial)) => {

@@ -1,4 +1,4 @@
-//! Decision tables: what is different from a harmless call, and the whole decision that is expected.
+//! Decision tables: the differences from a harmless call, and the expected decision.
 
 use serde::Deserialize;
 
@@ -45,7 +45,7 @@ impl Expected {
     }
 }
 
-/// One case; what it does not name is not looked at.
+/// One case; members it does not name are not checked.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -61,7 +61,7 @@ struct Row {
     message: Option<String>,
     /// The names of all obligations, in any order.
     obligations: Option<Vec<String>>,
-    /// The input is meant to be none that a gate makes.
+    /// The input deliberately violates the schema.
     #[serde(default)]
     malformed: bool,
 }
@@ -159,14 +159,14 @@ fn one(judge: &Judge<'_>, (file, name): (&str, String), row: &Row, input: Json) 
 }
 
 impl Judge<'_> {
-    /// Lets the rules that fire be counted, where that is asked for.
+    /// Counts the rules that fire, if coverage is requested.
     fn note(&self, input: &[u8]) {
         let Some(marked) = &self.bench.marked else { return };
         let text = String::from_utf8_lossy(input);
         if let Ok(value) = regorus::Value::from_json_str(&text) {
             let mut engine = marked.clone();
             engine.set_input(value);
-            // WHY: what it answers was asked of the engine that is served; here it only counts.
+            // WHY: the answer came from the plain engine; this one only counts.
             let _ = engine.eval_rule(rego::DECISION.to_owned());
         }
     }
@@ -255,7 +255,7 @@ fn bad(file: &str, why: &str) -> LoadError {
     LoadError::file("policy.table", file, why)
 }
 
-/// A partial input as ours; nothing, if none is written.
+/// A partial input as ours; `None` without one.
 fn own(file: &str, value: &serde_json::Value) -> Result<Option<Json>, LoadError> {
     if value.is_null() {
         return Ok(None);

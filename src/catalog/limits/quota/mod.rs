@@ -13,29 +13,29 @@ use crate::clock::{Clock, Entropy, random16};
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 
-/// How long one question to the store may take, with waiting for whoever asks before.
+/// How long one request to the store may take, including the wait for earlier requests.
 const WAIT: Duration = Duration::from_secs(4);
-/// After a pool was found empty it is not asked again for so long: a flood of calls costs the store
-/// four questions a second.
+/// How long the gate does not ask again for an empty pool: a flood of calls costs the store four
+/// questions a second.
 const DRY: Duration = Duration::from_millis(250);
-/// Units of a pool of calls at the same time are used without asking for so long.
+/// How long the gate uses units of a concurrency pool without asking the store.
 const FRESH: Duration = Duration::from_secs(30);
 /// From the reservation until its call is at the tool, at most.
 const START: Duration = Duration::from_secs(15);
 /// Questions for one reservation at most; each but the last got fewer units than were needed.
 const TRIES: usize = 8;
-/// Pools a policy is told of, at most.
+/// Pools in a policy's input, at most.
 const TOLD_MAX: usize = 16;
 
-/// What a policy is told of one pool that covers the call (`input.pools[]`).
+/// One pool that covers the call, as a policy sees it (`input.pools[]`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolRemainder {
     /// The pool.
     pub name: String,
     /// `requests`, `tokens`, `cost_micro_usd` or `concurrency`.
     pub unit: &'static str,
-    /// What is left of the window in thousandths, this call taken off: what the gate holds, and what
-    /// nobody held when it last asked.
+    /// What is left of the window in thousandths, this call taken off: what the gate holds, and
+    /// what no gate held when it last asked.
     pub left_permille: u64,
     /// Units of a window.
     pub size: u64,
@@ -58,12 +58,12 @@ pub struct Wanted<'a> {
     pub longest: Duration,
 }
 
-/// Why nothing was reserved.
+/// Why no units were reserved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum QuotaRefusal {
-    /// Pools have not enough left, or cannot tell what the call costs.
+    /// Pools have not enough left, or the call's cost is unknown.
     Over(Vec<LayerReason>),
-    /// The store did not answer: nothing is known, so nothing may run.
+    /// The store did not answer: the rest is unknown, so the call must not run.
     Unanswered(String),
 }
 
@@ -95,27 +95,27 @@ struct Local {
     window: Option<i64>,
     /// Leased and not spent.
     units: u64,
-    /// Units nobody held when the store last answered.
+    /// Units that no gate held when the store last answered.
     spare: u64,
     serial: u64,
-    /// The store is not asked before, monotonic.
+    /// The gate does not ask the store before this monotonic time.
     dry_until: Duration,
     /// Calls at the same time: how many there are, how many the store knows of.
     running: u64,
     held: u64,
-    /// Until when `held` may be used without asking, monotonic, and for calls how long.
+    /// Until when `held` may be used without asking, monotonic, and for how long calls.
     fresh_until: Duration,
     covers: Duration,
 }
 
-/// Units that are taken: given back when this is dropped, unless the call was started.
+/// Reserved units: dropping this gives them back, unless the call was started.
 #[derive(Debug)]
 #[must_use = "dropping a reservation gives its units back"]
 pub struct Reserved {
     quota: Arc<Quota>,
     taken: Vec<TakenQuota>,
     started: bool,
-    /// What is left of the pools that cover the call.
+    /// The rest of the pools that cover the call.
     pub left: Vec<PoolRemainder>,
 }
 
@@ -137,7 +137,7 @@ impl Reserved {
         self.started = false;
     }
 
-    /// The call took this, and no more: the rest of what was taken for it is given back.
+    /// Records the call's real use, and gives the rest of its reservation back.
     pub fn took(&mut self, spent: BudgetShare) {
         for taken in &mut self.taken {
             self.quota.give_rest_back(taken, spent);
@@ -154,7 +154,7 @@ impl Drop for Reserved {
 }
 
 impl Quota {
-    /// Nothing leased yet. The holder's name is made up anew in each life of a process.
+    /// A quota without leases. The holder's name is random in each life of a process.
     #[must_use]
     pub fn new(
         pools: Vec<Pool>,
@@ -170,7 +170,7 @@ impl Quota {
         Arc::new(Self { holder, shares: shares.collect(), store, clock })
     }
 
-    /// Takes what the call costs out of every pool that covers it, or nothing.
+    /// Reserves the call's cost in every pool that covers it, or nothing.
     ///
     /// # Errors
     /// [`Refused`]; nothing is taken.
@@ -185,7 +185,7 @@ impl Quota {
             }
             let units = match (share.pool.unit, wanted.spend.cost_micro_usd) {
                 (Unit::Requests | Unit::Concurrency, _) => 1,
-                // A tool that is no model takes nothing.
+                // Only a model uses tokens.
                 (Unit::Tokens, _) if wanted.spend.tokens == 0 => continue,
                 (Unit::Tokens, _) => wanted.spend.tokens,
                 (Unit::CostMicroUsd, Some(cost)) => cost,
@@ -215,7 +215,7 @@ impl Quota {
         if over.is_empty() { Ok(reserved) } else { Err(QuotaRefusal::Over(over)) }
     }
 
-    /// Units of this window, from what is leased or from a new lease; none if the pool is empty.
+    /// Units of this window, from the lease or from a new one; `None` if the pool is empty.
     async fn take(&self, share: &Share, units: u64) -> Result<Option<i64>, Unanswered> {
         let now = || share.pool.per.starts(self.clock.now());
         let window = now();
@@ -239,11 +239,12 @@ impl Quota {
         in_time(asking).await
     }
 
-    /// Whether the units could be taken of what is leased; `None` if only the store can tell.
+    /// Takes the units from the lease. `Some(false)`: the pool is known to be empty; `None`: the
+    /// store must be asked.
     fn take_local(&self, share: &Share, window: i64, units: u64) -> Option<bool> {
         let mut local = share.local.lock();
         if local.window != Some(window) {
-            // What was leased of another window is lost with it.
+            // Leases of another window are lost with it.
             *local = Local { window: Some(window), serial: local.serial, ..Local::default() };
         }
         if let Some(rest) = local.units.checked_sub(units) {
@@ -263,8 +264,8 @@ impl Quota {
             size: share.pool.size,
             need: units.saturating_sub(local.units).max(1),
             holder: self.holder.clone(),
-            // WHY: only an answer moves it on. Asked again after a lost answer, the store gives the same
-            // units again.
+            // WHY: only an answer advances it. After a lost answer, the store repeats the same
+            // grant for the same serial.
             serial: local.serial.saturating_add(1),
         }
     }
@@ -310,7 +311,7 @@ impl Quota {
         in_time(asking).await
     }
 
-    /// Uses a unit that is held and free, if it stays ours for as long as the call may take.
+    /// Uses a held and free unit, if the lease covers the longest duration of the call.
     fn join_local(&self, share: &Share, wanted: &Wanted<'_>) -> bool {
         let mut local = share.local.lock();
         let free = local.running < local.held
@@ -323,7 +324,7 @@ impl Quota {
     }
 
     fn holding(&self, share: &Share, want: u64, covers: Duration) -> Hold {
-        // WHY: the gate may crash. Until then no call that uses these units is running any more: it
+        // WHY: the gate may crash. At the end of this term no call with these units still runs: it
         // began while they were fresh, and ended by its own deadline.
         let term = FRESH.saturating_add(START).saturating_add(covers);
         Hold {
@@ -336,7 +337,7 @@ impl Quota {
         }
     }
 
-    /// Takes what was really used off what is taken, and keeps the rest for the next call.
+    /// Replaces the reservation by the real use, and keeps the rest for the next call.
     fn give_rest_back(&self, taken: &mut TakenQuota, spent: BudgetShare) {
         let Some(share) = self.shares.get(taken.share) else { return };
         let used = match share.pool.unit {
@@ -359,7 +360,7 @@ impl Quota {
             Unit::Concurrency => {
                 local.running = local.running.saturating_sub(1);
                 drop(local);
-                // Without a runtime there is nobody to tell: the units run out by themselves.
+                // Without a runtime the store cannot be asked: the units run out by themselves.
                 if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                     let (quota, index) = (Arc::clone(self), taken.share);
                     runtime.spawn(async move { quota.release(index).await });
@@ -373,7 +374,7 @@ impl Quota {
         }
     }
 
-    /// Lets others have what no call of this gate uses.
+    /// Releases units that no call of this gate uses.
     async fn release(&self, index: usize) {
         let Some(share) = self.shares.get(index) else { return };
         let _turn = share.turn.lock().await;
@@ -384,14 +385,15 @@ impl Quota {
         if want >= held {
             return;
         }
-        // WHY: before the store is told, so that nobody uses a unit that others may have already.
+        // WHY: before the store's release, so that no call here uses a unit that another gate may
+        // have already.
         share.local.lock().held = want;
         if let Ok(lease) = self.store.hold(&self.holding(share, want, covers)).await {
             share.local.lock().spare = lease.spare;
         }
     }
 
-    /// Gives back what is leased and not spent. The quota is not used after this.
+    /// Gives back unspent leases. The quota is not used after this.
     pub async fn close(&self) {
         for (index, share) in self.shares.iter().enumerate() {
             if share.pool.unit == Unit::Concurrency {
@@ -404,7 +406,7 @@ impl Quota {
                 (local.window, std::mem::take(&mut local.units))
             };
             if let Some(window) = window.filter(|_| units > 0) {
-                // What cannot be given back is lost for the window.
+                // A failure here loses the units for this window only.
                 drop(self.store.give_back(&self.ask(share, window, 0), units).await);
             }
         }

@@ -37,7 +37,8 @@ impl Clock for Watch {
     }
 }
 
-/// Answers as the one inside does, or not at all; or does it and says nothing.
+/// A store that answers like the inner one, or does not answer; or does the work and loses the
+/// answer.
 #[derive(Debug, Default)]
 struct Shaky {
     inner: Memory,
@@ -103,7 +104,7 @@ async fn ask(quota: &Arc<Quota>, cost: Option<u64>) -> Result<Reserved, QuotaRef
     quota.reserve(&wanted).await
 }
 
-/// Takes units until there are none; how many there were.
+/// Takes units until the pool is empty, and counts them.
 async fn drain(quota: &Arc<Quota>) -> u64 {
     let mut spent = 0;
     while let Ok(mut reserved) = ask(quota, None).await {
@@ -125,7 +126,7 @@ async fn two_gates_spend_a_pool_to_its_last_unit_and_not_one_more() {
         spent += 2;
     }
     spent += drain(&one).await + drain(&other).await;
-    // The last pair may have been one unit and a refusal, and that unit was given back.
+    // The last pair may have been one unit and a refusal, which gave the unit back.
     assert_eq!(spent, 101);
     watch.set("2026-11-22T10:00:59.999Z");
     assert_eq!(drain(&one).await, 0, "still the same minute");
@@ -239,7 +240,7 @@ async fn a_pool_of_calls_at_the_same_time_never_has_more_and_passes_units_on() {
     let second = ask(&other, None).await.unwrap();
     assert!(matches!(ask(&one, None).await, Err(QuotaRefusal::Over(_))));
     drop(first);
-    // Giving a unit back to the others goes its own way; closing waits for it.
+    // A task gives the unit back; closing waits for it.
     one.close().await;
     let third = ask(&other, None).await.unwrap();
     assert!(matches!(ask(&one, None).await, Err(QuotaRefusal::Over(_))));
@@ -255,7 +256,7 @@ async fn units_of_a_crashed_gate_are_free_once_none_of_its_calls_can_be_running(
     let dead = quota(&pool, &store, &watch);
     let running = ask(&dead, None).await.unwrap();
     let next = quota(&pool, &store, &watch);
-    // 30 s until nobody uses it unasked, 15 s until the call is at its tool, 1 s for the call.
+    // 30 s until no gate uses it unasked, 15 s until the call is at its tool, 1 s for the call.
     watch.set("2026-11-22T10:00:45.999Z");
     assert!(matches!(ask(&next, None).await, Err(QuotaRefusal::Over(_))));
     watch.set("2026-11-22T10:00:46.000Z");

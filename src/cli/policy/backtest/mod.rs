@@ -160,7 +160,7 @@ fn candidate(path: &std::path::Path) -> Result<Candidate, Failure> {
 
 fn compare(args: &Args) -> Result<Exit, Failure> {
     let path = args.bundle.as_deref().ok_or_else(|| Failure::usage("name a bundle"))?;
-    // All that can be wrong with the order is found before a long work begins.
+    // Find every error of the order before the long work begins.
     let new = candidate(path)?;
     let old = args.against.as_deref().map(candidate).transpose()?;
     let key = args.sign.as_deref().map(SecretKey::load).transpose().map_err(unjudged)?;

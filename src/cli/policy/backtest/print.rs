@@ -1,4 +1,4 @@
-//! A backtest's result for a person: what opens first.
+//! Prints a backtest's result for a person: new allows first.
 
 use crate::cli::observed::plain;
 use crate::cli::{many, say};

@@ -1,4 +1,4 @@
-//! `policy backtest --verify`: whether a signed result is what it seems to be.
+//! `policy backtest --verify`: checks a signed result.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::domain::json::Json;
 use crate::evidence::backtest::statement;
 use serde::Deserialize;
 
-/// What the ledger has instead of what the result is about.
+/// How the ledger differs from the result's.
 #[derive(Debug, thiserror::Error)]
 enum Differs {
     /// No such log.
@@ -32,7 +32,7 @@ enum Differs {
     Gone { log: String, seq: Seq },
 }
 
-/// What a result says that is looked at here.
+/// The members of a result that this check reads.
 #[derive(Deserialize)]
 struct Predicate {
     bundle: BundleName,
@@ -63,7 +63,7 @@ struct Counts {
     flips: u64,
 }
 
-/// Checks the envelope, and against it what else was given.
+/// Checks the envelope, and then the result against the other options.
 pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
     let envelope = std::fs::read(file).map_err(FileError::at(file)).map_err(unjudged)?;
     let mut trusted = Vec::new();

@@ -1,8 +1,9 @@
-//! What an approver sees of a held call: all of it, from what is on the books, or nothing.
+//! What an approver sees of a held call: all that the ledger records of it, or nothing.
 //!
-//! One renderer, used on both sides: the office sends the facts, and whoever looks at them checks that
-//! the arguments are those of the digest (nobody in between can show one thing and have another signed)
-//! before the same code lays them out. Nothing an agent wrote reaches a terminal as it is.
+//! Both sides use one renderer: the operator API sends the facts, and the approver's client checks
+//! that the arguments match the digest (so that no party in between can show one call and have
+//! another signed) before the same code lays them out. An agent's text reaches a terminal only
+//! escaped.
 
 use std::fmt::Write as _;
 
@@ -118,7 +119,7 @@ pub struct Claim {
     pub value: String,
 }
 
-/// Why a call is not shown.
+/// Why a call cannot be shown.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Unviewable {
@@ -133,7 +134,7 @@ impl Unviewable {
         Self { detail, message: message.into() }
     }
 
-    /// The arguments are longer than a person can be asked to read.
+    /// The arguments are longer than the review limit.
     pub(super) fn too_large(bytes: u64) -> Self {
         let message = format!(
             "the arguments are {bytes} bytes, and more than {REVIEW_MAX} are not shown for approval: \
@@ -148,11 +149,11 @@ fn changed(what: &str) -> Unviewable {
 }
 
 impl Facts {
-    /// Checks that arguments and effect are those of the digest, and gives the arguments and what
-    /// would be signed.
+    /// Checks that arguments and effect match the digest, and gives the arguments and the statement
+    /// to sign.
     ///
     /// # Errors
-    /// Something is not what it says, or too long to be read.
+    /// Arguments or effect do not match, or are too long to be read.
     pub fn check(&self, verdict: ApproverVerdict) -> Result<(Json, ApprovalStatement), Unviewable> {
         if self.arguments.len() > REVIEW_MAX {
             return Err(Unviewable::too_large(
@@ -201,7 +202,8 @@ impl Facts {
         Ok((arguments, statement))
     }
 
-    /// What an approver signs to have the call asked again with these arguments (canonical).
+    /// The statement that an approver signs to submit the call again with these arguments
+    /// (canonical).
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -318,7 +320,7 @@ fn tier(tier: &str) -> &'static str {
     }
 }
 
-/// What of an effect is said in one line.
+/// The members of an effect for its one-line summary.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Deed {

@@ -15,17 +15,17 @@ pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
 const LIMITS: Limits =
     Limits { bytes_max: BODY_BYTES_MAX, depth_max: 36, values_max: 131_072, key_bytes_max: 256 };
 
-/// Bytes of text that stands for a request.
+/// Bytes of a request id's text.
 const ID_BYTES_MAX: usize = 256;
 
-/// What an agent says.
+/// A message from an agent.
 #[derive(Debug)]
 pub(super) enum ClientMessage {
     /// Something that wants an answer.
     Request(McpRequest),
-    /// Something that wants none.
+    /// A message without an answer.
     Notification(McpRequest),
-    /// An answer to something the gate never asked.
+    /// An answer, although the gate never sends requests.
     Response,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct McpRequest {
     pub method: String,
     /// The parameters: an object, empty if there are none.
     pub params: Json,
-    /// The same as the bytes that came.
+    /// The same as received bytes.
     raw: Vec<u8>,
 }
 
@@ -68,7 +68,7 @@ impl McpRequest {
         object(&Members::parse(&self.raw).unwrap_or_default(), "arguments")
     }
 
-    /// The parameters without what is about the exchange, each as the bytes that came.
+    /// The parameters for the server, without those about the exchange, each as received bytes.
     pub(super) fn passed_on(&self) -> Vec<u8> {
         let members = Members::parse(&self.raw).unwrap_or_default();
         let theirs = members.iter().filter(|(name, _)| *name != "_meta");
@@ -99,7 +99,7 @@ pub(super) fn read(body: &[u8]) -> Result<ClientMessage, Unread> {
         Unread { id: None, refused }
     })?;
     let id = json.get("id").and_then(as_id);
-    // What the strict reader took, this one takes; if not, the message is refused and nothing is guessed.
+    // Both readers must accept the message; otherwise it is refused.
     let raw = Members::parse(body).map(|members| object(&members, "params"));
     let raw = raw.map_err(|error| Unread {
         id: id.clone(),
@@ -109,7 +109,7 @@ pub(super) fn read(body: &[u8]) -> Result<ClientMessage, Unread> {
     message(json, raw, id.clone()).map_err(|refused| Unread { id, refused })
 }
 
-/// A member as the bytes that came; `{}` if it is absent.
+/// A member as received bytes; `{}` if it is absent.
 fn object(members: &Members<'_>, name: &str) -> Vec<u8> {
     members.get(name).map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec())
 }

@@ -1,4 +1,4 @@
-//! One call: from a request to the road, and from what the road says to what the agent is told.
+//! One call: from an MCP request to the road, and from its result to the agent's response.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::serve::problem::{Problem, receipt_json};
 
 /// Everything about a caller that its call depends on.
 pub(super) struct CallerTraits {
-    /// How results are told.
+    /// How results are rendered.
     pub style: Style,
     /// Which run the call belongs to.
     pub thread: Thread,
@@ -94,12 +94,12 @@ impl ToolReply {
     }
 }
 
-/// What is asked of the road.
+/// The call to make on the road.
 struct ToolRequest {
     tool: String,
-    /// As the bytes that came: what the road reads is what the client sent.
+    /// As received bytes: the road reads exactly what the client sent.
     arguments: Vec<u8>,
-    /// The same, canonical: what two calls are compared by.
+    /// The same in canonical form, to compare two calls.
     canonical: Vec<u8>,
     /// A method other than `tools/call`: its result and its errors are the protocol's own.
     method: bool,
@@ -126,7 +126,8 @@ async fn called(
         call_id: call.clone(),
         traceparent: ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned),
     };
-    // Only where requests stand alone is a response that no receiver waits for a call that nobody wants.
+    // WHY: only where requests stand alone does a closed response mean that the client no longer
+    // wants the call.
     let mut left = CancelOnDrop::new(exchange, &run, &call, manner.style.modern);
     let answer = Box::pin(exchange.road.execute(&run, request)).await;
     left.answered();
@@ -143,7 +144,7 @@ async fn called(
             if fault.code == Code::CallHeld {
                 holds.remember(key, &call);
             } else if fault.receipt.is_some() {
-                // Anything without a receipt says nothing about how the call ended.
+                // Without a receipt the outcome of the call is unknown.
                 holds.forget(&key);
             }
             refused(manner, &asked, ask, &call, fault)
@@ -151,7 +152,7 @@ async fn called(
     }
 }
 
-/// The run and the call that a request is, which in a session is remembered for as long as that lasts.
+/// The run and the call of a request. A session remembers them for as long as it lasts.
 async fn named(
     exchange: &Exchange,
     manner: &CallerTraits,
@@ -172,7 +173,7 @@ async fn named(
         (None, Some(wanted)) => wanted,
         (None, None) => match exchange.shared.holds.find(&key) {
             Some(held) => held,
-            // The ledger knows what this process has forgotten, or never knew.
+            // WHY: the ledger knows calls that this process has forgotten, or never knew.
             None => {
                 exchange.road.held_like(&run, &asked.tool, &asked.canonical).await?.map_or_else(
                     || minted(exchange, &run, asked, manner, ask),
@@ -228,8 +229,8 @@ fn passed_on(
         return Err(ReplyRefusal::method(method).counted(Code::ToolNotGranted));
     };
     let tool = governed(server, method);
-    // WHY: a server view names the server whether or not there is one; only what has anything to do
-    // with the agent's manifest is worth a durable denial.
+    // WHY: a server view names the server whether or not it exists; only a request that concerns
+    // the agent's manifest is worth a durable denial.
     if shown.is_empty() && exchange.view.server.is_some() {
         return Err(ReplyRefusal::method(method).counted(Code::ToolNotGranted));
     }
@@ -246,7 +247,7 @@ fn passed_on(
     })
 }
 
-/// The id the caller gives to the call.
+/// The call id that the caller chose.
 fn wanted_id(ask: &McpRequest, modern: bool) -> Result<Option<String>, ReplyRefusal> {
     let state = ask.param("requestState").filter(|_| modern);
     let Some(given) = ask.meta(META_CALL_ID).or(state) else { return Ok(None) };
@@ -256,7 +257,7 @@ fn wanted_id(ask: &McpRequest, modern: bool) -> Result<Option<String>, ReplyRefu
     Ok(Some(id.as_str().to_owned()))
 }
 
-/// An id for a call whose caller gives it none.
+/// A call id for a caller that chose none.
 fn minted(
     exchange: &Exchange,
     run: &Run,
@@ -273,7 +274,7 @@ fn minted(
     }
 }
 
-/// What the agent is told when there is no result.
+/// The agent's response when there is no result.
 fn refused(
     manner: &CallerTraits,
     asked: &ToolRequest,
@@ -312,8 +313,8 @@ fn refused(
     }
 }
 
-/// The error a server answered a method with, as its outcome is worded (`tool::mcp`). A client that
-/// asks for a resource knows what the server's own code means, and none of ours.
+/// A server's own error for a method, read from its outcome (`tool::mcp`). A client that asks for a
+/// resource knows the server's own codes, and none of ours.
 fn servers_own(fault: &Fault) -> Option<(i64, String)> {
     let said =
         fault.message.strip_prefix(rpc::SERVER_SAID).filter(|_| fault.code == Code::ToolFailed)?;
@@ -321,8 +322,9 @@ fn servers_own(fault: &Fault) -> Option<(i64, String)> {
     Some((code.parse().ok()?, words.to_owned()))
 }
 
-/// The server needs what this client cannot do: that is about the client, and no model can help it.
-/// What the client could do and this gate does not pass on stays a tool error.
+/// The server needs a capability that this client lacks: the error is for the client, since no
+/// model can help it. A capability that the client has and this gate does not pass on stays a tool
+/// error.
 fn lacking(manner: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
     let (code, words) = servers_own(fault).filter(|_| manner.style.modern)?;
     let (words, needs) =
@@ -343,7 +345,7 @@ fn lacking(manner: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
     })
 }
 
-/// The name of the one question the face ever asks.
+/// The name of the only question that the face asks.
 const QUESTION: &str = "wicketgate_wait";
 
 /// What a person answered to [`QUESTION`].
@@ -357,13 +359,13 @@ struct InputResponses {
     wicketgate_wait: WaitAnswer,
 }
 
-/// The person does not want to wait: the model is told what there is to tell.
+/// Whether the person declined to wait: the model then gets the state of the call.
 fn declined(ask: &McpRequest) -> bool {
     let responses = ask.read::<InputResponses>("inputResponses");
     responses.is_some_and(|given| given.wicketgate_wait.action != "accept")
 }
 
-/// Asks whether to go on waiting. Whatever is answered approves nothing: it is the same call again.
+/// Asks whether to go on waiting. No answer approves anything: the client repeats the same call.
 fn input_required(problem: &Problem, call: &str) -> Rendered {
     let until = problem.expires.map(|at| format!(" until {at}")).unwrap_or_default();
     let message = format!(

@@ -1,4 +1,4 @@
-//! One request that got past the checks: who asks, where, and what is needed to answer.
+//! One request that passed the checks: its caller, its path, and what its answer needs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,11 +32,11 @@ pub(super) struct Exchange {
     pub closing: CancellationToken,
 }
 
-/// Characters of what a client calls itself.
+/// Characters of a client's name for itself.
 const CLIENT_CHARS_MAX: usize = 60;
 
 impl Exchange {
-    /// The run of this thread, opened if there is none.
+    /// The run of this thread; opens one if needed.
     pub(super) async fn run(
         &self,
         thread: &Thread,
@@ -49,7 +49,7 @@ impl Exchange {
         Ok(Box::pin(self.road.implicit_run(&self.caller, thread, opening)).await?)
     }
 
-    /// What the agent is shown here.
+    /// The tools that the agent sees here.
     pub(super) async fn shown(
         &self,
         thread: &Thread,
@@ -59,7 +59,7 @@ impl Exchange {
         Ok(ShownTools::new(self.road.list_tools(&run)?, &self.view, run.determined()))
     }
 
-    /// Who asks, for comparing with who asked before.
+    /// The caller's name, to compare it with an earlier one.
     pub(super) fn owner(&self) -> String {
         format!("{} {:?}", self.caller.manifest.name, self.caller.auth.identity())
     }

@@ -1,4 +1,4 @@
-//! Which call a held one was, so that an agent that makes the same call again asks about the first.
+//! Remembers held calls, so that an agent that repeats such a call asks about the first one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ use crate::domain::id::RunId;
 /// Held calls that are remembered; the oldest are forgotten first.
 const HOLDS_MAX: usize = 4096;
 
-/// One call by what it is: its run, its tool and its arguments.
+/// Identifies a call by its contents: its run, its tool and its arguments.
 pub(super) type Key = (RunId, Digest);
 
 /// Call ids of held calls.
@@ -31,12 +31,12 @@ impl Holds {
         (*run, Digest::of(&[tool.as_bytes(), &[0], canonical]))
     }
 
-    /// The call that is held, if this is one.
+    /// The id of the held call with this key, if there is one.
     pub(super) fn find(&self, key: &Key) -> Option<String> {
         self.kept.lock().calls.get(key).cloned()
     }
 
-    /// This call is held.
+    /// Remembers a held call.
     pub(super) fn remember(&self, key: Key, call: &str) {
         let mut kept = self.kept.lock();
         let HeldReply { calls, order } = &mut *kept;
@@ -50,7 +50,7 @@ impl Holds {
         }
     }
 
-    /// This call is no longer held: the next one like it is a new one.
+    /// Forgets a call that is no longer held: the next one like it is a new call.
     pub(super) fn forget(&self, key: &Key) {
         let mut kept = self.kept.lock();
         if kept.calls.remove(key).is_some() {

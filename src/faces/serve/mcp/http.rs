@@ -26,11 +26,11 @@ pub(super) const RUN: &str = "x-wicketgate-run";
 /// How long a body may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Headers that mean something here, and would mean something else to whoever reads another copy;
+/// Headers that may stand once: of two copies, another reader could use the other one;
 /// `authorization` has its own reader.
 const ONCE: [http::HeaderName; 4] = [HOST, ORIGIN, CONTENT_TYPE, CONTENT_LENGTH];
 
-/// Refuses what two readers could read differently.
+/// Refuses headers that two readers could read differently.
 pub(super) fn unambiguous(headers: &HeaderMap) -> Result<(), ReplyRefusal> {
     let ours = |name: &http::HeaderName| {
         let name = name.as_str();
@@ -49,8 +49,8 @@ pub(super) fn unambiguous(headers: &HeaderMap) -> Result<(), ReplyRefusal> {
     Ok(())
 }
 
-/// Refuses names of this machine that are none, and pages that are not from here: a page anywhere can
-/// make a browser ask a loopback port, under a name of the page's choice.
+/// Refuses host names that are not this machine's, and pages from other origins: a page anywhere
+/// can make a browser ask a loopback port, under a name of the page's choice.
 pub(super) fn from_here(
     request: &http::Request<Incoming>,
     peer: &Peer,
@@ -92,7 +92,7 @@ pub(super) struct Accepts {
 }
 
 impl Accepts {
-    /// What these headers say; nothing said is JSON, the only thing older clients know.
+    /// The accepted formats in these headers; without any, JSON, since older clients know no other.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut said = Self { json: false, events: false };
         let mut any = false;

@@ -1,10 +1,11 @@
-//! The ids of a session's calls: one JSON-RPC id is one call, however often and whenever it is sent.
+//! The ids of a session's calls: one JSON-RPC id is one call, however often and whenever it is
+//! sent.
 //!
-//! The id of a call is H(session, JSON-RPC id), so a request that is sent again asks for the same call, and
-//! the road answers it from the ledger, or refuses other bytes. Three kinds of requests are other calls than
-//! their id says, and are remembered: one that names its call itself, one that asks again for a held call, and
-//! one of a run whose ids derive from a seed. A session outlives its runs (a run may be idle too long), so a
-//! repeated id is looked for in all of them.
+//! The id of a call is H(session, JSON-RPC id), so a repeated request asks for the same call, and
+//! the road answers it from the ledger, or refuses other bytes. Three kinds of requests have other
+//! call ids, which the session remembers: a request that names its call itself, one that repeats a
+//! held call, and one of a run whose ids derive from a seed. A session outlives its runs (a run may
+//! be idle too long), so the lookup of a repeated id covers all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use crate::domain::id::CallId;
 use crate::enforce::{Fault, Run};
 use crate::mcp::rpc::Id;
 
-/// Requests of one session that are other calls than their id says. Never forgotten while it lasts: a
-/// session that has so many begins another.
+/// Requests of one session with other call ids. The session keeps them while it lasts: a session
+/// that has so many begins another.
 const OTHERS_MAX: usize = 16_384;
 
 /// The call that a request is.
@@ -32,7 +33,7 @@ pub(super) struct NamedCall {
     what: Digest,
 }
 
-/// Which request of a session is which call.
+/// Maps the requests of a session to calls.
 #[derive(Debug)]
 pub(super) struct Ids {
     session: String,
@@ -66,7 +67,7 @@ impl Ids {
         format!("m-{}", Digest::of(&parts).hex().chars().take(32).collect::<String>())
     }
 
-    /// The call that this request is already, if it was sent before.
+    /// The call of this request, if it was sent before.
     ///
     /// # Errors
     /// `call.conflict`: it was sent before with another tool or other arguments.
@@ -82,7 +83,7 @@ impl Ids {
         let call = self.derived(id);
         let Some(derived) = CallId::parse(&call) else { return Ok(None) };
         let run = kept.runs.iter().rev().find(|run| run.has(&derived));
-        // The road compares what it was asked with.
+        // The road compares the arguments.
         Ok(run.map(|run| NamedCall { run: Arc::clone(run), call, what: *what }))
     }
 
@@ -129,7 +130,7 @@ impl Ids {
     }
 }
 
-/// The request was sent before with other bytes.
+/// The refusal of a repeated request with other bytes.
 pub(super) fn conflict(id: &Id) -> Fault {
     let shown: String = id.to_json().chars().take(80).collect();
     let message =

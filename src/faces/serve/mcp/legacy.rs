@@ -71,7 +71,7 @@ pub(super) fn get(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
 pub(super) async fn delete(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
     let session = session(exchange)?;
     exchange.shared.sessions.end(&session);
-    // A run with a name may have other sessions; it ends when nobody uses it any more.
+    // A run with a name may have other sessions; the road ends it when the last of them is gone.
     if exchange.run_name.is_none() {
         let thread = thread(exchange, &session);
         Box::pin(exchange.road.end_implicit(&exchange.caller, &thread)).await;
@@ -191,7 +191,7 @@ fn told(exchange: &Exchange, session: &Session, ask: &McpRequest) {
     }
 }
 
-/// The member of a message that says which version is wanted: only one of this era has it there.
+/// Whether a message asks for a version in its parameters: only this era has that member.
 pub(super) fn is_initialize(ask: &ClientMessage) -> bool {
     matches!(ask, ClientMessage::Request(ask) if ask.method == "initialize"
         && ask.text("protocolVersion").is_some())

@@ -25,7 +25,7 @@ const ALL: [(Level, &str); 8] = [
 ];
 
 impl Level {
-    /// Reads the word.
+    /// Reads the level's name.
     pub(super) fn parse(word: &str) -> Option<Self> {
         ALL.iter().find(|(_, name)| *name == word).map(|(level, _)| *level)
     }

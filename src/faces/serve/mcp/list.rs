@@ -1,4 +1,4 @@
-//! What an agent is shown: its tools, and what else the face offers to it.
+//! The lists an agent sees: its tools, and the face's other offers.
 
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
@@ -18,13 +18,13 @@ use crate::serve::SEED;
 /// Tools of one page.
 const PAGE: usize = 200;
 
-/// For how long a client may take a list to be fresh. Every call is judged by what is true then.
+/// How long a client may cache a list. The gate judges every call by the state at that time.
 const LIST_TTL_MS: u64 = 60_000;
 
 /// Names the server software in `_meta` of a result.
 pub(super) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
-/// Told to models that read such things.
+/// Instructions for clients that pass them to their model.
 const INSTRUCTIONS: &str = "Every call goes through Wicketgate, which asks a policy and writes the \
 decision and the outcome to a ledger. A denied call is a tool error that says why and which rule said \
 so; it did not run, and asking again gives the same answer. A call that waits for approval says until \
@@ -35,7 +35,7 @@ pub(super) fn server_info() -> Value {
     json!({"name": "wicketgate", "title": "Wicketgate", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// What an agent has, seen from one path.
+/// An agent's tools, seen from one path.
 pub(super) struct ShownTools {
     tools: Vec<ToolView>,
     view: PathView,
@@ -43,7 +43,7 @@ pub(super) struct ShownTools {
 }
 
 impl ShownTools {
-    /// Of these tools, what the view shows; of a deterministic run, with its seed and clock.
+    /// The tools of these that the view shows; of a deterministic run, with its seed and clock.
     pub(super) fn new(
         mut tools: Vec<ToolView>,
         view: &PathView,
@@ -62,8 +62,8 @@ impl ShownTools {
         answer
     }
 
-    /// `_meta` of what is told once: who answers, if that is said there, and what a deterministic run may
-    /// take for randomness and time.
+    /// `_meta` of a response that opens an exchange: the server's name, if it belongs there, and
+    /// what a deterministic run may use for randomness and time.
     fn meta(&self, modern: bool) -> Map<String, Value> {
         let mut meta = Map::new();
         if modern {
@@ -81,7 +81,7 @@ impl ShownTools {
         self.tools.iter().find(|tool| tool.name == governed)
     }
 
-    /// Whether nothing is shown.
+    /// Whether the view shows no tool.
     pub(super) fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
@@ -192,7 +192,7 @@ impl ShownTools {
         Ok(result.end())
     }
 
-    /// One tool as it is shown here: a server's own object as it is pinned, or ours.
+    /// One tool as the list shows it: a server's own object as it is pinned, or ours.
     fn entry(&self, tool: &ToolView) -> Vec<u8> {
         let name = self.view.outward(&tool.name).unwrap_or(&tool.name);
         if let Some(members) = tool.shown.as_deref().and_then(|shown| Members::parse(shown).ok()) {
@@ -250,7 +250,7 @@ fn array(items: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// A JSON string of text that came as bytes.
+/// A JSON string of text from bytes.
 pub(super) fn quoted_bytes(bytes: &[u8]) -> String {
     quoted(&String::from_utf8_lossy(bytes))
 }

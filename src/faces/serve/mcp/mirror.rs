@@ -1,5 +1,5 @@
-//! Headers that repeat the body (2026-07-28): whoever routes by the one and whoever runs the other must
-//! see the same.
+//! Headers that repeat the body (2026-07-28): a proxy that routes by the headers and the gate that
+//! runs the body must see the same.
 
 use http::HeaderMap;
 
@@ -40,7 +40,8 @@ pub(super) fn standard(headers: &HeaderMap, ask: &McpRequest) -> Result<(), Repl
 
 /// Checks the headers that mirror parameters of a tool with this schema.
 pub(super) fn params(headers: &HeaderMap, schema: &[u8], args: &Json) -> Result<(), ReplyRefusal> {
-    // WHY: almost no schema has the word, and reading every schema for every call costs more than a look.
+    // WHY: few schemas contain the marker, and parsing every schema for every call costs more than
+    // this search.
     if !schema.windows(MARK.len()).any(|window| window == MARK) {
         return Ok(());
     }

@@ -1,10 +1,11 @@
 //! MCP for agents at `/mcp`: streamable HTTP, with a handshake (2025) and without (2026-07-28).
 //!
-//! A face like the others: it reads a message, calls the road, renders what the road says. What era a
-//! client is of is seen from each request (`modern`, `legacy`), so both live on one path. `/mcp` shows
-//! everything an agent is granted under governed names, `/mcp/s/<server>` one server's tools under their
-//! own; `/mcp/r/<run>…` or `X-Wicketgate-Run` gives the run a name. A call belongs to an implicit run
-//! of its caller and session, and a denial is a tool error a model can act on, never "not found".
+//! A face like the others: it reads a message, calls the road, renders the result. Each request
+//! shows the era of its client (`modern`, `legacy`), so both share one path. `/mcp` shows
+//! everything an agent is granted under governed names, `/mcp/s/<server>` one server's tools under
+//! their own; `/mcp/r/<run>…` or `X-Wicketgate-Run` gives the run a name. A call belongs to an
+//! implicit run of its caller and session, and a denial is a tool error a model can act on, never
+//! "not found".
 
 use std::sync::Arc;
 
@@ -68,8 +69,8 @@ struct SharedFace {
 }
 
 impl Mcp {
-    /// The face over the gate. `hosts` are names of this machine besides loopback ones; `room` is shared
-    /// with the other faces of the same listeners.
+    /// The face over the gate. `hosts` are names of this machine besides loopback ones; `room`
+    /// limits the requests of all faces of the same listeners.
     pub(super) fn new(faces: Faces, hosts: Arc<[String]>, room: Arc<Semaphore>) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (sessions, holds) = (Sessions::default(), Holds::default());
@@ -81,7 +82,7 @@ impl Mcp {
         PathView::claims(path)
     }
 
-    /// Answers one request. Dropping the future, or the body of what it gives, is leaving.
+    /// Answers one request. Dropping the future or its body counts as the client's disconnect.
     pub(super) async fn answer(
         &self,
         peer: &Peer,
@@ -169,7 +170,7 @@ impl Verb {
     }
 }
 
-/// The id of what is asked, if it can be read: whoever asked knows its answer by it.
+/// The id of the request, if it can be read: the client matches its answer by it.
 async fn asked_id(verb: Verb, request: ::http::Request<Incoming>) -> Option<Id> {
     let Verb::Post = verb else { return None };
     let (parts, body) = request.into_parts();
@@ -199,7 +200,7 @@ async fn post(
         }
     };
     drop(body);
-    // A stream of changes has a place among those.
+    // A stream of changes has a place of its own.
     let place = Some(place).filter(|_| !modern::is_listening(&ask));
     let mut answer = if by_header || (is_alone(&ask) && !legacy::is_initialize(&ask)) {
         modern::post(exchange, ask).await
@@ -212,14 +213,14 @@ async fn post(
     Ok(answer)
 }
 
-/// Whether the headers say that the request stands alone.
+/// Whether the headers mark a request that stands alone.
 fn is_modern(headers: &::http::HeaderMap) -> bool {
     let said = headers.get(http::VERSION).and_then(|value| value.to_str().ok());
     let said = said.and_then(|text| Version::parse(text.trim_matches([' ', '\t'])));
     said.is_some_and(Version::is_stateless)
 }
 
-/// Whether the body says so.
+/// Whether the body marks it so.
 fn is_alone(ask: &ClientMessage) -> bool {
     match ask {
         ClientMessage::Request(ask) | ClientMessage::Notification(ask) => {

@@ -31,7 +31,7 @@ const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// The method whose answer is a stream of changes.
 const LISTEN: &str = "subscriptions/listen";
 
-/// Whether a stream of changes is asked for.
+/// Whether the client asks for a stream of changes.
 pub(super) fn is_listening(ask: &ClientMessage) -> bool {
     matches!(ask, ClientMessage::Request(ask) if ask.method == LISTEN)
 }
@@ -41,7 +41,8 @@ pub(super) async fn post(exchange: Exchange, ask: ClientMessage) -> McpResponse 
     let faces = exchange.shared.faces.clone();
     let ask = match ask {
         ClientMessage::Request(ask) => ask,
-        // This version defines none that a client sends over HTTP; closing a stream is how to cancel.
+        // This version defines no notification from a client over HTTP; a client cancels by closing
+        // the stream.
         ClientMessage::Notification(_) => return reply::bare(StatusCode::ACCEPTED),
         ClientMessage::Response => {
             let refused = ReplyRefusal::broken(Broken::Message, "nothing was asked");
@@ -104,19 +105,19 @@ pub(super) fn unsupported(requested: &str) -> ReplyRefusal {
         .with("requested", shown.into())
 }
 
-/// Names of what the client says it can do.
+/// Names of the client's declared capabilities.
 fn declared(capabilities: &Json) -> Vec<String> {
     let members = capabilities.as_object().into_iter().flatten();
     members.map(|(name, _)| name.clone()).collect()
 }
 
-/// What a client can do, as far as it is asked for.
+/// The client's capabilities, as far as the gate uses them.
 #[derive(Deserialize)]
 struct Capabilities {
     elicitation: BTreeMap<String, IgnoredAny>,
 }
 
-/// What a client wants to be told of.
+/// The notifications that a client subscribes to.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Notifications {
@@ -131,7 +132,8 @@ fn elicits(capabilities: &Json) -> bool {
     modes.is_empty() || modes.contains_key("form")
 }
 
-/// `subscriptions/listen`: changes of the list of tools, until somebody ends the stream.
+/// `subscriptions/listen`: changes of the list of tools, until the client or the gate ends the
+/// stream.
 fn listen(exchange: &Exchange, ask: &McpRequest) -> Result<McpResponse, ReplyRefusal> {
     if !exchange.accepts.events {
         return Err(ReplyRefusal::broken(Broken::Accept, "a stream of events must be accepted"));

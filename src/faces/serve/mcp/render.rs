@@ -1,4 +1,4 @@
-//! Recorded results as an agent sees them: a server's own bytes, and where they are on the books.
+//! Recorded results as an agent sees them: a server's own bytes, and their place in the ledger.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,20 +12,20 @@ use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::{META_CALL, META_NOTIFICATIONS, META_RECEIPT, OWN, rpc};
 use crate::serve::problem::{Problem, receipt_json};
 
-/// How one client is told results.
+/// How one client gets its results.
 #[derive(Clone, Debug)]
 pub(super) struct Style {
-    /// Requests stand alone: results say their type, their freshness and who answers.
+    /// Requests stand alone: results state their type, their freshness and the server.
     pub modern: bool,
     /// The client knows `structuredContent`.
     pub structured: bool,
-    /// The client's own token, if it asked for progress.
+    /// The client's progress token, if it sent one.
     pub progress: Option<Json>,
-    /// The least level of log messages the client wants; none at all if absent.
+    /// The least level of log messages the client wants; if absent, it wants none.
     pub level: Option<Level>,
 }
 
-/// A result and what is said before it.
+/// A result and the notifications that precede it.
 pub(super) struct Rendered {
     /// Whole JSON-RPC notifications.
     pub notes: Vec<Vec<u8>>,
@@ -34,7 +34,7 @@ pub(super) struct Rendered {
 }
 
 impl Style {
-    /// A result of `tools/call` that a server gave: its members as they came, `_meta` completed.
+    /// A server's result of `tools/call`: its members unchanged, `_meta` completed.
     pub(super) fn of_server(&self, released: &Released) -> Rendered {
         match Members::parse(released.result()) {
             Ok(members) => self.completed(&members, released, false),
@@ -102,7 +102,7 @@ impl Style {
         Rendered { notes: Vec::new(), result: Value::Object(result).to_string().into_bytes() }
     }
 
-    /// `_meta` of the server without what is ours, then ours.
+    /// The server's `_meta` without the gate's own keys, then the gate's.
     fn meta(&self, theirs: &Members<'_>, released: &Released) -> Vec<u8> {
         let mut meta = ObjectWriter::default();
         for (name, value) in theirs.iter().filter(|(name, _)| !name.starts_with(OWN)) {
@@ -121,7 +121,7 @@ impl Style {
             .end()
     }
 
-    /// What the server said while it worked, as far as this client asked to hear it.
+    /// The server's notifications during the call, as far as this client asked for them.
     fn notes(&self, recorded: &RawValue) -> Vec<Vec<u8>> {
         let recorded: Vec<&RawValue> = serde_json::from_str(recorded.get()).unwrap_or_default();
         recorded.into_iter().filter_map(|note| self.note(note)).collect()

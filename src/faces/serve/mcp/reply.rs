@@ -27,7 +27,7 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> McpResponse {
     answer
 }
 
-/// A status and nothing more.
+/// A status without a body.
 pub(super) fn bare(status: StatusCode) -> McpResponse {
     let mut answer = http::Response::new(Body::empty());
     *answer.status_mut() = status;
@@ -40,7 +40,7 @@ pub(super) fn events(body: Body) -> McpResponse {
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, EVENTS);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    // WHY: a proxy that collects events keeps them from the one who waits for them.
+    // WHY: a proxy that buffers events would keep them from the client.
     let buffering = HeaderName::from_static("x-accel-buffering");
     headers.insert(buffering, HeaderValue::from_static("no"));
     answer
@@ -51,10 +51,11 @@ pub(super) fn events(body: Body) -> McpResponse {
 pub(super) enum ReplyRefusal {
     /// The exchange is wrong.
     Broken(Box<ExchangeError>),
-    /// The road says no: a JSON-RPC error, with the server's own code and words if it gave some. The
-    /// road has counted it.
+    /// The road refused it: a JSON-RPC error, with the server's own code and message if it gave
+    /// some. The road has counted it.
     Told(Box<Problem>, Option<(i64, String)>),
-    /// Refused before anybody looked at what is asked for: a JSON-RPC error all the same, with the HTTP status of its code.
+    /// Refused before the gate read the request: a JSON-RPC error all the same, with the HTTP
+    /// status of its code.
     Turned(Box<Problem>),
 }
 
@@ -65,7 +66,7 @@ pub(super) struct ExchangeError {
     detail: String,
     message: String,
     more: Map<String, Value>,
-    /// What it is counted as; nothing if it is on the books already.
+    /// What it is counted as; `None` if it is recorded already.
     counted: Option<Code>,
 }
 
@@ -88,7 +89,7 @@ impl ReplyRefusal {
         Self::broken(Broken::Params, message)
     }
 
-    /// Nobody answers to this method.
+    /// This server does not know the method.
     pub(super) fn method(method: &str) -> Self {
         let shown: String = method.chars().take(64).collect();
         Self::broken(Broken::Method, format!("no method `{shown}` here"))
@@ -118,7 +119,7 @@ impl ReplyRefusal {
         self
     }
 
-    /// The same, which the road has written down.
+    /// The same, marked as already recorded by the road.
     pub(super) fn on_the_books(mut self) -> Self {
         if let Self::Broken(found) = &mut self {
             found.counted = None;
@@ -126,7 +127,7 @@ impl ReplyRefusal {
         self
     }
 
-    /// The same in a server's own words.
+    /// The same with a server's own code and message.
     pub(super) fn said(self, code: i64, words: String) -> Self {
         match self {
             Self::Told(problem, _) => Self::Told(problem, Some((code, words))),
@@ -134,7 +135,7 @@ impl ReplyRefusal {
         }
     }
 
-    /// Refused before anybody looked at what is asked for.
+    /// Refused before the gate read the request.
     pub(super) fn turned(problem: impl Into<Problem>) -> Self {
         Self::Turned(Box::new(problem.into()))
     }
@@ -163,7 +164,7 @@ impl ReplyRefusal {
         }
     }
 
-    /// Counts what the road has not.
+    /// Counts an error that the road has not counted.
     pub(super) fn count(&self, faces: &Faces) {
         match self {
             Self::Broken(found) => {

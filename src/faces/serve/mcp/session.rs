@@ -1,4 +1,4 @@
-//! Sessions of clients that begin with `initialize`: whose they are, and what they are in the middle of.
+//! Sessions of clients that begin with `initialize`: their owners and their state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::level::Level;
 use super::view::PathView;
 use crate::mcp::Version;
 
-/// How long a session may say nothing.
+/// How long a session may be idle.
 const IDLE: Duration = Duration::from_secs(15 * 60);
 
 /// Sessions of one caller, and of all.
@@ -32,7 +32,7 @@ pub(super) struct Session {
     level: AtomicU8,
     used_ms: AtomicU64,
     stream: Arc<Semaphore>,
-    /// Which of its requests is which call.
+    /// Maps its requests to calls.
     pub ids: Arc<Ids>,
 }
 
@@ -47,7 +47,7 @@ impl Session {
         self.level.store(level.rank(), Ordering::Release);
     }
 
-    /// The session's one stream, if nobody has it.
+    /// The session's one stream, if it is free.
     pub(super) fn stream(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.stream).try_acquire_owned().ok()
     }
@@ -77,7 +77,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// Begins one. `None` when there are too many and none can be let go.
+    /// Begins a session. `None` when there are too many and all are in use.
     pub(super) fn open(
         &self,
         id: String,
@@ -90,7 +90,7 @@ impl Sessions {
         all.retain(|_, session| !session.is_over(now));
         let own = all.values().filter(|session| session.owner == owner).count();
         if own >= OF_ONE_MAX || all.len() >= SESSIONS_MAX {
-            // WHY: many clients never end a session; the one left alone the longest is given up.
+            // WHY: many clients never end a session; the one idle for the longest is dropped.
             let mine = all.values().filter(|session| session.owner == owner && !session.is_busy());
             let oldest = mine.max_by_key(|session| session.idle_since(now))?.id.clone();
             all.remove(&oldest);

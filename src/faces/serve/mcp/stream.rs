@@ -15,8 +15,8 @@ use tonic::body::Body;
 
 use crate::mcp::sse;
 
-/// After so long without an answer a call's response begins as a stream. Only a stream that is written
-/// to tells whether the client is still there: over HTTP/1.1 a client that has said all it wants to say
+/// After so long without an answer a call's response begins as a stream. Only writing to a stream
+/// shows whether the client is still there: over HTTP/1.1 a client that has sent its whole request
 /// looks like one that left.
 pub(super) const STREAM_AFTER: Duration = Duration::from_secs(1);
 
@@ -26,7 +26,7 @@ const CALL_BEAT: Duration = Duration::from_secs(1);
 /// Between two signs of life on a stream of changes.
 const CHANGES_BEAT: Duration = Duration::from_secs(15);
 
-/// A comment: carries nothing, and shows that somebody is there.
+/// A comment: carries nothing, and shows that the gate is alive.
 const COMMENT: &[u8] = b":\n\n";
 
 type Piece = Result<Frame<Bytes>, Infallible>;
@@ -44,8 +44,8 @@ pub(super) fn of(messages: &[Vec<u8>]) -> Body {
     Body::new(http_body_util::Full::new(Bytes::from(events)))
 }
 
-/// A stream that shows signs of life until the work is done, then carries what came of it. Dropped
-/// before that, it drops the work.
+/// A stream that sends comments until the work is done, and then its result. Dropped before that,
+/// it drops the work.
 pub(super) fn until_done(work: Work) -> Body {
     let begun = (Some(work), true);
     let stream = stream::unfold(begun, |(work, first)| async move {
@@ -65,7 +65,7 @@ pub(super) fn until_done(work: Work) -> Body {
     Body::new(StreamBody::new(stream))
 }
 
-/// What a stream of changes says.
+/// The contents of a stream of changes.
 pub(super) struct Changes {
     /// Said at once.
     pub first: Option<Vec<u8>>,
@@ -83,7 +83,7 @@ pub(super) struct Changes {
     pub alive: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A stream that says what changes, until somebody ends it.
+/// A stream that says what changes, until the client or the gate ends it.
 pub(super) fn of_changes(changes: Changes) -> Body {
     let Changes { first, each, last, version, closing, places, alive } = changes;
     let first = first.map_or_else(|| Bytes::from_static(COMMENT), |m| sse::message(&m).into());

@@ -11,9 +11,9 @@ const RUN_NAME_BYTES_MAX: usize = 64;
 /// One path of the face: `/mcp`, `/mcp/r/<run>`, `/mcp/s/<server>`, `/mcp/r/<run>/s/<server>`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) struct PathView {
-    /// The name of the run, if the path gives one.
+    /// The name of the run, if the path contains one.
     pub run: Option<String>,
-    /// The only server whose tools are shown, under their own names.
+    /// The only server whose tools this path shows, under their own names.
     pub server: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl PathView {
         fits.then(|| Self { run: run.map(str::to_owned), server: server.map(str::to_owned) })
     }
 
-    /// The governed name of what is called so here.
+    /// The governed name of a tool with this name here.
     pub(super) fn inward(&self, name: &str) -> String {
         match &self.server {
             Some(server) => format!("{server}.{name}"),
@@ -46,7 +46,7 @@ impl PathView {
         }
     }
 
-    /// What a governed name is called here; `None` if it is not shown.
+    /// The name of a governed tool here; `None` if this view does not show it.
     pub(super) fn outward<'a>(&self, name: &'a str) -> Option<&'a str> {
         match &self.server {
             Some(server) => name.strip_prefix(server.as_str())?.strip_prefix('.'),

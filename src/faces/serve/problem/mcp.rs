@@ -1,4 +1,4 @@
-//! What agents over MCP are told: what is wrong with an exchange, and denials a model can act on.
+//! What agents over MCP receive: errors of an exchange, and denials a model can act on.
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,18 @@ use super::{Problem, Retry, reason_json, receipt_json, rule, whole_seconds};
 use crate::domain::code::Code;
 use crate::mcp::{META_CALL, META_RECEIPT, rpc};
 
-/// What can be wrong with an exchange before anybody looks at what is asked for.
+/// What can be wrong with an exchange before the gate reads the request in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
-    /// The body is no JSON that everybody reads alike.
+    /// The body is not JSON that every parser reads alike.
     Json,
-    /// The JSON is no single JSON-RPC message.
+    /// The JSON is not a single JSON-RPC message.
     Message,
     /// Parameters are missing or of the wrong kind.
     Params,
-    /// Nobody answers to the method.
+    /// The method is unknown.
     Method,
-    /// A header is missing, or says something else than the body.
+    /// A header is missing, or contradicts the body.
     Mirror,
     /// The protocol version is not spoken.
     Version,
@@ -27,7 +27,7 @@ pub enum Broken {
     Capability,
     /// A header is repeated, or the framing can be read in two ways.
     Ambiguous,
-    /// The page that asks is not from here.
+    /// The request comes from a page of another origin.
     Origin,
     /// The host is not a name of this machine.
     Host,
@@ -37,7 +37,7 @@ pub enum Broken {
     Verb,
     /// The client takes neither JSON nor events.
     Accept,
-    /// The body is said to be something else than JSON.
+    /// The body's media type is not JSON.
     MediaType,
     /// The body is too large.
     TooLarge,
@@ -45,7 +45,7 @@ pub enum Broken {
     Late,
     /// The request names no session.
     SessionMissing,
-    /// There is no such session, or it is somebody else's.
+    /// There is no such session, or it is another caller's.
     SessionUnknown,
     /// The session has its stream already, or too many streams are open.
     StreamTaken,
@@ -60,7 +60,7 @@ pub struct BrokenRule {
     pub http_in_session: u16,
     /// JSON-RPC error code.
     pub rpc: i64,
-    /// The finer code, unless whoever found it has a better one.
+    /// The finer code, unless the code that found the error supplies a better one.
     pub detail: &'static str,
 }
 
@@ -109,7 +109,7 @@ pub fn broken_data(what: Broken, detail: &str) -> Map<String, Value> {
     data
 }
 
-/// How a fault of `tools/call` is told.
+/// How an error of `tools/call` is rendered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultForm {
     /// As a result with `isError`: the model reads it and can do something else.
@@ -154,8 +154,8 @@ pub const fn telling(code: Code) -> FaultForm {
 }
 
 impl Problem {
-    /// As the text of a tool error: what happened, which rule said so, whether anything ran, and what
-    /// can be done now.
+    /// As the text of a tool error: what happened, the rule that decided, whether anything ran, and
+    /// what the model can do now.
     #[must_use]
     pub fn tool_text(&self) -> String {
         let mut text = format!("{}: {} (", lead(self.code), self.message);
@@ -249,7 +249,7 @@ impl Problem {
     }
 }
 
-/// Reasons after the first that are told in words; `_meta` has them all.
+/// Reasons after the first that the sentence contains; `_meta` has them all.
 const REASONS_MAX: usize = 4;
 
 /// How a sentence to a model begins.

@@ -1,8 +1,8 @@
 //! Errors as callers see them: one table, three renderings, no wording of a face's own.
 //!
 //! The codes are contract. `rule` is one total match over `Code`, so a new code does not compile
-//! until somebody decides its status and whether trying again is safe. `mcp` has what only agents
-//! over MCP are told: what is wrong with an exchange, and denials a model can act on.
+//! until its author decides its status and whether trying again is safe. `mcp` has what only agents
+//! over MCP receive: errors of an exchange, and denials a model can act on.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 /// Whether asking again is safe, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
-    /// Asking again gives the same answer.
+    /// Repeating the request gives the same answer.
     No,
     /// Later, when the limit allows it.
     After,
@@ -46,7 +46,7 @@ pub enum Retry {
 }
 
 impl Retry {
-    /// The word on the wire.
+    /// The value on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -164,7 +164,7 @@ pub struct Problem {
     pub call: Option<CallId>,
     /// Every reason of a recorded denial or hold.
     pub reasons: Vec<LayerReason>,
-    /// Where it is on the books.
+    /// Where the ledger records it.
     pub receipt: Option<Receipt>,
     /// Until when a held call waits.
     pub expires: Option<Timestamp>,
@@ -173,7 +173,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem that a face finds before the road is asked.
+    /// A problem that a face finds before it calls the road.
     #[must_use]
     pub fn new(code: Code, detail: &str, message: impl Into<String>) -> Self {
         Self {
@@ -249,8 +249,8 @@ impl Problem {
         json!({"code": rule(self.code).rpc, "message": self.message, "data": self.data()})
     }
 
-    /// `data` of a JSON-RPC error. There the finer code is called `detail`, as in gRPC: only RFC 9457
-    /// has another meaning for the word.
+    /// `data` of a JSON-RPC error. There the finer code is called `detail`, as in gRPC: only RFC
+    /// 9457 gives that name another meaning.
     pub(super) fn data(&self) -> Map<String, Value> {
         let mut data = self.body();
         if let Some(cause) = data.remove("cause") {
@@ -285,7 +285,7 @@ impl Problem {
         body
     }
 
-    /// What `ErrorInfo.metadata` says.
+    /// The contents of `ErrorInfo.metadata`.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("retry", rule(self.code).retry.as_str().to_owned())];
         if !self.detail.is_empty() {
@@ -401,7 +401,7 @@ fn reason_json(reason: &LayerReason) -> Value {
     })
 }
 
-/// Rounded up: a caller that waits as long as it is told does not come back too early.
+/// Rounded up, so that a caller that waits exactly this long does not come back too early.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
