@@ -225,7 +225,7 @@ fn what_runs_is_what_was_held() {
 fn the_policy_is_told_of_those_who_approved_and_of_nobody_else() {
     noticed("an approval that was not given", |s| s.told.push(("carol", MALLORY)));
     noticed("an approval that was not given", |s| s.told[1] = ("alice", BOB));
-    noticed("told of no approval", |s| s.told.clear());
+    noticed("the policy saw no approval", |s| s.told.clear());
 }
 
 #[test]

@@ -182,7 +182,7 @@ async fn agents_beyond_loopback_need_tls_and_authorities_and_callers_with_certif
         &without("tls"),
         &["agents[0].callers[1]", "without `listen.tls` no client shows a certificate"],
     );
-    refused(&without("tcp"), &["listen.tls", "nobody comes over TLS"]);
+    refused(&without("tcp"), &["listen.tls", "no TLS connection is possible"]);
     refused(
         &|config| drop(config["listen"]["tls"].as_object_mut().unwrap().remove("client_ca")),
         &["listen.tls.client_ca", "agents are known by certificates"],
