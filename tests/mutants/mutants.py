@@ -39,7 +39,7 @@ MUTANTS = [
     ("panic_is_success", "src/gate/tool/mod.rs",
      "Ok(Err(_panic)) => Unmasked::Unknown { cause: \"panic\".into() },",
      "Ok(Err(_panic)) => {\n"
-     "                let result = crate::domain::outcome::Content::Text(b\"{}\".to_vec());\n"
+     "                let result = crate::domain::outcome::AnswerContent::Text(b\"{}\".to_vec());\n"
      "                Unmasked::Completed { result, status: \"ok\".into() }\n"
      "            }"),
     ("no_deadline", "src/gate/tool/mod.rs",
