@@ -56,10 +56,18 @@ impl Failure {
 
 /// A file or directory that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("`{}`: {source}", path.display())]
+#[error("`{}`{}", path.display(), because(source))]
 pub struct FileError {
     path: PathBuf,
     source: io::Error,
+}
+
+/// What the system says; of what stands in the way, what every command says of that.
+fn because(source: &io::Error) -> String {
+    if source.kind() == io::ErrorKind::AlreadyExists {
+        return " exists and is not replaced".to_owned();
+    }
+    format!(": {source}")
 }
 
 impl FileError {

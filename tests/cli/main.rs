@@ -34,7 +34,7 @@ fn keygen_makes_a_private_secret_key_a_public_key_and_never_replaces_either() {
     let before = (desk.read("k"), desk.read("k.pub"));
     desk.run(&["keygen", "--out", "k"]).ends(1);
     std::fs::remove_file(desk.path("k")).unwrap();
-    desk.run(&["keygen", "--out", "k"]).ends(1).complains("k.pub: exists");
+    desk.run(&["keygen", "--out", "k"]).ends(1).complains("`k.pub` exists and is not replaced");
     assert!(!desk.path("k").exists());
     assert_eq!(desk.read("k.pub"), before.1);
     let json = desk.run(&["keygen", "--out", "k2", "--json"]).ends(0);

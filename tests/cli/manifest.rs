@@ -18,7 +18,9 @@ fn a_fresh_example_is_signed_and_verified_and_never_overwritten() {
     let json = desk.run(&[&VERIFY[..], &["--json"]].concat()).ends(0);
     let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((&value["ok"], &value["tools"][0]), (&true.into(), &"repo.read_file".into()));
-    desk.run(&["manifest", "init", "agent.yaml"]).ends(1).complains("agent.yaml: ");
+    desk.run(&["manifest", "init", "agent.yaml"])
+        .ends(1)
+        .complains("`agent.yaml` exists and is not replaced");
     desk.run(&["manifest", "init", "b.yaml", "--name", "No Name"])
         .ends(1)
         .complains("metadata.name");

@@ -44,7 +44,10 @@ async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
     assert_eq!(desk.try_erase(olga(), &run).code, 1);
     assert_eq!(held("release", log).code, 0);
     let refused = desk.try_erase(otto(), &run);
-    assert!(refused.code == 1 && refused.err.contains("the person who lifted a hold"), "{refused:?}");
+    assert!(
+        refused.code == 1 && refused.err.contains("the person who lifted a hold"),
+        "{refused:?}"
+    );
     assert_eq!(desk.try_erase(olga(), &run).code, 0);
     assert_eq!(desk.listed(&[]).len(), 1);
 }
