@@ -33,7 +33,7 @@ async fn a_server_is_asked_once_by_a_command_and_its_answer_is_what_a_gate_pins(
         let order = ["tools", "descriptors", "--from", &from, "--write", "asked.pb", "--json"];
         let closed = desk.ask(&order);
         assert_eq!(closed.code, 2, "{closed:?}");
-        assert!(closed.out.contains("not allowed"), "{closed:?}");
+        assert!(closed.err.contains("not allowed"), "{closed:?}");
         let open = ["--private-address", "127.0.0.1/32"];
         let nobody = desk.ask(&[&order[..], &open, &["--service", "shop.v1.Nobody"]].concat());
         assert_eq!(nobody.code, 2, "{nobody:?}");
