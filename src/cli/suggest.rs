@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::error::LookupError;
-use super::policy::archive::write_all;
+use super::policy::archive::{free, write_all};
 use super::reader::{self, LedgerSource};
 use super::{Cause, Exit, Failure, block_on, many, note, say};
 use crate::domain::canonical;
@@ -291,7 +291,10 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     });
     let open: Vec<&str> = open.map(|seen| seen.call.as_str()).collect();
     match &args.out {
-        Some(dir) => write_all(dir, &files)?,
+        Some(dir) => {
+            free(dir).map_err(Failure::usage)?;
+            write_all(dir, &files)?;
+        }
         None => say(text.trim_end()),
     }
     note(format!(

@@ -73,11 +73,15 @@ fn unpacked(args: &Unpack) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Writes files into a directory that is empty or not there yet.
+/// Whether the directory is empty or does not exist yet.
+pub fn free(dir: &Path) -> Result<(), Occupied> {
+    let taken = std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+    if taken { Err(Occupied::Directory(dir.to_owned())) } else { Ok(()) }
+}
+
+/// Writes files into a directory that is empty or does not exist yet.
 pub fn write_all(dir: &Path, files: &BTreeMap<String, Vec<u8>>) -> Result<(), Failure> {
-    if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Failure::invalid(Occupied::Directory(dir.to_owned())));
-    }
+    free(dir).map_err(Failure::invalid)?;
     for (name, bytes) in files {
         let path = dir.join(name);
         let folder = path.parent().unwrap_or(dir);
