@@ -90,7 +90,7 @@ fn what_is_wrong_with_a_command_is_said_with_its_place() {
         ("{program: /bin/ls, argv: [{arg: zz}]}", "", "argv[0]: `zz` is no argument"),
         ("{program: /bin/ls, argv: [{ar: a}]}", "", "argv[0]: is a text, `{arg: NAME}`"),
         ("{program: /bin/ls, argv: [{arg: a, as: url}]}", "", "`as: url`"),
-        ("{program: /bin/ls, argv: [{arg: a, x: 1}]}", "", "a member `x` that nobody knows"),
+        ("{program: /bin/ls, argv: [{arg: a, x: 1}]}", "", "an unknown member `x`"),
         ("{program: /bin/sh, argv: ['-c', {arg: a}]}", "", "runs what its arguments say"),
         ("{program: /bin/ls, sandbox: S0}", "", "`S0` is none of `S1`, `S2`"),
         ("{program: /bin/ls, sandbox: S1, workspace: per_call}", "", "needs `sandbox: S2`"),
