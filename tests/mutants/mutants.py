@@ -47,7 +47,7 @@ MUTANTS = [
      "    let timeout = Duration::from_secs(60);\n"),
     ("denial_runs", "src/gate/ledger/permit.rs",
      "            Course::Refuse => Self::Refusal(Refusal::mint(judged, receipt)),\n",
-     "            Course::Refuse => Self::Permit(Permit::mint(judged, receipt)),\n"),
+     "            Course::Refuse => Self::Permit(Permit::mint(judged, receipt, tenure)),\n"),
     ("enforced_denial_permits", "src/record/domain/decision.rs",
      "            (Verdict::Deny, true) => Course::Refuse,\n",
      "            (Verdict::Deny, true) => Course::Run,\n"),
