@@ -54,7 +54,7 @@ MUTANTS = [
     ("hold_runs", "src/gate/ledger/permit.rs",
      "            Course::Wait => Self::Held(Held::mint(judged, expires, receipt)),\n",
      "            Course::Wait => {\n                let _ = expires;\n"
-     "                Self::Permit(Permit::mint(judged, receipt))\n            }\n"),
+     "                Self::Permit(Permit::mint(judged, receipt, tenure))\n            }\n"),
     ("policy_error_allows", "src/policy/lib.rs",
      "        verdict: Verdict::Deny,\n        reasons: vec![error(failure.detail(), &failure.to_string())],\n",
      "        verdict: Verdict::Allow,\n"
