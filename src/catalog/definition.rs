@@ -42,6 +42,10 @@ pub(super) fn authorities(ca: Option<&[u8]>) -> Json {
     ca.map_or(Json::Null, |pem| Json::from(Digest::of(&[pem]).hex()))
 }
 
+pub(super) fn credentials(credentials: &[Credential]) -> Json {
+    credentials.iter().map(credential).collect()
+}
+
 pub(super) fn credential(credential: &Credential) -> Json {
     let place = match &credential.place {
         CredentialTarget::Header(name) => format!("header:{name}"),

@@ -62,10 +62,13 @@ pub struct FileError {
     source: io::Error,
 }
 
+/// What every command says of a file that it would have to replace.
+const EXISTS: &str = " exists and is not replaced";
+
 /// What the system says; of what stands in the way, what every command says of that.
 fn because(source: &io::Error) -> String {
     if source.kind() == io::ErrorKind::AlreadyExists {
-        return " exists and is not replaced".to_owned();
+        return EXISTS.to_owned();
     }
     format!(": {source}")
 }
@@ -111,7 +114,7 @@ pub enum LookupError {
 #[derive(Debug, thiserror::Error)]
 pub enum Occupied {
     /// A file is there.
-    #[error("`{}` exists and is not replaced", .0.display())]
+    #[error("`{}`{EXISTS}", .0.display())]
     File(PathBuf),
     /// The directory has entries.
     #[error("`{}` is not empty", .0.display())]

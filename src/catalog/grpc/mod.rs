@@ -62,10 +62,7 @@ impl Reach for Grpc {
             ("request_bytes_max", Json::from(self.request_bytes_max)),
             ("private_addresses", definition::ranges(&self.private_addresses)),
             ("ca", definition::authorities(self.ca.as_deref())),
-            (
-                "credentials",
-                self.credentials.iter().map(definition::credential).collect::<Vec<_>>().into(),
-            ),
+            ("credentials", definition::credentials(&self.credentials)),
             ("isolation", Json::from("none")),
         ])
     }

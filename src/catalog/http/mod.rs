@@ -52,10 +52,7 @@ impl Reach for Http {
             ("body", body(&self.body)),
             ("private_addresses", definition::ranges(&self.private_addresses)),
             ("ca", definition::authorities(self.ca.as_deref())),
-            (
-                "credentials",
-                self.credentials.iter().map(definition::credential).collect::<Vec<_>>().into(),
-            ),
+            ("credentials", definition::credentials(&self.credentials)),
             ("isolation", Json::from("none")),
         ])
     }

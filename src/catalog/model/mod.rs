@@ -118,10 +118,7 @@ fn upstream(place: &ModelUpstream) -> Json {
         ("headers", definition::headers(&place.headers)),
         ("private_addresses", definition::ranges(&place.private_addresses)),
         ("ca", definition::authorities(place.ca.as_deref())),
-        (
-            "credentials",
-            place.credentials.iter().map(definition::credential).collect::<Vec<_>>().into(),
-        ),
+        ("credentials", definition::credentials(&place.credentials)),
         ("price", price),
     ];
     // A model that uses the older field keeps its hash.

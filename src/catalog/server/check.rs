@@ -317,16 +317,12 @@ fn remote_facts(remote: &Remote) -> Json {
     let headers = remote.headers.iter().map(|(name, value)| {
         (name.as_str().to_owned(), Json::from(Digest::of(&[value.as_bytes()]).hex()))
     });
-    let ranges: Vec<Json> =
-        remote.private_addresses.iter().map(|range| Json::from(range.to_string())).collect();
-    let ca = remote.ca.as_ref().map_or(Json::Null, |pem| Json::from(Digest::of(&[pem]).hex()));
-    let credentials: Vec<Json> = remote.credentials.iter().map(definition::credential).collect();
     Json::object([
         ("transport", Json::from("http")),
         ("url", Json::from(url)),
         ("headers", Json::object(headers)),
-        ("private_addresses", ranges.into()),
-        ("ca", ca),
-        ("credentials", credentials.into()),
+        ("private_addresses", definition::ranges(&remote.private_addresses)),
+        ("ca", definition::authorities(remote.ca.as_deref())),
+        ("credentials", definition::credentials(&remote.credentials)),
     ])
 }

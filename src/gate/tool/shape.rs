@@ -26,15 +26,6 @@ where
     from.deserialize_any(ListOrNone(PhantomData))
 }
 
-/// For a member that is there or not: `null` is a value, and refused where the type has none.
-pub(super) fn present<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    T::deserialize(from).map(Some)
-}
-
 struct ListOrNone<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for ListOrNone<T> {
@@ -86,6 +77,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListOrNone<T> {
 mod tests {
     use super::*;
     use crate::domain::json::Limits;
+    use crate::domain::members::present;
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "lowercase")]

@@ -201,6 +201,19 @@ impl<'de> Deserializer<'de> for &'de Json {
     }
 }
 
+/// For a member that may be absent (`#[serde(default, deserialize_with = "present")]`): `null` is a
+/// value of it, and refused where the type has none.
+///
+/// # Errors
+/// The value is not of the type.
+pub fn present<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(from).map(Some)
+}
+
 fn named(members: &BTreeMap<String, Json>) -> impl Iterator<Item = (&str, &Json)> {
     members.iter().map(|(name, value)| (name.as_str(), value))
 }

@@ -3,15 +3,11 @@
 use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Input;
-
-/// A member may be absent, but `null` is no value of it.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
-}
+use crate::domain::members::present;
 
 macro_rules! paths {
     ($($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $of:literal])+ $member:ident: $of_type:ty),+ })*) => {$(

@@ -7,10 +7,11 @@ use serde_json::value::RawValue;
 use super::strict;
 use super::traffic::Notes;
 use crate::domain::json::Json;
+use crate::domain::members::present;
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked};
 use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
-use crate::tool::shape::{lenient, present};
+use crate::tool::shape::lenient;
 
 /// The outcome of one result. Its bytes stay unchanged, except in `_meta`: members that only this
 /// gate may write are dropped, and the server's notifications during the call are added.

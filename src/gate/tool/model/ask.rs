@@ -8,8 +8,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::domain::json::Json;
-use crate::domain::members::Mismatch;
-use crate::tool::shape::{lenient, list, present};
+use crate::domain::members::{Mismatch, present};
+use crate::tool::shape::{lenient, list};
 
 /// Characters of a function's name.
 const NAME_MAX: usize = 64;
