@@ -1,7 +1,7 @@
 //! The whole road and its ledger under seeded faults, with paused time.
 //!
 //! One seed is one world: a store, processes that crash and restart on it, callers, faults. After
-//! each world the store's bytes are read from the first (`checks`). 500 seeds by default, others every day;
+//! each world the store's bytes are read from the first (`checks`). 200 seeds by default, others every day;
 //! the run prints the first. `WICKETGATE_SEEDS=10000 cargo test --test simulation` for more,
 //! `WICKETGATE_FIRST=201` to begin at one, `WICKETGATE_SEED=7` for one alone.
 #![allow(
@@ -111,7 +111,7 @@ fn the_road_keeps_its_promises_under_seeded_faults() {
     let seeds: Vec<u64> = match number("WICKETGATE_SEED") {
         Some(seed) => vec![seed],
         None => {
-            kept.chain((first..).take(number("WICKETGATE_SEEDS").unwrap_or(500) as usize)).collect()
+            kept.chain((first..).take(number("WICKETGATE_SEEDS").unwrap_or(200) as usize)).collect()
         }
     };
     println!("first seed {first}");
