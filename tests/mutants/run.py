@@ -76,6 +76,8 @@ class Place:
         environment["WICKETGATE_FLAWED"] = "1"
         # The day's two must be caught by the same worlds on every day.
         environment["WICKETGATE_FIRST"] = "1"
+        # It stops at the first flaw: a rare one may take more seeds than a run of the tests has.
+        environment.setdefault("WICKETGATE_SEEDS", "500")
         # A mutant may warn; and what lints the product has nothing to say about what breaks it.
         environment.pop("RUSTC_WORKSPACE_WRAPPER", None)
         # One tree is compiled again and again: here incremental state pays, also where it is off otherwise.
