@@ -10,6 +10,7 @@ use crate::crypto::note::{self, Algorithm, VerifierKey};
 use crate::crypto::tsp;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::entries::epochs;
 
@@ -20,7 +21,7 @@ pub enum Error {
     #[error("unknown word `{0}`")]
     Word(String),
     /// A known first field with this number of values.
-    #[error("`{0}` has {1} values")]
+    #[error("`{}` has {}", .0, many(.1, "value"))]
     Values(String, usize),
     /// Not a digest.
     #[error("`{0}` is no SHA-256 digest")]

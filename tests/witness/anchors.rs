@@ -615,7 +615,7 @@ fn a_stamp_over_the_fleet_head_is_level_4_and_anything_else_is_not() {
     let authority = Authority::new(USUAL);
     let body = |case: &Case| case.fleet_head().body().into_bytes();
     let report = stamped(&authority, &body).report();
-    valid(&report, "W2", "1 stamps by CN=test tsa");
+    valid(&report, "W2", "1 stamp by CN=test tsa");
     assert_eq!((report.exit_code(), report.level()), (0, Some(4)), "{}", report.to_text());
     // Over the note with its signatures, it is over something else.
     let note = |case: &Case| case.note(&case.fleet_head(), &[]).into_bytes();

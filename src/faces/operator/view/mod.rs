@@ -18,6 +18,7 @@ use crate::domain::commitment::{commit, derived};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::{Json, Limits};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 
 /// Bytes of arguments that a person can be asked to read. Above it nothing is shown, so that nothing
@@ -391,7 +392,8 @@ fn doubts(path: &str, value: &Json, found: &mut Vec<String>) {
 fn doubt(path: &str, text: &str, found: &mut Vec<String>) {
     let unseen = hidden_in(text);
     if unseen > 0 {
-        found.push(format!("{path}: {unseen} characters that cannot be seen are spelled out"));
+        let unseen = many(unseen, "invisible character");
+        found.push(format!("{path}: {unseen} spelled out"));
     }
     if text.is_ascii() {
         return;
