@@ -18,7 +18,7 @@ use crate::entries::epochs;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An unknown first field.
-    #[error("unknown word `{0}`")]
+    #[error("unknown keyword `{0}`")]
     Word(String),
     /// A known first field with this number of values.
     #[error("`{}` has {}", .0, many(.1, "value"))]
@@ -405,7 +405,7 @@ mod tests {
             Trust::load(&path).unwrap_err().to_string()
         };
         assert!(
-            refused("# fine\n\nevidnce-key x\n").contains("line 3: unknown word `evidnce-key`")
+            refused("# fine\n\nevidnce-key x\n").contains("line 3: unknown keyword `evidnce-key`")
         );
         assert!(refused("policy sha256:xyz\n").contains("line 1"));
         assert!(refused("head a 0 b\n").contains("line 1"));

@@ -129,7 +129,7 @@ fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems)
     let engine = match sql.engine.as_str() {
         "postgres" => Ok(Engine::Postgres),
         "sqlite" => Ok(Engine::Sqlite),
-        other => Err(format!("`{other}` is none of `postgres`, `sqlite`")),
+        other => Err(format!("`{other}` is not one of `postgres`, `sqlite`")),
     };
     let engine = problems.take(&format!("{at}.engine"), engine)?;
     let target = match engine {

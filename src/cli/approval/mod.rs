@@ -93,7 +93,7 @@ struct ShowApproval {
     api: Api,
     /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
     /// wicketgate-approval`
-    #[arg(long, value_name = "WORD", value_parser = word, conflicts_with = "json")]
+    #[arg(long, value_name = "DECISION", value_parser = word, conflicts_with = "json")]
     statement: Option<ApproverVerdict>,
 }
 

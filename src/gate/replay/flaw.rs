@@ -23,7 +23,7 @@ pub enum Flaw {
     #[error(transparent)]
     Member(#[from] Mismatch),
     /// A line after the last line of a recording.
-    #[error("something stands behind the last line")]
+    #[error("there are bytes after the last line")]
     Behind,
     /// The first line is not that of a recording.
     #[error("it is no recording")]
@@ -70,7 +70,7 @@ pub enum Flaw {
     #[error("the policy saw another break-glass order than is recorded")]
     BreakGlass,
     /// Steps out of order.
-    #[error("step {found} stands where step {expected} should")]
+    #[error("step {found} is where step {expected} should be")]
     Number {
         /// The number found.
         found: u64,

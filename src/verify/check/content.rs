@@ -292,7 +292,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     let mut asked = case.strands.iter().flat_map(ChainSlice::asked);
     if asked.any(|line| line.is(Kind::PostureObserved)) {
         say(
-            "that agents had no way past the gate: what is recorded of their isolation is their own word",
+            "that agents had no way past the gate: only their own reports of their isolation are recorded",
         );
     }
     for (run, recording, at) in case.strands.iter().flat_map(ChainSlice::asked).filter_map(forked) {

@@ -42,7 +42,7 @@ fn chain_row(chain: &ChainView) -> Markup {
             td { @if chain.gaps.is_empty() { "none" } @else { pre { (pretty(&Json::Array(chain.gaps.clone()))) } } }
             td { (beats.count) ", longest gap " (beats.longest_gap_ms) " ms of " (beats.declared_ms) " ms declared"
                 @if let Some(tests) = &chain.enforcement_tests { "; tests of its own enforcement: " (tests.count) ", failed " (tests.failed) ", last " (tests.last) }
-                @if let Some(told) = &chain.postures { "; agents' reports of their isolation, their own word: " (told.count) ", failed " (told.failed) ", last " (told.last) } }
+                @if let Some(told) = &chain.postures { "; agents' own reports of their isolation, not verified: " (told.count) ", failed " (told.failed) ", last " (told.last) } }
         }
     }
 }

@@ -237,7 +237,7 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
     );
     say(
         stories().any(|run| run.unenforced > 0),
-        "that every decision was obeyed: some were recorded and not enforced (observe mode)",
+        "that every decision was enforced: some were only recorded (observe mode)",
     );
     let seen = !survey.witnesses().is_empty() || !survey.tokens().is_empty();
     say(

@@ -172,7 +172,7 @@ impl ArchiveReader<'_> {
         };
         let line = EntryLine::read(body).map_err(edited)?;
         if line.entry.seq != seq {
-            let why = format!("entry {} stands here", line.entry.seq);
+            let why = format!("entry {} is here", line.entry.seq);
             return Err(found(DamageKind::Reorder, seq, "S2", why));
         }
         let row = EntryRow {

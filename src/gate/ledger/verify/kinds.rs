@@ -272,7 +272,7 @@ async fn here(
         return Ok(edit(at, why));
     }
     if line.entry.chain != report.chain.chain {
-        let why = "an entry of another chain stands here";
+        let why = "an entry of another chain is here";
         return Ok(finding(DamageKind::Insertion, at, damage.check, why));
     }
     if !signed(reader, report, at).await? {

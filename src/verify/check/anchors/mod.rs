@@ -205,7 +205,7 @@ struct Cosigned {
 impl Cosigned {
     fn outcome(&self, quorum: usize, all: usize) -> Outcome {
         let have = self.seconds.len();
-        let mut text = format!("{have} of {all} witnesses, {quorum} are asked for");
+        let mut text = format!("{have} of {all} witnesses, quorum {quorum}");
         if self.out_of_time > 0 {
             let n = self.out_of_time;
             text.push_str(&format!(
