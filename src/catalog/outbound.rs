@@ -185,7 +185,7 @@ pub(super) fn credential(
         problems.add(format!("{at}.prefix"), "is visible ASCII");
     }
     if !prefix.is_empty() && credential.query.is_some() {
-        problems.add(format!("{at}.prefix"), "stands before a secret in a header only");
+        problems.add(format!("{at}.prefix"), "is for a secret in a header only");
     }
     let source = (credential.file.as_deref(), credential.env.as_deref());
     let (secret, reference) = secret(source, "env", at, around, problems)?;

@@ -77,7 +77,7 @@ struct ShowAmendment {
     out: Option<PathBuf>,
     /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
     /// wicketgate-amendment`
-    #[arg(long, value_name = "WORD", value_parser = word, conflicts_with = "json")]
+    #[arg(long, value_name = "DECISION", value_parser = word, conflicts_with = "json")]
     statement: Option<ApproverVerdict>,
     #[command(flatten)]
     api: Api,

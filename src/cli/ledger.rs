@@ -9,12 +9,13 @@ use super::error::LookupError;
 use super::progress::Progress;
 use super::reader::{self, LedgerSource};
 use super::{
-    Cause, Exit, Failure, JsonArg, archive, check, key, many, payload, prune, say, size, tell,
-    wait, witness,
+    Cause, Exit, Failure, JsonArg, archive, check, key, payload, prune, say, size, tell, wait,
+    witness,
 };
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::ledger::postgres::Login;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
 use crate::operator::visible;

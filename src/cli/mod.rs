@@ -58,7 +58,7 @@ mod version;
 mod witness;
 
 use error::{BundleError, Cause, Failure, FileError};
-use output::{JsonArg, fail, fail_all, fail_as, many, note, say, say_bytes, tell};
+use output::{JsonArg, fail, fail_all, fail_as, note, say, say_bytes, tell};
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -71,16 +71,6 @@ pub(super) fn finish() {
     }
 }
 
-/// A count with its noun, in the plural unless the count is one.
-pub(super) fn many(count: impl Display, noun: &str) -> String {
-    let count = count.to_string();
-    match (count.as_str(), noun.strip_suffix('y')) {
-        ("1", _) => format!("1 {noun}"),
-        (count, Some(stem)) => format!("{count} {stem}ies"),
-        (count, None) => format!("{count} {noun}s"),
-    }
-}
-
 /// Prints a warning or a note: the command goes on.
 pub(super) fn note(line: impl Display) {
     write(&match is_json() {

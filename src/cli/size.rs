@@ -6,6 +6,7 @@ use super::{Exit, Failure, say};
 use crate::crypto::tiles::{self, WIDTH};
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::ledger::store::{ChainRow, LedgerReader, Volume};
 use crate::record::Entry;
@@ -147,10 +148,10 @@ fn told(lines: &[SizeRow], counted: &Counted, whole: Option<u64>) -> Json {
 
 fn print(lines: &[SizeRow], counted: &Counted, whole: Option<u64>) {
     say(format!(
-        "{} chains, {} entries, {} calls, {} s observed (summed over the chains)",
-        counted.chains,
-        counted.entries,
-        counted.calls,
+        "{}, {}, {}, {} s observed (summed over the chains)",
+        many(counted.chains, "chain"),
+        many(counted.entries, "entry"),
+        many(counted.calls, "call"),
         counted.lived / 1000
     ));
     say(format!(

@@ -16,10 +16,10 @@ pub struct BreakGlass {
     /// The people who may sign: an OpenSSH `allowed_signers` file, its envelope beside it as `<file>.sig.json`.
     #[schemars(with = "FilePath")]
     pub signers: PathBuf,
-    /// Public key files (PEM) of those who sign that list. A key of another kind is not allowed here.
+    /// Public key files (PEM) that verify that list. A key may have one use only.
     #[schemars(with = "KeyFiles")]
     pub keys: Vec<PathBuf>,
-    /// How many of these keys must have signed the list.
+    /// How many of these keys must sign the list.
     #[serde(default = "super::trust::one")]
     #[schemars(range(min = 1, max = 64))]
     pub threshold: usize,
@@ -27,7 +27,7 @@ pub struct BreakGlass {
     #[serde(default = "quorum")]
     #[schemars(range(min = QUORUM_MIN, max = SIGNATURES_MAX))]
     pub quorum: usize,
-    /// Minutes that a statement may span.
+    /// Longest validity of a statement in minutes.
     #[serde(default = "max_minutes")]
     #[schemars(range(min = 1, max = MINUTES_MAX))]
     pub max_minutes: u64,

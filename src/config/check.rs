@@ -13,6 +13,7 @@ use super::Problem;
 use super::tls::Tls;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private;
+use crate::domain::plural::many;
 use crate::domain::token::Family;
 use crate::identity::callers::{self, CallerConfig, CallerForm};
 use crate::ledger::fleet::POOL;
@@ -180,7 +181,10 @@ impl Check<'_> {
             if !files.is_empty() && threshold > count.max(1) {
                 self.add(
                     &at,
-                    format!("{threshold} signatures of {count} usable keys can never be reached"),
+                    format!(
+                        "{threshold} signatures can never be reached with {}",
+                        many(count, "usable key")
+                    ),
                 );
             }
         }

@@ -72,7 +72,7 @@ pub struct TimestampAuthority {
     /// URL of the authority.
     #[schemars(with = "WebAddress")]
     pub url: String,
-    /// Authorities whose time stamps count (PEM).
+    /// Authorities whose time stamps are accepted (PEM).
     #[schemars(with = "FilePath")]
     pub ca: PathBuf,
 }

@@ -24,11 +24,11 @@ impl Default for SelfTest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// The gate records what `wicketgate config doctor` finds. Nothing depends on it.
+    /// The gate records the results of `wicketgate config doctor`; calls do not depend on them.
     #[default]
     Advisory,
-    /// Without a fresh `wicketgate config doctor` of the agent that found no way out, the gate is not ready and denies the
-    /// agent's calls.
+    /// The gate is ready, and allows an agent's calls, only while a recent `wicketgate config doctor` of that agent
+    /// found no way around the gate.
     Enforced,
 }
 
@@ -36,7 +36,7 @@ pub enum Isolation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Posture {
-    /// Seconds for which the findings of `wicketgate config doctor` hold.
+    /// Seconds for which a result of `wicketgate config doctor` is valid.
     #[schemars(range(min = 2, max = 86_400))]
     pub stale_after_seconds: u64,
 }

@@ -34,7 +34,7 @@ pub struct Kubernetes {
     /// (system:auth-delegator). The hub reads it for each review.
     #[schemars(with = "FilePath")]
     pub token_file: PathBuf,
-    /// The audience of the sidecars' tokens. A token for another audience does not count.
+    /// The audience of the sidecars' tokens. The hub refuses a token for another audience.
     #[schemars(
         regex(pattern = r"^[!-~]{1,256}$"),
         extend("x-error" = "expected 1 to 256 printable characters")

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Calls that the gate works on at once.
+    /// Most calls that the gate works on at once.
     #[schemars(range(min = 1, max = 65_536))]
     pub in_flight_max: u64,
     /// Commands that run in sandboxes at once, over all agents. Each configured agent has an equal share of its own.
     #[schemars(range(min = 1, max = 4096))]
     pub sandboxes_max: u64,
-    /// Runs that are open at once.
+    /// Most runs that are open at once.
     #[schemars(range(min = 1, max = 65_536))]
     pub open_runs_max: u64,
     /// Seconds without a request after which the gate seals a run that its agent opened by name.
@@ -49,7 +49,7 @@ pub struct Limits {
     #[schemars(range(min = 1, max = 604_800), extend("x-null" = "the gate denies the call and suspends nothing"))]
     pub alarm_rest_seconds: Option<u64>,
     /// Denials of one tool in one run after which the run may not call the tool any more.
-    #[schemars(range(min = 1, max = 100_000), extend("x-null" = "denials take no tool away"))]
+    #[schemars(range(min = 1, max = 100_000), extend("x-null" = "denials of a tool do not block it"))]
     pub tool_denials_max: Option<u64>,
     /// Milliseconds a call of an ordered run waits for the call before it.
     #[schemars(range(min = 1, max = 600_000))]

@@ -97,24 +97,25 @@ pub struct Config {
     /// Where entries are stored: exactly one of `sqlite` and `postgres`. Default: `sqlite`.
     #[serde(default)]
     pub ledger: Ledger,
-    /// The tenant's log of logs. `wicketgate ledger anchor` and every change from outside the call path write it.
+    /// The log that covers all logs of the tenant. `wicketgate ledger anchor` writes it, and so does every change to a
+    /// ledger that is not a call.
     #[serde(default)]
     pub fleet: fleet::Fleet,
     /// What operators need to export evidence and to erase payloads over the operator API.
     #[serde(default)]
     pub evidence: evidence::Evidence,
-    /// Whose signatures count.
+    /// Keys whose signatures the gate accepts.
     pub trust: Trust,
     /// The rules that decide about calls.
     #[serde(default)]
     pub policy: Policy,
-    /// The signed manifests that the gate serves, and who may be which agent.
+    /// The signed manifests that the gate serves, and the callers of each agent.
     #[schemars(
         length(min = 1, max = 256),
         extend("x-error" = "expected 1 to 256 agents, each {manifest, callers}")
     )]
     pub agents: Vec<callers::Config>,
-    /// The operator's own tools: how the gate reaches each of them.
+    /// Tools that the operator defines, and how the gate reaches each of them.
     #[serde(default)]
     #[schemars(
         with = "Vec<catalog::Tool>",
@@ -131,29 +132,29 @@ pub struct Config {
     #[serde(default)]
     #[schemars(with = "Option<FilePath>", extend("x-null" = "the same as no field"))]
     pub lock: Option<PathBuf>,
-    /// How operators stop the gate where nothing else works.
+    /// How operators stop the gate if nothing else works.
     #[serde(default)]
     pub control: Control,
-    /// What new runs may continue from.
+    /// Recordings that new runs may continue from.
     #[serde(default)]
     pub replay: Replay,
-    /// How the gate tests that it still denies.
+    /// How the gate tests that it still denies calls.
     #[serde(default)]
     pub self_test: SelfTest,
-    /// What the gate demands of the place where agents run.
+    /// What the gate requires of the environment that agents run in.
     #[serde(default)]
     pub isolation: Isolation,
-    /// How long the findings of agents about their isolation hold.
+    /// How long results of `wicketgate config doctor` are valid.
     #[serde(default)]
     pub posture: Posture,
-    /// What the gate takes on at once, and for how long.
+    /// Limits of load, rates and waiting times.
     #[serde(default)]
     pub limits: Limits,
-    /// Units that calls of all gates share.
+    /// Budgets that all gates share.
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub pools: Vec<pools::Pool>,
-    /// How long stored payloads stay.
+    /// How long stored payloads are kept.
     #[serde(default)]
     pub retention: Retention,
     /// Encrypts arguments, results and policy inputs before they are stored. Without this section they are stored in

@@ -54,10 +54,10 @@ pub struct Approvals {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub signers: Option<PathBuf>,
-    /// Held calls of one run. The gate denies the next one.
+    /// Most held calls of one run. The gate denies a call that would be one more.
     #[schemars(range(min = 1, max = 1000))]
     pub pending_max: u64,
-    /// Held calls of all runs. The gate denies the next one.
+    /// Most held calls of all runs together. The gate denies a call that would be one more.
     #[schemars(range(min = 1, max = 100_000))]
     pub pending_all_max: u64,
     /// Where the gate announces held calls. Default: nowhere.

@@ -12,35 +12,34 @@ use crate::catalog::form::FilePath;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trust {
-    /// Public key files (PEM) of those who sign manifests.
+    /// Public key files (PEM) that verify manifests.
     #[schemars(with = "KeyFiles")]
     pub manifest_keys: Vec<PathBuf>,
-    /// How many of the manifest keys must have signed.
+    /// How many of the manifest keys must sign a manifest.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 64))]
     pub manifest_threshold: usize,
-    /// Public key files (PEM) of those who sign policy bundles. A key of another kind is not allowed here.
+    /// Public key files (PEM) that verify policy bundles. A key may have one use only.
     #[serde(default)]
     #[schemars(with = "Vec<FilePath>", length(max = 64))]
     pub policy_keys: Vec<PathBuf>,
-    /// How many of the policy keys must have signed.
+    /// How many of the policy keys must sign a bundle.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 64))]
     pub policy_threshold: usize,
-    /// Public key files (PEM) of those who sign the list of approvers. A key of another kind is not allowed here.
+    /// Public key files (PEM) that verify the list of approvers. A key may have one use only.
     #[serde(default)]
     #[schemars(with = "Vec<FilePath>", length(max = 64))]
     pub approver_keys: Vec<PathBuf>,
-    /// How many of the approver keys must have signed.
+    /// How many of the approver keys must sign the list.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 64))]
     pub approver_threshold: usize,
-    /// Public key files (PEM) of those who sign locks of MCP servers. One signature is enough.
+    /// Public key files (PEM) that verify the lock of MCP servers. One signature is enough.
     #[serde(default)]
     #[schemars(with = "Vec<FilePath>", length(max = 64))]
     pub lock_keys: Vec<PathBuf>,
-    /// Who may open break-glass, that is, stand in for approvers for a short time. Without this section it cannot be
-    /// opened.
+    /// Who may bypass approvals for a short time. Without this section, break-glass is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub break_glass: Option<BreakGlass>,
 }

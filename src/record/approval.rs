@@ -60,7 +60,7 @@ pub struct ApprovalRefused {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AmendmentProposed {
-    /// Agents that it concerns.
+    /// Agents whose calls the bundle may decide differently.
     pub agents: List<Text>,
     /// Digest of the bundle that it replaces.
     pub base: Option<TaggedDigest>,

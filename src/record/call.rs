@@ -80,13 +80,13 @@ pub struct Reason {
     pub code: Text,
     /// A finer code below it; may be empty.
     pub detail: Text,
-    /// The reason for a person; may be empty.
+    /// The reason as text; may be empty.
     pub message: Text,
-    /// The rule that gave it; empty where no policy rule did.
+    /// The rule that gave it; empty if no policy rule did.
     pub rule: Text,
 }
 
-/// Something that must also happen because the call was allowed.
+/// Something that an allow requires besides.
 #[skip_serializing_none]
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -97,7 +97,7 @@ pub struct Obligation {
     pub bytes: Option<Int>,
     /// `redact`: the kinds of findings that are masked, sorted.
     pub kinds: Option<List<Text>>,
-    /// `redact`: content that cannot be searched is released nevertheless.
+    /// `redact`: `allow` releases content that cannot be searched.
     pub opaque: Option<Release>,
     /// `redact` or `cap_bytes`.
     pub r#type: Text,
@@ -111,7 +111,7 @@ closed! {
     }
 }
 
-/// The person who proposed other arguments, which this call has.
+/// The person who proposed the arguments of this call.
 #[skip_serializing_none]
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -224,29 +224,28 @@ impl schemars::JsonSchema for Absent {
     }
 }
 
-/// A decision about one call.
-///
-/// Which members it can hold depends on what was decided: an allow names no hold, a denial no approvals.
+/// A decision about one call. The optional members depend on the verdict: an allow has no nonce of a hold, a denial no
+/// approvals.
 #[skip_serializing_none]
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(bound = ""))]
 #[serde(deny_unknown_fields, bound = "")]
 pub struct Decided<S: Sort> {
-    /// The highest `run_seq` that the agent had been answered when it asked.
+    /// The highest `run_seq` among the answers that the agent had received when it made the call.
     pub after: Int,
     /// Nonces of the holds whose approvals released the call.
     #[serde(default, skip_serializing_if = "Member::is_absent")]
     pub approvals: S::Approvals,
-    /// The arguments are committed to and not stored, because of what they hold.
+    /// Why the arguments are not stored, only committed to.
     pub args_withheld: Option<Alarm>,
     /// The person who proposed the arguments.
     pub asked_by: Option<Proposer>,
     /// How the caller proved who it is.
     pub auth: Auth,
-    /// How sure the gate is of model and instructions.
+    /// How the gate knows the agent's model and instructions.
     pub binding: Binding,
-    /// The order under which it runs without approval.
+    /// The break-glass order that replaced the approvals.
     #[serde(default, skip_serializing_if = "Member::is_absent")]
     pub break_glass: S::BreakGlass,
     /// The digest of run, call, tool and commitment to the arguments, which approvers sign.
@@ -263,16 +262,16 @@ pub struct Decided<S: Sort> {
     pub executor: Executor,
     /// When a hold expires.
     pub expires: Option<Timestamp>,
-    /// The layers of the bundle that was asked.
+    /// Layers of the policy bundle that decided.
     pub layers: List<Layer>,
     /// Keyed mark of a call in an incognito run.
     pub mark: Option<HexDigest>,
     /// The nonce of the hold, which approvals sign.
     #[serde(default, skip_serializing_if = "Member::is_absent")]
     pub nonce: S::Nonce,
-    /// What must also happen.
+    /// What an allow requires besides, such as masking the result.
     pub obligations: List<Obligation>,
-    /// Why it was denied or held; the reasons of an observed denial of an allowed call.
+    /// Why the call was denied or held; in observe mode, why an allowed call would have been denied.
     pub reasons: List<Reason>,
     /// The tier of the tool.
     pub tier: Option<Tier>,
@@ -379,26 +378,26 @@ pub type CallHeld = Decided<Waiting>;
 /// `call.denied`: the call does not run.
 pub type CallDenied = Decided<Refused>;
 
-/// What an executor saw while a call ran.
+/// What the gate measured while a call ran.
 #[skip_serializing_none]
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "observed"))]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
-    /// The limits that control groups held for all its processes together.
+    /// Limits that control groups enforced for all processes of the tool together.
     pub cgroup: Option<Cgroup>,
-    /// What came of the obligation to mask.
+    /// Result of masking.
     pub redaction: Option<Redaction>,
-    /// The sandbox level that really ran.
+    /// Sandbox level that the tool ran in.
     pub sandbox: Option<Sandbox>,
-    /// Relations that a statement touched.
+    /// Tables and views that an SQL statement used.
     pub tables_queried: Option<List<Text>>,
     /// Tokens of a model call.
     pub usage: Option<Usage>,
 }
 
-/// What came of the obligation to mask what a tool returned.
+/// Result of masking what a tool returned.
 #[skip_serializing_none]
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -407,7 +406,7 @@ pub struct Observed {
 pub struct Redaction {
     /// Places that were masked.
     pub masked: Int,
-    /// Why not all of it was searched; absent if all of it was.
+    /// Why a part was not searched; absent if all of it was searched.
     pub unscanned: Option<Opaque>,
 }
 
@@ -420,7 +419,7 @@ pub struct Redaction {
 pub struct Usage {
     /// What they cost, in millionths of a US dollar, where the binding has prices.
     pub cost_micro_usd: Option<Int>,
-    /// The provider gave no count: these are the most that they can have been.
+    /// The provider reported no numbers: these are upper bounds.
     pub estimated: Option<True>,
     /// Tokens that were read.
     pub input_tokens: Int,
@@ -436,11 +435,11 @@ pub struct Usage {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CallCompleted {
-    /// Times the tool was tried.
+    /// Number of times that the tool was called.
     pub attempts: Int,
-    /// What the executor saw.
+    /// What the gate measured.
     pub observed: Option<Observed>,
-    /// The tool's own word for how it ended: an HTTP status, an exit code.
+    /// How the call ended, as the tool reports it: an HTTP status or an exit code.
     pub status: Text,
     /// Microseconds from permit to end.
     pub us: Int,
@@ -452,13 +451,13 @@ pub struct CallCompleted {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CallFailed {
-    /// Times the tool was tried.
+    /// Number of times that the tool was called.
     pub attempts: Int,
     /// What kind of failure: `timeout`, `tool_error`, …
     pub class: Text,
-    /// The failure for a person.
+    /// The failure as text.
     pub message: Text,
-    /// What the executor saw.
+    /// What the gate measured.
     pub observed: Option<Observed>,
     /// Whether the tool had begun.
     pub started: bool,
@@ -474,7 +473,7 @@ pub struct CallFailed {
 pub struct CallUnknown {
     /// Why it is unknown: `writer_lost`, …
     pub cause: Text,
-    /// What the executor saw.
+    /// What the gate measured.
     pub observed: Option<Observed>,
 }
 
@@ -484,13 +483,13 @@ pub struct CallUnknown {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CallCancelled {
-    /// What the executor saw.
+    /// What the gate measured.
     pub observed: Option<Observed>,
-    /// Who or what stopped it.
+    /// What stopped the call.
     pub reason: Text,
 }
 
-/// `call.expired`: a held call was approved by too few in time.
+/// `call.expired`: a held call expired before enough approvers had signed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

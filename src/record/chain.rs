@@ -81,39 +81,39 @@ impl std::fmt::Display for Watermark {
 
 textual!(Watermark, "64 lowercase hex digits or nothing", "^([0-9a-f]{64})?$");
 
-/// `writer.started`: a writer took the chain.
+/// `writer.started`: a writer took over the chain.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WriterStarted {
-    /// What certifies its key.
+    /// Certificate of its key.
     pub certificate: Certificate,
     /// Digest of its container image; may be empty.
     pub image: Text,
     /// Its pod; may be empty.
     pub pod: Text,
-    /// The epoch before its own.
+    /// Epoch of the writer before it.
     pub prev_epoch: Int,
     /// Why it started.
     pub reason: Text,
-    /// Settings of its configuration that an auditor asks for.
+    /// Settings of its configuration that matter to an auditor.
     pub settings: List<Setting>,
     /// Version of the program.
     pub version: Text,
     /// Root of the tree at `watermark_size`.
     pub watermark_root: Watermark,
-    /// Entries that it knew to be written.
+    /// Number of entries that the spool of its gate knew to be stored.
     pub watermark_size: Int,
     /// The key that signs its checkpoints (Ed25519).
     pub writer_key: Base64<32>,
 }
 
-/// `writer.stopped`: a writer left the chain.
+/// `writer.stopped`: a writer gave up the chain.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WriterStopped {
-    /// Why.
+    /// Why the writer stopped.
     pub reason: Text,
 }
 
@@ -123,9 +123,9 @@ pub struct WriterStopped {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
-    /// Open runs.
+    /// Number of open runs.
     pub open_runs: Int,
-    /// Requests that were rejected since the last one.
+    /// Number of requests that were rejected since the last heartbeat.
     pub rejected: Option<Int>,
 }
 
@@ -134,7 +134,7 @@ pub struct Heartbeat {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClockStep {
-    /// By how much; negative backwards.
+    /// Size of the jump in milliseconds; negative if the clock went back.
     pub delta_ms: Millis,
 }
 
@@ -156,7 +156,7 @@ closed! {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PolicyActivated {
-    /// Signatures of publishers that it has.
+    /// Number of publishers' signatures.
     pub approvals: Option<Int>,
     /// Digest of the bundle that it replaced.
     pub base: Option<TaggedDigest>,
@@ -177,7 +177,7 @@ pub struct PolicyActivated {
 pub struct ManifestBound {
     /// Its agent.
     pub agent: Text,
-    /// The least binding that its runs need.
+    /// The weakest binding that its runs may have.
     pub binding: Text,
     /// Its digest.
     pub digest: TaggedDigest,
@@ -237,24 +237,24 @@ closed! {
 pub struct ConfigChanged {
     /// Digest of the new part.
     pub digest: TaggedDigest,
-    /// Tools that there are now.
+    /// Number of tools after the change.
     pub tools: Int,
     /// Which part.
     pub what: Changed,
 }
 
-/// `request.rejected`: requests that were refused before they were calls, counted by code.
+/// `request.rejected`: requests that were refused before they became calls, counted by code.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RequestRejected {
     /// The stable code of the refusal.
     pub code: Text,
-    /// How many.
+    /// Number of requests.
     pub count: Int,
-    /// When the first came.
+    /// When the first request arrived.
     pub first: Text,
-    /// When the last came.
+    /// When the last request arrived.
     pub last: Text,
 }
 
@@ -263,22 +263,22 @@ pub struct RequestRejected {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HealthChanged {
-    /// Whether it takes calls.
+    /// Whether the gate takes calls.
     pub ready: bool,
-    /// Why not.
+    /// Why the gate takes no calls.
     pub reasons: List<Text>,
 }
 
-/// `ledger.recovered`: entries were written again that the store had lost.
+/// `ledger.recovered`: the writer restored entries that the store had lost.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LedgerRecovered {
-    /// The first of them.
+    /// The first restored entry.
     pub from: Int,
-    /// Where they came from.
+    /// Where the writer had kept them.
     pub source: Text,
-    /// The first number after them.
+    /// The first number after the restored entries.
     pub to: Int,
 }
 
@@ -290,16 +290,16 @@ closed! {
     }
 }
 
-/// `enforcement.tested`: the gate tried whether it enforces.
+/// `enforcement.tested`: the gate tested whether it still denies.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnforcementTested {
-    /// The code that was expected.
+    /// Code that the test call should get.
     pub expected: Text,
-    /// The code that came.
+    /// Code that the test call got.
     pub found: Text,
-    /// Whether they are the same.
+    /// Whether both codes are the same.
     pub passed: bool,
     /// What was tested.
     pub probe: TestProbe,
@@ -335,23 +335,23 @@ closed! {
     }
 }
 
-/// One attempt to get past the gate.
+/// One attempt to bypass the gate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "probe"))]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
-    /// What happened, for a person.
+    /// What happened, as text.
     pub detail: Text,
     /// How it ended.
     pub outcome: Attempt,
-    /// Which attempt.
+    /// Name of the attempt.
     pub probe: Text,
-    /// At what.
+    /// What the attempt was made on.
     pub target: Text,
 }
 
-/// `posture.observed`: attempts to get past the gate, made from where an agent runs.
+/// `posture.observed`: attempts to bypass the gate, made where an agent runs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -360,25 +360,25 @@ pub struct PostureObserved {
     pub agent: Text,
     /// How the caller proved who it is.
     pub auth: Auth,
-    /// Attempts that did not get through.
+    /// Number of attempts that failed.
     pub blocked: Int,
     /// Version of the program that made them.
     pub doctor: Text,
-    /// Whether calls hang on it.
+    /// Whether the gate denies calls of the agent without a passed test (`enforced`).
     pub isolation: Isolation,
-    /// Attempts that were asked for and not made.
+    /// Attempts that the gate requested and the program did not make.
     pub missing: List<Text, 64>,
-    /// The challenge that they answer.
+    /// Challenge of the gate that the attempts answer.
     pub nonce: Nonce,
-    /// Where they were made.
+    /// Where the attempts were made.
     pub observer: Observer,
-    /// Attempts that got through.
+    /// Number of attempts that succeeded.
     pub open: Int,
-    /// Whether none got through and none is missing.
+    /// Whether no attempt succeeded and none is missing.
     pub passed: bool,
     /// The attempts.
     pub probes: List<Probe, 128>,
-    /// Attempts whose end cannot be told.
+    /// Number of attempts whose result is unknown.
     pub unknown: Int,
 }
 
@@ -387,15 +387,15 @@ pub struct PostureObserved {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EvidenceExported {
-    /// Entries in the bundle.
+    /// Number of entries in the bundle.
     pub entries: Int,
     /// Digest of the bundle's list of files.
     pub manifest: HexDigest,
-    /// What was asked for.
+    /// The query that selected the entries.
     pub query: List<Setting>,
-    /// Who asked.
+    /// Who requested the bundle.
     pub requester: Text,
-    /// How much of the ledger.
+    /// How much of the ledger the bundle covers.
     pub scope: ExportScope,
 }
 
@@ -424,9 +424,9 @@ pub struct AnchorObserved {
     pub root: HexDigest,
     /// Size of the head.
     pub size: Int,
-    /// Who saw it.
+    /// Kind of the observer.
     pub source: AnchorSource,
-    /// When.
+    /// When it saw the head.
     pub time: Timestamp,
     /// Digest of the witness's signature or the authority's token.
     pub token: HexDigest,

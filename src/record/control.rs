@@ -105,13 +105,13 @@ pub struct Standing {
     pub action: Stop,
     /// When it ends by itself.
     pub expires: Option<Timestamp>,
-    /// Until when it is taken back.
+    /// Until when `reinstate` lifts it.
     pub lifted: Option<Timestamp>,
     /// The name of its target; empty for `all`.
     pub name: Text,
     /// Its number.
     pub seq: Int,
-    /// What its target is.
+    /// Kind of the target.
     pub target: TargetKind,
 }
 
@@ -121,11 +121,11 @@ pub struct Standing {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ControlSet {
-    /// What it does.
+    /// What the order does.
     pub action: Action,
     /// How the operator proved who it is.
     pub auth: Text,
-    /// When it ends by itself.
+    /// When the order ends by itself.
     pub expires: Option<Timestamp>,
     /// The name of its target; empty for `all`.
     pub name: Text,
@@ -133,23 +133,23 @@ pub struct ControlSet {
     pub reason: Text,
     /// The operator's roles.
     pub roles: List<Text>,
-    /// Its number.
+    /// The order's number.
     pub seq: Int,
     /// The operator.
     pub subject: Text,
-    /// What its target is.
+    /// Kind of the target.
     pub target: TargetKind,
 }
 
-/// `control.applied`: what a gate did about an order, or stopped by itself.
+/// `control.applied`: what a gate did to carry out an order, or stopped by itself.
 #[skip_serializing_none]
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ControlApplied {
-    /// What was ordered.
+    /// What the order does.
     pub action: Action,
-    /// The number of the order before it that its signer had read.
+    /// Number of the newest order that the signer had seen.
     pub after: Option<Int>,
     /// How the operator proved who it is.
     pub auth: Option<Text>,
@@ -157,17 +157,17 @@ pub struct ControlApplied {
     pub expires: Option<Timestamp>,
     /// Id of the key that signed the order.
     pub key: Option<Text>,
-    /// Calls that were still running.
+    /// Number of calls that are still running.
     pub left: Int,
-    /// The first of them.
+    /// The first of the calls that are still running.
     pub left_calls: Option<List<LeftCall>>,
     /// The name of its target; empty for `all`.
     pub name: Text,
     /// Digest of the order's row.
     pub row: Option<TaggedDigest>,
-    /// Runs that were sealed.
+    /// Number of runs that the gate sealed.
     pub runs_sealed: Int,
-    /// The order's number; 0 for what a gate did by itself.
+    /// The order's number; 0 if the gate acted by itself.
     pub seq: Int,
     /// The signature of the order, armored.
     pub signature: Option<Text>,
@@ -177,13 +177,13 @@ pub struct ControlApplied {
     pub standing: Option<List<Standing, 32>>,
     /// The statement that was signed.
     pub statement: Option<Text>,
-    /// The first of the calls that were stopped.
+    /// The first of the stopped calls.
     pub stopped: List<StoppedCall>,
-    /// Calls that were stopped.
+    /// Number of stopped calls.
     pub stopped_count: Int,
     /// The operator.
     pub subject: Option<Text>,
-    /// What its target is.
+    /// Kind of the target.
     pub target: TargetKind,
 }
 
@@ -215,7 +215,7 @@ impl ControlApplied {
     }
 }
 
-/// `control.refused`: a signed order was not obeyed.
+/// `control.refused`: a gate refused a signed order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -224,7 +224,7 @@ pub struct ControlRefused {
     pub auth: Text,
     /// The stable code of the refusal.
     pub code: Text,
-    /// The refusal for a person.
+    /// The refusal as text.
     pub message: Text,
     /// The order's number.
     pub seq: Int,

@@ -44,17 +44,17 @@ closed! {
     }
 }
 
-/// A payload's salted commitment as it stands in an entry.
+/// Salted commitment to a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "commitment"))]
 #[serde(deny_unknown_fields)]
 pub struct Commitment {
-    /// What opens it: `domain::commitment`.
+    /// The commitment.
     pub c: HexDigest,
-    /// Payload bytes.
+    /// Size of the payload in bytes.
     pub len: Int,
-    /// What the payload is.
+    /// Kind of the payload.
     pub role: Role,
 }
 

@@ -87,7 +87,7 @@ pub struct KeyRotated {
     pub new: Base64<32>,
     /// The old key (Ed25519).
     pub old: Base64<32>,
-    /// What it is for.
+    /// What the key signs.
     pub r#use: KeyUse,
 }
 
@@ -101,11 +101,11 @@ pub struct KeyRevoked {
     pub good_size: Option<Int>,
     /// The key (Ed25519).
     pub key: Base64<32>,
-    /// The log for which it is revoked; absent: for all.
+    /// The log for which it is revoked; if absent, all logs.
     pub log: Option<Text>,
     /// Why.
     pub reason: Text,
-    /// What it was for.
+    /// What the key signed.
     pub r#use: KeyUse,
 }
 

@@ -59,7 +59,7 @@ pub struct Terms {
 pub struct PayloadErased {
     /// When the last backup that holds them is gone.
     pub backups_expire_by: Timestamp,
-    /// Why; `retention` for their age.
+    /// Why; `retention` if the payloads exceeded their retention.
     pub basis: Text,
     /// Who erased them.
     pub by: Text,
@@ -105,7 +105,7 @@ pub struct HoldLifted {
     pub order: SignedOrder,
     /// Why.
     pub reason: Text,
-    /// The run of the hold, if it was of one.
+    /// The run that the hold covered, if it covered one.
     pub run: Option<RunId>,
 }
 

@@ -41,7 +41,7 @@ pub struct Count {
     pub v: Int,
 }
 
-/// One run above a run that was delegated to, the outermost first.
+/// An ancestor of a delegated run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "delegator"))]
@@ -78,11 +78,11 @@ closed! {
 #[cfg_attr(test, schemars(rename = "replay"))]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
-    /// `fork`: the `run_seq` from which on it is new.
+    /// `fork`: the first `run_seq` that is not from the recording.
     pub at: Option<Int<1>>,
-    /// The time that the agent was told as the time of opening.
+    /// The opening time that the gate gave to the agent.
     pub clock: Timestamp,
-    /// How.
+    /// Whether the run is recorded, replayed or forked.
     pub mode: ReplayMode,
     /// Digest of the recording.
     pub recording: Option<TaggedDigest>,
@@ -138,7 +138,7 @@ impl std::fmt::Display for RunName {
 
 textual!(RunName, "1 to 64 of [A-Za-z0-9_.-]", "^[A-Za-z0-9_.-]{1,64}$");
 
-/// `run.opened`: an agent was bound to its manifest, and may call tools.
+/// `run.opened`: the gate bound an agent to its manifest; the agent may call tools.
 #[skip_serializing_none]
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -148,23 +148,23 @@ pub struct RunOpened {
     pub agent: Text,
     /// How the caller proved who it is.
     pub auth: Auth,
-    /// How sure the gate is of model and instructions.
+    /// How the gate knows the agent's model and instructions.
     pub binding: Binding,
-    /// How a delegated run proved that it was asked.
+    /// How a delegated run proved that its parent delegated to it.
     pub delegate: Option<Delegate>,
-    /// Agents that its manifest lets it delegate to.
+    /// Number of agents that its manifest may delegate to.
     pub delegates: Option<Int<1>>,
-    /// The runs above it, the outermost first.
+    /// Its ancestors, the outermost first.
     pub delegation: Option<List<Delegator, 16, 1>>,
     /// When the run ends by itself.
     pub expires: Option<Timestamp>,
-    /// What the run stands for, if no agent opened it.
+    /// What the gate opened the run for, if no agent opened it.
     pub implicit: Option<Implicit>,
-    /// Payloads are kept encrypted, and nothing of them is stored.
+    /// The ledger keeps commitments only; payloads are not stored.
     pub incognito: Option<True>,
     /// Digests of the instructions that the agent claims.
     pub instructions: List<Text>,
-    /// Labels that the agent gave it.
+    /// Labels that the agent chose.
     pub labels: List<Setting>,
     /// Digest of the manifest.
     pub manifest: TaggedDigest,
@@ -174,11 +174,11 @@ pub struct RunOpened {
     pub model: Text,
     /// The run that delegated to it.
     pub parent: Option<RunId>,
-    /// How it is recorded or replayed.
+    /// How the run is recorded or replayed.
     pub replay: Option<Replay>,
-    /// The seed of its random values.
+    /// Seed of the run's random values.
     pub seed: Option<Text>,
-    /// The name that its requests give.
+    /// Name of the run in its requests.
     pub thread: Option<RunName>,
     /// Hash of the run token.
     pub token_hash: Option<Text>,
@@ -188,15 +188,15 @@ pub struct RunOpened {
     pub version: Text,
 }
 
-/// `run.sealed`: nothing follows in this run.
+/// `run.sealed`: the run ended; no entry of it follows.
 #[skip_serializing_none]
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RunSealed {
-    /// Its calls by how they ended.
+    /// Number of its calls by outcome.
     pub calls: List<Count>,
-    /// Entries of the run, this one included.
+    /// Number of its entries, with this one.
     pub entries: Int<2>,
     /// Why it was sealed, if its agent did not ask for it.
     pub reason: Option<Text>,

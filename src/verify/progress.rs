@@ -5,6 +5,7 @@ use std::io::{IsTerminal as _, Stderr, Write as _};
 
 use super::bundle::Files;
 use super::check::{Step, Watch};
+use crate::domain::plural::many;
 
 /// Size from which a bundle takes long enough to show progress.
 pub const LONG_BYTES: usize = 1 << 20;
@@ -68,7 +69,8 @@ impl Watch for Progress {
     fn loaded(&self, files: &Files) {
         let bytes: usize = files.0.values().map(Vec::len).sum();
         if bytes >= LONG_BYTES {
-            self.bundle.get_or_init(|| format!("{} files, {} MiB", files.0.len(), bytes >> 20));
+            let count = many(files.0.len(), "file");
+            self.bundle.get_or_init(|| format!("{count}, {} MiB", bytes >> 20));
         }
     }
 

@@ -10,6 +10,7 @@ use crate::crypto::note::{self, Algorithm, VerifierKey};
 use crate::crypto::tsp;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::entries::epochs;
 
@@ -17,10 +18,10 @@ use crate::entries::epochs;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An unknown first field.
-    #[error("unknown word `{0}`")]
+    #[error("unknown keyword `{0}`")]
     Word(String),
     /// A known first field with this number of values.
-    #[error("`{0}` has {1} values")]
+    #[error("`{}` has {}", .0, many(.1, "value"))]
     Values(String, usize),
     /// Not a digest.
     #[error("`{0}` is no SHA-256 digest")]
@@ -404,7 +405,7 @@ mod tests {
             Trust::load(&path).unwrap_err().to_string()
         };
         assert!(
-            refused("# fine\n\nevidnce-key x\n").contains("line 3: unknown word `evidnce-key`")
+            refused("# fine\n\nevidnce-key x\n").contains("line 3: unknown keyword `evidnce-key`")
         );
         assert!(refused("policy sha256:xyz\n").contains("line 1"));
         assert!(refused("head a 0 b\n").contains("line 1"));

@@ -188,7 +188,7 @@ async fn a_bundle_that_one_proposed_and_another_approved_replaces_the_old_one_an
     agent.seal().await.unwrap();
     let (policies, page) = desk.evidence(&agent.run);
     assert_eq!(policies["outcome"], "VALID", "{policies}");
-    assert!(policies.to_string().contains("amended 1 times"), "{policies}");
+    assert!(policies.to_string().contains("amended 1 time,"), "{policies}");
     assert!(page.contains("Recorded amendments of the policy") && page.contains("hugo"), "{page}");
     let summary = desk.close().await;
     let seen = ["proposed", "approved", "refused"]

@@ -42,7 +42,7 @@ fn evidence_that_is_none_and_trust_that_is_none_are_named_with_what_to_do() {
     desk.write("wrong.txt", "evidence-kex k.pub\n");
     let of = |trust, bundle| ["evidence", "verify", "--trust", trust, bundle];
     fails(&desk, &of("none.txt", "empty"), 64, &["the trust file `none.txt`", "evidence guide"]);
-    fails(&desk, &of("wrong.txt", "empty"), 64, &["`wrong.txt` line 1: unknown word"]);
+    fails(&desk, &of("wrong.txt", "empty"), 64, &["`wrong.txt` line 1: unknown keyword"]);
     fails(&desk, &of("nobody.txt", "none"), 64, &["`none` is no directory", "evidence export"]);
     fails(&desk, &of("nobody.txt", "empty"), 1, &["holds no `manifest.json`", "evidence export"]);
     desk.write("empty/manifest.json", "{}");

@@ -37,7 +37,7 @@ fn a_call_that_two_people_approved_is_proven_with_their_signatures() {
     let report = verify_files(&files, &trusting());
     holds(&report);
     let detail = report.outcome("P4").unwrap().detail();
-    assert_eq!(detail, "2 approvals and 0 refusals by 2 people; 1 calls released");
+    assert_eq!(detail, "2 approvals and 0 refusals by 2 people; 1 call released");
     assert_eq!(files.get(APPROVERS).unwrap(), list().as_bytes());
     assert!(files.0.keys().filter(|name| name.starts_with("approvals/")).count() == 6);
     // Known by its digest the list needs no key.
@@ -79,7 +79,7 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
         s.released = None;
     });
     holds(&report);
-    assert!(report.outcome("P4").unwrap().detail().starts_with("0 approvals and 1 refusals"));
+    assert!(report.outcome("P4").unwrap().detail().starts_with("0 approvals and 1 refusal"));
     // Approved, and the policy says no all the same: an approval overrides nothing.
     holds(&judged(|s| {
         let denied = s.released.as_mut().unwrap();

@@ -117,7 +117,7 @@ fn a_call_under_break_glass_is_proven_with_the_signatures_of_two_people() {
     let files = export(&books_of(|_| {}));
     let report = verify_files(&files, &trusting());
     holds(&report);
-    assert!(report.outcome("P4").unwrap().detail().contains("1 calls ran under BREAK-GLASS"));
+    assert!(report.outcome("P4").unwrap().detail().contains("1 call ran under BREAK-GLASS"));
     assert_eq!(files.0.keys().filter(|name| name.starts_with("approvals/")).count(), 5);
     let digest = Digest::of(&[list().as_bytes()]);
     holds(&verify_files(&files, &Trust { break_glass: vec![digest], ..trust() }));

@@ -410,7 +410,7 @@ fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again(
         let report = verify_files(&export_of(&books, run_id(1), &[]), &trusting(&bundle));
         assert_eq!(report.exit_code(), 2, "{}", report.to_text());
         assert!(
-            said(&report).starts_with("1 decisions made again, the same; 1 not: "),
+            said(&report).starts_with("1 decision made again, the same; 1 not: "),
             "{}",
             said(&report)
         );
@@ -459,7 +459,7 @@ fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
     assert_eq!(
         said(&report),
-        "1 decisions made again, the same; 1 refused before any policy was asked"
+        "1 decision made again, the same; 1 refused before any policy was asked"
     );
     for (code, kind, verdict, why) in [
         ("policy.denied", Kind::CallDenied, Verdict::Deny, "without the input"),

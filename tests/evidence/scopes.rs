@@ -317,7 +317,7 @@ fn a_silence_that_nothing_explains_is_told_and_one_with_a_reason_is_not_held_aga
     let report = verify_files(&bundle(&Library(vec![silent]), &all()), &trust());
     assert_eq!(report.exit_code(), 2, "{}", report.to_text());
     let Some(Outcome::Unverifiable(why)) = report.outcome("C2") else { panic!() };
-    assert!(why.contains("1 pauses that nothing explains") && why.contains("3600007 ms"), "{why}");
+    assert!(why.contains("1 pause that nothing explains") && why.contains("3600007 ms"), "{why}");
     let mut stopped = books();
     stopped.add(Draft::of(Kind::WriterStopped, json(r#"{"reason":"stopped"}"#)));
     stopped.pause(3_600_000);
@@ -326,7 +326,7 @@ fn a_silence_that_nothing_explains_is_told_and_one_with_a_reason_is_not_held_aga
     let files = bundle(&Library(vec![stopped]), &all());
     let report = verify_files(&files, &trust());
     fine(&report);
-    assert!(report.not_proven.iter().any(|item| item.contains("1 pauses in which no writer ran")));
+    assert!(report.not_proven.iter().any(|item| item.contains("1 pause in which no writer ran")));
     let told: serde_json::Value = serde_json::from_slice(files.get(POPULATION).unwrap()).unwrap();
     assert_eq!(told["chains"][0]["gaps"][0]["cause"], "stopped");
 }

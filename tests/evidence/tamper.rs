@@ -391,5 +391,5 @@ fn the_transcript_shows_requests_and_results_and_says_when_they_are_withheld() {
     assert_eq!(text("result", "state"), Json::from("withheld"));
     let report = verify_files(&files, &trust());
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
-    assert!(report.not_proven.iter().any(|item| item.contains("1 payloads")));
+    assert!(report.not_proven.iter().any(|item| item.contains("1 payload:")));
 }

@@ -55,7 +55,7 @@ async fn a_head_that_an_authority_stamped_makes_a_bundle_of_level_4_that_stock_o
     trusting(&estate, &authority);
     let said = verify(&estate, &["--level", "4"], "evidence").await.ends(0);
     let said = said.says("VALID, level L4").says("VALID         W2 ");
-    said.says("1 stamps by CN=test tsa");
+    said.says("1 stamp by CN=test tsa");
     // The same with stock OpenSSL: the three lines of the head, the token, the authority's certificate.
     let head = std::fs::read_to_string(estate.path("evidence/anchors/0.txt")).unwrap();
     let body: String = head.split_inclusive('\n').take(3).collect();

@@ -339,7 +339,7 @@ async fn a_model_that_is_bound_wrongly_is_named_with_its_place_in_the_file() {
             "model.upstreams[0].url: `10.0.0.1` is not on the public",
         ),
         (json!({"url": "https://{host}.test/v1"}), "model.upstreams[0].url: "),
-        (json!({"api": "bedrock"}), "model.upstreams[0].api: `bedrock` is none of"),
+        (json!({"api": "bedrock"}), "model.upstreams[0].api: `bedrock` is not one of"),
         (json!({"models": {}}), "model.upstreams[0].models: are 1 to 64"),
         (json!({"credentials": [{"query": "key", "env": "PATH"}]}), "are headers for kind `model`"),
     ] {

@@ -178,7 +178,7 @@ async fn an_order_is_good_once_and_ends_no_hold_that_was_placed_after_it() {
     let other = OrderStatement { reason: "another".into(), ..lift.clone() };
     assert_eq!(releases(&desk, &lift).code, 0);
     hold(&desk, &log);
-    for (statement, why) in [(&lift, "obeyed before"), (&other, "placed after")] {
+    for (statement, why) in [(&lift, "used before"), (&other, "placed after")] {
         let ended = releases(&desk, statement);
         assert!(ended.code == 1 && ended.err.contains(why), "{ended:?}");
     }
@@ -188,7 +188,7 @@ async fn an_order_is_good_once_and_ends_no_hold_that_was_placed_after_it() {
     assert_eq!(erases(&desk, &signed(&erase, NAMESPACE)).code, 0);
     agent.call("work.do", "later", "{}").await.unwrap();
     let ended = erases(&desk, &signed(&erase, NAMESPACE));
-    assert!(ended.code == 1 && ended.err.contains("obeyed before"), "{ended:?}");
+    assert!(ended.code == 1 && ended.err.contains("used before"), "{ended:?}");
     assert_eq!(desk.listed(&[]).len(), 3);
 }
 

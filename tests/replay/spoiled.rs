@@ -52,8 +52,8 @@ fn a_recording_that_is_not_what_was_written_is_refused_with_the_line_and_the_rea
         ("an edited result", joined(&edited), "`result` is not what was recorded"),
         ("an edited result, sealed again", joined(&sealed(edited)), "`result` is not what"),
         ("edited arguments, sealed again", joined(&sealed(args)), "`args` is not what"),
-        ("a dropped step", joined(&dropped), "step 2 stands where step 1 should"),
-        ("swapped steps", joined(&sealed(swapped)), "step 2 stands where step 1 should"),
+        ("a dropped step", joined(&dropped), "step 2 is where step 1 should be"),
+        ("swapped steps", joined(&sealed(swapped)), "step 2 is where step 1 should be"),
         (
             "an edited decision",
             joined(&with(&lines, step, "\"allow\"", "\"deny\"")),

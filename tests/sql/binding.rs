@@ -58,7 +58,7 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
         ),
         (
             pg_tool("sql.x", "reader.url", json!({"tables": ["public.t"], "engine": "oracle"})),
-            "`oracle` is none of",
+            "`oracle` is not one of",
         ),
         (
             pg_tool(

@@ -181,7 +181,7 @@ fn unverifiable(report: &Report, id: &str, missing: &str) {
 fn a_chain_in_a_fleet_log_that_a_quorum_cosigned_is_witnessed() {
     let report = Case::new().report();
     valid(&report, "F1", "entries of `wicketgate.dev/default/fleet`");
-    valid(&report, "W1", "2 of 3 witnesses, 2 are asked for");
+    valid(&report, "W1", "2 of 3 witnesses, quorum 2");
     // The quorum had seen it when its second witness had.
     let by = Timestamp::from_millis((BASE + 100) * 1000);
     valid(&report, "C1", &format!("entries by {by}"));
@@ -212,14 +212,14 @@ fn what_is_asked_for_and_not_there_is_unverifiable() {
     // C-05.
     let mut case = Case::new();
     case.cosigned.clear();
-    unverifiable(&case.report(), "W1", "0 of 3 witnesses, 2 are asked for");
+    unverifiable(&case.report(), "W1", "0 of 3 witnesses, quorum 2");
     case.cosigned = vec![(1, 1, 60)];
     unverifiable(&case.report(), "W1", "1 of 3 witnesses");
     case.trust.quorum = Some(1);
     assert_eq!(case.report().level(), Some(3));
     case.trust.quorum = None;
     case.cosigned = vec![(1, 1, 60), (2, 2, 60)];
-    unverifiable(&case.report(), "W1", "2 of 3 witnesses, 3 are asked for");
+    unverifiable(&case.report(), "W1", "2 of 3 witnesses, quorum 3");
 }
 
 /// W-04.
@@ -229,9 +229,9 @@ fn one_key_under_two_names_is_one_witness() {
     let twin = VerifierKey::witness("witness.example/2", key(1).public());
     case.trust.witnesses = vec![witness(1), twin];
     case.cosigned = vec![(1, 1, 60), (2, 1, 61)];
-    unverifiable(&case.report(), "W1", "1 of 1 witnesses, 2 are asked for");
+    unverifiable(&case.report(), "W1", "1 of 1 witnesses, quorum 2");
     case.trust.quorum = None;
-    valid(&case.report(), "W1", "1 of 1 witnesses, 1 are asked for");
+    valid(&case.report(), "W1", "1 of 1 witnesses, quorum 1");
 }
 
 /// W-05.
@@ -239,7 +239,7 @@ fn one_key_under_two_names_is_one_witness() {
 fn a_cosignature_from_before_what_it_vouches_for_or_from_the_future_does_not_count() {
     let mut case = Case::new();
     case.cosigned = vec![(1, 1, 60), (2, 2, -301)];
-    unverifiable(&case.report(), "W1", "1 of 3 witnesses, 2 are asked for; 1 not counted");
+    unverifiable(&case.report(), "W1", "1 of 3 witnesses, quorum 2; 1 not counted");
     case.cosigned = vec![(1, 1, 60), (2, 2, -299)];
     assert_eq!(case.report().level(), Some(3));
     case.trust.now = Some(Timestamp::from_millis((BASE + 1000) * 1000));
@@ -420,7 +420,7 @@ fn what_others_saw_before_the_fleet_log_went_on_stays_witnessed_and_the_rest_is_
     };
     let two = [(1, 1, 100), (2, 2, 60)];
     let report = went_on(first + 2, &two, &whole);
-    let said = format!("2 of 3 witnesses, 2 are asked for; on the head of {} entries", first + 2);
+    let said = format!("2 of 3 witnesses, quorum 2; on the head of {} entries", first + 2);
     valid(&report, "W1", &said);
     assert_eq!((report.exit_code(), report.level()), (0, Some(3)), "{}", report.to_text());
     let (from, to) = (first + 2, first + 3);
@@ -615,7 +615,7 @@ fn a_stamp_over_the_fleet_head_is_level_4_and_anything_else_is_not() {
     let authority = Authority::new(USUAL);
     let body = |case: &Case| case.fleet_head().body().into_bytes();
     let report = stamped(&authority, &body).report();
-    valid(&report, "W2", "1 stamps by CN=test tsa");
+    valid(&report, "W2", "1 stamp by CN=test tsa");
     assert_eq!((report.exit_code(), report.level()), (0, Some(4)), "{}", report.to_text());
     // Over the note with its signatures, it is over something else.
     let note = |case: &Case| case.note(&case.fleet_head(), &[]).into_bytes();

@@ -196,7 +196,7 @@ fn a_list_of_logs_that_is_wrong_is_refused_with_its_line() {
         ("# none\n".to_owned(), "no key of a log"),
         (format!("{}\n{}\n", log.vkey(), log.vkey()), "line 2: the key is there twice"),
         ("log.example/a+00000000+AAAA\n".to_owned(), "line 1"),
-        (format!("{}\n", office.vkey), "line 1: the key is none of a log"),
+        (format!("{}\n", office.vkey), "line 1: the key is not the key of a log"),
     ] {
         std::fs::write(office.path("logs.txt"), text).unwrap();
         let (status, said) = office.refuses();

@@ -50,10 +50,10 @@ pub(super) enum Error {
     #[error(transparent)]
     Orders(#[from] StoreError),
     /// The chain names no version.
-    #[error("the version in force is none")]
+    #[error("the entry of the bundle in force names no version")]
     NoVersion,
     /// The files of the bundle in force are lost.
-    #[error("{} is in force on this chain, and its files are nowhere", .0.prefixed())]
+    #[error("{} is in force on this chain, and its files are lost", .0.prefixed())]
     Missing(Digest),
     /// The directory holds a bundle that no amendment led from or to.
     #[error(
@@ -390,7 +390,7 @@ impl Amender for Constitution {
         drop(inner);
         let reports = self.orders.reports(row.seq).await.unwrap_or_default();
         let own = reports.into_iter().find(|report| report.origin == self.origin);
-        let lost = || Json::object([("error", Json::from("it was not obeyed here"))]);
+        let lost = || Json::object([("error", Json::from("this gate did not carry it out"))]);
         own.map_or_else(lost, |report| report.done)
     }
 }

@@ -51,9 +51,9 @@ pub(super) enum Error {
     /// From and to.
     #[error("is {0} to {1}")]
     Range(u64, u64),
-    #[error("`{0}` is none of `T0`, `T1`, `T2`, `T3`")]
+    #[error("`{0}` is not one of `T0`, `T1`, `T2`, `T3`")]
     Tier(String),
-    #[error("`{0}` is none of {all}", all = kinds())]
+    #[error("`{0}` is not one of {all}", all = kinds())]
     Kind(String),
 }
 

@@ -51,7 +51,7 @@ fn everything_wrong_is_said_at_once() {
     for wanted in [
         "tools[0].name: ",
         "tools[0].description: ",
-        "tools[0].kind: `smtp` is none of `http`, `fetch`, `file.read`",
+        "tools[0].kind: `smtp` is not one of `http`, `fetch`, `file.read`",
         "tools[0].tier: ",
         "tools[0].timeout_ms: ",
         "tools[0].result_bytes_max: ",

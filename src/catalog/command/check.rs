@@ -207,7 +207,7 @@ fn isolation(raw: &config::Command, at: &str, problems: &mut Problems) -> (Level
     let level = level.map_or(Ok(Level::S2), |text| Level::parse(text, "`S1`, `S2`"));
     let level = problems.take(&format!("{at}.sandbox"), level).unwrap_or(Level::S2);
     let workspace = raw.workspace.as_deref().map_or(Ok(Workspace::None), |text| {
-        let none = || format!("`{text}` is none of `none`, `per_call`, `run`");
+        let none = || format!("`{text}` is not one of `none`, `per_call`, `run`");
         Workspace::parse(text).ok_or_else(none)
     });
     let workspace = problems.take(&format!("{at}.workspace"), workspace);

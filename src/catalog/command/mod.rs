@@ -32,7 +32,7 @@ pub enum LevelError {
     )]
     Kernel(&'static str),
     /// Another text; the levels that are known there.
-    #[error("`{0}` is none of {1}")]
+    #[error("`{0}` is not one of {1}")]
     Unknown(String, &'static str),
 }
 

@@ -92,7 +92,7 @@ fn what_is_wrong_with_a_command_is_said_with_its_place() {
         ("{program: /bin/ls, argv: [{arg: a, as: url}]}", "", "`as: url`"),
         ("{program: /bin/ls, argv: [{arg: a, x: 1}]}", "", "an unknown member `x`"),
         ("{program: /bin/sh, argv: ['-c', {arg: a}]}", "", "runs what its arguments say"),
-        ("{program: /bin/ls, sandbox: S0}", "", "`S0` is none of `S1`, `S2`"),
+        ("{program: /bin/ls, sandbox: S0}", "", "`S0` is not one of `S1`, `S2`"),
         ("{program: /bin/ls, sandbox: S1, workspace: per_call}", "", "needs `sandbox: S2`"),
         ("{program: /bin/ls, sandbox: S1, children: [/bin/cat]}", "", "need `sandbox: S2`"),
         ("{program: /bin/ls, env: {LD_PRELOAD: x}}", "", "load or run what it names"),

@@ -134,8 +134,10 @@ fn schemes(list: &[String], at: &str, problems: &mut Problems) -> Vec<&'static s
         match text.as_str() {
             "https" => out.push("https"),
             "http" => out.push("http"),
-            other => problems
-                .add(format!("{at}.schemes[{i}]"), format!("`{other}` is none of `https`, `http`")),
+            other => problems.add(
+                format!("{at}.schemes[{i}]"),
+                format!("`{other}` is not one of `https`, `http`"),
+            ),
         }
     }
     out
@@ -151,7 +153,7 @@ fn methods(list: &[String], at: &str, problems: &mut Problems) -> Vec<Method> {
             Some(method) => out.push(method.clone()),
             None => {
                 let message = format!(
-                    "`{text}` is none of `GET`, `HEAD`; what changes something is a tool of kind `http`"
+                    "`{text}` is not one of `GET`, `HEAD`; what changes something is a tool of kind `http`"
                 );
                 problems.add(format!("{at}.methods[{i}]"), message);
             }

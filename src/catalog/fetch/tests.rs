@@ -66,8 +66,8 @@ fn a_binding_that_opens_more_than_it_says_is_refused_with_its_line() {
             "",
             "tools[0].fetch.private_addresses[0]: `169.254.0.0/16` holds the metadata service",
         ),
-        ("hosts: [a.test], schemes: [ftp]", "", "tools[0].fetch.schemes[0]: `ftp` is none of"),
-        ("hosts: [a.test], methods: [POST]", "", "tools[0].fetch.methods[0]: `POST` is none of"),
+        ("hosts: [a.test], schemes: [ftp]", "", "tools[0].fetch.schemes[0]: `ftp` is not one of"),
+        ("hosts: [a.test], methods: [POST]", "", "tools[0].fetch.methods[0]: `POST` is not one of"),
         ("hosts: [a.test], ports: [0]", "", "tools[0].fetch.ports: "),
         (
             "hosts: [a.test], headers_allowed: [Authorization]",

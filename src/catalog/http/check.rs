@@ -71,7 +71,7 @@ fn request(
 fn method(method: &str, at: &str, problems: &mut Problems) -> Option<http::Method> {
     if !METHODS.contains(&method) {
         let known = METHODS.join("`, `");
-        problems.add(format!("{at}.method"), format!("`{method}` is none of `{known}`"));
+        problems.add(format!("{at}.method"), format!("`{method}` is not one of `{known}`"));
         return None;
     }
     problems.take(&format!("{at}.method"), http::Method::from_bytes(method.as_bytes()))
@@ -111,7 +111,7 @@ fn body(
     let read = match value.as_str() {
         Some("none") => Ok(Body::None),
         Some("args") => Ok(Body::Args),
-        Some(other) => Err(format!("`{other}` is none of `none`, `args` or a JSON object")),
+        Some(other) => Err(format!("`{other}` is not one of `none`, `args` or a JSON object")),
         None if value.is_object() || value.is_array() => {
             Json::parse(value.to_string().as_bytes(), &Limits::ARGUMENTS)
                 .map_err(|error| error.to_string())

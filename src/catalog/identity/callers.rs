@@ -35,7 +35,7 @@ pub struct Config {
     /// Whether the gate works on the calls of one run one at a time, in the order in which they arrive.
     #[serde(default)]
     pub ordered: bool,
-    /// Who is this agent. Each caller is known by exactly one of `uid`, `token_file`, `spiffe` and `certificate`.
+    /// The callers that are this agent. Exactly one of `uid`, `token_file`, `spiffe` and `certificate` identifies each.
     #[schemars(length(min = 1, max = 256), extend("x-error" = "expected 1 to 256 callers"))]
     pub callers: Vec<CallerConfig>,
 }
@@ -52,7 +52,7 @@ pub struct CallerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 4_294_967_294_u64), extend("x-error" = "expected a uid"))]
     pub uid: Option<u32>,
-    /// A file of mode 0600 that holds one line of at least 32 printable characters. The caller shows it as
+    /// A file of mode 0600 that holds one line of at least 32 printable characters. The caller sends it as
     /// `authorization: Bearer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]

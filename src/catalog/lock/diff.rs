@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Lock, LockedServer, printable};
+use crate::domain::plural::many;
 use crate::drift::{self, Change, Weight};
 
 /// One thing that differs.
@@ -34,7 +35,7 @@ pub fn differences(old: &Lock, new: &Lock) -> Vec<Difference> {
         match (old.servers.get(name), new.servers.get(name)) {
             (Some(old), Some(new)) => server(old, new, &mut found),
             (None, Some(new)) => {
-                let what = format!("new, with {} tools", new.tools.len());
+                let what = format!("new, with {}", many(new.tools.len(), "tool"));
                 found.push(of_server(Weight::Compatible, what));
             }
             (Some(_), None) => found.push(of_server(Weight::Breaking, "removed".into())),

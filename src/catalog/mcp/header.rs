@@ -47,7 +47,7 @@ pub enum Error {
     #[error("`x-mcp-header` is no header name")]
     Name,
     /// Not at a plain parameter that properties lead to.
-    #[error("`x-mcp-header` `{0}` stands where it may not")]
+    #[error("`x-mcp-header` `{0}` is not allowed here")]
     Place(String),
 }
 

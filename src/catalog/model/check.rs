@@ -127,7 +127,8 @@ fn upstream(
         "openai" => Some(Api::OpenAi),
         "ollama" => Some(Api::Ollama),
         other => {
-            problems.add(format!("{at}.api"), format!("`{other}` is none of `openai`, `ollama`"));
+            problems
+                .add(format!("{at}.api"), format!("`{other}` is not one of `openai`, `ollama`"));
             None
         }
     };
@@ -184,7 +185,7 @@ fn output_tokens_field(
         OLDER => OLDER,
         NEWER => NEWER,
         other => {
-            problems.add(at, format!("`{other}` is none of `{OLDER}`, `{NEWER}`"));
+            problems.add(at, format!("`{other}` is not one of `{OLDER}`, `{NEWER}`"));
             OLDER
         }
     }

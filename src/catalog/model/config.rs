@@ -17,8 +17,8 @@ pub struct ModelConfig {
     /// Tokens that one call may write.
     #[schemars(range(min = 1, max = OUTPUT_TOKENS_MAX))]
     pub output_tokens_max: u64,
-    /// Tokens that the gate counts for one image before the provider has counted. Providers price an image by its
-    /// pixels, and its bytes do not tell how many those are.
+    /// Tokens that the gate counts for one image until the provider reports a number. Providers price an image by its
+    /// pixels, which the gate cannot read from its bytes.
     #[serde(default = "image_tokens_max")]
     #[schemars(range(min = 1, max = IMAGE_TOKENS_MAX))]
     pub image_tokens_max: u64,

@@ -12,6 +12,7 @@ use super::{
 use crate::check::{Draft, Surroundings, bounded};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
+use crate::domain::plural::many;
 use crate::host::{self, Origin};
 use crate::outbound;
 use crate::schema::{self, Schema};
@@ -128,7 +129,7 @@ fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems)
     let engine = match sql.engine.as_str() {
         "postgres" => Ok(Engine::Postgres),
         "sqlite" => Ok(Engine::Sqlite),
-        other => Err(format!("`{other}` is none of `postgres`, `sqlite`")),
+        other => Err(format!("`{other}` is not one of `postgres`, `sqlite`")),
     };
     let engine = problems.take(&format!("{at}.engine"), engine)?;
     let target = match engine {
@@ -403,7 +404,7 @@ fn queries(
         let Some(statement) = problems.take(&format!("{at}.text"), statement) else { continue };
         if statement.params != query.params.len() {
             let (given, used) = (query.params.len(), statement.params);
-            let message = format!("lists {given} parameters, the text uses {used}");
+            let message = format!("lists {}, the text uses {used}", many(given, "parameter"));
             problems.add(format!("{at}.params"), message);
         }
         if statement.writes && read_only {

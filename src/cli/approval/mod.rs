@@ -10,11 +10,12 @@ use serde_json::Value;
 use super::api::{Answer, Api};
 use super::argument::{call_id, word};
 use super::report::shown;
-use super::{Exit, FileError, block_on, fail, many, say};
+use super::{Exit, FileError, block_on, fail, say};
 use crate::approval::{ApproverVerdict, NAMESPACE};
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
+use crate::domain::plural::many;
 use crate::operator::api::replies::HeldCall;
 use crate::operator::api::{requests, route};
 use crate::operator::view::{Facts, Unviewable};
@@ -92,7 +93,7 @@ struct ShowApproval {
     api: Api,
     /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
     /// wicketgate-approval`
-    #[arg(long, value_name = "WORD", value_parser = word, conflicts_with = "json")]
+    #[arg(long, value_name = "DECISION", value_parser = word, conflicts_with = "json")]
     statement: Option<ApproverVerdict>,
 }
 

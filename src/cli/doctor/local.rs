@@ -12,7 +12,8 @@ use rustix::thread::UnshareFlags;
 
 use super::gate::IsolationTargets;
 use super::targets::TOKENS;
-use crate::cli::many;
+
+use crate::domain::plural::many;
 use crate::enforce::posture::Probe;
 use crate::record::chain::Attempt;
 use crate::record::decided::clip;

@@ -9,7 +9,8 @@ use super::furnish::Plan;
 use super::probe::Governed;
 use super::shape::ClientFile;
 use super::snippet::{self, ServerLocation, TOKEN_VARIABLE};
-use crate::cli::{many, note, say};
+use crate::cli::{note, say};
+use crate::domain::plural::many;
 
 /// Everything that was done.
 pub struct InitReport {

@@ -19,14 +19,14 @@ use crate::cli::init::probe::{self, Governed};
 use crate::cli::init::shape::{Entry, Reach};
 use crate::cli::init::text;
 use crate::cli::{
-    BundleError, Exit, FileError, block_on, config as configuration, fail_all, init, many, note,
-    observed,
+    BundleError, Exit, FileError, block_on, config as configuration, fail_all, init, note, observed,
 };
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Ledger};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::policy::bundle::Bundle;

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::access::{PayloadLedger, refused, tenant};
 use super::{Failure, ListPayloads};
 use crate::cli::error::LookupError;
-use crate::cli::{Exit, many, say};
+use crate::cli::{Exit, say};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::ledger::retention::{LegalHold, commitments_of};
 
 pub async fn run(command: &ListPayloads) -> Result<Exit, Failure> {

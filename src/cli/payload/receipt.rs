@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use super::{Failure, PayloadKeygen, Receipt};
-use crate::cli::{Cause, Exit, FileError, many, say, tell};
+use crate::cli::{Cause, Exit, FileError, say, tell};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::evidence::receipt;
 use crate::ledger::vault;
 use serde::Deserialize;

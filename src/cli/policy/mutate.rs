@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use super::inputs;
 use crate::cli::progress::Progress;
 use crate::cli::reader::LedgerSource;
-use crate::cli::{BundleError, Exit, Failure, many, note, runtime, say};
+use crate::cli::{BundleError, Exit, Failure, note, runtime, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::policy::bundle::Bundle;
 use crate::policy::mutate::{MutationOutcome, MutationPlaces, NewAllow, mutate};
 use crate::policy::rego::{DEADLINE, RegoEngine};
@@ -149,8 +150,7 @@ fn tell(args: &Args, total: usize, found: &MutationReport) {
     if *cut {
         note("note: an input has more than 4096 places; the first of them were tried");
     }
-    let count = failures.len();
-    say(format!(
-        "{total} inputs, {denied} of them not allowed, {mutants} mutants, {count} new allows"
-    ));
+    let (total, mutants) = (many(total, "input"), many(mutants, "mutant"));
+    let allows = many(failures.len(), "new allow");
+    say(format!("{total}, {denied} of them not allowed, {mutants}, {allows}"));
 }

@@ -11,6 +11,7 @@ use super::own::OwnProgram;
 use super::story::StepPrinter;
 use super::tools::ToolServer;
 use crate::domain::digest::Digest;
+use crate::domain::plural::many;
 
 const MODEL: &str = "gpt-5-mini";
 /// The held call.
@@ -226,7 +227,9 @@ pub async fn count(tools: &mut ToolServer, story: &mut StepPrinter) -> Result<()
         return Err(Error::Count { allowed, hits });
     }
     let line = format!(
-        "the tool server was asked {allowed} times: by the {allowed} HTTP calls that were allowed or approved"
+        "the tool server was asked {}: by the {} that were allowed or approved",
+        many(allowed, "time"),
+        many(allowed, "HTTP call")
     );
     story.step("count", "counted", &line, &json!({"allowed": allowed, "hits": hits}));
     Ok(())
@@ -243,7 +246,7 @@ pub async fn seal(agent: &mut DemoAgent, story: &mut StepPrinter) -> Result<(), 
         }
         Ok(_) => return Err(Error::NotRefused("the run token after the seal")),
     };
-    let line = format!("{} entries; the run token is dead", sealed.entries);
+    let line = format!("{}; the run token is dead", many(sealed.entries, "entry"));
     let facts = json!({"entries": sealed.entries, "run": sealed.run_id, "token": dead.code});
     story.step("seal", "sealed", &line, &facts);
     Ok(())

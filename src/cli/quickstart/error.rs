@@ -10,6 +10,7 @@ use crate::approval::approvers;
 use crate::cli::error::Occupied;
 use crate::cli::{BundleError, FileError};
 use crate::crypto::{keys, openssh};
+use crate::domain::plural::many;
 use crate::identity;
 
 /// A process that the quickstart starts.
@@ -134,7 +135,7 @@ pub enum Error {
     #[error("the gate: {0}")]
     Connect(#[from] tonic::transport::Error),
     /// The tool server counted otherwise.
-    #[error("{allowed} calls were allowed and the tool server counted {}", hits.all)]
+    #[error("{} allowed, but the tool server counted {}", many(allowed, "call"), hits.all)]
     Count {
         /// Calls that it had to see.
         allowed: u64,
@@ -156,7 +157,7 @@ pub enum Error {
     #[error("the gate did not refuse {0}")]
     NotRefused(&'static str),
     /// The agent sees other tools than its manifest grants.
-    #[error("the agent sees {seen} tools and not {granted}")]
+    #[error("the agent sees {} and not {granted}", many(seen, "tool"))]
     Tools {
         /// How many it sees.
         seen: usize,

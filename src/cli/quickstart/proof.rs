@@ -9,6 +9,7 @@ use super::error::Error;
 use super::own::{CommandOutput, OwnProgram};
 use super::story::StepPrinter;
 use crate::cli::FileError;
+use crate::domain::plural::many;
 use serde::{Deserialize, Serialize};
 
 const CONFIG: &str = "wicketgate.yaml";
@@ -27,7 +28,8 @@ pub async fn pin(
     let size = size.filter(|_| ran.code == Some(0) && line.starts_with("head "));
     let Some(size) = size else { return Err(unexpected(&args, ran)) };
     desk.note(line)?;
-    let told = format!("an auditor notes the head of the log, {size} entries, and goes away");
+    let told =
+        format!("an auditor notes the head of the log, {}, and goes away", many(size, "entry"));
     story.step("pin", "auditor", &told, &json!({"size": size, "head": line}));
     Ok(size)
 }
@@ -118,7 +120,7 @@ pub async fn export(
     let Some(Exported { files, entries, .. }) = exported.filter(|_| ran.code == Some(0)) else {
         return Err(unexpected(&args, ran));
     };
-    let line = format!("evidence/: {files} files, {entries} entries");
+    let line = format!("evidence/: {}, {}", many(files, "file"), many(entries, "entry"));
     story.step("export", "exported", &line, &told);
     Ok(())
 }

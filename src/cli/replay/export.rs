@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use crate::cli::payload::Disclosure;
 use crate::cli::reader::{self, LedgerLocation, LedgerSource};
-use crate::cli::{Exit, Failure, block_on, many, say};
+use crate::cli::{Exit, Failure, block_on, say};
 use crate::domain::canonical;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::evidence::artifacts::Artifacts;
 use crate::replay::Error;
 use crate::replay::export::{self, ExportedRecording, RecordingOrder};

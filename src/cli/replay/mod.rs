@@ -3,9 +3,10 @@
 
 use std::path::PathBuf;
 
-use super::{Exit, fail, many, say};
+use super::{Exit, fail, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::replay::children::Child;
 use crate::replay::recording::Recording;
 

@@ -11,9 +11,10 @@ use crate::catalog::drift::Weight;
 use crate::catalog::lock::{
     self, Difference, Lock, LockedServer, Verified, differences, envelope_path, printable,
 };
-use crate::cli::{Exit, Failure, FileError, many, note, say};
+use crate::cli::{Exit, Failure, FileError, note, say};
 use crate::config::{self, Config};
 use crate::crypto::keys::SecretKey;
+use crate::domain::plural::many;
 
 /// The options of the command line.
 pub(super) struct LockOrder<'a> {

@@ -11,6 +11,7 @@ use super::{Cause, Exit, Failure, runtime};
 use crate::catalog::lock::{LockedServer, Shown, UngovernedTool, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
+use crate::domain::plural::many;
 use crate::tool::mcp::{Probed, Upstreams, files};
 use error::Error;
 
@@ -207,7 +208,7 @@ enum ProbeError {
     #[error(transparent)]
     Upstream(Cause),
     /// It takes too long.
-    #[error("server `{server}`: nothing within {seconds} seconds{}", after(why))]
+    #[error("server `{server}`: no answer within {}{}", many(seconds, "second"), after(why))]
     Late { server: String, seconds: u64, why: String },
     /// Its program cannot be pinned.
     #[error("server `{server}`: {cause}")]

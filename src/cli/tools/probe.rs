@@ -13,7 +13,8 @@ use super::picture::{Filter, Picture, PictureRow};
 use super::{ServerAnswer, ToolsArgs, locked, offer, reached};
 use crate::catalog::binding::Binding;
 use crate::catalog::lock::printable;
-use crate::cli::{Exit, Failure, many, note, runtime, say};
+use crate::cli::{Exit, Failure, note, runtime, say};
+use crate::domain::plural::many;
 use crate::tool::net::System;
 use crate::tool::probe::{Point, ProbeSetup, ProbeState, probe};
 
@@ -94,7 +95,7 @@ async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<Se
 }
 
 fn late(wait: Duration) -> Point {
-    let found = format!("nothing within {} seconds", wait.as_secs());
+    let found = format!("no answer within {}", many(wait.as_secs(), "second"));
     Point::wrong(
         "look",
         ProbeState::Unreached,

@@ -95,7 +95,7 @@ impl ProposalHistory {
 /// Why it is unclear which bundle a proposal replaces.
 #[derive(Debug, thiserror::Error)]
 enum Disagreement {
-    #[error("{origin} has not obeyed order {row} yet")]
+    #[error("{origin} has not applied order {row} yet")]
     Behind { origin: String, row: u64 },
     #[error("{0} requires no amendments")]
     Unamended(String),

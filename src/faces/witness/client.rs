@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::crypto::note::{self, Algorithm, Checkpoint, SignatureLine, VerifierKey};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
+use crate::domain::plural::many;
 
 /// Bytes of an answer: a few signature lines, or a checkpoint with them.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -60,7 +61,8 @@ pub enum Error {
     /// The witness has cosigned a longer log than ours: our storage was rolled back. Fatal: writing
     /// on forks the log.
     #[error(
-        "rollback: witness `{name}` has seen {size} entries of `{log}`, the ledger has {ours}{}",
+        "rollback: witness `{name}` has seen {} of `{log}`, the ledger has {ours}{}",
+        many(size, "entry"),
         if proof.is_some() { "; it shows a head that our own key signed" } else { "" }
     )]
     Ahead {
@@ -77,8 +79,9 @@ pub enum Error {
     },
     /// The witness has cosigned another log under our name: there is a fork. Fatal.
     #[error(
-        "fork: witness `{name}` has cosigned a head of `{log}` with {size} entries that is not the \
-         beginning of ours"
+        "fork: witness `{name}` has cosigned a head of `{log}` with {} that is not the beginning of \
+         ours",
+        many(size, "entry")
     )]
     Forked {
         /// The witness.

@@ -85,7 +85,7 @@ pub fn read_logs(path: &Path) -> Result<Vec<VerifierKey>, Error> {
         }
         let key = VerifierKey::parse(line).map_err(|e| wrong(at, &e.to_string()))?;
         if key.algorithm != Algorithm::Ed25519 {
-            return Err(wrong(at, "the key is none of a log (algorithm 1)"));
+            return Err(wrong(at, "the key is not the key of a log (algorithm 1)"));
         }
         if keys.contains(&key) {
             return Err(wrong(at, "the key is there twice"));

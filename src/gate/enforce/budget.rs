@@ -21,6 +21,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::outcome::{Ended, Observed, Outcome};
+use crate::domain::plural::many;
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::{self, Ledger};
 use crate::limits::bucket::Rate;
@@ -349,7 +350,7 @@ impl Budget {
             state.suspended = true;
         }
         self.metrics.suspended();
-        tracing::warn!(run = %run.id, "suspended: {most} denials within a minute");
+        tracing::warn!(run = %run.id, "suspended: {} within a minute", many(most, "denial"));
         self.record_suspension(&run.id.to_string());
     }
 
@@ -365,7 +366,8 @@ impl Budget {
         };
         if times == most {
             self.metrics.suspended();
-            tracing::warn!(run = %run.id, %tool, "the tool is suspended for the run: {most} denials");
+            let denials = many(most, "denial");
+            tracing::warn!(run = %run.id, %tool, "the tool is suspended for the run: {denials}");
             self.record_suspension(&format!("{}/{tool}", run.id));
         }
     }

@@ -16,6 +16,7 @@ use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::Alarm;
 use crate::domain::id::{CallId, ToolName};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::limits::bucket::Bucket;
 use crate::limits::window::Window;
@@ -110,7 +111,7 @@ impl Budget {
         let now = self.clock.monotonic();
         let taken = self.callers.of(agent, auth, |known| known.bucket.take(rate, now));
         taken.map_err(|wait| {
-            let message = format!("more than {} requests per second", rate.per_second);
+            let message = format!("more than {} per second", many(rate.per_second, "request"));
             let mut fault = Fault::new(Code::Overloaded, message).detail("limit.rate");
             fault.retry_after = Some(wait);
             fault
@@ -127,7 +128,7 @@ impl Budget {
         let Some(most) = self.bounds.denials_max else { return Ok(()) };
         let wait = self.callers.of(agent, auth, |known| known.denials.until_below(most, now));
         wait.map_or(Ok(()), |wait| {
-            let message = format!("{most} calls of this caller were denied within a minute");
+            let message = format!("this caller had {} within a minute", many(most, "denial"));
             let mut fault = Fault::new(Code::LimitExceeded, message).detail("limit.denials");
             fault.retry_after = Some(wait);
             Err(fault)

@@ -20,6 +20,7 @@ use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::plural::many;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
@@ -359,7 +360,10 @@ impl Run {
         }
         let message = match room {
             true => {
-                format!("{held} calls of this run wait for an approval, no more than {most} may")
+                format!(
+                    "this run has {}, and may have no more than {most}",
+                    many(held, "held call")
+                )
             }
             false => "too many calls wait for an approval".to_owned(),
         };

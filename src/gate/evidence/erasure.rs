@@ -88,7 +88,7 @@ async fn fresh(
     order: &Loosening,
 ) -> Result<(), Error> {
     if records.used.contains(&Digest::of(&[order.signed().statement.as_bytes()])) {
-        return refuse("order.used", "the statement was obeyed before: sign another one");
+        return refuse("order.used", "the statement was used before: sign another one");
     }
     if order.version() < records.version {
         let (has, newest) = (order.version(), records.version);

@@ -27,6 +27,8 @@ pub use crate::verify::{
     progress, projection, query, scope, statement, survey, trust, zip,
 };
 
+use crate::domain::plural::many;
+
 /// Why a bundle could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -79,7 +81,7 @@ pub enum Error {
     #[error("no log `{0}` in this ledger")]
     NoLog(String),
     /// The span does not lie in the log.
-    #[error("`{log}` has {size} entries: {from}..{to} is no span of it")]
+    #[error("`{log}` has {}: {from}..{to} is no span of it", many(size, "entry"))]
     NoSpan {
         /// The log.
         log: String,

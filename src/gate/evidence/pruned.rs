@@ -3,6 +3,7 @@
 
 use super::{Error, fleet, gather};
 use crate::domain::id::Seq;
+use crate::domain::plural::many;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::EntryLine;
 use crate::record::Kind;
@@ -41,7 +42,8 @@ pub async fn explained(
     let mut told: Vec<String> =
         records.iter().rev().take(TOLD_MAX).map(|record| record.told()).collect();
     if more >= TOLD_MAX {
-        told.push(format!("{} prunings before", records.len().saturating_sub(TOLD_MAX)));
+        let earlier = records.len().saturating_sub(TOLD_MAX);
+        told.push(format!("{} before", many(earlier, "pruning")));
     }
     let gone = if let Error::NoRun(run) = &error {
         format!("no run `{run}` in this ledger: it never was, or was pruned with others")

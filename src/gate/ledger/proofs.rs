@@ -18,6 +18,7 @@ use crate::crypto::range::{HashReader as _, Node, RangeProof, range_proof, verif
 use crate::crypto::tiles::{self, HEIGHT, Place, Tiles, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
+use crate::domain::plural::many;
 
 /// Why there is no proof.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -26,7 +27,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The request is not in the tree.
-    #[error("the tree of {size} entries has no {what}")]
+    #[error("the tree of {} has no {what}", many(size, "entry"))]
     Outside {
         /// Entries under the head.
         size: Seq,
@@ -124,7 +125,7 @@ impl<'a> Prover<'a> {
     /// `old` is 0 or beyond the head, or a required hash is missing or wrong.
     pub async fn consistency(&self, old: Seq) -> Result<Vec<Digest>, Error> {
         let spans = tiles::consistency_spans(old, self.size);
-        let spans = spans.ok_or_else(|| self.no(format!("older tree of {old} entries")))?;
+        let spans = spans.ok_or_else(|| self.no(older(old)))?;
         // WHY no closure as elsewhere: a witness calls this from a future that moves between
         // threads, and the future of an async closure cannot.
         loop {
@@ -164,7 +165,7 @@ impl<'a> Prover<'a> {
     /// # Errors
     /// There are fewer, or a required hash is missing.
     pub async fn root_at(&self, size: Seq) -> Result<Digest, Error> {
-        self.outside(size <= self.size, || format!("older tree of {size} entries"))?;
+        self.outside(size <= self.size, || older(size))?;
         self.root_of((0, size)).await
     }
 
@@ -175,7 +176,7 @@ impl<'a> Prover<'a> {
     /// [`Error::Damaged`] if the stored leaves do not lead to this head, [`Error::Gone`] if one of
     /// them is missing.
     pub async fn grown_from(&self, old: Seq) -> Result<Digest, Error> {
-        self.outside(old <= self.size, || format!("older tree of {old} entries"))?;
+        self.outside(old <= self.size, || older(old))?;
         let new = self.leaves(old, self.size).await?;
         loop {
             let mut frontier = self.frontier(old).await?;
@@ -328,4 +329,8 @@ impl<'a> Prover<'a> {
         self.load(&[(from, to)]).await?;
         self.tiles.lock().node(node).ok_or(Error::Damaged(self.size))
     }
+}
+
+fn older(size: Seq) -> String {
+    format!("older tree of {}", many(size, "entry"))
 }

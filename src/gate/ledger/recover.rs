@@ -20,6 +20,7 @@ use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::record::chain::{ChainGenesis, ClockStep, LedgerRecovered, Watermark, WriterStarted};
 use crate::record::run::{RunOpened, Setting};
@@ -262,9 +263,11 @@ async fn heal(
         return Ok((head, Some((behind, mark.size))));
     }
     Err(broken(format!(
-        "the ledger was rolled back: it has {behind} entries of `{}`, this machine has signed {}; \
+        "the ledger was rolled back: it has {} of `{}`, this machine has signed {}; \
          `wicketgate ledger recover` says what can be done",
-        leased.origin, mark.size
+        many(behind, "entry"),
+        leased.origin,
+        mark.size
     )))
 }
 

@@ -5,6 +5,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json;
 use crate::domain::members::Mismatch;
+use crate::domain::plural::many;
 
 /// What is wrong with a line of a recording, or with all of them.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -22,7 +23,7 @@ pub enum Flaw {
     #[error(transparent)]
     Member(#[from] Mismatch),
     /// A line after the last line of a recording.
-    #[error("something stands behind the last line")]
+    #[error("there are bytes after the last line")]
     Behind,
     /// The first line is not that of a recording.
     #[error("it is no recording")]
@@ -69,7 +70,7 @@ pub enum Flaw {
     #[error("the policy saw another break-glass order than is recorded")]
     BreakGlass,
     /// Steps out of order.
-    #[error("step {found} stands where step {expected} should")]
+    #[error("step {found} is where step {expected} should be")]
     Number {
         /// The number found.
         found: u64,
@@ -83,7 +84,7 @@ pub enum Flaw {
     #[error("step {0} is of another manifest")]
     Manifest(u64),
     /// The last line has another number of steps.
-    #[error("{0} steps are there, and it says another number")]
+    #[error("it has {}, and it says another number", many(.0, "step"))]
     Steps(u64),
     /// The digest of the last line is not that of the lines before it.
     #[error("it was changed: its digest is not that of its lines")]
@@ -163,7 +164,7 @@ pub enum ReplayObstacle {
         more: usize,
     },
     /// The step from which the live run was to start does not exist.
-    #[error("it has {steps} steps: it cannot go on from step {at}")]
+    #[error("it has {}: it cannot go on from step {at}", many(steps, "step"))]
     NoStep {
         /// The number of steps.
         steps: usize,

@@ -7,6 +7,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::domain::xml::escaped;
 
 /// Version of the JSON report.
@@ -99,8 +100,7 @@ impl ReplayReport<'_> {
         let end = match (drifts.len(), &self.unsure) {
             (0, None) => format!("no drift: {asked} of {steps} steps replayed"),
             (0, Some(why)) => format!("cannot tell: {why}; {asked} of {steps} steps replayed"),
-            (1, _) => format!("1 drift: {asked} of {steps} steps replayed"),
-            (n, _) => format!("{n} drifts: {asked} of {steps} steps replayed"),
+            (n, _) => format!("{}: {asked} of {steps} steps replayed", many(n, "drift")),
         };
         lines.push(end);
         lines.extend(self.forked.and_then(|(at, run)| {

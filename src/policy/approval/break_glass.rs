@@ -18,6 +18,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::record::List;
 
@@ -264,7 +265,8 @@ fn about(
     }
     let minutes = terms.minutes.min(MINUTES_MAX);
     if statement.span_millis() > millis(minutes) {
-        return refuse("break_glass.span", format!("it spans more than {minutes} minutes"));
+        let why = format!("it spans more than {}", many(minutes, "minute"));
+        return refuse("break_glass.span", why);
     }
     if now < statement.not_before {
         let from = statement.not_before;

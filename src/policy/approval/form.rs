@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::members::Mismatch;
+use crate::domain::plural::many;
 
 /// What is wrong with a statement, an order or a proposal.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -52,7 +53,7 @@ pub enum MalformedStatement {
     #[error("`expires` is not after `not_before`")]
     Ends,
     /// A period that is longer than this many minutes.
-    #[error("it spans more than {0} minutes")]
+    #[error("it spans more than {}", many(.0, "minute"))]
     Span(u64),
     /// Members that an order of this kind has no use for.
     #[error("`{order}` of `{target}` does not fit its other members")]

@@ -49,7 +49,7 @@ pub enum ListError {
 #[derive(PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LineError {
     /// A second edition, or one after a key.
-    #[error("`# wicketgate: version=…` stands once, before the first key")]
+    #[error("give `# wicketgate: version=…` once, before the first key")]
     Edition,
     /// A part of the edition, as it is written.
     #[error("`{0}`: a version is a number up to {VERSION_MAX}")]

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use crate::domain::canonical;
 use crate::domain::effect::EffectKind;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::effect::{Conditions, conditions};
 use runs::is_runner;
 use shape::{Lines, literal};
@@ -59,8 +60,7 @@ pub fn rego(about: &str, seen: &[RequiredCall], left: &[UncoveredCall]) -> Strin
     );
     for (tool, calls) in &tools {
         let body = rule(tool, calls);
-        let number =
-            if calls.len() == 1 { "1 call".to_owned() } else { format!("{} calls", calls.len()) };
+        let number = many(calls.len(), "call");
         push(&mut out, format_args!("\n# {number}: {}\nallow if {{\n{body}}}\n", named(calls)));
     }
     if !left.is_empty() {

@@ -299,7 +299,7 @@ impl<'de> Visitor<'de> for Any {
         let mut all = BTreeMap::new();
         while let Some((name, value)) = members.next_entry::<String, Json>()? {
             if all.insert(name, value).is_some() {
-                return Err(A::Error::custom("a name stands there twice"));
+                return Err(A::Error::custom("a name is given twice"));
             }
         }
         Ok(Json::Object(all))

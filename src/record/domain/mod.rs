@@ -18,6 +18,7 @@ pub mod json;
 pub mod members;
 pub mod near;
 pub mod outcome;
+pub mod plural;
 pub mod pointer;
 mod reader;
 pub mod readings;

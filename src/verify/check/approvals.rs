@@ -20,6 +20,7 @@ use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
 use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
 use crate::entries::approved::{LATE_MILLIS, breaks_glass};
@@ -54,16 +55,13 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     };
     let CountedWord { granted, refused, released, broken, proposed, people, .. } = &seen;
     if seen.cut > 0 {
-        let cut = seen.cut;
-        report
-            .not_proven
-            .push(format!("{cut} approvals: what they are about was held before the span"));
+        let cut = many(seen.cut, "approval");
+        report.not_proven.push(format!("what {cut} signed: it was held before the span"));
     }
     if seen.untold > 0 {
-        let n = seen.untold;
         report.not_proven.push(format!(
-            "that the policy saw exactly these approvers (input of {n} call{} not disclosed)",
-            if n == 1 { "" } else { "s" }
+            "that the policy saw exactly these approvers (input of {} not disclosed)",
+            many(seen.untold, "call")
         ));
     }
     report.put(
@@ -76,15 +74,23 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
             None => {
                 let glass = match broken {
                     0 => String::new(),
-                    n => format!("; {n} calls ran under BREAK-GLASS, without an approver"),
+                    n => {
+                        format!("; {} ran under BREAK-GLASS, without an approver", many(n, "call"))
+                    }
                 };
                 let glass = match proposed {
                     0 => glass,
-                    n => format!("{glass}; {n} calls asked again with arguments of an approver"),
+                    n => {
+                        let n = many(n, "call");
+                        format!("{glass}; {n} asked again with arguments of an approver")
+                    }
                 };
                 Outcome::Valid(format!(
-                    "{granted} approvals and {refused} refusals by {} people; {released} calls released{glass}{orders}",
-                    people.len()
+                    "{} and {} by {}; {} released{glass}{orders}",
+                    many(granted, "approval"),
+                    many(refused, "refusal"),
+                    many(people.len(), "person"),
+                    many(released, "call")
                 ))
             }
         },

@@ -1,6 +1,7 @@
 //! P3, A1, B4 and V1: the policies and manifests of the runs, and the files made from the entries.
 
 use crate::domain::id::{RunId, Seq};
+use crate::domain::plural::many;
 use crate::domain::tier::Binding;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,7 +133,8 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
     let mut seen = format!("{} used, {approved}", used.len());
     if amended > 0 {
         seen.push_str(&format!(
-            "; amended {amended} times, each proposed and approved by signature"
+            "; amended {}, each proposed and approved by signature",
+            many(amended, "time")
         ));
     }
     Ok(Outcome::Valid(seen))
@@ -163,7 +165,7 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
         (Some(missing), _) => missing.clone(),
         (None, 0) => Outcome::Valid("no run is opened here".into()),
         (None, 1) => told.into_values().next().unwrap_or(Outcome::Valid(String::new())),
-        (None, n) => Outcome::Valid(format!("{n} manifests")),
+        (None, n) => Outcome::Valid(many(n, "manifest")),
     })
 }
 
@@ -290,7 +292,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     let mut asked = case.strands.iter().flat_map(ChainSlice::asked);
     if asked.any(|line| line.is(Kind::PostureObserved)) {
         say(
-            "that agents had no way past the gate: what is recorded of their isolation is their own word",
+            "that agents had no way past the gate: only their own reports of their isolation are recorded",
         );
     }
     for (run, recording, at) in case.strands.iter().flat_map(ChainSlice::asked).filter_map(forked) {
@@ -315,7 +317,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
         let payloads = case.payloads.iter().flat_map(|payloads| payloads.0.values());
         let found = payloads.filter(|payload| wanted(payload)).count();
         if found > 0 {
-            say(&format!("the content of {found} payloads: {why}"));
+            say(&format!("the content of {}: {why}", many(found, "payload")));
         }
     }
     if trust.now.is_none() {

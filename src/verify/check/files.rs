@@ -8,6 +8,7 @@ use crate::crypto::dsse;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
+use crate::domain::plural::many;
 use crate::entries::Damage;
 use crate::statement::{PAYLOAD_TYPE, PREDICATE, STATEMENT, StatementForm, SubjectForm};
 use crate::trust::Trust;
@@ -23,7 +24,7 @@ pub fn check(files: &Files, trust: &Trust, report: &mut Report) -> Option<Json> 
         }
     };
     match names(files, &subjects) {
-        Ok(()) => report.valid("B2", format!("{} files", subjects.len())),
+        Ok(()) => report.valid("B2", many(subjects.len(), "file")),
         Err(damage) => report.invalid(damage),
     }
     let differs = subjects.iter().find(|(name, digest)| {

@@ -90,7 +90,7 @@ pub(super) enum SignatureFlaw {
     NotOrdered(Digest),
     #[error("it is not the hold that was ordered to end")]
     OtherHold,
-    #[error("its order was obeyed before")]
+    #[error("its order was used before")]
     Obeyed,
     #[error("the hold was placed after its order was signed")]
     Placed,

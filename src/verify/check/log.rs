@@ -13,6 +13,7 @@ use crate::crypto::merkle::verifies_inclusion;
 use crate::crypto::note::Checkpoint;
 use crate::domain::id::Seq;
 use crate::domain::json::{self, Json, Limits};
+use crate::domain::plural::many;
 use crate::entries::epochs::Epochs;
 use crate::entries::{Damage, EntryLine};
 use crate::record::Kind;
@@ -81,7 +82,7 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
         let held = keys(&strand.lines, &mut epochs);
         told.put("S1", held.map_or_else(Outcome::from, |()| enrolled(&epochs, trust)));
         let lines = &strand.lines;
-        let ordered = order(lines).map(|()| format!("{} entries in order", lines.len()));
+        let ordered = order(lines).map(|()| format!("{} in order", many(lines.len(), "entry")));
         told.put("S2", ordered.map_or_else(Outcome::from, Outcome::Valid));
         told.put("C1", time(lines, trust).map_or_else(Outcome::from, Outcome::Valid));
         let name = format!("{}/{NOTE}", strand.folder);
@@ -97,7 +98,7 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
                 told.put("E2", Outcome::Unverifiable("no checkpoint holds".into()));
             }
             Ok(checkpoint) => {
-                let seen = format!("{} entries, root {}", checkpoint.size, checkpoint.root);
+                let seen = format!("{}, root {}", many(checkpoint.size, "entry"), checkpoint.root);
                 told.put("H1", Outcome::Valid(seen));
                 let whole = proven(files, strand, &checkpoint, &mut told);
                 if let Some(outcome) = pinned(files, (strand, whole), &checkpoint, trust) {
@@ -158,7 +159,7 @@ fn proven(
 /// Whether every kind of entry is known here.
 fn understood(lines: &[EntryLine]) -> Outcome {
     match lines.iter().find_map(|line| line.unknown.as_deref()) {
-        None => Outcome::Valid(format!("{} entries", lines.len())),
+        None => Outcome::Valid(many(lines.len(), "entry")),
         Some(kind) => Outcome::Unverifiable(format!("the meaning of `{kind}` is not known here")),
     }
 }
@@ -277,7 +278,8 @@ fn inclusion(files: &Files, strand: &ChainSlice, checkpoint: &Checkpoint) -> Out
     let by_path = |line: &&EntryLine| strand.span.is_none_or(|span| !span.has(line.entry.seq));
     let count = strand.lines.iter().filter(by_path).count();
     if proofs.len() != count {
-        return Outcome::Invalid(format!("{} proofs for {count} entries", proofs.len()));
+        let (proofs, entries) = (many(proofs.len(), "proof"), many(count, "entry"));
+        return Outcome::Invalid(format!("{proofs} for {entries}"));
     }
     let (size, root) = (checkpoint.size, &checkpoint.root);
     let outside = strand.lines.iter().filter(by_path).find(|line| {
@@ -340,8 +342,9 @@ fn pinned(
     for head in &heads {
         if head.size > checkpoint.size {
             let why = format!(
-                "the pinned head has {} entries, the checkpoint {}: the log was cut or restored",
-                head.size, checkpoint.size
+                "the pinned head has {}, the checkpoint {}: the log was cut or restored",
+                many(head.size, "entry"),
+                checkpoint.size
             );
             return Some(Outcome::Invalid(why));
         }
@@ -364,7 +367,7 @@ fn pinned(
         }
     }
     Some(if unproven.is_empty() {
-        Outcome::Valid(format!("{} pinned heads", heads.len()))
+        Outcome::Valid(many(heads.len(), "pinned head"))
     } else {
         Outcome::Unverifiable(format!(
             "no consistency proof from size {}: ask for an export with `--since`",

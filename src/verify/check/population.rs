@@ -5,6 +5,7 @@ use super::report::{Outcome, Report};
 use crate::bundle::POPULATION;
 use crate::domain::id::Seq;
 use crate::domain::json::{self, Json, Limits};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
 use crate::population::{Cause, Pulse, population, pulse};
@@ -94,7 +95,8 @@ fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Out
     }
     let entries: usize = case.strands.iter().map(|strand| strand.asked().count()).sum();
     enumerated(case, filter, &origins, report)?;
-    Ok(Outcome::Valid(format!("{} chains, {entries} entries, recomputed", origins.len())))
+    let (chains, entries) = (many(origins.len(), "chain"), many(entries, "entry"));
+    Ok(Outcome::Valid(format!("{chains}, {entries}, recomputed")))
 }
 
 /// The span begins and ends where the requested time does.
@@ -180,8 +182,9 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
     let explained = gaps().filter(|(_, gap)| gap.cause.explained()).count();
     if explained > 0 {
         report.not_proven.push(format!(
-            "what happened in {explained} pauses in which no writer ran: a gate without a writer \
-             refuses every call, and only its own word says that it was one"
+            "what happened in {} in which no writer ran: a gate without a writer refuses every call, \
+             and only its own entries say that it was one",
+            many(explained, "pause")
         ));
     }
     quiet_since(case, &told, report);
@@ -192,8 +195,8 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
     let silences: Vec<_> = gaps().filter(|(_, gap)| !gap.cause.explained()).collect();
     let outcome = match (silences.first(), unknown) {
         (Some((strand, gap)), _) => Outcome::Unverifiable(format!(
-            "{} pauses that nothing explains; the first is after seq {} of {} at {}: {} ms",
-            silences.len(),
+            "{} that nothing explains; the first is after seq {} of {} at {}: {} ms",
+            many(silences.len(), "pause"),
             gap.after,
             strand.origin(),
             gap.since,

@@ -10,6 +10,7 @@ use crate::crypto::range::{RangeProof, verifies_range};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
+use crate::domain::plural::many;
 use crate::entries::EntryLine;
 use crate::record::HexDigest;
 use crate::scope::{ChainSlice, Span};
@@ -69,7 +70,8 @@ pub(super) fn beginning(lines: &[EntryLine], size: Seq) -> Option<Digest> {
 pub fn check(proof: &Proof, strand: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
     let Span { from, to } = proof.span;
     if proof.size != checkpoint.size {
-        let why = format!("about {} entries, the checkpoint has {}", proof.size, checkpoint.size);
+        let why =
+            format!("about {}, the checkpoint has {}", many(proof.size, "entry"), checkpoint.size);
         return Outcome::Invalid(why);
     }
     let asked: Vec<_> = strand.lines.iter().filter(|l| proof.span.has(l.entry.seq)).collect();
@@ -83,7 +85,8 @@ pub fn check(proof: &Proof, strand: &ChainSlice, checkpoint: &Checkpoint) -> Out
     let leaves: Vec<Digest> = asked.iter().map(|line| line.leaf).collect();
     let RangeProof { left, right } = &proof.proof;
     if verifies_range((from, to, proof.size), &leaves, left, right, &checkpoint.root) {
-        Outcome::Valid(format!("{from}..{to} of {}: {} entries", checkpoint.origin, leaves.len()))
+        let entries = many(leaves.len(), "entry");
+        Outcome::Valid(format!("{from}..{to} of {}: {entries}", checkpoint.origin))
     } else {
         Outcome::Invalid(format!("{from}..{to} is not proven to be whole"))
     }

@@ -21,6 +21,7 @@ use crate::domain::code::Code;
 use crate::domain::commitment::derived;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
+use crate::domain::plural::many;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
@@ -83,7 +84,7 @@ fn made_again(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
             Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
         }
     }
-    let mut told = format!("{same} decisions made again, the same");
+    let mut told = format!("{} made again, the same", many(same, "decision"));
     if not_asked > 0 {
         told = format!("{told}; {not_asked} refused before any policy was asked");
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::case::Case;
 use super::report::Report;
 use crate::domain::id::RunId;
+use crate::domain::plural::many;
 use crate::entries::lineage::Lineage;
 use crate::entries::runs::Run;
 use crate::entries::{Damage, EntryLine};
@@ -48,29 +49,30 @@ pub fn check(case: &Case<'_>, report: &mut Report) -> bool {
 }
 
 fn of_run(count: &Count, report: &mut Report) {
-    report.valid("S3", format!("{} entries", count.entries));
+    report.valid("S3", many(count.entries, "entry"));
     if count.sealed == 1 {
         report.valid("S4", "complete");
         report.valid("S5", "every call has ended");
     } else {
         report.unverifiable("S4", "the run is OPEN: more may have happened since");
-        report.unverifiable("S5", format!("{} calls are open", count.open_calls));
+        report.unverifiable("S5", format!("{} still open", many(count.open_calls, "call")));
     }
 }
 
 /// A span may cut runs at its ends: the report counts them, and they are not a fault of the bundle.
 fn of_span(count: &Count, report: &mut Report) {
     let Count { runs, entries, sealed, open, cut, open_calls } = count;
-    report.valid("S3", format!("{runs} runs with {entries} entries"));
+    report.valid("S3", format!("{} with {}", many(runs, "run"), many(entries, "entry")));
     report.valid(
         "S4",
         format!("{sealed} complete; not complete: {open} open, {cut} cut by the ends"),
     );
-    report.valid("S5", format!("{open_calls} calls have no end here"));
+    report.valid("S5", format!("{} without an end here", many(open_calls, "call")));
     if open + cut > 0 {
         report.not_proven.push(format!(
-            "what happened in {open} runs that were open and {cut} that the ends of the span cut, \
-             outside of it"
+            "what happened outside of the span in {} still open and {} cut by its ends",
+            many(open, "run"),
+            many(cut, "run")
         ));
     }
 }

@@ -36,7 +36,7 @@ pub(super) const ALL: [ControlRow; 36] = [
     said(
         (SOC, "CC6.1"),
         "access to systems and information is restricted",
-        "a decision stands before the end of each call shown, and the bytes of the policy that made it are here",
+        "a decision precedes the end of each call shown, and the bytes of the policy that made it are here",
         Need::DecidedByPolicy,
     ),
     said(
@@ -108,7 +108,7 @@ pub(super) const ALL: [ControlRow; 36] = [
     said(
         (ISO, "A.6.2.8"),
         "event logs are kept while the system is in use",
-        "a call's decision stands in the log before its end, in one order",
+        "a call's decision precedes its end in the log, in one order",
         Need::Entries,
     ),
     said(
@@ -186,7 +186,7 @@ pub(super) const ALL: [ControlRow; 36] = [
     said(
         (RMF, "MEASURE 2.8"),
         "accountability and transparency are documented",
-        "names of others stand on heads of the tenant's log of logs; whether their keys are trusted is for the reader",
+        "other parties signed heads of the tenant's fleet log; whether their keys are trusted is for the reader",
         Need::Witnessed,
     ),
     said(

@@ -12,6 +12,7 @@ use crate::crypto::keys::PublicKey;
 use crate::crypto::merkle::Frontier;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::record::Kind;
 
@@ -222,7 +223,7 @@ impl Chain {
     /// `S2` the rows end early, `D2` a stored value, `H1` the checkpoint.
     pub fn finish(&self, head: &HeadRow) -> Result<(), Damage> {
         if self.size() != head.size {
-            let why = format!("{} entries are there, the head says {}", self.size(), head.size);
+            let why = format!("{} found, the head says {}", many(self.size(), "entry"), head.size);
             return Err(Damage::new("S2", why));
         }
         let Some((leaf, _, epoch)) = self.last else {

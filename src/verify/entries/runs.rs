@@ -7,6 +7,7 @@ use super::read::{Damage, EntryLine};
 use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::plural::many;
 use crate::domain::tier::Tier;
 use crate::record::call::CallFailed;
 use crate::record::run::{Replay, ReplayMode, RunOpened, RunSealed};
@@ -127,7 +128,7 @@ impl Run {
     fn seal(&mut self, count: u64) -> Result<(), Damage> {
         self.sealed = true;
         if count != self.next {
-            let why = format!("the seal counts {count} entries, there are {}", self.next);
+            let why = format!("the seal counts {}, found are {}", many(count, "entry"), self.next);
             return Err(Damage::new("S4", why));
         }
         let open = self.calls.iter().find(|(_, call)| call.stage != CallProgress::Over);

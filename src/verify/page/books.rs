@@ -2,11 +2,12 @@
 
 use maud::{Markup, html};
 
-use super::words::{count, moment, pretty};
+use super::words::{moment, pretty};
 use crate::bundle;
 use crate::controls as mapping;
 use crate::crypto::note::SignatureLine;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::record::chain::{AnchorObserved, ChainGenesis, WriterStarted};
 use crate::survey::{Noted, Signed, Survey};
 use crate::views::{ChainView, PopulationView};
@@ -41,7 +42,7 @@ fn chain_row(chain: &ChainView) -> Markup {
             td { @if chain.gaps.is_empty() { "none" } @else { pre { (pretty(&Json::Array(chain.gaps.clone()))) } } }
             td { (beats.count) ", longest gap " (beats.longest_gap_ms) " ms of " (beats.declared_ms) " ms declared"
                 @if let Some(tests) = &chain.enforcement_tests { "; tests of its own enforcement: " (tests.count) ", failed " (tests.failed) ", last " (tests.last) }
-                @if let Some(told) = &chain.postures { "; agents' reports of their isolation, their own word: " (told.count) ", failed " (told.failed) ", last " (told.last) } }
+                @if let Some(told) = &chain.postures { "; agents' own reports of their isolation, not verified: " (told.count) ", failed " (told.failed) ", last " (told.last) } }
         }
     }
 }
@@ -60,7 +61,7 @@ pub(super) fn time(survey: &Survey<'_>) -> Markup {
     let cosigned: Vec<(String, String, String)> = survey.cosigned().filter_map(times).collect();
     html! {
         p { "Each entry has the writer's own time. It is a claim; it never goes backwards within a log. Where others vouch for a time, an entry lies between two of theirs: after the last one that the log had seen, before the first one that had seen the log." }
-        @if steps > 0 { p { (count(steps, "step of the clock is", "steps of the clock are")) " recorded (" code { "clock.step" } ")." } }
+        @if steps > 0 { p { (many(steps, "clock step")) " recorded (" code { "clock.step" } ")." } }
         @if observed.is_empty() && tokens.is_empty() && cosigned.is_empty() {
             p { strong { "No time of a third party is in this bundle." } }
         } @else {
@@ -244,7 +245,7 @@ pub(super) fn files(survey: &Survey<'_>) -> Markup {
             thead { tr { th scope="col" { "File" } th scope="col" { "Bytes" } th scope="col" { "What it is" } } }
             tbody {
                 @for (name, size) in named.iter().take(ROWS_MAX) { tr { td { code { (name) } } td { (size) } td { (purpose(name)) } } }
-                @if !bins.is_empty() { tr { td { code { "payloads/*.bin" } } td { (bins.iter().sum::<usize>()) } td { (count(bins.len(), "payload", "payloads")) ", byte for byte" } } }
+                @if !bins.is_empty() { tr { td { code { "payloads/*.bin" } } td { (bins.iter().sum::<usize>()) } td { (many(bins.len(), "payload")) ", byte for byte" } } }
                 tr { td { code { (bundle::MANIFEST) } ", " code { (bundle::ENVELOPE) } } td {} td { "the list of all files with their SHA-256 (in-toto Statement), and its signature (DSSE)" } }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::words::count;
+use crate::domain::plural::many;
 use crate::record::chain::ChainGenesis;
 use crate::scope::Scope;
 use crate::statement::Exporter;
@@ -31,12 +31,12 @@ pub(super) fn lead(survey: &Survey<'_>) -> Markup {
                 Scope::Run => @for story in &survey.runs { (run_lead(story)) },
                 Scope::Range => {
                     "Everything the log " code { (origin(survey)) } " holds in one span: "
-                    (count(entries, "entry", "entries")) ", "
-                    (count(survey.runs.len(), "run", "runs")) "."
+                    (many(entries, "entry")) ", "
+                    (many(survey.runs.len(), "run")) "."
                 },
                 Scope::Population => {
-                    "What " (count(heads, "log holds", "logs hold")) " about a question that was asked: "
-                    (count(entries, "entry", "entries")) "."
+                    "What " (many(heads, "log")) (if heads == 1 { " holds" } else { " hold" }) " about a question that was asked: "
+                    (many(entries, "entry")) "."
                 },
             }
         }
@@ -82,7 +82,7 @@ fn run_lead(story: &RunSummary) -> Markup {
     let unenforced = run.unenforced;
     html! {
         "The agent " strong { (opening.agent) " " (opening.version) }
-        " asked for " (count(calls, "call", "calls")) ": "
+        " asked for " (many(calls, "call")) ": "
         (allowed) " allowed, " (refused) " refused, " (waiting) " held for a person and not decided after that"
         @if undecided > 0 { ", " (undecided) " without a decision here" }
         ". The run is "
@@ -145,7 +145,7 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
         all.push((
             format!(
                 "all {} shown here are in {of}, unchanged and in this order",
-                count(entries, "entry", "entries")
+                many(entries, "entry")
             ),
             "H1 E1 E2 S1 S2",
         ));
@@ -164,7 +164,7 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
     if opened > 0 {
         let what = format!(
             "{} shown here, whole or in part, are the bytes that were recorded",
-            count(opened, "payload", "payloads")
+            many(opened, "payload")
         );
         all.push((what, "P1"));
     }
@@ -206,7 +206,7 @@ fn reach(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
         ));
         let others = survey.witnesses().len();
         if others > 0 {
-            let seen = count(others, "witness", "witnesses");
+            let seen = many(others, "witness");
             all.push((format!("{seen} saw a head of that log, if you trust their keys"), "W1"));
         }
     }
@@ -237,7 +237,7 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
     );
     say(
         stories().any(|run| run.unenforced > 0),
-        "that every decision was obeyed: some were recorded and not enforced (observe mode)",
+        "that every decision was enforced: some were only recorded (observe mode)",
     );
     let seen = !survey.witnesses().is_empty() || !survey.tokens().is_empty();
     say(
@@ -259,7 +259,7 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
     ] {
         let n = survey.payloads_in(state);
         if n > 0 {
-            all.push(format!("the content of {} that are {what}", count(n, "payload", "payloads")));
+            all.push(format!("the content of {} that are {what}", many(n, "payload")));
         }
     }
     all
@@ -277,7 +277,7 @@ fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)
         all.push((
             "Written by",
             html! {
-                (count(written, "writer", "writers")) " whose keys are certified by the enrolment key "
+                (many(written, "writer")) " whose keys are certified by the enrolment key "
                 code { (genesis.enrolment_key) } ". Compare it with the one you were given."
             },
         ));
@@ -297,13 +297,9 @@ fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)
     let (witnessed, stamped) = (survey.witnesses(), survey.tokens().len());
     let seen = match (witnessed.is_empty(), stamped) {
         (true, 0) => "no third party: see what is not proven".to_owned(),
-        (true, n) => format!("{} of a time stamping authority", count(n, "token", "tokens")),
+        (true, n) => format!("{} of a time stamping authority", many(n, "token")),
         (false, 0) => witnessed.join(", "),
-        (false, n) => format!(
-            "{}; {}",
-            witnessed.join(", "),
-            count(n, "time stamp token", "time stamp tokens")
-        ),
+        (false, n) => format!("{}; {}", witnessed.join(", "), many(n, "time stamp token")),
     };
     all.push(("Seen by", html! { (seen) }));
     let approvals = survey.of_kinds(&["approval.granted", "approval.refused"]).count();

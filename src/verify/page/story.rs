@@ -4,8 +4,9 @@
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::words::{count, event, moment, outcome, payload, verdict};
+use super::words::{event, moment, outcome, payload, verdict};
 use crate::bundle::word_files;
+use crate::domain::plural::many;
 use crate::record::Text;
 use crate::record::call::{Obligation, Release};
 use crate::survey::{Noted, RunSummary, Survey};
@@ -193,7 +194,7 @@ pub(super) fn calls(survey: &Survey<'_>) -> Markup {
     });
     html! {
         @for (traced, step) in each.take(CALLS_MAX) { (call(traced, step)) }
-        @if all > CALLS_MAX { p { "And " (count(all.saturating_sub(CALLS_MAX), "more call", "more calls")) " in " code { "tool_trace.json" } "." } }
+        @if all > CALLS_MAX { p { "And " (many(all.saturating_sub(CALLS_MAX), "more call")) " in " code { "tool_trace.json" } "." } }
     }
 }
 
@@ -221,7 +222,7 @@ fn one(happened: &EventView) -> Markup {
     ];
     let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
     let mut said: Vec<String> = texts.map(|(name, text)| format!("{name}: {text}")).collect();
-    said.extend(data.us.map(|us| format!("{us} microseconds")));
+    said.extend(data.us.map(|us| many(us, "microsecond")));
     said.extend(data.attempts.filter(|n| *n > 1).map(|n| format!("{n} attempts")));
     html! {
         li {
@@ -241,7 +242,7 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
         @if given.is_empty() {
             p {
                 "No approval is recorded in this bundle. "
-                @if held > 0 { (count(held, "call was", "calls were")) " put on hold for a person; what became of them is above." }
+                @if held > 0 { (many(held, "call")) (if held == 1 { " was" } else { " were" }) " put on hold for a person; what became of them is above." }
             }
         } @else {
             ul { @for noted in given { (word(survey, noted)) } }

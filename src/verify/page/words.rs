@@ -55,11 +55,6 @@ pub(super) fn event(kind: &str) -> &str {
     }
 }
 
-/// How many of something.
-pub(super) fn count(n: usize, one: &str, many: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
-}
-
 /// A payload in the form of the projections: state, size, content, and the file with all of it.
 pub(super) fn payload(name: &str, shown: Option<&PayloadView>) -> Markup {
     let Some(shown) = shown else { return html! {} };

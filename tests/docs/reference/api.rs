@@ -12,8 +12,8 @@ use super::begin;
 const ABOUT: &str = "
 Served on `operator.listen` (127.0.0.1:7301 unless set) by a gate on SQLite, and by `wicketgate serve hub` for the gates of a tenant on PostgreSQL.
 Log in with `Authorization: Bearer TOKEN` or, over `operator.tls`, with one client certificate. Bodies are strict JSON
-(`application/json`, an object of exactly these members); errors are [problems](errors.md). An order answers 200 when every gate obeyed, and 202
-with what is missing otherwise: it stands all the same. `wicketgate approval`, `wicketgate control`, `wicketgate control break-glass` and `wicketgate policy` are its client.
+(`application/json`, an object of exactly these members); errors are [problems](errors.md). An order answers 200 when every gate applied it, and
+202 with what is missing otherwise; the order stays in force. `wicketgate approval`, `wicketgate control`, `wicketgate control break-glass` and `wicketgate policy` are its client.
 
 Without a login: `GET /livez`, `GET /startupz`, `GET /readyz`, `GET /metrics`.
 

@@ -35,7 +35,8 @@ fn operation(row: &Row, request: &Value, reply: &Value) -> Value {
             json!({"required": true, "content": {"application/json": {"schema": request}}});
         if reply["$ref"].as_str().is_some_and(|name| name.ends_with("/OrderReply")) {
             let mut waiting = answer;
-            waiting["description"] = "The order stands; the answer says what is missing.".into();
+            waiting["description"] =
+                "The order stays in force; the answer says what is missing.".into();
             operation["responses"]["202"] = waiting;
         }
     }

@@ -1,7 +1,8 @@
 //! Prints a backtest's result for a person: new allows first.
 
 use crate::cli::observed::plain;
-use crate::cli::{many, say};
+use crate::cli::say;
+use crate::domain::plural::many;
 use crate::evidence::backtest::change::DecisionChange;
 use crate::evidence::backtest::tally::{BacktestTally, Group};
 use crate::evidence::backtest::{BacktestResult, Baseline, Comparison};

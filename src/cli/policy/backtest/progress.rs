@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::progress::{Progress, bar};
+use crate::domain::plural::many;
 use crate::evidence::backtest::BacktestProgress;
 
 impl BacktestProgress for Progress {
@@ -22,7 +23,7 @@ fn line(read: u64, all: u64, inputs: u64, took: Duration) -> String {
             format!("{}m {:02}s", seconds / 60, seconds % 60)
         }
     };
-    format!("{}  {inputs} decisions  {rate}/s  {left} left", bar(read, all))
+    format!("{}  {}  {rate}/s  {left} left", bar(read, all), many(inputs, "decision"))
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@ use super::{Args, Failure, unjudged};
 use crate::cli::observed::plain;
 use crate::cli::policy::bundles;
 use crate::cli::reader::{self, LedgerSource};
-use crate::cli::{Exit, FileError, many, runtime, say};
+use crate::cli::{Exit, FileError, runtime, say};
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
+use crate::domain::plural::many;
 use crate::evidence::backtest::statement;
 use serde::Deserialize;
 

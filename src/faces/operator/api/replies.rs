@@ -26,39 +26,39 @@ replies! {
         hash: String,
     }
 
-    /// What one gate did about an order.
+    /// What one gate did to carry out an order.
     GateReport {
         /// The gate: the name of its log.
         origin: String,
-        /// When.
+        /// When the gate reported it.
         at: String,
         /// What it did.
         done: Value,
     }
 
-    /// A gate that did not say what it did about an order.
+    /// A gate that did not report what it did.
     SilentGate {
         /// The gate: the name of its log.
         origin: String,
-        /// When it last showed itself.
+        /// When it last reported.
         last_seen: String,
     }
 
-    /// What became of an order.
+    /// Outcome of an order.
     Outcome {
         /// The number of the order.
         seq: u64,
-        /// Whether every gate applied it and nothing is left running; of a signature, whether it was counted.
+        /// Whether every gate applied it and no call is left running; for a signature, whether it was counted.
         complete: bool,
-        /// Calls that were stopped.
+        /// Number of calls that were stopped.
         stopped_count: u64,
-        /// Runs that were ended.
+        /// Number of runs that were sealed.
         runs_sealed: u64,
-        /// Calls that are still running.
+        /// Number of calls that are still running.
         left: u64,
-        /// What the gates did.
+        /// Reports of the gates.
         gates: Vec<GateReport>,
-        /// Gates that did not say what they did.
+        /// Gates that did not report.
         not_reached: Vec<SilentGate>,
     }
 
@@ -66,18 +66,18 @@ replies! {
     OrderReply {
         /// Where it is recorded; `null` if the ledger did not confirm the entry.
         recorded: Option<Recorded>,
-        /// What became of it.
+        /// Its outcome.
         #[serde(flatten)]
         outcome: Outcome,
     }
 
-    /// One order as it was given.
+    /// One order.
     OrderRow {
         /// Its number.
         seq: u64,
-        /// When it was given.
+        /// When it was sent.
         at: String,
-        /// Who gave it.
+        /// Who sent it.
         subject: String,
         /// The roles of the subject.
         roles: Vec<String>,
@@ -87,17 +87,17 @@ replies! {
         reason: String,
         /// When it ends by itself.
         expires: Option<String>,
-        /// What kind of order it is.
+        /// The kind of the order.
         kind: String,
-        /// What is ordered; of changed arguments, only their length.
+        /// The content of the order; of proposed arguments, only their length.
         body: Value,
     }
 
-    /// One order and what became of it.
+    /// One order and its outcome.
     OrderDetail {
         /// The order.
         order: OrderRow,
-        /// What became of it.
+        /// Its outcome.
         #[serde(flatten)]
         outcome: Outcome,
     }
@@ -106,7 +106,7 @@ replies! {
     Orders {
         /// The orders, oldest first.
         orders: Vec<OrderRow>,
-        /// The number to ask for next.
+        /// The value of `since` for the next page.
         next: u64,
         /// Whether there are more.
         more: bool,
@@ -130,39 +130,39 @@ replies! {
         writer: String,
         /// `there`, `silent` or `stopped`.
         standing: String,
-        /// When it last showed itself.
+        /// When it last reported.
         last_seen: String,
-        /// Milliseconds since then.
+        /// Milliseconds since it last reported.
         age_ms: i64,
-        /// The newest order it has applied.
+        /// Number of the newest order that it has applied.
         obeyed: u64,
-        /// Its open runs.
+        /// Number of its open runs.
         runs: Option<usize>,
-        /// Its held calls.
+        /// Number of its held calls.
         held: Option<usize>,
-        /// Its calls that are running.
+        /// Number of its running calls.
         in_flight: Option<usize>,
-        /// What it says of itself.
+        /// The state that it reports.
         state: Value,
     }
 
     /// The gates.
     Fleet {
-        /// Gates that showed themselves.
+        /// Gates that have reported.
         gates: Vec<Gate>,
-        /// Logs with open runs whose gate never showed itself.
+        /// Logs with open runs whose gate has never reported.
         never_seen: Vec<String>,
     }
 
-    /// Held calls that are the same request.
+    /// One request that is held: a call, or several equal ones.
     HeldCall {
         /// The run.
         run: Option<String>,
         /// The id of the first call.
         call: String,
-        /// How many calls.
+        /// Number of the calls.
         count: usize,
-        /// The ids of all of them.
+        /// The ids of all calls.
         calls: Vec<String>,
         /// The tool.
         tool: Option<String>,
@@ -172,31 +172,31 @@ replies! {
         agent: String,
         /// The version of the manifest.
         version: String,
-        /// Since when.
+        /// When the first call was held.
         held: String,
-        /// Until when.
+        /// When the hold expires.
         expires: Option<String>,
-        /// Bytes of the arguments.
+        /// Size of the arguments in bytes.
         bytes: Option<u64>,
-        /// Why, by the policy.
+        /// Reasons of the policy.
         reasons: Vec<String>,
         /// The digest of the call, in hex.
         digest: Option<String>,
-        /// The digest in words.
+        /// The digest as dictionary words.
         words: Option<String>,
-        /// How many have approved.
+        /// Number of recorded approvals.
         approvals: usize,
-        /// The approver who wrote the arguments, if the agent did not.
+        /// The approver who proposed the arguments, if the agent did not choose them.
         asked_by: Option<String>,
     }
 
     /// Held calls.
     HeldCalls {
-        /// The calls, highest tier first.
+        /// The requests, highest tier first.
         held: Vec<HeldCall>,
-        /// How many requests there are.
+        /// Number of all held requests.
         asks: usize,
-        /// How many calls there are.
+        /// Number of all held calls.
         calls: usize,
         /// Whether there are more than are listed.
         more: bool,
@@ -204,13 +204,13 @@ replies! {
 
     /// One held call.
     HeldCallDetail {
-        /// Everything about it.
+        /// The call with its arguments.
         facts: Facts,
         /// The bytes to sign to approve it.
         statement: String,
         /// The bytes to sign to refuse it.
         refusal: String,
-        /// The call as a person reads it.
+        /// The call as text for the approver.
         view: String,
     }
 
@@ -228,11 +228,11 @@ replies! {
         manifest: String,
         /// When it was opened.
         opened: String,
-        /// Its calls.
+        /// Number of its calls.
         calls: usize,
-        /// Its calls that are running.
+        /// Number of its running calls.
         in_flight: usize,
-        /// Its held calls.
+        /// Number of its held calls.
         held: usize,
     }
 
@@ -240,7 +240,7 @@ replies! {
     Runs {
         /// The runs.
         runs: Vec<OpenRun>,
-        /// How many there are.
+        /// Number of all open runs.
         open: usize,
         /// Whether there are more than are listed.
         more: bool,
@@ -262,7 +262,7 @@ replies! {
         nonce: String,
         /// The agent.
         agent: String,
-        /// The tools that need no approver.
+        /// Tools that need no approval.
         tools: Vec<String>,
         /// Why.
         reason: String,
@@ -272,7 +272,7 @@ replies! {
         expires: String,
         /// Who sent it.
         brought_by: String,
-        /// How many signed it.
+        /// Number of people who signed it.
         signatures: usize,
         /// Whether it is open.
         open: bool,
@@ -288,7 +288,7 @@ replies! {
         configured: bool,
         /// The statements, newest first.
         orders: Vec<OpenedGlass>,
-        /// How many need a review.
+        /// Number of statements that need a review.
         unreviewed: usize,
         /// Whether there are more than are listed.
         more: bool,
@@ -298,9 +298,9 @@ replies! {
     Activation {
         /// Who ordered it.
         subject: String,
-        /// When.
+        /// When it was ordered.
         at: String,
-        /// What the gates did.
+        /// Reports of the gates.
         gates: Vec<GateReport>,
     }
 
@@ -316,9 +316,9 @@ replies! {
         author: String,
         /// Why.
         reason: String,
-        /// When.
+        /// When it was proposed.
         proposed: String,
-        /// When the proposal ends.
+        /// When the proposal expires.
         expires: String,
         /// `proposed`, `approved`, `refused` or `activated`.
         standing: String,
@@ -326,7 +326,7 @@ replies! {
         approved_by: Vec<String>,
         /// Who refused it.
         refused_by: Vec<String>,
-        /// What the gates say of it.
+        /// Reports of the gates that tested it.
         gates: Vec<GateReport>,
         /// How it was activated.
         activation: Option<Activation>,
@@ -353,13 +353,13 @@ replies! {
 
     /// What was erased.
     ErasedPayloads {
-        /// How many payloads were deleted.
+        /// Number of payloads that were deleted.
         deleted: u64,
-        /// `none`, `some` or `unknown`: bytes that may remain in the files of the store.
+        /// Whether bytes of them may remain in the files of the store: `none`, `some` or `unknown`.
         residue: String,
-        /// The fleet log.
+        /// Name of the fleet log.
         log: String,
-        /// The numbers of its entries.
+        /// Numbers of the erasure's entries in the fleet log.
         entries: Vec<u64>,
         /// The signed receipt; `null` if nothing new was recorded.
         receipt: Value,
@@ -367,11 +367,11 @@ replies! {
 
     /// The answer to an erasure.
     ErasureReply {
-        /// Payloads that are meant and stored.
+        /// Number of payloads of the request that are stored.
         payloads: usize,
-        /// Payloads that were erased before.
+        /// Number of payloads that were erased before.
         before: usize,
-        /// Payloads that were never stored.
+        /// Number of payloads that were never stored.
         absent: usize,
         /// `sqlite` or `postgres`.
         store: String,
@@ -380,15 +380,15 @@ replies! {
         erased: Option<ErasedPayloads>,
     }
 
-    /// What an entry says of an erasure.
+    /// An erasure as its entry records it.
     ErasureFacts {
-        /// When.
+        /// When they were erased.
         at: String,
         /// The log of the payloads.
         log: String,
-        /// How many payloads.
+        /// Number of payloads.
         payloads: usize,
-        /// Why.
+        /// The legal basis or the reason.
         basis: String,
         /// Who erased them.
         by: String,
@@ -396,7 +396,7 @@ replies! {
         request: Option<String>,
         /// Who signed the order.
         signed_by: Option<String>,
-        /// When the last backup that holds them is gone.
+        /// When the last backup that holds them is deleted.
         backups_expire_by: String,
     }
 
@@ -424,7 +424,7 @@ replies! {
         /// The erasure.
         #[serde(flatten)]
         erasure: ErasureRow,
-        /// The receipt, made anew.
+        /// A new copy of the receipt.
         receipt: Value,
     }
 
@@ -432,9 +432,9 @@ replies! {
     LegalHoldRow {
         /// The log.
         log: String,
-        /// The run; of a whole log `null`.
+        /// The run; `null` if the hold covers the whole log.
         run: Option<String>,
-        /// Why.
+        /// The reason of the hold.
         reason: String,
         /// Who placed it.
         by: String,
@@ -448,15 +448,15 @@ replies! {
         holds: Vec<LegalHoldRow>,
     }
 
-    /// The answer to a legal hold.
+    /// The answer to placing or ending a legal hold.
     LegalHoldReply {
-        /// Whether the payloads are held.
+        /// Whether the payloads are on hold now.
         held: bool,
         /// The fleet log.
         log: String,
         /// The number of the entry.
         entry: u64,
-        /// Whether they were held before.
+        /// Whether the payloads were on hold before.
         already: bool,
     }
 }

@@ -81,7 +81,7 @@ inputs! {
     SignedStatement {
         /// The bytes that were signed, as text.
         statement: String,
-        /// The SSH signature over them, armored.
+        /// The SSH signature over the statement, armored.
         signature: String,
     }
 
@@ -89,10 +89,10 @@ inputs! {
     Proposal {
         /// The files of the bundle by name, each as base64.
         files: Map<String, Value>,
-        /// Digest of the bundle it replaces; if absent, the one that all gates have in force.
+        /// Digest of the bundle it replaces; if absent, the bundle that all gates have in force.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         base: Option<String>,
-        /// Why, for the publishers.
+        /// The reason, for the publishers.
         #[serde(default)]
         reason: String,
     }
@@ -101,7 +101,7 @@ inputs! {
     Modification {
         /// The arguments: text that is a JSON object.
         arguments: String,
-        /// Why, for the ledger.
+        /// The reason, for the ledger.
         #[serde(default)]
         reason: String,
         /// The proposal that was signed, as text.
@@ -119,9 +119,9 @@ inputs! {
         signatures: Vec<String>,
     }
 
-    /// The early end of a break-glass statement.
+    /// An order to end a break-glass statement early.
     BreakGlassEnd {
-        /// Why, for the ledger.
+        /// The reason, for the ledger.
         #[serde(default)]
         reason: String,
     }
@@ -142,14 +142,14 @@ inputs! {
         /// The name of the target; empty for `all`.
         #[serde(default)]
         name: String,
-        /// Why, for the ledger.
+        /// The reason, for the ledger.
         reason: String,
         /// When the stop ends by itself, such as `2026-11-21T20:05:03.123Z`.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         expires: Option<String>,
     }
 
-    /// Payloads to erase: named by a signed order or, to see what it would erase, without one.
+    /// Payloads to erase: a signed order names them; a dry run needs no order.
     Erasure {
         /// The order, as text.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ inputs! {
         /// The SSH signature over the order, armored.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
-        /// Rewrite the file of a SQLite ledger in any case.
+        /// Always rewrite the file of a SQLite ledger, not only if traces are found.
         #[serde(default)]
         vacuum: bool,
         /// Erase nothing, and count what would be erased.
@@ -182,13 +182,13 @@ inputs! {
         /// The SSH signature over the order, armored.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
-        /// To place one: the id of a run.
+        /// To place a hold: the id of a run.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         run: Option<String>,
-        /// To place one: the name of a log.
+        /// To place a hold: the name of a log.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         log: Option<String>,
-        /// To place one: why, for the ledger.
+        /// To place a hold: the reason, for the ledger.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
@@ -199,18 +199,18 @@ inputs! {
         /// `agent`, `tool`, `verdict` and `chains`.
         #[schemars(required)]
         query: Option<Value>,
-        /// Sizes of a log, from each of which the bundle proves consistency.
+        /// Sizes of a log's heads; the bundle proves that the log extends each of them.
         #[serde(default)]
         #[schemars(length(max = 64))]
         since: Vec<u64>,
-        /// Put the payloads in; of one run they always are.
+        /// Whether the bundle includes the payloads; a bundle of one run always does.
         #[serde(default)]
         payloads: bool,
         /// Members to hide: a role and members, such as `args:iban,note`.
         #[serde(default)]
         #[schemars(length(max = 64))]
         redact: Vec<String>,
-        /// Members to open; all others of that role are hidden.
+        /// Members to disclose; all others of that role are hidden.
         #[serde(default)]
         #[schemars(length(max = 64))]
         disclose: Vec<String>,

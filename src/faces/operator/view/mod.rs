@@ -18,19 +18,20 @@ use crate::domain::commitment::{commit, derived};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::{Json, Limits};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 
 /// Bytes of arguments that a person can be asked to read. Above it nothing is shown, so that nothing
 /// can be hidden at the end.
 pub const REVIEW_MAX: usize = 64 * 1024;
 
-/// Everything about one held call, as it travels.
+/// What an approver sees of one held call.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
-    /// The run.
+    /// The id of the run.
     pub run: String,
-    /// The call.
+    /// The id of the call.
     pub call: String,
     /// The tool.
     pub tool: String,
@@ -38,21 +39,21 @@ pub struct Facts {
     pub tier: String,
     /// What the call would touch, as canonical JSON: `input.effect` of the policy.
     pub effect: String,
-    /// Digest of that, keyed with the salt.
+    /// Digest of `effect`, keyed with `salt`.
     pub effect_digest: String,
-    /// The arguments, canonical: the bytes that will run.
+    /// The arguments in canonical JSON: the bytes that will run.
     pub arguments: String,
-    /// What the commitment to the arguments is made with, in hex.
+    /// Salt of the commitment to the arguments, in hex.
     pub salt: String,
-    /// Names the call; made of run, call, tool and the commitment.
+    /// Digest of run, call, tool and the commitment to the arguments, in hex.
     pub call_digest: String,
-    /// What the tool was when the call was held.
+    /// Digest of the tool's definition when the call was held.
     pub definition: Option<String>,
-    /// The layers of the policy that held it.
+    /// Layers of the policy bundle that decided.
     pub layers: Vec<Layer>,
     /// Why it is held.
     pub reasons: Vec<Reason>,
-    /// The manifest of the run.
+    /// Digest of the run's manifest.
     pub manifest: String,
     /// The agent, by its manifest.
     pub agent: String,
@@ -60,22 +61,22 @@ pub struct Facts {
     pub version: String,
     /// `claimed` or `observed`.
     pub binding: String,
-    /// Since when.
+    /// When the call was held.
     pub held: String,
-    /// Until when.
+    /// When the hold expires.
     pub expires: String,
-    /// What makes a statement good for this hold only; empty if the gate drew none.
+    /// Nonce of the hold, which each statement names; empty if the hold has none.
     pub nonce: String,
-    /// Who has approved already.
+    /// Approvals that are recorded.
     pub approvals: Vec<Approved>,
-    /// The approver who wrote the arguments, if the agent did not.
+    /// The approver who proposed the arguments, if the agent did not choose them.
     #[serde(default)]
     pub asked_by: Option<Approved>,
-    /// What the agent says about itself.
+    /// What the agent claims about itself.
     pub claims: Vec<Claim>,
 }
 
-/// One layer of the policy.
+/// One layer of the policy bundle.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
@@ -85,37 +86,37 @@ pub struct Layer {
     pub digest: String,
 }
 
-/// One reason of the policy.
+/// One reason of a decision.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
-    /// The stable code.
+    /// The stable code of the denial.
     pub code: String,
-    /// The policy's own.
+    /// A finer code below it; may be empty.
     pub detail: String,
-    /// For people.
+    /// The reason as text.
     pub message: String,
     /// The rule, with file and line.
     pub rule: String,
 }
 
-/// One approval that is on the books.
+/// One recorded approval.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Approved {
-    /// Who.
+    /// The approver's name in the signed list.
     pub subject: String,
-    /// With which key.
+    /// Id of the approver's key.
     pub key: String,
 }
 
-/// One thing the agent says about itself.
+/// One claim of the agent about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// What about.
+    /// Name of the claim.
     pub name: String,
-    /// What it says.
+    /// Value of the claim.
     pub value: String,
 }
 
@@ -391,7 +392,8 @@ fn doubts(path: &str, value: &Json, found: &mut Vec<String>) {
 fn doubt(path: &str, text: &str, found: &mut Vec<String>) {
     let unseen = hidden_in(text);
     if unseen > 0 {
-        found.push(format!("{path}: {unseen} characters that cannot be seen are spelled out"));
+        let unseen = many(unseen, "invisible character");
+        found.push(format!("{path}: {unseen} spelled out"));
     }
     if text.is_ascii() {
         return;

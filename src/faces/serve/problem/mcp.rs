@@ -1,11 +1,13 @@
 //! What agents over MCP receive: errors of an exchange, and denials a model can act on.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::{Problem, Retry, reason_json, receipt_json, rule, whole_seconds};
 use crate::domain::code::Code;
+use crate::domain::plural::many;
 use crate::mcp::{META_CALL, META_RECEIPT, rpc};
 
 /// What can be wrong with an exchange before the gate reads the request in it.
@@ -230,11 +232,11 @@ impl Problem {
                 "the same call gets the same answer: change it, or go on without it".to_owned()
             }
             (_, Retry::After) => match self.retry_after {
-                Some(after) => format!("try again in {} seconds", whole_seconds(after)),
+                Some(after) => try_again(after),
                 None => "try again later, or go on without it".to_owned(),
             },
             (_, Retry::SameId) => match self.retry_after {
-                Some(after) => format!("try again in {} seconds", whole_seconds(after)),
+                Some(after) => try_again(after),
                 None => "try again in a moment".to_owned(),
             },
             (_, Retry::NewId) => "ask again if it is still wanted".to_owned(),
@@ -318,4 +320,8 @@ const fn ran(code: Code) -> &'static str {
         | Code::NotReady
         | Code::RouteUnknown => "this call did not run",
     }
+}
+
+fn try_again(after: Duration) -> String {
+    format!("try again in {}", many(whole_seconds(after), "second"))
 }

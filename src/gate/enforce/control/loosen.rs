@@ -104,7 +104,7 @@ impl Control {
             return Err(refused("order.previous", message));
         }
         if !release.uses(&signed.statement, row.seq) {
-            return Err(refused("order.used", "the statement was obeyed before: sign another one"));
+            return Err(refused("order.used", "the statement was used before: sign another one"));
         }
         Ok((order, target))
     }

@@ -9,6 +9,7 @@ use crate::crypto::note::Checkpoint;
 use crate::crypto::tiles::{self, HEIGHT, LEVELS, Place, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
+use crate::domain::plural::many;
 use crate::ledger::store::{EntryRow, HeadRow};
 use crate::ledger::verify::fleet::Noted;
 use crate::ledger::verify::kinds::{DamageKind, Finding};
@@ -112,7 +113,7 @@ impl ArchiveReader<'_> {
         self.upper().await?;
         let size = self.head.size;
         if let Some(later) = self.heads.iter().find(|noted| noted.size > size) {
-            let why = format!("{} says {} entries, {size} are there", later.by, later.size);
+            let why = format!("{} says {}, {size} are there", later.by, many(later.size, "entry"));
             return Err(found(DamageKind::Rollback, size, "H2", why));
         }
         let chain = self.chain.as_ref();
@@ -171,7 +172,7 @@ impl ArchiveReader<'_> {
         };
         let line = EntryLine::read(body).map_err(edited)?;
         if line.entry.seq != seq {
-            let why = format!("entry {} stands here", line.entry.seq);
+            let why = format!("entry {} is here", line.entry.seq);
             return Err(found(DamageKind::Reorder, seq, "S2", why));
         }
         let row = EntryRow {

@@ -17,6 +17,7 @@ use crate::crypto::note::Checkpoint;
 use crate::crypto::tiles::{self, Place, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
+use crate::domain::plural::many;
 use crate::record::{Entry, Kind};
 use shelf::{ArchiveStore, Keep};
 
@@ -87,8 +88,10 @@ pub async fn save(
     if let Some(old) = old.filter(|old| old.size > 0) {
         prover.consistency(old.size).await?;
         if prover.root_at(old.size).await? != old.root {
-            let why =
-                format!("the archive holds another history of its first {} entries", old.size);
+            let why = format!(
+                "the archive holds another history of its first {}",
+                many(old.size, "entry")
+            );
             return Err(Error::Foreign(why));
         }
     }
@@ -145,7 +148,7 @@ fn old_head(note: &[u8], new: &Checkpoint) -> Result<Checkpoint, Error> {
         return Err(Error::Foreign(why));
     }
     if old.size > new.size {
-        let why = format!("the archive holds {} entries, the ledger {}", old.size, new.size);
+        let why = format!("the archive holds {}, the ledger {}", many(old.size, "entry"), new.size);
         return Err(Error::Foreign(why));
     }
     Ok(old)
@@ -225,7 +228,7 @@ pub async fn holds(
     let note = shelf.get(CHECKPOINT).await?.ok_or_else(|| missing(CHECKPOINT.into()))?;
     let kept = old_head(&note, &head)?;
     if kept.size < to {
-        let why = format!("the archive holds {} entries only", kept.size);
+        let why = format!("the archive holds {} only", many(kept.size, "entry"));
         return Err(Error::Foreign(why));
     }
     prover.consistency(kept.size).await?;

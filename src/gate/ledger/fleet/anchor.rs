@@ -18,6 +18,7 @@ use super::{FleetParts, OpenError, OpenFleetLog};
 use crate::crypto::merkle;
 use crate::crypto::note::{Checkpoint, VerifierKey};
 use crate::domain::digest::Digest;
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::record::chain::{AnchorObserved, AnchorSource, ChainGenesis};
 use crate::record::fleet::{ChainCheckpoint, ChainEnrolled};
@@ -203,8 +204,9 @@ impl Round<'_> {
         let size = row.head.size;
         if let Some((before, _)) = said.head.filter(|(before, _)| *before > size) {
             return invalid(format!(
-                "`{}` went back: it has {size} entries, the fleet log has recorded {before}",
-                row.origin
+                "`{}` went back: it has {}, the fleet log has recorded {before}",
+                row.origin,
+                many(size, "entry")
             ));
         }
         let head = Checkpoint::parse(&row.head.checkpoint).ok().map(|(head, _)| head);
@@ -253,8 +255,9 @@ impl Round<'_> {
             return Ok(());
         }
         Err(Error::Invalid(format!(
-            "`{}` forked: its first {size} entries are not those the fleet log has recorded",
-            row.origin
+            "`{}` forked: the fleet log has recorded another history of its first {}",
+            row.origin,
+            many(size, "entry")
         )))
     }
 

@@ -11,6 +11,7 @@ use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
+use crate::domain::plural::many;
 use crate::record::Entry;
 use crate::record::fleet::{ChainCheckpoint, ChainEnrolled, ChainRetired};
 
@@ -66,17 +67,15 @@ pub struct LostEntry {
 impl std::fmt::Display for LostEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { log, seen: (seen, _), here, by, .. } = self;
+        let here = many(here, "entry");
         if self.forked {
             return write!(
                 f,
-                "the ledger holds another history of `{log}`: {here} entries, of which the first \
+                "the ledger holds another history of `{log}`: {here}, of which the first \
                  {seen} are not those that {by} has seen"
             );
         }
-        write!(
-            f,
-            "the ledger was rolled back: it has {here} entries of `{log}`, {by} has seen {seen}"
-        )
+        write!(f, "the ledger was rolled back: it has {here} of `{log}`, {by} has seen {seen}")
     }
 }
 

@@ -10,6 +10,7 @@ use super::{ChainReport, Trail};
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
+use crate::domain::plural::many;
 use crate::ledger::proofs::{self, Prover};
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
 use crate::record::Entry;
@@ -121,10 +122,12 @@ pub async fn diagnose(
 fn nothing(report: &ChainReport, at: Seq) -> Finding {
     let size = report.chain.head.size;
     if at <= report.from {
-        let why = format!("the head says {size} entries, and no row of the chain is there");
+        let why =
+            format!("the head says {}, and no row of the chain is there", many(size, "entry"));
         return finding(DamageKind::MissingPartition, at, "S2", why);
     }
-    let why = format!("the head says {size} entries, the last row is {}", at.saturating_sub(1));
+    let why =
+        format!("the head says {}, the last row is {}", many(size, "entry"), at.saturating_sub(1));
     finding(DamageKind::Truncation, at, "S2", why)
 }
 
@@ -198,8 +201,8 @@ fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
         }
         (Ok((head, _)), None) if head.size > size => {
             let why = format!(
-                "{} entries were signed, the last row is {}",
-                head.size,
+                "the signed head has {}, the last row is {}",
+                many(head.size, "entry"),
                 size.saturating_sub(1)
             );
             finding(DamageKind::Truncation, size, "H1", why)
@@ -269,7 +272,7 @@ async fn here(
         return Ok(edit(at, why));
     }
     if line.entry.chain != report.chain.chain {
-        let why = "an entry of another chain stands here";
+        let why = "an entry of another chain is here";
         return Ok(finding(DamageKind::Insertion, at, damage.check, why));
     }
     if !signed(reader, report, at).await? {
@@ -365,7 +368,7 @@ async fn beyond(
         return Ok(None);
     }
     let by = if report.trail.epochs.checkpoint(&note).is_ok() { "signed" } else { "stored" };
-    let why = format!("a checkpoint of {signed} entries is {by}, the head says {size}");
+    let why = format!("a checkpoint of {} is {by}, the head says {size}", many(signed, "entry"));
     Ok(Some(finding(DamageKind::Truncation, size, "H1", why)))
 }
 
@@ -396,7 +399,7 @@ async fn noted(
     let mut agreed = 0;
     for noted in heads {
         if noted.size > size {
-            let why = format!("{} says {} entries, {size} are there", noted.by, noted.size);
+            let why = format!("{} says {}, {size} are there", noted.by, many(noted.size, "entry"));
             return Ok(Some(finding(DamageKind::Rollback, size, "H2", why)));
         }
         match root_at(&prover, noted.size).await? {

@@ -9,6 +9,7 @@ mod output;
 mod probe;
 
 use crate::domain::outcome::{Cgroup, Sandbox};
+use crate::domain::plural::many;
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -361,8 +362,9 @@ fn standard_input(text: Option<&str>) -> std::io::Result<OwnedFd> {
 /// The failure for a call that got no sandbox slot in time.
 fn crowded(most: usize) -> Unmasked {
     let message = format!(
-        "the command was not run: the gate runs at most {most} commands at once \
-         (`limits.sandboxes_max`), and this agent's share of them is in use; ask again with a new id"
+        "the command was not run: the gate runs at most {} at once (`limits.sandboxes_max`), and \
+         this agent's share of them is in use; ask again with a new id",
+        many(most, "command")
     );
     Unmasked::Failed { class: FailureClass::ToolError, started: false, message }
 }

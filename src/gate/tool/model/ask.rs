@@ -109,7 +109,7 @@ pub(super) enum AskError {
     HostedTool { at: String, kind: String },
     #[error("{0}: a tool call that is no function")]
     HostedCall(String),
-    #[error("{at}: a part of type `{kind}` is none of `text`, `image_url`")]
+    #[error("{at}: a part of type `{kind}` is not one of `text`, `image_url`")]
     Part { at: String, kind: String },
     #[error(
         "{0}: an image is a `data:image/…;base64,` URL; the provider would fetch any other past the gate"

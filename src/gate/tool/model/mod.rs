@@ -30,6 +30,7 @@ use crate::domain::effect::{self, Effect};
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::members::Mismatch;
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked, Usage};
+use crate::domain::plural::many;
 use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
@@ -90,7 +91,7 @@ enum AnswerError {
     Shape(#[from] Mismatch),
     #[error(transparent)]
     Written(#[from] serde_json::Error),
-    #[error("{0} choices")]
+    #[error("{}", many(.0, "choice"))]
     Choices(usize),
     #[error(transparent)]
     Call(#[from] AskError),

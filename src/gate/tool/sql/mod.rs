@@ -27,6 +27,7 @@ use crate::domain::digest::Digest;
 use crate::domain::effect::{Effect, Sql as Facts};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Unmasked};
+use crate::domain::plural::many;
 use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::ledger::fuse::{Fuse, Late};
 use crate::ledger::permit::Permit;
@@ -253,7 +254,7 @@ impl ToolExecutor for SqlTool {
         let (query, ready) = self.ready(call.args()).map_err(|reason| vec![reason])?;
         let (given, used) = (ready.values.len(), ready.statement.params);
         if given != used {
-            let message = format!("{given} parameters are given, the statement uses {used}");
+            let message = format!("{} given, the statement uses {used}", many(given, "parameter"));
             return Err(vec![reason("sql.params", message)]);
         }
         Ok((self.effect(query, &ready), Box::new(ready)))

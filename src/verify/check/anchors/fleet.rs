@@ -11,6 +11,7 @@ use crate::crypto::merkle::verifies_inclusion;
 use crate::crypto::note::{Checkpoint, Held};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
+use crate::domain::plural::many;
 use crate::entries::EntryLine;
 use crate::record::chain::ChainGenesis;
 use crate::record::fleet::{ChainCheckpoint, ChainEnrolled, ChainRetired, KeyRevoked, KeyUse};
@@ -236,9 +237,9 @@ impl Fleet {
             }
         }
         let retired = self.lines.iter().filter(|line| line.is(Kind::ChainRetired)).count();
-        let mut text = format!("{} entries of `{}`", newest.size, newest.origin);
+        let mut text = format!("{} of `{}`", many(newest.size, "entry"), newest.origin);
         if retired > 0 {
-            text.push_str(&format!("; {retired} chains are retired in it"));
+            text.push_str(&format!("; {} retired in it", many(retired, "chain")));
         }
         Outcome::Valid(text)
     }
@@ -302,7 +303,8 @@ fn pinned(
         let size = head.size;
         let old = Checkpoint { origin: head.origin.clone(), size, root: head.root };
         if size > checkpoint.size {
-            let why = format!("the pinned head of the fleet log has {size} entries: it was cut");
+            let why =
+                format!("the pinned head of the fleet log has {}: it was cut", many(size, "entry"));
             return Err(bad(why));
         }
         let shown = || beginning(lines, size).map(|root| root == head.root);

@@ -15,6 +15,7 @@ use super::report::{Outcome, Report};
 use crate::bundle::Files;
 use crate::crypto::note::{self, Checkpoint, VerifierKey};
 use crate::domain::id::Seq;
+use crate::domain::plural::many;
 use crate::entries::EntryLine;
 use crate::scope::ChainSlice;
 use crate::trust::{Trust, Use};
@@ -173,7 +174,7 @@ fn witnessed(
             && other.as_ref().is_none_or(|(before, _)| *before < size)
             && fleet.has(size, chains, recorded)
         {
-            let text = format!("{text}; on the head of {size} entries, `{}`", head.file);
+            let text = format!("{text}; on the head of {}, `{}`", many(size, "entry"), head.file);
             other = Some((size, Outcome::Valid(text)));
         }
     }
@@ -204,7 +205,7 @@ struct Cosigned {
 impl Cosigned {
     fn outcome(&self, quorum: usize, all: usize) -> Outcome {
         let have = self.seconds.len();
-        let mut text = format!("{have} of {all} witnesses, {quorum} are asked for");
+        let mut text = format!("{have} of {all} witnesses, quorum {quorum}");
         if self.out_of_time > 0 {
             let n = self.out_of_time;
             text.push_str(&format!(

@@ -7,6 +7,7 @@ use crate::check::report::{Outcome, Report};
 use crate::crypto::tsp::{self, ExpectedResponse, Fault, Stamp};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
 use crate::record::chain::AnchorObserved;
@@ -103,7 +104,7 @@ impl Stamps {
             }
             None => {
                 let who = self.authorities.join("; ");
-                Outcome::Valid(format!("{} stamps by {who}", self.vouched.len()))
+                Outcome::Valid(format!("{} by {who}", many(self.vouched.len(), "stamp")))
             }
         }
     }
