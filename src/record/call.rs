@@ -8,30 +8,29 @@ use serde_with_macros::skip_serializing_none;
 
 use super::text::{HexDigest, Int, List, Nonce, TaggedDigest, Text, True};
 use crate::domain::call;
-use crate::domain::closed::closed;
+use crate::domain::closed::{closed, members};
 use crate::domain::decision::Alarm;
 use crate::domain::digest::Digest;
 use crate::domain::outcome::{Cgroup, Opaque, Sandbox};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 
-/// How a caller proved who it is.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "auth"))]
-#[serde(deny_unknown_fields)]
-pub struct Auth {
-    /// Digest of the certificate of its TLS connection.
-    pub certificate: Option<TaggedDigest>,
-    /// `uds`, `mtls`, `token` or `internal`.
-    pub method: Text,
-    /// The SPIFFE id in that certificate.
-    pub spiffe: Option<Text<2048>>,
-    /// Keyed hash of the token that was shown, 16 hex digits.
-    pub token: Option<Text>,
-    /// The peer's uid on a Unix socket.
-    pub uid: Option<Int>,
+members! {
+    /// How a caller proved who it is.
+    #[derive(Default)]
+    #[cfg_attr(test, schemars(rename = "auth"))]
+    pub struct Auth {
+        /// Digest of the certificate of its TLS connection.
+        pub certificate: Option<TaggedDigest>,
+        /// `uds`, `mtls`, `token` or `internal`.
+        pub method: Text,
+        /// The SPIFFE id in that certificate.
+        pub spiffe: Option<Text<2048>>,
+        /// Keyed hash of the token that was shown, 16 hex digits.
+        pub token: Option<Text>,
+        /// The peer's uid on a Unix socket.
+        pub uid: Option<Int>,
+    }
 }
 
 impl From<&call::CallerAuth> for Auth {
@@ -58,49 +57,41 @@ impl From<&Auth> for call::CallerAuth {
     }
 }
 
-/// One layer of the policy bundle that took part in a decision.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "layer"))]
-#[serde(deny_unknown_fields)]
-pub struct Layer {
-    /// SHA-256 of the layer's deterministic tar.
-    pub digest: TaggedDigest,
-    /// `lib`, `org`, `team`, `agent` or `data`.
-    pub layer: Text,
-}
+members! {
+    /// One layer of the policy bundle that took part in a decision.
+    #[cfg_attr(test, schemars(rename = "layer"))]
+    pub struct Layer {
+        /// SHA-256 of the layer's deterministic tar.
+        pub digest: TaggedDigest,
+        /// `lib`, `org`, `team`, `agent` or `data`.
+        pub layer: Text,
+    }
 
-/// One reason of a decision.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "reason"))]
-#[serde(deny_unknown_fields)]
-pub struct Reason {
-    /// The stable code of the denial: `policy.denied`, …
-    pub code: Text,
-    /// A finer code below it; may be empty.
-    pub detail: Text,
-    /// The reason for a person; may be empty.
-    pub message: Text,
-    /// The rule that gave it; empty where no policy rule did.
-    pub rule: Text,
-}
+    /// One reason of a decision.
+    #[cfg_attr(test, schemars(rename = "reason"))]
+    pub struct Reason {
+        /// The stable code of the denial: `policy.denied`, …
+        pub code: Text,
+        /// A finer code below it; may be empty.
+        pub detail: Text,
+        /// The reason for a person; may be empty.
+        pub message: Text,
+        /// The rule that gave it; empty where no policy rule did.
+        pub rule: Text,
+    }
 
-/// Something that must also happen because the call was allowed.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "obligation"))]
-#[serde(deny_unknown_fields)]
-pub struct Obligation {
-    /// `cap_bytes`: the most bytes that the result may have.
-    pub bytes: Option<Int>,
-    /// `redact`: the kinds of findings that are masked, sorted.
-    pub kinds: Option<List<Text>>,
-    /// `redact`: content that cannot be searched is released nevertheless.
-    pub opaque: Option<Release>,
-    /// `redact` or `cap_bytes`.
-    pub r#type: Text,
+    /// Something that must also happen because the call was allowed.
+    #[cfg_attr(test, schemars(rename = "obligation"))]
+    pub struct Obligation {
+        /// `cap_bytes`: the most bytes that the result may have.
+        pub bytes: Option<Int>,
+        /// `redact`: the kinds of findings that are masked, sorted.
+        pub kinds: Option<List<Text>>,
+        /// `redact`: content that cannot be searched is released nevertheless.
+        pub opaque: Option<Release>,
+        /// `redact` or `cap_bytes`.
+        pub r#type: Text,
+    }
 }
 
 closed! {
@@ -111,37 +102,32 @@ closed! {
     }
 }
 
-/// The person who proposed other arguments, which this call has.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "asked_by"))]
-#[serde(deny_unknown_fields)]
-pub struct Proposer {
-    /// Id of the key that signed the proposal.
-    pub key: Text,
-    /// Roles of the person in the list of approvers.
-    pub roles: List<Text>,
-    /// Digest of that list.
-    pub signers: Option<TaggedDigest>,
-    /// The person's name in that list.
-    pub subject: Text,
-}
+members! {
+    /// The person who proposed other arguments, which this call has.
+    #[cfg_attr(test, schemars(rename = "asked_by"))]
+    pub struct Proposer {
+        /// Id of the key that signed the proposal.
+        pub key: Text,
+        /// Roles of the person in the list of approvers.
+        pub roles: List<Text>,
+        /// Digest of that list.
+        pub signers: Option<TaggedDigest>,
+        /// The person's name in that list.
+        pub subject: Text,
+    }
 
-/// The break-glass order under which a call ran.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "break_glass"))]
-#[serde(deny_unknown_fields)]
-pub struct BreakGlass {
-    /// Who signed it.
-    pub by: List<Text, 16, 2>,
-    /// The order's nonce.
-    pub nonce: Nonce,
-    /// Digest of the list of its signers.
-    pub signers: TaggedDigest,
-    /// When the order ends.
-    pub until: Timestamp,
+    /// The break-glass order under which a call ran.
+    #[cfg_attr(test, schemars(rename = "break_glass"))]
+    pub struct BreakGlass {
+        /// Who signed it.
+        pub by: List<Text, 16, 2>,
+        /// The order's nonce.
+        pub nonce: Nonce,
+        /// Digest of the list of its signers.
+        pub signers: TaggedDigest,
+        /// When the order ends.
+        pub until: Timestamp,
+    }
 }
 
 closed! {
@@ -379,122 +365,93 @@ pub type CallHeld = Decided<Waiting>;
 /// `call.denied`: the call does not run.
 pub type CallDenied = Decided<Refused>;
 
-/// What an executor saw while a call ran.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "observed"))]
-#[serde(deny_unknown_fields)]
-pub struct Observed {
-    /// The limits that control groups held for all its processes together.
-    pub cgroup: Option<Cgroup>,
-    /// What came of the obligation to mask.
-    pub redaction: Option<Redaction>,
-    /// The sandbox level that really ran.
-    pub sandbox: Option<Sandbox>,
-    /// Relations that a statement touched.
-    pub tables_queried: Option<List<Text>>,
-    /// Tokens of a model call.
-    pub usage: Option<Usage>,
-}
+members! {
+    /// What an executor saw while a call ran.
+    #[cfg_attr(test, schemars(rename = "observed"))]
+    pub struct Observed {
+        /// The limits that control groups held for all its processes together.
+        pub cgroup: Option<Cgroup>,
+        /// What came of the obligation to mask.
+        pub redaction: Option<Redaction>,
+        /// The sandbox level that really ran.
+        pub sandbox: Option<Sandbox>,
+        /// Relations that a statement touched.
+        pub tables_queried: Option<List<Text>>,
+        /// Tokens of a model call.
+        pub usage: Option<Usage>,
+    }
 
-/// What came of the obligation to mask what a tool returned.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "redaction"))]
-#[serde(deny_unknown_fields)]
-pub struct Redaction {
-    /// Places that were masked.
-    pub masked: Int,
-    /// Why not all of it was searched; absent if all of it was.
-    pub unscanned: Option<Opaque>,
-}
+    /// What came of the obligation to mask what a tool returned.
+    #[cfg_attr(test, schemars(rename = "redaction"))]
+    pub struct Redaction {
+        /// Places that were masked.
+        pub masked: Int,
+        /// Why not all of it was searched; absent if all of it was.
+        pub unscanned: Option<Opaque>,
+    }
 
-/// Tokens of one model call.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "usage"))]
-#[serde(deny_unknown_fields)]
-pub struct Usage {
-    /// What they cost, in millionths of a US dollar, where the binding has prices.
-    pub cost_micro_usd: Option<Int>,
-    /// The provider gave no count: these are the most that they can have been.
-    pub estimated: Option<True>,
-    /// Tokens that were read.
-    pub input_tokens: Int,
-    /// Tokens that were written.
-    pub output_tokens: Int,
-    /// The upstream that answered.
-    pub upstream: Text,
-}
+    /// Tokens of one model call.
+    #[cfg_attr(test, schemars(rename = "usage"))]
+    pub struct Usage {
+        /// What they cost, in millionths of a US dollar, where the binding has prices.
+        pub cost_micro_usd: Option<Int>,
+        /// The provider gave no count: these are the most that they can have been.
+        pub estimated: Option<True>,
+        /// Tokens that were read.
+        pub input_tokens: Int,
+        /// Tokens that were written.
+        pub output_tokens: Int,
+        /// The upstream that answered.
+        pub upstream: Text,
+    }
 
-/// `call.completed`: the tool returned a result.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallCompleted {
-    /// Times the tool was tried.
-    pub attempts: Int,
-    /// What the executor saw.
-    pub observed: Option<Observed>,
-    /// The tool's own word for how it ended: an HTTP status, an exit code.
-    pub status: Text,
-    /// Microseconds from permit to end.
-    pub us: Int,
-}
+    /// `call.completed`: the tool returned a result.
+    pub struct CallCompleted {
+        /// Times the tool was tried.
+        pub attempts: Int,
+        /// What the executor saw.
+        pub observed: Option<Observed>,
+        /// The tool's own word for how it ended: an HTTP status, an exit code.
+        pub status: Text,
+        /// Microseconds from permit to end.
+        pub us: Int,
+    }
 
-/// `call.failed`: the call ended without a result.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallFailed {
-    /// Times the tool was tried.
-    pub attempts: Int,
-    /// What kind of failure: `timeout`, `tool_error`, …
-    pub class: Text,
-    /// The failure for a person.
-    pub message: Text,
-    /// What the executor saw.
-    pub observed: Option<Observed>,
-    /// Whether the tool had begun.
-    pub started: bool,
-    /// Microseconds from permit to end.
-    pub us: Int,
-}
+    /// `call.failed`: the call ended without a result.
+    pub struct CallFailed {
+        /// Times the tool was tried.
+        pub attempts: Int,
+        /// What kind of failure: `timeout`, `tool_error`, …
+        pub class: Text,
+        /// The failure for a person.
+        pub message: Text,
+        /// What the executor saw.
+        pub observed: Option<Observed>,
+        /// Whether the tool had begun.
+        pub started: bool,
+        /// Microseconds from permit to end.
+        pub us: Int,
+    }
 
-/// `call.unknown`: the tool may or may not have run.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallUnknown {
-    /// Why it is unknown: `writer_lost`, …
-    pub cause: Text,
-    /// What the executor saw.
-    pub observed: Option<Observed>,
-}
+    /// `call.unknown`: the tool may or may not have run.
+    pub struct CallUnknown {
+        /// Why it is unknown: `writer_lost`, …
+        pub cause: Text,
+        /// What the executor saw.
+        pub observed: Option<Observed>,
+    }
 
-/// `call.cancelled`: the call was stopped before it had an effect, or while it ran.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallCancelled {
-    /// What the executor saw.
-    pub observed: Option<Observed>,
-    /// Who or what stopped it.
-    pub reason: Text,
-}
+    /// `call.cancelled`: the call was stopped before it had an effect, or while it ran.
+    pub struct CallCancelled {
+        /// What the executor saw.
+        pub observed: Option<Observed>,
+        /// Who or what stopped it.
+        pub reason: Text,
+    }
 
-/// `call.expired`: a held call was approved by too few in time.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallExpired {
-    /// Why it ended.
-    pub reason: Text,
+    /// `call.expired`: a held call was approved by too few in time.
+    pub struct CallExpired {
+        /// Why it ended.
+        pub reason: Text,
+    }
 }

@@ -9,7 +9,7 @@ use serde_with_macros::skip_serializing_none;
 
 use super::body::{Body, Content, Kind};
 use super::text::{HexDigest, Int, List, Micros, TaggedDigest, Text};
-use crate::domain::closed::{closed, textual};
+use crate::domain::closed::{closed, members, textual};
 use crate::domain::decision::Verdict;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
@@ -44,18 +44,18 @@ closed! {
     }
 }
 
-/// A payload's salted commitment as it stands in an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "commitment"))]
-#[serde(deny_unknown_fields)]
-pub struct Commitment {
-    /// What opens it: `domain::commitment`.
-    pub c: HexDigest,
-    /// Payload bytes.
-    pub len: Int,
-    /// What the payload is.
-    pub role: Role,
+members! {
+    /// A payload's salted commitment as it stands in an entry.
+    #[derive(Copy)]
+    #[cfg_attr(test, schemars(rename = "commitment"))]
+    pub struct Commitment {
+        /// What opens it: `domain::commitment`.
+        pub c: HexDigest,
+        /// Payload bytes.
+        pub len: Int,
+        /// What the payload is.
+        pub role: Role,
+    }
 }
 
 /// The place of an entry in its run.

@@ -154,24 +154,7 @@ impl Json {
     /// A value of ours as JSON; `null` if it has no JSON form.
     #[must_use]
     pub fn of(value: &impl serde::Serialize) -> Self {
-        serde_json::to_value(value).map_or(Self::Null, |value| Self::from_serde(&value))
-    }
-
-    fn from_serde(value: &serde_json::Value) -> Self {
-        match value {
-            serde_json::Value::Null => Self::Null,
-            serde_json::Value::Bool(truth) => Self::Bool(*truth),
-            serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
-                (Some(n), _) => Self::Int(n.clamp(-INT_MAX, INT_MAX)),
-                (None, Some(_)) => Self::Int(INT_MAX),
-                (None, None) => n.as_f64().map_or(Self::Null, Self::Float),
-            },
-            serde_json::Value::String(text) => Self::String(text.clone()),
-            serde_json::Value::Array(items) => items.iter().map(Self::from_serde).collect(),
-            serde_json::Value::Object(members) => {
-                Self::object(members.iter().map(|(k, v)| (k.as_str(), Self::from_serde(v))))
-            }
-        }
+        serde_json::to_value(value).map_or(Self::Null, Self::from)
     }
 
     /// The same value for libraries that speak `serde_json`.
@@ -189,6 +172,34 @@ impl Json {
             Self::Object(members) => serde_json::Value::Object(
                 members.iter().map(|(k, v)| (k.clone(), v.to_serde())).collect(),
             ),
+        }
+    }
+}
+
+/// A value of ours as [`Json`], written as JSON: `json!({"name": name, "size": size})`.
+#[macro_export]
+macro_rules! json {
+    ($($value:tt)+) => { $crate::domain::json::Json::from(serde_json::json!($($value)+)) };
+}
+
+pub use json;
+
+/// Integers saturate at ±(2^53 − 1), as those of our counters do.
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        match value {
+            serde_json::Value::Null => Self::Null,
+            serde_json::Value::Bool(truth) => Self::Bool(truth),
+            serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
+                (Some(n), _) => Self::Int(n.clamp(-INT_MAX, INT_MAX)),
+                (None, Some(_)) => Self::Int(INT_MAX),
+                (None, None) => n.as_f64().map_or(Self::Null, Self::Float),
+            },
+            serde_json::Value::String(text) => Self::String(text),
+            serde_json::Value::Array(items) => items.into_iter().map(Self::from).collect(),
+            serde_json::Value::Object(members) => {
+                Self::object(members.into_iter().map(|(name, value)| (name, Self::from(value))))
+            }
         }
     }
 }
