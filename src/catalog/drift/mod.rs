@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use super::lock::printable;
 use super::schema::{self, Keywords};
 use crate::domain::canonical;
+use crate::domain::closed::texts;
 use crate::domain::json::Json;
 
 #[cfg(test)]
@@ -43,26 +44,15 @@ impl Drift {
     }
 }
 
-/// What one change means, from the least.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Weight {
-    /// Words.
-    Text,
-    /// More is taken than was.
-    Compatible,
-    /// Anything else.
-    Breaking,
-}
-
-impl Weight {
-    /// `text`, `compatible` or `breaking`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Compatible => "compatible",
-            Self::Breaking => "breaking",
-        }
+texts! {
+    /// What one change means, from the least.
+    pub enum Weight {
+        /// Words.
+        Text = "text",
+        /// More is taken than was.
+        Compatible = "compatible",
+        /// Anything else.
+        Breaking = "breaking",
     }
 }
 

@@ -9,70 +9,46 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use crate::domain::closed::texts;
 use crate::domain::time::Timestamp;
 
 /// Units of a pool at most: exact in every store and in JSON.
 pub const SIZE_MAX: u64 = 9_007_199_254_740_991;
 
-/// What a pool counts.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Calls that were started.
-    Requests,
-    /// Tokens that models read and write.
-    Tokens,
-    /// Millionths of a US dollar, as the bindings declare them for each call.
-    CostMicroUsd,
-    /// Calls at the same time.
-    Concurrency,
-}
-
-impl Unit {
-    /// `requests`, `tokens`, `cost_micro_usd` or `concurrency`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Tokens => "tokens",
-            Self::CostMicroUsd => "cost_micro_usd",
-            Self::Concurrency => "concurrency",
-        }
+texts! {
+    /// What a pool counts.
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
+    pub enum Unit {
+        /// Calls that were started.
+        Requests = "requests",
+        /// Tokens that models read and write.
+        Tokens = "tokens",
+        /// Millionths of a US dollar, as the bindings declare them for each call.
+        CostMicroUsd = "cost_micro_usd",
+        /// Calls at the same time.
+        Concurrency = "concurrency",
     }
 }
 
-/// When a pool is full again, in UTC.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Per {
-    /// A minute, from its first second.
-    Minute,
-    /// A day, from midnight.
-    Day,
-    /// A month, from midnight of the first.
-    Month,
-    /// No window: only an order makes the pool full again.
-    None,
+texts! {
+    /// When a pool is full again, in UTC.
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
+    pub enum Per {
+        /// A minute, from its first second.
+        Minute = "minute",
+        /// A day, from midnight.
+        Day = "day",
+        /// A month, from midnight of the first.
+        Month = "month",
+        /// No window: only an order makes the pool full again.
+        None = "none",
+    }
 }
 
 impl Per {
-    /// `minute`, `day`, `month` or `none`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Day => "day",
-            Self::Month => "month",
-            Self::None => "none",
-        }
-    }
-
     /// The beginning of the window this instant is in, milliseconds since 1970.
     #[must_use]
     pub fn starts(self, now: Timestamp) -> i64 {

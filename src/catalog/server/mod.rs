@@ -17,7 +17,7 @@ use super::secret::Secret;
 use crate::domain::digest::Digest;
 use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 use crate::domain::tier::Tier;
 use crate::mcp::header::Mirrored;
 use crate::mcp::name;
@@ -192,10 +192,7 @@ impl Reach for Mcp {
     }
 
     fn definition(&self) -> Json {
-        Json::object([
-            ("server", Json::from(self.server.name.as_str())),
-            ("reached", Json::from(self.server.binding.prefixed())),
-        ])
+        json!({"server": self.server.name, "reached": self.server.binding.prefixed()})
     }
 
     fn origins(&self) -> Vec<Origin> {
