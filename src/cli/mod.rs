@@ -58,7 +58,9 @@ mod version;
 mod witness;
 
 use error::{BundleError, Cause, Failure, FileError};
-use output::{JsonArg, fail, fail_all, fail_as, many, note, say, say_bytes, tell};
+use output::{
+    JsonArg, fail, fail_all, fail_as, many, note, present, report, say, say_bytes, say_json, tell,
+};
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
