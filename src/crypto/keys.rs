@@ -12,6 +12,7 @@ use ed25519_dalek::pkcs8::{
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
 use super::private::{self, Unused};
+use super::ssh::SshKey;
 use crate::clock::{Entropy, random32};
 use crate::domain::digest::Digest;
 
@@ -231,9 +232,12 @@ impl PublicKey {
             .map_err(|source| Error::Io { path: shown.clone(), source })?;
         let bad = |why: &str| Error::Format { path: shown.clone(), why: why.to_owned() };
         if text.trim_start().starts_with("ssh-") {
-            return super::agent::read_line(text.trim())
-                .and_then(|bytes| Self::from_bytes(&bytes))
-                .ok_or_else(|| bad("expected one line `ssh-ed25519 …`"));
+            return match SshKey::parse(text.trim()) {
+                Ok(SshKey::Plain(key)) => Ok(key),
+                Ok(SshKey::Hardware { .. }) | Err(_) => {
+                    Err(bad("expected one line `ssh-ed25519 …`"))
+                }
+            };
         }
         match Self::read_pems(&text, &shown)?.as_slice() {
             [key] => Ok(*key),
