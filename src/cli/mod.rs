@@ -233,7 +233,6 @@ fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
 }
 
 /// Runs the command line `args` (the program's name first).
-#[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     // WHY first: this process may become a sandboxed command, which must not parse a user's command

@@ -59,7 +59,6 @@ pub struct Agent {
 
 impl Agent {
     /// The agent at this socket, and the key to use. Does not connect yet.
-    #[must_use]
     pub const fn new(socket: PathBuf, key: PublicKey) -> Self {
         Self { socket, key, patience: PATIENCE }
     }

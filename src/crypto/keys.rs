@@ -57,7 +57,6 @@ impl fmt::Debug for SecretKey {
 
 impl SecretKey {
     /// A fresh key.
-    #[must_use]
     pub fn generate(entropy: &dyn Entropy) -> Self {
         let seed = zeroize::Zeroizing::new(random32(entropy));
         Self(SigningKey::from_bytes(&seed))
@@ -69,19 +68,16 @@ impl SecretKey {
     }
 
     /// The key of this seed (RFC 8032's secret key).
-    #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self(SigningKey::from_bytes(seed))
     }
 
     /// Its public half.
-    #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
 
     /// Signs these bytes (RFC 8032 Ed25519, 64 bytes).
-    #[must_use]
     pub fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.0.sign(message).to_bytes()
     }
@@ -155,26 +151,22 @@ impl fmt::Debug for PublicKey {
 
 impl PublicKey {
     /// The key of these 32 bytes, unless they are not a point or of small order.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         let key = VerifyingKey::from_bytes(bytes).ok()?;
         (!key.is_weak()).then_some(Self(key))
     }
 
     /// The 32 raw bytes.
-    #[must_use]
     pub fn to_bytes(&self) -> [u8; 32] {
         self.0.to_bytes()
     }
 
     /// Key id: SHA-256 of the raw key, 64 hex digits.
-    #[must_use]
     pub fn id(&self) -> String {
         self.digest().hex()
     }
 
     /// SHA-256 of the raw key.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::of(&[&self.to_bytes()])
     }
@@ -186,7 +178,6 @@ impl PublicKey {
     }
 
     /// Its SPKI PEM text, as `openssl pkey -pubin` reads it.
-    #[must_use]
     pub fn to_pem(&self) -> String {
         self.0.to_public_key_pem(LineEnding::LF).unwrap_or_default()
     }
@@ -246,7 +237,6 @@ impl PublicKey {
     }
 
     /// The key of these 44 base64 characters, the form in entries.
-    #[must_use]
     pub fn from_base64(text: &str) -> Option<Self> {
         use base64::Engine as _;
         let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
@@ -254,7 +244,6 @@ impl PublicKey {
     }
 
     /// The raw key in base64, the form in entries.
-    #[must_use]
     pub fn base64(&self) -> String {
         use base64::Engine as _;
         base64::engine::general_purpose::STANDARD.encode(self.to_bytes())

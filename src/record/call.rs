@@ -305,7 +305,6 @@ pub struct Decision<'a> {
 
 impl<S: Sort> Decided<S> {
     /// The members that every decision has.
-    #[must_use]
     pub fn common(&self) -> Decision<'_> {
         Decision {
             after: self.after.get(),

@@ -52,7 +52,6 @@ pub struct Watermark(pub Option<HexDigest>);
 
 impl Watermark {
     /// Reads 64 hex digits or nothing.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
             Some(Self(None))

@@ -172,7 +172,6 @@ members! {
 
 impl ControlApplied {
     /// The entry of an order that stopped no running call.
-    #[must_use]
     pub fn idle(seq: u64, action: Action, (target, name): (TargetKind, &str)) -> Self {
         Self {
             action,

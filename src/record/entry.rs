@@ -92,7 +92,6 @@ pub struct Draft {
 
 impl Draft {
     /// A draft that belongs to no run.
-    #[must_use]
     pub fn of(body: impl Into<Body>) -> Self {
         Self {
             run: None,
@@ -107,19 +106,16 @@ impl Draft {
     }
 
     /// The kind.
-    #[must_use]
     pub const fn kind(&self) -> Kind {
         self.body.kind()
     }
 
     /// The content, if it is of this kind.
-    #[must_use]
     pub fn get<T: Content>(&self) -> Option<&T> {
         T::of(&self.body)
     }
 
     /// The first commitment to a payload of this role.
-    #[must_use]
     pub fn committed(&self, role: Role) -> Option<&Commitment> {
         self.commit.iter().find(|commitment| commitment.role == role)
     }
@@ -154,13 +150,11 @@ pub struct Boot([u8; 4]);
 
 impl Boot {
     /// The process with these random bytes.
-    #[must_use]
     pub const fn from_random(bytes: [u8; 4]) -> Self {
         Self(bytes)
     }
 
     /// Reads 8 lowercase hex digits.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 4];
         let lower = text.len() == 8 && !text.bytes().any(|b| b.is_ascii_uppercase());
@@ -232,7 +226,6 @@ pub(super) struct EntryMembers<'a, K, D> {
 
 impl Entry {
     /// The canonical bytes, which are stored and hashed.
-    #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let draft = &self.draft;
         let link = self.run.as_ref();
@@ -321,13 +314,11 @@ impl Entry {
     }
 
     /// Leaf hash of the stored bytes (RFC 6962).
-    #[must_use]
     pub fn leaf(bytes: &[u8]) -> Digest {
         Digest::of(&[&[0], bytes])
     }
 
     /// The `prev` of the first entry of a chain.
-    #[must_use]
     pub fn genesis_prev(chain: &ChainId) -> Digest {
         Digest::of(&[chain.as_bytes()])
     }

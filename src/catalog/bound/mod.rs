@@ -56,7 +56,6 @@ impl Bound {
     }
 
     /// Ids of the trusted keys that signed the lock, sorted.
-    #[must_use]
     pub fn lock_signers(&self) -> &[String] {
         self.lock.as_ref().map_or(&[], |lock| &lock.signers)
     }

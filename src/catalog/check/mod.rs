@@ -153,7 +153,6 @@ impl Config {
 
     /// As [`Self::check`], each tool by itself and in the order of the list: an error in one does
     /// not hide the state of the others.
-    #[must_use]
     pub fn check_each(self, around: &Surroundings<'_>) -> Vec<Checked> {
         let mut names = BTreeSet::new();
         let secrets = self.secret_files(around);
@@ -175,7 +174,6 @@ impl Config {
     }
 
     /// Files with secrets of tools, canonical: no server gets one, and no root may contain one.
-    #[must_use]
     pub fn secret_files(&self, around: &Surroundings<'_>) -> Vec<PathBuf> {
         let own = self.0.iter().flat_map(|tool| &tool.credentials);
         let own = own.filter_map(|one| one.file.as_deref());

@@ -93,7 +93,6 @@ pub enum ArgumentMismatch {
 
 impl Element {
     /// The argument it needs, if any.
-    #[must_use]
     pub fn argument(&self) -> Option<&str> {
         match self {
             Self::Literal(_) => None,

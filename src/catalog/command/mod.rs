@@ -50,7 +50,6 @@ pub enum Level {
 
 impl Level {
     /// `S1` or `S2`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::S1 => "S1",
@@ -190,7 +189,6 @@ impl Reach for Command {
 
 impl Command {
     /// What it demands of the system.
-    #[must_use]
     pub const fn demand(&self) -> Demand {
         Demand { level: self.level, together: self.limits.together }
     }

@@ -33,7 +33,6 @@ pub enum Drift {
 
 impl Drift {
     /// `same`, `text`, `compatible` or `breaking`.
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -74,7 +73,6 @@ impl std::fmt::Display for Change {
 }
 
 /// Compares a pinned tool object with the server's current one of that name, `None` if it has none.
-#[must_use]
 pub fn grade(pinned: &Json, live: Option<&Json>) -> Drift {
     let changes = changes(pinned, live);
     match changes.iter().map(|change| change.weight).max() {
@@ -95,7 +93,6 @@ pub fn grade(pinned: &Json, live: Option<&Json>) -> Drift {
 }
 
 /// Every difference between the two, in the order of the text.
-#[must_use]
 pub fn changes(pinned: &Json, live: Option<&Json>) -> Vec<Change> {
     let mut walk = DriftWalk::default();
     match live {

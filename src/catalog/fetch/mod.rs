@@ -115,7 +115,6 @@ impl Denied {
 
 impl Fetch {
     /// All addresses of the hosts that are listed by name.
-    #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         let named = self.hosts.iter().filter_map(|pattern| match pattern {
             HostPattern::Exact(host) => Some(host),
@@ -140,7 +139,6 @@ impl Fetch {
 
     /// Every reason why this tool may not fetch this URL, those about the host first. It resolves
     /// no name.
-    #[must_use]
     pub fn denials(&self, url: &WebUrl) -> Vec<Denied> {
         let Origin { tls, host, port } = &url.origin;
         let mut denials: Vec<Denied> = self.admits_host(host).err().into_iter().collect();

@@ -83,7 +83,6 @@ pub struct Grant {
 
 impl Grant {
     /// The grant of a tool by its name alone.
-    #[must_use]
     pub const fn of(name: ToolName) -> Self {
         Self { name, tier: None, definition: None, server: None, signers: Vec::new() }
     }
@@ -171,7 +170,6 @@ impl Default for Acceptance {
 impl Acceptance {
     /// The best binding that a run can have in this build, through any accepted face; `None`: this
     /// build serves none of the faces.
-    #[must_use]
     pub fn reach(&self) -> Option<Binding> {
         self.faces.iter().filter_map(|face| face.best()).max()
     }
@@ -228,7 +226,6 @@ pub struct Manifest {
 
 impl Manifest {
     /// The grant of this tool, if it exists for this agent.
-    #[must_use]
     pub fn grant(&self, tool: &ToolName) -> Option<&Grant> {
         self.tools.iter().find(|grant| &grant.name == tool)
     }

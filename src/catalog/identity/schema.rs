@@ -18,7 +18,6 @@ use crate::yaml::{self, Document};
 
 /// The JSON Schema (2020-12) of a manifest. `x-error` is the message for a person instead of the
 /// pattern.
-#[must_use]
 pub fn schema() -> Value {
     let digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
         "x-error": "expected `sha256:` and 64 lowercase hex digits"});

@@ -50,7 +50,6 @@ texts! {
 
 impl Per {
     /// The beginning of the window this instant is in, milliseconds since 1970.
-    #[must_use]
     pub fn starts(self, now: Timestamp) -> i64 {
         let floor = |length: i64| now.millis().div_euclid(length).saturating_mul(length);
         match self {
@@ -68,7 +67,6 @@ impl Per {
 
     /// How long a window that is over is remembered, milliseconds: a clock that is set back by less
     /// finds its old window as it was. 0 is for ever.
-    #[must_use]
     pub const fn remembered_ms(self) -> i64 {
         match self {
             Self::Minute => 2 * 86_400_000,
@@ -185,7 +183,6 @@ pub trait Pools: Send + Sync + std::fmt::Debug {
 /// How many units to lease when so many are spare and so many gates draw from the pool: a quarter
 /// of an even share, so that the pool lasts and little lies unused at one gate; never fewer than
 /// needed.
-#[must_use]
 pub fn block(spare: u64, need: u64, gates: u64) -> u64 {
     if spare < need {
         return 0;

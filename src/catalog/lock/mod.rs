@@ -118,7 +118,6 @@ pub struct UngovernedTool {
 
 impl LockedServer {
     /// Pins a server's tools. It leaves out tools that break a rule, each with the reason.
-    #[must_use]
     pub fn of(server: &Server, shown: &Shown) -> (Self, Vec<UngovernedTool>) {
         let methods: Vec<&'static str> =
             METHODS.into_iter().filter(|method| shown.methods.contains(method)).collect();
@@ -188,20 +187,17 @@ fn reread(value: &Json) -> Result<Json, json::Error> {
 }
 
 /// Text of a server's, fit for a terminal and a log: no control characters, at most 128 characters.
-#[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().take(128).flat_map(char::escape_debug).collect()
 }
 
 impl Lock {
     /// A lock of these servers.
-    #[must_use]
     pub fn of(servers: impl IntoIterator<Item = LockedServer>) -> Self {
         Self { servers: servers.into_iter().map(|s| (s.name.clone(), s)).collect() }
     }
 
     /// The text: sorted, indented, the same bytes for the same lock.
-    #[must_use]
     pub fn text(&self) -> String {
         let servers: Vec<Json> = self.servers.values().map(LockedServer::to_json).collect();
         let json = json!({"apiVersion": API_VERSION, "kind": KIND, "servers": servers});

@@ -65,7 +65,6 @@ texts! {
 
 impl Api {
     /// What follows the base URL.
-    #[must_use]
     pub const fn path(self) -> &'static str {
         match self {
             Self::OpenAi => "/chat/completions",

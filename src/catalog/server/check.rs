@@ -43,7 +43,6 @@ impl Config {
     }
 
     /// Files that hold secrets, so that no root of a tool lies over one.
-    #[must_use]
     pub fn secret_files(&self, base: &Path) -> Vec<PathBuf> {
         let stdio = self.0.iter().filter_map(|server| server.stdio.as_ref());
         let stdio = stdio.flat_map(|stdio| &stdio.credentials).filter_map(|c| c.file.as_ref());

@@ -33,7 +33,6 @@ pub enum Isolation {
 
 impl Isolation {
     /// The hosts that the gate connects to for the program.
-    #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         match self {
             Self::Sandbox(sandbox) => match &sandbox.network {
@@ -106,7 +105,6 @@ impl Network {
 
 impl Isolation {
     /// The sandbox, if there is one.
-    #[must_use]
     pub fn sandbox(&self) -> Option<&Sandbox> {
         match self {
             Self::None { .. } => None,
@@ -115,7 +113,6 @@ impl Isolation {
     }
 
     /// `none`, `S1` or `S2`.
-    #[must_use]
     pub fn as_str(&self) -> &'static str {
         self.sandbox().map_or("none", |sandbox| sandbox.level.as_str())
     }

@@ -148,7 +148,6 @@ impl Allowed {
     }
 
     /// The schema of a table written without one; `None` if none or several match.
-    #[must_use]
     pub fn schema_of(&self, table: &str) -> Option<&str> {
         let named = |name: &str| {
             let mut all =

@@ -55,14 +55,12 @@ macro_rules! texts {
             pub const TEXTS: &'static [&'static str] = &[$($text,)*];
 
             /// Its text.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
 
             /// Reads its text.
             #[allow(dead_code, reason = "not every set is read")]
-            #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$variant),)* _ => None }
             }
@@ -157,7 +155,6 @@ macro_rules! name {
 
         impl $name {
             /// Reads it.
-            #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
                 let fits = (1..=$most).contains(&text.len()) && text.bytes().all(plain);
@@ -165,7 +162,6 @@ macro_rules! name {
             }
 
             /// Its text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }

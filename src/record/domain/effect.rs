@@ -57,7 +57,6 @@ closed! {
 
 impl ToolKind {
     /// The kind of effect that calls of such a tool have.
-    #[must_use]
     pub const fn effect(self) -> EffectKind {
         match self {
             Self::Http | Self::Fetch => EffectKind::Http,
@@ -234,13 +233,11 @@ pub struct Sql {
 
 impl Effect {
     /// Tables and views that a statement names, sorted; of another effect there are none.
-    #[must_use]
     pub fn tables(&self) -> &[String] {
         if let Self::Sql(sql) = self { &sql.relations } else { &[] }
     }
 
     /// The facts as the policy input and the effect digest see them.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         if let Self::Recorded { effect, .. } = self { effect.clone() } else { Json::of(self) }
     }

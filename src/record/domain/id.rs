@@ -12,13 +12,11 @@ pub struct RunId(Uuid);
 
 impl RunId {
     /// A run id of these random bytes (UUID version 4).
-    #[must_use]
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
     }
 
     /// Reads the hyphenated lowercase form.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let id = Uuid::try_parse(text).ok()?;
         let mut written = Uuid::encode_buffer();
@@ -26,13 +24,11 @@ impl RunId {
     }
 
     /// The same id for libraries that speak UUID.
-    #[must_use]
     pub const fn uuid(&self) -> Uuid {
         self.0
     }
 
     /// The id this UUID is.
-    #[must_use]
     pub const fn from_uuid(id: Uuid) -> Self {
         Self(id)
     }
@@ -50,13 +46,11 @@ pub struct ChainId([u8; 16]);
 
 impl ChainId {
     /// The id these 16 bytes are.
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
     /// Reads 32 lowercase hex digits.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 32 || text.bytes().any(|b| b.is_ascii_uppercase()) {
             return None;
@@ -67,7 +61,6 @@ impl ChainId {
     }
 
     /// The 16 bytes.
-    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

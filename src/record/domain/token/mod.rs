@@ -35,7 +35,6 @@ crate::texts! {
 
 impl Family {
     /// The prefix of every token of the family, by which scanners find a leaked one.
-    #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Run => "wgr_",
@@ -46,7 +45,6 @@ impl Family {
 }
 
 /// The token of these random bits.
-#[must_use]
 pub fn write(family: Family, bits: &[u8; 32]) -> String {
     let checked = format!("{}{}", family.prefix(), base62::<BODY>(bits));
     let check = checksum(&checked);
@@ -54,7 +52,6 @@ pub fn write(family: Family, bits: &[u8; 32]) -> String {
 }
 
 /// Parses a text that consists of one token: prefix, length, alphabet and checksum.
-#[must_use]
 pub fn parse(text: &str) -> Option<(Family, zeroize::Zeroizing<[u8; 32]>)> {
     let family = family(text).filter(|_| text.len() == CHARS)?;
     let (checked, check) = text.split_at_checked(PREFIX.saturating_add(BODY))?;
@@ -65,7 +62,6 @@ pub fn parse(text: &str) -> Option<(Family, zeroize::Zeroizing<[u8; 32]>)> {
 }
 
 /// The family whose prefix this text has, whether or not it is a token.
-#[must_use]
 pub fn family(text: &str) -> Option<Family> {
     Family::ALL.iter().copied().find(|family| text.starts_with(family.prefix()))
 }
