@@ -2,29 +2,55 @@
 
 use std::time::Duration;
 
+use super::Kind;
 use super::address::Cidr;
 use super::binding::{Credential, CredentialTarget};
+use super::schema::Schema;
+use super::secret::Secret;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
+use crate::domain::id::ToolName;
+use crate::domain::json::{Json, json};
+use crate::domain::tier::Tier;
 
-/// The hash of these facts: it changes with a URL, a limit or the name of a credential.
-pub(super) fn digest(shown: Json, effective: Json) -> Digest {
-    let body = Json::object([("shown", shown), ("effective", effective)]);
-    Digest::of(&[&canonical::bytes(&body)])
+/// What an agent sees of a tool.
+pub(super) fn shown(name: &ToolName, description: &str, schema: &Schema) -> Json {
+    json!({"name": name, "description": description, "input_schema": schema.json()})
 }
 
-/// The same with the cost of one call and the window of repeated calls, if the operator states
-/// them: a definition without them keeps its hash.
-pub(super) fn priced(
-    effective: Json,
-    (cost_micro_usd, dedupe): (Option<u64>, Option<Duration>),
-) -> Json {
-    let Json::Object(mut members) = effective else { return effective };
-    members.extend(cost_micro_usd.map(|cost| ("cost_micro_usd".into(), Json::from(cost))));
-    let window = dedupe.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
-    members.extend(window.map(|ms| ("dedupe_ms".into(), Json::from(ms))));
-    Json::Object(members)
+/// What the operator states of a tool, and what counts if nothing is stated.
+pub(super) struct Effective {
+    pub tier: Tier,
+    pub read_only: bool,
+    pub idempotent: bool,
+    pub timeout: Duration,
+    pub result_bytes_max: u64,
+    pub cost_micro_usd: Option<u64>,
+    pub dedupe: Option<Duration>,
+}
+
+impl Effective {
+    /// The digest of a tool's definition. What limits its cost is in it where it is stated.
+    pub fn digest(&self, shown: &Json, kind: &Kind) -> Digest {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut effective = serde_json::json!({
+            "kind": kind.as_str(),
+            "binding": kind.definition(),
+            "tier": self.tier,
+            "read_only": self.read_only,
+            "idempotent": self.idempotent,
+            "timeout_ms": millis(self.timeout),
+            "result_bytes_max": self.result_bytes_max,
+        });
+        if let Some(cost) = self.cost_micro_usd {
+            effective["cost_micro_usd"] = cost.into();
+        }
+        if let Some(window) = self.dedupe {
+            effective["dedupe_ms"] = millis(window).into();
+        }
+        let body = json!({"shown": shown, "effective": effective});
+        Digest::of(&[&canonical::bytes(&body)])
+    }
 }
 
 pub(super) fn headers(list: &[(http::HeaderName, http::HeaderValue)]) -> Json {
@@ -34,8 +60,19 @@ pub(super) fn headers(list: &[(http::HeaderName, http::HeaderValue)]) -> Json {
     }))
 }
 
+/// Variables of a program, each with the digest of its value.
+pub(super) fn hashed<'a>(env: impl IntoIterator<Item = (&'a String, &'a String)>) -> Json {
+    let hashed = |value: &String| Json::from(Digest::of(&[value.as_bytes()]).hex());
+    Json::object(env.into_iter().map(|(name, value)| (name.clone(), hashed(value))))
+}
+
+/// Variables that hold secrets, each with the reference of its secret.
+pub(super) fn variables(secrets: &[(String, Secret, String)]) -> Json {
+    secrets.iter().map(|(name, _, at)| json!({"env": name, "reference": at})).collect()
+}
+
 pub(super) fn ranges(list: &[Cidr]) -> Json {
-    list.iter().map(|range| Json::from(range.to_string())).collect::<Vec<_>>().into()
+    list.iter().map(|range| Json::from(range.to_string())).collect()
 }
 
 pub(super) fn authorities(ca: Option<&[u8]>) -> Json {
@@ -51,9 +88,5 @@ pub(super) fn credential(credential: &Credential) -> Json {
         CredentialTarget::Header(name) => format!("header:{name}"),
         CredentialTarget::Query(name) => format!("query:{name}"),
     };
-    Json::object([
-        ("place", Json::from(place)),
-        ("prefix", Json::from(credential.prefix.as_str())),
-        ("reference", Json::from(credential.reference.as_str())),
-    ])
+    json!({"place": place, "prefix": credential.prefix, "reference": credential.reference})
 }

@@ -239,7 +239,6 @@ const STEERING_SUFFIXES: &[&str] = &[
 ];
 
 /// One form for every spelling of a name: compatible characters, case and its special cases (`ß`).
-#[must_use]
 pub fn fold(name: &str) -> String {
     let upper = name.nfkc().collect::<String>().to_uppercase();
     upper.to_lowercase().nfkc().collect()

@@ -49,7 +49,6 @@ impl JsonSchema for WebAddress {
 }
 
 /// The JSON Schema (2020-12) of a file that is read into `T`, without references.
-#[must_use]
 pub fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|all| all.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();

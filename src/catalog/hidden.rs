@@ -50,7 +50,6 @@ const fn is_picture(before: Option<char>, c: char) -> bool {
 
 /// Where in this value, names of members included, characters hide or mislead: `/description: U+202E at 12`, a JSON
 /// pointer with the code point and its place in characters. The pointer itself is fit to print.
-#[must_use]
 pub fn finds(value: &Json) -> Vec<String> {
     let mut found = Vec::new();
     walk(value, "", &mut found);

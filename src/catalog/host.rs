@@ -201,13 +201,11 @@ impl Origin {
     }
 
     /// `http` or `https`.
-    #[must_use]
     pub const fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
     }
 
     /// `host`, with `:port` unless it is the scheme's own.
-    #[must_use]
     pub fn authority(&self) -> String {
         let default = if self.tls { 443 } else { 80 };
         if self.port == default {

@@ -210,32 +210,27 @@ impl Kind {
     }
 
     /// The tool or method of an MCP server behind it; `None` for another kind.
-    #[must_use]
     pub fn mcp(&self) -> Option<&server::Mcp> {
         if let Self::Mcp(mcp) = self { Some(mcp) } else { None }
     }
 
     /// `http`, `fetch`, `file.read`, …
-    #[must_use]
     pub fn as_str(&self) -> &'static str {
         self.reach().kind().as_str()
     }
 
     /// Every address with a name that tools of this binding connect to: a pattern of hosts names
     /// none.
-    #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         self.reach().origins()
     }
 
     /// Every secret that tools of this binding get: their answers must not contain one.
-    #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
         self.reach().secrets()
     }
 
     /// What its calls demand of the system.
-    #[must_use]
     pub fn demand(&self) -> Option<Demand> {
         self.reach().demand()
     }

@@ -119,13 +119,11 @@ impl Schema {
     }
 
     /// The schema as agents see it.
-    #[must_use]
     pub const fn json(&self) -> &Json {
         &self.json
     }
 
     /// Its canonical bytes.
-    #[must_use]
     pub fn canonical(&self) -> &[u8] {
         &self.canonical
     }
@@ -149,7 +147,6 @@ impl Schema {
     }
 
     /// Why these arguments violate the schema, at most eight reasons; empty if they do not.
-    #[must_use]
     pub fn check(&self, args: &Json) -> Vec<LayerReason> {
         let instance = args.to_serde();
         self.validator.iter_errors(&instance).take(REASONS_MAX).map(|e| reason(&e)).collect()

@@ -103,7 +103,6 @@ impl Secret {
     }
 
     /// The value. Only for the request it belongs to and for finding it where it must not be.
-    #[must_use]
     pub fn expose(&self) -> SecretValue {
         // INVARIANT: there is always one; an empty text would only be a credential that is refused.
         self.0.values.lock().all.last().cloned().unwrap_or_else(|| SecretValue(Arc::default()))
@@ -111,7 +110,6 @@ impl Secret {
 
     /// The file's current value, at the last moment before sending. A file that cannot be read, or
     /// holds no secret, changes nothing: it may be half written.
-    #[must_use]
     pub fn latest(&self) -> SecretValue {
         if let Some(file) = &self.0.file {
             self.look(file);
@@ -150,13 +148,11 @@ impl Secret {
     }
 
     /// Every value it had, as far as they are remembered.
-    #[must_use]
     pub fn values(&self) -> Vec<SecretValue> {
         self.0.values.lock().all.clone()
     }
 
     /// Grows with every new value.
-    #[must_use]
     pub fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Acquire)
     }

@@ -74,7 +74,6 @@ impl Template {
     }
 
     /// The template as it was written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -88,7 +87,6 @@ impl Template {
     }
 
     /// The one argument, if the template consists of nothing else.
-    #[must_use]
     pub fn whole<'a>(&self, args: &'a Json) -> Option<Option<&'a Json>> {
         match self.parts.as_slice() {
             [Part::Argument(steps)] => Some(find(args, steps)),
@@ -244,7 +242,6 @@ impl PathTemplate {
     }
 
     /// The path as it was written.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
         for segment in &self.0 {
@@ -361,7 +358,6 @@ impl BodyTemplate {
     }
 
     /// Top-level arguments it needs.
-    #[must_use]
     pub fn arguments(&self) -> Vec<&str> {
         match self {
             Self::Literal(_) => Vec::new(),

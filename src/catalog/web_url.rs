@@ -50,7 +50,6 @@ pub enum Fault {
 
 impl Fault {
     /// The stable detail of a refusal for this reason.
-    #[must_use]
     pub const fn detail(&self) -> &'static str {
         match self {
             Self::Shape(_) => "fetch.url",
@@ -101,7 +100,6 @@ impl WebUrl {
     }
 
     /// The URL that a `Location` leads to from here, written in full.
-    #[must_use]
     pub fn join(&self, location: &str) -> Option<String> {
         let base = url::Url::parse(&self.to_string()).ok()?;
         let mut next = base.join(location).ok()?;
@@ -110,7 +108,6 @@ impl WebUrl {
     }
 
     /// Path and query as a request line has them.
-    #[must_use]
     pub fn target(&self) -> String {
         match &self.query {
             Some(query) => format!("{}?{query}", self.path),
@@ -126,7 +123,6 @@ impl std::fmt::Display for WebUrl {
 }
 
 /// Where a lenient reader would go with this text, whatever else is wrong with it.
-#[must_use]
 pub fn lenient_host(text: &str) -> Option<Host> {
     match url::Url::parse(text.trim()).ok()?.host()? {
         url::Host::Domain(name) => {
@@ -238,7 +234,6 @@ fn pairs(query: &str) -> Option<Vec<(String, String)>> {
 }
 
 /// The text behind a percent-encoded one, as far as it is text.
-#[must_use]
 pub fn unescaped(text: &str) -> String {
     decoded(text, false)
         .map_or_else(|| text.to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned())

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::argument::days;
 use super::bucket::BucketArgs;
 use super::ledger::{chains, unreadable};
 use super::progress::Progress;
 use super::reader::{self, LedgerSource};
-use super::{Exit, Failure, fail, say};
+use super::{Exit, Failure, fail, report, say};
 use crate::crypto::keys::PublicKey;
-use crate::domain::canonical;
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::evidence::bucket::Retain;
 use crate::evidence::trust::Trust;
@@ -71,7 +71,7 @@ pub(super) async fn run(command: &Archive) -> Result<Exit, Failure> {
         let shelf = shelf(command, &row)?;
         let saved = archive::save(reader.as_ref(), &row, &trusted, shelf.as_ref());
         match Progress::new(row.origin.as_str()).during(saved).await {
-            Ok(saved) => told(&row, &saved, command.json),
+            Ok(saved) => told(&row, &saved),
             Err(error) => {
                 let origin = row.origin.clone();
                 let exit = code(&error);
@@ -124,25 +124,16 @@ pub(super) const fn code(error: &Error) -> Exit {
     }
 }
 
-fn told(row: &ChainRow, saved: &Saved, json: bool) {
-    if json {
-        say(canonical::text(&Json::object([
-            ("origin", Json::from(row.origin.as_str())),
-            ("chain", Json::from(row.chain.to_string())),
-            ("before", Json::from(saved.before)),
-            ("size", Json::from(saved.size)),
-            ("root", Json::from(saved.root.hex())),
-            ("files", Json::from(saved.files)),
-            ("bytes", Json::from(saved.bytes)),
-        ])));
-        return;
-    }
-    say(format!(
+fn told(row: &ChainRow, saved: &Saved) {
+    let facts = json!({"origin": row.origin, "chain": row.chain, "before": saved.before, "size": saved.size,
+        "root": saved.root.hex(), "files": saved.files, "bytes": saved.bytes});
+    let line = format!(
         "{}: {} archived, {} of them new; {}, {} bytes written",
         row.origin,
         many(saved.size, "entry"),
         saved.size.saturating_sub(saved.before),
         many(saved.files, "file"),
         saved.bytes
-    ));
+    );
+    report(facts, || say(line));
 }

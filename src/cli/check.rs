@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 use super::bucket::{BucketArgs, remote};
 use super::error::LookupError;
 use super::ledger::unreadable;
 use super::progress::Progress;
 use super::reader::{self, LedgerSource};
-use super::{Exit, Failure, FileError, note, say};
-use crate::domain::canonical;
+use super::{Exit, Failure, FileError, note, present, report, say};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::evidence::trust::Trust;
 use crate::ledger::archive;
@@ -128,11 +128,7 @@ pub(super) async fn run(command: &Verify) -> Result<Exit, Failure> {
         worst = Exit::Unverifiable;
     }
     for verdict in &verdicts {
-        if command.json {
-            say(canonical::text(&told(verdict)));
-        } else {
-            print(verdict);
-        }
+        report(facts(verdict), || print(verdict));
         worst = worst.worst(verdict.code());
     }
     if worst == Exit::Invalid {
@@ -351,33 +347,23 @@ fn print(verdict: &Verdict) {
     }
 }
 
-fn told(verdict: &Verdict) -> Json {
-    let number = |n: usize| Json::from(u64::try_from(n).unwrap_or(u64::MAX));
+fn facts(verdict: &Verdict) -> Value {
     let (sealed, open, calls) = verdict.counts;
-    let mut members = vec![
-        ("outcome", Json::from(outcome(verdict.code()))),
-        ("origin", Json::from(verdict.origin.as_str())),
-        ("entries", Json::from(verdict.entries)),
-        ("root", Json::from(verdict.root.hex())),
-        ("runs_sealed", number(sealed)),
-        ("runs_open", number(open)),
-        ("calls_open", number(calls)),
-        (
-            "unknown_kinds",
-            Json::object(verdict.unknown.iter().map(|(k, n)| (k.clone(), Json::from(*n)))),
-        ),
-    ];
-    members.extend(verdict.chain.as_deref().map(|chain| ("chain", Json::from(chain))));
-    members.extend(verdict.enrolled.map(|enrolled| ("enrolled", Json::from(enrolled))));
-    members.extend((verdict.from > 0).then(|| ("pruned_below", Json::from(verdict.from))));
-    members.extend(verdict.finding.as_ref().map(|found| {
-        let damage = Json::object([
-            ("kind", Json::from(found.kind.word())),
-            ("seq", Json::from(found.seq)),
-            ("check", Json::from(found.check)),
-            ("why", Json::from(found.why.as_str())),
-        ]);
-        ("damage", damage)
-    }));
-    Json::object(members)
+    let damage = verdict.finding.as_ref().map(|Finding { kind, seq, check, why }| {
+        json!({"kind": kind.word(), "seq": seq, "check": check, "why": why})
+    });
+    present(json!({
+        "outcome": outcome(verdict.code()),
+        "origin": verdict.origin,
+        "entries": verdict.entries,
+        "root": verdict.root.hex(),
+        "runs_sealed": sealed,
+        "runs_open": open,
+        "calls_open": calls,
+        "unknown_kinds": verdict.unknown,
+        "chain": verdict.chain,
+        "enrolled": verdict.enrolled,
+        "pruned_below": (verdict.from > 0).then_some(verdict.from),
+        "damage": damage,
+    }))
 }

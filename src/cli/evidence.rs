@@ -2,19 +2,20 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
+
 use super::api::remote::{self, RemoteArgs};
 use super::argument::{ArgumentError, time};
 use super::payload::Disclosure;
 use super::progress::Progress;
 use super::reader::{self, ConfigError, LedgerSource};
 use super::recorder::{FleetArgs, Recording};
-use super::{Exit, Failure, say, wait};
+use super::{Exit, Failure, present, say, say_json, wait};
 use crate::clock::SystemClock;
 use crate::crypto::signer;
-use crate::domain::canonical;
 use crate::domain::decision::Verdict;
+use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::evidence::artifacts::Artifacts;
@@ -325,29 +326,27 @@ async fn write(command: &Export, query: Query) -> Result<ExportedBundle, Failure
 }
 
 fn print_exported(exported: &ExportedBundle, json: bool) {
-    let missing = || exported.missing.iter().map(|digest| Json::from(digest.prefixed()));
     let whole = exported.sealed == exported.runs;
+    let missing: Vec<String> = exported.missing.iter().map(Digest::prefixed).collect();
+    let logs = exported.logs.iter().map(|(log, size)| json!({"log": log, "size": size}));
+    let size = match exported.logs.as_slice() {
+        [(_, size)] => Some(*size),
+        _ => None,
+    };
+    let facts = present(json!({
+        "dir": exported.dir.display().to_string(),
+        "files": exported.files,
+        "entries": exported.entries,
+        "runs": exported.runs,
+        "sealed_runs": exported.sealed,
+        "sealed": whole,
+        "logs": logs.collect::<Vec<_>>(),
+        "manifest": exported.manifest.hex(),
+        "missing": missing,
+        "size": size,
+    }));
     if json {
-        let count = |n: usize| Json::from(u64::try_from(n).unwrap_or(u64::MAX));
-        let logs = exported.logs.iter().map(|(origin, size)| {
-            Json::object([("log", Json::from(origin.as_str())), ("size", Json::from(*size))])
-        });
-        let mut told = vec![
-            ("dir", Json::from(exported.dir.display().to_string())),
-            ("files", count(exported.files)),
-            ("entries", count(exported.entries)),
-            ("runs", count(exported.runs)),
-            ("sealed_runs", count(exported.sealed)),
-            ("sealed", Json::from(whole)),
-            ("logs", logs.collect::<Vec<_>>().into()),
-            ("manifest", Json::from(exported.manifest.hex())),
-            ("missing", missing().collect::<Vec<_>>().into()),
-        ];
-        if let [(_, size)] = exported.logs.as_slice() {
-            told.push(("size", Json::from(*size)));
-        }
-        say(canonical::text(&Json::object(told)));
-        return;
+        return say_json(facts);
     }
     let logs: Vec<String> =
         exported.logs.iter().map(|(log, size)| format!("{log} of size {size}")).collect();
@@ -367,8 +366,8 @@ fn print_exported(exported: &ExportedBundle, json: bool) {
             exported.runs
         ));
     }
-    for digest in &exported.missing {
-        say(format!("not kept, and so not in the bundle: {}", digest.prefixed()));
+    for digest in missing {
+        say(format!("not kept, and so not in the bundle: {digest}"));
     }
 }
 

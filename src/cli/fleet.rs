@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::reader::{self, LedgerSource};
-use super::{Exit, Failure, fail, note, say};
+use super::{Exit, Failure, fail, note, present, report, say};
 use crate::app::fleet::{self, FleetKeys};
 use crate::config::Config;
-use crate::domain::canonical;
-use crate::domain::json::Json;
 use crate::ledger::fleet::anchor::{AnchorRound, Error, Outside, Round};
 use crate::ledger::store::LedgerReader;
 
@@ -55,7 +54,7 @@ pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
     let reader = reader::open_reader(&source).await;
     let reader = reader.map_err(Failure::unverifiable)?;
     let Some(seconds) = command.every else {
-        return once(&config, &keys, &outside, reader.as_ref(), command.json).await;
+        return once(&config, &keys, &outside, reader.as_ref()).await;
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::unverifiable)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::unverifiable)?;
@@ -68,7 +67,7 @@ pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
             _ = interrupt.recv() => return Ok(Exit::Ok),
             _ = rounds.tick() => {}
         }
-        match once(&config, &keys, &outside, reader.as_ref(), command.json).await {
+        match once(&config, &keys, &outside, reader.as_ref()).await {
             Ok(_) => {}
             // A ledger in doubt must not be read again as if nothing had happened.
             Err(failure) if failure.exit == Exit::Invalid => return Err(failure),
@@ -83,17 +82,12 @@ async fn once(
     keys: &FleetKeys,
     outside: &Outside,
     reader: &dyn LedgerReader,
-    json: bool,
 ) -> Result<Exit, Failure> {
     let done = round(config, keys, outside, reader).await?;
     for why in &done.failed {
         note(format!("warning: {why}"));
     }
-    if json {
-        say(canonical::text(&told(&done)));
-    } else {
-        print(&done);
-    }
+    report(facts(&done), || print(&done));
     if done.enough {
         return Ok(Exit::Ok);
     }
@@ -159,30 +153,18 @@ fn print(done: &AnchorRound) {
     say(format!("{new}{origin} {size} {root}{seen}"));
 }
 
-fn told(done: &AnchorRound) -> Json {
-    let texts = |all: &[String]| {
-        Json::from(all.iter().map(|text| Json::from(text.as_str())).collect::<Vec<_>>())
-    };
-    let recorded: Vec<Json> = done
-        .recorded
-        .iter()
-        .map(|(log, size)| {
-            Json::object([("log", Json::from(log.as_str())), ("size", Json::from(*size))])
-        })
-        .collect();
-    let mut members = vec![
-        ("enrolled", texts(&done.enrolled)),
-        ("recorded", recorded.into()),
-        ("shown", Json::from(done.shown)),
-        ("cosigned", texts(&done.cosigned)),
-        ("failed", texts(&done.failed)),
-        ("enough", Json::from(done.enough)),
-    ];
-    members.extend(done.stamped.map(|time| ("stamped", Json::from(time.to_string()))));
-    if let Some((log, size, root)) = &done.head {
-        members.push(("log", Json::from(log.as_str())));
-        members.push(("size", Json::from(*size)));
-        members.push(("root", Json::from(root.hex())));
-    }
-    Json::object(members)
+fn facts(done: &AnchorRound) -> Value {
+    let recorded = done.recorded.iter().map(|(log, size)| json!({"log": log, "size": size}));
+    present(json!({
+        "enrolled": done.enrolled,
+        "recorded": recorded.collect::<Vec<_>>(),
+        "shown": done.shown,
+        "cosigned": done.cosigned,
+        "failed": done.failed,
+        "enough": done.enough,
+        "stamped": done.stamped,
+        "log": done.head.as_ref().map(|(log, ..)| log),
+        "size": done.head.as_ref().map(|(_, size, _)| size),
+        "root": done.head.as_ref().map(|(.., root)| root.hex()),
+    }))
 }

@@ -9,12 +9,10 @@ use super::error::LookupError;
 use super::progress::Progress;
 use super::reader::{self, LedgerSource};
 use super::{
-    Cause, Exit, Failure, JsonArg, archive, check, key, payload, prune, say, size, tell, wait,
-    witness,
+    Cause, Exit, Failure, JsonArg, archive, check, key, payload, prune, say, say_json, size, tell,
+    wait, witness,
 };
 use crate::crypto::note::Checkpoint;
-use crate::domain::canonical;
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::ledger::postgres::Login;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
@@ -243,15 +241,10 @@ async fn head(command: &Head) -> Result<Exit, Failure> {
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
     for row in chains(reader.as_ref(), None).await? {
         if command.json {
-            let told = Json::object([
-                ("origin", Json::from(row.origin.as_str())),
-                ("chain", Json::from(row.chain.to_string())),
-                ("slot", Json::from(row.slot.as_str())),
-                ("epoch", Json::from(row.epoch)),
-                ("size", Json::from(row.head.size)),
-                ("checkpoint", Json::from(row.head.checkpoint.as_str())),
-            ]);
-            say(canonical::text(&told));
+            say_json(
+                json!({"origin": row.origin, "chain": row.chain, "slot": row.slot, "epoch": row.epoch,
+                "size": row.head.size, "checkpoint": row.head.checkpoint}),
+            );
         } else if let Ok((checkpoint, _)) = Checkpoint::parse(&row.head.checkpoint) {
             say(format!("head {} {} {}", checkpoint.origin, checkpoint.size, checkpoint.root));
         } else {

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{Exit, fail_all, say};
+use serde_json::{Value, json};
+
+use super::{Exit, fail_all, report, say};
 use crate::app::lint;
 use crate::config;
-use crate::domain::canonical;
-use crate::domain::json::Json;
 use crate::policy::bundle::Bundle;
 use crate::policy::lint::{Finding, Level, Surroundings};
 
@@ -54,9 +54,7 @@ pub fn run(args: &Args) -> Exit {
         },
     };
     let ok = findings.iter().all(|finding| finding.level != Level::Error);
-    if args.json {
-        say(canonical::text(&told(&bundle, &findings, ok)));
-    } else {
+    report(facts(&bundle, &findings, ok), || {
         for finding in &findings {
             say(finding.to_string());
             say(format!("    {}", finding.hint()));
@@ -64,7 +62,7 @@ pub fn run(args: &Args) -> Exit {
         if findings.is_empty() {
             say(format!("{} {}: no finding", bundle.name(), bundle.version()));
         }
-    }
+    });
     if ok { Exit::Ok } else { Exit::Invalid }
 }
 
@@ -78,19 +76,11 @@ fn configured(bundle: &Bundle, file: &std::path::Path) -> Result<Vec<Finding>, V
     Ok(lint::of(bundle, &config, &tools, approvers, callers.manifests()))
 }
 
-fn told(bundle: &Bundle, findings: &[Finding], ok: bool) -> Json {
+fn facts(bundle: &Bundle, findings: &[Finding], ok: bool) -> Value {
     let one = |finding: &Finding| {
-        Json::object([
-            ("code", Json::from(finding.code)),
-            ("hint", Json::from(finding.hint())),
-            ("level", Json::from(finding.level.as_str())),
-            ("message", Json::from(finding.message.as_str())),
-            ("place", Json::from(finding.place.as_str())),
-        ])
+        json!({"code": finding.code, "hint": finding.hint(), "level": finding.level.as_str(),
+            "message": finding.message, "place": finding.place})
     };
-    Json::object([
-        ("findings", findings.iter().map(one).collect::<Vec<_>>().into()),
-        ("ok", Json::from(ok)),
-        ("policy", Json::from(bundle.digest().prefixed())),
-    ])
+    let findings: Vec<Value> = findings.iter().map(one).collect();
+    json!({"findings": findings, "ok": ok, "policy": bundle.digest().prefixed()})
 }

@@ -58,7 +58,9 @@ mod version;
 mod witness;
 
 use error::{BundleError, Cause, Failure, FileError};
-use output::{JsonArg, fail, fail_all, fail_as, note, say, say_bytes, tell};
+use output::{
+    JsonArg, fail, fail_all, fail_as, note, present, report, say, say_bytes, say_json, tell,
+};
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -231,7 +233,6 @@ fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
 }
 
 /// Runs the command line `args` (the program's name first).
-#[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     // WHY first: this process may become a sandboxed command, which must not parse a user's command

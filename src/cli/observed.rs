@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 use super::argument::ArgumentError;
 use super::error::LookupError;
 use super::reader::{self, LedgerSource};
-use super::{Exit, Failure, block_on, note, say};
+use super::{Exit, Failure, block_on, note, output, say};
 use crate::clock::{Clock as _, SystemClock};
-use crate::domain::canonical;
 use crate::domain::decision::Verdict;
 use crate::domain::id::RunId;
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::enforce::CANARY_TOOL;
@@ -180,32 +180,28 @@ impl ObservationReport {
         line
     }
 
-    fn to_json(&self) -> Json {
+    fn facts(&self) -> Value {
         let rule = |((rule, tool, verdict), found): (&Key, &RuleFindings)| {
-            let example = |(run, call): &(RunId, String)| {
-                Json::object([
-                    ("run", Json::from(run.to_string())),
-                    ("call", Json::from(call.as_str())),
-                ])
-            };
-            Json::object([
-                ("rule", Json::from(rule.as_str())),
-                ("tool", Json::from(tool.as_str())),
-                ("verdict", Json::from(*verdict)),
-                ("message", Json::from(found.message.as_str())),
-                ("count", Json::from(found.count)),
-                ("first", Json::from(found.first.to_string())),
-                ("last", Json::from(found.last.to_string())),
-                ("examples", found.examples.iter().map(example).collect::<Vec<_>>().into()),
-            ])
+            let examples =
+                found.examples.iter().map(|(run, call)| json!({"run": run, "call": call}));
+            json!({
+                "rule": rule,
+                "tool": tool,
+                "verdict": verdict,
+                "message": found.message,
+                "count": found.count,
+                "first": found.first,
+                "last": found.last,
+                "examples": examples.collect::<Vec<_>>(),
+            })
         };
-        Json::object([
-            ("v", Json::from("wicketgate/observed/1")),
-            ("decided", Json::from(self.decided)),
-            ("denied", Json::from(self.denied)),
-            ("held", Json::from(self.held)),
-            ("rules", self.sorted().into_iter().map(rule).collect::<Vec<_>>().into()),
-        ])
+        json!({
+            "v": "wicketgate/observed/1",
+            "decided": self.decided,
+            "denied": self.denied,
+            "held": self.held,
+            "rules": self.sorted().into_iter().map(rule).collect::<Vec<_>>(),
+        })
     }
 
     fn print(&self) {
@@ -248,11 +244,7 @@ pub fn run(args: &Args) -> Exit {
         Ok(Err(failure)) => return failure.print(),
         Err(exit) => return exit,
     };
-    if args.json {
-        say(canonical::text(&report.to_json()));
-    } else {
-        report.print();
-    }
+    output::report(report.facts(), || report.print());
     if report.unread > 0 {
         note(format!(
             "{} could not be read: see `wicketgate ledger verify`",

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Exit;
+use crate::domain::canonical;
+use crate::domain::json::Json;
 
 /// Whether this process was called with `--json`. Set once, before a command runs.
 static JSON: AtomicBool = AtomicBool::new(false);
@@ -69,6 +71,24 @@ pub(super) fn finish() {
     if !facts.is_empty() {
         say(json!(facts).to_string());
     }
+}
+
+/// Prints facts as one line of canonical JSON.
+pub(super) fn say_json(facts: Value) {
+    say(canonical::text(&Json::from(facts)));
+}
+
+/// Prints facts as JSON with `--json`, otherwise for people.
+pub(super) fn report(facts: Value, print: impl FnOnce()) {
+    if is_json() { say_json(facts) } else { print() }
+}
+
+/// The members that have a value: what is not known is left out.
+pub(super) fn present(mut facts: Value) -> Value {
+    if let Value::Object(members) = &mut facts {
+        members.retain(|_, fact| !fact.is_null());
+    }
+    facts
 }
 
 /// Prints a warning or a note: the command goes on.

@@ -38,7 +38,6 @@ pub enum LedgerLocation<'a> {
 
 impl LedgerSource {
     /// The place that was named; the command line holds exactly one.
-    #[must_use]
     pub fn place(&self) -> Option<LedgerLocation<'_>> {
         let config = self.config.as_deref().map(LedgerLocation::Config);
         let sqlite = self.sqlite.as_deref().map(LedgerLocation::Sqlite);

@@ -90,7 +90,6 @@ impl Recording {
     }
 
     /// The parts to write the fleet log.
-    #[must_use]
     pub fn parts(self) -> FleetParts {
         self.parts
     }

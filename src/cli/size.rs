@@ -1,11 +1,11 @@
 //! `wicketgate ledger size`: the space that the given ledger needs, measured.
 
+use serde_json::{Value, json};
+
 use super::ledger::{chains, unreadable};
 use super::reader::{self, LedgerSource};
-use super::{Exit, Failure, say};
+use super::{Exit, Failure, present, report, say};
 use crate::crypto::tiles::{self, WIDTH};
-use crate::domain::canonical;
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::ledger::store::{ChainRow, LedgerReader, Volume};
@@ -59,11 +59,7 @@ pub(super) async fn run(command: &Size) -> Result<Exit, Failure> {
     let whole = volumes.iter().find(|v| v.what == "file").and_then(|v| v.disk);
     let mut lines: Vec<SizeRow> = volumes.iter().filter(|v| v.what != "file").map(line).collect();
     lines.push(SizeRow { what: "tiles, archived", rows: 0, bytes: counted.tiles, disk: None });
-    if command.json {
-        say(canonical::text(&told(&lines, &counted, whole)));
-    } else {
-        print(&lines, &counted, whole);
-    }
+    report(facts(&lines, &counted, whole), || print(&lines, &counted, whole));
     Ok(Exit::Ok)
 }
 
@@ -119,31 +115,28 @@ fn daily(bytes: u64, counted: &Counted) -> Option<u64> {
     u64::try_from(per_day).ok()
 }
 
-fn told(lines: &[SizeRow], counted: &Counted, whole: Option<u64>) -> Json {
+fn facts(lines: &[SizeRow], counted: &Counted, whole: Option<u64>) -> Value {
     let row = |line: &SizeRow| {
-        let mut members = vec![
-            ("what", Json::from(line.what)),
-            ("rows", Json::from(line.rows)),
-            ("bytes", Json::from(line.bytes)),
-            ("per_entry", Json::from(per(line.bytes, counted.entries))),
-            ("per_call", Json::from(per(line.bytes, counted.calls))),
-        ];
-        members.extend(line.disk.map(|disk| ("disk", Json::from(disk))));
-        if let Some(day) = daily(line.bytes, counted) {
-            members.push(("per_sidecar_and_day", Json::from(day)));
-            members.push(("per_1000_sidecars_and_day", Json::from(day.saturating_mul(1000))));
-        }
-        Json::object(members)
+        let day = daily(line.bytes, counted);
+        present(json!({
+            "what": line.what,
+            "rows": line.rows,
+            "bytes": line.bytes,
+            "per_entry": per(line.bytes, counted.entries),
+            "per_call": per(line.bytes, counted.calls),
+            "disk": line.disk,
+            "per_sidecar_and_day": day,
+            "per_1000_sidecars_and_day": day.map(|day| day.saturating_mul(1000)),
+        }))
     };
-    let mut members = vec![
-        ("chains", Json::from(counted.chains)),
-        ("entries", Json::from(counted.entries)),
-        ("calls", Json::from(counted.calls)),
-        ("observed_ms", Json::from(counted.lived)),
-        ("table", lines.iter().map(row).collect::<Vec<_>>().into()),
-    ];
-    members.extend(whole.map(|disk| ("file", Json::from(disk))));
-    Json::object(members)
+    present(json!({
+        "chains": counted.chains,
+        "entries": counted.entries,
+        "calls": counted.calls,
+        "observed_ms": counted.lived,
+        "table": lines.iter().map(row).collect::<Vec<_>>(),
+        "file": whole,
+    }))
 }
 
 fn print(lines: &[SizeRow], counted: &Counted, whole: Option<u64>) {

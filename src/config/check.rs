@@ -46,34 +46,16 @@ pub(super) fn check(
     check.tools();
     check.lock();
     check.encryption();
-    let operators = super::tls::check(&document.value, "/operator/tls", Tls::open);
-    let agents = super::tls::check(&document.value, "/listen/tls", Tls::demand);
-    for (at, message) in operators.into_iter().chain(agents) {
-        check.add(&at, message);
-    }
-    for (at, message) in super::operators::check(&document.value) {
-        check.add(&at, message);
-    }
-    if let Some(fleet) = document.value.get("fleet") {
-        for (at, message) in super::fleet::check(fleet) {
-            check.add(&at, message);
-        }
-    }
-    for (at, message) in super::evidence::check(&document.value) {
-        check.add(&at, message);
-    }
-    for (at, message) in super::hub::check(&document.value) {
-        check.add(&at, message);
-    }
-    for (at, message) in super::enrolment::check(&document.value) {
-        check.add(&at, message);
-    }
-    for (at, message) in super::telemetry::check(&document.value) {
-        check.add(&at, message);
-    }
-    for (at, message) in super::pools::check(&document.value) {
-        check.add(&at, message);
-    }
+    let value = &document.value;
+    check.all(super::tls::check(value, "/operator/tls", Tls::open));
+    check.all(super::tls::check(value, "/listen/tls", Tls::demand));
+    check.all(super::operators::check(value));
+    check.all(value.get("fleet").map(super::fleet::check).unwrap_or_default());
+    check.all(super::evidence::check(value));
+    check.all(super::hub::check(value));
+    check.all(super::enrolment::check(value));
+    check.all(super::telemetry::check(value));
+    check.all(super::pools::check(value));
     check.ledger(env)
 }
 
@@ -81,6 +63,12 @@ impl Check<'_> {
     fn add(&mut self, pointer: &str, message: impl Into<String>) {
         let problem = self.document.error(pointer, message);
         self.problems.push(problem);
+    }
+
+    fn all(&mut self, wrong: Vec<(String, String)>) {
+        for (at, message) in wrong {
+            self.add(&at, message);
+        }
     }
 
     fn text(&self, pointer: &str) -> Option<&str> {
@@ -247,9 +235,7 @@ impl Check<'_> {
                 wrong.push((format!("/servers/{i}"), why.to_owned()));
             }
         }
-        for (at, message) in wrong {
-            self.add(&at, message);
-        }
+        self.all(wrong);
     }
 
     fn agents(&mut self) {
@@ -298,9 +284,7 @@ impl Check<'_> {
                 }
             }
         }
-        for (at, message) in wrong {
-            self.add(&at, message);
-        }
+        self.all(wrong);
     }
 
     fn tools(&mut self) {
@@ -313,9 +297,7 @@ impl Check<'_> {
                 wrong.push((format!("/tools/{i}/name"), format!("tool `{name}` is bound twice")));
             }
         }
-        for (at, message) in wrong {
-            self.add(&at, message);
-        }
+        self.all(wrong);
     }
 
     fn ledger(&mut self, env: &dyn Fn(&str) -> Option<String>) -> Option<Zeroizing<String>> {

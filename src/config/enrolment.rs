@@ -86,7 +86,6 @@ impl Registry {
     }
 
     /// Who may be enrolled where by a shared token.
-    #[must_use]
     pub fn pools(&self) -> Vec<Pool> {
         let pool =
             |one: &Token| Pool { pool: one.pool.clone(), token_file: one.token_file.clone() };
@@ -94,13 +93,11 @@ impl Registry {
     }
 
     /// The reviewer of projected tokens, if the section configures one.
-    #[must_use]
     pub fn reviewer(&self) -> Option<Reviewer> {
         self.kubernetes.as_ref().map(|section| Reviewer::new(section.cluster()))
     }
 
     /// How long a certificate lasts at most.
-    #[must_use]
     pub fn term(&self) -> Duration {
         Duration::from_secs(self.days.unwrap_or(DAYS_MAX).saturating_mul(24 * 3600))
     }

@@ -32,7 +32,6 @@ pub struct Evidence {
 
 impl Evidence {
     /// Where policy bundles and manifests are.
-    #[must_use]
     pub fn artifacts(&self, config: &Config) -> PathBuf {
         self.artifacts.clone().unwrap_or_else(|| config.state.join("artifacts"))
     }

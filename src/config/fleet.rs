@@ -79,7 +79,6 @@ pub struct TimestampAuthority {
 
 impl Fleet {
     /// How many witnesses have to cosign.
-    #[must_use]
     pub fn quorum(&self) -> usize {
         self.quorum.unwrap_or(self.witnesses.len())
     }

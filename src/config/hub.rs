@@ -34,7 +34,6 @@ const REAP_AFTER: u64 = 60;
 impl Hub {
     /// How long the hub waits after the end of a lease before it closes the slot: the configured
     /// time, else 60 seconds, or the lease's own length if that is longer.
-    #[must_use]
     pub fn grace(&self, lease: Duration) -> Duration {
         let default = Duration::from_secs(REAP_AFTER).max(lease);
         self.reap_after_seconds.map_or(default, Duration::from_secs)

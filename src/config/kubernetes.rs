@@ -60,7 +60,6 @@ struct Account(
 
 impl Kubernetes {
     /// Whom to ask, and about whom.
-    #[must_use]
     pub fn cluster(&self) -> Cluster {
         let Self { api, ca_file, token_file, audience, pools } = self.clone();
         Cluster { api, ca_file, token_file, audience, pools: pools.into_iter().collect() }

@@ -112,7 +112,6 @@ impl Secret {
     }
 
     /// The value itself, for the one place that needs it.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -237,20 +237,17 @@ pub enum LockError {
 }
 
 /// The JSON Schema of `wicketgate.yaml`: `config schema` prints it, and it checks the file.
-#[must_use]
 pub fn schema() -> Value {
     form::of::<Config>()
 }
 
 /// The process environment: the one place that reads it.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one reader of the environment")]
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
 /// The names of all variables in the process environment.
-#[must_use]
 pub fn variables() -> Vec<String> {
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
 }
@@ -417,7 +414,6 @@ impl Config {
 
     /// What is wrong with the tool of this name, or with the server it is one of, at the place where that is
     /// written.
-    #[must_use]
     pub fn of_tool(&self, name: &str, why: &str) -> String {
         let is = |one: &Value, name: &str| one.get("name").and_then(Value::as_str) == Some(name);
         let server = name.split_once('.').map_or(name, |(server, _)| server);
@@ -431,7 +427,6 @@ impl Config {
     }
 
     /// The same of the server of this name.
-    #[must_use]
     pub fn of_server(&self, name: &str, why: &str) -> String {
         let is = |one: &Value| one.get("name").and_then(Value::as_str) == Some(name);
         let at = self.servers.iter().position(is);
@@ -440,7 +435,6 @@ impl Config {
     }
 
     /// Every Unix socket to listen on: the agent socket and those of callers.
-    #[must_use]
     pub fn sockets(&self) -> BTreeSet<PathBuf> {
         let callers = self.agents.iter().flat_map(|agent| &agent.callers);
         callers.filter_map(|c| c.socket.clone()).chain(self.listen.socket.clone()).collect()

@@ -99,7 +99,6 @@ pub struct Webhook {
 
 /// The warning about `operators` without effect: on Postgres operators ask the hub, not the
 /// sidecar. `None` for the configuration of a hub.
-#[must_use]
 pub fn unheard(config: &super::Config) -> Option<String> {
     let sidecar = config.hub.reader_url_file.is_none();
     let postgres = matches!(config.ledger, super::Ledger::Postgres(_));

@@ -32,13 +32,11 @@ fn fields(schema: &Value) -> Vec<(String, String, String, String)> {
 }
 
 /// Every variable that is read, sorted.
-#[must_use]
 pub fn names() -> Vec<String> {
     fields(&super::schema()).into_iter().map(|(name, ..)| name).collect()
 }
 
 /// Of these variable names, the misspelled ones: they look like overrides and match none.
-#[must_use]
 pub fn stray(present: impl Iterator<Item = String>) -> Vec<String> {
     let known = names();
     present.filter(|name| name.starts_with(PREFIX) && !known.contains(name)).collect()

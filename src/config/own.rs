@@ -48,7 +48,6 @@ pub(super) fn of_the_gate(config: &Config) -> Vec<PathBuf> {
 }
 
 /// What no agent may change: the gate's own files, and the directories of its sockets.
-#[must_use]
 pub fn closed(config: &Config) -> Vec<PathBuf> {
     let sockets = config.sockets();
     let own = files(config).into_iter().filter(|path| !sockets.contains(path));

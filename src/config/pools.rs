@@ -50,7 +50,6 @@ struct Name(
 
 impl Pool {
     /// The pool that calls are counted in.
-    #[must_use]
     pub fn value(&self) -> pool::Pool {
         pool::Pool {
             name: self.name.clone(),

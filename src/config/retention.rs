@@ -78,14 +78,12 @@ struct PayloadTerms {
 
 impl Retention {
     /// How long payloads of each role stay.
-    #[must_use]
     pub fn clocks(&self) -> Clocks {
         let term = |(role, text): (&String, &String)| Some((role.clone(), duration(text)?));
         Clocks(self.payloads.iter().filter_map(term).collect())
     }
 
     /// How long backups are kept.
-    #[must_use]
     pub fn backups(&self) -> Duration {
         let days = Duration::from_secs(BACKUP_DAYS * 24 * 60 * 60);
         duration(&self.backups).unwrap_or(days)
@@ -93,7 +91,6 @@ impl Retention {
 }
 
 /// Reads `30d` or `12h`.
-#[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
     let (number, hours) = match text.strip_suffix('d') {
         Some(days) => (days, 24),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::keys::PublicKey;
 use super::signer::{self, Signer};
-use super::ssh::SshKey;
+use super::ssh::{PLAIN, SshKey, Wire};
 
 /// How long an agent may take, including the time to ask its user.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -17,7 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_MAX: u32 = 16 * 1024;
 const SIGN_REQUEST: u8 = 13;
 const SIGN_RESPONSE: u8 = 14;
-const KEY_TYPE: &[u8] = b"ssh-ed25519";
 
 /// Why an agent did not sign.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +59,6 @@ pub struct Agent {
 
 impl Agent {
     /// The agent at this socket, and the key to use. Does not connect yet.
-    #[must_use]
     pub const fn new(socket: PathBuf, key: PublicKey) -> Self {
         Self { socket, key, patience: PATIENCE }
     }
@@ -145,37 +143,17 @@ fn exchange(socket: &PathBuf, request: &[u8], patience: Duration) -> std::io::Re
 /// The signature's blob in an answer; `None` if the agent refused.
 fn answered_blob(body: &[u8]) -> Option<&[u8]> {
     let (&kind, rest) = body.split_first()?;
-    let (blob, rest) = (kind == SIGN_RESPONSE).then(|| take(rest)).flatten()?;
-    rest.is_empty().then_some(blob)
+    let mut wire = Wire(rest);
+    let blob = wire.string().filter(|_| kind == SIGN_RESPONSE)?;
+    wire.ends().then_some(blob)
 }
 
 /// The signature in such a blob, if an ed25519 key made it.
 fn signature(blob: &[u8]) -> Option<[u8; 64]> {
-    let (name, inner) = take(blob)?;
-    let (signature, inner) = take(inner)?;
-    let whole = inner.is_empty() && name == KEY_TYPE;
-    whole.then(|| <[u8; 64]>::try_from(signature).ok()).flatten()
-}
-
-/// One length-prefixed string, and the rest.
-fn take(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_at_checked(4)?;
-    let length = u32::from_be_bytes(<[u8; 4]>::try_from(length).ok()?);
-    rest.split_at_checked(usize::try_from(length).ok()?)
-}
-
-/// The ed25519 key in one line of an OpenSSH public key file; `None` if there is none.
-#[must_use]
-pub fn read_line(line: &str) -> Option<[u8; 32]> {
-    use base64::Engine as _;
-    let mut words = line.split_whitespace();
-    if words.next()?.as_bytes() != KEY_TYPE {
-        return None;
-    }
-    let blob = base64::engine::general_purpose::STANDARD.decode(words.next()?).ok()?;
-    let (name, rest) = take(&blob)?;
-    let (key, rest) = take(rest)?;
-    (name == KEY_TYPE && rest.is_empty()).then(|| <[u8; 32]>::try_from(key).ok()).flatten()
+    let mut wire = Wire(blob);
+    let plain = wire.text()? == PLAIN;
+    let signature = wire.string().filter(|_| plain && wire.ends())?;
+    <[u8; 64]>::try_from(signature).ok()
 }
 
 #[cfg(test)]
@@ -225,7 +203,7 @@ mod tests {
         let key = SecretKey::generate(&SystemEntropy);
         let other = SecretKey::generate(&SystemEntropy);
         let mut blob = Vec::new();
-        string(&mut blob, KEY_TYPE).unwrap();
+        string(&mut blob, PLAIN.as_bytes()).unwrap();
         string(&mut blob, &other.sign(b"x")).unwrap();
         let mut foreign = vec![SIGN_RESPONSE];
         string(&mut foreign, &blob).unwrap();

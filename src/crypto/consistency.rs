@@ -6,7 +6,6 @@ use crate::domain::digest::Digest;
 /// The proof that the first `old` of these leaves are the whole older tree (RFC 6962 §2.1.2).
 ///
 /// `None` unless `0 < old <= leaves.len()`. Empty when the trees are equal.
-#[must_use]
 pub fn consistency_proof(leaves: &[Digest], old: usize) -> Option<Vec<Digest>> {
     if old == 0 || old > leaves.len() {
         return None;

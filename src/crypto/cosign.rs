@@ -10,13 +10,11 @@ const BYTES: usize = 8 + 64;
 const TIME_MAX: u64 = i64::MAX.unsigned_abs();
 
 /// The signed text: a header line, the time in seconds since 1970, and the text of the note.
-#[must_use]
 pub fn message(time: u64, text: &str) -> String {
     format!("cosignature/v1\ntime {time}\n{text}")
 }
 
 /// The signature line of this witness over a checkpoint, at this time in seconds since 1970.
-#[must_use]
 pub fn cosign(name: &str, key: &SecretKey, time: u64, checkpoint: &Checkpoint) -> SignatureLine {
     let mut signature = time.to_be_bytes().to_vec();
     signature.extend_from_slice(&key.sign(message(time, &checkpoint.body()).as_bytes()));
@@ -25,7 +23,6 @@ pub fn cosign(name: &str, key: &SecretKey, time: u64, checkpoint: &Checkpoint) -
 }
 
 /// The time at which this key vouches for the text, if the bytes are its cosignature of it.
-#[must_use]
 pub fn verify(bytes: &[u8], key: &PublicKey, text: &str) -> Option<u64> {
     let (time, signature) = bytes.split_at_checked(8).filter(|_| bytes.len() == BYTES)?;
     let time = u64::from_be_bytes(<[u8; 8]>::try_from(time).ok()?);

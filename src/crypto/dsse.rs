@@ -44,7 +44,6 @@ pub enum Error {
 }
 
 /// The bytes a DSSE signature covers (the specification's PAE).
-#[must_use]
 pub fn pae(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let mut out =
         format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len()).into_bytes();
@@ -53,7 +52,6 @@ pub fn pae(payload_type: &str, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Signs a payload with each of these keys; the envelope as canonical JSON.
-#[must_use]
 pub fn sign(payload_type: &str, payload: &[u8], keys: &[&SecretKey]) -> Vec<u8> {
     let covered = pae(payload_type, payload);
     let signatures = keys.iter().map(|key| Signature::of(&key.public(), key.sign(&covered)));

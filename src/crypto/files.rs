@@ -22,7 +22,6 @@ impl FileMarks {
     }
 
     /// The current state of the same files.
-    #[must_use]
     pub fn again(&self) -> Self {
         Self::of(self.0.iter().map(|(path, _)| path.clone()))
     }

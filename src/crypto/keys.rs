@@ -12,6 +12,7 @@ use ed25519_dalek::pkcs8::{
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
 use super::private::{self, Unused};
+use super::ssh::SshKey;
 use crate::clock::{Entropy, random32};
 use crate::domain::digest::Digest;
 
@@ -56,7 +57,6 @@ impl fmt::Debug for SecretKey {
 
 impl SecretKey {
     /// A fresh key.
-    #[must_use]
     pub fn generate(entropy: &dyn Entropy) -> Self {
         let seed = zeroize::Zeroizing::new(random32(entropy));
         Self(SigningKey::from_bytes(&seed))
@@ -68,19 +68,16 @@ impl SecretKey {
     }
 
     /// The key of this seed (RFC 8032's secret key).
-    #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self(SigningKey::from_bytes(seed))
     }
 
     /// Its public half.
-    #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
 
     /// Signs these bytes (RFC 8032 Ed25519, 64 bytes).
-    #[must_use]
     pub fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.0.sign(message).to_bytes()
     }
@@ -154,26 +151,22 @@ impl fmt::Debug for PublicKey {
 
 impl PublicKey {
     /// The key of these 32 bytes, unless they are not a point or of small order.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         let key = VerifyingKey::from_bytes(bytes).ok()?;
         (!key.is_weak()).then_some(Self(key))
     }
 
     /// The 32 raw bytes.
-    #[must_use]
     pub fn to_bytes(&self) -> [u8; 32] {
         self.0.to_bytes()
     }
 
     /// Key id: SHA-256 of the raw key, 64 hex digits.
-    #[must_use]
     pub fn id(&self) -> String {
         self.digest().hex()
     }
 
     /// SHA-256 of the raw key.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::of(&[&self.to_bytes()])
     }
@@ -185,7 +178,6 @@ impl PublicKey {
     }
 
     /// Its SPKI PEM text, as `openssl pkey -pubin` reads it.
-    #[must_use]
     pub fn to_pem(&self) -> String {
         self.0.to_public_key_pem(LineEnding::LF).unwrap_or_default()
     }
@@ -231,9 +223,12 @@ impl PublicKey {
             .map_err(|source| Error::Io { path: shown.clone(), source })?;
         let bad = |why: &str| Error::Format { path: shown.clone(), why: why.to_owned() };
         if text.trim_start().starts_with("ssh-") {
-            return super::agent::read_line(text.trim())
-                .and_then(|bytes| Self::from_bytes(&bytes))
-                .ok_or_else(|| bad("expected one line `ssh-ed25519 …`"));
+            return match SshKey::parse(text.trim()) {
+                Ok(SshKey::Plain(key)) => Ok(key),
+                Ok(SshKey::Hardware { .. }) | Err(_) => {
+                    Err(bad("expected one line `ssh-ed25519 …`"))
+                }
+            };
         }
         match Self::read_pems(&text, &shown)?.as_slice() {
             [key] => Ok(*key),
@@ -242,7 +237,6 @@ impl PublicKey {
     }
 
     /// The key of these 44 base64 characters, the form in entries.
-    #[must_use]
     pub fn from_base64(text: &str) -> Option<Self> {
         use base64::Engine as _;
         let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
@@ -250,7 +244,6 @@ impl PublicKey {
     }
 
     /// The raw key in base64, the form in entries.
-    #[must_use]
     pub fn base64(&self) -> String {
         use base64::Engine as _;
         base64::engine::general_purpose::STANDARD.encode(self.to_bytes())

@@ -4,19 +4,16 @@ use super::range::Node;
 use crate::domain::digest::Digest;
 
 /// Hash of a leaf: SHA-256(0x00 || bytes).
-#[must_use]
 pub fn leaf_hash(bytes: &[u8]) -> Digest {
     Digest::of(&[&[0x00], bytes])
 }
 
 /// Hash of an inner node: SHA-256(0x01 || left || right).
-#[must_use]
 pub fn node_hash(left: &Digest, right: &Digest) -> Digest {
     Digest::of(&[&[0x01], left.as_bytes(), right.as_bytes()])
 }
 
 /// Root of the empty tree: SHA-256 of nothing.
-#[must_use]
 pub fn empty_root() -> Digest {
     Digest::of(&[])
 }
@@ -30,7 +27,6 @@ pub struct Frontier {
 
 impl Frontier {
     /// The frontier stored as `size` and the concatenated 32-byte peaks.
-    #[must_use]
     pub fn from_bytes(size: u64, bytes: &[u8]) -> Option<Self> {
         let peaks: Vec<Digest> = bytes
             .chunks(32)
@@ -42,19 +38,16 @@ impl Frontier {
 
     /// The frontier of `size` leaves with these peaks, largest first; `None` if their number is
     /// wrong.
-    #[must_use]
     pub fn from_peaks(size: u64, peaks: Vec<Digest>) -> Option<Self> {
         (u32::try_from(peaks.len()).ok()? == size.count_ones()).then_some(Self { size, peaks })
     }
 
     /// The peaks, concatenated.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.peaks.iter().flat_map(|p| *p.as_bytes()).collect()
     }
 
     /// Leaves so far.
-    #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
@@ -99,7 +92,6 @@ impl Frontier {
     }
 
     /// The root over all leaves.
-    #[must_use]
     pub fn root(&self) -> Digest {
         let mut peaks = self.peaks.iter().rev();
         peaks.next().map_or_else(empty_root, |last| {
@@ -114,7 +106,6 @@ fn split(n: usize) -> usize {
 }
 
 /// Root over these leaf hashes.
-#[must_use]
 pub fn root(leaves: &[Digest]) -> Digest {
     let mut frontier = Frontier::default();
     for leaf in leaves {
@@ -125,7 +116,6 @@ pub fn root(leaves: &[Digest]) -> Digest {
 
 /// The audit path of one leaf (RFC 6962 §2.1.1), lowest sibling first; `None` if the leaf does not
 /// exist.
-#[must_use]
 pub fn inclusion_proof(leaves: &[Digest], index: usize) -> Option<Vec<Digest>> {
     if index >= leaves.len() {
         return None;
@@ -155,7 +145,6 @@ pub struct Prover {
 
 impl Prover {
     /// Hashes the whole tree over these leaves, level by level.
-    #[must_use]
     pub fn new(leaves: Vec<Digest>) -> Self {
         let mut levels = vec![leaves];
         while let Some(last) = levels.last().filter(|level| level.len() > 1) {
@@ -174,13 +163,11 @@ impl Prover {
     }
 
     /// Root over all leaves.
-    #[must_use]
     pub fn root(&self) -> Digest {
         self.levels.last().and_then(|top| top.first()).copied().unwrap_or_else(empty_root)
     }
 
     /// The audit path of one leaf, lowest sibling first.
-    #[must_use]
     pub fn inclusion_proof(&self, index: usize) -> Option<Vec<Digest>> {
         self.levels.first()?.get(index)?;
         let mut path = Vec::new();

@@ -50,13 +50,11 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// The three signed lines.
-    #[must_use]
     pub fn body(&self) -> String {
         format!("{}\n{}\n{}\n", self.origin, self.size, STANDARD.encode(self.root.as_bytes()))
     }
 
     /// The signed note.
-    #[must_use]
     pub fn sign(&self, key: &SecretKey) -> String {
         let body = self.body();
         let mut blob = key_hash(&self.origin, &key.public()).to_vec();
@@ -211,14 +209,12 @@ fn held<'k>(
 }
 
 /// Parses a number in the form of the specification: decimal, no sign, no leading zero.
-#[must_use]
 pub fn decimal(text: &str) -> Option<u64> {
     let number: u64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
 /// Parses a hash in the form of the specification: 32 bytes in base64, in its one spelling.
-#[must_use]
 pub fn hash(text: &str) -> Option<Digest> {
     let bytes = STANDARD.decode(text).ok().filter(|bytes| STANDARD.encode(bytes) == text)?;
     <[u8; 32]>::try_from(bytes).ok().map(Digest::from_bytes)
@@ -244,7 +240,6 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The byte of this algorithm.
-    #[must_use]
     pub const fn byte(self) -> u8 {
         match self {
             Self::Ed25519 => 0x01,
@@ -266,13 +261,11 @@ pub struct VerifierKey {
 
 impl VerifierKey {
     /// A log's key.
-    #[must_use]
     pub fn log(origin: &str, key: PublicKey) -> Self {
         Self { name: origin.to_owned(), algorithm: Algorithm::Ed25519, key }
     }
 
     /// A witness's key.
-    #[must_use]
     pub fn witness(name: &str, key: PublicKey) -> Self {
         Self { name: name.to_owned(), algorithm: Algorithm::Cosignature, key }
     }
@@ -309,7 +302,6 @@ impl VerifierKey {
     }
 
     /// First four bytes of SHA-256(name || 0x0A || algorithm || key).
-    #[must_use]
     pub fn hash(&self) -> [u8; 4] {
         let mut hasher = Sha256::new();
         hasher.update(self.name.as_bytes());
@@ -382,13 +374,11 @@ impl std::fmt::Display for SignatureLine {
 }
 
 /// Key hash of an Ed25519 log key: first 4 bytes of SHA-256(name || 0x0A || 0x01 || key).
-#[must_use]
 pub fn key_hash(name: &str, key: &PublicKey) -> [u8; 4] {
     VerifierKey::log(name, *key).hash()
 }
 
 /// The key in the form of stock note tools: `name+hash+base64(0x01 || key)`.
-#[must_use]
 pub fn vkey(name: &str, key: &PublicKey) -> String {
     VerifierKey::log(name, *key).to_string()
 }

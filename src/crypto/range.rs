@@ -21,14 +21,12 @@ pub struct Node {
 
 impl Node {
     /// The first leaf below the node; `None` if it lies beyond what a `u64` counts.
-    #[must_use]
     pub fn first(self) -> Option<u64> {
         let first = self.index.checked_shl(self.height)?;
         (first.checked_shr(self.height)? == self.index).then_some(first)
     }
 
     /// The leaf after the last one below the node; `None` as for [`Node::first`].
-    #[must_use]
     pub fn end(self) -> Option<u64> {
         self.first()?.checked_add(1_u64.checked_shl(self.height)?)
     }
@@ -52,7 +50,6 @@ impl HashReader for [Digest] {
 /// The maximal aligned perfect subtrees that cover the leaves `[from, to)`, ascending.
 ///
 /// At most 2·log2(to) of them; from 0 they are the peaks of the tree of `to` leaves.
-#[must_use]
 pub fn cover(from: u64, to: u64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let mut at = from;
@@ -77,7 +74,6 @@ pub struct RangeProof {
 /// The range proof of `[from, to)` in the tree of `size` leaves.
 ///
 /// `None` unless `from <= to <= size` and the reader knows every node needed.
-#[must_use]
 pub fn range_proof<R: HashReader + ?Sized>(
     reader: &R,
     from: u64,

@@ -77,7 +77,6 @@ pub fn open(
 }
 
 /// The public key file, if the reference is to a key in an ssh-agent.
-#[must_use]
 pub fn agent_key(reference: &Path) -> Option<PathBuf> {
     reference.to_str()?.strip_prefix(AGENT).map(PathBuf::from)
 }

@@ -89,7 +89,6 @@ impl SshKey {
     }
 
     /// The binary form.
-    #[must_use]
     pub fn blob(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put(&mut out, self.name().as_bytes());
@@ -104,7 +103,6 @@ impl SshKey {
     }
 
     /// The name of its type.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Plain(_) => PLAIN,
@@ -113,13 +111,11 @@ impl SshKey {
     }
 
     /// `type base64`, as in a `.pub` file.
-    #[must_use]
     pub fn line(&self) -> String {
         format!("{} {}", self.name(), STANDARD.encode(self.blob()))
     }
 
     /// `SHA256:…`, as `ssh-keygen -l` shows it.
-    #[must_use]
     pub fn fingerprint(&self) -> String {
         format!("SHA256:{}", STANDARD_NO_PAD.encode(Digest::of(&[&self.blob()]).as_bytes()))
     }

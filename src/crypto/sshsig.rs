@@ -166,7 +166,6 @@ impl SshSig {
     }
 
     /// The armored text of this signature, as stock tools write it.
-    #[must_use]
     pub fn armored(&self) -> String {
         let mut inner = Vec::new();
         put(&mut inner, self.key.name().as_bytes());
@@ -195,7 +194,6 @@ impl SshSig {
 }
 
 /// The bytes that a key signs.
-#[must_use]
 pub fn covered(namespace: &str, hash: SshHash, message: &[u8]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     put(&mut out, namespace.as_bytes());

@@ -31,28 +31,24 @@ pub struct Place {
 
 impl Place {
     /// The tile with the hashes from which a node is computed.
-    #[must_use]
     pub const fn of(node: Node) -> Self {
         let level = node.height / HEIGHT;
         Self { level, index: (node.index << (node.height % HEIGHT)) / WIDTH }
     }
 
     /// How many hashes the tile has in a tree of this size, 0 to 256.
-    #[must_use]
     pub fn width(self, size: u64) -> u64 {
         let nodes = size.checked_shr(self.level.saturating_mul(HEIGHT)).unwrap_or(0);
         nodes.saturating_sub(self.index.saturating_mul(WIDTH)).min(WIDTH)
     }
 
     /// `tile/<L>/<N>`, with `.p/<W>` if it is not full.
-    #[must_use]
     pub fn path(self, width: u64) -> String {
         format!("tile/{}/{}", self.level, number(self.index, width))
     }
 }
 
 /// `tile/entries/<N>`, with `.p/<W>` if it is not full.
-#[must_use]
 pub fn entries_path(index: u64, width: u64) -> String {
     format!("tile/entries/{}", number(index, width))
 }
@@ -88,7 +84,6 @@ impl Tiles {
     }
 
     /// The hashes of a tile.
-    #[must_use]
     pub fn get(&self, place: Place) -> Option<&[Digest]> {
         self.0.get(&place).map(Vec::as_slice)
     }
@@ -114,7 +109,6 @@ impl HashReader for Tiles {
 pub type Spans = Vec<(u64, u64)>;
 
 /// The subtrees of an audit path, lowest first; `None` if there is no such leaf.
-#[must_use]
 pub fn inclusion_spans(index: u64, size: u64) -> Option<Spans> {
     if index >= size {
         return None;
@@ -135,7 +129,6 @@ pub fn inclusion_spans(index: u64, size: u64) -> Option<Spans> {
 }
 
 /// The subtrees of a consistency proof; `None` unless `0 < old <= new`.
-#[must_use]
 pub fn consistency_spans(old: u64, new: u64) -> Option<Spans> {
     if old == 0 || old > new {
         return None;
@@ -166,13 +159,11 @@ fn middle(from: u64, to: u64) -> Option<u64> {
 }
 
 /// The tiles from which these subtrees are computed.
-#[must_use]
 pub fn tiles_of(spans: &[(u64, u64)]) -> BTreeSet<Place> {
     spans.iter().flat_map(|(from, to)| cover(*from, *to)).map(Place::of).collect()
 }
 
 /// The root of one subtree.
-#[must_use]
 pub fn span_root<R: HashReader + ?Sized>(reader: &R, (from, to): (u64, u64)) -> Option<Digest> {
     let nodes: Option<Vec<Digest>> =
         cover(from, to).into_iter().map(|node| reader.node(node)).collect();
@@ -182,19 +173,16 @@ pub fn span_root<R: HashReader + ?Sized>(reader: &R, (from, to): (u64, u64)) -> 
 }
 
 /// The roots of these subtrees, in order: a proof.
-#[must_use]
 pub fn prove<R: HashReader + ?Sized>(reader: &R, spans: &[(u64, u64)]) -> Option<Vec<Digest>> {
     spans.iter().map(|span| span_root(reader, *span)).collect()
 }
 
 /// The bytes of a tile.
-#[must_use]
 pub fn tile_bytes(hashes: &[Digest]) -> Vec<u8> {
     hashes.iter().flat_map(|hash| *hash.as_bytes()).collect()
 }
 
 /// The hashes of a tile of this width; `None` if the bytes have another length.
-#[must_use]
 pub fn tile_hashes(bytes: &[u8], width: u64) -> Option<Vec<Digest>> {
     let expected = usize::try_from(width.checked_mul(32)?).ok()?;
     if bytes.len() != expected {
@@ -205,7 +193,6 @@ pub fn tile_hashes(bytes: &[u8], width: u64) -> Option<Vec<Digest>> {
 
 /// The bytes of an entry bundle: each entry after its length in two bytes, big-endian; `None` if an
 /// entry is longer than [`ENTRY_MAX`].
-#[must_use]
 pub fn bundle<'a>(entries: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for entry in entries {
@@ -217,7 +204,6 @@ pub fn bundle<'a>(entries: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<u8>
 
 /// The entries of a bundle of this width; `None` if it ends early, has more bytes, or holds another
 /// number.
-#[must_use]
 pub fn unbundle(mut bytes: &[u8], width: u64) -> Option<Vec<&[u8]>> {
     let mut entries = Vec::new();
     for _ in 0..width {

@@ -27,7 +27,6 @@ pub struct TlogProof {
 
 impl TlogProof {
     /// The file.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEADER}\n");
         if let Some(extra) = &self.extra {

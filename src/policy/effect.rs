@@ -2,7 +2,7 @@
 //! no rule names, and the conditions of suggested rules about it. A new kind: one arm in each
 //! function.
 
-use crate::domain::effect::{Change, Effect, EffectKind, Grpc, Sql, ToolKind};
+use crate::domain::effect::{Change, DatabaseServer, Effect, EffectKind, Grpc, Sql, ToolKind};
 use crate::lint::shape::{Member, Shape, has, may};
 
 /// The member that every effect has.
@@ -178,7 +178,7 @@ fn unnamed_sql(name: &str) -> Sql {
     let text = str::to_owned;
     Sql {
         engine: text("postgres"),
-        server: Some((text("zz-lint-probe.invalid"), 5432)),
+        server: Some(DatabaseServer { host: text("zz-lint-probe.invalid"), port: 5432 }),
         database: text(name),
         statement: text("delete"),
         named_query: Some(text(name)),

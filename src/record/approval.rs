@@ -1,113 +1,96 @@
 //! Entries about what people signed: approvals, refusals and amendments of policy.
 
-use serde::{Deserialize, Serialize};
-use serde_with_macros::skip_serializing_none;
-
 use super::call::Layer;
 use super::text::{HexDigest, List, Nonce, TaggedDigest, Text};
-use crate::domain::closed::closed;
+use crate::domain::closed::{closed, members};
 use crate::domain::time::Timestamp;
 
-/// `approval.granted`: an approver signed a held call.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ApprovalGranted {
-    /// Digest of the call that was signed.
-    pub call_digest: HexDigest,
-    /// When the hold expires.
-    pub expires: Timestamp,
-    /// Id of the approver's key.
-    pub key: Text,
-    /// Nonce of the hold.
-    pub nonce: Nonce,
-    /// What the approver gave as a reason.
-    pub reason: Option<Text>,
-    /// The approver's roles.
-    pub roles: List<Text>,
-    /// Digest of the list of approvers that the signature was checked against.
-    pub signers: Option<TaggedDigest>,
-    /// The approver's name in that list.
-    pub subject: Text,
-}
+members! {
+    /// `approval.granted`: an approver signed a held call.
+    pub struct ApprovalGranted {
+        /// Digest of the call that was signed.
+        pub call_digest: HexDigest,
+        /// When the hold expires.
+        pub expires: Timestamp,
+        /// Id of the approver's key.
+        pub key: Text,
+        /// Nonce of the hold.
+        pub nonce: Nonce,
+        /// What the approver gave as a reason.
+        pub reason: Option<Text>,
+        /// The approver's roles.
+        pub roles: List<Text>,
+        /// Digest of the list of approvers that the signature was checked against.
+        pub signers: Option<TaggedDigest>,
+        /// The approver's name in that list.
+        pub subject: Text,
+    }
 
-/// `approval.refused`: an approver refused a held call.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ApprovalRefused {
-    /// Digest of the call that was refused.
-    pub call_digest: HexDigest,
-    /// Id of the approver's key.
-    pub key: Text,
-    /// Nonce of the hold.
-    pub nonce: Nonce,
-    /// What the approver gave as a reason.
-    pub reason: Option<Text>,
-    /// The approver's roles.
-    pub roles: List<Text>,
-    /// Digest of the list of approvers that the signature was checked against.
-    pub signers: Option<TaggedDigest>,
-    /// The approver's name in that list.
-    pub subject: Text,
-}
+    /// `approval.refused`: an approver refused a held call.
+    pub struct ApprovalRefused {
+        /// Digest of the call that was refused.
+        pub call_digest: HexDigest,
+        /// Id of the approver's key.
+        pub key: Text,
+        /// Nonce of the hold.
+        pub nonce: Nonce,
+        /// What the approver gave as a reason.
+        pub reason: Option<Text>,
+        /// The approver's roles.
+        pub roles: List<Text>,
+        /// Digest of the list of approvers that the signature was checked against.
+        pub signers: Option<TaggedDigest>,
+        /// The approver's name in that list.
+        pub subject: Text,
+    }
 
-/// `amendment.proposed`: an author proposed another policy bundle.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct AmendmentProposed {
-    /// Agents whose calls the bundle may decide differently.
-    pub agents: List<Text>,
-    /// Digest of the bundle that it replaces.
-    pub base: Option<TaggedDigest>,
-    /// Digest of the proposed bundle.
-    pub bundle: TaggedDigest,
-    /// When the proposal expires.
-    pub expires: Option<Timestamp>,
-    /// What the checks of the bundle found.
-    pub findings: List<Text>,
-    /// Layers of the proposed bundle.
-    pub layers: List<Layer>,
-    /// The proposal's nonce, which approvals sign.
-    pub nonce: Option<Nonce>,
-    /// The author's reason.
-    pub reason: Option<Text>,
-    /// The author.
-    pub subject: Text,
-    /// Version of the proposed bundle.
-    pub version: Text,
-}
+    /// `amendment.proposed`: an author proposed another policy bundle.
+    pub struct AmendmentProposed {
+        /// Agents whose calls the bundle may decide differently.
+        pub agents: List<Text>,
+        /// Digest of the bundle that it replaces.
+        pub base: Option<TaggedDigest>,
+        /// Digest of the proposed bundle.
+        pub bundle: TaggedDigest,
+        /// When the proposal expires.
+        pub expires: Option<Timestamp>,
+        /// What the checks of the bundle found.
+        pub findings: List<Text>,
+        /// Layers of the proposed bundle.
+        pub layers: List<Layer>,
+        /// The proposal's nonce, which approvals sign.
+        pub nonce: Option<Nonce>,
+        /// The author's reason.
+        pub reason: Option<Text>,
+        /// The author.
+        pub subject: Text,
+        /// Version of the proposed bundle.
+        pub version: Text,
+    }
 
-/// `amendment.approved`: a publisher signed a proposed bundle.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct AmendmentApproved {
-    /// The author of the proposal.
-    pub author: Option<Text>,
-    /// Digest of the bundle that it replaces.
-    pub base: Option<TaggedDigest>,
-    /// Digest of the proposed bundle.
-    pub bundle: TaggedDigest,
-    /// When the proposal expires.
-    pub expires: Option<Timestamp>,
-    /// Id of the publisher's key.
-    pub key: Text,
-    /// The proposal's nonce.
-    pub nonce: Option<Nonce>,
-    /// The publisher's roles.
-    pub roles: List<Text>,
-    /// The publisher's signature, armored.
-    pub signature: Option<Text>,
-    /// Digest of the list of signers that it was checked against.
-    pub signers: Option<TaggedDigest>,
-    /// The publisher.
-    pub subject: Text,
+    /// `amendment.approved`: a publisher signed a proposed bundle.
+    pub struct AmendmentApproved {
+        /// The author of the proposal.
+        pub author: Option<Text>,
+        /// Digest of the bundle that it replaces.
+        pub base: Option<TaggedDigest>,
+        /// Digest of the proposed bundle.
+        pub bundle: TaggedDigest,
+        /// When the proposal expires.
+        pub expires: Option<Timestamp>,
+        /// Id of the publisher's key.
+        pub key: Text,
+        /// The proposal's nonce.
+        pub nonce: Option<Nonce>,
+        /// The publisher's roles.
+        pub roles: List<Text>,
+        /// The publisher's signature, armored.
+        pub signature: Option<Text>,
+        /// Digest of the list of signers that it was checked against.
+        pub signers: Option<TaggedDigest>,
+        /// The publisher.
+        pub subject: Text,
+    }
 }
 
 closed! {
@@ -122,36 +105,34 @@ closed! {
     }
 }
 
-/// `amendment.refused`: a step of an amendment was refused.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct AmendmentRefused {
-    /// The author of the proposal.
-    pub author: Option<Text>,
-    /// Digest of the bundle that it would have replaced.
-    pub base: Option<TaggedDigest>,
-    /// Digest of the proposed bundle.
-    pub bundle: TaggedDigest,
-    /// The stable code of the refusal.
-    pub code: Text,
-    /// When the proposal expires.
-    pub expires: Option<Timestamp>,
-    /// Id of the publisher's key.
-    pub key: Option<Text>,
-    /// The refusal for a person.
-    pub message: Text,
-    /// The proposal's nonce.
-    pub nonce: Option<Nonce>,
-    /// The publisher's roles.
-    pub roles: Option<List<Text>>,
-    /// The publisher's signature, armored.
-    pub signature: Option<Text>,
-    /// Digest of the list of signers that it was checked against.
-    pub signers: Option<TaggedDigest>,
-    /// The step that was refused.
-    pub step: Step,
-    /// The author or publisher.
-    pub subject: Text,
+members! {
+    /// `amendment.refused`: a step of an amendment was refused.
+    pub struct AmendmentRefused {
+        /// The author of the proposal.
+        pub author: Option<Text>,
+        /// Digest of the bundle that it would have replaced.
+        pub base: Option<TaggedDigest>,
+        /// Digest of the proposed bundle.
+        pub bundle: TaggedDigest,
+        /// The stable code of the refusal.
+        pub code: Text,
+        /// When the proposal expires.
+        pub expires: Option<Timestamp>,
+        /// Id of the publisher's key.
+        pub key: Option<Text>,
+        /// The refusal for a person.
+        pub message: Text,
+        /// The proposal's nonce.
+        pub nonce: Option<Nonce>,
+        /// The publisher's roles.
+        pub roles: Option<List<Text>>,
+        /// The publisher's signature, armored.
+        pub signature: Option<Text>,
+        /// Digest of the list of signers that it was checked against.
+        pub signers: Option<TaggedDigest>,
+        /// The step that was refused.
+        pub step: Step,
+        /// The author or publisher.
+        pub subject: Text,
+    }
 }

@@ -48,7 +48,6 @@ macro_rules! bodies {
 
         impl Body {
             /// Its kind.
-            #[must_use]
             pub const fn kind(&self) -> Kind {
                 match self { $(Self::$name(_) => Kind::$name,)* }
             }
@@ -171,13 +170,11 @@ impl Body {
     }
 
     /// This struct, if it is of its kind.
-    #[must_use]
     pub fn get<T: Content>(&self) -> Option<&T> {
         T::of(self)
     }
 
     /// The log that it is about, if it is an entry of a fleet log.
-    #[must_use]
     pub fn log(&self) -> Option<&str> {
         first! { self;
             ChainEnrolled: |said| Some(&*said.log),
@@ -194,7 +191,6 @@ impl Body {
     }
 
     /// What the executor observed, if it ends a call.
-    #[must_use]
     pub fn observed(&self) -> Option<&Observed> {
         first! { self;
             CallCompleted: |call| call.observed.as_ref(),
@@ -205,7 +201,6 @@ impl Body {
     }
 
     /// The decision about a call, if it is one.
-    #[must_use]
     pub fn decision(&self) -> Option<Decision<'_>> {
         first! { self;
             CallAuthorized: |call| Some(call.common()),

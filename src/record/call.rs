@@ -8,30 +8,29 @@ use serde_with_macros::skip_serializing_none;
 
 use super::text::{HexDigest, Int, List, Nonce, TaggedDigest, Text, True};
 use crate::domain::call;
-use crate::domain::closed::closed;
+use crate::domain::closed::{closed, members};
 use crate::domain::decision::Alarm;
 use crate::domain::digest::Digest;
 use crate::domain::outcome::{Cgroup, Opaque, Sandbox};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 
-/// How a caller proved who it is.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "auth"))]
-#[serde(deny_unknown_fields)]
-pub struct Auth {
-    /// Digest of the certificate of its TLS connection.
-    pub certificate: Option<TaggedDigest>,
-    /// `uds`, `mtls`, `token` or `internal`.
-    pub method: Text,
-    /// The SPIFFE id in that certificate.
-    pub spiffe: Option<Text<2048>>,
-    /// Keyed hash of the token that was shown, 16 hex digits.
-    pub token: Option<Text>,
-    /// The peer's uid on a Unix socket.
-    pub uid: Option<Int>,
+members! {
+    /// How a caller proved who it is.
+    #[derive(Default)]
+    #[cfg_attr(test, schemars(rename = "auth"))]
+    pub struct Auth {
+        /// Digest of the certificate of its TLS connection.
+        pub certificate: Option<TaggedDigest>,
+        /// `uds`, `mtls`, `token` or `internal`.
+        pub method: Text,
+        /// The SPIFFE id in that certificate.
+        pub spiffe: Option<Text<2048>>,
+        /// Keyed hash of the token that was shown, 16 hex digits.
+        pub token: Option<Text>,
+        /// The peer's uid on a Unix socket.
+        pub uid: Option<Int>,
+    }
 }
 
 impl From<&call::CallerAuth> for Auth {
@@ -58,49 +57,41 @@ impl From<&Auth> for call::CallerAuth {
     }
 }
 
-/// One layer of the policy bundle that took part in a decision.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "layer"))]
-#[serde(deny_unknown_fields)]
-pub struct Layer {
-    /// SHA-256 of the layer's deterministic tar.
-    pub digest: TaggedDigest,
-    /// `lib`, `org`, `team`, `agent` or `data`.
-    pub layer: Text,
-}
+members! {
+    /// One layer of the policy bundle that took part in a decision.
+    #[cfg_attr(test, schemars(rename = "layer"))]
+    pub struct Layer {
+        /// SHA-256 of the layer's deterministic tar.
+        pub digest: TaggedDigest,
+        /// `lib`, `org`, `team`, `agent` or `data`.
+        pub layer: Text,
+    }
 
-/// One reason of a decision.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "reason"))]
-#[serde(deny_unknown_fields)]
-pub struct Reason {
-    /// The stable code of the denial: `policy.denied`, …
-    pub code: Text,
-    /// A finer code below it; may be empty.
-    pub detail: Text,
-    /// The reason as text; may be empty.
-    pub message: Text,
-    /// The rule that gave it; empty if no policy rule did.
-    pub rule: Text,
-}
+    /// One reason of a decision.
+    #[cfg_attr(test, schemars(rename = "reason"))]
+    pub struct Reason {
+        /// The stable code of the denial: `policy.denied`, …
+        pub code: Text,
+        /// A finer code below it; may be empty.
+        pub detail: Text,
+        /// The reason as text; may be empty.
+        pub message: Text,
+        /// The rule that gave it; empty if no policy rule did.
+        pub rule: Text,
+    }
 
-/// Something that an allow requires besides.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "obligation"))]
-#[serde(deny_unknown_fields)]
-pub struct Obligation {
-    /// `cap_bytes`: the most bytes that the result may have.
-    pub bytes: Option<Int>,
-    /// `redact`: the kinds of findings that are masked, sorted.
-    pub kinds: Option<List<Text>>,
-    /// `redact`: `allow` releases content that cannot be searched.
-    pub opaque: Option<Release>,
-    /// `redact` or `cap_bytes`.
-    pub r#type: Text,
+    /// Something that an allow requires besides.
+    #[cfg_attr(test, schemars(rename = "obligation"))]
+    pub struct Obligation {
+        /// `cap_bytes`: the most bytes that the result may have.
+        pub bytes: Option<Int>,
+        /// `redact`: the kinds of findings that are masked, sorted.
+        pub kinds: Option<List<Text>>,
+        /// `redact`: `allow` releases content that cannot be searched.
+        pub opaque: Option<Release>,
+        /// `redact` or `cap_bytes`.
+        pub r#type: Text,
+    }
 }
 
 closed! {
@@ -111,37 +102,32 @@ closed! {
     }
 }
 
-/// The person who proposed the arguments of this call.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "asked_by"))]
-#[serde(deny_unknown_fields)]
-pub struct Proposer {
-    /// Id of the key that signed the proposal.
-    pub key: Text,
-    /// Roles of the person in the list of approvers.
-    pub roles: List<Text>,
-    /// Digest of that list.
-    pub signers: Option<TaggedDigest>,
-    /// The person's name in that list.
-    pub subject: Text,
-}
+members! {
+    /// The person who proposed the arguments of this call.
+    #[cfg_attr(test, schemars(rename = "asked_by"))]
+    pub struct Proposer {
+        /// Id of the key that signed the proposal.
+        pub key: Text,
+        /// Roles of the person in the list of approvers.
+        pub roles: List<Text>,
+        /// Digest of that list.
+        pub signers: Option<TaggedDigest>,
+        /// The person's name in that list.
+        pub subject: Text,
+    }
 
-/// The break-glass order under which a call ran.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "break_glass"))]
-#[serde(deny_unknown_fields)]
-pub struct BreakGlass {
-    /// Who signed it.
-    pub by: List<Text, 16, 2>,
-    /// The order's nonce.
-    pub nonce: Nonce,
-    /// Digest of the list of its signers.
-    pub signers: TaggedDigest,
-    /// When the order ends.
-    pub until: Timestamp,
+    /// The break-glass order under which a call ran.
+    #[cfg_attr(test, schemars(rename = "break_glass"))]
+    pub struct BreakGlass {
+        /// Who signed it.
+        pub by: List<Text, 16, 2>,
+        /// The order's nonce.
+        pub nonce: Nonce,
+        /// Digest of the list of its signers.
+        pub signers: TaggedDigest,
+        /// When the order ends.
+        pub until: Timestamp,
+    }
 }
 
 closed! {
@@ -318,7 +304,6 @@ pub struct Decision<'a> {
 
 impl<S: Sort> Decided<S> {
     /// The members that every decision has.
-    #[must_use]
     pub fn common(&self) -> Decision<'_> {
         Decision {
             after: self.after.get(),
@@ -378,122 +363,93 @@ pub type CallHeld = Decided<Waiting>;
 /// `call.denied`: the call does not run.
 pub type CallDenied = Decided<Refused>;
 
-/// What the gate measured while a call ran.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "observed"))]
-#[serde(deny_unknown_fields)]
-pub struct Observed {
-    /// Limits that control groups enforced for all processes of the tool together.
-    pub cgroup: Option<Cgroup>,
-    /// Result of masking.
-    pub redaction: Option<Redaction>,
-    /// Sandbox level that the tool ran in.
-    pub sandbox: Option<Sandbox>,
-    /// Tables and views that an SQL statement used.
-    pub tables_queried: Option<List<Text>>,
-    /// Tokens of a model call.
-    pub usage: Option<Usage>,
-}
+members! {
+    /// What the gate measured while a call ran.
+    #[cfg_attr(test, schemars(rename = "observed"))]
+    pub struct Observed {
+        /// Limits that control groups enforced for all processes of the tool together.
+        pub cgroup: Option<Cgroup>,
+        /// Result of masking.
+        pub redaction: Option<Redaction>,
+        /// Sandbox level that the tool ran in.
+        pub sandbox: Option<Sandbox>,
+        /// Tables and views that an SQL statement used.
+        pub tables_queried: Option<List<Text>>,
+        /// Tokens of a model call.
+        pub usage: Option<Usage>,
+    }
 
-/// Result of masking what a tool returned.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "redaction"))]
-#[serde(deny_unknown_fields)]
-pub struct Redaction {
-    /// Places that were masked.
-    pub masked: Int,
-    /// Why a part was not searched; absent if all of it was searched.
-    pub unscanned: Option<Opaque>,
-}
+    /// Result of masking what a tool returned.
+    #[cfg_attr(test, schemars(rename = "redaction"))]
+    pub struct Redaction {
+        /// Places that were masked.
+        pub masked: Int,
+        /// Why a part was not searched; absent if all of it was searched.
+        pub unscanned: Option<Opaque>,
+    }
 
-/// Tokens of one model call.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "usage"))]
-#[serde(deny_unknown_fields)]
-pub struct Usage {
-    /// What they cost, in millionths of a US dollar, where the binding has prices.
-    pub cost_micro_usd: Option<Int>,
-    /// The provider reported no numbers: these are upper bounds.
-    pub estimated: Option<True>,
-    /// Tokens that were read.
-    pub input_tokens: Int,
-    /// Tokens that were written.
-    pub output_tokens: Int,
-    /// The upstream that answered.
-    pub upstream: Text,
-}
+    /// Tokens of one model call.
+    #[cfg_attr(test, schemars(rename = "usage"))]
+    pub struct Usage {
+        /// What they cost, in millionths of a US dollar, where the binding has prices.
+        pub cost_micro_usd: Option<Int>,
+        /// The provider reported no numbers: these are upper bounds.
+        pub estimated: Option<True>,
+        /// Tokens that were read.
+        pub input_tokens: Int,
+        /// Tokens that were written.
+        pub output_tokens: Int,
+        /// The upstream that answered.
+        pub upstream: Text,
+    }
 
-/// `call.completed`: the tool returned a result.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallCompleted {
-    /// Number of times that the tool was called.
-    pub attempts: Int,
-    /// What the gate measured.
-    pub observed: Option<Observed>,
-    /// How the call ended, as the tool reports it: an HTTP status or an exit code.
-    pub status: Text,
-    /// Microseconds from permit to end.
-    pub us: Int,
-}
+    /// `call.completed`: the tool returned a result.
+    pub struct CallCompleted {
+        /// Number of times that the tool was called.
+        pub attempts: Int,
+        /// What the gate measured.
+        pub observed: Option<Observed>,
+        /// How the call ended, as the tool reports it: an HTTP status or an exit code.
+        pub status: Text,
+        /// Microseconds from permit to end.
+        pub us: Int,
+    }
 
-/// `call.failed`: the call ended without a result.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallFailed {
-    /// Number of times that the tool was called.
-    pub attempts: Int,
-    /// What kind of failure: `timeout`, `tool_error`, …
-    pub class: Text,
-    /// The failure as text.
-    pub message: Text,
-    /// What the gate measured.
-    pub observed: Option<Observed>,
-    /// Whether the tool had begun.
-    pub started: bool,
-    /// Microseconds from permit to end.
-    pub us: Int,
-}
+    /// `call.failed`: the call ended without a result.
+    pub struct CallFailed {
+        /// Number of times that the tool was called.
+        pub attempts: Int,
+        /// What kind of failure: `timeout`, `tool_error`, …
+        pub class: Text,
+        /// The failure as text.
+        pub message: Text,
+        /// What the gate measured.
+        pub observed: Option<Observed>,
+        /// Whether the tool had begun.
+        pub started: bool,
+        /// Microseconds from permit to end.
+        pub us: Int,
+    }
 
-/// `call.unknown`: the tool may or may not have run.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallUnknown {
-    /// Why it is unknown: `writer_lost`, …
-    pub cause: Text,
-    /// What the gate measured.
-    pub observed: Option<Observed>,
-}
+    /// `call.unknown`: the tool may or may not have run.
+    pub struct CallUnknown {
+        /// Why it is unknown: `writer_lost`, …
+        pub cause: Text,
+        /// What the gate measured.
+        pub observed: Option<Observed>,
+    }
 
-/// `call.cancelled`: the call was stopped before it had an effect, or while it ran.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallCancelled {
-    /// What the gate measured.
-    pub observed: Option<Observed>,
-    /// What stopped the call.
-    pub reason: Text,
-}
+    /// `call.cancelled`: the call was stopped before it had an effect, or while it ran.
+    pub struct CallCancelled {
+        /// What the gate measured.
+        pub observed: Option<Observed>,
+        /// What stopped the call.
+        pub reason: Text,
+    }
 
-/// `call.expired`: a held call expired before enough approvers had signed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CallExpired {
-    /// Why it ended.
-    pub reason: Text,
+    /// `call.expired`: a held call expired before enough approvers had signed.
+    pub struct CallExpired {
+        /// Why it ended.
+        pub reason: Text,
+    }
 }

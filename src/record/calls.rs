@@ -27,7 +27,6 @@ pub enum Phase {
 
 impl Phase {
     /// The end of its wait for an approval; `None` if it does not wait.
-    #[must_use]
     pub const fn held_until(self) -> Option<Timestamp> {
         match self {
             Self::Held(until) | Self::Approved(until) | Self::Refused(until) => Some(until),
@@ -36,7 +35,6 @@ impl Phase {
     }
 
     /// `held`, `authorized`, `completed`, `denied`, …
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Held(_) | Self::Approved(_) | Self::Refused(_) => "held",
@@ -87,7 +85,6 @@ pub struct Calls(BTreeMap<CallId, Phase>);
 
 impl Calls {
     /// Reads them from the ascending entries of one run.
-    #[must_use]
     pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut calls = Self::default();
         entries.into_iter().for_each(|entry| calls.advance(&entry.draft));
@@ -118,7 +115,6 @@ impl Calls {
     }
 
     /// The phase of this call; `None` if no entry decided or held it.
-    #[must_use]
     pub fn get(&self, call: &CallId) -> Option<Phase> {
         self.0.get(call).copied()
     }
@@ -129,7 +125,6 @@ impl Calls {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -146,7 +141,6 @@ impl Calls {
     }
 
     /// How many calls may be running.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.values().filter(|phase| **phase == Phase::Authorized).count()
     }

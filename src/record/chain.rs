@@ -1,60 +1,49 @@
 //! Entries about a chain, its writer, and what is active on it.
 
-use serde::{Deserialize, Serialize};
-use serde_with_macros::skip_serializing_none;
-
 use super::call::{Auth, Layer};
 use super::run::Setting;
 use super::text::{Base64, HexDigest, Int, List, Millis, Nonce, TaggedDigest, Text};
-use crate::domain::closed::{closed, textual};
+use crate::domain::closed::{closed, members, textual};
 use crate::domain::time::Timestamp;
 
-/// The chain that a new one continues after entries were lost.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "continues"))]
-#[serde(deny_unknown_fields)]
-pub struct Continues {
-    /// Who ordered it.
-    pub by: Text,
-    /// Name of the old log.
-    pub log: Text,
-    /// The first entry that is lost.
-    pub lost_from: Int,
-    /// The first number after the lost ones.
-    pub lost_to: Int,
-    /// Root of the last head that was seen.
-    pub root: HexDigest,
-    /// Size of the last head that was seen.
-    pub size: Int,
-}
+members! {
+    /// The chain that a new one continues after entries were lost.
+    #[cfg_attr(test, schemars(rename = "continues"))]
+    pub struct Continues {
+        /// Who ordered it.
+        pub by: Text,
+        /// Name of the old log.
+        pub log: Text,
+        /// The first entry that is lost.
+        pub lost_from: Int,
+        /// The first number after the lost ones.
+        pub lost_to: Int,
+        /// Root of the last head that was seen.
+        pub root: HexDigest,
+        /// Size of the last head that was seen.
+        pub size: Int,
+    }
 
-/// `chain.genesis`: the first entry of a chain.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ChainGenesis {
-    /// The chain that this one continues.
-    pub continues: Option<Continues>,
-    /// The key that certifies its writers (Ed25519).
-    pub enrolment_key: Base64<32>,
-    /// Name of its log.
-    pub origin: Text,
-}
+    /// `chain.genesis`: the first entry of a chain.
+    pub struct ChainGenesis {
+        /// The chain that this one continues.
+        pub continues: Option<Continues>,
+        /// The key that certifies its writers (Ed25519).
+        pub enrolment_key: Base64<32>,
+        /// Name of its log.
+        pub origin: Text,
+    }
 
-/// A writer's certificate: what the enrolment key signed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "certificate"))]
-#[serde(deny_unknown_fields)]
-pub struct Certificate {
-    /// The signed bytes, base64.
-    pub body: Text<8192>,
-    /// Id of the enrolment key.
-    pub keyid: HexDigest,
-    /// The signature (Ed25519).
-    pub sig: Base64<64>,
+    /// A writer's certificate: what the enrolment key signed.
+    #[cfg_attr(test, schemars(rename = "certificate"))]
+    pub struct Certificate {
+        /// The signed bytes, base64.
+        pub body: Text<8192>,
+        /// Id of the enrolment key.
+        pub keyid: HexDigest,
+        /// The signature (Ed25519).
+        pub sig: Base64<64>,
+    }
 }
 
 /// The root of the tree that the previous writer wrote; empty at the first start.
@@ -63,7 +52,6 @@ pub struct Watermark(pub Option<HexDigest>);
 
 impl Watermark {
     /// Reads 64 hex digits or nothing.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
             Some(Self(None))
@@ -81,61 +69,50 @@ impl std::fmt::Display for Watermark {
 
 textual!(Watermark, "64 lowercase hex digits or nothing", "^([0-9a-f]{64})?$");
 
-/// `writer.started`: a writer took over the chain.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct WriterStarted {
-    /// Certificate of its key.
-    pub certificate: Certificate,
-    /// Digest of its container image; may be empty.
-    pub image: Text,
-    /// Its pod; may be empty.
-    pub pod: Text,
-    /// Epoch of the writer before it.
-    pub prev_epoch: Int,
-    /// Why it started.
-    pub reason: Text,
-    /// Settings of its configuration that matter to an auditor.
-    pub settings: List<Setting>,
-    /// Version of the program.
-    pub version: Text,
-    /// Root of the tree at `watermark_size`.
-    pub watermark_root: Watermark,
-    /// Number of entries that the spool of its gate knew to be stored.
-    pub watermark_size: Int,
-    /// The key that signs its checkpoints (Ed25519).
-    pub writer_key: Base64<32>,
-}
+members! {
+    /// `writer.started`: a writer took over the chain.
+    pub struct WriterStarted {
+        /// Certificate of its key.
+        pub certificate: Certificate,
+        /// Digest of its container image; may be empty.
+        pub image: Text,
+        /// Its pod; may be empty.
+        pub pod: Text,
+        /// Epoch of the writer before it.
+        pub prev_epoch: Int,
+        /// Why it started.
+        pub reason: Text,
+        /// Settings of its configuration that matter to an auditor.
+        pub settings: List<Setting>,
+        /// Version of the program.
+        pub version: Text,
+        /// Root of the tree at `watermark_size`.
+        pub watermark_root: Watermark,
+        /// Number of entries that the spool of its gate knew to be stored.
+        pub watermark_size: Int,
+        /// The key that signs its checkpoints (Ed25519).
+        pub writer_key: Base64<32>,
+    }
 
-/// `writer.stopped`: a writer gave up the chain.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct WriterStopped {
-    /// Why the writer stopped.
-    pub reason: Text,
-}
+    /// `writer.stopped`: a writer gave up the chain.
+    pub struct WriterStopped {
+        /// Why the writer stopped.
+        pub reason: Text,
+    }
 
-/// `heartbeat`: the writer is alive.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Heartbeat {
-    /// Number of open runs.
-    pub open_runs: Int,
-    /// Number of requests that were rejected since the last heartbeat.
-    pub rejected: Option<Int>,
-}
+    /// `heartbeat`: the writer is alive.
+    pub struct Heartbeat {
+        /// Number of open runs.
+        pub open_runs: Int,
+        /// Number of requests that were rejected since the last heartbeat.
+        pub rejected: Option<Int>,
+    }
 
-/// `clock.step`: the wall clock jumped.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ClockStep {
-    /// Size of the jump in milliseconds; negative if the clock went back.
-    pub delta_ms: Millis,
+    /// `clock.step`: the wall clock jumped.
+    pub struct ClockStep {
+        /// Size of the jump in milliseconds; negative if the clock went back.
+        pub delta_ms: Millis,
+    }
 }
 
 closed! {
@@ -150,50 +127,42 @@ closed! {
     }
 }
 
-/// `policy.activated`: a policy bundle came into force.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct PolicyActivated {
-    /// Number of publishers' signatures.
-    pub approvals: Option<Int>,
-    /// Digest of the bundle that it replaced.
-    pub base: Option<TaggedDigest>,
-    /// Why it came into force.
-    pub basis: Option<Basis>,
-    /// Its layers.
-    pub layers: List<Layer>,
-    /// Its name.
-    pub name: Text,
-    /// Its version.
-    pub version: Text,
-}
+members! {
+    /// `policy.activated`: a policy bundle came into force.
+    pub struct PolicyActivated {
+        /// Number of publishers' signatures.
+        pub approvals: Option<Int>,
+        /// Digest of the bundle that it replaced.
+        pub base: Option<TaggedDigest>,
+        /// Why it came into force.
+        pub basis: Option<Basis>,
+        /// Its layers.
+        pub layers: List<Layer>,
+        /// Its name.
+        pub name: Text,
+        /// Its version.
+        pub version: Text,
+    }
 
-/// `manifest.bound`: a manifest came into force.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ManifestBound {
-    /// Its agent.
-    pub agent: Text,
-    /// The weakest binding that its runs may have.
-    pub binding: Text,
-    /// Its digest.
-    pub digest: TaggedDigest,
-    /// Its version.
-    pub version: Text,
-}
+    /// `manifest.bound`: a manifest came into force.
+    pub struct ManifestBound {
+        /// Its agent.
+        pub agent: Text,
+        /// The weakest binding that its runs may have.
+        pub binding: Text,
+        /// Its digest.
+        pub digest: TaggedDigest,
+        /// Its version.
+        pub version: Text,
+    }
 
-/// `manifest.refused`: a manifest did not come into force.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ManifestRefused {
-    /// The agent.
-    pub agent: Text,
-    /// The stable code of the refusal.
-    pub code: Text,
+    /// `manifest.refused`: a manifest did not come into force.
+    pub struct ManifestRefused {
+        /// The agent.
+        pub agent: Text,
+        /// The stable code of the refusal.
+        pub code: Text,
+    }
 }
 
 closed! {
@@ -206,20 +175,18 @@ closed! {
     }
 }
 
-/// `signers.bound`: a list of signers came into force.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct SignersBound {
-    /// Its digest.
-    pub digest: TaggedDigest,
-    /// When it expires.
-    pub expires: Option<Text>,
-    /// Which list.
-    pub list: SignerList,
-    /// Its version.
-    pub version: Int,
+members! {
+    /// `signers.bound`: a list of signers came into force.
+    pub struct SignersBound {
+        /// Its digest.
+        pub digest: TaggedDigest,
+        /// When it expires.
+        pub expires: Option<Text>,
+        /// Which list.
+        pub list: SignerList,
+        /// Its version.
+        pub version: Int,
+    }
 }
 
 closed! {
@@ -230,56 +197,46 @@ closed! {
     }
 }
 
-/// `config.changed`: a part of the configuration changed while the gate ran.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ConfigChanged {
-    /// Digest of the new part.
-    pub digest: TaggedDigest,
-    /// Number of tools after the change.
-    pub tools: Int,
-    /// Which part.
-    pub what: Changed,
-}
+members! {
+    /// `config.changed`: a part of the configuration changed while the gate ran.
+    pub struct ConfigChanged {
+        /// Digest of the new part.
+        pub digest: TaggedDigest,
+        /// Number of tools after the change.
+        pub tools: Int,
+        /// Which part.
+        pub what: Changed,
+    }
 
-/// `request.rejected`: requests that were refused before they became calls, counted by code.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct RequestRejected {
-    /// The stable code of the refusal.
-    pub code: Text,
-    /// Number of requests.
-    pub count: Int,
-    /// When the first request arrived.
-    pub first: Text,
-    /// When the last request arrived.
-    pub last: Text,
-}
+    /// `request.rejected`: requests that were refused before they became calls, counted by code.
+    pub struct RequestRejected {
+        /// The stable code of the refusal.
+        pub code: Text,
+        /// Number of requests.
+        pub count: Int,
+        /// When the first request arrived.
+        pub first: Text,
+        /// When the last request arrived.
+        pub last: Text,
+    }
 
-/// `health.changed`: the gate became ready, or stopped being ready.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct HealthChanged {
-    /// Whether the gate takes calls.
-    pub ready: bool,
-    /// Why the gate takes no calls.
-    pub reasons: List<Text>,
-}
+    /// `health.changed`: the gate became ready, or stopped being ready.
+    pub struct HealthChanged {
+        /// Whether the gate takes calls.
+        pub ready: bool,
+        /// Why the gate takes no calls.
+        pub reasons: List<Text>,
+    }
 
-/// `ledger.recovered`: the writer restored entries that the store had lost.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct LedgerRecovered {
-    /// The first restored entry.
-    pub from: Int,
-    /// Where the writer had kept them.
-    pub source: Text,
-    /// The first number after the restored entries.
-    pub to: Int,
+    /// `ledger.recovered`: the writer restored entries that the store had lost.
+    pub struct LedgerRecovered {
+        /// The first restored entry.
+        pub from: Int,
+        /// Where the writer had kept them.
+        pub source: Text,
+        /// The first number after the restored entries.
+        pub to: Int,
+    }
 }
 
 closed! {
@@ -290,19 +247,18 @@ closed! {
     }
 }
 
-/// `enforcement.tested`: the gate tested whether it still denies.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct EnforcementTested {
-    /// Code that the test call should get.
-    pub expected: Text,
-    /// Code that the test call got.
-    pub found: Text,
-    /// Whether both codes are the same.
-    pub passed: bool,
-    /// What was tested.
-    pub probe: TestProbe,
+members! {
+    /// `enforcement.tested`: the gate tested whether it still denies.
+    pub struct EnforcementTested {
+        /// Code that the test call should get.
+        pub expected: Text,
+        /// Code that the test call got.
+        pub found: Text,
+        /// Whether both codes are the same.
+        pub passed: bool,
+        /// What was tested.
+        pub probe: TestProbe,
+    }
 }
 
 closed! {
@@ -335,68 +291,61 @@ closed! {
     }
 }
 
-/// One attempt to bypass the gate.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "probe"))]
-#[serde(deny_unknown_fields)]
-pub struct Probe {
-    /// What happened, as text.
-    pub detail: Text,
-    /// How it ended.
-    pub outcome: Attempt,
-    /// Name of the attempt.
-    pub probe: Text,
-    /// What the attempt was made on.
-    pub target: Text,
-}
+members! {
+    /// One attempt to bypass the gate.
+    #[cfg_attr(test, schemars(rename = "probe"))]
+    pub struct Probe {
+        /// What happened, as text.
+        pub detail: Text,
+        /// How it ended.
+        pub outcome: Attempt,
+        /// Name of the attempt.
+        pub probe: Text,
+        /// What the attempt was made on.
+        pub target: Text,
+    }
 
-/// `posture.observed`: attempts to bypass the gate, made where an agent runs.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct PostureObserved {
-    /// The agent.
-    pub agent: Text,
-    /// How the caller proved who it is.
-    pub auth: Auth,
-    /// Number of attempts that failed.
-    pub blocked: Int,
-    /// Version of the program that made them.
-    pub doctor: Text,
-    /// Whether the gate denies calls of the agent without a passed test (`enforced`).
-    pub isolation: Isolation,
-    /// Attempts that the gate requested and the program did not make.
-    pub missing: List<Text, 64>,
-    /// Challenge of the gate that the attempts answer.
-    pub nonce: Nonce,
-    /// Where the attempts were made.
-    pub observer: Observer,
-    /// Number of attempts that succeeded.
-    pub open: Int,
-    /// Whether no attempt succeeded and none is missing.
-    pub passed: bool,
-    /// The attempts.
-    pub probes: List<Probe, 128>,
-    /// Number of attempts whose result is unknown.
-    pub unknown: Int,
-}
+    /// `posture.observed`: attempts to bypass the gate, made where an agent runs.
+    pub struct PostureObserved {
+        /// The agent.
+        pub agent: Text,
+        /// How the caller proved who it is.
+        pub auth: Auth,
+        /// Number of attempts that failed.
+        pub blocked: Int,
+        /// Version of the program that made them.
+        pub doctor: Text,
+        /// Whether the gate denies calls of the agent without a passed test (`enforced`).
+        pub isolation: Isolation,
+        /// Attempts that the gate requested and the program did not make.
+        pub missing: List<Text, 64>,
+        /// Challenge of the gate that the attempts answer.
+        pub nonce: Nonce,
+        /// Where the attempts were made.
+        pub observer: Observer,
+        /// Number of attempts that succeeded.
+        pub open: Int,
+        /// Whether no attempt succeeded and none is missing.
+        pub passed: bool,
+        /// The attempts.
+        pub probes: List<Probe, 128>,
+        /// Number of attempts whose result is unknown.
+        pub unknown: Int,
+    }
 
-/// `evidence.exported`: a bundle of evidence was made.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct EvidenceExported {
-    /// Number of entries in the bundle.
-    pub entries: Int,
-    /// Digest of the bundle's list of files.
-    pub manifest: HexDigest,
-    /// The query that selected the entries.
-    pub query: List<Setting>,
-    /// Who requested the bundle.
-    pub requester: Text,
-    /// How much of the ledger the bundle covers.
-    pub scope: ExportScope,
+    /// `evidence.exported`: a bundle of evidence was made.
+    pub struct EvidenceExported {
+        /// Number of entries in the bundle.
+        pub entries: Int,
+        /// Digest of the bundle's list of files.
+        pub manifest: HexDigest,
+        /// The query that selected the entries.
+        pub query: List<Setting>,
+        /// Who requested the bundle.
+        pub requester: Text,
+        /// How much of the ledger the bundle covers.
+        pub scope: ExportScope,
+    }
 }
 
 closed! {
@@ -411,25 +360,24 @@ closed! {
     }
 }
 
-/// A head of a log that a witness or a time stamping authority saw.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct AnchorObserved {
-    /// Name of the log.
-    pub log: Text,
-    /// Name of the witness or authority.
-    pub name: Text,
-    /// Root of the head.
-    pub root: HexDigest,
-    /// Size of the head.
-    pub size: Int,
-    /// Kind of the observer.
-    pub source: AnchorSource,
-    /// When it saw the head.
-    pub time: Timestamp,
-    /// Digest of the witness's signature or the authority's token.
-    pub token: HexDigest,
+members! {
+    /// A head of a log that a witness or a time stamping authority saw.
+    pub struct AnchorObserved {
+        /// Name of the log.
+        pub log: Text,
+        /// Name of the witness or authority.
+        pub name: Text,
+        /// Root of the head.
+        pub root: HexDigest,
+        /// Size of the head.
+        pub size: Int,
+        /// Kind of the observer.
+        pub source: AnchorSource,
+        /// When it saw the head.
+        pub time: Timestamp,
+        /// Digest of the witness's signature or the authority's token.
+        pub token: HexDigest,
+    }
 }
 
 closed! {

@@ -22,7 +22,6 @@ pub trait Entropy: Send + Sync + 'static {
 }
 
 /// 32 random bytes.
-#[must_use]
 pub fn random32(entropy: &dyn Entropy) -> [u8; 32] {
     let mut bytes = [0_u8; 32];
     entropy.fill(&mut bytes);
@@ -30,7 +29,6 @@ pub fn random32(entropy: &dyn Entropy) -> [u8; 32] {
 }
 
 /// 16 random bytes.
-#[must_use]
 pub fn random16(entropy: &dyn Entropy) -> [u8; 16] {
     let mut bytes = [0_u8; 16];
     entropy.fill(&mut bytes);
@@ -45,7 +43,6 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// A clock whose monotonic time starts now.
-    #[must_use]
     pub fn new() -> Self {
         Self { start: since_boot() }
     }

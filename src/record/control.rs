@@ -1,10 +1,7 @@
 //! Entries about operators' orders, and about what gates did to obey them.
 
-use serde::{Deserialize, Serialize};
-use serde_with_macros::skip_serializing_none;
-
 use super::text::{Int, List, TaggedDigest, Text};
-use crate::domain::closed::closed;
+use crate::domain::closed::{closed, members};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 
@@ -58,30 +55,26 @@ closed! {
     }
 }
 
-/// A call that an order stopped.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "stopped_call"))]
-#[serde(deny_unknown_fields)]
-pub struct StoppedCall {
-    /// The call.
-    pub call: CallId,
-    /// How it was stopped.
-    pub how: How,
-    /// Its run.
-    pub run: RunId,
-}
+members! {
+    /// A call that an order stopped.
+    #[cfg_attr(test, schemars(rename = "stopped_call"))]
+    pub struct StoppedCall {
+        /// The call.
+        pub call: CallId,
+        /// How it was stopped.
+        pub how: How,
+        /// Its run.
+        pub run: RunId,
+    }
 
-/// A call that an order could not stop in time.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "left_call"))]
-#[serde(deny_unknown_fields)]
-pub struct LeftCall {
-    /// The call.
-    pub call: CallId,
-    /// Its run.
-    pub run: RunId,
+    /// A call that an order could not stop in time.
+    #[cfg_attr(test, schemars(rename = "left_call"))]
+    pub struct LeftCall {
+        /// The call.
+        pub call: CallId,
+        /// Its run.
+        pub run: RunId,
+    }
 }
 
 closed! {
@@ -94,102 +87,91 @@ closed! {
     }
 }
 
-/// An order in force, as a gate found it when it started.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "standing"))]
-#[serde(deny_unknown_fields)]
-pub struct Standing {
-    /// What it does.
-    pub action: Stop,
-    /// When it ends by itself.
-    pub expires: Option<Timestamp>,
-    /// Until when `reinstate` lifts it.
-    pub lifted: Option<Timestamp>,
-    /// The name of its target; empty for `all`.
-    pub name: Text,
-    /// Its number.
-    pub seq: Int,
-    /// Kind of the target.
-    pub target: TargetKind,
-}
+members! {
+    /// An order in force, as a gate found it when it started.
+    #[cfg_attr(test, schemars(rename = "standing"))]
+    pub struct Standing {
+        /// What it does.
+        pub action: Stop,
+        /// When it ends by itself.
+        pub expires: Option<Timestamp>,
+        /// Until when `reinstate` lifts it.
+        pub lifted: Option<Timestamp>,
+        /// The name of its target; empty for `all`.
+        pub name: Text,
+        /// Its number.
+        pub seq: Int,
+        /// Kind of the target.
+        pub target: TargetKind,
+    }
 
-/// `control.set`: an operator gave an order.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ControlSet {
-    /// What the order does.
-    pub action: Action,
-    /// How the operator proved who it is.
-    pub auth: Text,
-    /// When the order ends by itself.
-    pub expires: Option<Timestamp>,
-    /// The name of its target; empty for `all`.
-    pub name: Text,
-    /// The operator's reason.
-    pub reason: Text,
-    /// The operator's roles.
-    pub roles: List<Text>,
-    /// The order's number.
-    pub seq: Int,
-    /// The operator.
-    pub subject: Text,
-    /// Kind of the target.
-    pub target: TargetKind,
-}
+    /// `control.set`: an operator gave an order.
+    pub struct ControlSet {
+        /// What the order does.
+        pub action: Action,
+        /// How the operator proved who it is.
+        pub auth: Text,
+        /// When the order ends by itself.
+        pub expires: Option<Timestamp>,
+        /// The name of its target; empty for `all`.
+        pub name: Text,
+        /// The operator's reason.
+        pub reason: Text,
+        /// The operator's roles.
+        pub roles: List<Text>,
+        /// The order's number.
+        pub seq: Int,
+        /// The operator.
+        pub subject: Text,
+        /// Kind of the target.
+        pub target: TargetKind,
+    }
 
-/// `control.applied`: what a gate did to carry out an order, or stopped by itself.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ControlApplied {
-    /// What the order does.
-    pub action: Action,
-    /// Number of the newest order that the signer had seen.
-    pub after: Option<Int>,
-    /// How the operator proved who it is.
-    pub auth: Option<Text>,
-    /// When the order ends by itself.
-    pub expires: Option<Timestamp>,
-    /// Id of the key that signed the order.
-    pub key: Option<Text>,
-    /// Number of calls that are still running.
-    pub left: Int,
-    /// The first of the calls that are still running.
-    pub left_calls: Option<List<LeftCall>>,
-    /// The name of its target; empty for `all`.
-    pub name: Text,
-    /// Digest of the order's row.
-    pub row: Option<TaggedDigest>,
-    /// Number of runs that the gate sealed.
-    pub runs_sealed: Int,
-    /// The order's number; 0 if the gate acted by itself.
-    pub seq: Int,
-    /// The signature of the order, armored.
-    pub signature: Option<Text>,
-    /// Digest of the list of signers that it was checked against.
-    pub signers: Option<TaggedDigest>,
-    /// Orders in force when the gate started.
-    pub standing: Option<List<Standing, 32>>,
-    /// The statement that was signed.
-    pub statement: Option<Text>,
-    /// The first of the stopped calls.
-    pub stopped: List<StoppedCall>,
-    /// Number of stopped calls.
-    pub stopped_count: Int,
-    /// The operator.
-    pub subject: Option<Text>,
-    /// Kind of the target.
-    pub target: TargetKind,
+    /// `control.applied`: what a gate did to carry out an order, or stopped by itself.
+    pub struct ControlApplied {
+        /// What the order does.
+        pub action: Action,
+        /// Number of the newest order that the signer had seen.
+        pub after: Option<Int>,
+        /// How the operator proved who it is.
+        pub auth: Option<Text>,
+        /// When the order ends by itself.
+        pub expires: Option<Timestamp>,
+        /// Id of the key that signed the order.
+        pub key: Option<Text>,
+        /// Number of calls that are still running.
+        pub left: Int,
+        /// The first of the calls that are still running.
+        pub left_calls: Option<List<LeftCall>>,
+        /// The name of its target; empty for `all`.
+        pub name: Text,
+        /// Digest of the order's row.
+        pub row: Option<TaggedDigest>,
+        /// Number of runs that the gate sealed.
+        pub runs_sealed: Int,
+        /// The order's number; 0 if the gate acted by itself.
+        pub seq: Int,
+        /// The signature of the order, armored.
+        pub signature: Option<Text>,
+        /// Digest of the list of signers that it was checked against.
+        pub signers: Option<TaggedDigest>,
+        /// Orders in force when the gate started.
+        pub standing: Option<List<Standing, 32>>,
+        /// The statement that was signed.
+        pub statement: Option<Text>,
+        /// The first of the stopped calls.
+        pub stopped: List<StoppedCall>,
+        /// Number of stopped calls.
+        pub stopped_count: Int,
+        /// The operator.
+        pub subject: Option<Text>,
+        /// Kind of the target.
+        pub target: TargetKind,
+    }
 }
 
 impl ControlApplied {
     /// The entry of an order that stopped no running call.
-    #[must_use]
     pub fn idle(seq: u64, action: Action, (target, name): (TargetKind, &str)) -> Self {
         Self {
             action,
@@ -215,21 +197,20 @@ impl ControlApplied {
     }
 }
 
-/// `control.refused`: a gate refused a signed order.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ControlRefused {
-    /// How the operator proved who it is.
-    pub auth: Text,
-    /// The stable code of the refusal.
-    pub code: Text,
-    /// The refusal as text.
-    pub message: Text,
-    /// The order's number.
-    pub seq: Int,
-    /// The statement that was signed.
-    pub statement: Text,
-    /// The operator.
-    pub subject: Text,
+members! {
+    /// `control.refused`: a gate refused a signed order.
+    pub struct ControlRefused {
+        /// How the operator proved who it is.
+        pub auth: Text,
+        /// The stable code of the refusal.
+        pub code: Text,
+        /// The refusal as text.
+        pub message: Text,
+        /// The order's number.
+        pub seq: Int,
+        /// The statement that was signed.
+        pub statement: Text,
+        /// The operator.
+        pub subject: Text,
+    }
 }

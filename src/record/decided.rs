@@ -8,19 +8,16 @@ use crate::domain::decision::{LayerDigest, LayerReason, PolicyObligation};
 const REASONS_MAX: usize = 16;
 
 /// The rule in an entry: that of the first reason.
-#[must_use]
 pub fn rule(reasons: &[LayerReason]) -> Option<Text> {
     reasons.first().map(|reason| Text::clip(&reason.rule, 200))
 }
 
 /// The rule in the entry of an allow, which has no reasons.
-#[must_use]
 pub fn ground(rule: &str) -> Text {
     Text::clip(rule, 200)
 }
 
 /// The reasons of a decision.
-#[must_use]
 pub fn reasons(list: &[LayerReason]) -> List<call::Reason> {
     let one = |reason: &LayerReason| call::Reason {
         code: reason.code.as_str().into(),
@@ -32,7 +29,6 @@ pub fn reasons(list: &[LayerReason]) -> List<call::Reason> {
 }
 
 /// The obligations of a decision.
-#[must_use]
 pub fn obligations(list: &[PolicyObligation]) -> List<call::Obligation> {
     list.iter().map(obligation).collect()
 }
@@ -54,7 +50,6 @@ fn obligation(obligation: &PolicyObligation) -> call::Obligation {
 }
 
 /// The layers of a policy bundle.
-#[must_use]
 pub fn layers(list: &[LayerDigest]) -> List<Layer> {
     let one = |layer: &LayerDigest| Layer {
         digest: TaggedDigest(layer.digest),
@@ -64,7 +59,6 @@ pub fn layers(list: &[LayerDigest]) -> List<Layer> {
 }
 
 /// The first `most` bytes, cut at a character.
-#[must_use]
 pub fn clip(text: &str, most: usize) -> String {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {

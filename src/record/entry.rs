@@ -9,7 +9,7 @@ use serde_with_macros::skip_serializing_none;
 
 use super::body::{Body, Content, Kind};
 use super::text::{HexDigest, Int, List, Micros, TaggedDigest, Text};
-use crate::domain::closed::{closed, textual};
+use crate::domain::closed::{closed, members, textual};
 use crate::domain::decision::Verdict;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
@@ -44,18 +44,18 @@ closed! {
     }
 }
 
-/// Salted commitment to a payload.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "commitment"))]
-#[serde(deny_unknown_fields)]
-pub struct Commitment {
-    /// The commitment.
-    pub c: HexDigest,
-    /// Size of the payload in bytes.
-    pub len: Int,
-    /// Kind of the payload.
-    pub role: Role,
+members! {
+    /// Salted commitment to a payload.
+    #[derive(Copy)]
+    #[cfg_attr(test, schemars(rename = "commitment"))]
+    pub struct Commitment {
+        /// The commitment.
+        pub c: HexDigest,
+        /// Size of the payload in bytes.
+        pub len: Int,
+        /// Kind of the payload.
+        pub role: Role,
+    }
 }
 
 /// The place of an entry in its run.
@@ -92,7 +92,6 @@ pub struct Draft {
 
 impl Draft {
     /// A draft that belongs to no run.
-    #[must_use]
     pub fn of(body: impl Into<Body>) -> Self {
         Self {
             run: None,
@@ -107,19 +106,16 @@ impl Draft {
     }
 
     /// The kind.
-    #[must_use]
     pub const fn kind(&self) -> Kind {
         self.body.kind()
     }
 
     /// The content, if it is of this kind.
-    #[must_use]
     pub fn get<T: Content>(&self) -> Option<&T> {
         T::of(&self.body)
     }
 
     /// The first commitment to a payload of this role.
-    #[must_use]
     pub fn committed(&self, role: Role) -> Option<&Commitment> {
         self.commit.iter().find(|commitment| commitment.role == role)
     }
@@ -154,13 +150,11 @@ pub struct Boot([u8; 4]);
 
 impl Boot {
     /// The process with these random bytes.
-    #[must_use]
     pub const fn from_random(bytes: [u8; 4]) -> Self {
         Self(bytes)
     }
 
     /// Reads 8 lowercase hex digits.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 4];
         let lower = text.len() == 8 && !text.bytes().any(|b| b.is_ascii_uppercase());
@@ -184,7 +178,7 @@ closed! {
     }
 }
 
-/// The members of an entry in the order in which canonical form has them (RFC 8785).
+/// Parses only the header of an entry of any kind, with a stand-in body.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -232,7 +226,6 @@ pub(super) struct EntryMembers<'a, K, D> {
 
 impl Entry {
     /// The canonical bytes, which are stored and hashed.
-    #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let draft = &self.draft;
         let link = self.run.as_ref();
@@ -321,13 +314,11 @@ impl Entry {
     }
 
     /// Leaf hash of the stored bytes (RFC 6962).
-    #[must_use]
     pub fn leaf(bytes: &[u8]) -> Digest {
         Digest::of(&[&[0], bytes])
     }
 
     /// The `prev` of the first entry of a chain.
-    #[must_use]
     pub fn genesis_prev(chain: &ChainId) -> Digest {
         Digest::of(&[chain.as_bytes()])
     }

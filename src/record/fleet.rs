@@ -1,67 +1,56 @@
 //! Entries of a fleet log: its chains, their heads, and its keys.
 
-use serde::{Deserialize, Serialize};
-use serde_with_macros::skip_serializing_none;
-
 use super::text::{Base64, HexDigest, Int, Text};
-use crate::domain::closed::closed;
+use crate::domain::closed::{closed, members};
 use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
 
-/// `chain.enrolled`: a chain belongs to the fleet.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ChainEnrolled {
-    /// The chain.
-    pub chain: ChainId,
-    /// The key that certifies its writers (Ed25519).
-    pub enrolment_key: Base64<32>,
-    /// Name of its log.
-    pub log: Text,
-    /// Its slot.
-    pub slot: Text,
-}
+members! {
+    /// `chain.enrolled`: a chain belongs to the fleet.
+    pub struct ChainEnrolled {
+        /// The chain.
+        pub chain: ChainId,
+        /// The key that certifies its writers (Ed25519).
+        pub enrolment_key: Base64<32>,
+        /// Name of its log.
+        pub log: Text,
+        /// Its slot.
+        pub slot: Text,
+    }
 
-/// `chain.checkpoint`: the head of a chain.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ChainCheckpoint {
-    /// The chain.
-    pub chain: ChainId,
-    /// The epoch of the writer that signed the head.
-    pub epoch: Int,
-    /// Name of its log.
-    pub log: Text,
-    /// Root of its tree.
-    pub root: HexDigest,
-    /// Entries that it has.
-    pub size: Int,
-}
+    /// `chain.checkpoint`: the head of a chain.
+    pub struct ChainCheckpoint {
+        /// The chain.
+        pub chain: ChainId,
+        /// The epoch of the writer that signed the head.
+        pub epoch: Int,
+        /// Name of its log.
+        pub log: Text,
+        /// Root of its tree.
+        pub root: HexDigest,
+        /// Entries that it has.
+        pub size: Int,
+    }
 
-/// `chain.retired`: a chain ends.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ChainRetired {
-    /// Who ordered it.
-    pub by: Option<Text>,
-    /// The chain.
-    pub chain: ChainId,
-    /// Name of its log.
-    pub log: Text,
-    /// The first entry that is lost.
-    pub lost_from: Option<Int>,
-    /// The first number after the lost ones.
-    pub lost_to: Option<Int>,
-    /// Why.
-    pub reason: Text,
-    /// Root of its tree.
-    pub root: HexDigest,
-    /// Entries that it has.
-    pub size: Int,
+    /// `chain.retired`: a chain ends.
+    pub struct ChainRetired {
+        /// Who ordered it.
+        pub by: Option<Text>,
+        /// The chain.
+        pub chain: ChainId,
+        /// Name of its log.
+        pub log: Text,
+        /// The first entry that is lost.
+        pub lost_from: Option<Int>,
+        /// The first number after the lost ones.
+        pub lost_to: Option<Int>,
+        /// Why.
+        pub reason: Text,
+        /// Root of its tree.
+        pub root: HexDigest,
+        /// Entries that it has.
+        pub size: Int,
+    }
 }
 
 closed! {
@@ -78,58 +67,50 @@ closed! {
     }
 }
 
-/// `key.rotated`: a key was replaced.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct KeyRotated {
-    /// The new key (Ed25519).
-    pub new: Base64<32>,
-    /// The old key (Ed25519).
-    pub old: Base64<32>,
-    /// What the key signs.
-    pub r#use: KeyUse,
-}
+members! {
+    /// `key.rotated`: a key was replaced.
+    pub struct KeyRotated {
+        /// The new key (Ed25519).
+        pub new: Base64<32>,
+        /// The old key (Ed25519).
+        pub old: Base64<32>,
+        /// What the key signs.
+        pub r#use: KeyUse,
+    }
 
-/// `key.revoked`: a key is no longer trusted.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct KeyRevoked {
-    /// Heads of `log` up to this size are still trusted.
-    pub good_size: Option<Int>,
-    /// The key (Ed25519).
-    pub key: Base64<32>,
-    /// The log for which it is revoked; if absent, all logs.
-    pub log: Option<Text>,
-    /// Why.
-    pub reason: Text,
-    /// What the key signed.
-    pub r#use: KeyUse,
-}
+    /// `key.revoked`: a key is no longer trusted.
+    pub struct KeyRevoked {
+        /// Heads of `log` up to this size are still trusted.
+        pub good_size: Option<Int>,
+        /// The key (Ed25519).
+        pub key: Base64<32>,
+        /// The log for which it is revoked; if absent, all logs.
+        pub log: Option<Text>,
+        /// Why.
+        pub reason: Text,
+        /// What the key signed.
+        pub r#use: KeyUse,
+    }
 
-/// `writer.enrolled`: a gate was given a slot and a certificate.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct WriterEnrolled {
-    /// How the gate proved who it is: `kubernetes` or `token`.
-    pub auth: Text,
-    /// The epoch of its certificate.
-    pub epoch: Int,
-    /// Digest of its container image; may be empty.
-    pub image_digest: Text,
-    /// Its writer key (Ed25519).
-    pub key: Base64<32>,
-    /// Name of the fleet's log.
-    pub log: Text,
-    /// When its certificate ends.
-    pub not_after: Timestamp,
-    /// Its pod; may be empty.
-    pub pod: Text,
-    /// Its pool of slots.
-    pub pool: Text,
-    /// Its slot.
-    pub slot: Text,
+    /// `writer.enrolled`: a gate was given a slot and a certificate.
+    pub struct WriterEnrolled {
+        /// How the gate proved who it is: `kubernetes` or `token`.
+        pub auth: Text,
+        /// The epoch of its certificate.
+        pub epoch: Int,
+        /// Digest of its container image; may be empty.
+        pub image_digest: Text,
+        /// Its writer key (Ed25519).
+        pub key: Base64<32>,
+        /// Name of the fleet's log.
+        pub log: Text,
+        /// When its certificate ends.
+        pub not_after: Timestamp,
+        /// Its pod; may be empty.
+        pub pod: Text,
+        /// Its pool of slots.
+        pub pool: Text,
+        /// Its slot.
+        pub slot: Text,
+    }
 }

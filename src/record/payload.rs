@@ -1,127 +1,103 @@
 //! Entries about payloads and old entries: erasure, legal holds, pruning.
 
-use serde::{Deserialize, Serialize};
-use serde_with_macros::skip_serializing_none;
-
 use super::text::{HexDigest, Int, List, TaggedDigest, Text};
+use crate::domain::closed::members;
 use crate::domain::id::RunId;
 use crate::domain::time::Timestamp;
 
-/// An order that its operator signed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "signed_order"))]
-#[serde(deny_unknown_fields)]
-pub struct SignedOrder {
-    /// Id of the operator's key.
-    pub key: Text,
-    /// The signature, armored.
-    pub signature: Text,
-    /// Digest of the list of signers that it was checked against.
-    pub signers: TaggedDigest,
-    /// The statement that was signed.
-    pub statement: Text<20480>,
-    /// The operator's name in that list.
-    pub subject: Text,
-    /// Version of that list.
-    pub version: Int,
-}
+members! {
+    /// An order that its operator signed.
+    #[cfg_attr(test, schemars(rename = "signed_order"))]
+    pub struct SignedOrder {
+        /// Id of the operator's key.
+        pub key: Text,
+        /// The signature, armored.
+        pub signature: Text,
+        /// Digest of the list of signers that it was checked against.
+        pub signers: TaggedDigest,
+        /// The statement that was signed.
+        pub statement: Text<20480>,
+        /// The operator's name in that list.
+        pub subject: Text,
+        /// Version of that list.
+        pub version: Int,
+    }
 
-/// How long payloads of one role are kept.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "term"))]
-#[serde(deny_unknown_fields)]
-pub struct Term {
-    /// The role: `args`, `result`, …
-    pub role: Text,
-    /// Seconds.
-    pub seconds: Int,
-}
+    /// How long payloads of one role are kept.
+    #[cfg_attr(test, schemars(rename = "term"))]
+    pub struct Term {
+        /// The role: `args`, `result`, …
+        pub role: Text,
+        /// Seconds.
+        pub seconds: Int,
+    }
 
-/// How long payloads are kept.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "terms"))]
-#[serde(deny_unknown_fields)]
-pub struct Terms {
-    /// Seconds for every other role.
-    pub other: Int,
-    /// Roles with a term of their own.
-    pub roles: List<Term, 64>,
-}
+    /// How long payloads are kept.
+    #[cfg_attr(test, schemars(rename = "terms"))]
+    pub struct Terms {
+        /// Seconds for every other role.
+        pub other: Int,
+        /// Roles with a term of their own.
+        pub roles: List<Term, 64>,
+    }
 
-/// `payload.erased`: payloads were erased, by an order or because of their age.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct PayloadErased {
-    /// When the last backup that holds them is gone.
-    pub backups_expire_by: Timestamp,
-    /// Why; `retention` if the payloads exceeded their retention.
-    pub basis: Text,
-    /// Who erased them.
-    pub by: Text,
-    /// Their commitments.
-    pub c: List<HexDigest, 200, 1>,
-    /// Name of the log of their chain.
-    pub log: Text,
-    /// The order, if one asked for it.
-    pub order: Option<SignedOrder>,
-    /// The number of the request that the order answers.
-    pub request: Option<Text>,
-    /// The terms, if their age was the reason.
-    pub terms: Option<Terms>,
-}
+    /// `payload.erased`: payloads were erased, by an order or because of their age.
+    pub struct PayloadErased {
+        /// When the last backup that holds them is gone.
+        pub backups_expire_by: Timestamp,
+        /// Why; `retention` if the payloads exceeded their retention.
+        pub basis: Text,
+        /// Who erased them.
+        pub by: Text,
+        /// Their commitments.
+        pub c: List<HexDigest, 200, 1>,
+        /// Name of the log of their chain.
+        pub log: Text,
+        /// The order, if one asked for it.
+        pub order: Option<SignedOrder>,
+        /// The number of the request that the order answers.
+        pub request: Option<Text>,
+        /// The terms, if their age was the reason.
+        pub terms: Option<Terms>,
+    }
 
-/// `hold.placed`: payloads may not be erased.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct HoldPlaced {
-    /// Who placed it.
-    pub by: Text,
-    /// Name of the log of the chain.
-    pub log: Text,
-    /// Why.
-    pub reason: Text,
-    /// Only payloads of this run.
-    pub run: Option<RunId>,
-}
+    /// `hold.placed`: payloads may not be erased.
+    pub struct HoldPlaced {
+        /// Who placed it.
+        pub by: Text,
+        /// Name of the log of the chain.
+        pub log: Text,
+        /// Why.
+        pub reason: Text,
+        /// Only payloads of this run.
+        pub run: Option<RunId>,
+    }
 
-/// `hold.lifted`: payloads may be erased again.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct HoldLifted {
-    /// Who lifted it.
-    pub by: Text,
-    /// Name of the log of the chain.
-    pub log: Text,
-    /// The order.
-    pub order: SignedOrder,
-    /// Why.
-    pub reason: Text,
-    /// The run that the hold covered, if it covered one.
-    pub run: Option<RunId>,
-}
+    /// `hold.lifted`: payloads may be erased again.
+    pub struct HoldLifted {
+        /// Who lifted it.
+        pub by: Text,
+        /// Name of the log of the chain.
+        pub log: Text,
+        /// The order.
+        pub order: SignedOrder,
+        /// Why.
+        pub reason: Text,
+        /// The run that the hold covered, if it covered one.
+        pub run: Option<RunId>,
+    }
 
-/// `retention.pruned`: the oldest entries of a chain are no longer stored.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct RetentionPruned {
-    /// Who pruned them.
-    pub by: Text,
-    /// The first entry that is gone.
-    pub from: Int,
-    /// Name of the log of the chain.
-    pub log: Text,
-    /// Root of the tree of all entries before `to`.
-    pub root: HexDigest,
-    /// The first entry that is left.
-    pub to: Int,
+    /// `retention.pruned`: the oldest entries of a chain are no longer stored.
+    pub struct RetentionPruned {
+        /// Who pruned them.
+        pub by: Text,
+        /// The first entry that is gone.
+        pub from: Int,
+        /// Name of the log of the chain.
+        pub log: Text,
+        /// Root of the tree of all entries before `to`.
+        pub root: HexDigest,
+        /// The first entry that is left.
+        pub to: Int,
+    }
 }

@@ -1,25 +1,21 @@
 //! Entries about runs.
 
-use serde::{Deserialize, Serialize};
-use serde_with_macros::skip_serializing_none;
-
 use super::call::Auth;
 use super::text::{Int, List, TaggedDigest, Text, True};
-use crate::domain::closed::{closed, textual};
+use crate::domain::closed::{closed, members, name};
 use crate::domain::id::RunId;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 
-/// A name with its value.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "setting"))]
-#[serde(deny_unknown_fields)]
-pub struct Setting {
-    /// The name.
-    pub k: Text,
-    /// The value.
-    pub v: Text,
+members! {
+    /// A name with its value.
+    #[cfg_attr(test, schemars(rename = "setting"))]
+    pub struct Setting {
+        /// The name.
+        pub k: Text,
+        /// The value.
+        pub v: Text,
+    }
 }
 
 impl Setting {
@@ -29,32 +25,28 @@ impl Setting {
     }
 }
 
-/// A name with its count.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "count"))]
-#[serde(deny_unknown_fields)]
-pub struct Count {
-    /// The name.
-    pub k: Text,
-    /// How many.
-    pub v: Int,
-}
+members! {
+    /// A name with its count.
+    #[cfg_attr(test, schemars(rename = "count"))]
+    pub struct Count {
+        /// The name.
+        pub k: Text,
+        /// How many.
+        pub v: Int,
+    }
 
-/// An ancestor of a delegated run.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "delegator"))]
-#[serde(deny_unknown_fields)]
-pub struct Delegator {
-    /// Its agent, by the name in its manifest.
-    pub id: Text,
-    /// Digest of that manifest.
-    pub manifest: TaggedDigest,
-    /// The run.
-    pub run: RunId,
-    /// Version of that manifest.
-    pub version: Text,
+    /// An ancestor of a delegated run.
+    #[cfg_attr(test, schemars(rename = "delegator"))]
+    pub struct Delegator {
+        /// Its agent, by the name in its manifest.
+        pub id: Text,
+        /// Digest of that manifest.
+        pub manifest: TaggedDigest,
+        /// The run.
+        pub run: RunId,
+        /// Version of that manifest.
+        pub version: Text,
+    }
 }
 
 closed! {
@@ -71,23 +63,21 @@ closed! {
     }
 }
 
-/// How a run is recorded or replayed.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "replay"))]
-#[serde(deny_unknown_fields)]
-pub struct Replay {
-    /// `fork`: the first `run_seq` that is not from the recording.
-    pub at: Option<Int<1>>,
-    /// The opening time that the gate gave to the agent.
-    pub clock: Timestamp,
-    /// Whether the run is recorded, replayed or forked.
-    pub mode: ReplayMode,
-    /// Digest of the recording.
-    pub recording: Option<TaggedDigest>,
-    /// `fork`: the run that was recorded.
-    pub run: Option<RunId>,
+members! {
+    /// How a run is recorded or replayed.
+    #[cfg_attr(test, schemars(rename = "replay"))]
+    pub struct Replay {
+        /// `fork`: the first `run_seq` that is not from the recording.
+        pub at: Option<Int<1>>,
+        /// The opening time that the gate gave to the agent.
+        pub clock: Timestamp,
+        /// Whether the run is recorded, replayed or forked.
+        pub mode: ReplayMode,
+        /// Digest of the recording.
+        pub recording: Option<TaggedDigest>,
+        /// `fork`: the run that was recorded.
+        pub run: Option<RunId>,
+    }
 }
 
 closed! {
@@ -112,92 +102,65 @@ closed! {
     }
 }
 
-/// The name of a run, given by its requests: `[A-Za-z0-9_.-]{1,64}`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RunName(String);
-
-impl RunName {
-    /// Reads a name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        crate::domain::id::CallId::parse(text).map(|_| Self(text.to_owned()))
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+name! {
+    /// The name of a run, given by its requests: `[A-Za-z0-9_.-]{1,64}`.
+    pub struct RunName("1 to 64 of [A-Za-z0-9_.-]", 64, "^[A-Za-z0-9_.-]{1,64}$")
 }
 
-impl std::fmt::Display for RunName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+members! {
+    /// `run.opened`: the gate bound an agent to its manifest; the agent may call tools.
+    pub struct RunOpened {
+        /// The agent, by the name in its manifest.
+        pub agent: Text,
+        /// How the caller proved who it is.
+        pub auth: Auth,
+        /// How the gate knows the agent's model and instructions.
+        pub binding: Binding,
+        /// How a delegated run proved that its parent delegated to it.
+        pub delegate: Option<Delegate>,
+        /// Number of agents that its manifest may delegate to.
+        pub delegates: Option<Int<1>>,
+        /// Its ancestors, the outermost first.
+        pub delegation: Option<List<Delegator, 16, 1>>,
+        /// When the run ends by itself.
+        pub expires: Option<Timestamp>,
+        /// What the gate opened the run for, if no agent opened it.
+        pub implicit: Option<Implicit>,
+        /// The ledger keeps commitments only; payloads are not stored.
+        pub incognito: Option<True>,
+        /// Digests of the instructions that the agent claims.
+        pub instructions: List<Text>,
+        /// Labels that the agent chose.
+        pub labels: List<Setting>,
+        /// Digest of the manifest.
+        pub manifest: TaggedDigest,
+        /// `enforce` or `observe`.
+        pub mode: Text,
+        /// The model that the agent claims; may be empty.
+        pub model: Text,
+        /// The run that delegated to it.
+        pub parent: Option<RunId>,
+        /// How the run is recorded or replayed.
+        pub replay: Option<Replay>,
+        /// Seed of the run's random values.
+        pub seed: Option<Text>,
+        /// Name of the run in its requests.
+        pub thread: Option<RunName>,
+        /// Hash of the run token.
+        pub token_hash: Option<Text>,
+        /// W3C trace context of the caller.
+        pub traceparent: Option<Text>,
+        /// Version of the manifest.
+        pub version: Text,
     }
-}
 
-textual!(RunName, "1 to 64 of [A-Za-z0-9_.-]", "^[A-Za-z0-9_.-]{1,64}$");
-
-/// `run.opened`: the gate bound an agent to its manifest; the agent may call tools.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct RunOpened {
-    /// The agent, by the name in its manifest.
-    pub agent: Text,
-    /// How the caller proved who it is.
-    pub auth: Auth,
-    /// How the gate knows the agent's model and instructions.
-    pub binding: Binding,
-    /// How a delegated run proved that its parent delegated to it.
-    pub delegate: Option<Delegate>,
-    /// Number of agents that its manifest may delegate to.
-    pub delegates: Option<Int<1>>,
-    /// Its ancestors, the outermost first.
-    pub delegation: Option<List<Delegator, 16, 1>>,
-    /// When the run ends by itself.
-    pub expires: Option<Timestamp>,
-    /// What the gate opened the run for, if no agent opened it.
-    pub implicit: Option<Implicit>,
-    /// The ledger keeps commitments only; payloads are not stored.
-    pub incognito: Option<True>,
-    /// Digests of the instructions that the agent claims.
-    pub instructions: List<Text>,
-    /// Labels that the agent chose.
-    pub labels: List<Setting>,
-    /// Digest of the manifest.
-    pub manifest: TaggedDigest,
-    /// `enforce` or `observe`.
-    pub mode: Text,
-    /// The model that the agent claims; may be empty.
-    pub model: Text,
-    /// The run that delegated to it.
-    pub parent: Option<RunId>,
-    /// How the run is recorded or replayed.
-    pub replay: Option<Replay>,
-    /// Seed of the run's random values.
-    pub seed: Option<Text>,
-    /// Name of the run in its requests.
-    pub thread: Option<RunName>,
-    /// Hash of the run token.
-    pub token_hash: Option<Text>,
-    /// W3C trace context of the caller.
-    pub traceparent: Option<Text>,
-    /// Version of the manifest.
-    pub version: Text,
-}
-
-/// `run.sealed`: the run ended; no entry of it follows.
-#[skip_serializing_none]
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct RunSealed {
-    /// Number of its calls by outcome.
-    pub calls: List<Count>,
-    /// Number of its entries, with this one.
-    pub entries: Int<2>,
-    /// Why it was sealed, if its agent did not ask for it.
-    pub reason: Option<Text>,
+    /// `run.sealed`: the run ended; no entry of it follows.
+    pub struct RunSealed {
+        /// Number of its calls by outcome.
+        pub calls: List<Count>,
+        /// Number of its entries, with this one.
+        pub entries: Int<2>,
+        /// Why it was sealed, if its agent did not ask for it.
+        pub reason: Option<Text>,
+    }
 }

@@ -18,7 +18,6 @@ use crate::domain::json::{Json, Limits};
 ///
 /// # Panics
 /// The kind does not allow these members.
-#[must_use]
 pub fn body<'a>(kind: Kind, more: impl IntoIterator<Item = (&'a str, Json)>) -> Body {
     let document = document();
     let definitions = document.get("$defs").unwrap();

@@ -21,14 +21,12 @@ pub struct Text<const MAX: usize = 4096>(String);
 
 impl<const MAX: usize> Text<MAX> {
     /// This text, if it is short enough.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Option<Self> {
         let text = text.into();
         (text.len() <= MAX || text.chars().count() <= MAX).then_some(Self(text))
     }
 
     /// The first `most` bytes of this text, cut at a character; never more than `MAX`.
-    #[must_use]
     pub fn clip(text: &str, most: usize) -> Self {
         let mut end = most.min(MAX).min(text.len());
         while !text.is_char_boundary(end) {
@@ -38,7 +36,6 @@ impl<const MAX: usize> Text<MAX> {
     }
 
     /// The text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -128,7 +125,6 @@ pub struct List<T, const MAX: usize = 256, const MIN: usize = 0>(Vec<T>);
 
 impl<T, const MAX: usize, const MIN: usize> List<T, MAX, MIN> {
     /// These items without those after the first `MAX`; `None` if there are fewer than `MIN`.
-    #[must_use]
     pub fn some(items: impl IntoIterator<Item = T>) -> Option<Self> {
         let items: Vec<T> = items.into_iter().take(MAX).collect();
         (items.len() >= MIN).then_some(Self(items))
@@ -189,7 +185,6 @@ impl<const MIN: u64> Int<MIN> {
     const MAX: u64 = INT_MAX.unsigned_abs();
 
     /// The number.
-    #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -247,7 +242,6 @@ pub struct True;
 
 impl True {
     /// The member, if the fact holds.
-    #[must_use]
     pub fn when(holds: bool) -> Option<Self> {
         holds.then_some(Self)
     }
@@ -269,7 +263,6 @@ macro_rules! wraps {
     ($name:ident($inner:ty), $parse:expr, $write:expr) => {
         impl $name {
             /// Reads its one spelling.
-            #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 let read: fn(&str) -> Option<$inner> = $parse;
                 read(text).map(Self)
@@ -386,7 +379,6 @@ pub struct Base64<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Base64<N> {
     /// Reads its one spelling.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         STANDARD.decode(text).ok()?.try_into().ok().map(Self)
     }

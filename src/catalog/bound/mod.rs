@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::binding::Binding;
+use super::definition::{self, Effective};
 use super::lock::{LockedServer, Pinned, Verified, pinned, printable};
 use super::schema::Schema;
-use super::server::{Isolation, Mcp, OperatorNotes, Server, Target, Transport, governed};
-use super::{ConfigError, Kind, Problems, definition};
+use super::server::{Isolation, Mcp, Server, Target, Transport, governed};
+use super::{ConfigError, Kind, Problems};
 use crate::domain::canonical;
-use crate::domain::digest::Digest;
-use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::mcp::name;
 
@@ -58,7 +56,6 @@ impl Bound {
     }
 
     /// Ids of the trusted keys that signed the lock, sorted.
-    #[must_use]
     pub fn lock_signers(&self) -> &[String] {
         self.lock.as_ref().map_or(&[], |lock| &lock.signers)
     }
@@ -152,45 +149,21 @@ fn names(bindings: &[Binding], own: usize, problems: &mut Problems) {
     }
 }
 
-/// The operator's statements, which count in facts and in the definition alike.
-struct Effective {
-    tier: Tier,
-    read_only: bool,
-    idempotent: bool,
-    timeout: Duration,
-    cost_micro_usd: Option<u64>,
-    dedupe: Option<Duration>,
-}
-
-impl Effective {
-    fn of(server: &Server, said: Option<&OperatorNotes>) -> Self {
-        Self {
-            tier: said.and_then(|said| said.tier).or(server.tier).unwrap_or(Tier::T3),
-            read_only: said.is_some_and(|said| said.read_only),
-            idempotent: said.is_some_and(|said| said.idempotent),
-            timeout: said.and_then(|said| said.timeout).unwrap_or(server.timeout),
-            cost_micro_usd: said.and_then(|said| said.cost_micro_usd),
-            dedupe: said.and_then(|said| said.dedupe),
-        }
-    }
-
-    fn digest(&self, shown: Json, kind: &Kind, server: &Server) -> Digest {
-        let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
-        let effective = Json::object([
-            ("kind", Json::from(kind.as_str())),
-            ("binding", kind.definition()),
-            ("tier", Json::from(self.tier.as_str())),
-            ("read_only", Json::from(self.read_only)),
-            ("idempotent", Json::from(self.idempotent)),
-            ("timeout_ms", Json::from(timeout_ms)),
-            ("result_bytes_max", Json::from(server.result_bytes_max)),
-        ]);
-        definition::digest(shown, definition::priced(effective, (self.cost_micro_usd, self.dedupe)))
+fn effective(server: &Server, own: &str) -> Effective {
+    let notes = server.tools.get(own).cloned().unwrap_or_default();
+    Effective {
+        tier: notes.tier.or(server.tier).unwrap_or(Tier::T3),
+        read_only: notes.read_only,
+        idempotent: notes.idempotent,
+        timeout: notes.timeout.unwrap_or(server.timeout),
+        result_bytes_max: server.result_bytes_max,
+        cost_micro_usd: notes.cost_micro_usd,
+        dedupe: notes.dedupe,
     }
 }
 
 fn tool(server: &Arc<Server>, pinned: Pinned, signers: &Arc<[String]>) -> Binding {
-    let effective = Effective::of(server, server.tools.get(&pinned.own));
+    let effective = effective(server, &pinned.own);
     let shown = canonical::bytes(&pinned.shown);
     let kind = Kind::Mcp(Box::new(Mcp {
         server: Arc::clone(server),
@@ -200,7 +173,7 @@ fn tool(server: &Arc<Server>, pinned: Pinned, signers: &Arc<[String]>) -> Bindin
         signers: Arc::clone(signers),
     }));
     Binding {
-        definition: effective.digest(pinned.shown, &kind, server),
+        definition: effective.digest(&pinned.shown, &kind),
         name: pinned.name,
         description: pinned.description,
         schema: pinned.schema,
@@ -222,8 +195,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
         let (description, schema) = asked(method);
         // INVARIANT: a test compiles all of them.
         let schema = Schema::parse(schema.as_bytes()).ok()?;
-        let said = server.tools.get(*method);
-        let mut effective = Effective::of(server, said);
+        let mut effective = effective(server, method);
         // The protocol defines the method's effects; the operator states its tier.
         (effective.read_only, effective.idempotent) = (true, true);
         let kind = Kind::Mcp(Box::new(Mcp {
@@ -233,13 +205,8 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
             pinned: Vec::new().into(),
             signers: Arc::clone(signers),
         }));
-        let shown = Json::object([
-            ("name", Json::from(name.as_str())),
-            ("description", Json::from(description)),
-            ("input_schema", schema.json().clone()),
-        ]);
         Some(Binding {
-            definition: effective.digest(shown, &kind, server),
+            definition: effective.digest(&definition::shown(&name, description, &schema), &kind),
             name,
             description: description.to_owned(),
             schema,

@@ -11,13 +11,12 @@ use zeroize::Zeroizing;
 
 use super::binding::Binding;
 use super::config::Config;
-use super::definition;
+use super::definition::{self, Effective};
 use super::schema::{SCHEMA_BYTES_MAX, Schema};
 use super::{ConfigError, Kind, Problems, Tool, configurable};
 use crate::crypto::private;
 use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
-use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 
 pub(super) const TIMEOUT_MS: u64 = 30_000;
@@ -154,7 +153,6 @@ impl Config {
 
     /// As [`Self::check`], each tool by itself and in the order of the list: an error in one does
     /// not hide the state of the others.
-    #[must_use]
     pub fn check_each(self, around: &Surroundings<'_>) -> Vec<Checked> {
         let mut names = BTreeSet::new();
         let secrets = self.secret_files(around);
@@ -176,7 +174,6 @@ impl Config {
     }
 
     /// Files with secrets of tools, canonical: no server gets one, and no root may contain one.
-    #[must_use]
     pub fn secret_files(&self, around: &Surroundings<'_>) -> Vec<PathBuf> {
         let own = self.0.iter().flat_map(|tool| &tool.credentials);
         let own = own.filter_map(|one| one.file.as_deref());
@@ -299,23 +296,18 @@ fn binding(
     let (name, (schema, kind)) = (name?, checked?);
     let (tier, timeout_ms, result_bytes_max, cost_micro_usd, dedupe) =
         (tier?, timeout?, bytes?, cost_micro_usd?, dedupe?);
-    let shown = Json::object([
-        ("name", Json::from(name.as_str())),
-        ("description", Json::from(tool.description.as_str())),
-        ("input_schema", schema.json().clone()),
-    ]);
-    let effective = Json::object([
-        ("kind", Json::from(kind.as_str())),
-        ("binding", kind.definition()),
-        ("tier", Json::from(tier.as_str())),
-        ("read_only", Json::from(tool.read_only)),
-        ("idempotent", Json::from(tool.idempotent)),
-        ("timeout_ms", Json::from(timeout_ms)),
-        ("result_bytes_max", Json::from(result_bytes_max)),
-    ]);
-    let effective = definition::priced(effective, (cost_micro_usd, dedupe));
+    let shown = definition::shown(&name, &tool.description, &schema);
+    let effective = Effective {
+        tier,
+        read_only: tool.read_only,
+        idempotent: tool.idempotent,
+        timeout: Duration::from_millis(timeout_ms),
+        result_bytes_max,
+        cost_micro_usd,
+        dedupe,
+    };
     Some(Binding {
-        definition: definition::digest(shown, effective),
+        definition: effective.digest(&shown, &kind),
         shown: None,
         name,
         description: tool.description.clone(),
@@ -324,7 +316,7 @@ fn binding(
         tier,
         read_only: tool.read_only,
         idempotent: tool.idempotent,
-        timeout: Duration::from_millis(timeout_ms),
+        timeout: effective.timeout,
         result_bytes_max,
         cost_micro_usd,
         dedupe,

@@ -1,7 +1,7 @@
 //! The template of an argument list, and how values fill it.
 
 use crate::domain::canonical;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 
 /// Bytes of the longest single item: the kernel's limit.
 const ITEM_BYTES_MAX: usize = 64 * 1024;
@@ -93,7 +93,6 @@ pub enum ArgumentMismatch {
 
 impl Element {
     /// The argument it needs, if any.
-    #[must_use]
     pub fn argument(&self) -> Option<&str> {
         match self {
             Self::Literal(_) => None,
@@ -105,16 +104,13 @@ impl Element {
     pub(super) fn to_json(&self) -> Json {
         match self {
             Self::Literal(text) => Json::from(text.as_str()),
-            Self::Value(value) => Json::object([
-                ("arg", Json::from(value.arg.as_str())),
-                ("prefix", Json::from(value.prefix.as_str())),
-                ("as", Json::from(if value.path { "path" } else { "text" })),
-                ("may_start_with_dash", Json::from(value.may_start_with_dash)),
-            ]),
-            Self::Flag { text, when } => Json::object([
-                ("flag", Json::from(text.as_str())),
-                ("when", Json::from(when.as_str())),
-            ]),
+            Self::Value(value) => json!({
+                "arg": value.arg,
+                "prefix": value.prefix,
+                "as": if value.path { "path" } else { "text" },
+                "may_start_with_dash": value.may_start_with_dash,
+            }),
+            Self::Flag { text, when } => json!({"flag": text, "when": when}),
         }
     }
 }

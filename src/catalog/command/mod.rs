@@ -15,12 +15,13 @@ pub use elf::{Elf, ElfError, inspect};
 use std::path::PathBuf;
 
 use self::argv::Element;
-use super::Reach;
 use super::host::Origin;
 use super::secret::Secret;
+use super::{Reach, definition};
+use crate::domain::closed::texts;
 use crate::domain::digest::Digest;
 use crate::domain::effect::ToolKind;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 
 /// Why a text is not a level allowed in this field.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -49,7 +50,6 @@ pub enum Level {
 
 impl Level {
     /// `S1` or `S2`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::S1 => "S1",
@@ -71,33 +71,16 @@ impl Level {
     }
 }
 
-/// A directory in memory, 64 MiB, that a command runs in and may write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Workspace {
-    /// None.
-    None,
-    /// A directory of the call's own; gone when it ends.
-    Call,
-    /// A directory of the run: every command of the run that has it sees the others' files, also
-    /// while they run. Gone with the run, and when the gate ends.
-    Run,
-}
-
-impl Workspace {
-    /// `none`, `per_call` or `run`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Call => "per_call",
-            Self::Run => "run",
-        }
-    }
-
-    /// Reads it.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::None, Self::Call, Self::Run].into_iter().find(|one| one.as_str() == text)
+texts! {
+    /// A directory in memory, 64 MiB, that a command runs in and may write.
+    pub enum Workspace {
+        /// None.
+        None = "none",
+        /// A directory of the call's own; gone when it ends.
+        Call = "per_call",
+        /// A directory of the run: every command of the run that has it sees the others' files, also
+        /// while they run. Gone with the run, and when the gate ends.
+        Run = "run",
     }
 }
 
@@ -168,44 +151,27 @@ impl Reach for Command {
     }
 
     fn definition(&self) -> Json {
-        let path = |path: &PathBuf| Json::from(path.to_string_lossy().as_ref());
-        let program = |program: &Program| {
-            Json::object([
-                ("path", path(&program.path)),
-                ("digest", Json::from(program.digest.prefixed())),
-            ])
-        };
-        let list = |items: Vec<Json>| Json::Array(items);
-        let env = self.env.iter().map(|(name, value)| {
-            // A literal value may be a secret after all.
-            (name.clone(), Json::from(Digest::of(&[value.as_bytes()]).hex()))
+        let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let program = |program: &Program| json!({"path": path(&program.path), "digest": program.digest.prefixed()});
+        let mut members = serde_json::json!({
+            "program": program(&self.program),
+            "argv": self.argv.iter().map(Element::to_json).collect::<Json>(),
+            "stdin": self.stdin,
+            "env": definition::hashed(self.env.iter().map(|(name, value)| (name, value))),
+            "credentials": definition::variables(&self.secrets),
+            "read": self.read.iter().map(path).collect::<Vec<_>>(),
+            "children": self.children.iter().map(program).collect::<Json>(),
+            "workspace": self.workspace,
+            "isolation": self.level,
+            "memory_bytes": self.limits.memory_bytes,
+            "cpu_seconds": self.limits.cpu_seconds,
+            "pids": self.limits.pids,
+            "exit_codes": self.exit_codes,
         });
-        let credentials = self.secrets.iter().map(|(name, _, reference)| {
-            Json::object([
-                ("env", Json::from(name.as_str())),
-                ("reference", Json::from(reference.as_str())),
-            ])
-        });
-        let codes = self.exit_codes.as_ref().map_or(Json::Null, |codes| {
-            codes.iter().map(|code| Json::from(u64::from(*code))).collect::<Vec<_>>().into()
-        });
-        let mut members = vec![
-            ("program", program(&self.program)),
-            ("argv", list(self.argv.iter().map(Element::to_json).collect())),
-            ("stdin", self.stdin.as_deref().map_or(Json::Null, Json::from)),
-            ("env", Json::object(env)),
-            ("credentials", list(credentials.collect())),
-            ("read", list(self.read.iter().map(path).collect())),
-            ("children", list(self.children.iter().map(program).collect())),
-            ("workspace", Json::from(self.workspace.as_str())),
-            ("isolation", Json::from(self.level.as_str())),
-            ("memory_bytes", Json::from(self.limits.memory_bytes)),
-            ("cpu_seconds", Json::from(self.limits.cpu_seconds)),
-            ("pids", Json::from(self.limits.pids)),
-            ("exit_codes", codes),
-        ];
-        members.extend(self.limits.together.then(|| ("cgroup", Json::from("required"))));
-        Json::object(members)
+        if self.limits.together {
+            members["cgroup"] = "required".into();
+        }
+        members.into()
     }
 
     fn origins(&self) -> Vec<Origin> {
@@ -223,7 +189,6 @@ impl Reach for Command {
 
 impl Command {
     /// What it demands of the system.
-    #[must_use]
     pub const fn demand(&self) -> Demand {
         Demand { level: self.level, together: self.limits.together }
     }

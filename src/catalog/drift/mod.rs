@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use super::lock::printable;
 use super::schema::{self, Keywords};
 use crate::domain::canonical;
+use crate::domain::closed::texts;
 use crate::domain::json::Json;
 
 #[cfg(test)]
@@ -32,7 +33,6 @@ pub enum Drift {
 
 impl Drift {
     /// `same`, `text`, `compatible` or `breaking`.
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -43,26 +43,15 @@ impl Drift {
     }
 }
 
-/// What one change means, from the least.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Weight {
-    /// Words.
-    Text,
-    /// More is taken than was.
-    Compatible,
-    /// Anything else.
-    Breaking,
-}
-
-impl Weight {
-    /// `text`, `compatible` or `breaking`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Compatible => "compatible",
-            Self::Breaking => "breaking",
-        }
+texts! {
+    /// What one change means, from the least.
+    pub enum Weight {
+        /// Words.
+        Text = "text",
+        /// More is taken than was.
+        Compatible = "compatible",
+        /// Anything else.
+        Breaking = "breaking",
     }
 }
 
@@ -84,7 +73,6 @@ impl std::fmt::Display for Change {
 }
 
 /// Compares a pinned tool object with the server's current one of that name, `None` if it has none.
-#[must_use]
 pub fn grade(pinned: &Json, live: Option<&Json>) -> Drift {
     let changes = changes(pinned, live);
     match changes.iter().map(|change| change.weight).max() {
@@ -105,7 +93,6 @@ pub fn grade(pinned: &Json, live: Option<&Json>) -> Drift {
 }
 
 /// Every difference between the two, in the order of the text.
-#[must_use]
 pub fn changes(pinned: &Json, live: Option<&Json>) -> Vec<Change> {
     let mut walk = DriftWalk::default();
     match live {

@@ -10,7 +10,7 @@ use super::secret::Secret;
 use super::web_url::{WebUrl, read_host};
 use super::{Reach, definition};
 use crate::domain::effect::ToolKind;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 
 /// The URLs a tool may fetch, and the headers of its requests and answers.
 #[derive(Debug)]
@@ -115,7 +115,6 @@ impl Denied {
 
 impl Fetch {
     /// All addresses of the hosts that are listed by name.
-    #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         let named = self.hosts.iter().filter_map(|pattern| match pattern {
             HostPattern::Exact(host) => Some(host),
@@ -140,7 +139,6 @@ impl Fetch {
 
     /// Every reason why this tool may not fetch this URL, those about the host first. It resolves
     /// no name.
-    #[must_use]
     pub fn denials(&self, url: &WebUrl) -> Vec<Denied> {
         let Origin { tls, host, port } = &url.origin;
         let mut denials: Vec<Denied> = self.admits_host(host).err().into_iter().collect();
@@ -199,32 +197,24 @@ impl Reach for Fetch {
 
     fn definition(&self) -> Json {
         fn texts<T: ToString>(list: &[T]) -> Json {
-            list.iter().map(|one| Json::from(one.to_string())).collect::<Vec<_>>().into()
+            list.iter().map(|one| Json::from(one.to_string())).collect()
         }
-        let ports: Vec<Json> = self.ports.iter().map(|port| Json::from(u64::from(*port))).collect();
-        let credentials: Vec<Json> = self
-            .credentials
-            .iter()
-            .map(|(origin, one)| {
-                let to = format!("{}://{}", origin.scheme(), origin.authority());
-                Json::object([
-                    ("origin", Json::from(to)),
-                    ("credential", definition::credential(one)),
-                ])
-            })
-            .collect();
-        Json::object([
-            ("hosts", texts(&self.hosts)),
-            ("schemes", texts(&self.schemes)),
-            ("ports", ports.into()),
-            ("methods", texts(&self.methods)),
-            ("headers_allowed", texts(&self.headers_allowed)),
-            ("headers_returned", texts(&self.headers_returned)),
-            ("private_addresses", texts(&self.private_addresses)),
-            ("ca", definition::authorities(self.ca.as_deref())),
-            ("credentials", credentials.into()),
-            ("isolation", Json::from("none")),
-        ])
+        let credentials = self.credentials.iter().map(|(origin, one)| {
+            let to = format!("{}://{}", origin.scheme(), origin.authority());
+            json!({"origin": to, "credential": definition::credential(one)})
+        });
+        json!({
+            "hosts": texts(&self.hosts),
+            "schemes": self.schemes,
+            "ports": self.ports,
+            "methods": texts(&self.methods),
+            "headers_allowed": texts(&self.headers_allowed),
+            "headers_returned": texts(&self.headers_returned),
+            "private_addresses": texts(&self.private_addresses),
+            "ca": definition::authorities(self.ca.as_deref()),
+            "credentials": credentials.collect::<Json>(),
+            "isolation": "none",
+        })
     }
 
     fn origins(&self) -> Vec<Origin> {

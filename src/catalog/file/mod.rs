@@ -51,16 +51,13 @@ pub struct Writing {
 impl Root {
     /// Its part of a definition; one without `allow_names` keeps its hash.
     fn members(&self) -> Vec<(&'static str, Json)> {
-        let mut members = vec![
-            ("root", Json::from(self.name.as_str())),
-            ("path", Json::from(self.path.to_string_lossy().as_ref())),
-        ];
+        let path = Json::from(self.path.to_string_lossy().as_ref());
+        let mut members = vec![("root", Json::from(self.name.as_str())), ("path", path)];
         for (member, names) in
             [("protect", &self.protect), ("allow", &self.allow), ("allow_names", &self.allow_names)]
         {
             if !names.is_empty() {
-                let names: Vec<Json> = names.iter().map(|name| Json::from(name.as_str())).collect();
-                members.push((member, names.into()));
+                members.push((member, Json::of(names)));
             }
         }
         members

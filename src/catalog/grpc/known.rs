@@ -27,7 +27,6 @@ pub enum WellKnownType {
 
 impl WellKnownType {
     /// Which one this message is, if it is one.
-    #[must_use]
     pub fn of(message: &MessageDescriptor) -> Option<Self> {
         Some(match message.full_name().strip_prefix("google.protobuf.")? {
             "Any" => Self::Any,

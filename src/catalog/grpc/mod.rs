@@ -23,7 +23,7 @@ use super::secret::Secret;
 use super::{Reach, definition};
 use crate::domain::digest::Digest;
 use crate::domain::effect::ToolKind;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 
 /// A checked `grpc` binding.
 #[derive(Debug)]
@@ -53,18 +53,18 @@ impl Reach for Grpc {
 
     fn definition(&self) -> Json {
         let url = format!("{}://{}", self.origin.scheme(), self.origin.authority());
-        Json::object([
-            ("url", Json::from(url)),
-            ("descriptors", Json::from(self.descriptors.hex())),
-            ("service", Json::from(self.method.parent_service().full_name())),
-            ("method", Json::from(self.method.name())),
-            ("metadata", definition::headers(&self.metadata)),
-            ("request_bytes_max", Json::from(self.request_bytes_max)),
-            ("private_addresses", definition::ranges(&self.private_addresses)),
-            ("ca", definition::authorities(self.ca.as_deref())),
-            ("credentials", definition::credentials(&self.credentials)),
-            ("isolation", Json::from("none")),
-        ])
+        json!({
+            "url": url,
+            "descriptors": self.descriptors.hex(),
+            "service": self.method.parent_service().full_name(),
+            "method": self.method.name(),
+            "metadata": definition::headers(&self.metadata),
+            "request_bytes_max": self.request_bytes_max,
+            "private_addresses": definition::ranges(&self.private_addresses),
+            "ca": definition::authorities(self.ca.as_deref()),
+            "credentials": definition::credentials(&self.credentials),
+            "isolation": "none",
+        })
     }
 
     fn origins(&self) -> Vec<Origin> {

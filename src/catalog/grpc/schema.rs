@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
 use super::known::WellKnownType;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 
 /// Message types in one request, at most.
 const MESSAGES_MAX: usize = 256;
@@ -103,7 +103,7 @@ impl SchemaWriter {
         }
         let one = self.one(&kind);
         if field.is_list() {
-            return Json::object([("type", Json::from("array")), ("items", one)]);
+            return json!({"type": "array", "items": one});
         }
         one
     }
@@ -116,18 +116,15 @@ impl SchemaWriter {
                 None => {
                     let name = message.full_name();
                     self.named.push(message.clone());
-                    Json::object([("$ref", Json::from(format!("#/$defs/{name}")))])
+                    json!({"$ref": format!("#/$defs/{name}")})
                 }
             },
             Kind::Enum(of) if of.full_name() == "google.protobuf.NullValue" => typed("null"),
             Kind::Enum(of) => {
-                let names: Vec<Json> = of.values().map(|value| Json::from(value.name())).collect();
-                Json::object([("enum", Json::from(names))])
+                json!({"enum": of.values().map(|value| value.name().to_owned()).collect::<Vec<_>>()})
             }
             Kind::Double | Kind::Float => {
-                let odd = ["NaN", "Infinity", "-Infinity"].map(Json::from).to_vec();
-                let either = vec![typed("number"), Json::object([("enum", Json::from(odd))])];
-                Json::object([("anyOf", Json::from(either))])
+                json!({"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]})
             }
             Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => {
                 between(i64::from(i32::MIN), i64::from(i32::MAX))
@@ -137,10 +134,7 @@ impl SchemaWriter {
             Kind::Uint64 | Kind::Fixed64 => text(UINT64),
             Kind::Bool => typed("boolean"),
             Kind::String => typed("string"),
-            Kind::Bytes => Json::object([
-                ("type", Json::from("string")),
-                ("contentEncoding", Json::from("base64")),
-            ]),
+            Kind::Bytes => json!({"type": "string", "contentEncoding": "base64"}),
         }
     }
 }
@@ -161,27 +155,19 @@ fn choices(message: &MessageDescriptor) -> Option<String> {
 /// The schema of a type that has a form of its own.
 fn well_known(known: WellKnownType, message: &MessageDescriptor) -> Json {
     match known {
-        WellKnownType::Any => Json::object([
-            ("type", Json::from("object")),
-            ("properties", Json::object([("@type", text("^type\\.googleapis\\.com/"))])),
-            ("required", Json::from(vec![Json::from("@type")])),
-            ("additionalProperties", Json::from(true)),
-        ]),
-        WellKnownType::Timestamp => {
-            Json::object([("type", Json::from("string")), ("format", Json::from("date-time"))])
-        }
+        WellKnownType::Any => json!({
+            "type": "object",
+            "properties": {"@type": text("^type\\.googleapis\\.com/")},
+            "required": ["@type"],
+            "additionalProperties": true,
+        }),
+        WellKnownType::Timestamp => json!({"type": "string", "format": "date-time"}),
         WellKnownType::Duration => text(DURATION),
         WellKnownType::FieldMask => typed("string"),
-        WellKnownType::Struct => Json::object([
-            ("type", Json::from("object")),
-            ("additionalProperties", Json::from(true)),
-        ]),
-        WellKnownType::Value => Json::object::<String>([]),
+        WellKnownType::Struct => json!({"type": "object", "additionalProperties": true}),
+        WellKnownType::Value => json!({}),
         WellKnownType::ListValue => typed("array"),
-        WellKnownType::Empty => Json::object([
-            ("type", Json::from("object")),
-            ("additionalProperties", Json::from(false)),
-        ]),
+        WellKnownType::Empty => json!({"type": "object", "additionalProperties": false}),
         WellKnownType::Wrapper => match message.get_field_by_name("value") {
             // What is wrapped is never a message.
             Some(field) => SchemaWriter::default().one(&field.kind()),
@@ -200,10 +186,7 @@ fn key(kind: &Kind) -> Option<Json> {
         | Kind::Sint64
         | Kind::Sfixed64 => Some(text(INT64)),
         Kind::Uint32 | Kind::Fixed32 | Kind::Uint64 | Kind::Fixed64 => Some(text(UINT64)),
-        Kind::Bool => {
-            let both = ["true", "false"].map(Json::from).to_vec();
-            Some(Json::object([("enum", Json::from(both))]))
-        }
+        Kind::Bool => Some(json!({"enum": ["true", "false"]})),
         Kind::String
         | Kind::Bytes
         | Kind::Double
@@ -214,17 +197,13 @@ fn key(kind: &Kind) -> Option<Json> {
 }
 
 fn typed(name: &str) -> Json {
-    Json::object([("type", Json::from(name))])
+    json!({"type": name})
 }
 
 fn text(pattern: &str) -> Json {
-    Json::object([("type", Json::from("string")), ("pattern", Json::from(pattern))])
+    json!({"type": "string", "pattern": pattern})
 }
 
 fn between(least: i64, most: i64) -> Json {
-    Json::object([
-        ("type", Json::from("integer")),
-        ("minimum", Json::Int(least)),
-        ("maximum", Json::Int(most)),
-    ])
+    json!({"type": "integer", "minimum": least, "maximum": most})
 }

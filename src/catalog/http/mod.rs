@@ -3,6 +3,8 @@
 mod check;
 pub mod config;
 
+use std::collections::BTreeMap;
+
 use super::address::Cidr;
 use super::binding::Credential;
 use super::host::Origin;
@@ -10,7 +12,7 @@ use super::secret::Secret;
 use super::template::{Body, BodyTemplate, PathTemplate, Template};
 use super::{Reach, definition};
 use crate::domain::effect::ToolKind;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 
 /// One HTTP request with places for arguments.
 #[derive(Debug)]
@@ -43,18 +45,18 @@ impl Reach for Http {
     fn definition(&self) -> Json {
         let url =
             format!("{}://{}{}", self.origin.scheme(), self.origin.authority(), self.path.text());
-        let query = self.query.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str())));
-        Json::object([
-            ("method", Json::from(self.method.as_str())),
-            ("url", Json::from(url)),
-            ("query", Json::object(query)),
-            ("headers", definition::headers(&self.headers)),
-            ("body", body(&self.body)),
-            ("private_addresses", definition::ranges(&self.private_addresses)),
-            ("ca", definition::authorities(self.ca.as_deref())),
-            ("credentials", definition::credentials(&self.credentials)),
-            ("isolation", Json::from("none")),
-        ])
+        let query: BTreeMap<_, _> = self.query.iter().map(|(k, v)| (k, v.as_str())).collect();
+        json!({
+            "method": self.method.as_str(),
+            "url": url,
+            "query": query,
+            "headers": definition::headers(&self.headers),
+            "body": body(&self.body),
+            "private_addresses": definition::ranges(&self.private_addresses),
+            "ca": definition::authorities(self.ca.as_deref()),
+            "credentials": definition::credentials(&self.credentials),
+            "isolation": "none",
+        })
     }
 
     fn origins(&self) -> Vec<Origin> {
@@ -70,7 +72,7 @@ fn body(body: &Body) -> Json {
     match body {
         Body::None => Json::from("none"),
         Body::Args => Json::from("args"),
-        Body::Json(template) => Json::object([("json", written(template))]),
+        Body::Json(template) => json!({"json": written(template)}),
     }
 }
 

@@ -141,7 +141,6 @@ pub fn delegates(parent: &Manifest, above: usize, child: &Digest) -> Result<(), 
 }
 
 /// A run that may not be opened as a child, for this one reason.
-#[must_use]
 pub fn undelegated(detail: &str, message: String) -> Mismatch {
     Mismatch { reasons: vec![mismatch(detail, message)] }
 }

@@ -253,7 +253,6 @@ impl Callers {
     /// Warnings about delegates that no configured agent has. They are not errors: manifests are
     /// signed elsewhere and one may be rolled out before its child; until then opening the child is
     /// refused.
-    #[must_use]
     pub fn strangers(&self) -> Vec<String> {
         let known = |digest: &Digest| self.manifests.iter().any(|other| other.digest == *digest);
         let mut said = Vec::new();
@@ -271,7 +270,6 @@ impl Callers {
     }
 
     /// Every manifest, in the order of the configuration.
-    #[must_use]
     pub fn manifests(&self) -> &[Arc<Manifest>] {
         &self.manifests
     }

@@ -26,7 +26,6 @@ pub struct ClientCertificate {
 
 impl ClientCertificate {
     /// Reads the DER bytes of a certificate that was checked; `None` if this reader cannot.
-    #[must_use]
     pub fn read(der: &[u8]) -> Option<Self> {
         let certificate = Certificate::from_der(der).ok()?;
         let (not_after, spiffe) = (ends(&certificate)?, svid(&certificate));
@@ -35,7 +34,6 @@ impl ClientCertificate {
 }
 
 /// When a certificate ends, from its DER bytes.
-#[must_use]
 pub fn not_after(der: &[u8]) -> Option<Timestamp> {
     ends(&Certificate::from_der(der).ok()?)
 }

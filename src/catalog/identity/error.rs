@@ -105,7 +105,6 @@ pub enum Error {
 
 impl Error {
     /// What to do about it, where that is always the same.
-    #[must_use]
     pub const fn next(&self) -> Option<&'static str> {
         match self {
             Self::Signature { .. } | Self::Threshold { .. } | Self::Algorithm { .. } => Some(
@@ -130,7 +129,6 @@ impl Error {
     }
 
     /// The stable code: `manifest.format`, `manifest.schema`, `manifest.signature`, …
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Io { .. } => "manifest.unreadable",
@@ -178,7 +176,6 @@ impl IdentityError {
     pub const ALL: [Self; 4] = [Self::Missing, Self::Malformed, Self::Unknown, Self::Ambiguous];
 
     /// The finer code beside `identity.missing`.
-    #[must_use]
     pub const fn detail(self) -> &'static str {
         match self {
             Self::Missing => "credential.missing",

@@ -20,7 +20,7 @@ pub(super) fn schema() -> Value {
     json!({"type": "object", "additionalProperties": false, "properties": {
         "name": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$",
             "x-error": "expected a tool name: [A-Za-z0-9_.-]{1,128}"},
-        "tier": {"enum": ["T0", "T1", "T2", "T3"], "x-error": "expected `T0`, `T1`, `T2` or `T3`"},
+        "tier": {"enum": Tier::TEXTS, "x-error": "expected `T0`, `T1`, `T2` or `T3`"},
         "definition": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
             "x-error": "expected `sha256:` and 64 lowercase hex digits"},
         "server": {"type": "string", "pattern": "^[a-z0-9_-]{1,32}$",
@@ -35,9 +35,9 @@ pub(super) fn schema() -> Value {
 
 #[derive(Deserialize)]
 pub(super) struct RawGrant {
-    name: Option<String>,
-    tier: Option<String>,
-    definition: Option<String>,
+    name: Option<ToolName>,
+    tier: Option<Tier>,
+    definition: Option<Digest>,
     server: Option<String>,
     lock: Option<RawLock>,
     #[serde(default)]
@@ -153,11 +153,8 @@ fn server(
 pub(super) fn values(raw: Vec<RawGrant>) -> Option<Vec<Grant>> {
     let mut grants = Vec::new();
     for raw in raw {
-        let tier = raw.tier.map_or(Some(None), |text| Tier::parse(&text).map(Some))?;
-        let definition =
-            raw.definition.map_or(Some(None), |text| Digest::parse(&text).map(Some))?;
+        let (tier, definition) = (raw.tier, raw.definition);
         if let Some(name) = raw.name {
-            let name = ToolName::parse(&name)?;
             grants.push(Grant { tier, definition, ..Grant::of(name) });
             continue;
         }

@@ -16,13 +16,11 @@ pub struct Grants {
 
 impl Grants {
     /// All that this manifest grants.
-    #[must_use]
     pub const fn of(manifest: Arc<Manifest>) -> Self {
         Self { manifest, narrowed: None }
     }
 
     /// What this manifest grants below a run that may use `self`: never more than that run.
-    #[must_use]
     pub fn below(&self, manifest: Arc<Manifest>) -> Self {
         let narrowed = manifest.tools.iter().filter_map(|own| both(own, self.get(&own.name)?));
         let narrowed = Some(narrowed.collect());
@@ -30,13 +28,11 @@ impl Grants {
     }
 
     /// Every grant, in the order of the manifest.
-    #[must_use]
     pub fn all(&self) -> &[Grant] {
         self.narrowed.as_deref().unwrap_or(&self.manifest.tools)
     }
 
     /// The grant of this tool, if it exists for the run.
-    #[must_use]
     pub fn get(&self, tool: &ToolName) -> Option<&Grant> {
         self.all().iter().find(|grant| &grant.name == tool)
     }

@@ -2,39 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Deserializer};
+
+use crate::domain::closed::{self, texts};
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
 use crate::domain::tier::{Binding, Face, Tier};
 use crate::domain::time::Timestamp;
 
-/// `spec.status`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Status {
-    /// Runs may be opened.
-    Active,
-    /// No new runs for now.
-    Suspended,
-    /// No new runs, ever.
-    Retired,
-    /// No new runs; taken back.
-    Revoked,
-}
-
-impl Status {
-    /// `active`, `suspended`, `retired` or `revoked`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Suspended => "suspended",
-            Self::Retired => "retired",
-            Self::Revoked => "revoked",
-        }
+texts! {
+    /// `spec.status`.
+    pub enum Status {
+        /// Runs may be opened.
+        Active = "active",
+        /// No new runs for now.
+        Suspended = "suspended",
+        /// No new runs, ever.
+        Retired = "retired",
+        /// No new runs; taken back.
+        Revoked = "revoked",
     }
 }
 
 /// One accepted set of instructions.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct Instructions {
     /// SHA-256 of the text in scope.
     pub sha256: Digest,
@@ -42,55 +33,29 @@ pub struct Instructions {
     pub scope: String,
 }
 
-/// `spec.mode`: the effect of an allowed call.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Mode {
-    /// It runs.
-    Enforce,
-    /// The gate decides and records the call, and does not run it.
-    Simulate,
-}
-
-impl Mode {
-    /// `enforce` or `simulate`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Simulate => "simulate",
-        }
+texts! {
+    /// `spec.mode`: the effect of an allowed call.
+    #[derive(Default)]
+    pub enum Mode {
+        /// It runs.
+        #[default]
+        Enforce = "enforce",
+        /// The gate decides and records the call, and does not run it.
+        Simulate = "simulate",
     }
 }
 
-/// `spec.incognito`: whether payloads of its runs are kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Incognito {
-    /// The ledger keeps the payloads of every run; a run that asks for anything else is refused.
-    #[default]
-    Forbidden,
-    /// A run may ask that only commitments to its payloads are kept.
-    Allowed,
-    /// The ledger keeps only commitments of every run, whatever the run asks for.
-    Required,
-}
-
-impl Incognito {
-    const ALL: [Self; 3] = [Self::Forbidden, Self::Allowed, Self::Required];
-
-    /// `forbidden`, `allowed` or `required`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Forbidden => "forbidden",
-            Self::Allowed => "allowed",
-            Self::Required => "required",
-        }
-    }
-
-    /// Reads the grant's name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|grant| grant.as_str() == text)
+texts! {
+    /// `spec.incognito`: whether payloads of its runs are kept.
+    #[derive(Default)]
+    pub enum Incognito {
+        /// The ledger keeps the payloads of every run; a run that asks for anything else is refused.
+        #[default]
+        Forbidden = "forbidden",
+        /// A run may ask that only commitments to its payloads are kept.
+        Allowed = "allowed",
+        /// The ledger keeps only commitments of every run, whatever the run asks for.
+        Required = "required",
     }
 }
 
@@ -118,14 +83,14 @@ pub struct Grant {
 
 impl Grant {
     /// The grant of a tool by its name alone.
-    #[must_use]
     pub const fn of(name: ToolName) -> Self {
         Self { name, tier: None, definition: None, server: None, signers: Vec::new() }
     }
 }
 
 /// Limits of one run. Absent means no limit of the manifest's own.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct RunLimits {
     /// Calls of one run.
     pub calls: Option<u64>,
@@ -142,49 +107,44 @@ pub struct RunLimits {
     /// Tokens that model calls of one run may read and write.
     pub tokens: Option<u64>,
     /// What the calls of one run may cost (`cost_usd`), in millionths of a US dollar.
+    #[serde(rename = "cost_usd", deserialize_with = "micro_usd")]
     pub cost_micro_usd: Option<u64>,
 }
 
-/// What of its runs is kept for a replay (`spec.replay.mode`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum Keep {
-    /// No more than every run leaves.
-    #[default]
-    Nothing,
-    /// Also the agent's view of its tools, so that the run can be exported as a recording.
-    Record,
-    /// The same, and the run gets a seed, from which the gate derives everything it mints for the
-    /// run.
-    Deterministic,
+/// Reads `5.00` US dollars.
+fn micro_usd<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let millionths = |text: &str| {
+        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+        let part: u64 = format!("{part:0<6}").parse().ok()?;
+        whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(part)
+    };
+    closed::read(from, "US dollars in quotes", millionths).map(Some)
 }
 
-impl Keep {
-    /// `off`, `record` or `deterministic`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nothing => "off",
-            Self::Record => "record",
-            Self::Deterministic => "deterministic",
-        }
-    }
-
-    /// Reads the value's name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Nothing, Self::Record, Self::Deterministic]
-            .into_iter()
-            .find(|keep| keep.as_str() == text)
+texts! {
+    /// What of its runs is kept for a replay (`spec.replay.mode`).
+    #[derive(Default)]
+    pub enum Keep {
+        /// No more than every run leaves.
+        #[default]
+        Nothing = "off",
+        /// Also the agent's view of its tools, so that the run can be exported as a recording.
+        Record = "record",
+        /// The same, and the run gets a seed, from which the gate derives everything it mints for the
+        /// run.
+        Deterministic = "deterministic",
     }
 }
 
 /// `spec.replay`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 pub struct Replay {
     /// `mode`.
+    #[serde(rename = "mode")]
     pub keep: Keep,
     /// `volatile`: of each tool, JSON pointers of arguments that are never the same twice. A replay matches
     /// calls without them.
+    #[serde(default)]
     pub volatile: BTreeMap<String, Vec<String>>,
 }
 
@@ -210,7 +170,6 @@ impl Default for Acceptance {
 impl Acceptance {
     /// The best binding that a run can have in this build, through any accepted face; `None`: this
     /// build serves none of the faces.
-    #[must_use]
     pub fn reach(&self) -> Option<Binding> {
         self.faces.iter().filter_map(|face| face.best()).max()
     }
@@ -267,7 +226,6 @@ pub struct Manifest {
 
 impl Manifest {
     /// The grant of this tool, if it exists for this agent.
-    #[must_use]
     pub fn grant(&self, tool: &ToolName) -> Option<&Grant> {
         self.tools.iter().find(|grant| &grant.name == tool)
     }

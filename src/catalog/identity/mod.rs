@@ -55,7 +55,6 @@ impl Peer {
     }
 
     /// The record of this peer, proved by `method`, in an entry.
-    #[must_use]
     pub fn auth(&self, method: &str, token: Option<String>) -> CallerAuth {
         let certificate = self.certificate.as_deref();
         CallerAuth {

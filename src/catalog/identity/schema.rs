@@ -1,6 +1,6 @@
 //! The shape of `agent.yaml`: every error at once, with its place; then the values.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +10,7 @@ use super::grants;
 use super::manifest::{
     Acceptance, Incognito, Instructions, Keep, Manifest, Mode, Replay, RunLimits, Status,
 };
+use crate::domain::closed;
 use crate::domain::digest::Digest;
 use crate::domain::tier::{Binding, Face};
 use crate::domain::time::Timestamp;
@@ -17,12 +18,11 @@ use crate::yaml::{self, Document};
 
 /// The JSON Schema (2020-12) of a manifest. `x-error` is the message for a person instead of the
 /// pattern.
-#[must_use]
 pub fn schema() -> Value {
     let digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
         "x-error": "expected `sha256:` and 64 lowercase hex digits"});
     let text = json!({"type": "string", "minLength": 1, "maxLength": 256, "x-error": "expected 1 to 256 characters of text"});
-    let binding = json!({"enum": ["unclaimed", "claimed", "observed"],
+    let binding = json!({"enum": Binding::TEXTS,
         "x-error": "expected `unclaimed`, `claimed` or `observed`"});
     let closed = |required: Value, properties: Value| {
         json!({"type": "object",
@@ -31,7 +31,7 @@ pub fn schema() -> Value {
     let spec = closed(
         json!(["status", "tools", "validity"]),
         json!({
-            "status": {"enum": ["active", "suspended", "retired", "revoked"],
+            "status": {"enum": Status::TEXTS,
                 "x-error": "expected `active`, `suspended`, `retired` or `revoked`"},
             "model": closed(json!(["provider", "names"]), json!({
                 "provider": text,
@@ -48,16 +48,16 @@ pub fn schema() -> Value {
                 "minimum": binding,
                 "tier3": binding,
                 "faces": {"type": "array", "minItems": 1, "uniqueItems": true,
-                    "items": {"enum": ["grpc", "mcp", "http", "llm"],
+                    "items": {"enum": Face::TEXTS,
                         "x-error": "expected `grpc`, `mcp`, `http` or `llm`"},
                     "x-error": "expected one or more different faces: `grpc`, `mcp`, `http`, `llm`"},
             })),
             "policy": closed(json!(["agent"]), json!({"agent": digest})),
-            "mode": {"enum": ["enforce", "simulate"], "x-error": "expected `enforce` or `simulate`"},
+            "mode": {"enum": Mode::TEXTS, "x-error": "expected `enforce` or `simulate`"},
             "tools": {"type": "array", "maxItems": 4096, "items": grants::schema()},
             "limits": limits(),
             "replay": replay(),
-            "incognito": {"enum": ["forbidden", "allowed", "required"],
+            "incognito": {"enum": Incognito::TEXTS,
                 "x-error": "expected `forbidden`, `allowed` or `required`"},
             "delegates": {"type": "array", "maxItems": 64, "items": closed(json!(["manifest"]), json!({"manifest": digest})),
                 "x-error": "expected at most 64 manifests"},
@@ -102,7 +102,7 @@ struct RawManifest {
 #[derive(Deserialize)]
 struct Metadata {
     name: String,
-    version: String,
+    version: semver::Version,
     owner: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
@@ -110,41 +110,39 @@ struct Metadata {
 
 #[derive(Deserialize)]
 struct Spec {
-    status: String,
-    model: Option<ManifestModel>,
+    status: Status,
     #[serde(default)]
-    instructions: Vec<RawInstructions>,
-    binding: Option<RawBinding>,
+    model: ManifestModel,
+    #[serde(default)]
+    instructions: Vec<Instructions>,
+    #[serde(default)]
+    binding: RawBinding,
     policy: Option<Policy>,
-    mode: Option<String>,
+    #[serde(default)]
+    mode: Mode,
     tools: Vec<grants::RawGrant>,
     #[serde(default)]
-    limits: RawLimits,
+    limits: RunLimits,
     #[serde(default)]
     delegates: Vec<Delegate>,
-    replay: Option<RawReplay>,
-    incognito: Option<String>,
-    validity: Validity,
-}
-
-#[derive(Deserialize)]
-struct RawReplay {
-    mode: String,
     #[serde(default)]
-    volatile: BTreeMap<String, Vec<String>>,
+    replay: Replay,
+    #[serde(default)]
+    incognito: Incognito,
+    validity: Validity,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawBinding {
-    minimum: Option<String>,
-    tier3: Option<String>,
-    faces: Option<Vec<String>>,
+    minimum: Option<Binding>,
+    tier3: Option<Binding>,
+    faces: Option<BTreeSet<Face>>,
 }
 
 #[derive(Deserialize)]
 struct Delegate {
-    manifest: String,
+    manifest: Digest,
 }
 
 #[derive(Deserialize, Default)]
@@ -154,33 +152,20 @@ struct ManifestModel {
 }
 
 #[derive(Deserialize)]
-struct RawInstructions {
-    sha256: String,
-    scope: String,
-}
-
-#[derive(Deserialize)]
 struct Policy {
-    agent: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawLimits {
-    calls: Option<u64>,
-    calls_per_minute: Option<u64>,
-    concurrency: Option<u64>,
-    wall_seconds: Option<u64>,
-    consecutive_errors: Option<u64>,
-    repeated_calls: Option<u64>,
-    tokens: Option<u64>,
-    cost_usd: Option<String>,
+    agent: Digest,
 }
 
 #[derive(Deserialize)]
 struct Validity {
-    not_before: String,
-    not_after: String,
+    #[serde(deserialize_with = "time")]
+    not_before: Timestamp,
+    #[serde(deserialize_with = "time")]
+    not_after: Timestamp,
+}
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+    closed::read(from, "a time", Timestamp::parse_short)
 }
 
 /// Reads the fields of a manifest. Signature and time are not looked at; `envelope` and `signers`
@@ -198,7 +183,7 @@ pub fn read(bytes: &[u8], file: &str) -> Result<Manifest, Error> {
         return Err(Error::Schema(wrong));
     }
     let raw = RawManifest::deserialize(&document.value).map_err(|e| internal(e.to_string()))?;
-    values(raw, bytes).ok_or_else(|| internal("a value cannot be read".into()))
+    manifest(raw, bytes).ok_or_else(|| internal("a value cannot be read".into()))
 }
 
 /// `spec.replay`.
@@ -208,7 +193,7 @@ fn replay() -> Value {
     let pointers = json!({"type": "array", "minItems": 1, "maxItems": 64, "items": pointer,
         "x-error": "expected 1 to 64 JSON pointers"});
     json!({"type": "object", "additionalProperties": false, "required": ["mode"], "properties": {
-        "mode": {"enum": ["off", "record", "deterministic"],
+        "mode": {"enum": Keep::TEXTS,
             "x-error": "expected `\"off\"`, `record` or `deterministic`"},
         "volatile": {"type": "object", "maxProperties": 256, "additionalProperties": pointers},
     }})
@@ -256,89 +241,34 @@ fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     wrong
 }
 
-/// Reads `5.00` as millionths.
-fn micro_usd(text: &str) -> Option<u64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let part: u64 = format!("{part:0<6}").parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(part)
-}
-
-/// `spec.binding`; `claims`: the manifest lists models or instructions, so a run has to claim them
-/// unless `spec.binding` says otherwise.
-fn acceptance(raw: RawBinding, claims: bool) -> Option<Acceptance> {
-    let binding = |text: Option<String>, default: Binding| {
-        text.map_or(Some(default), |text| Binding::parse(&text))
-    };
-    let minimum = if claims { Binding::Claimed } else { Binding::Unclaimed };
-    let faces = match raw.faces {
-        Some(names) => names.iter().map(|name| Face::parse(name)).collect::<Option<_>>()?,
-        None => Face::ALL.iter().copied().collect(),
-    };
-    Some(Acceptance {
-        minimum: binding(raw.minimum, minimum)?,
-        tier3: binding(raw.tier3, Binding::Observed)?,
-        faces,
-    })
-}
-
-fn values(raw: RawManifest, bytes: &[u8]) -> Option<Manifest> {
+fn manifest(raw: RawManifest, bytes: &[u8]) -> Option<Manifest> {
     let RawManifest { metadata, spec } = raw;
-    let status = match spec.status.as_str() {
-        "active" => Status::Active,
-        "suspended" => Status::Suspended,
-        "retired" => Status::Retired,
-        "revoked" => Status::Revoked,
-        _ => return None,
-    };
-    let mode = match spec.mode.as_deref() {
-        None | Some("enforce") => Mode::Enforce,
-        Some("simulate") => Mode::Simulate,
-        Some(_) => return None,
-    };
-    let instructions = spec.instructions.into_iter();
-    let digest = |text: Option<String>| text.map_or(Some(None), |t| Digest::parse(&t).map(Some));
-    let limits = spec.limits;
-    let model = spec.model.unwrap_or_default();
-    let claims = !model.names.is_empty() || instructions.len() > 0;
+    // A run has to claim what the manifest lists, unless `spec.binding` says otherwise.
+    let claims = !spec.model.names.is_empty() || !spec.instructions.is_empty();
+    let minimum = if claims { Binding::Claimed } else { Binding::Unclaimed };
     Some(Manifest {
         name: metadata.name,
-        version: semver::Version::parse(&metadata.version).ok()?,
+        version: metadata.version,
         owner: metadata.owner,
         labels: metadata.labels,
-        status,
-        mode,
-        model_provider: model.provider,
-        model_names: model.names,
-        instructions: instructions
-            .map(|i| Some(Instructions { sha256: Digest::parse(&i.sha256)?, scope: i.scope }))
-            .collect::<Option<_>>()?,
-        binding: acceptance(spec.binding.unwrap_or_default(), claims)?,
-        policy_agent: digest(spec.policy.map(|p| p.agent))?,
+        status: spec.status,
+        mode: spec.mode,
+        model_provider: spec.model.provider,
+        model_names: spec.model.names,
+        instructions: spec.instructions,
+        binding: Acceptance {
+            minimum: spec.binding.minimum.unwrap_or(minimum),
+            tier3: spec.binding.tier3.unwrap_or(Binding::Observed),
+            faces: spec.binding.faces.unwrap_or_else(|| Face::ALL.iter().copied().collect()),
+        },
+        policy_agent: spec.policy.map(|policy| policy.agent),
         tools: grants::values(spec.tools)?,
-        limits: RunLimits {
-            calls: limits.calls,
-            calls_per_minute: limits.calls_per_minute,
-            concurrency: limits.concurrency,
-            wall_seconds: limits.wall_seconds,
-            consecutive_errors: limits.consecutive_errors,
-            repeated_calls: limits.repeated_calls,
-            tokens: limits.tokens,
-            cost_micro_usd: limits
-                .cost_usd
-                .map_or(Some(None), |text| micro_usd(&text).map(Some))?,
-        },
-        delegates: spec
-            .delegates
-            .iter()
-            .map(|delegate| Digest::parse(&delegate.manifest))
-            .collect::<Option<_>>()?,
-        replay: match spec.replay {
-            Some(replay) => Replay { keep: Keep::parse(&replay.mode)?, volatile: replay.volatile },
-            None => Replay::default(),
-        },
-        incognito: spec.incognito.map_or(Some(Incognito::default()), |t| Incognito::parse(&t))?,
-        not_before: Timestamp::parse_short(&spec.validity.not_before)?,
-        not_after: Timestamp::parse_short(&spec.validity.not_after)?,
+        limits: spec.limits,
+        delegates: spec.delegates.into_iter().map(|delegate| delegate.manifest).collect(),
+        replay: spec.replay,
+        incognito: spec.incognito,
+        not_before: spec.validity.not_before,
+        not_after: spec.validity.not_after,
         digest: Digest::of(&[bytes]),
         yaml: bytes.to_vec(),
         envelope: Vec::new(),

@@ -18,7 +18,6 @@ use crate::domain::time::Timestamp;
 pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";
 
 /// Where the envelope of a manifest lies: `agent.yaml` → `agent.yaml.sig.json`.
-#[must_use]
 pub fn envelope_path(manifest: &Path) -> PathBuf {
     let mut name = manifest.as_os_str().to_owned();
     name.push(".sig.json");

@@ -17,7 +17,6 @@ use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::token::{self, Family};
 
 /// A fresh token, and the bits in it.
-#[must_use]
 pub fn mint(family: Family, entropy: &dyn Entropy) -> (String, zeroize::Zeroizing<[u8; 32]>) {
     let bits = zeroize::Zeroizing::new(random32(entropy));
     (token::write(family, &bits), bits)
@@ -36,7 +35,6 @@ impl fmt::Debug for RunTokens {
 
 impl RunTokens {
     /// Tokens hashed under this key.
-    #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
         Self { key: zeroize::Zeroizing::new(key) }
     }
@@ -65,7 +63,6 @@ impl RunTokens {
     }
 
     /// A fresh token and the hash to keep of it.
-    #[must_use]
     pub fn issue(&self, entropy: &dyn Entropy) -> (String, Digest) {
         let (token, secret) = mint(Family::Run, entropy);
         let hash = self.keyed(b"wicketgate/run-token/1\0", secret.as_slice());
@@ -73,14 +70,12 @@ impl RunTokens {
     }
 
     /// The hash for the lookup of this token; `None` if it is not a run token.
-    #[must_use]
     pub fn hash(&self, token: &str) -> Option<Digest> {
         let (family, secret) = token::parse(token)?;
         (family == Family::Run).then(|| self.keyed(b"wicketgate/run-token/1\0", secret.as_slice()))
     }
 
     /// 16 hex digits that distinguish credentials in entries, and reveal nothing about them.
-    #[must_use]
     pub fn thumbprint(&self, credential: &str) -> String {
         let hash = self.keyed(b"wicketgate/credential/1\0", credential.as_bytes());
         hash.hex().chars().take(16).collect()
@@ -88,14 +83,12 @@ impl RunTokens {
 
     /// The hash a thread of work is found by, of everything that distinguishes it from others: the
     /// same in every life of this sidecar, and never a valid token.
-    #[must_use]
     pub fn thread(&self, parts: &[&[u8]]) -> Digest {
         self.keyed(b"wicketgate/thread/1\0", &framed(parts))
     }
 
     /// The fingerprint of a call: the same for the same run, id, tool and canonical arguments, in
     /// every life of this sidecar. Without the key it does not help to guess arguments.
-    #[must_use]
     pub fn mark(&self, run: &RunId, call: &CallId, tool: &ToolName, args: &[u8]) -> Digest {
         let run = run.to_string();
         let parts = [run.as_bytes(), call.as_str().as_bytes(), tool.as_str().as_bytes(), args];
@@ -103,7 +96,6 @@ impl RunTokens {
     }
 
     /// The mark of this call.
-    #[must_use]
     pub fn mark_of(&self, call: &ToolCall) -> Digest {
         self.mark(call.run(), call.id(), call.tool(), call.canonical())
     }

@@ -22,7 +22,6 @@ pub struct Bucket {
 
 impl Bucket {
     /// A full one.
-    #[must_use]
     pub const fn full() -> Self {
         Self { full_at: 0 }
     }

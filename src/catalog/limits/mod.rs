@@ -117,7 +117,6 @@ impl LimitOwner<'_> {
 
 impl Usage {
     /// The usage of a run that is taken up after a restart.
-    #[must_use]
     pub fn resumed(calls: u64, errors: u64, denied: u64) -> Self {
         Self { calls, errors, denied, ..Self::default() }
     }
@@ -144,7 +143,6 @@ impl Usage {
     }
 
     /// Millionths of a US dollar spent, also by the runs it delegated to.
-    #[must_use]
     pub const fn cost(&self) -> u64 {
         self.spent.cost
     }
@@ -207,19 +205,16 @@ impl Usage {
     }
 
     /// Calls that were asked for.
-    #[must_use]
     pub const fn calls(&self) -> u64 {
         self.calls
     }
 
     /// Calls that failed or are unknown.
-    #[must_use]
     pub const fn errors(&self) -> u64 {
         self.errors
     }
 
     /// Calls that were denied.
-    #[must_use]
     pub const fn denied(&self) -> u64 {
         self.denied
     }

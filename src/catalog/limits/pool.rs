@@ -9,72 +9,47 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use crate::domain::closed::texts;
 use crate::domain::time::Timestamp;
 
 /// Units of a pool at most: exact in every store and in JSON.
 pub const SIZE_MAX: u64 = 9_007_199_254_740_991;
 
-/// What a pool counts.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Calls that were started.
-    Requests,
-    /// Tokens that models read and write.
-    Tokens,
-    /// Millionths of a US dollar, as the bindings declare them for each call.
-    CostMicroUsd,
-    /// Calls at the same time.
-    Concurrency,
-}
-
-impl Unit {
-    /// `requests`, `tokens`, `cost_micro_usd` or `concurrency`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Tokens => "tokens",
-            Self::CostMicroUsd => "cost_micro_usd",
-            Self::Concurrency => "concurrency",
-        }
+texts! {
+    /// What a pool counts.
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
+    pub enum Unit {
+        /// Calls that were started.
+        Requests = "requests",
+        /// Tokens that models read and write.
+        Tokens = "tokens",
+        /// Millionths of a US dollar, as the bindings declare them for each call.
+        CostMicroUsd = "cost_micro_usd",
+        /// Calls at the same time.
+        Concurrency = "concurrency",
     }
 }
 
-/// When a pool is full again, in UTC.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Per {
-    /// A minute, from its first second.
-    Minute,
-    /// A day, from midnight.
-    Day,
-    /// A month, from midnight of the first.
-    Month,
-    /// No window: only an order makes the pool full again.
-    None,
+texts! {
+    /// When a pool is full again, in UTC.
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
+    pub enum Per {
+        /// A minute, from its first second.
+        Minute = "minute",
+        /// A day, from midnight.
+        Day = "day",
+        /// A month, from midnight of the first.
+        Month = "month",
+        /// No window: only an order makes the pool full again.
+        None = "none",
+    }
 }
 
 impl Per {
-    /// `minute`, `day`, `month` or `none`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Day => "day",
-            Self::Month => "month",
-            Self::None => "none",
-        }
-    }
-
     /// The beginning of the window this instant is in, milliseconds since 1970.
-    #[must_use]
     pub fn starts(self, now: Timestamp) -> i64 {
         let floor = |length: i64| now.millis().div_euclid(length).saturating_mul(length);
         match self {
@@ -92,7 +67,6 @@ impl Per {
 
     /// How long a window that is over is remembered, milliseconds: a clock that is set back by less
     /// finds its old window as it was. 0 is for ever.
-    #[must_use]
     pub const fn remembered_ms(self) -> i64 {
         match self {
             Self::Minute => 2 * 86_400_000,
@@ -209,7 +183,6 @@ pub trait Pools: Send + Sync + std::fmt::Debug {
 /// How many units to lease when so many are spare and so many gates draw from the pool: a quarter
 /// of an even share, so that the pool lasts and little lies unused at one gate; never fewer than
 /// needed.
-#[must_use]
 pub fn block(spare: u64, need: u64, gates: u64) -> u64 {
     if spare < need {
         return 0;

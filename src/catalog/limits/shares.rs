@@ -46,13 +46,11 @@ pub struct ShareSlot {
 
 impl Shares {
     /// So many places.
-    #[must_use]
     pub fn new(places: usize) -> Arc<Self> {
         Arc::new(Self { places, taken: Mutex::default(), freed: Notify::new() })
     }
 
     /// Places that are taken.
-    #[must_use]
     pub fn taken(&self) -> usize {
         self.taken.lock().values().copied().fold(0, usize::saturating_add)
     }

@@ -21,7 +21,6 @@ pub struct Difference {
 
 /// Everything that differs, by server and tool. A new tool does not affect the pinned ones, and is
 /// still a difference: the operator has to look at it.
-#[must_use]
 pub fn differences(old: &Lock, new: &Lock) -> Vec<Difference> {
     let names: BTreeSet<&String> = old.servers.keys().chain(new.servers.keys()).collect();
     let mut found = Vec::new();

@@ -11,7 +11,7 @@ use super::hidden;
 use super::server::{METHODS, Server, governed};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::json::{self, Json, Limits};
+use crate::domain::json::{self, Json, Limits, json};
 use crate::mcp::{Version, name};
 
 mod diff;
@@ -118,7 +118,6 @@ pub struct UngovernedTool {
 
 impl LockedServer {
     /// Pins a server's tools. It leaves out tools that break a rule, each with the reason.
-    #[must_use]
     pub fn of(server: &Server, shown: &Shown) -> (Self, Vec<UngovernedTool>) {
         let methods: Vec<&'static str> =
             METHODS.into_iter().filter(|method| shown.methods.contains(method)).collect();
@@ -188,28 +187,21 @@ fn reread(value: &Json) -> Result<Json, json::Error> {
 }
 
 /// Text of a server's, fit for a terminal and a log: no control characters, at most 128 characters.
-#[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().take(128).flat_map(char::escape_debug).collect()
 }
 
 impl Lock {
     /// A lock of these servers.
-    #[must_use]
     pub fn of(servers: impl IntoIterator<Item = LockedServer>) -> Self {
         Self { servers: servers.into_iter().map(|s| (s.name.clone(), s)).collect() }
     }
 
     /// The text: sorted, indented, the same bytes for the same lock.
-    #[must_use]
     pub fn text(&self) -> String {
         let servers: Vec<Json> = self.servers.values().map(LockedServer::to_json).collect();
-        let json = Json::object([
-            ("apiVersion", Json::from(API_VERSION)),
-            ("kind", Json::from(KIND)),
-            ("servers", servers.into()),
-        ]);
-        let mut text = serde_json::to_string_pretty(&json.to_serde()).unwrap_or_default();
+        let json = json!({"apiVersion": API_VERSION, "kind": KIND, "servers": servers});
+        let mut text = serde_json::to_string_pretty(&json).unwrap_or_default();
         text.push('\n');
         text
     }
@@ -247,18 +239,16 @@ impl Lock {
 
 impl LockedServer {
     fn to_json(&self) -> Json {
-        let methods: Vec<Json> = self.methods.iter().map(|method| Json::from(*method)).collect();
-        let tools: Vec<Json> = self.tools.values().cloned().collect();
-        let files = self.files.iter().map(|(path, is)| (path.clone(), Json::from(is.prefixed())));
-        Json::object([
-            ("name", Json::from(self.name.as_str())),
-            ("binding", Json::from(self.binding.prefixed())),
-            ("protocol", Json::from(self.protocol.as_str())),
-            ("server_info", self.server_info.clone()),
-            ("methods", methods.into()),
-            ("tools", tools.into()),
-            ("files", Json::object(files)),
-        ])
+        let files = self.files.iter().map(|(path, is)| (path, is.prefixed()));
+        json!({
+            "name": self.name,
+            "binding": self.binding.prefixed(),
+            "protocol": self.protocol.as_str(),
+            "server_info": self.server_info,
+            "methods": self.methods,
+            "tools": self.tools.values().collect::<Vec<_>>(),
+            "files": files.collect::<BTreeMap<_, _>>(),
+        })
     }
 
     fn of_json(json: &Json, at: &str) -> Result<Self, (String, String)> {

@@ -14,7 +14,6 @@ use crate::domain::digest::Digest;
 pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.tools-lock.v1+json";
 
 /// Where the envelope of a lock lies: `tools.lock` → `tools.lock.sig.json`.
-#[must_use]
 pub fn envelope_path(lock: &Path) -> PathBuf {
     let mut name = lock.as_os_str().to_owned();
     name.push(".sig.json");

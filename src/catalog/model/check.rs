@@ -9,7 +9,7 @@ use crate::binding::CredentialTarget;
 use crate::check::Draft;
 use crate::domain::canonical;
 use crate::domain::id::ToolName;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{Json, Limits, json};
 use crate::host::Origin;
 use crate::schema::Schema;
 use crate::template::PathTemplate;
@@ -49,9 +49,8 @@ fn schema(model: &config::ModelConfig) -> Vec<u8> {
     };
     let ids: BTreeSet<&str> =
         model.upstreams.iter().flat_map(|place| place.models.keys()).map(String::as_str).collect();
-    let ids: Vec<Json> = ids.into_iter().map(Json::from).collect();
     if let Some(Json::Object(properties)) = schema.get_mut("properties") {
-        properties.insert("model".to_owned(), Json::object([("enum", Json::from(ids))]));
+        properties.insert("model".to_owned(), json!({"enum": ids}));
         if let Some(Json::Object(bound)) = properties.get_mut("max_output_tokens") {
             bound.insert("maximum".to_owned(), Json::from(model.output_tokens_max));
         }
@@ -123,15 +122,9 @@ fn upstream(
         let message = format!("`{}` is not [A-Za-z0-9_.-]{{1,128}}", place.name);
         problems.add(format!("{at}.name"), message);
     }
-    let api = match place.api.as_str() {
-        "openai" => Some(Api::OpenAi),
-        "ollama" => Some(Api::Ollama),
-        other => {
-            problems
-                .add(format!("{at}.api"), format!("`{other}` is not one of `openai`, `ollama`"));
-            None
-        }
-    };
+    let api = Api::parse(&place.api)
+        .ok_or_else(|| format!("`{}` is not one of `openai`, `ollama`", place.api));
+    let api = problems.take(&format!("{at}.api"), api);
     let ranges = outbound::ranges(&place.private_addresses, at, problems);
     let credentials = outbound::credentials(&place.credentials, at, around, problems);
     if credentials.iter().any(|c| matches!(c.place, CredentialTarget::Query(_))) {

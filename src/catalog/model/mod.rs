@@ -11,8 +11,9 @@ use super::binding::Credential;
 use super::host::Origin;
 use super::secret::Secret;
 use super::{Reach, definition};
+use crate::domain::closed::texts;
 use crate::domain::effect::ToolKind;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 
 /// A model and its upstreams, in order.
 #[derive(Debug)]
@@ -52,27 +53,18 @@ pub struct ModelUpstream {
     pub output_tokens_field: &'static str,
 }
 
-/// What a model's server speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Api {
-    /// `POST <base>/chat/completions`.
-    OpenAi,
-    /// `POST <base>/api/chat`.
-    Ollama,
+texts! {
+    /// What a model's server speaks.
+    pub enum Api {
+        /// `POST <base>/chat/completions`.
+        OpenAi = "openai",
+        /// `POST <base>/api/chat`.
+        Ollama = "ollama",
+    }
 }
 
 impl Api {
-    /// `openai` or `ollama`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Ollama => "ollama",
-        }
-    }
-
     /// What follows the base URL.
-    #[must_use]
     pub const fn path(self) -> &'static str {
         match self {
             Self::OpenAi => "/chat/completions",
@@ -87,10 +79,8 @@ impl Reach for Model {
     }
 
     fn definition(&self) -> Json {
-        Json::object([
-            ("output_tokens_max", Json::from(self.output_tokens_max)),
-            ("upstreams", self.upstreams.iter().map(upstream).collect::<Vec<_>>().into()),
-        ])
+        let upstreams: Vec<Json> = self.upstreams.iter().map(upstream).collect();
+        json!({"output_tokens_max": self.output_tokens_max, "upstreams": upstreams})
     }
 
     fn origins(&self) -> Vec<Origin> {
@@ -105,24 +95,20 @@ impl Reach for Model {
 
 fn upstream(place: &ModelUpstream) -> Json {
     let url = format!("{}://{}{}", place.origin.scheme(), place.origin.authority(), place.path);
-    let models =
-        place.models.iter().map(|(asked, sent)| (asked.clone(), Json::from(sent.as_str())));
-    let price = place.price.map_or(Json::Null, |price| {
-        Json::object([("input", Json::from(price.input)), ("output", Json::from(price.output))])
+    let price = place.price.map(|price| json!({"input": price.input, "output": price.output}));
+    let mut members = serde_json::json!({
+        "name": place.name,
+        "api": place.api,
+        "url": url,
+        "models": place.models,
+        "headers": definition::headers(&place.headers),
+        "private_addresses": definition::ranges(&place.private_addresses),
+        "ca": definition::authorities(place.ca.as_deref()),
+        "credentials": definition::credentials(&place.credentials),
+        "price": price,
     });
-    let members = vec![
-        ("name", Json::from(place.name.as_str())),
-        ("api", Json::from(place.api.as_str())),
-        ("url", Json::from(url)),
-        ("models", Json::object(models)),
-        ("headers", definition::headers(&place.headers)),
-        ("private_addresses", definition::ranges(&place.private_addresses)),
-        ("ca", definition::authorities(place.ca.as_deref())),
-        ("credentials", definition::credentials(&place.credentials)),
-        ("price", price),
-    ];
-    // A model that uses the older field keeps its hash.
-    let newer = (place.output_tokens_field != "max_tokens")
-        .then(|| ("output_tokens_field", Json::from(place.output_tokens_field)));
-    Json::object(members.into_iter().chain(newer))
+    if place.output_tokens_field != "max_tokens" {
+        members["output_tokens_field"] = place.output_tokens_field.into();
+    }
+    members.into()
 }

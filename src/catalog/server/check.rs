@@ -11,7 +11,7 @@ use crate::binding::CredentialTarget;
 use crate::check::{self, Surroundings};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 use crate::host::Origin;
 use crate::mcp::name;
 use crate::secret::Secret;
@@ -43,7 +43,6 @@ impl Config {
     }
 
     /// Files that hold secrets, so that no root of a tool lies over one.
-    #[must_use]
     pub fn secret_files(&self, base: &Path) -> Vec<PathBuf> {
         let stdio = self.0.iter().filter_map(|server| server.stdio.as_ref());
         let stdio = stdio.flat_map(|stdio| &stdio.credentials).filter_map(|c| c.file.as_ref());
@@ -200,28 +199,18 @@ fn program_facts(
     secrets: &[(String, Secret, String)],
     sandbox: Option<Json>,
 ) -> Json {
-    let args: Vec<Json> = raw.args.iter().map(|arg| Json::from(arg.as_str())).collect();
-    // A literal value may be a secret after all.
-    let hashed = |value: &String| Json::from(Digest::of(&[value.as_bytes()]).hex());
-    let env = raw.env.iter().map(|(name, value)| (name.clone(), hashed(value)));
-    let secret = |(name, _, reference): &(String, Secret, String)| {
-        Json::object([
-            ("env", Json::from(name.as_str())),
-            ("reference", Json::from(reference.as_str())),
-        ])
-    };
-    let credentials: Vec<Json> = secrets.iter().map(secret).collect();
-    let cwd = raw.cwd.as_ref().map_or(Json::Null, |dir| Json::from(dir.display().to_string()));
-    let mut members = vec![
-        ("transport", Json::from("stdio")),
-        ("command", Json::from(raw.command.as_str())),
-        ("args", args.into()),
-        ("env", Json::object(env)),
-        ("credentials", credentials.into()),
-        ("cwd", cwd),
-    ];
-    members.extend(sandbox.map(|sandbox| ("sandbox", sandbox)));
-    Json::object(members)
+    let mut members = serde_json::json!({
+        "transport": "stdio",
+        "command": raw.command,
+        "args": raw.args,
+        "env": definition::hashed(&raw.env),
+        "credentials": definition::variables(secrets),
+        "cwd": raw.cwd.as_ref().map(|dir| dir.display().to_string()),
+    });
+    if let Some(sandbox) = sandbox {
+        members["sandbox"] = sandbox.to_serde();
+    }
+    members.into()
 }
 
 pub(crate) fn is_variable(name: &str) -> bool {
@@ -314,15 +303,14 @@ fn transport_header(name: &str, at: &str, problems: &mut Problems) {
 fn remote_facts(remote: &Remote) -> Json {
     let url =
         format!("{}://{}{}", remote.origin.scheme(), remote.origin.authority(), remote.target);
-    let headers = remote.headers.iter().map(|(name, value)| {
-        (name.as_str().to_owned(), Json::from(Digest::of(&[value.as_bytes()]).hex()))
-    });
-    Json::object([
-        ("transport", Json::from("http")),
-        ("url", Json::from(url)),
-        ("headers", Json::object(headers)),
-        ("private_addresses", definition::ranges(&remote.private_addresses)),
-        ("ca", definition::authorities(remote.ca.as_deref())),
-        ("credentials", definition::credentials(&remote.credentials)),
-    ])
+    let hashed = |value: &http::HeaderValue| Digest::of(&[value.as_bytes()]).hex();
+    let headers = remote.headers.iter().map(|(name, value)| (name.as_str(), hashed(value)));
+    json!({
+        "transport": "http",
+        "url": url,
+        "headers": headers.collect::<BTreeMap<_, _>>(),
+        "private_addresses": definition::ranges(&remote.private_addresses),
+        "ca": definition::authorities(remote.ca.as_deref()),
+        "credentials": definition::credentials(&remote.credentials),
+    })
 }

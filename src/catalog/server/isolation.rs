@@ -7,13 +7,12 @@
 use std::path::{Path, PathBuf};
 
 use super::config;
-use crate::Problems;
 use crate::address::Cidr;
 use crate::check::{self, Surroundings};
 use crate::command::{self, CommandLimits, Level, Program};
 use crate::domain::json::Json;
 use crate::host::{self, Origin};
-use crate::outbound;
+use crate::{Problems, definition, outbound};
 
 /// Bytes of memory a server may use: 16 MiB, 1 GiB, 64 GiB. Node alone sets 512 MiB aside that it could write to.
 pub(super) const MEMORY: (u64, u64, u64) = (16 << 20, 1 << 30, 64 << 30);
@@ -34,7 +33,6 @@ pub enum Isolation {
 
 impl Isolation {
     /// The hosts that the gate connects to for the program.
-    #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         match self {
             Self::Sandbox(sandbox) => match &sandbox.network {
@@ -107,7 +105,6 @@ impl Network {
 
 impl Isolation {
     /// The sandbox, if there is one.
-    #[must_use]
     pub fn sandbox(&self) -> Option<&Sandbox> {
         match self {
             Self::None { .. } => None,
@@ -116,7 +113,6 @@ impl Isolation {
     }
 
     /// `none`, `S1` or `S2`.
-    #[must_use]
     pub fn as_str(&self) -> &'static str {
         self.sandbox().map_or("none", |sandbox| sandbox.level.as_str())
     }
@@ -126,29 +122,28 @@ impl Isolation {
 /// stay valid.
 pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) -> Option<Json> {
     let (raw, sandbox) = (raw?, checked.sandbox()?);
-    let path = |path: &PathBuf| Json::from(path.to_string_lossy().as_ref());
-    let paths = |all: &[PathBuf]| Json::Array(all.iter().map(path).collect());
-    let mut members = vec![
-        ("level", Json::from(sandbox.level.as_str())),
-        ("read", paths(&raw.read)),
-        ("write", paths(&raw.write)),
-        ("network", Json::from(sandbox.network.as_str())),
-        // The paths and not their contents: an updated system needs no new lock.
-        ("programs", paths(&raw.programs)),
-        ("memory_bytes", Json::from(sandbox.limits.memory_bytes)),
-        ("pids", Json::from(sandbox.limits.pids)),
-    ];
+    let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let paths = |all: &[PathBuf]| all.iter().map(path).collect::<Vec<_>>();
+    let mut members = serde_json::json!({
+        "level": sandbox.level,
+        "read": paths(&raw.read),
+        "write": paths(&raw.write),
+        "network": sandbox.network.as_str(),
+        "programs": paths(&raw.programs),
+        "memory_bytes": sandbox.limits.memory_bytes,
+        "pids": sandbox.limits.pids,
+    });
     if let Network::Hosts(hosts) = &sandbox.network {
-        let origins = hosts.origins.iter().map(|origin| Json::from(origin.authority()));
-        let ranges = hosts.private_addresses.iter().map(|range| Json::from(range.to_string()));
-        members.push(("hosts", Json::Array(origins.collect())));
-        members.push(("private_addresses", Json::Array(ranges.collect())));
+        let origins = hosts.origins.iter().map(Origin::authority);
+        members["hosts"] = origins.collect();
+        members["private_addresses"] = definition::ranges(&hosts.private_addresses).to_serde();
     }
-    members.extend(sandbox.limits.together.then(|| ("cgroup", Json::from("required"))));
-    Some(Json::object(members))
+    if sandbox.limits.together {
+        members["cgroup"] = "required".into();
+    }
+    Some(members.into())
 }
 
-/// The isolation, if its section has no error.
 pub(super) fn check(
     raw: Option<&config::SandboxConfig>,
     at: &str,

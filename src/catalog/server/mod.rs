@@ -17,7 +17,7 @@ use super::secret::Secret;
 use crate::domain::digest::Digest;
 use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, json};
 use crate::domain::tier::Tier;
 use crate::mcp::header::Mirrored;
 use crate::mcp::name;
@@ -68,7 +68,6 @@ impl Server {
     }
 
     /// What it demands of the system, if it has a sandbox.
-    #[must_use]
     pub fn demand(&self) -> Option<Demand> {
         match &self.transport {
             Transport::Stdio(stdio) => stdio
@@ -80,7 +79,6 @@ impl Server {
     }
 
     /// The level of its sandbox, `none`, `S1` or `S2`, if this gate runs it.
-    #[must_use]
     pub fn isolation(&self) -> Option<&'static str> {
         match &self.transport {
             Transport::Stdio(stdio) => Some(stdio.isolation.as_str()),
@@ -89,7 +87,6 @@ impl Server {
     }
 
     /// Every secret it gets: its answers must not contain one.
-    #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
         match &self.transport {
             Transport::Stdio(stdio) => stdio.secrets.iter().map(|(_, s, _)| s.clone()).collect(),
@@ -126,7 +123,6 @@ pub enum Transport {
 
 impl Transport {
     /// `stdio` or `http`.
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
@@ -192,10 +188,7 @@ impl Reach for Mcp {
     }
 
     fn definition(&self) -> Json {
-        Json::object([
-            ("server", Json::from(self.server.name.as_str())),
-            ("reached", Json::from(self.server.binding.prefixed())),
-        ])
+        json!({"server": self.server.name, "reached": self.server.binding.prefixed()})
     }
 
     fn origins(&self) -> Vec<Origin> {
@@ -236,7 +229,6 @@ pub const METHODS: [&str; 6] = [
 
 /// The name by which a tool of a server, or one of [`METHODS`], is governed: `<server>.<tool>`,
 /// `<server>.resources.read`. `None` if the server's own name for it cannot be governed.
-#[must_use]
 pub fn governed(server: &str, own: &str) -> Option<ToolName> {
     if own.is_empty() || !name::is_server(server) {
         return None;

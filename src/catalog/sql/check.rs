@@ -10,14 +10,13 @@ use super::{
     Allowed, Engine, Named, Postgres, SQL_BYTES_MAX, Sql, SqlTarget, StatementSource, config, read,
 };
 use crate::check::{Draft, Surroundings, bounded};
-use crate::domain::digest::Digest;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{Json, Limits, json};
 use crate::domain::plural::many;
 use crate::host::{self, Origin};
 use crate::outbound;
 use crate::schema::{self, Schema};
 use crate::secret::{self, Secret};
-use crate::{Kind, Problems, Section};
+use crate::{Kind, Problems, Section, definition};
 
 pub(super) const ROWS: u64 = 1_000;
 pub(super) const ROWS_MAX: u64 = 100_000;
@@ -32,58 +31,33 @@ const SYSTEM_DIRS: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// # Errors
 /// The schema of a parameter.
 fn schema(sql: &config::SqlConfig) -> Result<Schema, schema::Error> {
-    let text = |text: &str| Json::from(text);
-    let object = |members: Vec<(String, Json)>, required: Vec<Json>| {
-        Json::object([
-            ("type", text("object")),
-            ("properties", Json::object(members)),
-            ("required", required.into()),
-            ("additionalProperties", Json::from(false)),
-        ])
-    };
+    let object = |properties: &BTreeMap<&str, Json>, required: &[&str]| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     let params = |query: &config::Query| -> Result<Json, schema::Error> {
-        let mut members = Vec::new();
-        for param in &query.params {
-            members.push((param.name.clone(), param_schema(param)?));
-        }
+        let all = query.params.iter().map(|param| Ok((param.name.as_str(), param_schema(param)?)));
+        let all = all.collect::<Result<_, schema::Error>>()?;
         let required = query.params.iter().filter(|param| !param.optional);
-        let required = required.map(|param| text(&param.name)).collect();
-        Ok(object(members, required))
+        Ok(object(&all, &required.map(|param| param.name.as_str()).collect::<Vec<_>>()))
     };
     let json = match sql.queries.len() {
         0 => {
-            let most = Json::from(u64::try_from(SQL_BYTES_MAX).unwrap_or(u64::MAX));
-            let query = Json::object([
-                ("type", text("string")),
-                ("maxLength", most),
-                ("description", text("one SELECT; values go in `params`, as $1, $2, …")),
-            ]);
-            let values = Json::object([
-                ("type", text("array")),
-                ("maxItems", Json::from(u64::try_from(read::PARAMS_MAX).unwrap_or(u64::MAX))),
-                ("items", plain()),
-            ]);
-            let members = vec![("query".to_owned(), query), ("params".to_owned(), values)];
-            object(members, vec![text("query")])
+            let query = json!({"type": "string", "maxLength": SQL_BYTES_MAX,
+                "description": "one SELECT; values go in `params`, as $1, $2, …"});
+            let values = json!({"type": "array", "maxItems": read::PARAMS_MAX, "items": plain()});
+            object(&BTreeMap::from([("query", query), ("params", values)]), &["query"])
         }
         1 => params(sql.queries.values().next().ok_or(schema::Error::Object)?)?,
         _ => {
             let mut forms = Vec::new();
             for (name, query) in &sql.queries {
-                let members = vec![
-                    ("query".to_owned(), Json::object([("const", text(name))])),
-                    ("params".to_owned(), params(query)?),
-                ];
+                let own =
+                    BTreeMap::from([("query", json!({"const": name})), ("params", params(query)?)]);
                 let needs = query.params.iter().any(|param| !param.optional);
-                let required = if needs { vec!["query", "params"] } else { vec!["query"] };
-                forms.push(object(members, required.into_iter().map(text).collect()));
+                let required: &[&str] = if needs { &["query", "params"] } else { &["query"] };
+                forms.push(object(&own, required));
             }
-            let names: Vec<Json> = sql.queries.keys().map(|name| text(name)).collect();
-            let members = vec![
-                ("query".to_owned(), Json::object([("enum", names.into())])),
-                ("params".to_owned(), Json::object([("type", text("object"))])),
-            ];
-            let Json::Object(mut root) = object(members, vec![text("query")]) else {
+            let names = sql.queries.keys().collect::<Vec<_>>();
+            let all = [("query", json!({"enum": names})), ("params", json!({"type": "object"}))];
+            let Json::Object(mut root) = object(&BTreeMap::from(all), &["query"]) else {
                 return Err(schema::Error::Object);
             };
             root.insert("oneOf".into(), forms.into());
@@ -95,8 +69,7 @@ fn schema(sql: &config::SqlConfig) -> Result<Schema, schema::Error> {
 
 /// Any value that a database takes as one parameter.
 fn plain() -> Json {
-    let types = ["string", "number", "boolean", "null"].map(Json::from).to_vec();
-    Json::object([("type", Json::from(types))])
+    json!({"type": ["string", "number", "boolean", "null"]})
 }
 
 fn param_schema(param: &config::Param) -> Result<Json, schema::Error> {
@@ -126,11 +99,8 @@ fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems)
     let Draft { tool, around, .. } = *draft;
     let timeout_ms = draft.timeout_ms();
     let at = &format!("{}.sql", draft.at);
-    let engine = match sql.engine.as_str() {
-        "postgres" => Ok(Engine::Postgres),
-        "sqlite" => Ok(Engine::Sqlite),
-        other => Err(format!("`{other}` is not one of `postgres`, `sqlite`")),
-    };
+    let engine = Engine::parse(&sql.engine)
+        .ok_or_else(|| format!("`{}` is not one of `postgres`, `sqlite`", sql.engine));
     let engine = problems.take(&format!("{at}.engine"), engine)?;
     let target = match engine {
         Engine::Postgres => {
@@ -417,54 +387,37 @@ fn queries(
 }
 
 /// The binding's own part of the definition, without secrets.
-pub fn definition(sql: &Sql) -> Json {
+pub(super) fn facts(sql: &Sql) -> Json {
     let target = match &sql.target {
-        SqlTarget::Postgres(pg) => {
-            let ranges: Vec<Json> =
-                pg.private_addresses.iter().map(|range| Json::from(range.to_string())).collect();
-            let ca = pg.ca.as_ref().map_or(Json::Null, |pem| Json::from(Digest::of(&[pem]).hex()));
-            let path = pg.search_path.iter().map(|name| Json::from(name.as_str()));
-            Json::object([
-                ("engine", Json::from("postgres")),
-                ("server", Json::from(format!("{}:{}", pg.origin.host, pg.origin.port))),
-                ("tls", Json::from(pg.origin.tls)),
-                ("database", Json::from(pg.database.as_str())),
-                ("user", Json::from(pg.user.as_str())),
-                ("ca", ca),
-                ("private_addresses", ranges.into()),
-                ("search_path", path.collect::<Vec<_>>().into()),
-            ])
+        SqlTarget::Postgres(pg) => json!({
+            "engine": Engine::Postgres,
+            "server": format!("{}:{}", pg.origin.host, pg.origin.port),
+            "tls": pg.origin.tls,
+            "database": pg.database,
+            "user": pg.user,
+            "ca": definition::authorities(pg.ca.as_deref()),
+            "private_addresses": definition::ranges(&pg.private_addresses),
+            "search_path": pg.search_path,
+        }),
+        SqlTarget::Sqlite(path) => {
+            json!({"engine": Engine::Sqlite, "path": path.to_string_lossy()})
         }
-        SqlTarget::Sqlite(path) => Json::object([
-            ("engine", Json::from("sqlite")),
-            ("path", Json::from(path.to_string_lossy().as_ref())),
-        ]),
     };
     let asks = match &sql.asks {
         StatementSource::Named(queries) => Json::object(queries.iter().map(|(name, query)| {
-            let params = query.params.iter().map(|name| Json::from(name.as_str()));
-            let written = Json::object([
-                ("text", Json::from(query.statement.text.as_str())),
-                ("params", params.collect::<Vec<_>>().into()),
-            ]);
-            (name.clone(), written)
+            (name.clone(), json!({"text": query.statement.text, "params": query.params}))
         })),
         StatementSource::Free(allowed) => {
-            let tables = allowed.tables.iter().map(|(s, t)| Json::from(format!("{s}.{t}")));
-            let functions = allowed.functions.iter().map(|name| Json::from(name.as_str()));
-            Json::object([
-                ("tables", Json::from(tables.collect::<Vec<_>>())),
-                ("functions", functions.collect::<Vec<_>>().into()),
-            ])
+            let tables = allowed.tables.iter().map(|(schema, table)| format!("{schema}.{table}"));
+            json!({"tables": tables.collect::<Vec<_>>(), "functions": allowed.functions})
         }
     };
-    let timeout = u64::try_from(sql.statement_timeout.as_millis()).unwrap_or(u64::MAX);
-    Json::object([
-        ("target", target),
-        ("asks", asks),
-        ("statement_timeout_ms", Json::from(timeout)),
-        ("rows_max", Json::from(sql.rows_max)),
-        ("connections_max", Json::from(u64::try_from(sql.connections_max).unwrap_or(u64::MAX))),
-        ("isolation", Json::from("none")),
-    ])
+    json!({
+        "target": target,
+        "asks": asks,
+        "statement_timeout_ms": u64::try_from(sql.statement_timeout.as_millis()).unwrap_or(u64::MAX),
+        "rows_max": sql.rows_max,
+        "connections_max": sql.connections_max,
+        "isolation": "none",
+    })
 }

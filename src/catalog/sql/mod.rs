@@ -29,26 +29,17 @@ use super::Reach;
 use super::address::Cidr;
 use super::host::Origin;
 use super::secret::Secret;
+use crate::domain::closed::texts;
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 
-/// The database system, and so the dialect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Engine {
-    /// PostgreSQL.
-    Postgres,
-    /// SQLite.
-    Sqlite,
-}
-
-impl Engine {
-    /// `postgres` or `sqlite`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Postgres => "postgres",
-            Self::Sqlite => "sqlite",
-        }
+texts! {
+    /// The database system, and so the dialect.
+    pub enum Engine {
+        /// PostgreSQL.
+        Postgres = "postgres",
+        /// SQLite.
+        Sqlite = "sqlite",
     }
 }
 
@@ -75,7 +66,7 @@ impl Reach for Sql {
     }
 
     fn definition(&self) -> Json {
-        check::definition(self)
+        check::facts(self)
     }
 
     fn origins(&self) -> Vec<Origin> {
@@ -157,7 +148,6 @@ impl Allowed {
     }
 
     /// The schema of a table written without one; `None` if none or several match.
-    #[must_use]
     pub fn schema_of(&self, table: &str) -> Option<&str> {
         let named = |name: &str| {
             let mut all =

@@ -55,7 +55,6 @@ pub struct Api {
 
 impl Api {
     /// The client for these options: with a token, or with a certificate and its key.
-    #[must_use]
     pub fn of(
         url: String,
         token_file: Option<PathBuf>,

@@ -54,7 +54,6 @@ pub struct RemoteArgs {
 
 impl RemoteArgs {
     /// The operator API, if `--hub` names one.
-    #[must_use]
     pub fn api(&self) -> Option<Api> {
         let cert = self.cert.clone().zip(self.cert_key.clone());
         Some(Api::of(self.hub.clone()?, self.token_file.clone(), cert, self.ca.clone()))

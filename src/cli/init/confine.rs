@@ -103,7 +103,6 @@ pub struct Confined {
 
 impl Confined {
     /// `stdio.sandbox` of the configuration.
-    #[must_use]
     pub fn config(&self) -> Value {
         let Some((level, grants)) = &self.inside else { return json!({"level": "none"}) };
         let given = [("read", &grants.read), ("write", &grants.write)];
@@ -118,7 +117,6 @@ impl Confined {
     }
 
     /// The same as text.
-    #[must_use]
     pub fn told(&self) -> String {
         let said = self.why.join(", ");
         let Some((level, grants)) = &self.inside else {
@@ -142,7 +140,6 @@ impl Confined {
     }
 
     /// What a person can do for a server that did not work in there.
-    #[must_use]
     pub fn lacking(&self, name: &str) -> String {
         let Some((level, grants)) = &self.inside else { return String::new() };
         let network = if grants.network {

@@ -121,7 +121,6 @@ impl Draft {
     }
 
     /// Its configuration, as `wicketgate.yaml` has it; `said` is the configuration of its tools.
-    #[must_use]
     pub fn config(&self, said: &Value) -> Value {
         let (kind, reach) = &self.reach;
         let mut reach = reach.clone();
@@ -371,7 +370,6 @@ fn private_addresses(url: &url::Url) -> Vec<String> {
 }
 
 /// A valid name at the gate for each of these, in their order; all distinct.
-#[must_use]
 pub fn names<'a>(given: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut names = Vec::new();
@@ -399,7 +397,6 @@ pub fn names<'a>(given: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// The directory that a client's file is about: the project for files in `.vscode`, `.cursor`, ….
-#[must_use]
 pub fn folder(file: &Path) -> PathBuf {
     let dir = file.parent().unwrap_or(Path::new("/"));
     let hidden = dir.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with('.'));

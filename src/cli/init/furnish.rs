@@ -55,7 +55,6 @@ pub struct Plan {
 
 impl Plan {
     /// From when on the agent layer is enforced.
-    #[must_use]
     pub fn until(&self) -> Timestamp {
         self.now.plus(self.observe)
     }
@@ -93,13 +92,11 @@ impl StagingDirectory {
     }
 
     /// Where it is now.
-    #[must_use]
     pub fn part(&self) -> &Path {
         &self.part
     }
 
     /// Where it will be.
-    #[must_use]
     pub fn place(&self) -> &Path {
         &self.dir
     }
@@ -181,7 +178,6 @@ impl ConfigKeys {
     }
 
     /// The id a manifest names.
-    #[must_use]
     pub fn lock_id(&self) -> String {
         self.lock.public().id()
     }

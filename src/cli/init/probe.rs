@@ -75,7 +75,6 @@ impl Governed {
     }
 
     /// The configuration of its tools: the server's claims, for a person to review.
-    #[must_use]
     pub fn said(&self) -> Value {
         let tools =
             self.reads().map(|own| (own.to_owned(), json!({"tier": "T0", "read_only": true})));

@@ -30,7 +30,6 @@ pub const JSONC: ParseOptions = ParseOptions {
 };
 
 /// The byte order mark that some editors write, and the text after it.
-#[must_use]
 pub fn split_mark(text: &str) -> (&str, &str) {
     let after = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.split_at(text.len().saturating_sub(after.len()))

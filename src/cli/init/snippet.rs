@@ -57,7 +57,6 @@ fn entry(way: &ServerLocation, shape: Shape, server: &str) -> CstInputValue {
 }
 
 /// A whole file of this shape with these servers: what the client calls each, and its name at the gate.
-#[must_use]
 pub fn file(way: &ServerLocation, source: &ClientFile, servers: &[(String, String)]) -> String {
     let entry = |(own, name): &(String, String)| (own.clone(), entry(way, source.shape, name));
     let entries = CstInputValue::Object(servers.iter().map(entry).collect());
@@ -100,7 +99,6 @@ pub fn rewritten(
 }
 
 /// Where the file as it was is kept.
-#[must_use]
 pub fn backup(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".before-wicketgate");
@@ -111,7 +109,6 @@ pub fn backup(file: &Path) -> PathBuf {
 const TAKEN: &str = "<taken out by wicketgate init>";
 
 /// The file's own text without these texts, in any spelling.
-#[must_use]
 pub fn without(text: &str, withheld: &[&str]) -> String {
     let (mark, body) = split_mark(text);
     let mut scanner = Scanner::new(body, &ScannerOptions::default());

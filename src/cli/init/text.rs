@@ -191,7 +191,6 @@ fn grant<'a>(one: &'a Governed, lock_id: &str) -> Grant<'a> {
 }
 
 /// `policy/bundle.json`: the agent layer observes.
-#[must_use]
 pub fn bundle(plan: &Plan, version: &str) -> String {
     let observe = json!({"agent": {"mode": "observe", "until": plan.until().to_string()}});
     let value: Value = json!({"name": plan.agent, "version": version,
@@ -202,7 +201,6 @@ pub fn bundle(plan: &Plan, version: &str) -> String {
 }
 
 /// What an auditor of this configuration trusts.
-#[must_use]
 pub fn trust(policy: &str) -> String {
     format!(
         "# Whom an auditor of this configuration trusts. Give it to them by another way than evidence.\n\

@@ -33,7 +33,6 @@ impl Disclosure {
     }
 
     /// The choice, as the request to the operator API names it.
-    #[must_use]
     pub fn asked(&self) -> Export {
         let (redact, disclose) = (self.redact.clone(), self.disclose.clone());
         Export { redact, disclose, ..Export::default() }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
+
 use super::access::{PayloadLedger, refused, tenant};
 use super::{Failure, ListPayloads};
 use crate::cli::error::LookupError;
-use crate::cli::{Exit, say};
-use crate::domain::canonical;
+use crate::cli::{Exit, present, say, say_json};
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::ledger::retention::{LegalHold, commitments_of};
 
@@ -43,16 +43,15 @@ pub async fn run(command: &ListPayloads) -> Result<Exit, Failure> {
     for (chain, kept) in &kept {
         let hold = held.get(&kept.commitment);
         if command.json {
-            let mut members = vec![
-                ("log", Json::from(chain.origin.as_str())),
-                ("commitment", Json::from(kept.commitment.hex())),
-                ("role", Json::from(kept.role.as_str())),
-                ("stored_at", Json::from(kept.stored_at.to_string())),
-                ("bytes", Json::from(kept.bytes)),
-                ("encrypted", Json::from(kept.sealed)),
-            ];
-            members.extend(hold.map(|hold| ("hold", Json::from(hold.seq))));
-            say(canonical::text(&Json::object(members)));
+            say_json(present(json!({
+                "log": chain.origin,
+                "commitment": kept.commitment.hex(),
+                "role": kept.role.as_str(),
+                "stored_at": kept.stored_at,
+                "bytes": kept.bytes,
+                "encrypted": kept.sealed,
+                "hold": hold.map(|hold| hold.seq),
+            })));
         } else {
             let sealed = if kept.sealed { ", encrypted" } else { "" };
             let hold = hold.map(|hold| format!(", {hold}")).unwrap_or_default();

@@ -3,11 +3,9 @@
 use serde_json::json;
 
 use super::{Failure, PayloadKeygen, Receipt};
-use crate::cli::{Cause, Exit, FileError, say, tell};
+use crate::cli::{Cause, Exit, FileError, say, say_json, tell};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::PublicKey;
-use crate::domain::canonical;
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::evidence::receipt;
 use crate::ledger::vault;
@@ -22,14 +20,8 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
     let proven = receipt::check(&envelope, &keys, fleet.first());
     let proven = proven.map_err(|why| Failure::invalid(Refuted(why.into())))?;
     if command.json {
-        let list = proven
-            .erasures
-            .iter()
-            .map(|(seq, data)| Json::object([("seq", Json::from(*seq)), ("data", data.clone())]));
-        say(canonical::text(&Json::object([
-            ("log", Json::from(proven.fleet.as_str())),
-            ("erasures", list.collect::<Vec<_>>().into()),
-        ])));
+        let erasures = proven.erasures.iter().map(|(seq, data)| json!({"seq": seq, "data": data}));
+        say_json(json!({"log": proven.fleet, "erasures": erasures.collect::<Vec<_>>()}));
         return Ok(Exit::Ok);
     }
     for (seq, data) in &proven.erasures {

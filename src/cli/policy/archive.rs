@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::meta;
 use crate::cli::error::Occupied;
 use crate::cli::{BundleError, Exit, Failure, FileError, ended, note, say, write_new};
-use crate::domain::json::Json;
 use crate::policy::bundle::Bundle;
 use crate::policy::opa::{pack, unpack};
 use crate::policy::testing;
@@ -60,9 +60,11 @@ pub fn unpack_into(args: &Unpack) -> Exit {
 }
 
 fn unpacked(args: &Unpack) -> Result<Exit, Failure> {
-    let meta = args.name.as_deref().zip(args.version.as_deref()).map(|(name, version)| {
-        Json::object([("name", Json::from(name)), ("version", Json::from(version))])
-    });
+    let meta = args
+        .name
+        .as_deref()
+        .zip(args.version.as_deref())
+        .map(|(name, version)| meta(name, version));
     let bytes = std::fs::read(&args.file).map_err(FileError::at(&args.file));
     let unpacked = unpack(&bytes.map_err(Failure::invalid)?, meta).map_err(Failure::invalid)?;
     write_all(&args.out, &unpacked.files)?;

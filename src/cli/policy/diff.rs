@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 use super::bundles;
 use crate::cli::observed::plain;
-use crate::cli::{Exit, fail, say};
+use crate::cli::{Exit, fail, present, report, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::domain::pointer::Difference;
@@ -43,65 +45,50 @@ pub fn run(args: &Args) -> Exit {
         }
     };
     let diff = Diff::between(&old, &new);
-    if args.json {
-        say(canonical::text(&to_json(&old, &new, &diff)));
-    } else {
-        print(&old, &new, &diff);
-    }
+    report(facts(&old, &new, &diff), || print(&old, &new, &diff));
     if diff.is_empty() { Exit::Ok } else { Exit::Invalid }
 }
 
-fn described(bundle: &Bundle) -> Json {
-    Json::object([
-        ("digest", Json::from(bundle.digest().prefixed())),
-        ("name", Json::from(bundle.name())),
-        ("version", Json::from(bundle.version().to_string())),
-    ])
+fn described(bundle: &Bundle) -> Value {
+    json!({"digest": bundle.digest().prefixed(), "name": bundle.name(), "version": bundle.version().to_string()})
 }
 
-fn to_json(old: &Bundle, new: &Bundle, diff: &Diff) -> Json {
-    let named = |list: &[NamedEdit]| -> Json {
-        let one = |edit: &NamedEdit| {
-            Json::object([
-                ("name", Json::from(edit.name.as_str())),
-                ("edit", Json::from(edit.edit.as_str())),
-            ])
-        };
-        list.iter().map(one).collect::<Vec<_>>().into()
+fn facts(old: &Bundle, new: &Bundle, diff: &Diff) -> Value {
+    let named = |list: &[NamedEdit]| -> Value {
+        list.iter().map(|edit| json!({"name": edit.name, "edit": edit.edit.as_str()})).collect()
     };
-    let values = |list: &[Difference]| -> Json {
+    let values = |list: &[Difference]| -> Value {
         let one = |edit: &Difference| {
-            let mut members = vec![("at", Json::from(edit.at.as_str()))];
-            members.extend(edit.old.clone().map(|old| ("old", old)));
-            members.extend(edit.new.clone().map(|new| ("new", new)));
-            Json::object(members)
+            let at = ("at", Json::from(edit.at.as_str()));
+            let sides = [("old", edit.old.clone()), ("new", edit.new.clone())];
+            let sides = sides.into_iter().filter_map(|(name, side)| Some((name, side?)));
+            Json::object(std::iter::once(at).chain(sides)).to_serde()
         };
-        list.iter().map(one).collect::<Vec<_>>().into()
+        list.iter().map(one).collect()
     };
     let rule = |edit: &RuleEdit| {
-        let mut members = vec![
-            ("rule", Json::from(edit.rule.as_str())),
-            ("kind", Json::from(edit.kind)),
-            ("edit", Json::from(edit.edit.as_str())),
-            ("text", Json::from(edit.text.as_str())),
-        ];
-        members.extend(edit.old.as_deref().map(|old| ("old", Json::from(old))));
-        members.extend(edit.new.as_deref().map(|new| ("new", Json::from(new))));
-        Json::object(members)
+        present(json!({
+            "rule": edit.rule,
+            "kind": edit.kind,
+            "edit": edit.edit.as_str(),
+            "text": edit.text,
+            "old": edit.old,
+            "new": edit.new,
+        }))
     };
-    Json::object([
-        ("v", Json::from("wicketgate/policy-diff/1")),
-        ("old", described(old)),
-        ("new", described(new)),
-        ("same", Json::from(diff.is_empty())),
-        ("layers", named(&diff.layers)),
-        ("packages", named(&diff.packages)),
-        ("rules", diff.rules.iter().map(rule).collect::<Vec<_>>().into()),
-        ("description", values(&diff.description)),
-        ("data", values(&diff.data)),
-        ("builtins", named(&diff.builtins)),
-        ("tests", named(&diff.tests)),
-    ])
+    json!({
+        "v": "wicketgate/policy-diff/1",
+        "old": described(old),
+        "new": described(new),
+        "same": diff.is_empty(),
+        "layers": named(&diff.layers),
+        "packages": named(&diff.packages),
+        "rules": diff.rules.iter().map(rule).collect::<Vec<_>>(),
+        "description": values(&diff.description),
+        "data": values(&diff.data),
+        "builtins": named(&diff.builtins),
+        "tests": named(&diff.tests),
+    })
 }
 
 fn print(old: &Bundle, new: &Bundle, diff: &Diff) {

@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 use super::inputs;
 use crate::app::rehearse;
 use crate::cli::reader::LedgerSource;
-use crate::cli::{BundleError, Cause, Exit, Failure, ended, reader, runtime, say};
+use crate::cli::{
+    BundleError, Cause, Exit, Failure, ended, present, reader, report, runtime, say, say_json,
+};
 use crate::domain::canonical;
 use crate::domain::decision::{LayerReason, PolicyObligation, Verdict};
 use crate::domain::json::{self, Json, Limits};
@@ -66,8 +70,7 @@ fn evaluate(args: &Args) -> Result<Exit, Failure> {
         Err(why) => {
             match (&explained, args.json) {
                 (Some(explained), true) => {
-                    let why = [("denied", Json::from(why.to_string()))];
-                    say(canonical::text(&with(Json::object(why), explained)));
+                    say_json(json!({"denied": why.to_string(), "explained": explained.to_json()}));
                 }
                 (Some(explained), false) => explained.lines().iter().for_each(say),
                 (None, _) => {}
@@ -75,16 +78,8 @@ fn evaluate(args: &Args) -> Result<Exit, Failure> {
             return Err(Failure::invalid(Denied(why.into())));
         }
     };
-    if args.json {
-        let told = answer_json(&answer, &bundle);
-        let told = match &explained {
-            Some(explained) => with(told, explained),
-            None => told,
-        };
-        say(canonical::text(&told));
-    } else {
-        print(&answer, explained.as_ref());
-    }
+    let facts = facts(&answer, &bundle, explained.as_ref());
+    report(facts, || print(&answer, explained.as_ref()));
     Ok(if answer.verdict == Verdict::Allow { Exit::Ok } else { Exit::Invalid })
 }
 
@@ -124,12 +119,6 @@ fn input(args: &Args, engine: &RegoEngine) -> Result<Json, Failure> {
 }
 
 /// The decision and the explanation in one object.
-fn with(told: Json, explained: &Explained) -> Json {
-    let Json::Object(mut members) = told else { return told };
-    members.insert("explained".to_owned(), explained.to_json());
-    Json::Object(members)
-}
-
 fn print(answer: &Answer, explained: Option<&Explained>) {
     let how = if answer.enforced { "" } else { " (not enforced: observe mode)" };
     let by = explained.map(|all| format!(" by {}", all.layer)).unwrap_or_default();
@@ -138,7 +127,10 @@ fn print(answer: &Answer, explained: Option<&Explained>) {
         say(format!("  {}: {} ({})", reason.detail, reason.message, reason.rule));
     }
     for obligation in &answer.obligations {
-        say(format!("  obligation: {}", canonical::text(&obligation_json(obligation))));
+        say(format!(
+            "  obligation: {}",
+            canonical::text(&Json::from(obligation_facts(obligation)))
+        ));
     }
     if let Some(explained) = explained {
         say("");
@@ -146,33 +138,23 @@ fn print(answer: &Answer, explained: Option<&Explained>) {
     }
 }
 
-fn answer_json(answer: &Answer, bundle: &Bundle) -> Json {
-    let reason = |reason: &LayerReason| {
-        Json::object([
-            ("code", Json::from(reason.detail.as_str())),
-            ("message", Json::from(reason.message.as_str())),
-            ("rule", Json::from(reason.rule.as_str())),
-        ])
-    };
-    Json::object([
-        ("enforced", Json::from(answer.enforced)),
-        ("obligations", answer.obligations.iter().map(obligation_json).collect::<Vec<_>>().into()),
-        ("policy", Json::from(bundle.digest().prefixed())),
-        ("reasons", answer.reasons.iter().map(reason).collect::<Vec<_>>().into()),
-        ("verdict", Json::from(answer.verdict.as_str())),
-    ])
+fn facts(answer: &Answer, bundle: &Bundle, explained: Option<&Explained>) -> Value {
+    let reason = |reason: &LayerReason| json!({"code": reason.detail, "message": reason.message, "rule": reason.rule});
+    present(json!({
+        "enforced": answer.enforced,
+        "obligations": answer.obligations.iter().map(obligation_facts).collect::<Vec<_>>(),
+        "policy": bundle.digest().prefixed(),
+        "reasons": answer.reasons.iter().map(reason).collect::<Vec<_>>(),
+        "verdict": answer.verdict,
+        "explained": explained.map(Explained::to_json),
+    }))
 }
 
-fn obligation_json(obligation: &PolicyObligation) -> Json {
+fn obligation_facts(obligation: &PolicyObligation) -> Value {
     match obligation {
         PolicyObligation::Redact { kinds, opaque } => {
-            let kinds: Vec<Json> = kinds.iter().map(|kind| Json::from(kind.as_str())).collect();
-            let mut members = vec![("kinds", kinds.into()), ("type", Json::from("redact"))];
-            members.extend(opaque.then(|| ("opaque", Json::from("allow"))));
-            Json::object(members)
+            present(json!({"kinds": kinds, "type": "redact", "opaque": opaque.then_some("allow")}))
         }
-        PolicyObligation::CapBytes { bytes } => {
-            Json::object([("bytes", Json::from(*bytes)), ("type", Json::from("cap_bytes"))])
-        }
+        PolicyObligation::CapBytes { bytes } => json!({"bytes": bytes, "type": "cap_bytes"}),
     }
 }

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::archive::write_all;
-use super::schema;
+use super::{meta, schema};
 use crate::cli::{Exit, say};
 use crate::domain::canonical;
-use crate::domain::json::Json;
 
 /// `policy init`.
 #[derive(clap::Args, Debug)]
@@ -31,8 +30,7 @@ const FILES: [(&str, &str); 6] = [
 
 /// Writes it.
 pub fn run(args: &Args) -> Exit {
-    let meta =
-        Json::object([("name", Json::from(args.name.as_str())), ("version", Json::from("1.0.0"))]);
+    let meta = meta(&args.name, "1.0.0");
     let mut files: BTreeMap<String, Vec<u8>> =
         FILES.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect();
     files.insert("bundle.json".to_owned(), canonical::bytes(&meta));

@@ -7,11 +7,11 @@ mod diff;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
-    BundleError, Exit, Failure, FileError, JsonArg, amend, fail, lint, observed, say, suggest,
-    tell, write_new,
+    BundleError, Exit, Failure, FileError, JsonArg, amend, fail, lint, observed, say, say_json,
+    suggest, tell, write_new,
 };
 
 pub mod archive;
@@ -177,7 +177,7 @@ fn check(dir: &Path, json: bool) -> Exit {
         if malformed.is_empty() { Ok(bundle) } else { Err(malformed) }
     });
     match (loaded, json) {
-        (Ok(bundle), true) => print_json(&described(&bundle)),
+        (Ok(bundle), true) => say_json(described(&bundle)),
         (Ok(bundle), false) => {
             say(format!("{} {} {}", bundle.name(), bundle.version(), bundle.digest().prefixed()));
             for layer in bundle.layers() {
@@ -190,8 +190,8 @@ fn check(dir: &Path, json: bool) -> Exit {
             }
         }
         (Err(errors), true) => {
-            let errors: Vec<Json> = errors.iter().map(error_json).collect();
-            print_json(&Json::object([("errors", errors.into()), ("ok", Json::from(false))]));
+            let errors: Vec<Value> = errors.iter().map(error_json).collect();
+            say_json(json!({"errors": errors, "ok": false}));
             return Exit::Invalid;
         }
         (Err(errors), false) => return fail(Exit::Invalid, BundleError::at(dir)(errors)),
@@ -204,40 +204,34 @@ fn observing(bundle: &Bundle) -> Vec<(&'static str, Timestamp)> {
     bundle.meta().enforcement.observing(SystemClock::new().now())
 }
 
-fn described(bundle: &Bundle) -> Json {
-    let observe = |(layer, until): (&str, Timestamp)| {
-        Json::object([("layer", Json::from(layer)), ("until", Json::from(until.to_string()))])
-    };
-    let layer = |layer: &crate::domain::decision::LayerDigest| {
-        Json::object([
-            ("digest", Json::from(layer.digest.prefixed())),
-            ("layer", Json::from(layer.layer.as_str())),
-        ])
-    };
-    Json::object([
-        ("digest", Json::from(bundle.digest().prefixed())),
-        ("layers", bundle.layers().iter().map(layer).collect::<Vec<_>>().into()),
-        ("name", Json::from(bundle.name())),
-        ("observing", observing(bundle).into_iter().map(observe).collect::<Vec<_>>().into()),
-        ("ok", Json::from(true)),
-        ("version", Json::from(bundle.version().to_string())),
-    ])
+fn described(bundle: &Bundle) -> Value {
+    let layers = bundle.layers().iter();
+    let layers = layers.map(|one| json!({"digest": one.digest.prefixed(), "layer": one.layer}));
+    let observing = observing(bundle).into_iter();
+    let observing = observing.map(|(layer, until)| json!({"layer": layer, "until": until}));
+    json!({
+        "digest": bundle.digest().prefixed(),
+        "layers": layers.collect::<Vec<_>>(),
+        "name": bundle.name(),
+        "observing": observing.collect::<Vec<_>>(),
+        "ok": true,
+        "version": bundle.version().to_string(),
+    })
 }
 
-fn error_json(error: &LoadError) -> Json {
-    Json::object([
-        ("code", Json::from(error.code)),
-        ("column", Json::from(u64::from(error.column))),
-        ("file", Json::from(error.file.as_str())),
-        ("line", Json::from(u64::from(error.line))),
-        ("message", Json::from(error.message.as_str())),
-    ])
+fn error_json(error: &LoadError) -> Value {
+    json!({"code": error.code, "column": error.column, "file": error.file, "line": error.line,
+        "message": error.message})
+}
+
+/// The text of a bundle's `bundle.json`.
+fn meta(name: &str, version: &str) -> Json {
+    Json::from(json!({"name": name, "version": version}))
 }
 
 fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<(), Failure> {
     if let Some((name, version)) = named {
-        let meta = Json::object([("name", Json::from(name)), ("version", Json::from(version))]);
-        write_meta(&Bundle::meta_path(dir), &canonical::bytes(&meta))?;
+        write_meta(&Bundle::meta_path(dir), &canonical::bytes(&meta(name, version)))?;
     }
     let bundle = Bundle::load(dir).map_err(BundleError::at(dir)).map_err(Failure::invalid)?;
     RegoEngine::new(&bundle, DEADLINE).map_err(Failure::invalid)?;
@@ -288,8 +282,4 @@ fn self_test(dir: &Path) -> Exit {
             Exit::Invalid
         }
     }
-}
-
-fn print_json(value: &Json) {
-    say(canonical::text(value));
 }

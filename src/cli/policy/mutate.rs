@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
+
 use super::inputs;
 use crate::cli::progress::Progress;
 use crate::cli::reader::LedgerSource;
-use crate::cli::{BundleError, Exit, Failure, note, runtime, say};
-use crate::domain::canonical;
+use crate::cli::{BundleError, Exit, Failure, note, runtime, say, say_json};
 use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::policy::bundle::Bundle;
@@ -119,26 +120,19 @@ fn gather(args: &Args, bundle: &Bundle) -> Result<Vec<(String, Json)>, Failure> 
 
 fn tell(args: &Args, total: usize, found: &MutationReport) {
     let MutationReport { denied, mutants, failures, cut } = found;
-    let number = |count: usize| Json::from(u64::try_from(count).unwrap_or(u64::MAX));
     if args.json {
         let one = |(input, one): &(String, NewAllow)| {
-            let rules = one.rules.iter().map(|rule| Json::from(rule.as_str())).collect::<Vec<_>>();
-            Json::object([
-                ("input", Json::from(input.as_str())),
-                ("place", Json::from(one.place.as_str())),
-                ("change", Json::from(one.change.as_str())),
-                ("rules", rules.into()),
-                ("possible", Json::from(one.possible)),
-            ])
+            json!({"input": input, "place": one.place, "change": one.change.as_str(), "rules": one.rules,
+                "possible": one.possible})
         };
-        say(canonical::text(&Json::object([
-            ("v", Json::from("wicketgate/mutants/1")),
-            ("ok", Json::from(failures.is_empty())),
-            ("inputs", number(total)),
-            ("not_allowed", number(*denied)),
-            ("mutants", Json::from(*mutants)),
-            ("new_allows", failures.iter().map(one).collect::<Vec<_>>().into()),
-        ])));
+        say_json(json!({
+            "v": "wicketgate/mutants/1",
+            "ok": failures.is_empty(),
+            "inputs": total,
+            "not_allowed": denied,
+            "mutants": mutants,
+            "new_allows": failures.iter().map(one).collect::<Vec<_>>(),
+        }));
         return;
     }
     for (input, one) in failures {

@@ -24,7 +24,6 @@ pub fn run(args: &Args) -> Exit {
 }
 
 /// The schema as a file of its own.
-#[must_use]
 pub fn pretty() -> String {
     format!("{:#}", schema::schema())
 }

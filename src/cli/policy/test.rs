@@ -5,10 +5,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use regex::Regex;
+use serde_json::{Value, json};
 
-use crate::cli::{Exit, FileError, fail, note, say};
-use crate::domain::canonical;
-use crate::domain::json::Json;
+use crate::cli::{Exit, FileError, fail, note, present, say, say_json};
 use crate::policy::fault::LoadError;
 use crate::policy::testing::{
     self, Case, Coverage, Outcome, Report, TestOptions, changed_at, junit,
@@ -93,12 +92,9 @@ fn once(args: &Args) -> Exit {
         }
     }
     if args.json {
-        let dirs: Vec<Json> = done.iter().map(|(dir, done)| to_json(args, dir, done)).collect();
-        say(canonical::text(&Json::object([
-            ("v", Json::from("wicketgate/policy-test/1")),
-            ("ok", Json::from(exit == Exit::Ok)),
-            ("bundles", dirs.into()),
-        ])));
+        let bundles: Vec<Value> = done.iter().map(|(dir, done)| facts(args, dir, done)).collect();
+        let ok = exit == Exit::Ok;
+        say_json(json!({"v": "wicketgate/policy-test/1", "ok": ok, "bundles": bundles}));
     }
     if let Some(file) = &args.junit {
         let reports: Vec<Report> = done.into_iter().filter_map(|(_, done)| done.ok()).collect();
@@ -145,62 +141,46 @@ fn print(args: &Args, dir: &Path, report: &Report) {
     say(line);
 }
 
-fn to_json(args: &Args, dir: &Path, done: &TestResult) -> Json {
-    let dir = ("dir", Json::from(dir.display().to_string()));
+fn facts(args: &Args, dir: &Path, done: &TestResult) -> Value {
+    let dir = dir.display().to_string();
     let report = match done {
         Ok(report) => report,
         Err(errors) => {
-            let errors: Vec<Json> = errors.iter().map(|e| Json::from(e.to_string())).collect();
-            return Json::object([dir, ("errors", errors.into()), ("ok", Json::from(false))]);
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return json!({"dir": dir, "errors": errors, "ok": false});
         }
     };
-    let ok = report.passed() && covered(args, report);
-    let mut members = vec![
-        dir,
-        ("bundle", Json::from(report.bundle.as_str())),
-        ("ok", Json::from(ok)),
-        ("tests", report.cases.iter().map(case_json).collect::<Vec<_>>().into()),
-    ];
-    for (name, outcome) in [
-        ("passed", Outcome::Passed),
-        ("failed", Outcome::Failed),
-        ("error", Outcome::Error),
-        ("skipped", Outcome::Skipped),
-    ] {
-        members.push((name, number(report.count(outcome))));
-    }
-    members.extend(report.coverage.as_ref().map(|coverage| ("coverage", coverage_json(coverage))));
-    Json::object(members)
+    present(json!({
+        "dir": dir,
+        "bundle": report.bundle,
+        "ok": report.passed() && covered(args, report),
+        "tests": report.cases.iter().map(case_facts).collect::<Vec<_>>(),
+        "passed": report.count(Outcome::Passed),
+        "failed": report.count(Outcome::Failed),
+        "error": report.count(Outcome::Error),
+        "skipped": report.count(Outcome::Skipped),
+        "coverage": report.coverage.as_ref().map(coverage_facts),
+    }))
 }
 
-fn number(count: usize) -> Json {
-    Json::from(u64::try_from(count).unwrap_or(u64::MAX))
+fn case_facts(case: &Case) -> Value {
+    present(json!({
+        "name": case.name,
+        "place": case.place,
+        "outcome": case.outcome.as_str(),
+        "message": case.message,
+        "details": case.details,
+        "input": case.input,
+    }))
 }
 
-fn case_json(case: &Case) -> Json {
-    let details = case.details.iter().map(|line| Json::from(line.as_str())).collect::<Vec<_>>();
-    let mut members = vec![
-        ("name", Json::from(case.name.as_str())),
-        ("place", Json::from(case.place.as_str())),
-        ("outcome", Json::from(case.outcome.as_str())),
-        ("message", Json::from(case.message.as_str())),
-        ("details", details.into()),
-    ];
-    members.extend(case.input.clone().map(|input| ("input", input)));
-    Json::object(members)
-}
-
-fn coverage_json(coverage: &Coverage) -> Json {
-    let one = |rule: &testing::Uncovered| {
-        Json::object([
-            ("place", Json::from(rule.place.as_str())),
-            ("rule", Json::from(rule.rule.as_str())),
-        ])
-    };
-    Json::object([
-        ("rules", number(coverage.rules)),
-        ("fired", number(coverage.fired)),
-        ("percent", number(coverage.percent())),
-        ("uncovered", coverage.uncovered.iter().map(one).collect::<Vec<_>>().into()),
-    ])
+fn coverage_facts(coverage: &Coverage) -> Value {
+    let uncovered = coverage.uncovered.iter();
+    let uncovered = uncovered.map(|one| json!({"place": one.place, "rule": one.rule}));
+    json!({
+        "rules": coverage.rules,
+        "fired": coverage.fired,
+        "percent": coverage.percent(),
+        "uncovered": uncovered.collect::<Vec<_>>(),
+    })
 }

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
+
 use crate::cli::payload::Disclosure;
 use crate::cli::reader::{self, LedgerLocation, LedgerSource};
-use crate::cli::{Exit, Failure, block_on, say};
-use crate::domain::canonical;
+use crate::cli::{Exit, Failure, block_on, report, say};
 use crate::domain::id::RunId;
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::evidence::artifacts::Artifacts;
 use crate::replay::Error;
@@ -108,15 +108,10 @@ async fn write(args: &Args) -> Result<ExportedRecording, Failure> {
 
 fn tell(args: &Args, exported: &ExportedRecording) {
     let ExportedRecording { steps, bytes, digest } = exported;
-    if args.json {
-        say(canonical::text(&Json::object([
-            ("file", Json::from(args.out.display().to_string())),
-            ("recording", Json::from(digest.prefixed())),
-            ("steps", Json::from(*steps)),
-            ("bytes", Json::from(*bytes)),
-        ])));
-    } else {
-        let file = args.out.display();
-        say(format!("wrote {file}: {}, {bytes} bytes, {}", many(steps, "step"), digest.prefixed()));
-    }
+    let file = args.out.display().to_string();
+    let line =
+        format!("wrote {file}: {}, {bytes} bytes, {}", many(*steps, "step"), digest.prefixed());
+    let facts =
+        json!({"file": file, "recording": digest.prefixed(), "steps": steps, "bytes": bytes});
+    report(facts, || say(line));
 }

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use super::{Exit, fail, say};
-use crate::domain::canonical;
-use crate::domain::json::Json;
+use serde_json::{Value, json};
+
+use super::{Exit, fail, report, say};
 use crate::domain::plural::many;
 use crate::replay::children::Child;
 use crate::replay::recording::Recording;
@@ -85,26 +85,20 @@ fn check(args: &CheckArgs) -> Exit {
     };
     let header = &recording.header;
     let steps = recording.places.len();
-    let told = |child: &Child| {
-        Json::object([
-            ("run", Json::from(child.run.to_string())),
-            ("agent", Json::from(child.agent.as_str())),
-            ("manifest", Json::from(child.manifest.prefixed())),
-        ])
-    };
-    let children: Vec<Json> = recording.children.iter().map(told).collect();
-    if args.json {
-        say(canonical::text(&Json::object([
-            ("recording", Json::from(recording.digest.prefixed())),
-            ("run", Json::from(header.run.to_string())),
-            ("agent", Json::from(header.agent.as_str())),
-            ("manifest", Json::from(header.manifest.prefixed())),
-            ("opened_at", Json::from(header.opened_at.to_string())),
-            ("steps", Json::from(u64::try_from(steps).unwrap_or(u64::MAX))),
-            ("children", children.into()),
-        ])));
-    } else {
-        let below = match children.len() {
+    let told = |child: &Child| json!({"run": child.run, "agent": child.agent, "manifest": child.manifest.prefixed()});
+    let children: Vec<Value> = recording.children.iter().map(told).collect();
+    let below = children.len();
+    let facts = json!({
+        "recording": recording.digest.prefixed(),
+        "run": header.run,
+        "agent": header.agent,
+        "manifest": header.manifest.prefixed(),
+        "opened_at": header.opened_at,
+        "steps": steps,
+        "children": children,
+    });
+    report(facts, || {
+        let below = match below {
             0 => String::new(),
             n => format!("; {}", many(n, "child run")),
         };
@@ -116,6 +110,6 @@ fn check(args: &CheckArgs) -> Exit {
             header.opened_at,
             recording.digest.prefixed()
         ));
-    }
+    });
     Exit::Ok
 }

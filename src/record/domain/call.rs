@@ -25,7 +25,6 @@ pub struct CallerAuth {
 impl CallerAuth {
     /// The owner of the certificate, if there is one: the SPIFFE id, which a workload keeps while
     /// its certificates change every hour; else the certificate itself.
-    #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.spiffe.as_deref().or(self.certificate.as_deref())
     }
@@ -39,7 +38,6 @@ impl CallerAuth {
     }
 
     /// What distinguishes callers: method, uid, token and the owner of the certificate.
-    #[must_use]
     pub fn identity(&self) -> (&str, Option<u32>, Option<&str>, Option<&str>) {
         (&self.method, self.uid, self.token.as_deref(), self.holder())
     }
@@ -116,62 +114,52 @@ impl ToolCall {
     }
 
     /// The run it belongs to.
-    #[must_use]
     pub const fn run(&self) -> &RunId {
         &self.run
     }
 
     /// The agent, by name.
-    #[must_use]
     pub fn agent(&self) -> &str {
         &self.agent
     }
 
     /// Its id in the run.
-    #[must_use]
     pub const fn id(&self) -> &CallId {
         &self.id
     }
 
     /// The tool that was named.
-    #[must_use]
     pub const fn tool(&self) -> &ToolName {
         &self.tool
     }
 
     /// The arguments, typed.
-    #[must_use]
     pub fn args(&self) -> &Json {
         &self.args
     }
 
     /// The arguments, canonical: the bytes that are judged, run and hashed.
-    #[must_use]
     pub fn canonical(&self) -> &[u8] {
         &self.canonical
     }
 
     /// The arguments as sent: the same value, in the agent's own order and spelling. For tools that
     /// depend on the order, which canonical JSON loses.
-    #[must_use]
     pub fn sent(&self) -> &[u8] {
         &self.sent
     }
 
     /// Highest `run_seq` released to the run when this call arrived.
-    #[must_use]
     pub const fn after(&self) -> u64 {
         self.after
     }
 
     /// How the caller authenticated.
-    #[must_use]
     pub const fn auth(&self) -> &CallerAuth {
         &self.auth
     }
 
     /// W3C trace context from the caller.
-    #[must_use]
     pub fn traceparent(&self) -> Option<&str> {
         self.traceparent.as_deref()
     }

@@ -6,7 +6,6 @@ use super::json::{self, Json, Limits};
 use super::reader::{Read, Spelling};
 
 /// The canonical bytes of a value: members sorted by UTF-16 code units, no space, shortest numbers.
-#[must_use]
 pub fn bytes(value: &Json) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     write(value, &mut out);
@@ -14,7 +13,6 @@ pub fn bytes(value: &Json) -> Vec<u8> {
 }
 
 /// The canonical text of a value.
-#[must_use]
 pub fn text(value: &Json) -> String {
     // INVARIANT: `write` only emits whole `str` pieces, so this never loses a byte.
     String::from_utf8(bytes(value)).unwrap_or_default()
@@ -78,7 +76,6 @@ pub struct Members {
 
 impl Members {
     /// An object without members yet; `bytes` is about how long it will be.
-    #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         let mut out = Vec::with_capacity(bytes);
         out.push(b'{');
@@ -108,7 +105,6 @@ impl Members {
     }
 
     /// The canonical bytes.
-    #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.out.push(b'}');
         self.out

@@ -35,8 +35,9 @@ impl<T, P: Fn(&str) -> Option<T>> Visitor<'_> for ClosedReader<T, P> {
     }
 }
 
-/// Declares an enum of strings: each value has one text in entries, files and messages.
-macro_rules! closed {
+/// Declares an enum of strings: each value has one text in files, messages and documents.
+#[macro_export]
+macro_rules! texts {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
         $($(#[$doc:meta])* $variant:ident = $text:literal,)*
     }) => {
@@ -54,13 +55,12 @@ macro_rules! closed {
             pub const TEXTS: &'static [&'static str] = &[$($text,)*];
 
             /// Its text.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
 
             /// Reads its text.
-            #[must_use]
+            #[allow(dead_code, reason = "not every set is read")]
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$variant),)* _ => None }
             }
@@ -84,6 +84,17 @@ macro_rules! closed {
                 $crate::domain::closed::read(from, EXPECTED, Self::parse)
             }
         }
+    };
+}
+
+/// Declares an enum of strings that entries have: `texts`, with its schema.
+macro_rules! closed {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident {
+        $($(#[$doc:meta])* $variant:ident = $text:literal,)*
+    }) => {
+        $crate::texts! {
+            $(#[$meta])* $vis enum $name { $($(#[$doc])* $variant = $text,)* }
+        }
 
         #[cfg(test)]
         impl schemars::JsonSchema for $name {
@@ -94,6 +105,19 @@ macro_rules! closed {
             }
         }
     };
+}
+
+/// Declares the closed objects of entries: a member that is absent is left out, one that the
+/// object does not have is refused.
+macro_rules! members {
+    ($($(#[$meta:meta])* pub struct $name:ident { $($member:tt)* })*) => {$(
+        #[serde_with_macros::skip_serializing_none]
+        #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        $(#[$meta])*
+        pub struct $name { $($member)* }
+    )*};
 }
 
 /// Reads and writes a type in files and entries as text, with its `parse` and `Display`.
@@ -122,4 +146,36 @@ macro_rules! textual {
     };
 }
 
-pub(crate) use {closed, textual};
+/// Declares a name that callers choose: letters, digits, `_`, `.` and `-`.
+macro_rules! name {
+    ($(#[$doc:meta])* pub struct $name:ident($expected:literal, $most:literal, $pattern:literal)) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Reads it.
+            pub fn parse(text: &str) -> Option<Self> {
+                let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+                let fits = (1..=$most).contains(&text.len()) && text.bytes().all(plain);
+                fits.then(|| Self(text.to_owned()))
+            }
+
+            /// Its text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        $crate::domain::closed::textual!($name, $expected, $pattern);
+    };
+}
+
+pub use texts;
+pub(crate) use {closed, members, name, textual};

@@ -10,19 +10,16 @@ macro_rules! codes {
         pub enum Code { $($(#[$doc])* $name,)* }
         impl Code {
             /// The code as it stands on the wire and in entries.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
             /// What the caller, or the person who runs the gate, does about it.
-            #[must_use]
             pub const fn next(self) -> &'static str {
                 match self { $(Self::$name => $next,)* }
             }
             /// Every code, in the order of the contract's table.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
             /// Reads a code.
-            #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }

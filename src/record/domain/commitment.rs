@@ -48,7 +48,6 @@ pub enum Scheme {
 
 impl Scheme {
     /// 1 or 2.
-    #[must_use]
     pub const fn version(self) -> u64 {
         match self {
             Self::Whole => 1,
@@ -59,19 +58,16 @@ impl Scheme {
 
 /// Commits to a payload: by its members if it is a JSON object of 1 to 256 of them, else as one
 /// piece.
-#[must_use]
 pub fn commit(salt: &Salt, payload: &[u8]) -> Digest {
     Parts::of(salt, payload).map_or_else(|| commitment(salt, payload), |parts| parts.commitment())
 }
 
 /// How this salt and these bytes open the commitment, if they do.
-#[must_use]
 pub fn opens(c: &Digest, salt: &Salt, payload: &[u8]) -> Option<Scheme> {
     open(c, salt, payload).map(|(scheme, _)| scheme)
 }
 
 /// As [`opens`], with the document if it was read for that.
-#[must_use]
 pub fn open(c: &Digest, salt: &Salt, payload: &[u8]) -> Option<(Scheme, Option<Json>)> {
     let read = Parts::read(salt, payload).filter(|(parts, _)| parts.commitment() == *c);
     match read {
@@ -104,7 +100,6 @@ pub struct Parts {
 
 impl Parts {
     /// The parts of a payload, if it is a JSON object of 1 to 256 members.
-    #[must_use]
     pub fn of(salt: &Salt, payload: &[u8]) -> Option<Self> {
         Self::read(salt, payload).map(|(parts, _)| parts)
     }
@@ -129,19 +124,16 @@ impl Parts {
     }
 
     /// `B`.
-    #[must_use]
     pub fn members_digest(&self) -> Digest {
         all(&self.members.iter().map(|member| member.digest).collect())
     }
 
     /// The commitment.
-    #[must_use]
     pub fn commitment(&self) -> Digest {
         of_parts(&self.whole, &self.members_digest())
     }
 
     /// Opens the members of these names and hides all others; absent names have no effect.
-    #[must_use]
     pub fn redacted(&self, open: &BTreeSet<String>) -> Redacted {
         let mut redacted =
             Redacted { whole: self.whole, disclosures: Vec::new(), hidden: BTreeSet::new() };
@@ -158,7 +150,6 @@ impl Parts {
 }
 
 /// The commitment of `A` and `B`.
-#[must_use]
 pub fn of_parts(whole: &Digest, members: &Digest) -> Digest {
     Digest::of(&[b"wicketgate/commit/2\0", whole.as_bytes(), members.as_bytes()])
 }
@@ -241,7 +232,6 @@ fn all(digests: &BTreeSet<Digest>) -> Digest {
 }
 
 /// A key for one purpose, from the salt of a payload.
-#[must_use]
 pub fn derived(salt: &Salt, purpose: &[&[u8]]) -> [u8; 32] {
     // As long as the hash's block, a key needs no hashing first (RFC 2104): zeros change nothing.
     let mut block = [0_u8; 64];

@@ -1,7 +1,6 @@
 //! The checksum of zip, of gzip and of tokens.
 
 /// CRC-32 as zip and gzip have it (reflected 0xEDB88320). It detects accidents, not attackers.
-#[must_use]
 pub fn crc32(bytes: &[u8]) -> u32 {
     static TABLE: std::sync::OnceLock<Vec<u32>> = std::sync::OnceLock::new();
     let table = TABLE.get_or_init(|| {

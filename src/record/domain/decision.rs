@@ -31,14 +31,12 @@ pub struct LayerReason {
 
 impl LayerReason {
     /// `effect.refused`, by this rule: the call must not touch its target.
-    #[must_use]
     pub fn effect_refused(rule: &str, detail: &str, message: impl Into<String>) -> Self {
         let (code, message) = (Code::EffectRefused, message.into());
         Self { code, detail: detail.into(), message, rule: rule.into() }
     }
 
     /// The reason of the composition library if no rule allows the call: the most ordinary denial.
-    #[must_use]
     pub fn no_allow() -> Self {
         Self {
             code: Code::PolicyDenied,
@@ -60,7 +58,6 @@ closed! {
 
 impl Alarm {
     /// Why the call is refused, for the ledger.
-    #[must_use]
     pub fn reason(self) -> LayerReason {
         match self {
             Self::Credential => {
@@ -71,7 +68,6 @@ impl Alarm {
     }
 
     /// The reasons to record, from those that the agent receives.
-    #[must_use]
     pub fn recorded(self, told: &[LayerReason]) -> Vec<LayerReason> {
         let ordinary = LayerReason::no_allow();
         let others = told.iter().filter(|reason| **reason != ordinary).cloned();
@@ -79,7 +75,6 @@ impl Alarm {
     }
 
     /// The reasons that the agent receives, from the recorded ones.
-    #[must_use]
     pub fn told(self, mut recorded: Vec<LayerReason>) -> Vec<LayerReason> {
         let own = self.reason();
         recorded.retain(|reason| *reason != own);
@@ -110,7 +105,6 @@ pub enum PolicyObligation {
 
 impl PolicyObligation {
     /// Its name in entries: `redact`, `cap_bytes`.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Redact { .. } => "redact",
@@ -169,7 +163,6 @@ pub struct Decision {
 
 impl Decision {
     /// What happens next: the one place that decides which verdict is a permit.
-    #[must_use]
     pub const fn course(&self) -> Course {
         match (self.verdict, self.enforced) {
             (Verdict::Allow, _) | (_, false) => Course::Run,

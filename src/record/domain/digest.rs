@@ -14,13 +14,11 @@ pub struct Digest([u8; 32]);
 
 impl Digest {
     /// The digest these 32 bytes are.
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
     /// Hashes the pieces in order.
-    #[must_use]
     pub fn of(pieces: &[&[u8]]) -> Self {
         let mut hasher = Sha256::new();
         for piece in pieces {
@@ -46,7 +44,6 @@ impl Digest {
     }
 
     /// Reads 64 lowercase hex digits, with or without the `sha256:` prefix.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let hex_text = text.strip_prefix("sha256:").unwrap_or(text);
         if hex_text.len() != 64 || hex_text.bytes().any(|b| b.is_ascii_uppercase()) {
@@ -58,19 +55,16 @@ impl Digest {
     }
 
     /// The 32 bytes.
-    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
     /// 64 lowercase hex digits.
-    #[must_use]
     pub fn hex(&self) -> String {
         hex::encode(self.0)
     }
 
     /// `sha256:` and 64 lowercase hex digits.
-    #[must_use]
     pub fn prefixed(&self) -> String {
         format!("sha256:{}", self.hex())
     }
@@ -102,14 +96,12 @@ pub type Salt = [u8; 32];
 ///
 /// The entry holds only this and never an unsalted hash, so that after payload and salt are erased
 /// nothing can be guessed (ledger.md §0.3).
-#[must_use]
 pub fn commitment(salt: &Salt, payload: &[u8]) -> Digest {
     let length = u64::try_from(payload.len()).unwrap_or(u64::MAX).to_be_bytes();
     Digest::of(&[b"wicketgate/commit/1\0", salt, &length, payload])
 }
 
 /// Identifies one call for approvals and proofs, by its commitment and not by its arguments.
-#[must_use]
 pub fn call_digest(run: &RunId, call: &CallId, tool: &ToolName, args: &Digest) -> Digest {
     let mut body = canonical::Members::with_capacity(384);
     body.text("args_commitment", &args.hex());

@@ -1,5 +1,8 @@
 //! The kinds of tools, and what a call of each would touch, as typed facts: policies read these and never parse strings.
 
+use serde::{Serialize, Serializer};
+use serde_with_macros::skip_serializing_none;
+
 use super::closed::closed;
 use super::facts::Finding;
 use super::json::Json;
@@ -54,7 +57,6 @@ closed! {
 
 impl ToolKind {
     /// The kind of effect that calls of such a tool have.
-    #[must_use]
     pub const fn effect(self) -> EffectKind {
         match self {
             Self::Http | Self::Fetch => EffectKind::Http,
@@ -69,7 +71,8 @@ impl ToolKind {
 }
 
 /// The facts of one prepared call (`input.effect`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Effect {
     /// Nothing was resolved: the call was refused before, or the tool has no effect of its own.
     None,
@@ -86,6 +89,7 @@ pub enum Effect {
         /// The exact path that will be sent, percent-encoded.
         path: String,
         /// The query as decoded pairs, in order.
+        #[serde(serialize_with = "pairs")]
         query: Vec<(String, String)>,
         /// Body bytes.
         body_bytes: u64,
@@ -99,12 +103,14 @@ pub enum Effect {
         /// Path below the root, as it was resolved.
         path: String,
         /// `regular`, `directory`; `none` where a write makes it.
+        #[serde(rename = "file_kind")]
         kind: String,
         /// Bytes, by fstat on the descriptor; 0 where there is nothing yet.
         size: u64,
         /// Permission bits, by fstat; what it will have where there is nothing yet.
         mode: u32,
         /// What a write makes of it.
+        #[serde(flatten)]
         change: Option<Change>,
     },
     /// One question to a model.
@@ -152,6 +158,7 @@ pub enum Effect {
     /// One call of a unary method of a gRPC service.
     Grpc(Grpc),
     /// What a recording says that the call would touch: nothing is touched again.
+    #[serde(skip)]
     Recorded {
         /// `input.effect`, as it was recorded.
         effect: Json,
@@ -161,7 +168,7 @@ pub enum Effect {
 }
 
 /// One call of a unary method.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Grpc {
     /// `http` or `https`, from the binding.
     pub scheme: String,
@@ -177,22 +184,8 @@ pub struct Grpc {
     pub request_bytes: u64,
 }
 
-impl Grpc {
-    fn to_json(&self) -> Json {
-        Json::object([
-            kind(EffectKind::Grpc),
-            ("scheme", Json::from(self.scheme.as_str())),
-            ("host", Json::from(self.host.as_str())),
-            ("port", Json::from(u64::from(self.port))),
-            ("service", Json::from(self.service.as_str())),
-            ("method", Json::from(self.method.as_str())),
-            ("request_bytes", Json::from(self.request_bytes)),
-        ])
-    }
-}
-
 /// What a write makes of one file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Change {
     /// `create`, `replace` or `delete`.
     pub operation: String,
@@ -204,13 +197,24 @@ pub struct Change {
     pub before_sha256: String,
 }
 
+/// Where the server of a database listens.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct DatabaseServer {
+    /// Lowercase host.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
 /// One statement, as its parser and the binding know it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Sql {
     /// `postgres` or `sqlite`.
     pub engine: String,
     /// Host and port of the server; SQLite has none.
-    pub server: Option<(String, u16)>,
+    #[serde(flatten)]
+    pub server: Option<DatabaseServer>,
     /// Name of the database; of a SQLite file its file name.
     pub database: String,
     /// `select`, `insert`, `update`, `delete` or `merge`.
@@ -227,111 +231,20 @@ pub struct Sql {
     pub sql_sha256: String,
 }
 
-impl Sql {
-    fn to_json(&self) -> Json {
-        let list = |texts: &[String]| -> Json {
-            texts.iter().map(|text| Json::from(text.as_str())).collect::<Vec<_>>().into()
-        };
-        let mut members = vec![
-            kind(EffectKind::Sql),
-            ("engine", Json::from(self.engine.as_str())),
-            ("database", Json::from(self.database.as_str())),
-            ("statement", Json::from(self.statement.as_str())),
-            ("relations", list(&self.relations)),
-            ("functions", list(&self.functions)),
-            ("params", Json::from(self.params)),
-            ("sql_sha256", Json::from(self.sql_sha256.as_str())),
-        ];
-        if let Some((host, port)) = &self.server {
-            members.push(("host", Json::from(host.as_str())));
-            members.push(("port", Json::from(u64::from(*port))));
-        }
-        members.extend(self.named_query.as_deref().map(|name| ("named_query", Json::from(name))));
-        Json::object(members)
-    }
-}
-
 impl Effect {
     /// Tables and views that a statement names, sorted; of another effect there are none.
-    #[must_use]
     pub fn tables(&self) -> &[String] {
         if let Self::Sql(sql) = self { &sql.relations } else { &[] }
     }
 
     /// The facts as the policy input and the effect digest see them.
-    #[must_use]
     pub fn to_json(&self) -> Json {
-        match self {
-            Self::None => Json::object([kind(EffectKind::None)]),
-            Self::Http { method, scheme, host, port, path, query, body_bytes } => Json::object([
-                kind(EffectKind::Http),
-                ("method", Json::from(method.as_str())),
-                ("scheme", Json::from(scheme.as_str())),
-                ("host", Json::from(host.as_str())),
-                ("port", Json::from(u64::from(*port))),
-                ("path", Json::from(path.as_str())),
-                ("query", query.iter().map(pair).collect::<Vec<_>>().into()),
-                ("body_bytes", Json::from(*body_bytes)),
-            ]),
-            Self::File { access, root, path, kind: file_kind, size, mode, change } => {
-                let mut members = vec![
-                    kind(EffectKind::File),
-                    ("access", Json::from(access.as_str())),
-                    ("root", Json::from(root.as_str())),
-                    ("path", Json::from(path.as_str())),
-                    ("file_kind", Json::from(file_kind.as_str())),
-                    ("size", Json::from(*size)),
-                    ("mode", Json::from(u64::from(*mode))),
-                ];
-                members.extend(change.iter().flat_map(written));
-                Json::object(members)
-            }
-            Self::Model {
-                model,
-                upstreams,
-                messages,
-                output_tokens_max,
-                functions,
-                body_bytes,
-            } => Json::object([
-                kind(EffectKind::Model),
-                ("model", Json::from(model.as_str())),
-                ("upstreams", upstreams.iter().map(Upstream::to_json).collect::<Vec<_>>().into()),
-                ("messages", Json::from(*messages)),
-                ("output_tokens_max", Json::from(*output_tokens_max)),
-                (
-                    "functions",
-                    functions.iter().map(|f| Json::from(f.as_str())).collect::<Vec<_>>().into(),
-                ),
-                ("body_bytes", Json::from(*body_bytes)),
-            ]),
-            Self::Sql(sql) => sql.to_json(),
-            Self::Grpc(grpc) => grpc.to_json(),
-            Self::Recorded { effect, .. } => effect.clone(),
-            Self::Mcp { server, transport, method, name } => Json::object([
-                kind(EffectKind::Mcp),
-                ("server", Json::from(server.as_str())),
-                ("transport", Json::from(transport.as_str())),
-                ("method", Json::from(method.as_str())),
-                ("name", Json::from(name.as_str())),
-            ]),
-            Self::Command { program, digest, argv, sandbox, workspace } => Json::object([
-                kind(EffectKind::Command),
-                ("program", Json::from(program.as_str())),
-                ("digest", Json::from(digest.as_str())),
-                (
-                    "argv",
-                    argv.iter().map(|item| Json::from(item.as_str())).collect::<Vec<_>>().into(),
-                ),
-                ("sandbox", Json::from(sandbox.as_str())),
-                ("workspace", Json::from(workspace.as_str())),
-            ]),
-        }
+        if let Self::Recorded { effect, .. } = self { effect.clone() } else { Json::of(self) }
     }
 }
 
 /// One place a model is asked at.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Upstream {
     /// What the binding calls it.
     pub name: String,
@@ -345,31 +258,8 @@ pub struct Upstream {
     pub model: String,
 }
 
-impl Upstream {
-    fn to_json(&self) -> Json {
-        Json::object([
-            ("name", Json::from(self.name.as_str())),
-            ("api", Json::from(self.api.as_str())),
-            ("host", Json::from(self.host.as_str())),
-            ("port", Json::from(u64::from(self.port))),
-            ("model", Json::from(self.model.as_str())),
-        ])
-    }
-}
-
-fn kind(kind: EffectKind) -> (&'static str, Json) {
-    ("kind", Json::from(kind.as_str()))
-}
-
-fn written(change: &Change) -> [(&'static str, Json); 4] {
-    [
-        ("operation", Json::from(change.operation.as_str())),
-        ("bytes", Json::from(change.bytes)),
-        ("sha256", Json::from(change.sha256.as_str())),
-        ("before_sha256", Json::from(change.before_sha256.as_str())),
-    ]
-}
-
-fn pair((name, value): &(String, String)) -> Json {
-    Json::object([("name", Json::from(name.as_str())), ("value", Json::from(value.as_str()))])
+fn pairs<S: Serializer>(query: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(
+        query.iter().map(|(name, value)| serde_json::json!({"name": name, "value": value})),
+    )
 }

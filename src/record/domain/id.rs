@@ -4,7 +4,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use super::closed::textual;
+use super::closed::{name, textual};
 
 /// One execution of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -12,13 +12,11 @@ pub struct RunId(Uuid);
 
 impl RunId {
     /// A run id of these random bytes (UUID version 4).
-    #[must_use]
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
     }
 
     /// Reads the hyphenated lowercase form.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let id = Uuid::try_parse(text).ok()?;
         let mut written = Uuid::encode_buffer();
@@ -26,13 +24,11 @@ impl RunId {
     }
 
     /// The same id for libraries that speak UUID.
-    #[must_use]
     pub const fn uuid(&self) -> Uuid {
         self.0
     }
 
     /// The id this UUID is.
-    #[must_use]
     pub const fn from_uuid(id: Uuid) -> Self {
         Self(id)
     }
@@ -50,13 +46,11 @@ pub struct ChainId([u8; 16]);
 
 impl ChainId {
     /// The id these 16 bytes are.
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
     /// Reads 32 lowercase hex digits.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 32 || text.bytes().any(|b| b.is_ascii_uppercase()) {
             return None;
@@ -67,7 +61,6 @@ impl ChainId {
     }
 
     /// The 16 bytes.
-    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -85,58 +78,14 @@ impl fmt::Debug for ChainId {
     }
 }
 
-/// The id of one call, from the agent or the gate: `[A-Za-z0-9_.-]{1,64}`, unique in its run.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct CallId(String);
-
-impl CallId {
-    /// Reads a call id.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let fits = (1..=64).contains(&text.len()) && text.bytes().all(plain);
-        fits.then(|| Self(text.to_owned()))
-    }
-
-    /// The id as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+name! {
+    /// The id of one call, from the agent or the gate: `[A-Za-z0-9_.-]{1,64}`, unique in its run.
+    pub struct CallId("1 to 64 of [A-Za-z0-9_.-]", 64, "^[A-Za-z0-9_.-]{1,64}$")
 }
 
-impl fmt::Display for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The name of a tool: `[A-Za-z0-9_.-]{1,128}`, matched exactly.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ToolName(String);
-
-impl ToolName {
-    /// Reads a tool name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let fits = (1..=128).contains(&text.len()) && text.bytes().all(plain);
-        fits.then(|| Self(text.to_owned()))
-    }
-
-    /// The name as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ToolName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-const fn plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
+name! {
+    /// The name of a tool: `[A-Za-z0-9_.-]{1,128}`, matched exactly.
+    pub struct ToolName("1 to 128 of [A-Za-z0-9_.-]", 128, "^[A-Za-z0-9_.-]{1,128}$")
 }
 
 textual!(
@@ -145,8 +94,6 @@ textual!(
     "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 );
 textual!(ChainId, "32 lowercase hex digits", "^[0-9a-f]{32}$");
-textual!(CallId, "1 to 64 of [A-Za-z0-9_.-]", "^[A-Za-z0-9_.-]{1,64}$");
-textual!(ToolName, "1 to 128 of [A-Za-z0-9_.-]", "^[A-Za-z0-9_.-]{1,128}$");
 
 /// The place of an entry in its chain, from 0; also its leaf index in the Merkle tree.
 pub type Seq = u64;

@@ -97,7 +97,6 @@ impl Json {
     }
 
     /// The member of this name, if this is an object that has it.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Object(members) => members.get(name),
@@ -111,37 +110,31 @@ impl Json {
     }
 
     /// The text, if this is a string.
-    #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
     /// The number, if this is an integer.
-    #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         if let Self::Int(number) = self { Some(*number) } else { None }
     }
 
     /// The number, if this is an integer that is not negative.
-    #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         self.as_int().and_then(|n| u64::try_from(n).ok())
     }
 
     /// The truth value, if this is one.
-    #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(truth) = self { Some(*truth) } else { None }
     }
 
     /// The items, if this is an array.
-    #[must_use]
     pub fn as_array(&self) -> Option<&[Self]> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }
 
     /// The members, if this is an object.
-    #[must_use]
     pub fn as_object(&self) -> Option<&BTreeMap<String, Self>> {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
@@ -152,30 +145,11 @@ impl Json {
     }
 
     /// A value of ours as JSON; `null` if it has no JSON form.
-    #[must_use]
     pub fn of(value: &impl serde::Serialize) -> Self {
-        serde_json::to_value(value).map_or(Self::Null, |value| Self::from_serde(&value))
-    }
-
-    fn from_serde(value: &serde_json::Value) -> Self {
-        match value {
-            serde_json::Value::Null => Self::Null,
-            serde_json::Value::Bool(truth) => Self::Bool(*truth),
-            serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
-                (Some(n), _) => Self::Int(n.clamp(-INT_MAX, INT_MAX)),
-                (None, Some(_)) => Self::Int(INT_MAX),
-                (None, None) => n.as_f64().map_or(Self::Null, Self::Float),
-            },
-            serde_json::Value::String(text) => Self::String(text.clone()),
-            serde_json::Value::Array(items) => items.iter().map(Self::from_serde).collect(),
-            serde_json::Value::Object(members) => {
-                Self::object(members.iter().map(|(k, v)| (k.as_str(), Self::from_serde(v))))
-            }
-        }
+        serde_json::to_value(value).map_or(Self::Null, Self::from)
     }
 
     /// The same value for libraries that speak `serde_json`.
-    #[must_use]
     pub fn to_serde(&self) -> serde_json::Value {
         match self {
             Self::Null => serde_json::Value::Null,
@@ -189,6 +163,34 @@ impl Json {
             Self::Object(members) => serde_json::Value::Object(
                 members.iter().map(|(k, v)| (k.clone(), v.to_serde())).collect(),
             ),
+        }
+    }
+}
+
+/// A value of ours as [`Json`], written as JSON: `json!({"name": name, "size": size})`.
+#[macro_export]
+macro_rules! json {
+    ($($value:tt)+) => { $crate::domain::json::Json::from(serde_json::json!($($value)+)) };
+}
+
+pub use json;
+
+/// Integers saturate at ±(2^53 − 1), as those of our counters do.
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        match value {
+            serde_json::Value::Null => Self::Null,
+            serde_json::Value::Bool(truth) => Self::Bool(truth),
+            serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
+                (Some(n), _) => Self::Int(n.clamp(-INT_MAX, INT_MAX)),
+                (None, Some(_)) => Self::Int(INT_MAX),
+                (None, None) => n.as_f64().map_or(Self::Null, Self::Float),
+            },
+            serde_json::Value::String(text) => Self::String(text),
+            serde_json::Value::Array(items) => items.into_iter().map(Self::from).collect(),
+            serde_json::Value::Object(members) => {
+                Self::object(members.into_iter().map(|(name, value)| (name, Self::from(value))))
+            }
         }
     }
 }

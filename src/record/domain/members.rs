@@ -61,7 +61,6 @@ impl Mismatch {
     }
 
     /// The member of the document with the mismatch; empty for the whole.
-    #[must_use]
     pub fn member(&self) -> &str {
         let (Self::Missing(path) | Self::Unknown(path) | Self::Value { path, .. }) = self;
         path.split(['.', '[']).next().unwrap_or_default()

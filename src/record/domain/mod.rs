@@ -5,7 +5,7 @@
 
 pub mod call;
 pub mod canonical;
-pub(crate) mod closed;
+pub mod closed;
 pub mod code;
 pub mod commitment;
 pub mod crc32;

@@ -2,7 +2,6 @@
 
 /// The names that need the fewest changes, at most three, nearest first, if the changes are few for
 /// their length.
-#[must_use]
 pub fn names(meant: &str, all: impl IntoIterator<Item = String>) -> Vec<String> {
     let far = |name: &str| (name.chars().count() / 3).max(2);
     let near = all.into_iter().map(|name| (changes(meant, &name), name));
@@ -13,7 +12,6 @@ pub fn names(meant: &str, all: impl IntoIterator<Item = String>) -> Vec<String> 
 }
 
 /// Letters to insert, drop or replace to turn one name into the other.
-#[must_use]
 pub fn changes(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, x) in a.chars().enumerate() {

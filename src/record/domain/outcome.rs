@@ -37,7 +37,6 @@ pub enum AnswerContent {
 
 impl AnswerContent {
     /// This JSON; opaque with a reason.
-    #[must_use]
     pub fn of(json: Vec<u8>, why: Option<Opaque>) -> Self {
         match why {
             None => Self::Text(json),
@@ -46,7 +45,6 @@ impl AnswerContent {
     }
 
     /// The JSON, and why it is opaque, if it is.
-    #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Option<Opaque>) {
         match self {
             Self::Text(json) => (json, None),
@@ -93,7 +91,6 @@ pub type Unmasked = Outcome<AnswerContent>;
 
 impl Outcome {
     /// Converts the outcome back for another scan: released content is text.
-    #[must_use]
     pub fn again(self) -> Unmasked {
         match self {
             Self::Completed { result, status } => {
@@ -108,7 +105,6 @@ impl Outcome {
 
 impl<R> Outcome<R> {
     /// `completed`, `failed`, `unknown` or `cancelled`.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Completed { .. } => "completed",

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::json::Json;
 
 /// A member's name as one step of a pointer: `a/b` is `a~1b` (RFC 6901, section 3).
-#[must_use]
 pub fn step(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
@@ -27,7 +26,6 @@ pub struct Difference {
 }
 
 /// The smallest places at which two values differ, in the order of paths: the first `most` of them.
-#[must_use]
 pub fn differences(old: &Json, new: &Json, most: usize) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut todo = vec![(String::new(), Some(old), Some(new))];

@@ -27,7 +27,6 @@ pub struct Reading {
 
 impl Reading {
     /// The text as it stands there.
-    #[must_use]
     pub fn of(source: &str) -> Self {
         let mut reading = Self::empty(source.len());
         for (at, c) in source.char_indices() {
@@ -40,7 +39,6 @@ impl Reading {
     }
 
     /// An empty text with this capacity.
-    #[must_use]
     pub fn empty(room: usize) -> Self {
         Self { text: String::with_capacity(room), from: Vec::with_capacity(room) }
     }
@@ -182,7 +180,6 @@ impl Reading {
     }
 
     /// The text without its escapes, if it has any.
-    #[must_use]
     pub fn unescaped(&self) -> Option<Self> {
         let next = self.walked(|rest| match escape(rest) {
             Some((c, took)) => (Some(c), took),

@@ -12,13 +12,11 @@ pub struct Seed(u64);
 
 impl Seed {
     /// The seed these random bytes are.
-    #[must_use]
     pub const fn from_random(bytes: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(bytes))
     }
 
     /// Reads 16 lowercase hex digits.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let plain = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
         let fits = text.len() == 16 && text.bytes().all(plain);
@@ -27,7 +25,6 @@ impl Seed {
 
     /// 16 bytes derived from this seed for this purpose and these parts; other seeds give other
     /// bytes.
-    #[must_use]
     pub fn derive(&self, purpose: &str, parts: &[&[u8]]) -> [u8; 16] {
         let of_parts: Vec<u8> =
             parts.iter().flat_map(|part| *Digest::of(&[part]).as_bytes()).collect();

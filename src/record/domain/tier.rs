@@ -45,7 +45,6 @@ closed! {
 impl Face {
     /// The best binding that a run of this face can have in this build; `None`: this build does not
     /// serve the face.
-    #[must_use]
     pub const fn best(self) -> Option<Binding> {
         match self {
             Self::Grpc => Some(Binding::Claimed),

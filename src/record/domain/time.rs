@@ -10,19 +10,16 @@ pub struct Timestamp(i64);
 
 impl Timestamp {
     /// The instant this many milliseconds after the epoch.
-    #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
     /// Milliseconds since the epoch.
-    #[must_use]
     pub const fn millis(self) -> i64 {
         self.0
     }
 
     /// Whole seconds since the epoch.
-    #[must_use]
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
@@ -34,13 +31,11 @@ impl Timestamp {
     }
 
     /// Reads exactly `2026-11-21T20:05:03.123Z`.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         plain(text).or_else(|| Self::parse_any(text))
     }
 
     /// Reads the same, also without its milliseconds (`2026-11-21T20:05:03Z`): as people write it in files.
-    #[must_use]
     pub fn parse_short(text: &str) -> Option<Self> {
         Self::parse(text).or_else(|| Self::parse(&format!("{}.000Z", text.strip_suffix('Z')?)))
     }
@@ -53,7 +48,6 @@ impl Timestamp {
     }
 
     /// The instant for the calendar library.
-    #[must_use]
     pub fn to_jiff(self) -> jiff::Timestamp {
         jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }

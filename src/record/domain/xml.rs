@@ -4,7 +4,6 @@
 /// replaced.
 ///
 /// Line breaks and tabs stay: readers turn them into spaces in attributes.
-#[must_use]
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

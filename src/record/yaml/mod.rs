@@ -97,13 +97,11 @@ impl Document {
     }
 
     /// The places of its fields, for errors found after the document is dropped.
-    #[must_use]
     pub fn written(&self) -> Written {
         Written { file: self.file.clone(), places: Arc::new(self.places.clone()) }
     }
 
     /// An error at the field of this JSON pointer, or at the nearest written field above it.
-    #[must_use]
     pub fn error(&self, pointer: &str, message: impl Into<String>) -> Error {
         let (line, column) =
             self.places.of(pointer).map_or((0, 0), |place| (place.line, place.column));
@@ -141,7 +139,6 @@ pub struct Written {
 impl Written {
     /// An error at the field of this dotted key (`tools[0].http.url`), or at the nearest written
     /// one above it.
-    #[must_use]
     pub fn error(&self, key: &str, message: impl Into<String>) -> Error {
         let (line, column) = self.places.named(key).map_or((0, 0), |at| (at.line, at.column));
         let (file, key) = (self.file.clone(), key.to_owned());

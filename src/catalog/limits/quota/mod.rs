@@ -155,7 +155,6 @@ impl Drop for Reserved {
 
 impl Quota {
     /// A quota without leases. The holder's name is random in each life of a process.
-    #[must_use]
     pub fn new(
         pools: Vec<Pool>,
         store: Arc<dyn Pools>,

@@ -6,15 +6,14 @@ use super::{Args, Failure, unjudged};
 use crate::cli::observed::plain;
 use crate::cli::policy::bundles;
 use crate::cli::reader::{self, LedgerSource};
-use crate::cli::{Exit, FileError, runtime, say};
+use crate::cli::{Exit, FileError, runtime, say, say_json};
 use crate::crypto::keys::PublicKey;
-use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::evidence::backtest::statement;
 use serde::Deserialize;
+use serde_json::json;
 
 /// How the ledger differs from the result's.
 #[derive(Debug, thiserror::Error)]
@@ -82,12 +81,8 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
         heads(&source, &predicate)?;
     }
     if args.json {
-        let signers = verified.signers.iter().map(|id| Json::from(id.as_str()));
-        say(canonical::text(&Json::object([
-            ("ok", Json::from(true)),
-            ("signers", signers.collect::<Vec<_>>().into()),
-            ("predicate", verified.predicate),
-        ])));
+        let (signers, predicate) = (&verified.signers, &verified.predicate);
+        say_json(json!({"ok": true, "signers": signers, "predicate": predicate}));
     } else {
         told(&verified.signers, &predicate);
     }

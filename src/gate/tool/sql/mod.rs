@@ -24,7 +24,7 @@ use crate::catalog::sql::{self, Engine, Named, SqlTarget, Statement, StatementSo
 use crate::domain::call::ToolCall;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
-use crate::domain::effect::{Effect, Sql as Facts};
+use crate::domain::effect::{DatabaseServer, Effect, Sql as Facts};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Unmasked};
 use crate::domain::plural::many;
@@ -84,7 +84,7 @@ struct PreparedSql {
 #[derive(Debug)]
 pub struct SqlTool {
     engine: Engine,
-    server: Option<(String, u16)>,
+    server: Option<DatabaseServer>,
     database: String,
     asks: StatementSource,
     read_only: bool,
@@ -111,7 +111,8 @@ impl SqlTool {
     ) -> Result<Self, net::Error> {
         let (engine, server, database) = match &sql.target {
             SqlTarget::Postgres(pg) => {
-                let server = (pg.origin.host.to_string(), pg.origin.port);
+                let host = pg.origin.host.to_string();
+                let server = DatabaseServer { host, port: pg.origin.port };
                 (Engine::Postgres, Some(server), pg.database.clone())
             }
             SqlTarget::Sqlite(path) => {

@@ -111,7 +111,6 @@ pub fn turned(c: char) -> char {
 }
 
 /// The places of tokens in this text, in any of the encodings.
-#[must_use]
 pub fn find(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     if text.len() < CHARS {

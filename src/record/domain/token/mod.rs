@@ -21,23 +21,20 @@ const PREFIX: usize = 4;
 pub const CHARS: usize = PREFIX + BODY + CHECK;
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// What a token lets its bearer do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Family {
-    /// Go on with one run.
-    Run,
-    /// Be one agent.
-    Agent,
-    /// Be one operator.
-    Operator,
+crate::texts! {
+    /// What a token lets its bearer do.
+    pub enum Family {
+        /// Go on with one run.
+        Run = "run",
+        /// Be one agent.
+        Agent = "agent",
+        /// Be one operator.
+        Operator = "operator",
+    }
 }
 
 impl Family {
-    /// Every family.
-    pub const ALL: [Self; 3] = [Self::Run, Self::Agent, Self::Operator];
-
     /// The prefix of every token of the family, by which scanners find a leaked one.
-    #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Run => "wgr_",
@@ -45,20 +42,9 @@ impl Family {
             Self::Operator => "wgo_",
         }
     }
-
-    /// The name for people.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Agent => "agent",
-            Self::Operator => "operator",
-        }
-    }
 }
 
 /// The token of these random bits.
-#[must_use]
 pub fn write(family: Family, bits: &[u8; 32]) -> String {
     let checked = format!("{}{}", family.prefix(), base62::<BODY>(bits));
     let check = checksum(&checked);
@@ -66,7 +52,6 @@ pub fn write(family: Family, bits: &[u8; 32]) -> String {
 }
 
 /// Parses a text that consists of one token: prefix, length, alphabet and checksum.
-#[must_use]
 pub fn parse(text: &str) -> Option<(Family, zeroize::Zeroizing<[u8; 32]>)> {
     let family = family(text).filter(|_| text.len() == CHARS)?;
     let (checked, check) = text.split_at_checked(PREFIX.saturating_add(BODY))?;
@@ -77,9 +62,8 @@ pub fn parse(text: &str) -> Option<(Family, zeroize::Zeroizing<[u8; 32]>)> {
 }
 
 /// The family whose prefix this text has, whether or not it is a token.
-#[must_use]
 pub fn family(text: &str) -> Option<Family> {
-    Family::ALL.into_iter().find(|family| text.starts_with(family.prefix()))
+    Family::ALL.iter().copied().find(|family| text.starts_with(family.prefix()))
 }
 
 fn checksum(checked: &str) -> String {
