@@ -16,7 +16,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-fn text(args: &[Value], index: usize) -> &str {
+pub(super) fn text(args: &[Value], index: usize) -> &str {
     if let Some(Value::String(text)) = args.get(index) { text } else { "" }
 }
 

@@ -2,7 +2,8 @@
 
 use regorus::Value;
 use regorus::unstable::{
-    Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleBody, RuleHead, Span, WithModifier,
+    BoolOp, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleBody, RuleHead, Span,
+    WithModifier,
 };
 
 /// A dotted path, as far as it is known without evaluating.
@@ -135,6 +136,25 @@ pub(super) fn is_function(rule: &Rule) -> bool {
 /// The package of a module: `wicketgate`, `agent`.
 pub(super) fn package(module: &Module) -> Vec<String> {
     path(&module.package.refr).map(|path| path.parts).unwrap_or_default()
+}
+
+/// The whole path of a rule: `wicketgate`, `agent`, `deny`.
+pub(super) fn whole(module: &Module, rule: &Rule) -> Vec<String> {
+    let mut name = package(module);
+    name.extend(path(head(rule)).map(|path| path.parts).unwrap_or_default());
+    name
+}
+
+/// The sign of a comparison.
+pub(super) const fn sign(op: &BoolOp) -> &'static str {
+    match op {
+        BoolOp::Lt => "<",
+        BoolOp::Le => "<=",
+        BoolOp::Eq => "==",
+        BoolOp::Ge => ">=",
+        BoolOp::Gt => ">",
+        BoolOp::Ne => "!=",
+    }
 }
 
 /// The imports of a file: each local name, with its path.

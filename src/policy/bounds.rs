@@ -9,6 +9,7 @@ use std::sync::Arc;
 use regorus::unstable::{BUILTINS, Expr, Ref, Span};
 use regorus::{Engine, Source, Value};
 
+use super::alike::text;
 use super::builtins::ADMITTED;
 use super::fault::Error;
 use super::{alike, formats, portable};
@@ -89,10 +90,6 @@ fn mean(name: &str, args: &mut Vec<Value>) -> Result<(), &'static str> {
 
 fn within(bytes: usize) -> Result<(), &'static str> {
     if bytes > OUTPUT_BYTES_MAX { Err(TOO_MUCH) } else { Ok(()) }
-}
-
-fn text(args: &[Value], index: usize) -> &str {
-    if let Some(Value::String(text)) = args.get(index) { text } else { "" }
 }
 
 fn length(value: &Value) -> usize {

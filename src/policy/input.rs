@@ -21,7 +21,7 @@ use crate::record::TaggedDigest;
 pub const VERSION: &str = "wicketgate/input/1";
 
 /// The caller (`input.agent`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AgentFacts {
     /// `metadata.name` of the manifest.
     pub id: String,
@@ -32,6 +32,7 @@ pub struct AgentFacts {
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// SHA-256 of the manifest's exact bytes.
+    #[serde(serialize_with = "prefixed")]
     pub manifest: Digest,
     /// How model and instructions are known.
     pub binding: Binding,
@@ -43,20 +44,21 @@ pub struct AgentFacts {
 }
 
 /// A run that delegated, and the agent it ran (`input.agent.delegation[]`).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Delegator {
     /// `metadata.name` of its manifest.
     pub id: String,
     /// `metadata.version`.
     pub version: String,
     /// SHA-256 of the manifest's exact bytes.
+    #[serde(serialize_with = "prefixed")]
     pub manifest: Digest,
     /// The run.
     pub run: RunId,
 }
 
 /// The run so far (`input.run`, `input.context`, `input.history`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RunFacts {
     /// The run.
     pub id: RunId,
@@ -71,14 +73,17 @@ pub struct RunFacts {
     /// Calls of this run that failed or are unknown.
     pub errors: u64,
     /// Calls of this run that were denied.
+    #[serde(skip)]
     pub denied: u64,
     /// The cost of its calls so far, as far as bindings state it; millionths of a US dollar.
     pub cost: u64,
     /// What is left of the pools that cover this call.
+    #[serde(skip)]
     pub pools: Vec<PoolInput>,
     /// Labels given at `OpenRun`: claims.
     pub labels: BTreeMap<String, String>,
     /// Facts the sidecar vouches for: pod, namespace, environment.
+    #[serde(skip)]
     pub attested: BTreeMap<String, String>,
 }
 
@@ -109,7 +114,7 @@ pub struct CallInput<'a> {
 }
 
 /// One pool that covers the call, as a policy sees it (`input.pools[]`).
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PoolInput {
     /// The pool.
     pub name: String,
@@ -239,26 +244,28 @@ pub fn document(
     asked: &CallInput<'_>,
     standing: &Standing<'_>,
 ) -> Vec<u8> {
-    let names = |layers: &[&str]| layers.iter().map(|l| Json::from(*l)).collect::<Vec<_>>();
     canonical::bytes(&Json::object([
         ("v", Json::from(VERSION)),
-        ("agent", agent_json(agent)),
-        ("run", run_json(run)),
+        ("agent", Json::of(agent)),
+        ("run", Json::of(run)),
         ("tool", tool_json(tool)),
         ("call", Json::object([("id", Json::from(asked.call.id().as_str()))])),
         ("args", asked.call.args().clone()),
         ("effect", asked.effect.to_json()),
         (
             "context",
-            Json::object([("attested", map(&run.attested)), ("claimed", map(&run.labels))]),
+            Json::object([
+                ("attested", Json::of(&run.attested)),
+                ("claimed", Json::of(&run.labels)),
+            ]),
         ),
         ("time", time_json(standing.now)),
         ("findings", asked.findings.iter().map(finding_json).collect::<Vec<_>>().into()),
         ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
         ("quorum", quorum_json(standing.by_hand)),
         ("break_glass", break_glass_json(standing.break_glass.map(broken).as_ref())),
-        ("pools", run.pools.iter().map(pool_json).collect::<Vec<_>>().into()),
-        ("observe", names(standing.observe).into()),
+        ("pools", Json::of(&run.pools)),
+        ("observe", Json::of(&standing.observe)),
         (
             "history",
             Json::object([
@@ -273,8 +280,7 @@ pub fn document(
 /// The layers that count approvers for themselves, as the policy sees them.
 #[must_use]
 pub fn quorum_json(by_hand: &[&str]) -> Json {
-    let layers = by_hand.iter().map(|layer| Json::from(*layer)).collect::<Vec<_>>();
-    Json::object([("by_hand", layers.into())])
+    Json::object([("by_hand", Json::of(&by_hand))])
 }
 
 /// A break-glass order in a policy's input and in an entry: its nonce, its end, and who signed it.
@@ -307,52 +313,15 @@ pub fn break_glass_json(open: Option<&Broken>) -> Json {
 /// One approval, as the policy sees it.
 #[must_use]
 pub fn approval_json(approval: &Approval) -> Json {
-    let roles = approval.roles.iter().map(|role| Json::from(role.as_str()));
     Json::object([
         ("approver", Json::from(approval.subject.as_str())),
-        ("roles", roles.collect::<Vec<_>>().into()),
+        ("roles", Json::of(&approval.roles)),
         ("key", Json::from(approval.key.as_str())),
     ])
 }
 
-fn agent_json(agent: &AgentFacts) -> Json {
-    Json::object([
-        ("id", Json::from(agent.id.as_str())),
-        ("version", Json::from(agent.version.as_str())),
-        ("owner", Json::from(agent.owner.as_str())),
-        ("labels", map(&agent.labels)),
-        ("manifest", Json::from(agent.manifest.prefixed())),
-        ("binding", Json::from(agent.binding.as_str())),
-        ("tier3", Json::from(agent.tier3.as_str())),
-        ("delegation", delegation_json(&agent.delegation)),
-    ])
-}
-
-/// The runs above a run, as the policy's input and `run.opened` have them.
-#[must_use]
-pub fn delegation_json(above: &[Delegator]) -> Json {
-    let one = |delegator: &Delegator| {
-        Json::object([
-            ("id", Json::from(delegator.id.as_str())),
-            ("version", Json::from(delegator.version.as_str())),
-            ("manifest", Json::from(delegator.manifest.prefixed())),
-            ("run", Json::from(delegator.run.to_string())),
-        ])
-    };
-    above.iter().map(one).collect::<Vec<_>>().into()
-}
-
-fn run_json(run: &RunFacts) -> Json {
-    Json::object([
-        ("id", Json::from(run.id.to_string())),
-        ("mode", Json::from(run.mode.as_str())),
-        ("incognito", Json::from(run.incognito)),
-        ("opened_at", Json::from(run.opened_at.to_string())),
-        ("calls", Json::from(run.calls)),
-        ("errors", Json::from(run.errors)),
-        ("cost", Json::from(run.cost)),
-        ("labels", map(&run.labels)),
-    ])
+fn prefixed<S: serde::Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&digest.prefixed())
 }
 
 fn tool_json(tool: &ToolFacts) -> Json {
@@ -363,19 +332,6 @@ fn tool_json(tool: &ToolFacts) -> Json {
         ("read_only", Json::from(tool.read_only)),
         ("definition", Json::from(tool.definition.prefixed())),
     ])
-}
-
-fn pool_json(left: &PoolInput) -> Json {
-    Json::object([
-        ("name", Json::from(left.name.as_str())),
-        ("unit", Json::from(left.unit.as_str())),
-        ("left_permille", Json::from(left.left_permille)),
-        ("size", Json::from(left.size)),
-    ])
-}
-
-fn map(labels: &BTreeMap<String, String>) -> Json {
-    Json::object(labels.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str()))))
 }
 
 /// One finding, as the policy sees it.

@@ -88,8 +88,7 @@ impl KnownRules {
         let mut known = Self::default();
         for module in modules {
             for rule in &module.policy {
-                let mut name = ast::package(module);
-                name.extend(ast::path(ast::head(rule)).map(|p| p.parts).unwrap_or_default());
+                let name = ast::whole(module, rule);
                 if ast::is_function(rule) {
                     known.functions.insert(name.clone());
                 }

@@ -29,7 +29,6 @@ pub mod scope;
 pub mod statement;
 pub mod survey;
 pub mod trust;
-pub mod views;
 pub mod zip;
 
 /// Why a bundle or a trust file could not be read.

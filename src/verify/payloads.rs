@@ -48,6 +48,19 @@ pub enum Payload {
     Withheld(WithheldReason),
 }
 
+impl Payload {
+    /// `opened`, `redacted`, `erased` or `withheld`.
+    #[must_use]
+    pub const fn state(&self) -> &'static str {
+        match self {
+            Self::Opened { .. } => "opened",
+            Self::Redacted { .. } => "redacted",
+            Self::Erased { .. } => "erased",
+            Self::Withheld(_) => "withheld",
+        }
+    }
+}
+
 /// A predicate to count payloads by.
 pub type Is = fn(&Payload) -> bool;
 
@@ -157,31 +170,28 @@ impl Payloads {
             ("commitment", Json::from(commitment.c.hex())),
             ("bytes", Json::from(commitment.len.get())),
         ];
-        let state = match self.0.get(&commitment.c) {
+        let payload = self.0.get(&commitment.c);
+        match payload {
             Some(Payload::Opened { body, media_type, .. }) => {
                 members.push(("media_type", Json::from(media_type.as_str())));
                 members.push(content(body));
-                "opened"
             }
             Some(Payload::Redacted { parts, .. }) => {
                 let hidden = u64::try_from(parts.hidden.len()).unwrap_or(u64::MAX);
                 let disclosed = parts.open(&commitment.c).unwrap_or_default();
                 members.push(("disclosed", Json::Object(disclosed)));
                 members.push(("hidden", Json::from(hidden)));
-                "redacted"
             }
             Some(Payload::Erased { log, seq }) => {
                 members.push(("log", Json::from(log.as_str())));
                 members.push(("seq", Json::from(*seq)));
-                "erased"
             }
             Some(Payload::Withheld(why)) => {
                 members.extend(why.as_str().map(|why| ("why", Json::from(why))));
-                "withheld"
             }
-            None => "withheld",
-        };
-        members.push(("state", Json::from(state)));
+            None => {}
+        }
+        members.push(("state", payload.map_or("withheld", Payload::state).into()));
         Json::object(members)
     }
 }

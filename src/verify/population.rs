@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::projection::decides;
 use super::query::{Filter, Query};
 use super::scope::{ChainSlice, runs_of};
@@ -13,7 +15,7 @@ use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
 use crate::record::Kind;
 use crate::record::chain::{EnforcementTested, PostureObserved, WriterStarted};
-use crate::record::run::RunOpened;
+use crate::record::run::{Count, RunOpened};
 
 /// `v` of the file.
 pub const VERSION: &str = "wicketgate/population/1";
@@ -21,7 +23,8 @@ pub const VERSION: &str = "wicketgate/population/1";
 pub const CADENCE: &str = "heartbeat_ms";
 
 /// The cause of a pause that is longer than a writer may be silent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The writer had ended in order.
     Stopped,
@@ -34,17 +37,6 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Its name in the file.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::NoWriter => "no_writer",
-            Self::Silence => "silence",
-            Self::Tail => "tail",
-        }
-    }
-
     /// Whether the log itself explains it.
     #[must_use]
     pub const fn explained(self) -> bool {
@@ -53,7 +45,7 @@ impl Cause {
 }
 
 /// A pause longer than a writer may be silent.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SilentTime {
     /// The entry before it.
     pub after: Seq,
@@ -66,15 +58,18 @@ pub struct SilentTime {
 }
 
 /// How steadily a chain was written.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Pulse {
     /// Heartbeat entries.
     pub count: usize,
     /// Longest time between two entries, in milliseconds.
+    #[serde(rename = "longest_gap_ms")]
     pub longest_ms: u64,
     /// The longest cadence that a writer of these entries declared; `None` if one declared none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub declared_ms: Option<u64>,
     /// Pauses longer than 1.5 times the declared interval: a heartbeat takes time to write.
+    #[serde(skip)]
     pub gaps: Vec<SilentTime>,
 }
 
@@ -142,85 +137,111 @@ fn cadences(strand: &ChainSlice) -> BTreeMap<Epoch, u64> {
     declared.collect()
 }
 
+/// `population.json`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Population {
+    v: String,
+    /// The query.
+    pub query: Json,
+    /// The results, log by log.
+    pub chains: Vec<ChainSummary>,
+    /// The totals.
+    pub totals: BTreeMap<String, u64>,
+}
+
+/// What the query has in one log.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ChainSummary {
+    /// Its name.
+    pub origin: String,
+    /// The first entry in the requested time.
+    pub from: Seq,
+    /// The one after the last.
+    pub to: Seq,
+    /// Entries of the log.
+    pub size: Seq,
+    /// Entries in the requested time.
+    pub entries: usize,
+    /// Runs in it.
+    pub runs: usize,
+    /// Entries of calls by their kind.
+    pub calls: Vec<Count>,
+    /// The decisions that the filter picks, or how many there are.
+    pub matched: Json,
+    /// Times without entries.
+    pub gaps: Vec<SilentTime>,
+    /// Its signs of life.
+    pub heartbeats: Pulse,
+    /// The gate's own calls that had to be denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enforcement_tests: Option<Tests>,
+    /// Agents' reports about their isolation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub postures: Option<Tests>,
+}
+
 /// The file.
 #[must_use]
 pub fn population(filter: &Filter, strands: &[ChainSlice]) -> Vec<u8> {
-    let mut totals: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let chains: Vec<Json> = strands.iter().map(|s| chain(filter, s, &mut totals)).collect();
-    let totals = totals.into_iter().map(|(name, count)| (name, Json::from(count)));
-    canonical::bytes(&Json::object([
-        ("v", Json::from(VERSION)),
-        ("query", Query::Population(filter.clone()).to_json()),
-        ("chains", chains.into()),
-        ("totals", Json::object(totals)),
-    ]))
+    let mut totals = BTreeMap::new();
+    let chains = strands.iter().map(|strand| chain(filter, strand, &mut totals)).collect();
+    let query = Query::Population(filter.clone()).to_json();
+    canonical::bytes(&Json::of(&Population { v: VERSION.to_owned(), query, chains, totals }))
 }
 
-fn chain(filter: &Filter, strand: &ChainSlice, totals: &mut BTreeMap<&'static str, u64>) -> Json {
-    let pulse = pulse(strand, filter.until);
-    let runs = strand.runs();
+fn chain(filter: &Filter, strand: &ChainSlice, totals: &mut BTreeMap<String, u64>) -> ChainSummary {
+    let mut heartbeats = pulse(strand, filter.until);
     let found = matched(filter, strand);
     let mut calls: BTreeMap<&str, u64> = BTreeMap::new();
     for line in strand.asked().filter(|line| line.kind().starts_with("call.")) {
         let count = calls.entry(line.kind()).or_default();
         *count = count.saturating_add(1);
     }
-    let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    let entries = number(strand.asked().count());
-    let counts = [
-        ("chains", 1),
-        ("entries", entries),
-        ("runs", number(runs.len())),
-        ("heartbeats", number(pulse.count)),
-        ("gaps", number(pulse.gaps.len())),
-        ("matched", number(found.len())),
-    ];
-    let tests = Tests::of(strand, Kind::EnforcementTested);
-    let tested = tests.as_ref().map(|tests| {
-        [("enforcement_tests", tests.count), ("enforcement_tests_failed", tests.failed)]
-    });
-    let postures = Tests::of(strand, Kind::PostureObserved);
-    let observed = postures
-        .as_ref()
-        .map(|tests| [("postures", tests.count), ("postures_failed", tests.failed)]);
-    let tested = tested.into_iter().chain(observed).flatten();
-    for (name, count) in counts.into_iter().chain(tested) {
-        let total = totals.entry(name).or_default();
-        *total = total.saturating_add(count);
-    }
-    let calls: Vec<Json> = calls
-        .into_iter()
-        .map(|(k, v)| Json::object([("k", Json::from(k)), ("v", Json::from(v))]))
-        .collect();
     let (from, to) = strand.span.map_or((0, 0), |span| (span.from, span.to));
-    let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-    let matched = if filter.picks() {
-        found.into_iter().map(Json::from).collect::<Vec<_>>().into()
-    } else {
-        Json::from(number(found.len()))
+    let summary = ChainSummary {
+        origin: strand.origin().to_owned(),
+        from,
+        to,
+        size: strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size),
+        entries: strand.asked().count(),
+        runs: strand.runs().len(),
+        calls: calls.into_iter().map(|(k, v)| Count { k: k.into(), v: v.into() }).collect(),
+        matched: if filter.picks() { Json::of(&found) } else { Json::of(&found.len()) },
+        gaps: std::mem::take(&mut heartbeats.gaps),
+        heartbeats,
+        enforcement_tests: Tests::of(strand, Kind::EnforcementTested),
+        postures: Tests::of(strand, Kind::PostureObserved),
     };
-    let mut members = vec![
-        ("origin", Json::from(strand.origin())),
-        ("from", Json::from(from)),
-        ("to", Json::from(to)),
-        ("size", Json::from(size)),
-        ("entries", Json::from(entries)),
-        ("runs", Json::from(number(runs.len()))),
-        ("calls", calls.into()),
-        ("matched", matched),
-        ("gaps", pulse.gaps.iter().map(gap).collect::<Vec<_>>().into()),
-        ("heartbeats", beats(&pulse)),
-    ];
-    members.extend(tests.map(|tests| ("enforcement_tests", tests.to_json())));
-    members.extend(postures.map(|tests| ("postures", tests.to_json())));
-    Json::object(members)
+    let mut add = |name: &str, count: usize| {
+        let total: &mut u64 = totals.entry(name.to_owned()).or_default();
+        *total = total.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+    };
+    add("chains", 1);
+    add("entries", summary.entries);
+    add("runs", summary.runs);
+    add("heartbeats", summary.heartbeats.count);
+    add("gaps", summary.gaps.len());
+    add("matched", found.len());
+    if let Some(tests) = &summary.enforcement_tests {
+        add("enforcement_tests", tests.count);
+        add("enforcement_tests_failed", tests.failed);
+    }
+    if let Some(tests) = &summary.postures {
+        add("postures", tests.count);
+        add("postures_failed", tests.failed);
+    }
+    summary
 }
 
 /// The gate's own calls that had to be denied, or agents' reports about their isolation.
-struct Tests {
-    count: u64,
-    failed: u64,
-    last: Timestamp,
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Tests {
+    /// How many.
+    pub count: usize,
+    /// How many failed.
+    pub failed: usize,
+    /// When the last one was made.
+    pub last: Timestamp,
 }
 
 impl Tests {
@@ -232,37 +253,11 @@ impl Tests {
             let passed = tested.or_else(|| line.get::<PostureObserved>().map(|seen| seen.passed));
             let all = tests.get_or_insert(Self { count: 0, failed: 0, last: line.entry.ts });
             all.count = all.count.saturating_add(1);
-            all.failed = all.failed.saturating_add(u64::from(passed != Some(true)));
+            all.failed = all.failed.saturating_add(usize::from(passed != Some(true)));
             all.last = line.entry.ts;
         }
         tests
     }
-
-    fn to_json(&self) -> Json {
-        Json::object([
-            ("count", Json::from(self.count)),
-            ("failed", Json::from(self.failed)),
-            ("last", Json::from(self.last.to_string())),
-        ])
-    }
-}
-
-fn gap(gap: &SilentTime) -> Json {
-    Json::object([
-        ("after", Json::from(gap.after)),
-        ("since", Json::from(gap.since.to_string())),
-        ("ms", Json::from(gap.ms)),
-        ("cause", Json::from(gap.cause.as_str())),
-    ])
-}
-
-fn beats(pulse: &Pulse) -> Json {
-    let mut members = vec![
-        ("count", Json::from(u64::try_from(pulse.count).unwrap_or(u64::MAX))),
-        ("longest_gap_ms", Json::from(pulse.longest_ms)),
-    ];
-    members.extend(pulse.declared_ms.map(|ms| ("declared_ms", Json::from(ms))));
-    Json::object(members)
 }
 
 /// The decisions that the filter selects; all of them without a filter.

@@ -1,7 +1,7 @@
 //! The three files for people, as pure functions of entries and payloads: always the same bytes.
 
 use crate::domain::time::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
 use super::payloads::Payloads;
@@ -48,9 +48,12 @@ impl Cut {
 }
 
 /// One call from its first entry to its last.
-struct ProjectedCall<'a> {
-    id: &'a CallId,
-    lines: Vec<&'a EntryLine>,
+#[derive(Clone, Debug)]
+pub struct ProjectedCall<'a> {
+    /// The call.
+    pub id: &'a CallId,
+    /// Its lines.
+    pub lines: Vec<&'a EntryLine>,
 }
 
 impl<'a> BundleMaterial<'a> {
@@ -128,7 +131,9 @@ impl<'a> BundleMaterial<'a> {
         self.calls().len()
     }
 
-    fn calls(&self) -> Vec<ProjectedCall<'a>> {
+    /// The calls, by their first entries.
+    #[must_use]
+    pub fn calls(&self) -> Vec<ProjectedCall<'a>> {
         let mut places = BTreeMap::new();
         let mut calls: Vec<ProjectedCall<'a>> = Vec::new();
         for line in self.of_run() {
@@ -202,7 +207,7 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
         ("status", Json::from(material.status())),
         ("entries", count(lines.len())),
         ("calls", count(material.calls_count())),
-        ("policies", policies(&lines)),
+        ("policies", Json::of(&policies(material))),
         (
             "steps",
             material.calls().iter().map(|call| step(material, call)).collect::<Vec<_>>().into(),
@@ -225,7 +230,7 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
         members.push(("opening", Json::of(&first.entry.draft.body)));
     }
     let below = delegated(material);
-    members.extend((!below.is_empty()).then(|| ("delegated", Json::from(below))));
+    members.extend((!below.is_empty()).then(|| ("delegated", Json::of(&below))));
     if let Some(seal) = lines.iter().find(|line| line.is(Kind::RunSealed)) {
         members.push(("sealed", place(seal)));
         members.push(("seal", Json::of(&seal.entry.draft.body)));
@@ -234,12 +239,12 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
 }
 
 /// The direct children of this run, of those opened here. Only looks if the run may delegate.
-fn delegated(material: &BundleMaterial<'_>) -> Vec<Json> {
+pub(crate) fn delegated(material: &BundleMaterial<'_>) -> Vec<String> {
     let may = material.opening().is_some_and(|opened| opened.delegates.is_some());
     let parent = |line: &EntryLine| line.get::<RunOpened>().and_then(|opened| opened.parent);
     let below = material.lines.iter().filter(|line| may && parent(line) == Some(*material.run));
     let ids = below.filter_map(|line| line.entry.run.as_ref());
-    ids.map(|link| Json::from(link.run.to_string())).collect()
+    ids.map(|link| link.run.to_string()).collect()
 }
 
 /// `decision.json`: every decision in order.
@@ -299,16 +304,18 @@ fn place(line: &EntryLine) -> Json {
     Json::object(members)
 }
 
-fn policies(lines: &[&EntryLine]) -> Json {
-    let used: std::collections::BTreeSet<String> = lines
-        .iter()
-        .filter_map(|line| line.entry.draft.policy.map(|policy| policy.prefixed()))
-        .collect();
-    used.into_iter().map(Json::from).collect::<Vec<_>>().into()
+/// Digests of the bundles that decided.
+pub(crate) fn policies(material: &BundleMaterial<'_>) -> BTreeSet<String> {
+    let used = material.of_run().filter_map(|line| line.entry.draft.policy);
+    used.map(|policy| policy.prefixed()).collect()
 }
 
 /// The payload of this role that the call's lines commit to, if any does.
-fn payload(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>, role: Role) -> Option<Json> {
+pub(crate) fn payload(
+    material: &BundleMaterial<'_>,
+    call: &ProjectedCall<'_>,
+    role: Role,
+) -> Option<Json> {
     let mut commitments = call.lines.iter().flat_map(|line| &line.entry.draft.commit);
     commitments.rfind(|c| c.role == role).map(|c| material.payloads.shown(c))
 }

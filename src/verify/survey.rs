@@ -3,40 +3,26 @@
 //! Total on purpose: a missing or malformed file is skipped. Whether to believe the files is
 //! decided by `verify`, which reads all of them itself.
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-
-use super::bundle::{
-    AGENT_RUN, CHECKPOINT, CONSISTENCY, DECISION, ENTRIES, FLEET_CHECKPOINT, FLEET_ENTRIES, Files,
-    PAYLOADS, POPULATION, TOOL_TRACE,
-};
-use super::scope::Scope;
-use super::views::{CallView, CallsView, DecisionView, DecisionsView, PopulationView, RunView};
+use super::bundle::RANGE_PROOF;
+use super::bundle::{CHECKPOINT, CONSISTENCY, FLEET_CHECKPOINT, Files, LINES, NOTE, POPULATION};
+use super::check::{log, range};
+use super::payloads::{Payload, Payloads};
+use super::population::Population;
+use super::projection::{BundleMaterial, decides};
+use super::scope::{ChainSlice, Scope};
 use crate::contents::PathsForm;
 use crate::crypto::note::{Checkpoint, SignatureLine};
 use crate::domain::json::{Json, Limits};
+use crate::entries::EntryLine;
 use crate::record::{Entry, Role};
 
-/// One run as the three files describe it.
-#[derive(Clone, Debug)]
-pub struct RunSummary {
-    /// Its part of `agent_run.json`.
-    pub run: RunView,
-    /// Its decisions.
-    pub decisions: Vec<DecisionView>,
-    /// Its calls.
-    pub calls: Vec<CallView>,
-}
-
-/// An entry, and the file it is in.
-#[derive(Clone, Debug)]
-pub struct Noted {
-    /// `ledger/entries.jsonl`, `fleet/entries.jsonl`, `chains/0/entries.jsonl`…
-    pub file: String,
+/// An entry of a kind that is known here, and the folder it is in.
+#[derive(Clone, Copy, Debug)]
+pub struct Noted<'a> {
+    /// `ledger`, `fleet`, `chains/0`…
+    pub folder: &'a str,
     /// The entry.
-    pub entry: Entry,
+    pub entry: &'a Entry,
 }
 
 /// A signed head, and the file it is in.
@@ -51,17 +37,17 @@ pub struct Signed {
 }
 
 /// The content of all files.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Survey<'a> {
     files: &'a Files,
     /// What the bundle is about.
     pub scope: Scope,
-    /// Its runs.
-    pub runs: Vec<RunSummary>,
-    /// Entries of the logs of sidecars.
-    pub entries: Vec<Noted>,
-    /// Entries of the fleet log.
-    pub fleet: Vec<Noted>,
+    /// The logs of sidecars.
+    strands: Vec<ChainSlice>,
+    /// The fleet log.
+    fleet: Option<ChainSlice>,
+    /// What opens the commitments.
+    payloads: Payloads,
     /// Heads of the logs of sidecars.
     pub heads: Vec<Signed>,
     /// The head of the fleet log.
@@ -69,14 +55,16 @@ pub struct Survey<'a> {
     /// Other heads of it that an external party has seen.
     pub anchored: Vec<Signed>,
     /// `population.json`; empty without one.
-    pub population: PopulationView,
-    /// How much of each committed payload is disclosed.
-    payloads: BTreeMap<String, Disclosure>,
-    /// Commitments to inputs of the policy by the entry that makes them.
-    inputs: BTreeMap<u64, String>,
+    pub population: Population,
 }
 
-impl Noted {
+impl<'a> Noted<'a> {
+    /// `ledger/entries.jsonl`, `fleet/entries.jsonl`, `chains/0/entries.jsonl`…
+    #[must_use]
+    pub fn file(&self) -> String {
+        format!("{}/{LINES}", self.folder)
+    }
+
     /// The kind of the entry.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -88,41 +76,65 @@ impl Noted {
     pub fn data(&self) -> Json {
         Json::of(&self.entry.draft.body)
     }
+
+    fn all(strand: &'a ChainSlice) -> impl Iterator<Item = Self> {
+        let known = strand.lines.iter().filter(|line| line.unknown.is_none());
+        known.map(|line| Self { folder: &strand.folder, entry: &line.entry })
+    }
 }
 
 impl<'a> Survey<'a> {
-    /// Reads the files except `report.html` and `controls.json`, which are made from the result.
+    /// Reads the files except `report.html` and `controls.json`, which are made from the result, and
+    /// the three files that say the same as the entries.
     #[must_use]
     pub fn of(files: &'a Files) -> Self {
-        let (mut entries, mut heads, mut anchored) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut heads, mut anchored) = (Vec::new(), Vec::new());
         for (name, bytes) in &files.0 {
-            if name == ENTRIES || is_of_chain(name, "/entries.jsonl") {
-                entries.extend(noted(name, bytes));
-            } else if name == CHECKPOINT || is_of_chain(name, "/checkpoint.txt") {
+            if name == CHECKPOINT || name.starts_with("chains/") && name.ends_with(NOTE) {
                 heads.extend(signed(name, bytes));
             } else if name.starts_with("anchors/") && name.ends_with(".txt") {
                 anchored.extend(signed(name, bytes));
             }
         }
-        let population = json(files, POPULATION).read().unwrap_or_default();
-        let fleet = files.get(FLEET_ENTRIES).map(|bytes| noted(FLEET_ENTRIES, bytes));
-        let fleet_head = files.get(FLEET_CHECKPOINT).and_then(|b| signed(FLEET_CHECKPOINT, b));
-        let payloads = json(files, PAYLOADS).read().unwrap_or_default();
-        let inputs = entries.iter().filter(|noted: &&Noted| noted.file == ENTRIES);
-        let inputs = inputs.filter_map(|noted| input(&noted.entry)).collect();
+        let scope = Scope::of(files);
+        let mut strands = log::read(files, scope).unwrap_or_default();
+        for strand in &mut strands {
+            let range = range::read(files, &format!("{}/{RANGE_PROOF}", strand.folder));
+            strand.span = range.and_then(Result::ok).map(|proof| proof.span);
+            let note = format!("{}/{NOTE}", strand.folder);
+            let head = heads.iter().find(|head: &&Signed| head.file == note);
+            strand.checkpoint = head.map(|head| head.checkpoint.clone());
+        }
         Self {
             files,
-            inputs,
-            scope: Scope::of(files),
-            runs: stories(files),
-            entries,
-            fleet: fleet.unwrap_or_default(),
+            scope,
+            strands,
+            fleet: log::fleet(files).and_then(Result::ok),
+            payloads: Payloads::read(files).unwrap_or_default(),
             heads,
-            fleet_head,
+            fleet_head: files.get(FLEET_CHECKPOINT).and_then(|b| signed(FLEET_CHECKPOINT, b)),
             anchored,
-            population,
-            payloads,
+            population: json(files, POPULATION).read().unwrap_or_default(),
         }
+    }
+
+    /// The runs.
+    #[must_use]
+    pub fn runs(&self) -> Vec<BundleMaterial<'_>> {
+        self.strands.iter().flat_map(|strand| strand.materials(&self.payloads)).collect()
+    }
+
+    /// How many calls all runs have.
+    #[must_use]
+    pub fn calls_count(&self) -> usize {
+        self.runs().iter().map(BundleMaterial::calls_count).sum()
+    }
+
+    /// Entries of the logs of sidecars, file by file.
+    pub fn entries(&self) -> impl Iterator<Item = Noted<'_>> {
+        let mut strands: Vec<&ChainSlice> = self.strands.iter().collect();
+        strands.sort_by_key(|strand| &strand.folder);
+        strands.into_iter().flat_map(Noted::all)
     }
 
     /// Heads of the fleet log, each with every signature line that is not the log's own.
@@ -174,31 +186,33 @@ impl<'a> Survey<'a> {
         files.map(|(name, bytes)| (name.as_str(), bytes.len()))
     }
 
-    /// The bytes of a file.
-    #[must_use]
-    pub fn bytes(&self, name: &str) -> Option<&'a [u8]> {
-        self.files.get(name)
-    }
-
     /// Entries of these kinds in the logs of sidecars.
-    pub fn of_kinds<'b>(&'b self, kinds: &'b [&str]) -> impl Iterator<Item = &'b Noted> {
-        self.entries.iter().filter(|noted| kinds.contains(&noted.kind()))
+    pub fn of_kinds<'b>(&'b self, kinds: &'b [&str]) -> impl Iterator<Item = Noted<'b>> {
+        self.entries().filter(|noted| kinds.contains(&noted.kind()))
     }
 
     /// Entries of these kinds in the fleet log.
-    pub fn fleet_of<'b>(&'b self, kinds: &'b [&str]) -> impl Iterator<Item = &'b Noted> {
-        self.fleet.iter().filter(|noted| kinds.contains(&noted.kind()))
+    pub fn fleet_of<'b>(&'b self, kinds: &'b [&str]) -> impl Iterator<Item = Noted<'b>> {
+        let all = self.fleet.iter().flat_map(Noted::all);
+        all.filter(|noted| kinds.contains(&noted.kind()))
+    }
+
+    /// Whether entries of the fleet log are here.
+    #[must_use]
+    pub const fn has_fleet(&self) -> bool {
+        self.fleet.is_some()
     }
 
     /// All decisions of all runs.
-    pub fn decisions(&self) -> impl Iterator<Item = &DecisionView> {
-        self.runs.iter().flat_map(|story| &story.decisions)
+    pub fn decisions(&self) -> impl Iterator<Item = &EntryLine> {
+        let own = self.strands.iter().flat_map(ChainSlice::runs).flat_map(|(_, own)| own);
+        own.filter(|line| decides(line))
     }
 
     /// How many payloads are in this state: `opened`, `redacted`, `erased`, `withheld`.
     #[must_use]
     pub fn payloads_in(&self, state: &str) -> usize {
-        self.payloads.values().filter(|told| told.state() == state).count()
+        self.payloads.0.values().filter(|payload| payload.state() == state).count()
     }
 
     /// Sizes of older heads this bundle proves to be beginnings of its log.
@@ -209,50 +223,13 @@ impl<'a> Survey<'a> {
         proofs.iter().filter_map(|proof| proof.old).collect()
     }
 
-    /// The recorded input of the policy for the decision of this entry: its commitment and whether it
-    /// is opened.
+    /// The recorded input of the policy for this decision: its commitment and whether it is opened.
     #[must_use]
-    pub fn policy_input(&self, seq: u64) -> Option<(&str, bool)> {
-        let commitment = self.inputs.get(&seq)?.as_str();
-        let opened = self.payloads.get(commitment).map(Disclosure::state) == Some("opened");
-        Some((commitment, opened))
+    pub fn policy_input(&self, line: &EntryLine) -> Option<(String, bool)> {
+        let input = line.entry.draft.committed(Role::PolicyInput)?;
+        let opened = matches!(self.payloads.0.get(&input.c), Some(Payload::Opened { .. }));
+        (self.scope != Scope::Population).then(|| (input.c.hex(), opened))
     }
-
-    /// An opened payload.
-    #[must_use]
-    pub fn payload(&self, commitment: &str) -> Option<&'a [u8]> {
-        self.files.get(&format!("payloads/{commitment}.bin"))
-    }
-}
-
-/// How much of a payload is disclosed.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Disclosure {
-    erased: bool,
-    withheld: bool,
-    redacted: bool,
-}
-
-impl Disclosure {
-    /// `opened`, `redacted`, `erased` or `withheld`.
-    const fn state(&self) -> &'static str {
-        match (self.erased, self.withheld, self.redacted) {
-            (true, _, _) => "erased",
-            (false, true, _) => "withheld",
-            (false, false, true) => "redacted",
-            (false, false, false) => "opened",
-        }
-    }
-}
-
-fn input(entry: &Entry) -> Option<(u64, String)> {
-    let input = entry.draft.committed(Role::PolicyInput)?;
-    Some((entry.seq, input.c.hex()))
-}
-
-fn is_of_chain(name: &str, end: &str) -> bool {
-    name.starts_with("chains/") && name.ends_with(end)
 }
 
 fn json(files: &Files, name: &str) -> Json {
@@ -260,41 +237,7 @@ fn json(files: &Files, name: &str) -> Json {
     read.unwrap_or(Json::Null)
 }
 
-fn noted(file: &str, bytes: &[u8]) -> Vec<Noted> {
-    let lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-    let read = lines.filter_map(|line| Entry::parse(line).ok());
-    read.map(|entry| Noted { file: file.to_owned(), entry }).collect()
-}
-
 fn signed(file: &str, bytes: &[u8]) -> Option<Signed> {
     let (checkpoint, lines) = Checkpoint::parse(std::str::from_utf8(bytes).ok()?).ok()?;
     Some(Signed { file: file.to_owned(), checkpoint, lines })
-}
-
-/// One run, or the runs of a range: the same objects, in a list.
-fn stories(files: &Files) -> Vec<RunSummary> {
-    let decisions = parts(files, DECISION).into_iter();
-    let decisions = decisions.map(|part: DecisionsView| (part.run, part.decisions));
-    let calls = parts(files, TOOL_TRACE).into_iter();
-    let calls = calls.map(|part: CallsView| (part.run, part.calls));
-    let mut decisions: BTreeMap<String, Vec<DecisionView>> = decisions.collect();
-    let mut calls: BTreeMap<String, Vec<CallView>> = calls.collect();
-    let story = |run: RunView| {
-        let decisions = decisions.remove(&run.run).unwrap_or_default();
-        RunSummary { decisions, calls: calls.remove(&run.run).unwrap_or_default(), run }
-    };
-    parts(files, AGENT_RUN).into_iter().map(story).collect()
-}
-
-/// The one part of a file, or all of them.
-fn parts<T: DeserializeOwned>(files: &Files, name: &str) -> Vec<T> {
-    #[derive(Deserialize)]
-    struct Several {
-        runs: Vec<Json>,
-    }
-    let file = json(files, name);
-    match file.read() {
-        Ok(Several { runs }) => runs.iter().filter_map(|run| run.read().ok()).collect(),
-        Err(_) => file.read().into_iter().collect(),
-    }
 }

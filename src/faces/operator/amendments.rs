@@ -6,7 +6,7 @@ use super::api::replies::{
     Activation, Amendment, AmendmentDetail, Amendments, GateReport, OrderReply,
 };
 use super::api::{OperatorRequest, requests, route};
-use super::{AMENDED_WITHIN, OperatorApi, REPORTS_WITHIN, unavailable};
+use super::{AMENDED_WITHIN, OperatorApi, REPORTS_WITHIN};
 use crate::approval::ApproverVerdict;
 use crate::approval::amendment::Pending;
 use crate::clock::random16;
@@ -132,9 +132,8 @@ impl OperatorApi {
         asked: OperatorRequest<route::AmendmentProposal>,
     ) -> Result<OrderReply, Problem> {
         let requests::Proposal { files, base, reason } = &asked.request;
-        let malformed = |detail: &'static str, why: String| {
-            self.refuse(Problem::new(Code::RequestMalformed, detail, why))
-        };
+        let malformed =
+            |detail: &'static str, why: String| self.refused(Code::RequestMalformed, detail, why);
         let carried = BundleFiles::parse(&Json::of(files))
             .map_err(|why| malformed("amendment.bytes", why.to_string()))?;
         let (bundle, version) =
@@ -156,7 +155,7 @@ impl OperatorApi {
         let patience = Patience::of(REPORTS_WITHIN);
         let last = self.last_amendment().await?;
         loop {
-            let gates = self.orders.shown().await.map_err(|e| unavailable(&e))?;
+            let gates = self.orders.shown().await?;
             let there = gates.iter().filter(|gate| {
                 gate.state.get(ENDED).and_then(Json::as_bool) != Some(true)
                     && !self.is_silent(gate.at)
@@ -167,11 +166,7 @@ impl OperatorApi {
             };
             // A gate reports the bundle in force within a second.
             if patience.is_over() {
-                return Err(self.refuse(Problem::new(
-                    Code::NotReady,
-                    "amendment.base",
-                    why.to_string(),
-                )));
+                return Err(self.refused(Code::NotReady, "amendment.base", why.to_string()));
             }
             patience.pause().await;
         }
@@ -191,14 +186,14 @@ impl OperatorApi {
     async fn told(&self) -> Result<Vec<ProposalHistory>, Problem> {
         let (mut all, mut seen) = (Vec::<ProposalHistory>::new(), 0);
         loop {
-            let rows = self.orders.since(seen, PAGE).await.map_err(|e| unavailable(&e))?;
+            let rows = self.orders.since(seen, PAGE).await?;
             let Some(last) = rows.last() else { return Ok(all) };
             seen = last.seq;
             for row in rows {
                 let Some(bundle) = row.order.as_ref().and_then(Order::amends).copied() else {
                     continue;
                 };
-                let reports = self.orders.reports(row.seq).await.map_err(|e| unavailable(&e))?;
+                let reports = self.orders.reports(row.seq).await?;
                 if let Some(proposal) = Proposal::of(&row) {
                     all.push(ProposalHistory {
                         proposal,
@@ -226,7 +221,7 @@ impl OperatorApi {
         let found = all.into_iter().rfind(|told| Some(told.proposal.bundle) == digest);
         found.ok_or_else(|| {
             let message = "no such bundle was proposed";
-            self.refuse(Problem::new(Code::CallNotFound, "amendment.unknown", message))
+            self.refused(Code::CallNotFound, "amendment.unknown", message)
         })
     }
 
@@ -279,8 +274,7 @@ impl OperatorApi {
             .any(|word| pending.statement(word).bytes() == statement.as_bytes());
         if !ours {
             let message = "the statement is not about this proposal";
-            let problem = Problem::new(Code::RequestMalformed, "amendment.other", message);
-            return Err(self.refuse(problem));
+            return Err(self.refused(Code::RequestMalformed, "amendment.other", message));
         }
         self.armored(&signature)?;
         let bundle = told.proposal.bundle;

@@ -4,13 +4,13 @@
 use crate::domain::tier::Tier;
 use std::collections::BTreeMap;
 
+use super::OperatorApi;
 use super::api::replies::{HeldCall, HeldCallDetail, HeldCalls, OpenRun, OrderReply, Runs};
 use super::api::requests::{HeldCallPath, Modification, SignedStatement};
 use super::api::{OperatorRequest, route};
 use super::desk::{self, Hold, OpenRuns, Run};
 use super::staff::Operator;
 use super::view::{Approved, Claim, Facts, Layer, REVIEW_MAX, Reason, Unviewable, words};
-use super::{OperatorApi, unavailable};
 use crate::approval::ApproverVerdict;
 use crate::control::Order;
 use crate::domain::canonical;
@@ -103,12 +103,11 @@ impl OperatorApi {
     }
 
     fn unviewable(&self, error: &Unviewable) -> Problem {
-        let problem = Problem::new(Code::ApprovalUnviewable, error.detail, &*error.message);
-        self.refuse(problem)
+        self.refused(Code::ApprovalUnviewable, error.detail, &*error.message)
     }
 
     fn not_held(&self) -> Problem {
-        self.refuse(Problem::new(Code::CallNotFound, "approval.not_held", "no such held call"))
+        self.refused(Code::CallNotFound, "approval.not_held", "no such held call")
     }
 
     fn named(&self, path: &HeldCallPath) -> Result<(RunId, CallId), Problem> {
@@ -151,7 +150,7 @@ impl OperatorApi {
 
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, Problem> {
         let read = desk::payload(&*self.reader, self.vault.as_deref(), chain, c).await;
-        read.map_err(|error| unavailable(&error))
+        Ok(read?)
     }
 
     /// Passes a signed approval or refusal on to the gate that holds the call. The operator API
@@ -172,8 +171,7 @@ impl OperatorApi {
         });
         if !ours {
             let message = "the statement is not one of this held call: sign exactly what is shown";
-            let problem = Problem::new(Code::RequestMalformed, "approval.statement", message);
-            return Err(self.refuse(problem));
+            return Err(self.refused(Code::RequestMalformed, "approval.statement", message));
         }
         self.armored(&signature)?;
         let (run, call) = self.named(&path)?;
@@ -189,7 +187,7 @@ impl OperatorApi {
             return Ok(());
         }
         let message = "the signature is no armored SSH signature";
-        Err(self.refuse(Problem::new(Code::RequestMalformed, "approval.signature", message)))
+        Err(self.refused(Code::RequestMalformed, "approval.signature", message))
     }
 
     /// Passes a signed proposal on to the gate that holds the call, to submit the call again with
@@ -208,16 +206,14 @@ impl OperatorApi {
         let fits = |json: &Json| json.as_object().is_some() && arguments.len() <= REVIEW_MAX;
         let Some(arguments) = read.ok().filter(fits) else {
             let message = "the arguments are no JSON object of at most 64 KiB";
-            let problem = Problem::new(Code::RequestMalformed, "approval.arguments", message);
-            return Err(self.refuse(problem));
+            return Err(self.refused(Code::RequestMalformed, "approval.arguments", message));
         };
         let arguments = canonical::bytes(&arguments);
         let facts = self.facts(&path).await?;
         let proposal = facts.proposal(&arguments).map_err(|error| self.unviewable(&error))?;
         if proposal.bytes() != statement.as_bytes() {
             let message = "the statement is not a proposal of these arguments for this held call";
-            let problem = Problem::new(Code::RequestMalformed, "approval.statement", message);
-            return Err(self.refuse(problem));
+            return Err(self.refused(Code::RequestMalformed, "approval.statement", message));
         }
         self.armored(&signature)?;
         let (run, call) = self.named(&path)?;

@@ -14,7 +14,7 @@ use super::api::{OperatorRequest, requests, route};
 use super::http::malformed;
 use super::staff::Operator;
 use super::webhook::Webhook;
-use super::{Cause, OperatorApi, unavailable};
+use super::{Cause, OperatorApi};
 use crate::approval::Approvers;
 use crate::approval::break_glass::{
     BreakGlassStatement, Open, SIGNATURES_MAX, SignedBreakGlass, Terms, check,
@@ -86,11 +86,9 @@ impl OperatorApi {
         let (who, signed) = (&asked.who, SignedBreakGlass { statement, signatures });
         let Some(glass) = self.glass.get() else {
             let message = "no break-glass signers are configured: there is no break-glass here";
-            let problem = Problem::new(Code::RequestMalformed, "break_glass.none", message);
-            return Err(self.refuse(problem));
+            return Err(self.refused(Code::RequestMalformed, "break_glass.none", message));
         };
-        let wrong =
-            |code: &str, why: String| self.refuse(Problem::new(Code::RequestMalformed, code, why));
+        let wrong = |code: &str, why: String| self.refused(Code::RequestMalformed, code, why);
         let list = (glass.list)().map_err(|why| wrong("break_glass.signer", why.to_string()))?;
         let open = check(&glass.terms, &list, &signed, self.clock.now());
         let open = open.map_err(|refused| wrong(refused.code, refused.why))?;
@@ -120,7 +118,7 @@ impl OperatorApi {
         let id = Digest::of(&[b"break-glass", nonce.as_bytes()]);
         hook.send(self, &id, &body.to_string()).await.map_err(|why| {
             let message = format!("the alarm was not taken, and nothing opens without it: {why}");
-            self.refuse(Problem::new(Code::LedgerUnavailable, "break_glass.alarm", message))
+            self.refused(Code::LedgerUnavailable, "break_glass.alarm", message)
         })
     }
 
@@ -150,9 +148,7 @@ impl OperatorApi {
     ) -> Result<OrderReply, Problem> {
         let (who, nonce, note) = (&asked.who, &asked.path.nonce, &asked.request.note);
         let past = self.named_glass(nonce).await?;
-        let wrong = |code: &str, why: &str| {
-            Err(self.refuse(Problem::new(Code::RequestMalformed, code, why)))
-        };
+        let wrong = |code: &str, why: &str| Err(self.refused(Code::RequestMalformed, code, why));
         if note.trim().is_empty() || note.len() > NOTE_MAX {
             return wrong("break_glass.note", "`note` says what was found, in at most 1024 bytes");
         }
@@ -197,7 +193,7 @@ impl OperatorApi {
         let found = self.past().await?.remove(nonce);
         found.ok_or_else(|| {
             let message = "no such break-glass order";
-            self.refuse(Problem::new(Code::CallNotFound, "break_glass.nonce", message))
+            self.refused(Code::CallNotFound, "break_glass.nonce", message)
         })
     }
 
@@ -209,7 +205,7 @@ impl OperatorApi {
     async fn signed_by(&self, nonce: &str) -> Result<Vec<String>, Problem> {
         let unknown = |why: &str| {
             let message = format!("the signer of the order cannot be found: {why}");
-            self.refuse(Problem::new(Code::RequestMalformed, "break_glass.signers", message))
+            self.refused(Code::RequestMalformed, "break_glass.signers", message)
         };
         let glass = self.glass.get();
         let glass = glass.ok_or_else(|| unknown("`trust.break_glass` is not configured"))?;
@@ -237,7 +233,7 @@ impl OperatorApi {
     async fn glass_rows(&self) -> Result<Vec<Row>, Problem> {
         let (mut rows, mut since) = (Vec::new(), 0);
         loop {
-            let page = self.orders.since(since, PAGE).await.map_err(|e| unavailable(&e))?;
+            let page = self.orders.since(since, PAGE).await?;
             let full = page.len() >= PAGE;
             since = page.last().map_or(since, |row| row.seq);
             let ours = |row: &Row| {

@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use subtle::ConstantTimeEq as _;
 
+use super::Reject;
 use super::api::requests::Enrolment;
 use super::credential::ShownCredential;
 use super::logins::Logins;
 use super::token_review::{Doubt, Reviewer, Workload, is_jwt};
-use super::{Reject, unavailable};
 use crate::clock::Clock;
 use crate::crypto::keys::PublicKey;
 use crate::domain::code::Code;
@@ -138,6 +138,10 @@ impl Registrar {
         problem
     }
 
+    fn refused(&self, code: Code, detail: &str, message: impl Into<String>) -> Problem {
+        self.refuse(Problem::new(code, detail, message))
+    }
+
     /// The pool of this token: the pool's shared token, or else the projected one of a pod.
     ///
     /// # Errors
@@ -206,11 +210,11 @@ impl Registrar {
             Doubt::Unanswered(why) => {
                 tracing::warn!(%why, "the API server did not say whose projected token this is");
                 let message = "the token cannot be reviewed now";
-                self.refuse(Problem::new(Code::NotReady, "enrolment.review", message))
+                self.refused(Code::NotReady, "enrolment.review", message)
             }
             Doubt::Busy => {
                 let message = "too many tokens are being reviewed";
-                self.refuse(Problem::new(Code::Overloaded, "enrolment.review", message))
+                self.refused(Code::Overloaded, "enrolment.review", message)
             }
         }
     }
@@ -230,8 +234,7 @@ impl Registrar {
     pub async fn enrol(&self, who: &Admitted, sent: &Enrolment) -> Result<Enrolled, Problem> {
         let Some(mut asked) = Request::open(&sent.request, &sent.proof) else {
             let message = "no request that is signed by the key it names";
-            let problem = Problem::new(Code::RequestMalformed, "enrolment.proof", message);
-            return Err(self.refuse(problem));
+            return Err(self.refused(Code::RequestMalformed, "enrolment.proof", message));
         };
         if asked.tenant != self.parts.tenant || !is_slot_of(&who.pool, &asked.certificate.slot) {
             let message = "the token is for the slots of another pool";
@@ -244,13 +247,13 @@ impl Registrar {
     }
 
     fn forbid(&self, detail: &str, message: &str) -> Problem {
-        self.refuse(Problem::new(Code::OperatorForbidden, detail, message))
+        self.refused(Code::OperatorForbidden, detail, message)
     }
 
     async fn certified(&self, who: &Admitted, asked: Request) -> Result<Enrolled, Problem> {
         let Request { log, certificate: wanted, .. } = asked;
         let mut known = self.known.lock().await;
-        let behind = |error: StoreError| self.refuse(unavailable(&error));
+        let behind = |error: StoreError| self.refuse(error.into());
         let chains = self.parts.reader.chains().await.map_err(behind)?;
         let ours = |row: &&ChainRow| row.tenant == self.parts.tenant;
         let of_slot = chains.iter().filter(ours).filter(|row| row.slot == wanted.slot);
@@ -275,7 +278,7 @@ impl Registrar {
         let entry = DraftWithPayloads::bare(Draft::of(enrolled(who, &log, &certificate)));
         self.parts.books.record(entry).await.map_err(|error| {
             let message = format!("the enrolment cannot be recorded: {error}");
-            self.refuse(Problem::new(Code::LedgerUnavailable, "", message))
+            self.refused(Code::LedgerUnavailable, "", message)
         })?;
         let Certificate { epoch, pod, .. } = &certificate;
         tracing::info!(log, epoch, pod, "a writer was enrolled");
@@ -293,14 +296,14 @@ impl Registrar {
             return Ok(Certificate { not_after, ..wanted });
         }
         let message = "the certificate would have ended, or says too much of its pod or image";
-        Err(self.refuse(Problem::new(Code::RequestMalformed, "enrolment.request", message)))
+        Err(self.refused(Code::RequestMalformed, "enrolment.request", message))
     }
 
     fn issue(&self, certificate: &Certificate) -> Result<Enrolled, Problem> {
         let certificate = certificate.issue(&*self.parts.signer).map_err(|why| {
             tracing::error!(%why, "the enrolment key cannot sign");
             let message = "the enrolment key cannot sign now";
-            self.refuse(Problem::new(Code::NotReady, "enrolment.key", message))
+            self.refused(Code::NotReady, "enrolment.key", message)
         })?;
         Ok(Enrolled { certificate })
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::OperatorApi;
 use super::api::replies::{
     ErasedPayloads, ErasureDetail, ErasureFacts, ErasureReply, ErasureRow, Erasures, Head,
     LegalHoldReply, LegalHoldRow, LegalHolds,
@@ -18,7 +19,6 @@ use super::api::{self, route};
 use super::erasures_asked::{EraseRequest, HoldRequest};
 use super::evidence::{Evidence, Room, by};
 use super::staff::Operator;
-use super::{OperatorApi, unavailable};
 use crate::approval::SignedApproval;
 use crate::approval::order::{self, Loosening, OrderKind};
 use crate::domain::code::Code;
@@ -48,7 +48,7 @@ impl OperatorApi {
     ) -> Result<Box<Loosening>, Problem> {
         let refused = |detail: &str, why: String| {
             tracing::error!(detail, %why, "REFUSED: an order that loosens");
-            self.refuse(Problem::new(Code::OperatorForbidden, detail, why))
+            self.refused(Code::OperatorForbidden, detail, why)
         };
         let list = evidence
             .archive
@@ -90,10 +90,10 @@ impl OperatorApi {
         request: &EraseRequest,
     ) -> Result<ErasureReply, Problem> {
         let reader = self.ledger(evidence).await?;
-        let keeper = evidence.archive.keeper().await.map_err(|e| unavailable(&e))?;
+        let keeper = evidence.archive.keeper().await?;
         let keeper = keeper.ok_or_else(|| {
             let message = "no role that erases is configured here (`evidence.eraser_url_file`)";
-            self.refuse(Problem::new(Code::RequestMalformed, "erasure.none", message))
+            self.refused(Code::RequestMalformed, "erasure.none", message)
         })?;
         let chains = chains(&*reader).await?;
         let (reader, keeper) = (reader.as_ref(), keeper.as_ref());
@@ -140,7 +140,7 @@ impl OperatorApi {
         let mut unknown = found.absent.iter().filter(|c| !erased.contains(c));
         if let Some(unknown) = unknown.next().filter(|_| asked.run.is_none()) {
             let message = format!("no payload {unknown}: nothing was erased");
-            return Err(self.refuse(Problem::new(Code::CallNotFound, "erasure.unknown", message)));
+            return Err(self.refused(Code::CallNotFound, "erasure.unknown", message));
         }
         Ok(found.absent.iter().filter(|c| erased.contains(c)).count())
     }
@@ -250,7 +250,7 @@ impl OperatorApi {
         &self,
         _: api::OperatorRequest<route::NewestErasure>,
     ) -> Result<Head, Problem> {
-        let newest = newest(&*self.reader, &self.tenant).await.map_err(|e| unavailable(&e))?;
+        let newest = newest(&*self.reader, &self.tenant).await?;
         let (tenant, digest) = (self.tenant.clone(), newest.digest.prefixed());
         Ok(Head { tenant, seq: newest.seq, digest })
     }
@@ -264,7 +264,7 @@ impl OperatorApi {
         _: api::OperatorRequest<route::LegalHolds>,
     ) -> Result<LegalHolds, Problem> {
         let records = Records::read(&*self.reader, &self.tenant).await;
-        let records = records.map_err(|e| unavailable(&e))?;
+        let records = records?;
         let shown = records.holds.into_iter().map(|hold| LegalHoldRow {
             log: hold.log,
             run: hold.run.map(|run| run.to_string()),
@@ -303,8 +303,7 @@ impl OperatorApi {
         all.retain(|(chain, row)| row.seq == seq && Some(&chain.origin) == newest.as_ref());
         let Some((chain, row)) = all.first() else {
             let message = "no such erasure";
-            let problem = Problem::new(Code::CallNotFound, "erasure.seq", message);
-            return Err(self.refuse(problem));
+            return Err(self.refused(Code::CallNotFound, "erasure.seq", message));
         };
         let reader = self.ledger(&room.evidence).await?;
         let deleted = gone(&*reader, &self.tenant, row).await?;
@@ -312,29 +311,29 @@ impl OperatorApi {
         let told = ReceiptNotes { deleted, residue: "unknown", store: room.evidence.store };
         let key = &*room.evidence.key;
         let made = receipt::make(&*reader, &chain.origin, &[seq], &told, key).await;
-        let made = made.map_err(|error| unavailable(&error))?;
+        let made = made?;
         Ok(ErasureDetail { erasure: shown(chain, row), receipt: envelope(&made) })
     }
 
     async fn erasure_rows(&self) -> Result<Vec<(ChainRow, EntryRow)>, Problem> {
-        let logs = fleet_logs(&*self.reader, &self.tenant).await.map_err(|e| unavailable(&e))?;
+        let logs = fleet_logs(&*self.reader, &self.tenant).await?;
         let mut all = Vec::new();
         for chain in logs {
             let kinds = [Kind::PayloadErased.as_str()];
             let rows = self.reader.entries_of(&chain.chain, &kinds).await;
-            let rows = rows.map_err(|e| unavailable(&e))?;
+            let rows = rows?;
             all.extend(rows.into_iter().map(|row| (chain.clone(), row)));
         }
         Ok(all)
     }
 
     async fn ledger(&self, evidence: &Evidence) -> Result<Arc<dyn LedgerReader>, Problem> {
-        evidence.archive.reader().await.map_err(|error| unavailable(&error))
+        Ok(evidence.archive.reader().await?)
     }
 
     async fn open_fleet(&self, evidence: &Evidence) -> Result<OpenFleetLog, Problem> {
         let closed = |why: String| {
-            self.refuse(Problem::new(Code::LedgerUnavailable, "", format!("the fleet log: {why}")))
+            self.refused(Code::LedgerUnavailable, "", format!("the fleet log: {why}"))
         };
         let parts = evidence.archive.fleet().await.map_err(|why| closed(why.to_string()))?;
         OpenFleetLog::open(parts).await.map_err(|error| closed(error.to_string()))
@@ -344,20 +343,20 @@ impl OperatorApi {
 type Chains = BTreeMap<crate::domain::id::ChainId, ChainRow>;
 
 async fn chains(reader: &dyn LedgerReader) -> Result<Chains, Problem> {
-    let chains = reader.chains().await.map_err(|error| unavailable(&error))?;
+    let chains = reader.chains().await?;
     Ok(chains.into_iter().map(|row| (row.chain, row)).collect())
 }
 
 /// The number of payloads of an erasure entry that are no longer stored.
 async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result<u64, Problem> {
-    let chains = reader.chains().await.map_err(|error| unavailable(&error))?;
+    let chains = reader.chains().await?;
     let Ok(entry) = Entry::parse(&row.body) else { return Ok(0) };
     let Some(erased) = entry.draft.get::<PayloadErased>() else { return Ok(0) };
     let ours = |c: &&ChainRow| c.tenant == tenant && erased.log == c.origin.as_str();
     let Some(chain) = chains.iter().find(ours) else { return Ok(0) };
     let mut gone = 0_u64;
     for c in erased.c.iter() {
-        let stored = reader.payload(&chain.chain, c).await.map_err(|e| unavailable(&e))?;
+        let stored = reader.payload(&chain.chain, c).await?;
         gone = gone.saturating_add(u64::from(stored.is_none()));
     }
     Ok(gone)

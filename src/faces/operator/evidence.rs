@@ -94,7 +94,7 @@ impl OperatorApi {
     pub(super) fn evidence(&self) -> Result<Arc<Room>, Problem> {
         self.evidence.get().map(Arc::clone).ok_or_else(|| {
             let message = "no evidence key is configured here (`evidence.key`)";
-            self.refuse(Problem::new(Code::RequestMalformed, "evidence.none", message))
+            self.refused(Code::RequestMalformed, "evidence.none", message)
         })
     }
 

@@ -101,9 +101,7 @@ struct Job {
 impl OperatorApi {
     fn selection(&self, request: requests::Export) -> Result<Selection, Problem> {
         let requests::Export { query, since, payloads, redact, disclose } = request;
-        let wrong = |detail: &str, why: String| {
-            self.refuse(Problem::new(Code::RequestMalformed, detail, why))
-        };
+        let wrong = |detail: &str, why: String| self.refused(Code::RequestMalformed, detail, why);
         let query = query.and_then(|query| Query::from_json(&Json::of(&query))).ok_or_else(|| {
             let message = "`query` is {scope: run, run}, {scope: range, log, from, to} or {scope: \
                 population} with since, until, agent, tool, verdict and chains, times as \

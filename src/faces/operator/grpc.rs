@@ -100,8 +100,7 @@ impl Services {
             let read = ApprovalStatement::parse(statement.as_bytes()).ok();
             if read.is_none_or(|read| read.verdict != verdict) {
                 let message = format!("the statement does not say `{}`", verdict.as_str());
-                let problem = Problem::new(Code::RequestMalformed, "approval.statement", message);
-                return Err(office.refuse(problem));
+                return Err(office.refused(Code::RequestMalformed, "approval.statement", message));
             }
             Ok((HeldCallPath { run, call }, SignedStatement { statement, signature }))
         });

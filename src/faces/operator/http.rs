@@ -143,7 +143,7 @@ async fn body(request: Request, most: usize) -> Result<Json, Problem> {
 }
 
 pub(super) fn malformed(office: &OperatorApi, message: &str) -> Problem {
-    office.refuse(Problem::new(Code::RequestMalformed, "", message))
+    office.refused(Code::RequestMalformed, "", message)
 }
 
 /// The path of a hub's registrar, with `POST`.

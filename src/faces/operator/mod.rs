@@ -171,7 +171,7 @@ impl OperatorApi {
             return Ok(who);
         }
         let message = format!("this needs one of the roles {}", right.roles());
-        Err(self.refuse(Problem::new(Code::OperatorForbidden, "operator.role", message)))
+        Err(self.refused(Code::OperatorForbidden, "operator.role", message))
     }
 
     /// WHY: the limit never applies to a valid credential; otherwise a third party that reaches the
@@ -185,6 +185,11 @@ impl OperatorApi {
     fn refuse(&self, problem: Problem) -> Problem {
         (self.reject)(problem.code);
         problem
+    }
+
+    /// Makes and counts a refusal.
+    fn refused(&self, code: Code, detail: &str, message: impl Into<String>) -> Problem {
+        self.refuse(Problem::new(code, detail, message))
     }
 
     /// When the last held call of a chain expires, having read at least so many of its entries;
@@ -207,7 +212,7 @@ impl OperatorApi {
     async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, OpenRuns>, Problem> {
         let mut desk = self.desk.lock().await;
         let looked = desk.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
-        looked.map_err(|error| unavailable(&error))?;
+        looked?;
         Ok(desk)
     }
 }
@@ -225,10 +230,9 @@ fn unknown(why: IdentityError, wait: Option<Duration>) -> Problem {
 }
 
 /// The store did not answer.
-fn unavailable(error: &StoreError) -> Problem {
-    Problem::new(
-        Code::LedgerUnavailable,
-        "",
-        format!("the store does not answer: {}", error.word()),
-    )
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let message = format!("the store does not answer: {}", error.word());
+        Self::new(Code::LedgerUnavailable, "", message)
+    }
 }

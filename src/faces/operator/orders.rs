@@ -13,7 +13,7 @@ use super::api::{OperatorRequest, requests, route};
 use super::desk::{OpenRuns, Run};
 use super::http::malformed;
 use super::staff::Operator;
-use super::{FRESH, OperatorApi, REPORTS_WITHIN, unavailable};
+use super::{FRESH, OperatorApi, REPORTS_WITHIN};
 use crate::approval::Approvers;
 use crate::approval::SignedApproval;
 use crate::approval::order::{OrderKind, OrderStatement, Previous};
@@ -167,7 +167,7 @@ impl OperatorApi {
             expires,
         };
         let put = self.orders.put(self.clock.now(), &given, order).await;
-        let seq = put.map_err(|error| unavailable(&error))?;
+        let seq = put?;
         let entry = DraftWithPayloads::bare(Draft::of(entry(seq, &given, order)));
         let receipt = match self.books.record(entry).await {
             Ok(receipt) => Some(receipt),
@@ -189,7 +189,7 @@ impl OperatorApi {
     ) -> Result<(Vec<OrderReport>, Vec<(String, Timestamp)>), Problem> {
         let patience = Patience::of(within);
         loop {
-            let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
+            let reports = self.orders.reports(seq).await?;
             let missing = self.missing(&reports, only).await?;
             let fresh = |seen: &Timestamp| !self.is_silent(*seen);
             if patience.is_over() || !missing.iter().any(|(_, seen)| fresh(seen)) {
@@ -206,7 +206,7 @@ impl OperatorApi {
         only: Option<&str>,
     ) -> Result<Vec<(String, Timestamp)>, Problem> {
         let told: BTreeSet<&str> = reports.iter().map(|report| report.origin.as_str()).collect();
-        let shown = self.orders.shown().await.map_err(|e| unavailable(&e))?;
+        let shown = self.orders.shown().await?;
         let runs = |gate: &Presence| gate.state.get(ENDED).and_then(Json::as_bool) != Some(true);
         let mut gates: BTreeMap<String, Timestamp> =
             shown.into_iter().filter(runs).map(|gate| (gate.origin, gate.at)).collect();
@@ -237,16 +237,11 @@ impl OperatorApi {
         asked: OperatorRequest<route::OrderDetail>,
     ) -> Result<OrderDetail, Problem> {
         let seq = asked.path.seq.get();
-        let rows =
-            self.orders.since(seq.saturating_sub(1), 1).await.map_err(|e| unavailable(&e))?;
+        let rows = self.orders.since(seq.saturating_sub(1), 1).await?;
         let Some(row) = rows.into_iter().find(|row| row.seq == seq) else {
-            return Err(self.refuse(Problem::new(
-                Code::CallNotFound,
-                "control.seq",
-                "no such order",
-            )));
+            return Err(self.refused(Code::CallNotFound, "control.seq", "no such order"));
         };
-        let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
+        let reports = self.orders.reports(seq).await?;
         let one_call = matches!(row.order, None | Some(Order::Word { .. } | Order::Modify { .. }));
         let missing = if one_call { Vec::new() } else { self.missing(&reports, None).await? };
         let outcome = Reports { reports, missing, one_call }.outcome(seq);
@@ -261,7 +256,7 @@ impl OperatorApi {
         &self,
         _: OperatorRequest<route::NewestOrder>,
     ) -> Result<Head, Problem> {
-        let last = self.orders.last().await.map_err(|e| unavailable(&e))?;
+        let last = self.orders.last().await?;
         let none = (Previous::NONE.seq, Previous::NONE.digest);
         let (seq, digest) = last.map_or(none, |row| (row.seq, row.digest));
         Ok(Head { tenant: self.tenant.clone(), seq, digest: digest.prefixed() })
@@ -271,7 +266,7 @@ impl OperatorApi {
     pub(super) async fn stopped_keys(&self, list: &Approvers) -> Result<BTreeSet<String>, Problem> {
         let whose = (self.tenant.as_str(), list);
         let stopped = control::stopped_keys(&*self.orders, whose, self.clock.now()).await;
-        stopped.map_err(|error| unavailable(&error))
+        Ok(stopped?)
     }
 
     /// Puts a signed order that takes back a stop on the list. Every gate checks the order itself.
@@ -284,7 +279,7 @@ impl OperatorApi {
     ) -> Result<OrderReply, Problem> {
         let requests::SignedStatement { statement, signature } = asked.request;
         let signed = SignedApproval { statement, signature };
-        let wrong = |why: String| self.refuse(Problem::new(Code::RequestMalformed, "", why));
+        let wrong = |why: String| self.refused(Code::RequestMalformed, "", why);
         let said = OrderStatement::parse(signed.statement.as_bytes())
             .map_err(|why| wrong(format!("`statement`: {why}")))?;
         if said.order != OrderKind::Reinstate {
@@ -315,7 +310,7 @@ impl OperatorApi {
         asked: OperatorRequest<route::Orders>,
     ) -> Result<Orders, Problem> {
         let since = asked.request.since;
-        let rows = self.orders.since(since, ROWS_MAX).await.map_err(|e| unavailable(&e))?;
+        let rows = self.orders.since(since, ROWS_MAX).await?;
         let next = rows.last().map_or(since, |row| row.seq);
         let orders = rows.iter().map(shown_row).collect();
         Ok(Orders { orders, next, more: rows.len() == ROWS_MAX })
@@ -326,7 +321,7 @@ impl OperatorApi {
     /// # Errors
     /// List or ledger cannot be read.
     pub(super) async fn fleet(&self, _: OperatorRequest<route::Fleet>) -> Result<Fleet, Problem> {
-        let shown = self.orders.shown().await.map_err(|e| unavailable(&e))?;
+        let shown = self.orders.shown().await?;
         let desk = self.look().await?;
         let now = self.clock.now();
         let gate = |gate: &Presence| {

@@ -238,6 +238,21 @@ enum Wire {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// Bytes in both directions.
+trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+impl Wire {
+    fn io(&mut self) -> Pin<&mut dyn Duplex> {
+        match self {
+            Self::Socket(stream) => Pin::new(stream),
+            Self::Tcp(stream) => Pin::new(stream),
+            Self::Tls(stream) => Pin::new(stream),
+        }
+    }
+}
+
 impl Stream {
     /// The same TCP connection after a handshake within 10 seconds, and the certificate (DER) the client
     /// showed, if it did: it leads to the acceptor's authorities.
@@ -353,11 +368,7 @@ impl AsyncRead for Stream {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let before = buf.filled().len();
-        ready!(match &mut self.wire {
-            Wire::Socket(stream) => Pin::new(stream).poll_read(cx, buf),
-            Wire::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            Wire::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        })?;
+        ready!(self.wire.io().poll_read(cx, buf))?;
         self.look(buf, before);
         Poll::Ready(Ok(()))
     }
@@ -369,11 +380,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.wire {
-            Wire::Socket(stream) => Pin::new(stream).poll_write(cx, buf),
-            Wire::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
-            Wire::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-        };
+        let written = self.wire.io().poll_write(cx, buf);
         self.unless_stalled(cx, written)
     }
 
@@ -382,11 +389,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.wire {
-            Wire::Socket(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Wire::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        };
+        let written = self.wire.io().poll_write_vectored(cx, bufs);
         self.unless_stalled(cx, written)
     }
 
@@ -395,19 +398,11 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.wire {
-            Wire::Socket(stream) => Pin::new(stream).poll_flush(cx),
-            Wire::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Wire::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
+        self.wire.io().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.wire {
-            Wire::Socket(stream) => Pin::new(stream).poll_shutdown(cx),
-            Wire::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Wire::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        self.wire.io().poll_shutdown(cx)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use regorus::Value;
 use regorus::unstable::{Module, Ref, Rule};
+use serde::Serialize;
 
 use super::bundle::Bundle;
 use super::fault::Error;
@@ -24,27 +25,31 @@ pub(super) use rule::RuleTracer;
 pub(super) use told::{condition_lines, short};
 
 /// One condition of a rule.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Condition {
     /// `file:line`.
     pub place: String,
     /// Its text, on one line.
+    #[serde(rename = "condition")]
     pub text: String,
     /// Whether it holds; `None`: not evaluated, because one before it fails, or because it cannot
     /// be evaluated alone.
     pub holds: Option<bool>,
     /// Why evaluating it failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// What it reads, in the order of the text, with its value; `None`: undefined.
+    #[serde(rename = "values", serialize_with = "told::reads")]
     pub reads: Vec<(String, Option<Json>)>,
     /// The rules it reads, if it is the condition that stopped this rule.
     pub because: Vec<RuleTrace>,
 }
 
 /// One rule, and how many of its conditions held.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RuleTrace {
     /// `wicketgate.agent.deny`.
+    #[serde(rename = "rule")]
     pub name: String,
     /// `file:line` of its head.
     pub place: String,

@@ -35,7 +35,7 @@ impl<'a> RuleTracer<'a> {
         }
         let head_value = source::said(head).map_or("true", |place| source::part(span, place));
         let mut told = RuleTrace {
-            name: whole(module, rule)?.join("."),
+            name: ast::whole(module, rule).join("."),
             place: source::place(span),
             fired: false,
             said: Vec::new(),
@@ -159,7 +159,7 @@ impl<'a> RuleTracer<'a> {
         let mut told = Vec::new();
         for other in self.modules {
             for rule in &other.policy {
-                let Some(name) = whole(other, rule) else { continue };
+                let name = ast::whole(other, rule);
                 if wanted.iter().any(|path| path.starts_with(&name)) {
                     told.extend(teller.rule(other, rule, depth.saturating_add(1)));
                 }
@@ -202,13 +202,6 @@ fn binds(stmt: &LiteralStmt) -> Vec<String> {
         }
         Literal::SomeVars { .. } | Literal::NotExpr { .. } | Literal::Every { .. } => Vec::new(),
     }
-}
-
-/// The whole path of a rule.
-fn whole(module: &Module, rule: &Rule) -> Option<Vec<String>> {
-    let mut name = ast::package(module);
-    name.extend(ast::path(ast::head(rule))?.parts);
-    Some(name)
 }
 
 /// The paths below `data` that a condition reads: of its own package, imported, or whole.

@@ -1,5 +1,7 @@
 //! Renders an explanation for people and as JSON.
 
+use serde::Serializer;
+
 use super::{Condition, Explained, RuleTrace};
 use crate::domain::canonical;
 use crate::domain::json::Json;
@@ -14,7 +16,7 @@ impl Explained {
         Json::object([
             ("v", Json::from("wicketgate/explained/1")),
             ("layer", Json::from(self.layer.as_str())),
-            ("rules", self.rules.iter().map(rule_json).collect::<Vec<_>>().into()),
+            ("rules", Json::of(&self.rules)),
         ])
     }
 
@@ -36,36 +38,15 @@ pub(crate) fn condition_lines(conditions: &[Condition]) -> Vec<String> {
     lines
 }
 
-fn rule_json(rule: &RuleTrace) -> Json {
-    Json::object([
-        ("rule", Json::from(rule.name.as_str())),
-        ("place", Json::from(rule.place.as_str())),
-        ("fired", Json::from(rule.fired)),
-        ("said", rule.said.clone().into()),
-        ("conditions", rule.conditions.iter().map(condition_json).collect::<Vec<_>>().into()),
-    ])
-}
-
-/// One condition as JSON: an undefined reference has no `value`.
-fn condition_json(condition: &Condition) -> Json {
-    let read = |(text, value): &(String, Option<Json>)| {
-        let name = ("reads", Json::from(text.as_str()));
-        match value {
-            Some(value) => Json::object([name, ("value", value.clone())]),
-            None => Json::object([name, ("undefined", Json::from(true))]),
-        }
-    };
-    let mut members = vec![
-        ("place", Json::from(condition.place.as_str())),
-        ("condition", Json::from(condition.text.as_str())),
-        ("holds", condition.holds.map_or(Json::Null, Json::from)),
-        ("values", condition.reads.iter().map(read).collect::<Vec<_>>().into()),
-        ("because", condition.because.iter().map(rule_json).collect::<Vec<_>>().into()),
-    ];
-    if let Some(why) = &condition.failed {
-        members.push(("failed", Json::from(why.as_str())));
-    }
-    Json::object(members)
+/// What a condition reads, as an object each.
+pub(super) fn reads<S: Serializer>(
+    reads: &[(String, Option<Json>)],
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    to.collect_seq(reads.iter().map(|(text, value)| {
+        let value = value.clone().map_or(("undefined", Json::from(true)), |v| ("value", v));
+        Json::object([("reads", Json::from(text.as_str())), value])
+    }))
 }
 
 fn write_rule(rule: &RuleTrace, depth: usize, lines: &mut Vec<String>) {

@@ -8,15 +8,12 @@ use crate::domain::decision::Verdict;
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
-use crate::domain::time::Timestamp;
 use crate::effect;
-use crate::input::{VERSION, break_glass_json, quorum_json, time_json};
 use crate::rego::{DEADLINE, RegoEngine};
+use crate::testing::sample;
 
 /// A name that no bundle contains by accident.
 const NOBODY: &str = "zz.lint.probe";
-/// A Wednesday, at noon.
-const NOON: u64 = 1_795_003_200_000;
 
 /// Asks the engine where the rules alone do not decide. `open`: allow rules that hold for any call;
 /// `holds`: where a rule requires an approval.
@@ -86,60 +83,21 @@ fn verdict(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Optio
     engine.decide(&input).ok().map(|answer| answer.verdict)
 }
 
-fn text(value: &str) -> Json {
-    Json::from(value)
-}
-
 fn document(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Json {
-    let empty = || Json::object::<String>([]);
-    let list = || Json::Array(Vec::new());
-    let digest = || text("sha256:0000000000000000000000000000000000000000000000000000000000000000");
-    let now = Timestamp::from_millis(NOON.try_into().unwrap_or_default());
-    let agent = Json::object([
-        ("id", text(NOBODY)),
-        ("version", text("0.0.0")),
-        ("owner", text(NOBODY)),
-        ("labels", empty()),
-        ("manifest", digest()),
-        ("binding", text("observed")),
-        ("tier3", text("observed")),
-        ("delegation", list()),
-    ]);
-    let run = Json::object([
-        ("id", text(NOBODY)),
-        ("mode", text("enforce")),
-        ("incognito", Json::from(false)),
-        ("opened_at", text(&now.to_string())),
-        ("calls", Json::from(0_u64)),
-        ("errors", Json::from(0_u64)),
-        ("cost", Json::from(0_u64)),
-        ("labels", empty()),
-    ]);
-    let tool = Json::object([
-        ("name", text(tool)),
-        ("kind", text(kind.as_str())),
-        ("tier", text(tier.as_str())),
-        ("read_only", Json::from(false)),
-        ("definition", digest()),
-    ]);
-    let odd = Json::object([("a", Json::Array(vec![empty(), Json::Null, text("\u{0}../")]))]);
-    let history = ["calls", "errors", "denied"].map(|name| (name, Json::from(0_u64)));
-    Json::object([
-        ("v", text(VERSION)),
-        ("agent", agent),
-        ("run", run),
-        ("tool", tool),
-        ("call", Json::object([("id", text(NOBODY))])),
-        ("args", odd),
+    let odd = [Json::object::<String>([]), Json::Null, Json::from("\u{0}../")];
+    let agent = [("id", NOBODY), ("version", "0.0.0"), ("owner", NOBODY)];
+    let tool = [("name", tool), ("kind", kind.as_str()), ("tier", tier.as_str())];
+    let tool = tool.map(|(name, value)| (name, Json::from(value)));
+    let id = || Json::object([("id", Json::from(NOBODY))]);
+    let mut document = sample::document(engine.by_hand());
+    let probe = Json::object([
+        ("agent", Json::object(agent.map(|(name, value)| (name, Json::from(value))))),
+        ("run", id()),
+        ("tool", Json::object(tool.into_iter().chain([("read_only", Json::from(false))]))),
+        ("call", id()),
+        ("args", Json::object([("a", Json::Array(odd.to_vec()))])),
         ("effect", effect::unnamed(kind, NOBODY).to_json()),
-        ("context", Json::object([("attested", empty()), ("claimed", empty())])),
-        ("time", time_json(now)),
-        ("findings", list()),
-        ("approvals", list()),
-        ("quorum", quorum_json(engine.by_hand())),
-        ("break_glass", break_glass_json(None)),
-        ("pools", list()),
-        ("observe", list()),
-        ("history", Json::object(history)),
-    ])
+    ]);
+    sample::merge(&mut document, &probe);
+    document
 }

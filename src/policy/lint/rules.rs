@@ -32,7 +32,7 @@ pub(super) fn read(bundle: &Bundle) -> Read {
     let data = bundle.data_files();
     let names: BTreeSet<Vec<String>> = modules
         .iter()
-        .flat_map(|module| module.policy.iter().filter_map(|r| whole(module, r)))
+        .flat_map(|module| module.policy.iter().map(|r| ast::whole(module, r)))
         .collect();
     let scoped = modules.iter().map(|module| (&***module, ModuleScope::of(module, &names, &data)));
     let given = locals::given(scoped);
@@ -50,16 +50,9 @@ pub(super) fn read(bundle: &Bundle) -> Read {
     out
 }
 
-/// The whole path of a rule: `wicketgate`, `agent`, `deny`.
-fn whole(module: &Module, rule: &Rule) -> Option<Vec<String>> {
-    let mut name = ast::package(module);
-    name.extend(truth::name_of(rule)?);
-    Some(name)
-}
-
 /// The variables of a rule, with the arguments of its calls if it is a function.
 fn variables(scope: &ModuleScope<'_>, module: &Module, rule: &Rule, given: &Given) -> Locals {
-    let given = whole(module, rule).and_then(|name| given.get(&name));
+    let given = given.get(&ast::whole(module, rule));
     Locals::of(scope, rule, given.map(Vec::as_slice).unwrap_or_default())
 }
 
@@ -75,11 +68,9 @@ fn settle(
         for module in modules {
             let scope = ModuleScope::of(module, names, data);
             for rule in &module.policy {
-                if let Some(name) = whole(module, rule) {
-                    let locals = variables(&scope, module, rule, given);
-                    let reading = TruthScan { scope: &scope, locals: &locals, known: &known };
-                    groups.entry(name).or_default().push(fate(&reading, rule));
-                }
+                let locals = variables(&scope, module, rule, given);
+                let reading = TruthScan { scope: &scope, locals: &locals, known: &known };
+                groups.entry(ast::whole(module, rule)).or_default().push(fate(&reading, rule));
             }
         }
         let next = conclude(groups);

@@ -37,8 +37,7 @@ pub(super) fn find(
     let mut all = Vec::new();
     for module in modules.iter().filter(|module| !ast::file(module).starts_with("lib/")) {
         for rule in &module.policy {
-            let mut name = ast::package(module);
-            name.extend(ast::path(ast::head(rule)).map(|path| path.parts).unwrap_or_default());
+            let name = ast::whole(module, rule);
             let scope = ModuleScope::of(module, names, data);
             let given = given.get(&name).map(Vec::as_slice).unwrap_or_default();
             let locals = Locals::of(&scope, rule, given);

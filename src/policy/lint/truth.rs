@@ -166,7 +166,7 @@ impl TruthScan<'_> {
                 BoolOp::Gt => a > b,
                 BoolOp::Ne => a != b,
             };
-            let why = || format!("{a} {} {b} never holds", sign(op));
+            let why = || format!("{a} {} {b} never holds", ast::sign(op));
             return if holds { ConditionValue::Always } else { ConditionValue::Never(why()) };
         }
         let sides = scalar(rhs).map(|v| (lhs, v)).or_else(|| scalar(lhs).map(|v| (rhs, v)));
@@ -328,17 +328,6 @@ fn takes(shape: &Shape, value: &Value) -> bool {
         (Shape::OneOf(_) | Shape::Texts | Shape::List(_) | Shape::Object(_) | Shape::Effect, _) => {
             false
         }
-    }
-}
-
-const fn sign(op: &BoolOp) -> &'static str {
-    match op {
-        BoolOp::Lt => "<",
-        BoolOp::Le => "<=",
-        BoolOp::Eq => "==",
-        BoolOp::Ge => ">=",
-        BoolOp::Gt => ">",
-        BoolOp::Ne => "!=",
     }
 }
 

@@ -10,6 +10,7 @@ use regorus::unstable::{
 };
 
 use super::{EXACT, GIVEN};
+use crate::ast;
 
 /// Nested calls, operators and brackets of one rewritten condition.
 const DEPTH_MAX: usize = 32;
@@ -120,7 +121,7 @@ impl Writer {
             }
             Expr::BoolExpr { op, lhs, rhs, .. } => {
                 let (lhs, rhs) = (self.given(lhs, first)?, self.given(rhs, first)?);
-                Ok(format!("{lhs} {} {rhs}", comparison(op)))
+                Ok(format!("{lhs} {} {rhs}", ast::sign(op)))
             }
             Expr::ArithExpr { op, lhs, rhs, .. } => {
                 let (lhs, rhs) = (self.given(lhs, first)?, self.given(rhs, first)?);
@@ -256,7 +257,7 @@ impl Writer {
                 format!("{}[{}]", self.expr(refr)?, self.operand(index)?)
             }
             Expr::BinExpr { op, lhs, rhs, .. } => self.infix(of_sets(op), lhs, rhs)?,
-            Expr::BoolExpr { op, lhs, rhs, .. } => self.infix(comparison(op), lhs, rhs)?,
+            Expr::BoolExpr { op, lhs, rhs, .. } => self.infix(ast::sign(op), lhs, rhs)?,
             Expr::ArithExpr { op, lhs, rhs, .. } => {
                 let (lhs, rhs) = (self.operand(lhs)?, self.operand(rhs)?);
                 format!("{EXACT}(\"{}\", {lhs}, {rhs})", operator(op))
@@ -322,17 +323,6 @@ fn asked(expr: &Expr) -> bool {
             | Expr::ArithExpr { .. }
             | Expr::Membership { .. }
     )
-}
-
-const fn comparison(op: &BoolOp) -> &'static str {
-    match op {
-        BoolOp::Lt => "<",
-        BoolOp::Le => "<=",
-        BoolOp::Eq => "==",
-        BoolOp::Ge => ">=",
-        BoolOp::Gt => ">",
-        BoolOp::Ne => "!=",
-    }
 }
 
 const fn of_sets(op: &BinOp) -> &'static str {

@@ -66,9 +66,7 @@ impl Marks {
 
     fn rule(&mut self, module: &Module, rule: &Rule) {
         let Rule::Spec { span, head, bodies } = rule else { return };
-        let mut name = ast::package(module);
-        name.extend(ast::path(ast::head(rule)).map(|path| path.parts).unwrap_or_default());
-        let (file, rule) = (ast::file(module).to_owned(), name.join("."));
+        let (file, rule) = (ast::file(module).to_owned(), ast::whole(module, rule).join("."));
         let note = |place: String| Uncovered { place, rule: rule.clone() };
         let place = note(source::place(span));
         match (head, source::said(head)) {

@@ -27,7 +27,7 @@ const PATH_MAX: usize = 64;
 
 /// Why a file of proofs cannot be read, or proves nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ProofError {
+pub(crate) enum ProofError {
     #[error("`{0}`: {1}")]
     Json(String, #[source] json::Error),
     #[error("`{0}` is malformed")]

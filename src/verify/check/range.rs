@@ -32,7 +32,7 @@ pub struct Proof {
 }
 
 /// Reads a range proof, if the bundle has one of this name.
-pub(super) fn read(files: &Files, name: &str) -> Option<Result<Proof, ProofError>> {
+pub(crate) fn read(files: &Files, name: &str) -> Option<Result<Proof, ProofError>> {
     files.get(name).map(|text| parse(name, text))
 }
 

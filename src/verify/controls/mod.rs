@@ -8,12 +8,14 @@ mod catalogue;
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use super::bundle::{Files, POPULATION, RANGE};
 use super::scope::Scope;
 use super::survey::{Noted, Survey};
-use super::views::DecisionView;
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::entries::EntryLine;
 use crate::record::run::RunOpened;
 
 /// What the mapping means.
@@ -22,7 +24,7 @@ check that backs the material. Whether a requirement is met is for the reader to
 people, processes and systems that no bundle shows.";
 
 /// One requirement and its material in the bundle.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Row {
     /// `SOC 2`, `EU AI Act`…
     pub framework: &'static str,
@@ -38,6 +40,13 @@ pub struct Row {
     pub checks: Vec<&'static str>,
     /// How many entries, payloads or calls it is.
     pub count: usize,
+}
+
+#[derive(Serialize)]
+struct Mapping {
+    v: &'static str,
+    meaning: &'static str,
+    rows: Vec<Row>,
 }
 
 /// The material of a row.
@@ -108,24 +117,11 @@ pub fn rows(survey: &Survey<'_>) -> Vec<Row> {
 /// `controls.json`.
 #[must_use]
 pub fn controls(files: &Files) -> Vec<u8> {
-    let texts = |list: Vec<&str>| list.into_iter().map(Json::from).collect::<Vec<_>>();
-    let rows = rows(&Survey::of(files)).into_iter().map(|row| {
-        Json::object([
-            ("framework", Json::from(row.framework)),
-            ("requirement", Json::from(row.requirement)),
-            ("about", Json::from(row.about)),
-            ("supports", Json::from(row.supports)),
-            ("files", texts(row.files.iter().map(String::as_str).collect()).into()),
-            ("checks", texts(row.checks).into()),
-            ("count", Json::from(u64::try_from(row.count).unwrap_or(u64::MAX))),
-        ])
-    });
-    let rows: Vec<Json> = rows.collect();
-    canonical::bytes(&Json::object([
-        ("v", Json::from("wicketgate/controls/1")),
-        ("meaning", Json::from(MEANING)),
-        ("rows", rows.into()),
-    ]))
+    canonical::bytes(&Json::of(&Mapping {
+        v: "wicketgate/controls/1",
+        meaning: MEANING,
+        rows: rows(&Survey::of(files)),
+    }))
 }
 
 fn checks(survey: &Survey<'_>, need: Need) -> Vec<&'static str> {
@@ -154,9 +150,9 @@ fn checks(survey: &Survey<'_>, need: Need) -> Vec<&'static str> {
 fn material(survey: &Survey<'_>, need: Need) -> RowMaterial {
     use super::bundle::{AGENT, AGENT_SIG, CHECKPOINT, DECISION, FLEET_CHECKPOINT, TOOL_TRACE};
     match need {
-        Need::Entries => entries(survey.entries.iter()),
+        Need::Entries => entries(survey.entries()),
         Need::DecidedByPolicy => {
-            let count = survey.decisions().filter(|d| !d.policy.is_empty()).count();
+            let count = survey.decisions().filter(|line| line.entry.draft.policy.is_some()).count();
             let policies: Vec<String> =
                 survey.named("policy/").map(|(name, _)| name.to_owned()).collect();
             let count = if policies.is_empty() { 0 } else { count };
@@ -166,8 +162,10 @@ fn material(survey: &Survey<'_>, need: Need) -> RowMaterial {
         Need::Held => also(entries(survey.of_kinds(&["call.held"])), DECISION),
         Need::Trouble => trouble(survey),
         Need::Redaction => {
-            let redacts =
-                |d: &&DecisionView| d.decision.obligations.iter().any(|o| o.r#type == "redact");
+            let redacts = |line: &&EntryLine| {
+                let told = line.decision();
+                told.is_some_and(|told| told.obligations.iter().any(|o| &*o.r#type == "redact"))
+            };
             with(survey.decisions().filter(redacts).count(), &[DECISION], Vec::new())
         }
         Need::Manifest => {
@@ -183,24 +181,22 @@ fn material(survey: &Survey<'_>, need: Need) -> RowMaterial {
             all.files.extend(found.files);
             all
         }
-        Need::Calls => {
-            let count = survey.runs.iter().map(|story| story.calls.len()).sum();
-            with(count, &[TOOL_TRACE], Vec::new())
-        }
+        Need::Calls => with(survey.calls_count(), &[TOOL_TRACE], Vec::new()),
         Need::Definitions => {
-            let pinned = |d: &&DecisionView| d.decision.definition.is_some();
+            let pinned =
+                |line: &&EntryLine| line.decision().is_some_and(|told| told.definition.is_some());
             with(survey.decisions().filter(pinned).count(), &[DECISION], Vec::new())
         }
         Need::Parents => {
-            let named = |noted: &&Noted| {
+            let named = |noted: &Noted<'_>| {
                 noted.entry.draft.get::<RunOpened>().is_some_and(|run| run.parent.is_some())
             };
             entries(survey.of_kinds(&["run.opened"]).filter(named))
         }
         Need::Complete => match survey.scope {
             Scope::Run => entries(survey.of_kinds(&["run.sealed"])),
-            Scope::Range => with(survey.entries.len(), &[RANGE], Vec::new()),
-            Scope::Population => with(survey.entries.len(), &[POPULATION], Vec::new()),
+            Scope::Range => with(survey.entries().count(), &[RANGE], Vec::new()),
+            Scope::Population => with(survey.entries().count(), &[POPULATION], Vec::new()),
         },
         Need::Kept => also(entries(survey.of_kinds(&["chain.genesis"])), CHECKPOINT),
         Need::Heartbeats => entries(survey.of_kinds(&["heartbeat"])),
@@ -228,18 +224,18 @@ fn also(mut material: RowMaterial, file: &str) -> RowMaterial {
     material
 }
 
-fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> RowMaterial {
+fn entries<'a>(found: impl Iterator<Item = Noted<'a>>) -> RowMaterial {
     let (mut files, mut count) = (BTreeSet::new(), 0_usize);
     for noted in found {
         count = count.saturating_add(1);
-        files.insert(noted.file.clone());
+        files.insert(noted.file());
     }
     RowMaterial { files: files.into_iter().collect(), count }
 }
 
 /// Failures, and calls that a limit stopped.
 fn trouble(survey: &Survey<'_>) -> RowMaterial {
-    let limit = |noted: &&Noted| {
+    let limit = |noted: &Noted<'_>| {
         let decision = noted.entry.draft.body.decision();
         let reasons = decision.map_or(&[][..], |decision| decision.reasons);
         reasons.iter().any(|reason| reason.code.starts_with("limit."))

@@ -8,19 +8,19 @@ use crate::controls as mapping;
 use crate::crypto::note::SignatureLine;
 use crate::domain::json::Json;
 use crate::domain::plural::many;
+use crate::population::{ChainSummary, Population};
 use crate::record::chain::{AnchorObserved, ChainGenesis, WriterStarted};
 use crate::survey::{Noted, Signed, Survey};
-use crate::views::{ChainView, PopulationView};
 
 /// The most rows of a table; the named file has the rest.
 const ROWS_MAX: usize = 200;
 
 /// The query, and what each log contributes to it.
 pub(super) fn population(survey: &Survey<'_>) -> Markup {
-    let PopulationView { query, totals, chains } = &survey.population;
+    let Population { query, totals, chains, .. } = &survey.population;
     html! {
         h3 { "Asked" } pre { (pretty(query)) }
-        h3 { "Found in all" } pre { (pretty(totals)) }
+        h3 { "Found in all" } pre { (pretty(&Json::of(totals))) }
         table {
             thead { tr { th scope="col" { "Log" } th scope="col" { "Span" } th scope="col" { "Entries" } th scope="col" { "Runs" } th scope="col" { "Calls" } th scope="col" { "Gaps" } th scope="col" { "Signs of life" } } }
             tbody { @for chain in chains.iter().take(ROWS_MAX) { (chain_row(chain)) } }
@@ -29,7 +29,7 @@ pub(super) fn population(survey: &Survey<'_>) -> Markup {
     }
 }
 
-fn chain_row(chain: &ChainView) -> Markup {
+fn chain_row(chain: &ChainSummary) -> Markup {
     let beats = &chain.heartbeats;
     let calls: Vec<String> = chain.calls.iter().map(|c| format!("{} {}", c.v, c.k)).collect();
     html! {
@@ -39,8 +39,8 @@ fn chain_row(chain: &ChainView) -> Markup {
             td { (chain.entries) }
             td { (chain.runs) }
             td { (calls.join(", ")) }
-            td { @if chain.gaps.is_empty() { "none" } @else { pre { (pretty(&Json::Array(chain.gaps.clone()))) } } }
-            td { (beats.count) ", longest gap " (beats.longest_gap_ms) " ms of " (beats.declared_ms) " ms declared"
+            td { @if chain.gaps.is_empty() { "none" } @else { pre { (pretty(&Json::of(&chain.gaps))) } } }
+            td { (beats.count) ", longest gap " (beats.longest_ms) " ms of " (beats.declared_ms.unwrap_or_default()) " ms declared"
                 @if let Some(tests) = &chain.enforcement_tests { "; tests of its own enforcement: " (tests.count) ", failed " (tests.failed) ", last " (tests.last) }
                 @if let Some(told) = &chain.postures { "; agents' own reports of their isolation, not verified: " (told.count) ", failed " (told.failed) ", last " (told.last) } }
         }
@@ -49,7 +49,7 @@ fn chain_row(chain: &ChainView) -> Markup {
 
 /// The writer's time, and the times that others vouch for.
 pub(super) fn time(survey: &Survey<'_>) -> Markup {
-    let observed: Vec<&Noted> = survey
+    let observed: Vec<Noted<'_>> = survey
         .of_kinds(&["anchor.observed"])
         .chain(survey.fleet_of(&["anchor.observed"]))
         .collect();
@@ -83,10 +83,10 @@ pub(super) fn time(survey: &Survey<'_>) -> Markup {
     }
 }
 
-fn anchor(noted: &Noted) -> Markup {
+fn anchor(noted: &Noted<'_>) -> Markup {
     let Some(seen) = noted.entry.draft.get::<AnchorObserved>() else { return html! {} };
     html! { tr {
-        td { (seen.source) " " code { (seen.name) } ", seen as entry " (noted.entry.seq) " of " code { (noted.file) } }
+        td { (seen.source) " " code { (seen.name) } ", seen as entry " (noted.entry.seq) " of " code { (noted.file()) } }
         td { (moment(&seen.time.to_string())) }
         td { "entries after it were written after that time; it is about " code { (seen.log) } " at " (seen.size) }
     } }
@@ -122,15 +122,15 @@ pub(super) fn log(survey: &Survey<'_>) -> Markup {
         table {
             thead { tr { th scope="col" { "Key" } th scope="col" { "In" } th scope="col" { "Value" } } }
             tbody {
-                @for noted in genesis.take(ROWS_MAX) { (key_row("enrolment key", noted)) }
-                @for noted in writers.take(ROWS_MAX) { (key_row("writer key", noted)) }
+                @for noted in genesis.take(ROWS_MAX) { (key_row("enrolment key", &noted)) }
+                @for noted in writers.take(ROWS_MAX) { (key_row("writer key", &noted)) }
             }
         }
-        @if survey.fleet.is_empty() {
-            p { "There is no fleet log in this bundle." }
-        } @else {
+        @if survey.has_fleet() {
             h3 { "What the fleet log says about logs and keys" }
             (entries(survey.fleet_of(&kinds)))
+        } @else {
+            p { "There is no fleet log in this bundle." }
         }
     }
 }
@@ -150,20 +150,20 @@ fn head_row(head: &Signed) -> Markup {
     } }
 }
 
-fn key_row(what: &str, noted: &Noted) -> Markup {
+fn key_row(what: &str, noted: &Noted<'_>) -> Markup {
     let draft = &noted.entry.draft;
     let writer = draft.get::<WriterStarted>().map(|started| started.writer_key);
     let key = writer.or_else(|| draft.get::<ChainGenesis>().map(|genesis| genesis.enrolment_key));
     html! { tr {
         td { (what) ", epoch " (noted.entry.epoch) }
-        td { code { (noted.file) } ", entry " (noted.entry.seq) }
+        td { code { (noted.file()) } ", entry " (noted.entry.seq) }
         td { code { @if let Some(key) = key { (key) } } }
     } }
 }
 
 /// Raw entries, one a row.
-fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> Markup {
-    let found: Vec<&Noted> = found.collect();
+fn entries<'a>(found: impl Iterator<Item = Noted<'a>>) -> Markup {
+    let found: Vec<Noted<'_>> = found.collect();
     html! {
         @if found.is_empty() { p { "Nothing." } } @else {
             table {

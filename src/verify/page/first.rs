@@ -1,15 +1,16 @@
 //! The first screen: what the files prove, what they do not, and who vouches for them.
 
-use std::collections::BTreeMap;
-
 use maud::{Markup, html};
 
+use super::story::opening;
+use crate::domain::decision::Verdict;
 use crate::domain::plural::many;
+use crate::domain::tier::Binding;
+use crate::projection::{BundleMaterial, decides};
 use crate::record::chain::ChainGenesis;
 use crate::scope::Scope;
 use crate::statement::Exporter;
-use crate::survey::{RunSummary, Survey};
-use crate::views::RunView;
+use crate::survey::Survey;
 
 /// What no bundle of this version proves, even if every check holds.
 pub const NOT_PROVEN: [&str; 7] = [
@@ -24,15 +25,16 @@ pub const NOT_PROVEN: [&str; 7] = [
 
 /// One sentence about what happened, for the head of the page.
 pub(super) fn lead(survey: &Survey<'_>) -> Markup {
-    let (entries, heads) = (survey.entries.len(), survey.heads.len());
+    let (entries, heads) = (survey.entries().count(), survey.heads.len());
+    let runs = survey.runs();
     html! {
         p .lead {
             @match survey.scope {
-                Scope::Run => @for story in &survey.runs { (run_lead(story)) },
+                Scope::Run => @for material in &runs { (run_lead(material)) },
                 Scope::Range => {
                     "Everything the log " code { (origin(survey)) } " holds in one span: "
                     (many(entries, "entry")) ", "
-                    (many(survey.runs.len(), "run")) "."
+                    (many(runs.len(), "run")) "."
                 },
                 Scope::Population => {
                     "What " (many(heads, "log")) (if heads == 1 { " holds" } else { " hold" }) " about a question that was asked: "
@@ -55,18 +57,15 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(story: &RunSummary) -> Self {
-        let mut last: BTreeMap<&str, &str> = BTreeMap::new();
-        for decision in &story.decisions {
-            last.insert(&decision.call, &decision.verdict);
-        }
+    fn of(material: &BundleMaterial<'_>) -> Self {
         let mut sums = Self::default();
-        for call in &story.calls {
-            let count = match last.get(call.call.as_str()).copied() {
-                Some("allow") => &mut sums.allowed,
-                Some("deny") => &mut sums.refused,
-                Some("require_approval") => &mut sums.waiting,
-                Some(_) | None => &mut sums.undecided,
+        for call in material.calls() {
+            let last = call.lines.iter().rev().find(|line| decides(line));
+            let count = match last.and_then(|line| line.entry.draft.verdict) {
+                Some(Verdict::Allow) => &mut sums.allowed,
+                Some(Verdict::Deny) => &mut sums.refused,
+                Some(Verdict::RequireApproval) => &mut sums.waiting,
+                None => &mut sums.undecided,
             };
             *count = count.saturating_add(1);
         }
@@ -74,19 +73,17 @@ impl Sums {
     }
 }
 
-fn run_lead(story: &RunSummary) -> Markup {
-    let run = &story.run;
-    let opening = &run.opening;
-    let Sums { allowed, refused, waiting, undecided } = Sums::of(story);
-    let calls = story.calls.len();
-    let unenforced = run.unenforced;
+fn run_lead(material: &BundleMaterial<'_>) -> Markup {
+    let opening = opening(material);
+    let Sums { allowed, refused, waiting, undecided } = Sums::of(material);
+    let (calls, unenforced) = (material.calls_count(), material.unenforced_count());
     html! {
-        "The agent " strong { (opening.agent) " " (opening.version) }
+        "The agent " strong { @if let Some(run) = opening { (run.agent) } " " @if let Some(run) = opening { (run.version) } }
         " asked for " (many(calls, "call")) ": "
         (allowed) " allowed, " (refused) " refused, " (waiting) " held for a person and not decided after that"
         @if undecided > 0 { ", " (undecided) " without a decision here" }
         ". The run is "
-        @match run.status.as_str() {
+        @match material.status() {
             "sealed" => "sealed: nothing can be added to it.",
             "open" => { strong { "OPEN" } ": more may have happened since." },
             _ => "cut by the ends of what was exported.",
@@ -134,7 +131,7 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
         "the files are the ones the holder of the evidence key exported".to_owned(),
         "B1 B2 B3",
     )];
-    let entries = survey.entries.len();
+    let entries = survey.entries().count();
     for head in survey.heads.iter().take(1) {
         let of = match survey.heads.len() {
             1 => {
@@ -150,7 +147,7 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
             "H1 E1 E2 S1 S2",
         ));
     }
-    if survey.runs.iter().any(|story| story.run.status == "sealed") {
+    if survey.runs().iter().any(BundleMaterial::sealed) {
         all.push(("nothing is missing in a sealed run: its entries are numbered, linked and counted by its seal".to_owned(), "S3 S4"));
     }
     if survey.decisions().next().is_some() {
@@ -217,26 +214,23 @@ fn reach(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
 fn own_limits(survey: &Survey<'_>) -> Vec<String> {
     let mut all = Vec::new();
     let mut say = |there: bool, what: &str| all.extend(there.then(|| what.to_owned()));
-    let stories = || survey.runs.iter().map(|story| &story.run);
+    let runs = survey.runs();
     say(
-        stories().any(|run| run.status == "open"),
+        runs.iter().any(|run| run.status() == "open"),
         "that the run is complete: it is OPEN, more may have happened since",
     );
     say(
-        stories().any(|run| run.status == "cut"),
+        runs.iter().any(|run| run.cut.any()),
         "runs that begin before or end after the span are not complete here",
     );
-    let bound = |run: &RunView, word: &str| run.opening.binding == word;
+    let bound = |how| runs.iter().any(|run| opening(run).is_some_and(|run| run.binding == how));
     say(
-        stories().any(|run| bound(run, "claimed")),
+        bound(Binding::Claimed),
         "model and instructions: they are the agent's own claim and were not observed",
     );
+    say(bound(Binding::Unclaimed), "which model and instructions ran: the agent claimed none");
     say(
-        stories().any(|run| bound(run, "unclaimed")),
-        "which model and instructions ran: the agent claimed none",
-    );
-    say(
-        stories().any(|run| run.unenforced > 0),
+        runs.iter().any(|run| run.unenforced_count() > 0),
         "that every decision was enforced: some were only recorded (observe mode)",
     );
     let seen = !survey.witnesses().is_empty() || !survey.tokens().is_empty();
@@ -291,7 +285,7 @@ fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)
             },
         ));
     }
-    if let (Some(first), Some(last)) = (survey.entries.first(), survey.entries.last()) {
+    if let (Some(first), Some(last)) = (survey.entries().next(), survey.entries().last()) {
         all.push(("Time, as the writer says", html! { (first.entry.ts) " to " (last.entry.ts) }));
     }
     let (witnessed, stamped) = (survey.witnesses(), survey.tokens().len());

@@ -83,8 +83,8 @@ fn policy() -> String {
 }
 
 fn title(survey: &Survey<'_>) -> String {
-    match (survey.scope, survey.runs.as_slice()) {
-        (Scope::Run, [story]) => format!("Evidence of run {}", story.run.run),
+    match (survey.scope, survey.runs().as_slice()) {
+        (Scope::Run, [material]) => format!("Evidence of run {}", material.run),
         (Scope::Run, _) => "Evidence of a run".to_owned(),
         (Scope::Range, _) => "Evidence of a span of a log".to_owned(),
         (Scope::Population, _) => "Evidence of a population".to_owned(),
@@ -114,34 +114,82 @@ fn sections(survey: &Survey<'_>) -> Vec<Section> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
+    use crate::bundle::{AGENT_RUN, ENTRIES};
+    use crate::domain::canonical;
+    use crate::domain::decision::Verdict;
+    use crate::domain::id::{CallId, ChainId, RunId, ToolName};
+    use crate::domain::json::Json;
+    use crate::domain::time::Timestamp;
+    use crate::payloads::{Payload, Payloads};
+    use crate::record::{Boot, Commitment, Draft, Entry, HexDigest, Kind, Role, RunLink};
+    use wicketgate_record::sample::body;
 
-    fn of(files: &[(&str, &str)]) -> String {
-        let mut all = Files::default();
-        files.iter().for_each(|(name, text)| all.put(*name, *text));
+    fn of(all: &Files) -> String {
         let exporter = Exporter {
             version: "1<2".into(),
             at: "now\u{202e}".into(),
             sha256: "<".into(),
             requester: "<b>".into(),
         };
-        String::from_utf8(page(&all, &exporter)).unwrap()
+        String::from_utf8(page(all, &exporter)).unwrap()
+    }
+
+    /// The entries of one run, as they are in a bundle.
+    fn lines(drafts: Vec<Draft>) -> Vec<u8> {
+        let run = RunId::from_random([7; 16]);
+        let line = |(seq, draft): (u64, Draft)| {
+            let prev = (seq > 0).then(|| Digest::of(&[b"before"]));
+            let entry = Entry {
+                chain: ChainId::from_bytes([1; 16]),
+                epoch: 1,
+                seq,
+                prev: Digest::of(&[b"before"]),
+                ts: Timestamp::from_millis(1),
+                boot: Boot::from_random([0; 4]),
+                mono: 1,
+                run: Some(RunLink { run, seq, prev }),
+                draft: Draft { run: Some(run), ..draft },
+            };
+            [entry.bytes(), b"\n".to_vec()].concat()
+        };
+        (0..).zip(drafts).flat_map(line).collect()
     }
 
     #[test]
     fn nothing_of_a_bundle_becomes_markup_and_hidden_characters_are_spelled_out() {
-        let evil = r#"</pre><script>alert(1)</script>\u202e\u200b\u0007\ufeff' \" &amp;"#;
-        let run = format!(
-            r#"{{"run":"r","origin":"{evil}","status":"sealed","opening":{{"agent":"{evil}","model":"{evil}","labels":[{{"k":"{evil}","v":"{evil}"}}]}}}}"#
-        );
-        let decision = format!(
-            r#"{{"run":"r","decisions":[{{"call":"{evil}","tool":"{evil}","verdict":"{evil}","rule":"{evil}","decision":{{"reasons":[{{"code":"{evil}","message":"{evil}"}}]}}}}]}}"#
-        );
-        let trace = format!(
-            r#"{{"run":"r","calls":[{{"call":"{evil}","tool":"{evil}","events":[{{"kind":"{evil}","data":{{"message":"{evil}"}}}}],"input":{{"state":"{evil}","json":{{"{evil}":"{evil}"}}}}}}]}}"#
-        );
-        let page = of(&[(AGENT_RUN, &run), (DECISION, &decision), (TOOL_TRACE, &trace)]);
-        assert!(!page.contains("<script"), "{page}");
+        let evil = "</pre><script>alert(1)</script>\u{202e}\u{200b}\u{7}\u{feff}' \" &amp;";
+        let told = |names: &[&str]| {
+            Json::object(names.iter().map(|name| ((*name).to_owned(), Json::from(evil))))
+        };
+        let labels = Json::from(vec![told(&["k", "v"])]);
+        let opened = [("agent", evil.into()), ("model", evil.into()), ("labels", labels)];
+        let reasons = Json::from(vec![told(&["code", "detail", "message", "rule"])]);
+        let c = Digest::of(&[b"arguments"]);
+        let call = |draft| Draft { call: CallId::parse("c1"), ..draft };
+        let denied = Draft {
+            tool: ToolName::parse("t"),
+            policy: Some(Digest::of(&[b"bundle"])),
+            rule: Some(evil.into()),
+            verdict: Some(Verdict::Deny),
+            commit: vec![Commitment { c: HexDigest(c), len: 9_u64.into(), role: Role::Args }],
+            ..Draft::of(body(Kind::CallDenied, [("reasons", reasons)]))
+        };
+        let failed = Draft::of(body(Kind::CallFailed, [("message", evil.into())]));
+        let drafts = vec![Draft::of(body(Kind::RunOpened, opened)), call(denied), call(failed)];
+        let argument = Payload::Opened {
+            salt: [0; 32],
+            role: "args".into(),
+            media_type: "application/json".into(),
+            body: canonical::bytes(&Json::object([(evil, Json::from(evil))])),
+        };
+        let mut files = Files::default();
+        files.put(ENTRIES, lines(drafts));
+        Payloads([(c, argument)].into()).write(&mut files);
+        let page = of(&files);
+        assert!(page.contains("&lt;script") && !page.contains("<script"), "{page}");
+        for shown in ["<code>c1</code> to", "REFUSED", "Input", "message: "] {
+            assert!(page.contains(shown), "{shown}: {page}");
+        }
         assert_eq!(page.matches("</pre>").count(), page.matches("<pre>").count());
         assert!(
             page.contains("[U+202E]") && page.contains("[U+200B]") && page.contains("[U+FEFF]")
@@ -155,10 +203,12 @@ mod tests {
     fn files_that_are_missing_or_make_no_sense_still_give_a_page() {
         for files in [
             &[][..],
-            &[(AGENT_RUN, "{"), ("population.json", "[]"), ("fleet/checkpoint.txt", "\n\n")],
+            &[(ENTRIES, "{"), ("population.json", "[]"), ("fleet/checkpoint.txt", "\n\n")],
             &[(AGENT_RUN, r#"{"runs":[1,{"run":2}]}"#), ("controls.json", "null")],
         ] {
-            let page = of(files);
+            let mut all = Files::default();
+            files.iter().for_each(|(name, text)| all.put(*name, *text));
+            let page = of(&all);
             assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Not proven"), "{page}");
         }
     }

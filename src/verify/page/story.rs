@@ -6,13 +6,16 @@ use serde::Deserialize;
 
 use super::words::{event, moment, outcome, payload, verdict};
 use crate::bundle::word_files;
+use crate::domain::decision::Verdict;
+use crate::domain::json::Json;
 use crate::domain::plural::many;
-use crate::record::Text;
-use crate::record::call::{Obligation, Release};
-use crate::survey::{Noted, RunSummary, Survey};
-use crate::views::{
-    AboveView, AuthView, CallView, DecisionView, EventView, PlaceView, ReplayView, StepView,
-};
+use crate::entries::EntryLine;
+use crate::projection;
+use crate::projection::{BundleMaterial, ProjectedCall, decides, delegated, policies, unenforced};
+use crate::record::call::{Auth, Obligation, Release};
+use crate::record::run::{Delegator, Replay, RunOpened, RunSealed};
+use crate::record::{Kind, Role, Text};
+use crate::survey::{Noted, Survey};
 
 /// The most calls shown with their content; `tool_trace.json` has the rest.
 const CALLS_MAX: usize = 500;
@@ -22,57 +25,50 @@ const DECISIONS_MAX: usize = 2000;
 /// An introduction for readers who are new to the product: the parts of the page, and what was
 /// recorded.
 pub(super) fn about(survey: &Survey<'_>) -> Markup {
+    let runs = survey.runs();
     html! {
         p {
             "An AI agent does things by calling tools. Wicketgate is a gate between the agent and every tool: it asks a "
             "signed policy about each call, writes the decision into a log " em { "before" } " the call runs and its end "
             "before the answer is passed on, and refuses what the policy does not allow."
         }
-        @for story in survey.runs.iter().take(50) { (run(story)) }
-        @if survey.runs.len() > 50 { p { "And " (survey.runs.len().saturating_sub(50)) " more runs in " code { "agent_run.json" } "." } }
+        @for material in runs.iter().take(50) { (run(material)) }
+        @if runs.len() > 50 { p { "And " (runs.len().saturating_sub(50)) " more runs in " code { "agent_run.json" } "." } }
     }
 }
 
+/// The opening of a run, if what is selected begins with it.
+pub(super) fn opening<'a>(material: &BundleMaterial<'a>) -> Option<&'a RunOpened> {
+    material.of_run().next()?.get()
+}
+
 /// How the caller authenticated: method, uid, SPIFFE id and certificate, as far as present.
-fn through(auth: &AuthView) -> String {
-    let AuthView { method, uid, spiffe, certificate } = auth.clone();
-    let uid = uid.map(|uid| format!("uid {uid}"));
-    let all = [Some(method), uid, Some(spiffe), Some(certificate)].into_iter().flatten();
+fn through(auth: &Auth) -> String {
+    let uid = auth.uid.map(|uid| format!("uid {uid}"));
+    let spiffe = auth.spiffe.as_ref().map(ToString::to_string);
+    let certificate = auth.certificate.map(|digest| digest.to_string());
+    let all = [Some(auth.method.to_string()), uid, spiffe, certificate].into_iter().flatten();
     all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-fn run(story: &RunSummary) -> Markup {
-    let (run, opening) = (&story.run, &story.run.opening);
-    let at = |place: &Option<PlaceView>| {
-        place.as_ref().map(|place| place.ts.clone()).unwrap_or_default()
-    };
-    let labels: Vec<String> =
-        opening.labels.iter().map(|label| format!("{} = {}", label.k, label.v)).collect();
-    let ended: Vec<String> =
-        run.seal.calls.iter().map(|told| format!("{} {}", told.v, told.k)).collect();
-    let rows: Vec<(&str, String)> = vec![
-        ("Run", run.run.clone()),
-        ("Agent", format!("{} {}", opening.agent, opening.version)),
-        ("Model", opening.model.clone()),
-        ("Instructions (SHA-256)", opening.instructions.join(", ")),
-        ("Known how", binding(&opening.binding).to_owned()),
-        ("Manifest", opening.manifest.clone()),
-        ("Mode", opening.mode.clone()),
-        ("Asked through", through(&opening.auth)),
-        ("Labels (claims)", labels.join(", ")),
-        ("Delegated by", opening.delegation.iter().map(above).collect::<Vec<_>>().join(", then ")),
-        ("Its manifest is known how", delegate(&opening.delegate).to_owned()),
-        ("Delegated to runs", run.delegated.join(", ")),
-        ("Goes on from", forked(&opening.replay)),
-        ("Opened", at(&run.opened)),
-        ("Sealed", at(&run.sealed)),
-        ("Ends of its calls", ended.join(", ")),
-        ("Policies", run.policies.join(", ")),
-        (
-            "Incognito",
-            if opening.incognito { "yes: payloads were not stored" } else { "" }.to_owned(),
-        ),
-    ];
+fn run(material: &BundleMaterial<'_>) -> Markup {
+    let mut rows = vec![("Run", material.run.to_string())];
+    let opened = material.of_run().next().filter(|line| line.is(Kind::RunOpened));
+    rows.extend(opening(material).map(begun).into_iter().flatten());
+    rows.push(("Delegated to runs", delegated(material).join(", ")));
+    let replay = opening(material).and_then(|opened| opened.replay.as_ref());
+    rows.push(("Goes on from", replay.map(forked).unwrap_or_default()));
+    rows.extend(opened.map(|line| ("Opened", line.entry.ts.to_string())));
+    if let Some(line) = material.of_run().find(|line| line.is(Kind::RunSealed)) {
+        let calls = line.get::<RunSealed>().map(|seal| seal.calls.iter()).into_iter().flatten();
+        let ended: Vec<String> = calls.map(|told| format!("{} {}", told.v, told.k)).collect();
+        rows.push(("Sealed", line.entry.ts.to_string()));
+        rows.push(("Ends of its calls", ended.join(", ")));
+    }
+    rows.push(("Policies", policies(material).into_iter().collect::<Vec<_>>().join(", ")));
+    if opening(material).is_some_and(|opened| opened.incognito.is_some()) {
+        rows.push(("Incognito", "yes: payloads were not stored".to_owned()));
+    }
     html! {
         dl .facts { @for (name, value) in rows.iter().filter(|(_, value)| !value.trim().is_empty()) {
             dt { (name) } dd { (value) }
@@ -80,17 +76,40 @@ fn run(story: &RunSummary) -> Markup {
     }
 }
 
+/// What `run.opened` records.
+fn begun(opened: &RunOpened) -> Vec<(&'static str, String)> {
+    let labels = opened.labels.iter().map(|label| format!("{} = {}", label.k, label.v));
+    let instructions = opened.instructions.iter().map(ToString::to_string);
+    let above_it = opened.delegation.iter().flat_map(|above| above.iter()).map(above);
+    vec![
+        ("Agent", format!("{} {}", opened.agent, opened.version)),
+        ("Model", opened.model.to_string()),
+        ("Instructions (SHA-256)", instructions.collect::<Vec<_>>().join(", ")),
+        ("Known how", binding(opened.binding.as_str()).to_owned()),
+        ("Manifest", opened.manifest.to_string()),
+        ("Mode", opened.mode.to_string()),
+        ("Asked through", through(&opened.auth)),
+        ("Labels (claims)", labels.collect::<Vec<_>>().join(", ")),
+        ("Delegated by", above_it.collect::<Vec<_>>().join(", then ")),
+        (
+            "Its manifest is known how",
+            opened.delegate.map(|how| delegate(how.as_str()).to_owned()).unwrap_or_default(),
+        ),
+    ]
+}
+
 /// One ancestor of a run.
-fn above(one: &AboveView) -> String {
+fn above(one: &Delegator) -> String {
     format!("{} {} in run {}", one.id, one.version, one.run)
 }
 
 /// The recorded run from which a run continues; empty for any other.
-fn forked(replay: &ReplayView) -> String {
+fn forked(replay: &Replay) -> String {
+    let run = replay.run.map(|run| run.to_string()).unwrap_or_default();
+    let recording = replay.recording.map(|digest| digest.to_string()).unwrap_or_default();
     match replay.at {
         Some(at) => format!(
-            "step {at} of run {}; before that its agent was answered from the recording {}, and nothing was executed",
-            replay.run, replay.recording
+            "step {at} of run {run}; before that its agent was answered from the recording {recording}, and nothing was executed"
         ),
         None => String::new(),
     }
@@ -131,23 +150,27 @@ pub(super) fn decisions(survey: &Survey<'_>) -> Markup {
     }
 }
 
-fn decided(survey: &Survey<'_>, decision: &DecisionView) -> Markup {
-    let (seq, told) = (decision.at.seq, &decision.decision);
-    let duties: Vec<String> = told.obligations.iter().map(duty).collect();
-    let enforced = decision.enforced != Some(false);
+fn decided(survey: &Survey<'_>, line: &EntryLine) -> Markup {
+    let draft = &line.entry.draft;
+    let told = line.decision();
+    let reasons = told.as_ref().map(|told| told.reasons).unwrap_or_default();
+    let duties = told.as_ref().map(|told| told.obligations).unwrap_or_default();
+    let duties: Vec<String> = duties.iter().map(duty).collect();
+    let tier = told.as_ref().and_then(|told| told.tier).map_or("", |tier| tier.as_str());
+    let policy = draft.policy.map(|policy| policy.prefixed()).unwrap_or_default();
     html! {
         tr {
-            td .n { (seq) }
-            td { (moment(&decision.at.ts)) }
-            td { code { (decision.call) } }
-            td { code { (decision.tool) } br; span .small { "risk tier " (told.tier) } }
+            td .n { (line.entry.seq) }
+            td { (moment(&line.entry.ts.to_string())) }
+            td { code { @if let Some(call) = &draft.call { (call) } } }
+            td { code { @if let Some(tool) = &draft.tool { (tool) } } br; span .small { "risk tier " (tier) } }
             td {
-                span .word { (verdict(&decision.verdict)) }
-                @if !enforced { br; span .word { "NOT ENFORCED" } }
+                span .word { (verdict(draft.verdict.map_or("", Verdict::as_str))) }
+                @if unenforced(line) { br; span .word { "NOT ENFORCED" } }
             }
             td {
-                @if let Some(rule) = &decision.rule { code { (rule) } }
-                @for reason in &told.reasons {
+                @if let Some(rule) = &draft.rule { code { (rule) } }
+                @for reason in reasons {
                     p {
                         code { (reason.code) @if !reason.detail.is_empty() { "/" (reason.detail) } }
                         ": " (reason.message)
@@ -155,10 +178,10 @@ fn decided(survey: &Survey<'_>, decision: &DecisionView) -> Markup {
                     }
                 }
                 @if !duties.is_empty() { p { (duties.join("; ")) } }
-                @if let Some((commitment, opened)) = survey.policy_input(seq) {
+                @if let Some((commitment, opened)) = survey.policy_input(line) {
                     p .small { "Input of the policy: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
                 }
-                p .small { "Policy " code { (decision.policy) } ", engine " (told.engine) }
+                p .small { "Policy " code { (policy) } ", engine " (told.map_or("", |told| told.engine)) }
             }
         }
     }
@@ -184,35 +207,49 @@ fn duty(obligation: &Obligation) -> String {
 
 /// Every call with its events and payloads.
 pub(super) fn calls(survey: &Survey<'_>) -> Markup {
-    let all = survey.runs.iter().map(|story| story.calls.len()).sum::<usize>();
+    let all = survey.calls_count();
     if all == 0 {
         return html! { p { "No call is shown here." } };
     }
-    let each = survey.runs.iter().flat_map(|story| {
-        let steps = &story.run.steps;
-        story.calls.iter().enumerate().map(move |(at, call)| (call, steps.get(at)))
-    });
+    let runs = survey.runs();
+    let each = runs.iter().flat_map(|run| run.calls().into_iter().map(move |call| (run, call)));
     html! {
-        @for (traced, step) in each.take(CALLS_MAX) { (call(traced, step)) }
+        @for (material, each) in each.take(CALLS_MAX) { (call(material, &each)) }
         @if all > CALLS_MAX { p { "And " (many(all.saturating_sub(CALLS_MAX), "more call")) " in " code { "tool_trace.json" } "." } }
     }
 }
 
-fn call(call: &CallView, step: Option<&StepView>) -> Markup {
-    let ended = call.events.last().map(|event| event.kind.as_str()).unwrap_or_default();
+fn call(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Markup {
+    let tool = call.lines.first().and_then(|first| first.entry.draft.tool.as_ref());
+    let ended = call.lines.last().map_or("", |last| last.kind());
+    let shown = |role| projection::payload(material, call, role);
     html! {
         section .call {
-            h3 { code { (call.call) } " to " code { (call.tool) } ": " (outcome(ended)) }
-            ol { @for happened in &call.events { (one(happened)) } }
-            (payload("Input", call.input.as_ref()))
-            (payload("Output", call.output.as_ref()))
-            (payload("Message", step.and_then(|step| step.message.as_ref())))
+            h3 { code { (call.id) } " to " code { @if let Some(tool) = tool { (tool) } } ": " (outcome(ended)) }
+            ol { @for line in &call.lines { (one(line)) } }
+            (payload("Input", shown(Role::Args)))
+            (payload("Output", shown(Role::Result)))
+            (payload("Message", shown(Role::Message)))
         }
     }
 }
 
-fn one(happened: &EventView) -> Markup {
-    let (at, data) = (&happened.at, &happened.data);
+/// What entries record about how a call ended.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct End {
+    status: String,
+    class: String,
+    message: String,
+    cause: String,
+    reason: String,
+    us: Option<u64>,
+    attempts: Option<u64>,
+}
+
+fn one(line: &EntryLine) -> Markup {
+    let data = (!decides(line)).then(|| Json::of(&line.entry.draft.body));
+    let data: End = data.and_then(|data| data.read().ok()).unwrap_or_default();
     let texts = [
         ("status", &data.status),
         ("class", &data.class),
@@ -226,8 +263,8 @@ fn one(happened: &EventView) -> Markup {
     said.extend(data.attempts.filter(|n| *n > 1).map(|n| format!("{n} attempts")));
     html! {
         li {
-            (event(&happened.kind)) " "
-            span .small { "entry " (at.seq) ", " (at.ts) @for part in &said { ", " (part) } }
+            (event(line.kind())) " "
+            span .small { "entry " (line.entry.seq) ", " (line.entry.ts) @for part in &said { ", " (part) } }
         }
     }
 }
@@ -236,7 +273,7 @@ fn one(happened: &EventView) -> Markup {
 pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
     let kinds = ["approval.granted", "approval.refused"];
     let held = survey.of_kinds(&["call.held"]).count();
-    let given: Vec<&Noted> = survey.of_kinds(&kinds).collect();
+    let given: Vec<Noted<'_>> = survey.of_kinds(&kinds).collect();
     html! {
         (amendments(survey))
         @if given.is_empty() {
@@ -245,7 +282,7 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
                 @if held > 0 { (many(held, "call")) (if held == 1 { " was" } else { " were" }) " put on hold for a person; what became of them is above." }
             }
         } @else {
-            ul { @for noted in given { (word(survey, noted)) } }
+            ul { @for noted in &given { (word(survey, noted)) } }
             p .small {
                 "Each of these is a person's own SSH signature over the call, the policy and the time it was held "
                 "until. " code { "VERIFY.md" } " tells how to check them with OpenSSH."
@@ -257,11 +294,11 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
 /// The origin of the active policy: its proposal and its approvals.
 fn amendments(survey: &Survey<'_>) -> Markup {
     let kinds = ["amendment.proposed", "amendment.approved", "amendment.refused"];
-    let told: Vec<&Noted> = survey.of_kinds(&kinds).collect();
+    let told: Vec<Noted<'_>> = survey.of_kinds(&kinds).collect();
     html! {
         @if !told.is_empty() {
             p { "Recorded amendments of the policy:" }
-            ul { @for noted in told {
+            ul { @for noted in &told {
                 @let data = signature(noted);
                 li {
                     strong { (data.subject) } " "
@@ -290,15 +327,14 @@ struct Signature {
     bundle: String,
 }
 
-fn signature(noted: &Noted) -> Signature {
+fn signature(noted: &Noted<'_>) -> Signature {
     noted.data().read().unwrap_or_default()
 }
 
-fn word(survey: &Survey<'_>, noted: &Noted) -> Markup {
-    let (entry, data) = (&noted.entry, signature(noted));
+fn word(survey: &Survey<'_>, noted: &Noted<'_>) -> Markup {
+    let (entry, data) = (noted.entry, signature(noted));
     let call = entry.draft.call.as_ref().map(ToString::to_string).unwrap_or_default();
-    let folder = noted.file.strip_suffix("/entries.jsonl").unwrap_or_default();
-    let (statement, signature) = word_files(folder, entry.seq);
+    let (statement, signature) = word_files(noted.folder, entry.seq);
     let shown = survey.has(&statement);
     html! {
         li {

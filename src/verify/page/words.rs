@@ -1,12 +1,13 @@
 //! Plain terms for entries, and spelled-out characters that could deceive a reader.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
+use serde::{Deserialize, Deserializer};
 
 use crate::domain::canonical;
 use crate::domain::json::Json;
-use crate::views::PayloadView;
 
 /// The most characters of one payload on the page; `payloads/` has all of it.
 const SHOWN_MAX: usize = 4000;
@@ -55,18 +56,40 @@ pub(super) fn event(kind: &str) -> &str {
     }
 }
 
-/// A payload in the form of the projections: state, size, content, and the file with all of it.
-pub(super) fn payload(name: &str, shown: Option<&PayloadView>) -> Markup {
-    let Some(shown) = shown else { return html! {} };
-    let PayloadView { state, commitment, bytes, .. } = shown;
-    let content = content(shown);
+/// A payload in the form of the projections, as far as it is disclosed.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Shown {
+    state: String,
+    commitment: String,
+    bytes: u64,
+    #[serde(rename = "media_type")]
+    _media_type: String,
+    #[serde(deserialize_with = "there")]
+    json: Option<Json>,
+    text: Option<String>,
+    base64: Option<String>,
+    /// Members that stand for a payload that is not disclosed.
+    #[serde(flatten)]
+    rest: BTreeMap<String, Json>,
+}
+
+/// A member that is present, `null` included.
+fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
+}
+
+/// State, size and content of a payload, and the file with all of it.
+pub(super) fn payload(name: &str, shown: Option<Json>) -> Markup {
+    let Some(shown) = shown.and_then(|shown| shown.read::<Shown>().ok()) else { return html! {} };
+    let Shown { state, commitment, bytes, .. } = &shown;
     html! {
         p {
             strong { (name) } ": " span .word { (state.to_uppercase()) } ", "
             (bytes) " bytes. "
             span .small { "Commitment " code { (commitment) } }
         }
-        @if let Some((content, left)) = content {
+        @if let Some((content, left)) = content(&shown) {
             pre { (content) }
             @if left > 0 {
                 p .small { (left) " more characters are in " code { "payloads/" (commitment) ".bin" } }
@@ -76,7 +99,7 @@ pub(super) fn payload(name: &str, shown: Option<&PayloadView>) -> Markup {
 }
 
 /// The shown part of a payload, and the number of characters left out.
-fn content(shown: &PayloadView) -> Option<(String, usize)> {
+fn content(shown: &Shown) -> Option<(String, usize)> {
     let plain = || shown.text.clone().or_else(|| shown.base64.clone());
     let rest = || (!shown.rest.is_empty()).then(|| pretty(&Json::Object(shown.rest.clone())));
     let whole = shown.json.as_ref().map(pretty).or_else(plain).or_else(rest)?;

@@ -8,10 +8,15 @@ use super::Reply;
 use crate::operator::view::Facts;
 
 macro_rules! replies {
-    ($($(#[$meta:meta])+ $name:ident { $($(#[$of:meta])+ $member:ident: $of_type:ty,)* })*) => {$(
+    ($(
+        $(#[$meta:meta])+
+        $name:ident { $($(#[$of:meta])+ $member:ident: $of_type:ty,)* } $(with { $($own:tt)* })?
+    )*) => {$(
         $(#[$meta])+
         #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
         pub struct $name { $($(#[$of])+ pub $member: $of_type,)* }
+
+        impl Reply for $name { $($($own)*)? }
     )*};
 }
 
@@ -69,6 +74,10 @@ replies! {
         /// Its outcome.
         #[serde(flatten)]
         outcome: Outcome,
+    } with {
+        fn is_complete(&self) -> bool {
+            self.outcome.complete
+        }
     }
 
     /// One order.
@@ -460,25 +469,3 @@ replies! {
         already: bool,
     }
 }
-
-impl Reply for OrderReply {
-    fn is_complete(&self) -> bool {
-        self.outcome.complete
-    }
-}
-
-impl Reply for OrderDetail {}
-impl Reply for Orders {}
-impl Reply for Head {}
-impl Reply for Fleet {}
-impl Reply for HeldCalls {}
-impl Reply for HeldCallDetail {}
-impl Reply for Runs {}
-impl Reply for BreakGlass {}
-impl Reply for Amendments {}
-impl Reply for AmendmentDetail {}
-impl Reply for ErasureReply {}
-impl Reply for Erasures {}
-impl Reply for ErasureDetail {}
-impl Reply for LegalHolds {}
-impl Reply for LegalHoldReply {}

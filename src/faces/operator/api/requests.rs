@@ -48,11 +48,16 @@ paths! {
 }
 
 macro_rules! inputs {
-    ($($(#[$meta:meta])+ $name:ident { $($(#[$of:meta])+ $member:ident: $of_type:ty,)* })*) => {$(
+    ($(
+        $(#[$meta:meta])+
+        $name:ident { $($(#[$of:meta])+ $member:ident: $of_type:ty,)* } $(with { $($own:tt)* })?
+    )*) => {$(
         $(#[$meta])+
         #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct $name { $($(#[$of])+ pub $member: $of_type,)* }
+
+        impl Input for $name { $($($own)*)? }
     )*};
 }
 
@@ -95,6 +100,8 @@ inputs! {
         /// The reason, for the publishers.
         #[serde(default)]
         reason: String,
+    } with {
+        const BYTES_MAX: usize = 1024 * 1024;
     }
 
     /// Other arguments for a held call.
@@ -214,6 +221,8 @@ inputs! {
         #[serde(default)]
         #[schemars(length(max = 64))]
         disclose: Vec<String>,
+    } with {
+        const CAUSE: &'static str = "export.options";
     }
 
     /// A writer's key to certify.
@@ -222,31 +231,9 @@ inputs! {
         request: String,
         /// The signature over the request by the key it names.
         proof: String,
+    } with {
+        const BYTES_MAX: usize = 16 * 1024;
     }
-}
-
-impl Input for Empty {}
-impl Input for Page {}
-impl Input for OrdersAfter {}
-impl Input for SignedStatement {}
-impl Input for Modification {}
-impl Input for BreakGlassStatement {}
-impl Input for BreakGlassEnd {}
-impl Input for BreakGlassReview {}
-impl Input for Stop {}
-impl Input for Erasure {}
-impl Input for LegalHold {}
-
-impl Input for Export {
-    const CAUSE: &'static str = "export.options";
-}
-
-impl Input for Proposal {
-    const BYTES_MAX: usize = 1024 * 1024;
-}
-
-impl Input for Enrolment {
-    const BYTES_MAX: usize = 16 * 1024;
 }
 
 impl Page {
