@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use wicketgate::control::memory::MemoryControl;
 use wicketgate::control::{Action, Order, OrderOrigin, OrderReport, Orders, Presence, Row, Target};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce;
-use wicketgate::ledger::memory;
 use wicketgate::ledger::store::StoreError;
+use wicketgate_support::memory;
+use wicketgate_support::memory::orders::MemoryControl;
 
 use crate::desk::put;
 use crate::road::{Bench, Serving};

@@ -10,7 +10,6 @@ use wicketgate::approval::break_glass::{
 };
 use wicketgate::approval::sign::{Key, sign_bytes};
 use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy};
-use wicketgate::control::memory::MemoryControl;
 use wicketgate::control::{Order, Orders};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::openssh;
@@ -20,8 +19,9 @@ use wicketgate::domain::id::ToolName;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, ApprovalRefusal, Breaker};
-use wicketgate::ledger::memory;
 use wicketgate::policy::{Answer, PolicyEngine};
+use wicketgate_support::memory;
+use wicketgate_support::memory::orders::MemoryControl;
 
 use crate::desk::given;
 use crate::inside;

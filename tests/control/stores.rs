@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use wicketgate::control::memory::MemoryControl;
 use wicketgate::control::postgres::PostgresControl;
 use wicketgate::control::sqlite::SqliteControl;
 use wicketgate::control::{Action, Order, OrderOrigin, OrderReport, Orders, Presence, Target};
@@ -14,6 +13,7 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::postgres::Options;
 use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerStore, StoreError};
 use wicketgate::ledger::{postgres as pg_ledger, sqlite as file_ledger};
+use wicketgate_support::memory::orders::MemoryControl;
 
 use crate::waiting::PATIENCE;
 use wicketgate_support::pg::{Pg, TestDb};

@@ -1,6 +1,6 @@
 //! A ledger in memory, written by the rules or, on demand, against them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -18,7 +18,7 @@ use wicketgate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::store::{
-    ChainRow, EntryRow, HeadRow, LedgerReader, PayloadRow, StoreError,
+    ChainRow, EntryRange, EntryRow, HeadRow, LedgerReader, PayloadRow, StoreError,
 };
 use wicketgate::policy::rego::ENGINE;
 use wicketgate::record::Kind;
@@ -395,21 +395,34 @@ impl LedgerReader for Books {
         Ok(vec![self.row()])
     }
 
-    async fn entries(
+    async fn select(
         &self,
         _: &ChainId,
-        from: Seq,
-        limit: u32,
+        range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        Ok(self.rows.iter().filter(|r| r.seq >= from).take(limit as usize).cloned().collect())
+        let rows = self.rows.iter();
+        Ok(match range {
+            EntryRange::From(from, limit) => {
+                rows.filter(|r| r.seq >= from).take(limit as usize).cloned().collect()
+            }
+            EntryRange::Run(run) => rows.filter(|r| r.run == Some(*run)).cloned().collect(),
+            EntryRange::Call(run, call) => {
+                let wanted = |r: &&EntryRow| r.run == Some(*run) && r.call.as_ref() == Some(call);
+                rows.filter(wanted).cloned().collect()
+            }
+        })
     }
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
         Ok(self.rows.iter().any(|r| r.run == Some(*run)).then_some(self.chain))
     }
 
-    async fn run_entries(&self, _: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        Ok(self.rows.iter().filter(|r| r.run == Some(*run)).cloned().collect())
+    async fn open_runs(&self, _: &ChainId) -> Result<Vec<RunId>, StoreError> {
+        let of = |kind: &str| {
+            let rows = self.rows.iter().filter(|row| row.kind == kind);
+            rows.filter_map(|row| row.run).collect::<BTreeSet<RunId>>()
+        };
+        Ok(of("run.opened").difference(&of("run.sealed")).copied().collect())
     }
 
     async fn entries_of(&self, _: &ChainId, kinds: &[&str]) -> Result<Vec<EntryRow>, StoreError> {
@@ -417,21 +430,29 @@ impl LedgerReader for Books {
         Ok(self.rows.iter().filter(wanted).cloned().collect())
     }
 
-    async fn leaf_hashes(&self, _: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
-        Ok(self.rows.iter().take(size as usize).map(|r| r.leaf).collect())
+    async fn leaves(
+        &self,
+        _: &ChainId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
+        let wanted = self.rows.iter().filter(|r| (from..to).contains(&r.seq));
+        Ok(wanted.map(|r| (r.seq, r.leaf)).collect())
     }
 
-    async fn payload(&self, _: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        Ok(self.payloads.get(c).cloned())
+    async fn payloads(&self, _: &ChainId, list: &[Digest]) -> Result<Vec<PayloadRow>, StoreError> {
+        Ok(list.iter().filter_map(|c| self.payloads.get(c).cloned()).collect())
     }
 
-    async fn checkpoint(
+    async fn checkpoints(
         &self,
         _: &ChainId,
         at_least: Seq,
-    ) -> Result<Option<(Seq, String)>, StoreError> {
+        _: u32,
+    ) -> Result<Vec<(Seq, String)>, StoreError> {
         let size = self.frontier.size();
-        Ok((at_least <= size).then(|| (size, Self::checkpoint(self, size as usize, &self.writer))))
+        let note = || Self::checkpoint(self, size as usize, &self.writer);
+        Ok((at_least <= size).then(|| (size, note())).into_iter().collect())
     }
 }
 
@@ -450,13 +471,12 @@ impl LedgerReader for Library {
         Ok(self.0.iter().map(Books::row).collect())
     }
 
-    async fn entries(
+    async fn select(
         &self,
         chain: &ChainId,
-        from: Seq,
-        limit: u32,
+        range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        self.of(chain).entries(chain, from, limit).await
+        self.of(chain).select(chain, range).await
     }
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
@@ -464,8 +484,8 @@ impl LedgerReader for Library {
         Ok(self.0.iter().find(has).map(|books| books.chain))
     }
 
-    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        self.of(chain).run_entries(chain, run).await
+    async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
+        self.of(chain).open_runs(chain).await
     }
 
     async fn entries_of(
@@ -476,19 +496,29 @@ impl LedgerReader for Library {
         self.of(chain).entries_of(chain, kinds).await
     }
 
-    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
-        self.of(chain).leaf_hashes(chain, size).await
+    async fn leaves(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
+        self.of(chain).leaves(chain, from, to).await
     }
 
-    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        self.of(chain).payload(chain, c).await
+    async fn payloads(
+        &self,
+        chain: &ChainId,
+        list: &[Digest],
+    ) -> Result<Vec<PayloadRow>, StoreError> {
+        self.of(chain).payloads(chain, list).await
     }
 
-    async fn checkpoint(
+    async fn checkpoints(
         &self,
         chain: &ChainId,
         at_least: Seq,
-    ) -> Result<Option<(Seq, String)>, StoreError> {
-        LedgerReader::checkpoint(self.of(chain), chain, at_least).await
+        limit: u32,
+    ) -> Result<Vec<(Seq, String)>, StoreError> {
+        self.of(chain).checkpoints(chain, at_least, limit).await
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use wicketgate::ledger::memory::{InjectedFault, MemoryStore, StoreStep};
 use wicketgate::ledger::store::{LedgerStore, StoreError};
+use wicketgate_support::memory::{InjectedFault, MemoryStore, StoreStep};
 
 use super::books::{beats, lease};
 

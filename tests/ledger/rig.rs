@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::ledger::postgres::{Options, PostgresReader, PostgresStore};
 use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{LedgerReader, LedgerStore};
+use wicketgate_support::memory::MemoryStore;
 
 use wicketgate_support::pg::{Pg, TestDb};
 

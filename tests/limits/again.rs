@@ -10,7 +10,7 @@ use wicketgate::clock::{Clock, SystemClock};
 use wicketgate::domain::code::Code;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{Answer, Bounds, CallRequest, Run, Thread};
-use wicketgate::ledger::memory::MemoryStore;
+use wicketgate_support::memory::MemoryStore;
 
 use crate::desk::{bind, entries};
 use crate::road::Gate;

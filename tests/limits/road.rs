@@ -22,7 +22,6 @@ use wicketgate::identity::Caller;
 use wicketgate::identity::manifest::Grant;
 use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger;
-use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::ledger::store::LedgerStore;
 use wicketgate::limits::pool::{Per, Pool, Pools, Unit};
@@ -31,6 +30,7 @@ use wicketgate::telemetry::metrics::Metrics;
 use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
 use wicketgate::tool::toolbox::{Tool, Toolbox};
+use wicketgate_support::memory::MemoryStore;
 
 use crate::inside;
 

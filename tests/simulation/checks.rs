@@ -8,8 +8,8 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wicketgate::domain::id::ChainId;
-use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
+use wicketgate_support::memory::MemoryStore;
 
 use crate::approvals;
 

@@ -378,7 +378,7 @@ fn told_before(
     bytes: Option<&[u8]>,
     links: &[&Link],
     id: &str,
-    memory: &wicketgate::ledger::memory::MemoryStore,
+    memory: &wicketgate_support::memory::MemoryStore,
 ) -> Option<String> {
     let (word, seq) = match answer {
         Ok(released) => ("ok", Some(released.receipt().seq)),

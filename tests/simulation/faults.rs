@@ -10,12 +10,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wicketgate::clock::{Clock, Entropy};
 use wicketgate::domain::digest::Digest;
-use wicketgate::domain::id::{CallId, ChainId, RunId, Seq};
+use wicketgate::domain::id::{ChainId, RunId, Seq};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::ledger::store::{
-    Batch, EntryRow, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow, StoreError,
+    Batch, EntryRange, EntryRow, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow,
+    StoreError,
 };
+use wicketgate_support::memory::MemoryStore;
 
 /// SplitMix64: small, seeded, good enough to choose faults with.
 #[derive(Clone, Debug)]
@@ -325,35 +326,24 @@ impl LedgerStore for Disk {
         self.memory.head(key).await
     }
 
-    async fn tail(
+    async fn select(
         &self,
         key: &LeaseKey,
-        from: Seq,
-        most: u32,
+        range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        self.alive().await;
-        self.memory.tail(key, from, most).await
+        match range {
+            EntryRange::From(..) | EntryRange::Run(_) => self.alive().await,
+            EntryRange::Call(..) => {
+                self.turn().await;
+                self.seen()?;
+            }
+        }
+        LedgerStore::select(&self.memory, key, range).await
     }
 
     async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError> {
         self.alive().await;
         self.memory.open_runs(key).await
-    }
-
-    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        self.alive().await;
-        LedgerStore::run_entries(&self.memory, key, run).await
-    }
-
-    async fn call_entries(
-        &self,
-        key: &LeaseKey,
-        run: &RunId,
-        call: &CallId,
-    ) -> Result<Vec<EntryRow>, StoreError> {
-        self.turn().await;
-        self.seen()?;
-        self.memory.call_entries(key, run, call).await
     }
 
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {

@@ -18,11 +18,11 @@ use wicketgate::enforce::{
 };
 use wicketgate::identity::manifest::{Grant, Manifest, RunLimits};
 use wicketgate::identity::token::RunTokens;
-use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::ledger::sequencer::Ending;
 use wicketgate::ledger::spool::{LeaseFile, NoJournal};
 use wicketgate::ledger::{self, Ledger};
 use wicketgate::telemetry::metrics::Metrics;
+use wicketgate_support::memory::MemoryStore;
 
 use crate::approvals::Words;
 use crate::checks::Shadow;

@@ -26,6 +26,7 @@ pub mod encodings;
 pub mod files;
 pub mod home;
 pub mod inside;
+pub mod memory;
 pub mod observed;
 pub mod pg;
 pub mod ports;

@@ -18,11 +18,11 @@ use wicketgate::enforce::{self, Backlog, CallRequest, Opening, Policy, Road};
 use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
 use wicketgate::ledger;
-use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::mcp::header;
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate::tool::Toolbox;
 use wicketgate::tool::mcp::Upstreams;
+use wicketgate_support::memory::MemoryStore;
 
 use crate::inside;
 

@@ -6,6 +6,7 @@
 //! machine, otherwise in Postgres beside the ledger.
 
 use async_trait::async_trait;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::approval::break_glass::SignedBreakGlass;
 use crate::approval::{SignedApproval as Word, is_nonce};
@@ -18,7 +19,6 @@ use crate::record::{self, control::TargetKind};
 
 pub mod amendments;
 pub mod answer;
-pub mod memory;
 pub mod postgres;
 pub mod sqlite;
 mod stopped;
@@ -27,7 +27,8 @@ mod wire;
 pub use stopped::stopped_keys;
 
 /// The target of an order.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(try_from = "TargetForm", into = "TargetForm")]
 pub enum Target {
     /// Everything of the tenant.
     All,
@@ -47,14 +48,7 @@ impl Target {
     /// `all`, `agent`, `run`, `tool`, `manifest` or `key`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Agent(_) => "agent",
-            Self::Run(_) => "run",
-            Self::Tool(_) => "tool",
-            Self::Manifest(_) => "manifest",
-            Self::Key(_) => "key",
-        }
+        self.recorded().as_str()
     }
 
     /// The kind as entries record it.
@@ -98,6 +92,27 @@ impl Target {
     }
 }
 
+/// A target as orders carry it.
+#[derive(Serialize, Deserialize)]
+struct TargetForm {
+    target: TargetKind,
+    name: String,
+}
+
+impl From<Target> for TargetForm {
+    fn from(target: Target) -> Self {
+        Self { target: target.recorded(), name: target.name() }
+    }
+}
+
+impl TryFrom<TargetForm> for Target {
+    type Error = &'static str;
+
+    fn try_from(form: TargetForm) -> Result<Self, Self::Error> {
+        Self::parse(form.target.as_str(), &form.name).ok_or("no target")
+    }
+}
+
 impl From<Action> for record::control::Action {
     fn from(action: Action) -> Self {
         match action {
@@ -110,7 +125,8 @@ impl From<Action> for record::control::Action {
 }
 
 /// The action that an order applies to its target.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Action {
     /// Takes no new calls until reinstated; running calls may end.
     Suspend,
@@ -125,13 +141,8 @@ pub enum Action {
 impl Action {
     /// `suspend`, `revoke`, `reinstate` or `kill`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Suspend => "suspend",
-            Self::Revoke => "revoke",
-            Self::Reinstate => "reinstate",
-            Self::Kill => "kill",
-        }
+    pub fn as_str(self) -> &'static str {
+        record::control::Action::from(self).as_str()
     }
 
     /// Reads an action.
@@ -143,13 +154,15 @@ impl Action {
 }
 
 /// One order.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "body", rename_all = "snake_case")]
 pub enum Order {
     /// Applies an action to a target.
     Switch {
         /// The action.
         action: Action,
         /// The target.
+        #[serde(flatten)]
         target: Target,
     },
     /// Takes back a stop: signed by an operator ([`crate::approval::order`]); every gate checks it.
@@ -181,11 +194,13 @@ pub enum Order {
     /// Lifts the need for approvers for a short time: a signed statement; every gate checks it.
     BreakGlass(SignedBreakGlass),
     /// Ends what the statement with this nonce opened.
+    #[serde(rename = "break_glass_close")]
     CloseGlass {
         /// The nonce of the statement: 32 hex digits.
         nonce: String,
     },
     /// An operator reviewed the calls made under the statement with this nonce.
+    #[serde(rename = "break_glass_review")]
     ReviewGlass {
         /// The nonce of the statement: 32 hex digits.
         nonce: String,
@@ -193,12 +208,15 @@ pub enum Order {
     /// Proposes a policy bundle.
     Propose {
         /// The digest of the bundle.
+        #[serde(serialize_with = "prefixed")]
         bundle: Digest,
         /// The digest of the bundle that it replaces.
+        #[serde(serialize_with = "prefixed")]
         base: Digest,
         /// The version, for human readers; the gates read it from the files.
         version: String,
         /// 16 random bytes in hex: publishers' signatures are valid for this proposal only.
+        #[serde(deserialize_with = "nonce")]
         nonce: String,
         /// The files of the bundle: [`crate::policy::carried::Carried`] as JSON text.
         files: String,
@@ -206,6 +224,7 @@ pub enum Order {
     /// A publisher's signed approval of a proposed bundle; every gate checks it.
     Publish {
         /// The bundle.
+        #[serde(serialize_with = "prefixed")]
         bundle: Digest,
         /// The signed statement.
         statement: String,
@@ -215,6 +234,7 @@ pub enum Order {
     /// Puts an approved bundle in force.
     Activate {
         /// The bundle.
+        #[serde(serialize_with = "prefixed")]
         bundle: Digest,
     },
 }
@@ -258,107 +278,25 @@ impl Order {
     /// The column `body`: one JSON object.
     #[must_use]
     pub fn to_json(&self) -> Json {
-        match self {
-            Self::Switch { action, target } => Json::object([
-                ("action", Json::from(action.as_str())),
-                ("target", Json::from(target.kind())),
-                ("name", Json::from(target.name())),
-            ]),
-            Self::Loosen(Word { statement, signature }) => Json::object([
-                ("statement", Json::from(statement.as_str())),
-                ("signature", Json::from(signature.as_str())),
-            ]),
-            Self::Word { run, call, statement, signature } => Json::object([
-                ("run", Json::from(run.to_string())),
-                ("call", Json::from(call.as_str())),
-                ("statement", Json::from(statement.as_str())),
-                ("signature", Json::from(signature.as_str())),
-            ]),
-            Self::Modify { run, call, arguments, statement, signature } => Json::object([
-                ("run", Json::from(run.to_string())),
-                ("call", Json::from(call.as_str())),
-                ("arguments", Json::from(arguments.as_str())),
-                ("statement", Json::from(statement.as_str())),
-                ("signature", Json::from(signature.as_str())),
-            ]),
-            Self::BreakGlass(signed) => signed.to_json(),
-            Self::CloseGlass { nonce } | Self::ReviewGlass { nonce } => {
-                Json::object([("nonce", Json::from(nonce.as_str()))])
-            }
-            Self::Propose { bundle, base, version, nonce, files } => Json::object([
-                ("bundle", Json::from(bundle.prefixed())),
-                ("base", Json::from(base.prefixed())),
-                ("version", Json::from(version.as_str())),
-                ("nonce", Json::from(nonce.as_str())),
-                ("files", Json::from(files.as_str())),
-            ]),
-            Self::Publish { bundle, statement, signature } => Json::object([
-                ("bundle", Json::from(bundle.prefixed())),
-                ("statement", Json::from(statement.as_str())),
-                ("signature", Json::from(signature.as_str())),
-            ]),
-            Self::Activate { bundle } => Json::object([("bundle", Json::from(bundle.prefixed()))]),
-        }
+        Json::of(self).get("body").cloned().unwrap_or(Json::Null)
     }
 
     /// Reads kind and body. `None` for an order that this build does not know: a gate must not act
     /// as if it had obeyed one.
     #[must_use]
     pub fn parse(kind: &str, body: &Json) -> Option<Self> {
-        let text = |name: &str| body.get(name).and_then(Json::as_str);
-        let about = || Some((RunId::parse(text("run")?)?, CallId::parse(text("call")?)?));
-        match kind {
-            "switch" => Some(Self::Switch {
-                action: Action::parse(text("action")?)?,
-                target: Target::parse(text("target")?, text("name")?)?,
-            }),
-            "loosen" => {
-                let (statement, signature) = (text("statement")?, text("signature")?);
-                let (statement, signature) = (statement.to_owned(), signature.to_owned());
-                Some(Self::Loosen(Word { statement, signature }))
-            }
-            "word" => {
-                let (run, call) = about()?;
-                let (statement, signature) = (text("statement")?, text("signature")?);
-                let (statement, signature) = (statement.to_owned(), signature.to_owned());
-                Some(Self::Word { run, call, statement, signature })
-            }
-            "modify" => {
-                let (run, call) = about()?;
-                let (statement, signature) = (text("statement")?, text("signature")?);
-                let (statement, signature) = (statement.to_owned(), signature.to_owned());
-                let arguments = text("arguments")?.to_owned();
-                Some(Self::Modify { run, call, arguments, statement, signature })
-            }
-            "break_glass" => body.read().ok().map(Self::BreakGlass),
-            "break_glass_close" => Some(Self::CloseGlass { nonce: text("nonce")?.to_owned() }),
-            "break_glass_review" => Some(Self::ReviewGlass { nonce: text("nonce")?.to_owned() }),
-            _ => Self::parse_amendment(kind, body),
-        }
+        let Json::Object(_) = body else { return None };
+        Json::object([("kind", Json::from(kind)), ("body", body.clone())]).read().ok()
     }
 }
 
-impl Order {
-    fn parse_amendment(kind: &str, body: &Json) -> Option<Self> {
-        let text = |name: &str| body.get(name).and_then(Json::as_str);
-        let bundle = Digest::parse(text("bundle")?)?;
-        match kind {
-            "propose" => Some(Self::Propose {
-                bundle,
-                base: Digest::parse(text("base")?)?,
-                version: text("version")?.to_owned(),
-                nonce: text("nonce").filter(|nonce| is_nonce(nonce))?.to_owned(),
-                files: text("files")?.to_owned(),
-            }),
-            "publish" => {
-                let (statement, signature) = (text("statement")?, text("signature")?);
-                let (statement, signature) = (statement.to_owned(), signature.to_owned());
-                Some(Self::Publish { bundle, statement, signature })
-            }
-            "activate" => Some(Self::Activate { bundle }),
-            _ => None,
-        }
-    }
+fn prefixed<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&digest.prefixed())
+}
+
+fn nonce<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    if is_nonce(&text) { Ok(text) } else { Err(serde::de::Error::custom("no nonce")) }
 }
 
 /// The operator who gave an order, and the reason.
@@ -389,6 +327,21 @@ pub struct Row {
     pub order: Option<Order>,
     /// SHA-256 of all of the row, including its number. A signed order names its predecessor by it.
     pub digest: Digest,
+}
+
+impl Row {
+    /// The row that a list returns once it holds the order under this number.
+    ///
+    /// # Errors
+    /// As for a row of a database.
+    pub fn of(
+        seq: u64,
+        at: Timestamp,
+        given: &OrderOrigin,
+        order: &Order,
+    ) -> Result<Self, StoreError> {
+        wire::Columns { seq, ..wire::Columns::of(at, given, order) }.read()
+    }
 }
 
 /// The report of one gate about one row.

@@ -6,29 +6,23 @@
 use std::sync::OnceLock;
 
 use async_trait::async_trait;
-use tokio_postgres::Row as Stored;
 
 use super::wire::{self, Columns};
 use super::{Order, OrderOrigin, OrderReport, Orders, Presence, Row};
 use crate::domain::canonical;
 use crate::domain::time::Timestamp;
 use crate::ledger::postgres::Options;
-use crate::ledger::postgres::lane::{PostgresLane, Purpose};
-use crate::ledger::postgres::rows::{get, number};
+use crate::ledger::postgres::lane::PostgresLane;
 use crate::ledger::postgres::values::Values;
 use crate::ledger::postgres::writer;
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{LeaseKey, StoreError};
 
 /// The list of one login's tenant.
+#[derive(Debug)]
 pub struct PostgresControl {
     lane: PostgresLane,
     key: OnceLock<LeaseKey>,
-}
-
-impl std::fmt::Debug for PostgresControl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Postgres")
-    }
 }
 
 impl PostgresControl {
@@ -60,44 +54,6 @@ impl PostgresControl {
         let none = || StoreError::Unavailable("no slot is held".into());
         self.key.get().map(Values::of_lease).ok_or_else(none)
     }
-
-    async fn read(&self, sql: &str, values: Values<'_>) -> Result<Vec<Stored>, StoreError> {
-        self.lane.run(sql, &values, Purpose::Read).await
-    }
-}
-
-fn columns(row: &Stored) -> Result<Row, StoreError> {
-    let columns = Columns {
-        seq: number(row, "seq")?,
-        at: get(row, "at")?,
-        kind: get(row, "kind")?,
-        body: get(row, "body")?,
-        subject: get(row, "subject")?,
-        roles: get(row, "roles")?,
-        auth: get(row, "auth")?,
-        reason: get(row, "reason")?,
-        expires: get(row, "expires")?,
-    };
-    columns.read()
-}
-
-fn report(row: &Stored) -> Result<OrderReport, StoreError> {
-    Ok(OrderReport {
-        seq: number(row, "seq")?,
-        origin: get(row, "origin")?,
-        at: Timestamp::from_millis(get(row, "at")?),
-        done: wire::stored(&get::<String>(row, "done")?, "done")?,
-    })
-}
-
-fn presence(row: &Stored) -> Result<Presence, StoreError> {
-    Ok(Presence {
-        origin: get(row, "origin")?,
-        writer: get(row, "writer")?,
-        at: Timestamp::from_millis(get(row, "at")?),
-        seq: number(row, "seq")?,
-        state: wire::stored(&get::<String>(row, "state")?, "state")?,
-    })
 }
 
 #[async_trait]
@@ -119,15 +75,14 @@ impl Orders for PostgresControl {
             .text(&new.reason)
             .maybe_integer(new.expires);
         let sql = "SELECT ledger.control_put($1, $2, $3, $4, $5, $6, $7, $8) AS seq";
-        let rows = self.lane.run(sql, &values, Purpose::Write).await?;
-        number(writer::only(&rows)?, "seq")
+        writer::only(&self.lane.write(sql, values).await?)?.number("seq")
     }
 
     async fn since(&self, seq: u64, most: usize) -> Result<Vec<Row>, StoreError> {
         let most = u64::try_from(most).unwrap_or(u64::MAX);
         let sql = "SELECT * FROM ledger.control_since($1, $2) ORDER BY seq";
-        let found = self.read(sql, Values::new().number(seq).number(most)).await?;
-        found.iter().map(columns).collect()
+        let found = self.lane.read(sql, Values::new().number(seq).number(most)).await?;
+        found.iter().map(wire::order).collect()
     }
 
     async fn report(&self, report: &OrderReport) -> Result<(), StoreError> {
@@ -139,12 +94,13 @@ impl Orders for PostgresControl {
             .integer(report.at.millis())
             .text(&done);
         let sql = "SELECT ledger.control_report($1, $2, $3, $4, $5, $6, $7)";
-        self.lane.run(sql, &values, Purpose::Write).await.map(drop)
+        self.lane.write(sql, values).await.map(drop)
     }
 
     async fn reports(&self, seq: u64) -> Result<Vec<OrderReport>, StoreError> {
         let sql = "SELECT * FROM ledger.control_reports($1)";
-        self.read(sql, Values::new().number(seq)).await?.iter().map(report).collect()
+        let found = self.lane.read(sql, Values::new().number(seq)).await?;
+        found.iter().map(wire::report).collect()
     }
 
     async fn show(&self, presence: &Presence) -> Result<(), StoreError> {
@@ -156,11 +112,11 @@ impl Orders for PostgresControl {
             .number(presence.seq)
             .text(&state);
         let sql = "SELECT ledger.control_show($1, $2, $3, $4, $5, $6, $7)";
-        self.lane.run(sql, &values, Purpose::Write).await.map(drop)
+        self.lane.write(sql, values).await.map(drop)
     }
 
     async fn shown(&self) -> Result<Vec<Presence>, StoreError> {
         let sql = "SELECT * FROM ledger.control_shown()";
-        self.read(sql, Values::new()).await?.iter().map(presence).collect()
+        self.lane.read(sql, Values::new()).await?.iter().map(wire::presence).collect()
     }
 }

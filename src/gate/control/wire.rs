@@ -1,16 +1,20 @@
 //! Converts rows of the list between the port's types and database columns.
 
-use super::{Order, OrderOrigin, Row};
+use serde::{Serialize, Serializer};
+
+use super::{Order, OrderOrigin, OrderReport, Presence, Row};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
+use crate::ledger::rows::{DatabaseRow, odd};
 use crate::ledger::store::StoreError;
 
 /// One row, in database columns.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Columns {
     pub seq: u64,
+    #[serde(serialize_with = "as_text")]
     pub at: i64,
     pub kind: String,
     pub body: String,
@@ -18,61 +22,47 @@ pub(super) struct Columns {
     pub roles: String,
     pub auth: String,
     pub reason: String,
+    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
     pub expires: Option<i64>,
+}
+
+/// Numbers of any size are text in what is hashed.
+fn as_text<S: Serializer>(
+    number: &(impl Into<Option<i64>> + Copy),
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    to.collect_str(&(*number).into().unwrap_or_default())
 }
 
 impl Columns {
     /// The columns of a new order; the database assigns the number.
     pub fn of(at: Timestamp, given: &OrderOrigin, order: &Order) -> Self {
-        let roles: Vec<Json> = given.roles.iter().map(|role| Json::from(role.as_str())).collect();
         Self {
             seq: 0,
             at: at.millis(),
             kind: order.kind().to_owned(),
             body: canonical::text(&order.to_json()),
             subject: given.subject.clone(),
-            roles: canonical::text(&roles.into()),
+            roles: canonical::text(&Json::of(&given.roles)),
             auth: given.auth.clone(),
             reason: given.reason.clone(),
             expires: given.expires.map(Timestamp::millis),
         }
     }
 
-    /// The same columns with this number.
-    pub const fn numbered(mut self, seq: u64) -> Self {
-        self.seq = seq;
-        self
-    }
-
     /// SHA-256 of the canonical form of all columns.
     fn digest(&self) -> Digest {
-        let text = |text: &str| Json::from(text);
-        let number = |n: i64| Json::from(n.to_string());
-        let expires = self.expires.map(|at| ("expires", number(at)));
-        let members = [
-            ("seq", Json::from(self.seq)),
-            ("at", number(self.at)),
-            ("kind", text(&self.kind)),
-            ("body", text(&self.body)),
-            ("subject", text(&self.subject)),
-            ("roles", text(&self.roles)),
-            ("auth", text(&self.auth)),
-            ("reason", text(&self.reason)),
-        ];
-        let row = Json::object(members.into_iter().chain(expires));
-        Digest::of(&[b"wicketgate/control-row/1\n", &canonical::bytes(&row)])
+        Digest::of(&[b"wicketgate/control-row/1\n", &canonical::bytes(&Json::of(self))])
     }
 
     /// Reads the columns. The order is `None` if this build does not know it; malformed columns are
     /// an error.
     pub fn read(self) -> Result<Row, StoreError> {
-        let odd = |what: &str| {
-            StoreError::Broken(format!("order {} cannot be read: `{what}` is malformed", self.seq))
-        };
-        let roles = json(&self.roles).ok_or_else(|| odd("roles"))?;
-        let roles = roles.as_array().ok_or_else(|| odd("roles"))?.iter();
-        let roles = roles.map(|role| role.as_str().map(str::to_owned));
-        let roles = roles.collect::<Option<Vec<_>>>().ok_or_else(|| odd("roles"))?;
+        let roles = json(&self.roles).and_then(|roles| roles.read().ok());
+        let roles = roles.ok_or_else(|| {
+            let seq = self.seq;
+            StoreError::Broken(format!("order {seq} cannot be read: `roles` is malformed"))
+        })?;
         let digest = self.digest();
         let order = json(&self.body).and_then(|body| Order::parse(&self.kind, &body));
         Ok(Row {
@@ -91,13 +81,44 @@ impl Columns {
     }
 }
 
-/// Parses a stored JSON text.
-pub(super) fn json(text: &str) -> Option<Json> {
-    Json::parse(text.as_bytes(), &Limits::FILE).ok()
+/// Reads an order.
+pub(super) fn order(row: &impl DatabaseRow) -> Result<Row, StoreError> {
+    let columns = Columns {
+        seq: row.number("seq")?,
+        at: row.integer("at")?,
+        kind: row.text("kind")?,
+        body: row.text("body")?,
+        subject: row.text("subject")?,
+        roles: row.text("roles")?,
+        auth: row.text("auth")?,
+        reason: row.text("reason")?,
+        expires: row.maybe_integer("expires")?,
+    };
+    columns.read()
 }
 
-/// Parses a stored JSON text, and reports a malformed one as a broken store.
-pub(super) fn stored(text: &str, what: &str) -> Result<Json, StoreError> {
-    let odd = || StoreError::Broken(format!("a stored row cannot be read: `{what}` is malformed"));
-    json(text).ok_or_else(odd)
+/// Reads a report.
+pub(super) fn report(row: &impl DatabaseRow) -> Result<OrderReport, StoreError> {
+    Ok(OrderReport {
+        seq: row.number("seq")?,
+        origin: row.text("origin")?,
+        at: row.time("at")?,
+        done: json(&row.text("done")?).ok_or_else(|| odd("done"))?,
+    })
+}
+
+/// Reads a presence.
+pub(super) fn presence(row: &impl DatabaseRow) -> Result<Presence, StoreError> {
+    Ok(Presence {
+        origin: row.text("origin")?,
+        writer: row.text("writer")?,
+        at: row.time("at")?,
+        seq: row.number("seq")?,
+        state: json(&row.text("state")?).ok_or_else(|| odd("state"))?,
+    })
+}
+
+/// Parses a stored JSON text.
+fn json(text: &str) -> Option<Json> {
+    Json::parse(text.as_bytes(), &Limits::FILE).ok()
 }

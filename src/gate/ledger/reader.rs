@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::store::{AnchorRow, EntryRow, HeadRow, PayloadRow, StoreError, Subtree};
+use super::store::{AnchorRow, EntryRange, EntryRow, HeadRow, PayloadRow, StoreError, Subtree};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 
@@ -76,36 +76,33 @@ pub trait LedgerReader: Send + Sync + 'static {
     /// Every chain this reader may see, by origin.
     async fn chains(&self) -> Result<Vec<ChainRow>, StoreError>;
 
+    /// These entries of a chain, ascending.
+    async fn select(
+        &self,
+        chain: &ChainId,
+        range: EntryRange<'_>,
+    ) -> Result<Vec<EntryRow>, StoreError>;
+
     /// Entries with `from <= seq`, ascending, at most `limit`.
     async fn entries(
         &self,
         chain: &ChainId,
         from: Seq,
         limit: u32,
-    ) -> Result<Vec<EntryRow>, StoreError>;
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.select(chain, EntryRange::From(from, limit)).await
+    }
 
     /// The chain a run is in, if any.
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError>;
 
     /// Runs of a chain that have `run.opened` and no `run.sealed`.
-    async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
-        let (mut open, mut from) = (std::collections::BTreeSet::new(), 0);
-        loop {
-            let entries = self.entries(chain, from, 512).await?;
-            let Some(last) = entries.last() else { return Ok(open.into_iter().collect()) };
-            from = last.seq.saturating_add(1);
-            for entry in &entries {
-                match (entry.kind.as_str(), entry.run) {
-                    ("run.opened", Some(run)) => drop(open.insert(run)),
-                    ("run.sealed", Some(run)) => drop(open.remove(&run)),
-                    _ => {}
-                }
-            }
-        }
-    }
+    async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError>;
 
     /// All entries of a run, ascending.
-    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError>;
+    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        self.select(chain, EntryRange::Run(run)).await
+    }
 
     /// Entries of these kinds that belong to no run, ascending.
     async fn entries_of(
@@ -115,7 +112,9 @@ pub trait LedgerReader: Send + Sync + 'static {
     ) -> Result<Vec<EntryRow>, StoreError>;
 
     /// Leaf hashes `0 .. size`, in order.
-    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError>;
+    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
+        Ok(self.leaves(chain, 0, size).await?.into_iter().map(|(_, leaf)| leaf).collect())
+    }
 
     /// Leaf hashes of the stored entries with `from <= seq < to`, ascending.
     async fn leaves(
@@ -123,11 +122,7 @@ pub trait LedgerReader: Send + Sync + 'static {
         chain: &ChainId,
         from: Seq,
         to: Seq,
-    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
-        let all = self.leaf_hashes(chain, to).await?;
-        let skip = usize::try_from(from).unwrap_or(usize::MAX);
-        Ok((0..).zip(all).skip(skip).collect())
-    }
+    ) -> Result<Vec<(Seq, Digest)>, StoreError>;
 
     /// Stored subtrees of this height with `from <= index < to`, ascending. They are derived and
     /// may be missing: the caller checks its result against a signed root.
@@ -147,17 +142,7 @@ pub trait LedgerReader: Send + Sync + 'static {
         chain: &ChainId,
         at_least: Seq,
         limit: u32,
-    ) -> Result<Vec<(Seq, String)>, StoreError> {
-        let mut found: Vec<(Seq, String)> = Vec::new();
-        for _ in 0..limit {
-            let next = found.last().map_or(at_least, |(size, _)| size.saturating_add(1));
-            match self.checkpoint(chain, next).await? {
-                Some(row) => found.push(row),
-                None => break,
-            }
-        }
-        Ok(found)
-    }
+    ) -> Result<Vec<(Seq, String)>, StoreError>;
 
     /// What the ledger holds of each kind of row, counted now.
     async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
@@ -165,7 +150,9 @@ pub trait LedgerReader: Send + Sync + 'static {
     }
 
     /// A payload, unless it was erased or never stored.
-    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
+    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        Ok(self.payloads(chain, std::slice::from_ref(c)).await?.pop())
+    }
 
     /// The stored payloads among these, in no order; payloads that were erased or never stored are
     /// left out. A caller asks for at most [`PAYLOADS_MAX`] at once and bounds their total size.
@@ -173,20 +160,16 @@ pub trait LedgerReader: Send + Sync + 'static {
         &self,
         chain: &ChainId,
         list: &[Digest],
-    ) -> Result<Vec<PayloadRow>, StoreError> {
-        let mut found = Vec::with_capacity(list.len());
-        for c in list {
-            found.extend(self.payload(chain, c).await?);
-        }
-        Ok(found)
-    }
+    ) -> Result<Vec<PayloadRow>, StoreError>;
 
     /// The smallest stored checkpoint with `size >= at_least`: its size and note.
     async fn checkpoint(
         &self,
         chain: &ChainId,
         at_least: Seq,
-    ) -> Result<Option<(Seq, String)>, StoreError>;
+    ) -> Result<Option<(Seq, String)>, StoreError> {
+        Ok(self.checkpoints(chain, at_least, 1).await?.pop())
+    }
 
     /// Cosignatures and stamps over heads of this log with `size >= from`, ascending, at most
     /// `limit`.

@@ -214,6 +214,17 @@ impl Batch {
     }
 }
 
+/// Which entries of a chain are read.
+#[derive(Clone, Copy, Debug)]
+pub enum EntryRange<'a> {
+    /// Those from this one on, at most so many.
+    From(Seq, u32),
+    /// Those of a run.
+    Run(&'a RunId),
+    /// Those of a call.
+    Call(&'a RunId, &'a CallId),
+}
+
 /// The operations of a writer. Every method shows the lease; a lost lease is `Conflict`.
 #[async_trait]
 pub trait LedgerStore: Send + Sync + 'static {
@@ -250,19 +261,30 @@ pub trait LedgerStore: Send + Sync + 'static {
     /// The head of this chain.
     async fn head(&self, key: &LeaseKey) -> Result<HeadRow, StoreError>;
 
+    /// These entries of this chain, ascending.
+    async fn select(
+        &self,
+        key: &LeaseKey,
+        range: EntryRange<'_>,
+    ) -> Result<Vec<EntryRow>, StoreError>;
+
     /// Entries of this chain with `from <= seq`, ascending, at most `limit`.
     async fn tail(
         &self,
         key: &LeaseKey,
         from: Seq,
         limit: u32,
-    ) -> Result<Vec<EntryRow>, StoreError>;
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.select(key, EntryRange::From(from, limit)).await
+    }
 
     /// Runs of this chain that have `run.opened` and no `run.sealed`.
     async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError>;
 
     /// All entries of a run, ascending.
-    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError>;
+    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        self.select(key, EntryRange::Run(run)).await
+    }
 
     /// All entries of a call, ascending.
     async fn call_entries(
@@ -270,7 +292,9 @@ pub trait LedgerStore: Send + Sync + 'static {
         key: &LeaseKey,
         run: &RunId,
         call: &CallId,
-    ) -> Result<Vec<EntryRow>, StoreError>;
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.select(key, EntryRange::Call(run, call)).await
+    }
 
     /// A payload of this chain, unless it was erased or never stored.
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;

@@ -2,28 +2,21 @@
 
 use async_trait::async_trait;
 
-use super::lane::{Options, PostgresLane, Purpose};
-use super::rows;
+use super::lane::PostgresLane;
 use super::values::Values;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::domain::time::Timestamp;
 use crate::ledger::retention::{PayloadKeeper, Residue, StoredPayload};
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::StoreError;
-use crate::ledger::vault::SEALED;
 
 /// How long one statement may take.
 const STATEMENT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A database, through one connection of a role that may erase (`ledger migrate --eraser`).
+#[derive(Debug)]
 pub struct PostgresKeeper {
     lane: PostgresLane,
-}
-
-impl std::fmt::Debug for PostgresKeeper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PostgresKeeper")
-    }
 }
 
 impl PostgresKeeper {
@@ -32,10 +25,7 @@ impl PostgresKeeper {
     /// # Errors
     /// [`StoreError::Unavailable`] if the server does not answer or has another schema.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
-        let keeper = Self { lane: PostgresLane::to(url, options)? };
-        keeper.lane.anew().await?;
-        Ok(keeper)
+        Ok(Self { lane: PostgresLane::connect(url, STATEMENT).await? })
     }
 }
 
@@ -46,26 +36,16 @@ impl PayloadKeeper for PostgresKeeper {
             "SELECT chain_id, commitment, role, media_type, octet_length(body)::bigint AS bytes,
                           (extract(epoch FROM stored_at) * 1000)::bigint AS stored
                      FROM ledger.payload ORDER BY stored_at, chain_id, commitment";
-        let found = self.lane.run(sql, &Values::new(), Purpose::Read).await?;
-        let kept = |row| {
-            Ok(StoredPayload {
-                chain: rows::chain_id(row)?,
-                commitment: rows::digest(row, "commitment")?,
-                role: rows::get(row, "role")?,
-                stored_at: Timestamp::from_millis(rows::get(row, "stored")?),
-                bytes: rows::number(row, "bytes")?,
-                sealed: rows::get::<String>(row, "media_type")? == SEALED,
-            })
-        };
-        found.iter().map(kept).collect()
+        let found = self.lane.read(sql, Values::new()).await?;
+        found.iter().map(DatabaseRow::stored_payload).collect()
     }
 
     async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError> {
         let sql = "SELECT count(*) FILTER (WHERE ledger.erase_payload($1, c)) AS gone FROM unnest($2) t(c)";
         let list = list.iter().map(|c| c.as_bytes().as_slice());
         let values = Values::new().bytes(chain.as_bytes()).all_bytes(list);
-        let found = self.lane.run(sql, &values, Purpose::Write).await?;
-        found.first().map_or(Ok(0), |row| rows::number(row, "gone"))
+        let found = self.lane.write(sql, values).await?;
+        found.first().map_or(Ok(0), |row| row.number("gone"))
     }
 
     async fn scrub(&self, _anew: bool) -> Result<Residue, StoreError> {

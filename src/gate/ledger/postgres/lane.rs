@@ -40,7 +40,7 @@ impl Default for Options {
 
 /// Whether a lost answer leaves something in doubt.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+enum Purpose {
     /// It writes: a lost answer is `Unknown`.
     Write,
     /// It only reads: a lost answer is `Unavailable`, after one more try on a new connection.
@@ -56,6 +56,12 @@ pub(crate) struct PostgresLane {
     home: Mutex<Option<PostgresLink>>,
 }
 
+impl std::fmt::Debug for PostgresLane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PostgresLane")
+    }
+}
+
 impl PostgresLane {
     /// A lane to the database of this URL; connects on first use.
     ///
@@ -68,6 +74,31 @@ impl PostgresLane {
         let opening =
             format!("BEGIN; SET LOCAL statement_timeout = {}", allowed.as_millis().max(1));
         Ok(Self { address: Address::parse(url)?, options, opening, home: Mutex::new(None) })
+    }
+
+    /// As [`Self::to`], with this time limit of a statement; connects, and so checks the schema.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server does not answer or has another schema.
+    pub(super) async fn connect(url: &str, statement: Duration) -> Result<Self, StoreError> {
+        let options = Options { statement, call: statement, ..Options::default() };
+        let lane = Self::to(url, options)?;
+        lane.anew().await?;
+        Ok(lane)
+    }
+
+    /// Reads; after a lost answer nothing is in doubt.
+    pub(crate) async fn read(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
+        self.run(sql, &values, Purpose::Read).await
+    }
+
+    /// Writes; after a lost answer it may have been done.
+    pub(crate) async fn write(
+        &self,
+        sql: &str,
+        values: Values<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.run(sql, &values, Purpose::Write).await
     }
 
     /// Reconnects, and so checks the schema again.
@@ -102,7 +133,7 @@ impl PostgresLane {
     }
 
     /// Sends the statement and returns all rows, once the server has confirmed its end.
-    pub(crate) async fn run(
+    async fn run(
         &self,
         sql: &str,
         values: &Values<'_>,

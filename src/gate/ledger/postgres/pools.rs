@@ -2,21 +2,16 @@
 
 use async_trait::async_trait;
 
-use super::lane::{Options, PostgresLane, Purpose};
-use super::rows;
+use super::lane::{Options, PostgresLane};
 use super::values::Values;
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::StoreError;
 use crate::limits::pool::{Ask, Hold, Lease, Pools, Unanswered};
 
 /// The pools, through one connection of a writer's role.
+#[derive(Debug)]
 pub struct PostgresPools {
     lane: PostgresLane,
-}
-
-impl std::fmt::Debug for PostgresPools {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PostgresPools")
-    }
 }
 
 impl PostgresPools {
@@ -28,20 +23,18 @@ impl PostgresPools {
         Ok(Self { lane: PostgresLane::to(url, options)? })
     }
 
-    async fn lease_by(&self, call: &str, values: &Values<'_>) -> Result<Lease, Unanswered> {
+    async fn lease_by(&self, call: &str, values: Values<'_>) -> Result<Lease, Unanswered> {
         let sql = format!("SELECT granted, spare FROM ledger.{call}");
-        let found =
-            self.lane.run(&sql, values, Purpose::Write).await.map_err(|e| unanswered(&e))?;
+        let found = self.lane.write(&sql, values).await?;
         let row = found.first().ok_or_else(|| Unanswered("the server sent no row".into()))?;
-        Ok(Lease {
-            granted: rows::number(row, "granted").map_err(|e| unanswered(&e))?,
-            spare: rows::number(row, "spare").map_err(|e| unanswered(&e))?,
-        })
+        Ok(Lease { granted: row.number("granted")?, spare: row.number("spare")? })
     }
 }
 
-fn unanswered(error: &StoreError) -> Unanswered {
-    Unanswered(error.to_string())
+impl From<StoreError> for Unanswered {
+    fn from(error: StoreError) -> Self {
+        Self(error.to_string())
+    }
 }
 
 #[async_trait]
@@ -55,13 +48,13 @@ impl Pools for PostgresPools {
             .number(ask.need)
             .text(&ask.holder)
             .number(ask.serial);
-        self.lease_by("lease_pool($1, $2, $3, $4, $5, $6, $7)", &values).await
+        self.lease_by("lease_pool($1, $2, $3, $4, $5, $6, $7)", values).await
     }
 
     async fn give_back(&self, ask: &Ask, units: u64) -> Result<(), Unanswered> {
         let values = Values::new().text(&ask.pool).integer(ask.starts).number(units);
         let sql = "SELECT ledger.return_pool($1, $2, $3)";
-        self.lane.run(sql, &values, Purpose::Write).await.map(drop).map_err(|e| unanswered(&e))
+        Ok(self.lane.write(sql, values).await.map(drop)?)
     }
 
     async fn hold(&self, hold: &Hold) -> Result<Lease, Unanswered> {
@@ -71,6 +64,6 @@ impl Pools for PostgresPools {
             .text(&hold.holder)
             .number(hold.want)
             .number(hold.term_ms);
-        self.lease_by("hold_pool($1, $2, $3, $4, $5)", &values).await
+        self.lease_by("hold_pool($1, $2, $3, $4, $5)", values).await
     }
 }

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::lane::{Options, PostgresLane, Purpose};
-use super::rows;
+use super::lane::PostgresLane;
 use super::values::Values;
 use crate::domain::id::{ChainId, Seq};
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{Pruner, Pruning, StoreError};
 
 /// Entries of one transaction: a multiple of 256.
@@ -14,14 +14,9 @@ const PORTION: u64 = 2048;
 const STATEMENT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// A login that may prune.
+#[derive(Debug)]
 pub struct PostgresPruner {
     lane: PostgresLane,
-}
-
-impl std::fmt::Debug for PostgresPruner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PostgresPruner")
-    }
 }
 
 impl PostgresPruner {
@@ -30,10 +25,7 @@ impl PostgresPruner {
     /// # Errors
     /// [`StoreError::Unavailable`] if the server does not answer or has another schema.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
-        let pruner = Self { lane: PostgresLane::to(url, options)? };
-        pruner.lane.anew().await?;
-        Ok(pruner)
+        Ok(Self { lane: PostgresLane::connect(url, STATEMENT).await? })
     }
 }
 
@@ -45,7 +37,7 @@ impl Pruner for PostgresPruner {
             .bytes(pruning.fleet.as_bytes())
             .number(pruning.entry);
         let sql = "SELECT ledger.record_pruning($1, $2, $3, $4, $5)";
-        self.lane.run(sql, &values, Purpose::Write).await?;
+        self.lane.write(sql, values).await?;
         let (mut from, mut dropped) = (pruning.from, 0_u64);
         while from < pruning.to {
             let end = self.block_end(chain, from).await?;
@@ -76,8 +68,8 @@ impl PostgresPruner {
     async fn block_end(&self, chain: &ChainId, seq: Seq) -> Result<Option<Seq>, StoreError> {
         let values = Values::new().bytes(chain.as_bytes()).number(seq);
         let sql = "SELECT high FROM ledger.block_of($1, $2)";
-        let found = self.lane.run(sql, &values, Purpose::Read).await?;
-        found.first().map(|row| rows::number(row, "high")).transpose()
+        let found = self.lane.read(sql, values).await?;
+        found.first().map(|row| row.number("high")).transpose()
     }
 
     /// Drops a whole block as one table; `None` if its rows must be deleted instead.
@@ -91,8 +83,8 @@ impl PostgresPruner {
         self.portions(chain, from, end, beside).await?;
         let values = Values::new().bytes(chain.as_bytes()).number(from);
         let sql = "SELECT coalesce(ledger.drop_block($1, $2), -1) AS n";
-        let found = self.lane.run(sql, &values, Purpose::Write).await?;
-        let gone: Option<i64> = found.first().map(|row| rows::get(row, "n")).transpose()?;
+        let found = self.lane.write(sql, values).await?;
+        let gone = found.first().map(|row| row.integer("n")).transpose()?;
         let Some(gone) = gone.and_then(|n| u64::try_from(n).ok()) else { return Ok(None) };
         self.thin(chain, from, end).await?;
         Ok(Some(gone))
@@ -120,8 +112,8 @@ impl PostgresPruner {
         while from < to {
             // Every portion ends at the end of a tile.
             let end = (from / PORTION).saturating_add(1).saturating_mul(PORTION).min(to);
-            let found = self.lane.run(sql, &portion(chain, from, end), Purpose::Write).await?;
-            let n = found.first().map(|row| rows::number(row, "n")).transpose()?;
+            let found = self.lane.write(sql, portion(chain, from, end)).await?;
+            let n = found.first().map(|row| row.number("n")).transpose()?;
             sum = sum.saturating_add(n.unwrap_or(0));
             from = end;
         }

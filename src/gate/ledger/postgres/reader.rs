@@ -1,29 +1,25 @@
 //! Reads as `ledger_reader`: row-level security decides which tenants are visible.
 
 use async_trait::async_trait;
-use tokio_postgres::Row;
 
-use super::lane::{Options, PostgresLane, Purpose};
+use super::lane::PostgresLane;
 use super::values::Values;
 use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{
-    AnchorRow, ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+    AnchorRow, ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree,
+    Volume,
 };
 
 /// The time limit of one read; a whole chain's hashes are more than a writer ever reads.
 const STATEMENT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// A database, read through one connection.
+#[derive(Debug)]
 pub struct PostgresReader {
     lane: PostgresLane,
-}
-
-impl std::fmt::Debug for PostgresReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PostgresReader")
-    }
 }
 
 impl PostgresReader {
@@ -32,14 +28,7 @@ impl PostgresReader {
     /// # Errors
     /// [`StoreError::Unavailable`] if the server does not answer or has another schema.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
-        let reader = Self { lane: PostgresLane::to(url, options)? };
-        reader.lane.anew().await?;
-        Ok(reader)
-    }
-
-    async fn rows(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
-        self.lane.run(sql, &values, Purpose::Read).await
+        Ok(Self { lane: PostgresLane::connect(url, STATEMENT).await? })
     }
 
     /// `rest` goes on from `$2`.
@@ -48,19 +37,14 @@ impl PostgresReader {
             "SELECT a.size, a.note, a.tokens FROM ledger.anchor a
                JOIN ledger.chain c ON c.chain_id = a.chain_id WHERE c.origin = $1 AND {rest}",
         );
-        let found = self.rows(&sql, values).await?;
-        let read = |row| {
-            let size = rows::number(row, "size")?;
-            AnchorRow::read(size, rows::get(row, "note")?, &rows::get::<String>(row, "tokens")?)
-        };
-        found.iter().map(read).collect()
+        self.lane.read(&sql, values).await?.iter().map(DatabaseRow::anchor).collect()
     }
 
     /// `rest` goes on from `$2`.
-    async fn select(&self, rest: &str, values: Values<'_>) -> Result<Vec<EntryRow>, StoreError> {
+    async fn found(&self, rest: &str, values: Values<'_>) -> Result<Vec<EntryRow>, StoreError> {
         let columns = rows::ENTRY;
         let sql = format!("SELECT {columns} FROM ledger.entry WHERE chain_id = $1 AND {rest}");
-        self.rows(&sql, values).await?.iter().map(rows::entry).collect()
+        self.lane.read(&sql, values).await?.iter().map(DatabaseRow::entry).collect()
     }
 }
 
@@ -72,47 +56,38 @@ fn of(chain: &ChainId) -> Values<'_> {
 #[async_trait]
 impl LedgerReader for PostgresReader {
     async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
-        let found = self
-            .rows(
-                "SELECT c.chain_id, tenant_id, pool || '/' || slot AS slot, origin, epoch, size,
-                        head_hash, frontier, checkpoint
-                   FROM ledger.chain c JOIN ledger.head h ON h.chain_id = c.chain_id
-                  ORDER BY origin COLLATE \"C\"",
-                Values::new(),
-            )
-            .await?;
-        let chain = |row| {
-            Ok(ChainRow {
-                chain: rows::chain_id(row)?,
-                tenant: rows::get(row, "tenant_id")?,
-                slot: rows::get(row, "slot")?,
-                origin: rows::get(row, "origin")?,
-                epoch: rows::number(row, "epoch")?,
-                head: rows::head(row)?,
-            })
-        };
-        found.iter().map(chain).collect()
+        let sql = "SELECT c.chain_id, tenant_id, pool || '/' || slot AS slot, origin, epoch, size,
+                    head_hash, frontier, checkpoint
+               FROM ledger.chain c JOIN ledger.head h ON h.chain_id = c.chain_id
+              ORDER BY origin COLLATE \"C\"";
+        self.lane.read(sql, Values::new()).await?.iter().map(DatabaseRow::chain).collect()
     }
 
-    async fn entries(
+    async fn select(
         &self,
         chain: &ChainId,
-        from: Seq,
-        limit: u32,
+        range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        let values = of(chain).number(from).number(limit.into());
-        self.select("seq >= $2 ORDER BY seq LIMIT $3", values).await
+        let values = of(chain);
+        let (rest, values) = match range {
+            EntryRange::From(from, limit) => {
+                ("seq >= $2 ORDER BY seq LIMIT $3", values.number(from).number(limit.into()))
+            }
+            EntryRange::Run(run) => ("run_id = $2 ORDER BY seq", values.uuid(run.uuid())),
+            EntryRange::Call(run, call) => (
+                "run_id = $2 AND call_id = $3 ORDER BY seq",
+                values.uuid(run.uuid()).text(call.as_str()),
+            ),
+        };
+        self.found(rest, values).await
     }
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
         let sql = "SELECT c.chain_id FROM ledger.chain c WHERE EXISTS
                (SELECT 1 FROM ledger.entry e WHERE e.chain_id = c.chain_id AND e.run_id = $1)
               ORDER BY origin COLLATE \"C\" LIMIT 1";
-        self.rows(sql, Values::new().uuid(run.uuid()))
-            .await?
-            .first()
-            .map(rows::chain_id)
-            .transpose()
+        let found = self.lane.read(sql, Values::new().uuid(run.uuid())).await?;
+        found.first().map(DatabaseRow::chain_id).transpose()
     }
 
     /// Derived from the entries: a reader has no access to the writers' table of open runs.
@@ -122,12 +97,7 @@ impl LedgerReader for PostgresReader {
                 (SELECT 1 FROM ledger.entry s WHERE s.chain_id = $1 AND s.run_id = o.run_id
                     AND s.kind = 'run.sealed')
               ORDER BY run_id";
-        let found = self.rows(sql, of(chain)).await?;
-        found.iter().map(|row| rows::run_id(&rows::get::<String>(row, "run_id")?)).collect()
-    }
-
-    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        self.select("run_id = $2 ORDER BY seq", of(chain).uuid(run.uuid())).await
+        self.lane.read(sql, of(chain)).await?.iter().map(DatabaseRow::run_id).collect()
     }
 
     async fn entries_of(
@@ -136,17 +106,7 @@ impl LedgerReader for PostgresReader {
         kinds: &[&str],
     ) -> Result<Vec<EntryRow>, StoreError> {
         let values = of(chain).all_text(kinds.iter().copied());
-        self.select("run_id IS NULL AND kind = ANY ($2) ORDER BY seq", values).await
-    }
-
-    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
-        let sql =
-            "SELECT leaf_hash FROM ledger.entry WHERE chain_id = $1 AND seq < $2 ORDER BY seq";
-        self.rows(sql, of(chain).number(size))
-            .await?
-            .iter()
-            .map(|row| rows::digest(row, "leaf_hash"))
-            .collect()
+        self.found("run_id IS NULL AND kind = ANY ($2) ORDER BY seq", values).await
     }
 
     async fn leaves(
@@ -158,9 +118,8 @@ impl LedgerReader for PostgresReader {
         let sql =
             "SELECT seq, leaf_hash FROM ledger.entry WHERE chain_id = $1 AND seq >= $2 AND seq < $3
                     ORDER BY seq";
-        let found = self.rows(sql, of(chain).number(from).number(to)).await?;
-        let read = |row| Ok((rows::number(row, "seq")?, rows::digest(row, "leaf_hash")?));
-        found.iter().map(read).collect()
+        let found = self.lane.read(sql, of(chain).number(from).number(to)).await?;
+        found.iter().map(DatabaseRow::leaf).collect()
     }
 
     async fn subtrees(
@@ -173,8 +132,7 @@ impl LedgerReader for PostgresReader {
         let sql = "SELECT idx, hash FROM ledger.subtree WHERE chain_id = $1 AND height = $2
                       AND idx >= $3 AND idx < $4 ORDER BY idx";
         let values = of(chain).number(height.into()).number(from).number(to);
-        let found = self.rows(sql, values).await?;
-        found.iter().map(|row| subtrees::read(row, height)).collect()
+        self.lane.read(sql, values).await?.iter().map(|row| row.subtree(height)).collect()
     }
 
     async fn checkpoints(
@@ -185,16 +143,13 @@ impl LedgerReader for PostgresReader {
     ) -> Result<Vec<(Seq, String)>, StoreError> {
         let sql = "SELECT size, note FROM ledger.checkpoint WHERE chain_id = $1 AND size >= $2
               ORDER BY size LIMIT $3";
-        let found = self.rows(sql, of(chain).number(at_least).number(limit.into())).await?;
-        found.iter().map(|row| Ok((rows::number(row, "size")?, rows::get(row, "note")?))).collect()
+        let found = self.lane.read(sql, of(chain).number(at_least).number(limit.into())).await?;
+        found.iter().map(DatabaseRow::note).collect()
     }
 
     async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
-        self.rows(subtrees::VOLUMES, Values::new()).await?.iter().map(subtrees::volume).collect()
-    }
-
-    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        Ok(self.payloads(chain, std::slice::from_ref(c)).await?.pop())
+        let found = self.lane.read(subtrees::VOLUMES, Values::new()).await?;
+        found.iter().map(subtrees::volume).collect()
     }
 
     async fn payloads(
@@ -210,15 +165,7 @@ impl LedgerReader for PostgresReader {
             "SELECT {columns} FROM ledger.payload WHERE chain_id = $1 AND commitment = ANY ($2)"
         );
         let values = of(chain).all_bytes(list.iter().map(|c| c.as_bytes().as_slice()));
-        self.rows(&sql, values).await?.iter().map(rows::payload).collect()
-    }
-
-    async fn checkpoint(
-        &self,
-        chain: &ChainId,
-        at_least: Seq,
-    ) -> Result<Option<(Seq, String)>, StoreError> {
-        Ok(self.checkpoints(chain, at_least, 1).await?.pop())
+        self.lane.read(&sql, values).await?.iter().map(DatabaseRow::payload).collect()
     }
 
     async fn anchors(
@@ -246,6 +193,6 @@ impl LedgerReader for PostgresReader {
                FROM ledger.fleet_said s JOIN ledger.entry e ON e.chain_id = s.chain_id AND e.seq = s.seq
               WHERE s.tenant_id = $1 AND s.log = $2 AND s.kind = $3";
         let values = Values::new().text(tenant).text(log).text(kind);
-        self.rows(sql, values).await?.first().map(rows::entry).transpose()
+        self.lane.read(sql, values).await?.first().map(DatabaseRow::entry).transpose()
     }
 }

@@ -1,20 +1,18 @@
 //! The reaper's two statements, for an operator's login.
 
-use super::lane::{Options, PostgresLane, Purpose};
+use tokio_postgres::Row;
+
+use super::lane::{Options, PostgresLane};
 use super::values::Values;
-use super::{rows, writer};
+use super::writer;
 use crate::ledger::reap::Abandoned;
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{Leased, StoreError};
 
 /// A login that may take abandoned slots.
+#[derive(Debug)]
 pub struct PostgresReaper {
     lane: PostgresLane,
-}
-
-impl std::fmt::Debug for PostgresReaper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PostgresReaper")
-    }
 }
 
 impl PostgresReaper {
@@ -32,14 +30,14 @@ impl PostgresReaper {
     /// The store's.
     pub async fn abandoned(&self) -> Result<Vec<Abandoned>, StoreError> {
         let sql = "SELECT * FROM ledger.abandoned()";
-        let found = self.lane.run(sql, &Values::new(), Purpose::Read).await?;
-        let read = |row| {
+        let found = self.lane.read(sql, Values::new()).await?;
+        let read = |row: &Row| {
             Ok(Abandoned {
-                chain: rows::chain_id(row)?,
-                slot: rows::get(row, "slot")?,
-                origin: rows::get(row, "origin")?,
-                epoch: rows::number(row, "epoch")?,
-                size: rows::number(row, "size")?,
+                chain: row.chain_id()?,
+                slot: row.text("slot")?,
+                origin: row.text("origin")?,
+                epoch: row.number("epoch")?,
+                size: row.number("size")?,
             })
         };
         found.iter().map(read).collect()
@@ -66,7 +64,7 @@ impl PostgresReaper {
             .bytes(&secret)
             .millis(term);
         let sql = "SELECT * FROM ledger.reap($1, $2, $3, $4, $5, $6, $7)";
-        let found = self.lane.run(sql, &values, Purpose::Write).await?;
+        let found = self.lane.write(sql, values).await?;
         writer::leased(writer::only(&found)?, secret)
     }
 }

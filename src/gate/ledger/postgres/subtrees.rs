@@ -2,9 +2,8 @@
 
 use tokio_postgres::Row;
 
-use super::rows;
 use super::values::Values;
-use crate::crypto::range::Node;
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{StoreError, Subtree, Volume};
 
 /// The heights, indices and hashes of subtrees to keep.
@@ -13,11 +12,6 @@ pub(super) fn with<'a>(values: Values<'a>, done: &'a [Subtree]) -> Values<'a> {
         .all_heights(done.iter().map(|s| s.node.height))
         .all_numbers(done.iter().map(|s| s.node.index))
         .all_bytes(done.iter().map(|s| s.hash.as_bytes().as_slice()))
-}
-
-pub(super) fn read(row: &Row, height: u32) -> Result<Subtree, StoreError> {
-    let node = Node { height, index: rows::number(row, "idx")? };
-    Ok(Subtree { node, hash: rows::digest(row, "hash")? })
 }
 
 /// Counts the stored rows, with the space of tables and indexes.
@@ -38,13 +32,12 @@ pub(super) const VOLUMES: &str = "
          pg_total_relation_size('ledger.subtree') FROM ledger.subtree";
 
 pub(super) fn volume(row: &Row) -> Result<Volume, StoreError> {
-    let what: String = rows::get(row, "what")?;
-    let what = match what.as_str() {
+    let what = match row.text("what")?.as_str() {
         "entries" => "entries",
         "payloads" => "payloads",
         "checkpoints" => "checkpoints",
         _ => "subtrees",
     };
-    let disk = Some(rows::number(row, "d")?);
-    Ok(Volume { what, rows: rows::number(row, "n")?, bytes: rows::number(row, "b")?, disk })
+    let disk = Some(row.number("d")?);
+    Ok(Volume { what, rows: row.number("n")?, bytes: row.number("b")?, disk })
 }

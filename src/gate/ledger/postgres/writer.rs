@@ -3,26 +3,22 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::lane::{Options, PostgresLane, Purpose};
+use super::lane::{Options, PostgresLane};
 use super::values::Values;
 use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{
-    AnchorRow, Batch, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore,
-    PayloadRow, Restart, StoreError,
+    AnchorRow, Batch, EntryRange, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased,
+    LedgerStore, PayloadRow, Restart, StoreError,
 };
 
 /// A database, through two connections at most: one for appends, one for everything else.
+#[derive(Debug)]
 pub struct PostgresStore {
     appends: PostgresLane,
     others: PostgresLane,
-}
-
-impl std::fmt::Debug for PostgresStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Postgres")
-    }
 }
 
 /// The server's durability settings as it reports them; for the record.
@@ -82,11 +78,11 @@ impl PostgresStore {
     pub async fn assert_durable(&self) -> Result<ServerSettings, StoreError> {
         let columns = SETTINGS.map(|name| format!("current_setting('{name}') AS {name}"));
         let sql = format!("SELECT {}, pg_is_in_recovery() AS in_recovery", columns.join(", "));
-        let rows = self.others.run(&sql, &Values::new(), Purpose::Read).await?;
+        let rows = self.others.read(&sql, Values::new()).await?;
         let row = only(&rows)?;
         let mut values = Vec::new();
         for name in SETTINGS {
-            values.push((name.to_owned(), rows::get::<String>(row, name)?));
+            values.push((name.to_owned(), row.text(name)?));
         }
         let refused = |name: &str, value: &str| {
             Err(StoreError::Unavailable(format!("`{name}` is `{value}`: a commit is not durable")))
@@ -108,19 +104,6 @@ impl PostgresStore {
         }
         Ok(ServerSettings { values })
     }
-
-    async fn read(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
-        self.others.run(sql, &values, Purpose::Read).await
-    }
-
-    async fn write(&self, sql: &str, values: Values<'_>) -> Result<(), StoreError> {
-        self.others.run(sql, &values, Purpose::Write).await.map(drop)
-    }
-
-    async fn entries(&self, call: &str, values: Values<'_>) -> Result<Vec<EntryRow>, StoreError> {
-        let sql = format!("SELECT {} FROM ledger.{call} ORDER BY seq", rows::ENTRY);
-        self.read(&sql, values).await?.iter().map(rows::entry).collect()
-    }
 }
 
 pub(crate) fn only(rows: &[Row]) -> Result<&Row, StoreError> {
@@ -129,13 +112,7 @@ pub(crate) fn only(rows: &[Row]) -> Result<&Row, StoreError> {
 
 /// A slot that was taken under this secret.
 pub(super) fn leased(row: &Row, secret: [u8; 32]) -> Result<Leased, StoreError> {
-    Ok(Leased {
-        key: LeaseKey { chain: rows::chain_id(row)?, epoch: rows::number(row, "epoch")?, secret },
-        slot: rows::get(row, "slot")?,
-        origin: rows::get(row, "origin")?,
-        same_writer: rows::get(row, "same")?,
-        head: rows::head(row)?,
-    })
+    row.leased(secret, rows::get(row, "same")?)
 }
 
 #[async_trait]
@@ -157,7 +134,7 @@ impl LedgerStore for PostgresStore {
             .bytes(request.chain.as_bytes())
             .millis(request.term);
         let sql = "SELECT * FROM ledger.lease($1, $2, $3, $4, $5, $6, $7, $8)";
-        let rows = self.appends.run(sql, &values, Purpose::Write).await?;
+        let rows = self.appends.write(sql, values).await?;
         leased(only(&rows)?, request.secret)
     }
 
@@ -195,7 +172,7 @@ impl LedgerStore for PostgresStore {
             sql.push_str(", ledger.put_subtrees($1, $2, $3, $19, $20, $21)");
             values = subtrees::with(values, &completed);
         }
-        self.appends.run(&sql, &values, Purpose::Write).await.map(drop)
+        self.appends.write(&sql, values).await.map(drop)
     }
 
     async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError> {
@@ -205,53 +182,53 @@ impl LedgerStore for PostgresStore {
             .text(&payload.role)
             .text(&payload.media_type)
             .bytes(&payload.body);
-        self.write("SELECT ledger.put_payload($1, $2, $3, $4, $5, $6, $7, $8)", values).await
+        self.others
+            .write("SELECT ledger.put_payload($1, $2, $3, $4, $5, $6, $7, $8)", values)
+            .await
+            .map(drop)
     }
 
     async fn release(&self, key: &LeaseKey) -> Result<(), StoreError> {
-        self.write("SELECT ledger.release_lease($1, $2, $3)", Values::of_lease(key)).await
+        self.others
+            .write("SELECT ledger.release_lease($1, $2, $3)", Values::of_lease(key))
+            .await
+            .map(drop)
     }
 
     async fn head(&self, key: &LeaseKey) -> Result<HeadRow, StoreError> {
         let sql = "SELECT * FROM ledger.read_head($1, $2, $3)";
-        rows::head(only(&self.read(sql, Values::of_lease(key)).await?)?)
+        only(&self.others.read(sql, Values::of_lease(key)).await?)?.head()
     }
 
-    async fn tail(
+    async fn select(
         &self,
         key: &LeaseKey,
-        from: Seq,
-        limit: u32,
+        range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        let values = Values::of_lease(key).number(from).number(limit.into());
-        self.entries("tail($1, $2, $3, $4, $5)", values).await
+        let values = Values::of_lease(key);
+        let (call, values) = match range {
+            EntryRange::From(from, limit) => {
+                ("tail($1, $2, $3, $4, $5)", values.number(from).number(limit.into()))
+            }
+            EntryRange::Run(run) => ("run_entries($1, $2, $3, $4)", values.uuid(run.uuid())),
+            EntryRange::Call(run, call) => {
+                ("call_entries($1, $2, $3, $4, $5)", values.uuid(run.uuid()).text(call.as_str()))
+            }
+        };
+        let sql = format!("SELECT {} FROM ledger.{call} ORDER BY seq", rows::ENTRY);
+        self.others.read(&sql, values).await?.iter().map(DatabaseRow::entry).collect()
     }
 
     async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError> {
         let sql = "SELECT r::text AS run_id FROM ledger.open_runs($1, $2, $3) r";
-        let found = self.read(sql, Values::of_lease(key)).await?;
-        found.iter().map(|row| rows::run_id(&rows::get::<String>(row, "run_id")?)).collect()
-    }
-
-    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        let values = Values::of_lease(key).uuid(run.uuid());
-        self.entries("run_entries($1, $2, $3, $4)", values).await
-    }
-
-    async fn call_entries(
-        &self,
-        key: &LeaseKey,
-        run: &RunId,
-        call: &CallId,
-    ) -> Result<Vec<EntryRow>, StoreError> {
-        let values = Values::of_lease(key).uuid(run.uuid()).text(call.as_str());
-        self.entries("call_entries($1, $2, $3, $4, $5)", values).await
+        let found = self.others.read(sql, Values::of_lease(key)).await?;
+        found.iter().map(DatabaseRow::run_id).collect()
     }
 
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
         let sql = format!("SELECT {} FROM ledger.read_payload($1, $2, $3, $4)", rows::PAYLOAD);
-        let found = self.read(&sql, Values::of_lease(key).bytes(c.as_bytes())).await?;
-        found.first().map(rows::payload).transpose()
+        let found = self.others.read(&sql, Values::of_lease(key).bytes(c.as_bytes())).await?;
+        found.first().map(DatabaseRow::payload).transpose()
     }
 
     async fn fleet_view(
@@ -261,22 +238,23 @@ impl LedgerStore for PostgresStore {
     ) -> Result<FleetView, StoreError> {
         let before = before.map(|chain| chain.as_bytes().as_slice());
         let sql = "SELECT * FROM ledger.fleet_view($1, $2, $3, $4)";
-        let found = self.read(sql, Values::of_lease(key).maybe_bytes(before)).await?;
+        let found = self.others.read(sql, Values::of_lease(key).maybe_bytes(before)).await?;
         let first = only(&found)?;
-        let fleet = match rows::get::<Option<String>>(first, "fleet")? {
-            Some(origin) => Some((origin, rows::number(first, "fleet_size")?)),
+        let fleet = match first.maybe_text("fleet")? {
+            Some(origin) => Some((origin, first.number("fleet_size")?)),
             None => None,
         };
         let mut said = Vec::new();
         for row in &found {
-            said.extend(rows::get::<Option<Vec<u8>>>(row, "body")?);
+            said.extend(row.maybe_bytes("body")?);
         }
         Ok(FleetView { fleet, forgotten: !rows::get::<bool>(first, "known")?, said })
     }
 
     async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
         let sql = "SELECT ledger.signed_at($1, $2, $3, $4) AS note";
-        rows::get(only(&self.read(sql, Values::of_lease(key).number(size)).await?)?, "note")
+        let found = self.others.read(sql, Values::of_lease(key).number(size)).await?;
+        only(&found)?.maybe_text("note")
     }
 
     async fn fleet_leaves(
@@ -286,15 +264,18 @@ impl LedgerStore for PostgresStore {
         limit: u32,
     ) -> Result<Vec<Digest>, StoreError> {
         let values = Values::of_lease(key).number(from).number(limit.into());
-        let found =
-            self.read("SELECT * FROM ledger.fleet_leaves($1, $2, $3, $4, $5)", values).await?;
-        found.iter().map(|row| rows::digest(row, "leaf_hash")).collect()
+        let sql = "SELECT * FROM ledger.fleet_leaves($1, $2, $3, $4, $5)";
+        let found = self.others.read(sql, values).await?;
+        found.iter().map(|row| row.digest("leaf_hash")).collect()
     }
 
     async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
         let tokens = anchor.tokens_text();
         let values = Values::of_lease(key).number(anchor.size).text(&anchor.note).text(&tokens);
-        self.write("SELECT ledger.put_anchor($1, $2, $3, $4, $5, $6)", values).await
+        self.others
+            .write("SELECT ledger.put_anchor($1, $2, $3, $4, $5, $6)", values)
+            .await
+            .map(drop)
     }
 
     async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
@@ -311,6 +292,6 @@ impl LedgerStore for PostgresStore {
             .bytes(&next.batch.head.frontier)
             .text(&next.batch.head.checkpoint);
         let sql = "SELECT ledger.restart($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
-        self.appends.run(sql, &values, Purpose::Write).await.map(drop)
+        self.appends.write(sql, values).await.map(drop)
     }
 }

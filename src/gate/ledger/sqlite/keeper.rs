@@ -5,28 +5,25 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use sqlx::sqlite::SqliteRow;
 
-use super::{SqliteLane, before_commit, files, options, rows};
+use super::rows::{self, Statement, sql};
+use super::{SqliteLane, files, options};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::domain::time::Timestamp;
 use crate::ledger::retention::{PayloadKeeper, Residue, StoredPayload};
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{PayloadRow, StoreError};
 use crate::ledger::vault::SEALED;
 
 /// A database file, for deleting payloads only.
+#[derive(Debug)]
 pub struct SqliteKeeper {
     path: PathBuf,
     lane: SqliteLane,
     /// Bytes to search for in the files after deleting: the salts of the rows, or the first bytes
     /// of sealed rows. Neither occurs anywhere else.
     traces: Mutex<Vec<Vec<u8>>>,
-}
-
-impl std::fmt::Debug for SqliteKeeper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SqliteKeeper({})", self.path.display())
-    }
 }
 
 impl SqliteKeeper {
@@ -47,45 +44,27 @@ impl SqliteKeeper {
 
     /// Moves the WAL into the file, as far as readers allow; true if a reader kept some of it.
     async fn checkpoint(&self) -> Result<bool, StoreError> {
-        let mut turn = self.lane.take().await?;
-        let done = sqlx::query_scalar::<_, i64>("PRAGMA wal_checkpoint(TRUNCATE)");
-        let busy = done.fetch_one(&mut turn.conn).await.map_err(|e| before_commit(&e));
-        turn.settle(&busy);
-        Ok(busy? != 0)
+        let found = self.all(sql("PRAGMA wal_checkpoint(TRUNCATE)")).await?;
+        found.first().map_or(Ok(false), |row| Ok(row.integer("busy")? != 0))
     }
 
-    async fn run(&self, sql: &'static str) -> Result<(), StoreError> {
+    /// Runs a statement without a limit of time: it may rewrite the whole file.
+    async fn all(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
         let mut turn = self.lane.take().await?;
-        let done = sqlx::query(sql).fetch_all(&mut turn.conn).await;
-        let done = done.map(drop).map_err(|e| before_commit(&e));
-        turn.settle(&done);
-        done
+        let found = statement.all(&mut turn.conn).await;
+        turn.settle(&found);
+        found
     }
 }
 
 #[async_trait]
 impl PayloadKeeper for SqliteKeeper {
     async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError> {
-        let mut turn = self.lane.take().await?;
-        let found = sqlx::query(
-            "SELECT chain_id, commitment, role, stored_at, length(body) AS bytes, media_type
+        let query = sql(
+            "SELECT chain_id, commitment, role, stored_at AS stored, length(body) AS bytes, media_type
                FROM payload ORDER BY stored_at, chain_id, commitment",
-        )
-        .fetch_all(&mut turn.conn)
-        .await
-        .map_err(|e| before_commit(&e));
-        turn.settle(&found);
-        let kept = |row| {
-            Ok(StoredPayload {
-                chain: rows::chain_id(row)?,
-                commitment: rows::digest(row, "commitment")?,
-                role: rows::get(row, "role")?,
-                stored_at: Timestamp::from_millis(rows::get(row, "stored_at")?),
-                bytes: rows::unsigned(rows::get(row, "bytes")?)?,
-                sealed: rows::get::<String>(row, "media_type")? == SEALED,
-            })
-        };
-        found?.iter().map(kept).collect()
+        );
+        self.all(query).await?.iter().map(DatabaseRow::stored_payload).collect()
     }
 
     async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError> {
@@ -94,15 +73,11 @@ impl PayloadKeeper for SqliteKeeper {
         let work = async {
             let mut gone = 0_u64;
             for c in list {
-                if let Some(row) = rows::payload(conn, chain, c).await? {
-                    self.traces.lock().push(trace(&row));
-                }
-                let delete =
-                    sqlx::query("DELETE FROM payload WHERE chain_id = ? AND commitment = ?")
-                        .bind(chain.as_bytes().to_vec())
-                        .bind(c.as_bytes().to_vec());
-                let done = delete.execute(&mut *conn).await.map_err(|e| before_commit(&e))?;
-                gone = gone.saturating_add(done.rows_affected());
+                let rows = rows::payloads(conn, chain, std::slice::from_ref(c)).await?;
+                self.traces.lock().extend(rows.iter().map(trace));
+                let delete = sql("DELETE FROM payload WHERE chain_id = ? AND commitment = ?");
+                let delete = delete.bytes(chain.as_bytes()).bytes(c.as_bytes());
+                gone = gone.saturating_add(delete.count(conn).await?);
             }
             Ok(gone)
         };
@@ -119,9 +94,9 @@ impl PayloadKeeper for SqliteKeeper {
         }
         // WHY: when SQLite moves a row between pages, the old page may keep a stale copy that
         // `secure_delete` misses. Only rewriting the file removes it.
-        match self.run("VACUUM").await {
+        match self.all(sql("VACUUM")).await {
             Err(StoreError::Unavailable(_)) => return Ok(Residue::Some),
-            done => done?,
+            done => drop(done?),
         }
         let busy = self.checkpoint().await?;
         Ok(if busy || self.holds().await? { Residue::Some } else { Residue::None })

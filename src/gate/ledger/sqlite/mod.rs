@@ -16,13 +16,12 @@ mod writer;
 
 use std::time::Duration;
 
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
-};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Row};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::store::StoreError;
+use rows::sql;
 
 pub use keeper::SqliteKeeper;
 pub use pools::SqlitePools;
@@ -41,7 +40,32 @@ const OLDEST: i64 = 8;
 const MIGRATIONS: [(i64, &str); 1] =
     [(8, include_str!("../../../../migrations/sqlite/0001_ledger.sql"))];
 
+/// Borrows the connection of a lane for one call.
+macro_rules! on_lane {
+    ($lane:expr, $conn:ident => $work:expr) => {{
+        let mut turn = $lane.take().await?;
+        let $conn = &mut turn.conn;
+        let answer = $crate::ledger::sqlite::bounded($work).await;
+        turn.settle(&answer);
+        answer
+    }};
+}
+
+/// One transaction, which already holds the write lock when the work begins.
+macro_rules! transaction {
+    ($conn:ident => $work:expr) => {
+        async {
+            $crate::ledger::sqlite::steps::begin($conn).await?;
+            let done = $work.await;
+            $crate::ledger::sqlite::steps::finish($conn, done).await
+        }
+    };
+}
+
+pub(crate) use {on_lane, transaction};
+
 /// One connection, made on demand and dropped after any doubt.
+#[derive(Debug)]
 pub(crate) struct SqliteLane {
     options: SqliteConnectOptions,
     /// Whether it writes, and so must read back the durability settings.
@@ -88,10 +112,7 @@ impl SqliteLane {
     /// # Errors
     /// The file does not exist; [`StoreError::Broken`] if it has another schema, with the remedy.
     pub(crate) async fn check_version(&self) -> Result<(), StoreError> {
-        let mut turn = self.take().await?;
-        let sound = bounded(check_version(&mut turn.conn)).await;
-        turn.settle(&sound);
-        sound
+        on_lane!(self, conn => check_version(conn))
     }
 }
 
@@ -154,7 +175,7 @@ async fn read_back(
     wanted: &[(&'static str, &str)],
 ) -> Result<(), StoreError> {
     for (pragma, value) in wanted.iter().copied() {
-        let row = sqlx::query(pragma).fetch_one(&mut *conn).await.map_err(|e| before_commit(&e))?;
+        let row = sql(pragma).one(conn).await?;
         let found = row
             .try_get::<String, _>(0)
             .or_else(|_| row.try_get::<i64, _>(0).map(|n| n.to_string()))
@@ -188,9 +209,7 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
 }
 
 async fn version(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
-    let row: SqliteRow =
-        sqlx::query("PRAGMA user_version").fetch_one(conn).await.map_err(|e| before_commit(&e))?;
-    row.try_get(0).map_err(|e| unreadable(&e))
+    sql("PRAGMA user_version").one(conn).await?.try_get(0).map_err(|e| unreadable(&e))
 }
 
 /// Checks that the file has the schema of this build.

@@ -2,8 +2,7 @@
 
 use sqlx::sqlite::SqliteConnection;
 
-use super::steps::run;
-use super::{before_commit, rows};
+use super::rows::sql;
 use crate::domain::id::Seq;
 use crate::ledger::store::{Pruning, StoreError};
 
@@ -15,16 +14,10 @@ pub(super) async fn record(
     conn: &mut SqliteConnection,
     pruning: &Pruning,
 ) -> Result<(), StoreError> {
-    let insert = sqlx::query(
-        "INSERT INTO pruned SELECT ?1, ?2, ?3, ?4, ?5
-          WHERE NOT EXISTS (SELECT 1 FROM pruned WHERE chain_id = ?1 AND low = ?2 AND high = ?3)",
-    )
-    .bind(pruning.chain.as_bytes().to_vec())
-    .bind(rows::signed(pruning.from)?)
-    .bind(rows::signed(pruning.to)?)
-    .bind(pruning.fleet.as_bytes().to_vec())
-    .bind(rows::signed(pruning.entry)?);
-    run(insert, conn).await
+    let insert = sql("INSERT INTO pruned SELECT ?1, ?2, ?3, ?4, ?5
+          WHERE NOT EXISTS (SELECT 1 FROM pruned WHERE chain_id = ?1 AND low = ?2 AND high = ?3)");
+    let insert = insert.bytes(pruning.chain.as_bytes()).number(pruning.from).number(pruning.to);
+    insert.bytes(pruning.fleet.as_bytes()).number(pruning.entry).run(conn).await
 }
 
 /// The portions of a pruning.
@@ -76,14 +69,8 @@ pub(super) async fn portion(
     ];
     let mut gone = 0;
     for text in texts {
-        let done = sqlx::query(sqlx::AssertSqlSafe(text))
-            .bind(pruning.chain.as_bytes().to_vec())
-            .bind(rows::signed(from)?)
-            .bind(rows::signed(to)?)
-            .execute(&mut *conn)
-            .await
-            .map_err(|e| before_commit(&e))?;
-        gone = done.rows_affected();
+        let query = sql(sqlx::AssertSqlSafe(text)).bytes(pruning.chain.as_bytes());
+        gone = query.number(from).number(to).count(conn).await?;
     }
     Ok(gone)
 }

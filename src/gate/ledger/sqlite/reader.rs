@@ -3,41 +3,40 @@
 use std::path::Path;
 
 use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
 
-use super::rows::{self, EntryRange};
-use super::{SqliteLane, before_commit, bounded, check_version, fleet, subtrees};
+use super::rows::{self, ENTRY, sql};
+use super::{SqliteLane, check_version, fleet, on_lane, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{
-    AnchorRow, ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+    AnchorRow, ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree,
+    Volume,
 };
 
 /// A database file, read-only.
+#[derive(Debug)]
 pub struct SqliteReader {
     lane: SqliteLane,
 }
 
-impl std::fmt::Debug for SqliteReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SqliteReader")
+/// A read never leaves anything in doubt.
+fn settled(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unknown(why) => StoreError::Unavailable(why),
+        other @ (StoreError::Conflict(_)
+        | StoreError::Unavailable(_)
+        | StoreError::Full(_)
+        | StoreError::Broken(_)) => other,
     }
 }
 
-/// Borrows the connection for one read; a read never leaves anything in doubt.
+/// Borrows the connection for one read.
 macro_rules! read {
-    ($self:ident, $conn:ident => $work:expr) => {{
-        let mut turn = $self.lane.take().await?;
-        let $conn = &mut turn.conn;
-        let answer = bounded($work).await.map_err(|error| match error {
-            StoreError::Unknown(why) => StoreError::Unavailable(why),
-            other @ (StoreError::Conflict(_)
-            | StoreError::Unavailable(_)
-            | StoreError::Full(_)
-            | StoreError::Broken(_)) => other,
-        });
-        turn.settle(&answer);
-        answer
-    }};
+    ($self:ident, $conn:ident => $work:expr) => {
+        async { on_lane!($self.lane, $conn => $work) }.await.map_err(settled)
+    };
 }
 
 impl SqliteReader {
@@ -57,66 +56,32 @@ impl SqliteReader {
 #[async_trait]
 impl LedgerReader for SqliteReader {
     async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
-        read!(self, conn => async {
-            let rows = sqlx::query(
-                "SELECT c.chain_id, tenant, pool || '/' || slot AS slot, origin, epoch, size, hash,
-                        frontier, checkpoint
-                   FROM chain c JOIN head h ON h.chain_id = c.chain_id ORDER BY origin",
-            )
-            .fetch_all(conn)
-            .await
-            .map_err(|e| before_commit(&e))?;
-            let chain = |row| {
-                Ok(ChainRow {
-                    chain: rows::chain_id(row)?,
-                    tenant: rows::get(row, "tenant")?,
-                    slot: rows::get(row, "slot")?,
-                    origin: rows::get(row, "origin")?,
-                    epoch: rows::unsigned(rows::get(row, "epoch")?)?,
-                    head: rows::head(row)?,
-                })
-            };
-            rows.iter().map(chain).collect()
-        })
+        let query = sql(
+            "SELECT c.chain_id, tenant AS tenant_id, pool || '/' || slot AS slot, origin, epoch,
+                    size, hash AS head_hash, frontier, checkpoint
+               FROM chain c JOIN head h ON h.chain_id = c.chain_id ORDER BY origin",
+        );
+        read!(self, conn => query.all(conn))?.iter().map(DatabaseRow::chain).collect()
     }
 
-    async fn entries(
+    async fn select(
         &self,
         chain: &ChainId,
-        from: Seq,
-        limit: u32,
+        range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        read!(self, conn => rows::entries(conn, chain, EntryRange::From(from, limit)))
+        read!(self, conn => rows::entries(conn, chain, range))
     }
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
-        read!(self, conn => async {
-            let row = sqlx::query(
-                "SELECT c.chain_id FROM chain c WHERE EXISTS
-                   (SELECT 1 FROM entry e WHERE e.chain_id = c.chain_id AND e.run_id = ?)
-                  ORDER BY origin LIMIT 1",
-            )
-            .bind(run.to_string())
-            .fetch_optional(conn)
-            .await
-            .map_err(|e| before_commit(&e))?;
-            row.as_ref().map(rows::chain_id).transpose()
-        })
+        let query = sql("SELECT c.chain_id FROM chain c WHERE EXISTS
+               (SELECT 1 FROM entry e WHERE e.chain_id = c.chain_id AND e.run_id = ?)
+              ORDER BY origin LIMIT 1");
+        let query = query.text(&run.to_string());
+        read!(self, conn => query.maybe(conn))?.map(|row| row.chain_id()).transpose()
     }
 
     async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
-        read!(self, conn => async {
-            let rows = sqlx::query("SELECT run_id FROM open_run WHERE chain_id = ? ORDER BY run_id")
-                .bind(chain.as_bytes().to_vec())
-                .fetch_all(conn)
-                .await
-                .map_err(|e| before_commit(&e))?;
-            rows.iter().map(|row| rows::run_id(&rows::get::<String>(row, "run_id")?)).collect()
-        })
-    }
-
-    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        read!(self, conn => rows::entries(conn, chain, EntryRange::Run(run)))
+        read!(self, conn => rows::open_runs(conn, chain))
     }
 
     async fn entries_of(
@@ -124,21 +89,13 @@ impl LedgerReader for SqliteReader {
         chain: &ChainId,
         kinds: &[&str],
     ) -> Result<Vec<EntryRow>, StoreError> {
-        read!(self, conn => rows::entries(conn, chain, EntryRange::Lone(kinds)))
-    }
-
-    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
-        read!(self, conn => async {
-            let rows = sqlx::query(
-                "SELECT leaf FROM entry WHERE chain_id = ? AND seq < ? ORDER BY seq",
-            )
-            .bind(chain.as_bytes().to_vec())
-            .bind(rows::signed(size)?)
-            .fetch_all(conn)
-            .await
-            .map_err(|e| before_commit(&e))?;
-            rows.iter().map(|row| rows::digest(row, "leaf")).collect()
-        })
+        let marks = vec!["?"; kinds.len()].join(", ");
+        let text = format!(
+            "{ENTRY} WHERE chain_id = ? AND run_id IS NULL AND kind IN ({marks}) ORDER BY seq"
+        );
+        let query = sql(AssertSqlSafe(text)).bytes(chain.as_bytes());
+        let query = kinds.iter().fold(query, |query, kind| query.text(kind));
+        read!(self, conn => query.all(conn))?.iter().map(DatabaseRow::entry).collect()
     }
 
     async fn leaves(
@@ -173,36 +130,12 @@ impl LedgerReader for SqliteReader {
         read!(self, conn => subtrees::volumes(conn))
     }
 
-    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        read!(self, conn => rows::payload(conn, chain, c))
-    }
-
     async fn payloads(
         &self,
         chain: &ChainId,
         list: &[Digest],
     ) -> Result<Vec<PayloadRow>, StoreError> {
         read!(self, conn => rows::payloads(conn, chain, list))
-    }
-
-    async fn checkpoint(
-        &self,
-        chain: &ChainId,
-        at_least: Seq,
-    ) -> Result<Option<(Seq, String)>, StoreError> {
-        read!(self, conn => async {
-            let row = sqlx::query(
-                "SELECT size, note FROM checkpoint WHERE chain_id = ? AND size >= ?
-                  ORDER BY size LIMIT 1",
-            )
-            .bind(chain.as_bytes().to_vec())
-            .bind(rows::signed(at_least)?)
-            .fetch_optional(conn)
-            .await
-            .map_err(|e| before_commit(&e))?;
-            let Some(row) = row else { return Ok(None) };
-            Ok(Some((rows::unsigned(rows::get(&row, "size")?)?, rows::get(&row, "note")?)))
-        })
     }
 
     async fn anchors(

@@ -1,88 +1,129 @@
-//! Reads rows, for writer and reader alike.
+//! One statement with its values, and the rows it finds.
 
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
+use sqlx::{AssertSqlSafe, Decode, Encode, Row, SqlSafeStr, Sqlite, Type};
 
 use super::{before_commit, unreadable};
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, ChainId, RunId, Seq};
-use crate::ledger::store::{EntryRow, HeadRow, PayloadRow, StoreError};
+use crate::domain::id::{ChainId, RunId};
+use crate::ledger::rows::DatabaseRow;
+use crate::ledger::store::{EntryRange, EntryRow, PayloadRow, StoreError};
 
-const ENTRY: &str = "SELECT seq, prev, leaf, run_id, call_id, kind, body FROM entry";
+/// The columns of an entry.
+pub(super) const ENTRY: &str =
+    "SELECT seq, prev AS prev_hash, leaf AS leaf_hash, run_id, call_id, kind, body FROM entry";
 
-/// Which entries of a chain.
-pub(super) enum EntryRange<'a> {
-    From(Seq, u32),
-    Run(&'a RunId),
-    Call(&'a RunId, &'a CallId),
-    Lone(&'a [&'a str]),
+/// A statement with its values, in order.
+pub(crate) struct Statement {
+    query: sqlx::query::Query<'static, Sqlite, SqliteArguments>,
+    /// The first value that the database cannot hold.
+    wrong: Option<StoreError>,
+}
+
+/// Begins a statement.
+pub(crate) fn sql(text: impl SqlSafeStr) -> Statement {
+    Statement { query: sqlx::query(text), wrong: None }
+}
+
+impl Statement {
+    fn with<'v>(self, value: impl Encode<'v, Sqlite> + Type<Sqlite>) -> Self {
+        Self { query: self.query.bind(value), ..self }
+    }
+
+    pub(crate) fn bytes(self, value: &[u8]) -> Self {
+        self.with(value)
+    }
+
+    pub(crate) fn maybe_bytes(self, value: Option<&[u8]>) -> Self {
+        self.with(value)
+    }
+
+    pub(crate) fn text(self, value: &str) -> Self {
+        self.with(value)
+    }
+
+    pub(super) fn maybe_text(self, value: Option<String>) -> Self {
+        self.with(value)
+    }
+
+    pub(crate) fn integer(self, value: i64) -> Self {
+        self.with(value)
+    }
+
+    pub(crate) fn maybe_integer(self, value: Option<i64>) -> Self {
+        self.with(value)
+    }
+
+    pub(crate) fn number(mut self, value: u64) -> Self {
+        let Ok(number) = i64::try_from(value) else {
+            let why = || StoreError::Unavailable(format!("{value} is too large"));
+            self.wrong.get_or_insert_with(why);
+            return self;
+        };
+        self.with(number)
+    }
+
+    pub(crate) async fn run(self, conn: &mut SqliteConnection) -> Result<(), StoreError> {
+        self.count(conn).await.map(drop)
+    }
+
+    /// Runs it: how many rows it changed.
+    pub(super) async fn count(self, conn: &mut SqliteConnection) -> Result<u64, StoreError> {
+        self.wrong.map_or(Ok(()), Err)?;
+        let done = self.query.execute(conn).await.map_err(|e| before_commit(&e))?;
+        Ok(done.rows_affected())
+    }
+
+    pub(crate) async fn all(
+        self,
+        conn: &mut SqliteConnection,
+    ) -> Result<Vec<SqliteRow>, StoreError> {
+        self.wrong.map_or(Ok(()), Err)?;
+        self.query.fetch_all(conn).await.map_err(|e| before_commit(&e))
+    }
+
+    pub(crate) async fn one(self, conn: &mut SqliteConnection) -> Result<SqliteRow, StoreError> {
+        self.wrong.map_or(Ok(()), Err)?;
+        self.query.fetch_one(conn).await.map_err(|e| before_commit(&e))
+    }
+
+    pub(super) async fn maybe(
+        self,
+        conn: &mut SqliteConnection,
+    ) -> Result<Option<SqliteRow>, StoreError> {
+        self.wrong.map_or(Ok(()), Err)?;
+        self.query.fetch_optional(conn).await.map_err(|e| before_commit(&e))
+    }
 }
 
 /// Entries of a chain, ascending.
 pub(super) async fn entries(
     conn: &mut SqliteConnection,
     chain: &ChainId,
-    which: EntryRange<'_>,
+    range: EntryRange<'_>,
 ) -> Result<Vec<EntryRow>, StoreError> {
-    let chain = chain.as_bytes().to_vec();
-    let rows = match which {
+    let of = |rest: &str| {
+        sql(AssertSqlSafe(format!("{ENTRY} WHERE chain_id = ? AND {rest}"))).bytes(chain.as_bytes())
+    };
+    let query = match range {
         EntryRange::From(from, limit) => {
-            let text = format!("{ENTRY} WHERE chain_id = ? AND seq >= ? ORDER BY seq LIMIT ?");
-            let query = sqlx::query(AssertSqlSafe(text)).bind(chain).bind(signed(from)?);
-            query.bind(i64::from(limit)).fetch_all(conn).await
+            of("seq >= ? ORDER BY seq LIMIT ?").number(from).number(limit.into())
         }
-        EntryRange::Run(run) => {
-            let text = format!("{ENTRY} WHERE chain_id = ? AND run_id = ? ORDER BY seq");
-            let query = sqlx::query(AssertSqlSafe(text)).bind(chain).bind(run.to_string());
-            query.fetch_all(conn).await
-        }
+        EntryRange::Run(run) => of("run_id = ? ORDER BY seq").text(&run.to_string()),
         EntryRange::Call(run, call) => {
-            let text =
-                format!("{ENTRY} WHERE chain_id = ? AND run_id = ? AND call_id = ? ORDER BY seq");
-            let query = sqlx::query(AssertSqlSafe(text)).bind(chain).bind(run.to_string());
-            query.bind(call.as_str().to_owned()).fetch_all(conn).await
-        }
-        EntryRange::Lone(kinds) => {
-            let marks = vec!["?"; kinds.len()].join(", ");
-            let text = format!(
-                "{ENTRY} WHERE chain_id = ? AND run_id IS NULL AND kind IN ({marks}) ORDER BY seq"
-            );
-            let query = sqlx::query(AssertSqlSafe(text)).bind(chain);
-            kinds.iter().fold(query, |q, kind| q.bind((*kind).to_owned())).fetch_all(conn).await
+            of("run_id = ? AND call_id = ? ORDER BY seq").text(&run.to_string()).text(call.as_str())
         }
     };
-    rows.map_err(|e| before_commit(&e))?.iter().map(entry).collect()
+    query.all(conn).await?.iter().map(DatabaseRow::entry).collect()
 }
 
-pub(super) fn entry(row: &SqliteRow) -> Result<EntryRow, StoreError> {
-    let run: Option<String> = get(row, "run_id")?;
-    let call: Option<String> = get(row, "call_id")?;
-    Ok(EntryRow {
-        seq: unsigned(get(row, "seq")?)?,
-        prev: digest(row, "prev")?,
-        leaf: digest(row, "leaf")?,
-        run: run.map(|r| run_id(&r)).transpose()?,
-        call: call.map(|c| CallId::parse(&c).ok_or_else(|| odd("call_id"))).transpose()?,
-        kind: get(row, "kind")?,
-        body: get(row, "body")?,
-    })
-}
-
-/// A payload of a chain.
-pub(super) async fn payload(
+/// Runs of a chain that are open.
+pub(super) async fn open_runs(
     conn: &mut SqliteConnection,
     chain: &ChainId,
-    c: &Digest,
-) -> Result<Option<PayloadRow>, StoreError> {
-    let row = sqlx::query(
-        "SELECT salt, role, media_type, body FROM payload WHERE chain_id = ? AND commitment = ?",
-    )
-    .bind(chain.as_bytes().to_vec())
-    .bind(c.as_bytes().to_vec())
-    .fetch_optional(conn)
-    .await
-    .map_err(|e| before_commit(&e))?;
-    row.map(|row| read_payload(&row, *c)).transpose()
+) -> Result<Vec<RunId>, StoreError> {
+    let query = sql("SELECT run_id FROM open_run WHERE chain_id = ? ORDER BY run_id");
+    query.bytes(chain.as_bytes()).all(conn).await?.iter().map(DatabaseRow::run_id).collect()
 }
 
 /// The stored payloads among these of a chain, in no order.
@@ -96,61 +137,28 @@ pub(super) async fn payloads(
         "SELECT commitment, salt, role, media_type, body FROM payload
           WHERE chain_id = ? AND commitment IN ({marks})"
     );
-    let query = sqlx::query(AssertSqlSafe(text)).bind(chain.as_bytes().to_vec());
-    let query = list.iter().fold(query, |query, c| query.bind(c.as_bytes().to_vec()));
-    let rows = query.fetch_all(conn).await.map_err(|e| before_commit(&e))?;
-    rows.iter().map(|row| read_payload(row, digest(row, "commitment")?)).collect()
+    let query = sql(AssertSqlSafe(text)).bytes(chain.as_bytes());
+    let query = list.iter().fold(query, |query, c| query.bytes(c.as_bytes()));
+    query.all(conn).await?.iter().map(DatabaseRow::payload).collect()
 }
 
-fn read_payload(row: &SqliteRow, commitment: Digest) -> Result<PayloadRow, StoreError> {
-    Ok(PayloadRow {
-        commitment,
-        salt: *digest(row, "salt")?.as_bytes(),
-        role: get(row, "role")?,
-        media_type: get(row, "media_type")?,
-        body: get(row, "body")?,
-    })
-}
-
-/// The head in a row with `size`, `hash`, `frontier` and `checkpoint`.
-pub(super) fn head(row: &SqliteRow) -> Result<HeadRow, StoreError> {
-    Ok(HeadRow {
-        size: unsigned(get(row, "size")?)?,
-        hash: digest(row, "hash")?,
-        frontier: get(row, "frontier")?,
-        checkpoint: get(row, "checkpoint")?,
-    })
-}
-
-pub(super) fn chain_id(row: &SqliteRow) -> Result<ChainId, StoreError> {
-    let bytes: Vec<u8> = get(row, "chain_id")?;
-    bytes.try_into().map(ChainId::from_bytes).map_err(|_| odd("chain_id"))
-}
-
-pub(super) fn digest(row: &SqliteRow, name: &str) -> Result<Digest, StoreError> {
-    let bytes: Vec<u8> = get(row, name)?;
-    bytes.try_into().map(Digest::from_bytes).map_err(|_| odd(name))
-}
-
-pub(super) fn run_id(text: &str) -> Result<RunId, StoreError> {
-    RunId::parse(text).ok_or_else(|| odd("run_id"))
-}
-
-pub(crate) fn get<'r, T>(row: &'r SqliteRow, name: &str) -> Result<T, StoreError>
+fn get<'r, T>(row: &'r SqliteRow, name: &str) -> Result<T, StoreError>
 where
-    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+    T: Decode<'r, Sqlite> + Type<Sqlite>,
 {
     row.try_get(name).map_err(|e| unreadable(&e))
 }
 
-pub(crate) fn signed(number: u64) -> Result<i64, StoreError> {
-    i64::try_from(number).map_err(|_| StoreError::Unavailable(format!("{number} is too large")))
-}
+impl DatabaseRow for SqliteRow {
+    fn maybe_integer(&self, name: &str) -> Result<Option<i64>, StoreError> {
+        get(self, name)
+    }
 
-pub(crate) fn unsigned(number: i64) -> Result<u64, StoreError> {
-    u64::try_from(number).map_err(|_| odd("number"))
-}
+    fn maybe_text(&self, name: &str) -> Result<Option<String>, StoreError> {
+        get(self, name)
+    }
 
-fn odd(name: &str) -> StoreError {
-    StoreError::Broken(format!("a stored row cannot be read: `{name}` is malformed"))
+    fn maybe_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        get(self, name)
+    }
 }

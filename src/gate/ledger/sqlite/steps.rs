@@ -1,12 +1,14 @@
 //! The writer's transactions, statement by statement.
 
-use sqlx::QueryBuilder;
+use sqlx::AssertSqlSafe;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
-use super::{at_commit, before_commit, rows, subtrees};
+use super::rows::{Statement, sql};
+use super::{at_commit, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::fleet::POOL;
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{
     Batch, EntryRow, HeadRow, LeaseKey, LeaseRequest, Leased, PayloadRow, StoreError,
 };
@@ -17,7 +19,7 @@ const ROWS: [usize; 4] = [64, 16, 4, 1];
 
 /// Starts a transaction that already holds the write lock.
 pub(crate) async fn begin(conn: &mut SqliteConnection) -> Result<(), StoreError> {
-    run(sqlx::query("BEGIN IMMEDIATE"), conn).await
+    sql("BEGIN IMMEDIATE").run(conn).await
 }
 
 /// Commits a success and rolls back a failure.
@@ -31,26 +33,14 @@ pub(crate) async fn finish<T>(
             committed.map(|_| value).map_err(|e| at_commit(&e))
         }
         // After a lost race the connection is kept, so its rollback must have worked.
-        Err(error @ StoreError::Conflict(_)) => {
-            run(sqlx::query("ROLLBACK"), conn).await.and(Err(error))
-        }
+        Err(error @ StoreError::Conflict(_)) => sql("ROLLBACK").run(conn).await.and(Err(error)),
         // Otherwise the connection is dropped, which rolls back too. SQLite may have rolled back
         // already; an error about that must not hide the cause.
         Err(error) => {
-            let _ = run(sqlx::query("ROLLBACK"), conn).await;
+            let _ = sql("ROLLBACK").run(conn).await;
             Err(error)
         }
     }
-}
-
-pub(crate) type SqliteQuery<'q> =
-    sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
-
-pub(crate) async fn run(
-    query: SqliteQuery<'_>,
-    conn: &mut SqliteConnection,
-) -> Result<(), StoreError> {
-    query.execute(conn).await.map(drop).map_err(|e| before_commit(&e))
 }
 
 /// The head row, if the key holds the lease.
@@ -58,21 +48,15 @@ pub(super) async fn held(
     conn: &mut SqliteConnection,
     key: &LeaseKey,
 ) -> Result<SqliteRow, StoreError> {
-    sqlx::query(
-        "SELECT size, hash, frontier, checkpoint FROM head
-          WHERE chain_id = ? AND epoch = ? AND secret_hash = ?",
-    )
-    .bind(key.chain.as_bytes().to_vec())
-    .bind(rows::signed(key.epoch)?)
-    .bind(hash(&key.secret))
-    .fetch_optional(conn)
-    .await
-    .map_err(|e| before_commit(&e))?
-    .ok_or_else(|| StoreError::Conflict("the lease is lost".into()))
+    let query = sql("SELECT size, hash AS head_hash, frontier, checkpoint FROM head
+                      WHERE chain_id = ? AND epoch = ? AND secret_hash = ?");
+    let query = query.bytes(key.chain.as_bytes()).number(key.epoch).bytes(&hash(&key.secret));
+    let found = query.maybe(conn).await?;
+    found.ok_or_else(|| StoreError::Conflict("the lease is lost".into()))
 }
 
-pub(super) fn hash(secret: &[u8; 32]) -> Vec<u8> {
-    Digest::of(&[secret]).as_bytes().to_vec()
+pub(super) fn hash(secret: &[u8; 32]) -> [u8; 32] {
+    *Digest::of(&[secret]).as_bytes()
 }
 
 /// The pool of the chain beside the fleet log; of the live chain, if others were retired.
@@ -80,15 +64,11 @@ pub(super) async fn pool(
     conn: &mut SqliteConnection,
     tenant: &str,
 ) -> Result<Option<String>, StoreError> {
-    let found = sqlx::query(
+    let query = sql(
         "SELECT pool FROM chain WHERE tenant = ?1 AND pool <> ?2 ORDER BY retired, slot, pool LIMIT 1",
-    )
-    .bind(tenant.to_owned())
-    .bind(POOL)
-    .fetch_optional(conn)
-    .await
-    .map_err(|e| before_commit(&e))?;
-    found.map(|row| rows::get(&row, "pool")).transpose()
+    );
+    let found = query.text(tenant).text(POOL).maybe(conn).await?;
+    found.map(|row| row.text("pool")).transpose()
 }
 
 /// Takes the slot of this writer, else the lowest: the lock on the file proves its owner dead.
@@ -98,25 +78,18 @@ pub(super) async fn take(
 ) -> Result<Leased, StoreError> {
     let mine = hash(&request.secret);
     let before = request.previous.as_ref().map(|key| hash(&key.secret));
-    let found = sqlx::query(
-        "SELECT c.chain_id,
+    let query = sql("SELECT c.chain_id,
                 coalesce(h.secret_hash = ?2 OR (h.secret_hash = ?1 AND h.replaced = ?2), 0) AS same
            FROM chain c JOIN head h ON h.chain_id = c.chain_id
           WHERE tenant = ?3 AND pool = ?4 AND NOT retired
-          ORDER BY h.secret_hash = ?1 DESC, coalesce(h.secret_hash = ?2, 0) DESC, slot LIMIT 1",
-    )
-    .bind(mine.clone())
-    .bind(before)
-    .bind(request.tenant.clone())
-    .bind(request.pool.clone())
-    .fetch_optional(&mut *conn)
-    .await
-    .map_err(|e| before_commit(&e))?;
+          ORDER BY h.secret_hash = ?1 DESC, coalesce(h.secret_hash = ?2, 0) DESC, slot LIMIT 1");
+    let query = query.bytes(&mine).maybe_bytes(before.as_ref().map(<[u8; 32]>::as_slice));
+    let found = query.text(&request.tenant).text(&request.pool).maybe(conn).await?;
     let (chain, same_writer) = match found {
         Some(row) => {
-            let chain = rows::chain_id(&row)?;
+            let chain = row.chain_id()?;
             raise(conn, &chain, request).await?;
-            (chain, rows::get::<i64>(&row, "same")? != 0)
+            (chain, row.integer("same")? != 0)
         }
         None => (create(conn, request).await?, false),
     };
@@ -128,37 +101,27 @@ async fn raise(
     chain: &ChainId,
     request: &LeaseRequest,
 ) -> Result<(), StoreError> {
-    let update = sqlx::query(
-        "UPDATE head SET epoch = epoch + 1, writer = ?2,
+    let update = sql("UPDATE head SET epoch = epoch + 1, writer = ?2,
                 replaced = CASE WHEN secret_hash = ?3 THEN replaced ELSE secret_hash END,
-                secret_hash = ?3 WHERE chain_id = ?1",
-    )
-    .bind(chain.as_bytes().to_vec())
-    .bind(request.writer.clone())
-    .bind(hash(&request.secret));
-    run(update, conn).await
+                secret_hash = ?3 WHERE chain_id = ?1");
+    let update = update.bytes(chain.as_bytes()).text(&request.writer);
+    update.bytes(&hash(&request.secret)).run(conn).await
 }
 
 async fn create(
     conn: &mut SqliteConnection,
     request: &LeaseRequest,
 ) -> Result<ChainId, StoreError> {
-    let id = request.chain.as_bytes().to_vec();
+    let id = request.chain.as_bytes();
     // The pool has no slot yet, so this is its first; a file never needs a second one.
-    let chain = sqlx::query(
+    let chain = sql(
         "INSERT INTO chain (chain_id, tenant, pool, slot, origin) VALUES (?1, ?2, ?3, 0,
            'wicketgate.dev/' || ?2 || '/' || CASE ?3 WHEN 'fleet' THEN 'fleet' ELSE ?3 || '/0/0' END)",
-    )
-    .bind(id.clone())
-    .bind(request.tenant.clone())
-    .bind(request.pool.clone());
-    run(chain, conn).await?;
-    let head = sqlx::query("INSERT INTO head VALUES (?, 1, ?, ?, NULL, 0, ?, x'', '')")
-        .bind(id)
-        .bind(request.writer.clone())
-        .bind(hash(&request.secret))
-        .bind(Entry::genesis_prev(&request.chain).as_bytes().to_vec());
-    run(head, conn).await?;
+    );
+    chain.bytes(id).text(&request.tenant).text(&request.pool).run(conn).await?;
+    let head = sql("INSERT INTO head VALUES (?, 1, ?, ?, NULL, 0, ?, x'', '')");
+    let head = head.bytes(id).text(&request.writer).bytes(&hash(&request.secret));
+    head.bytes(Entry::genesis_prev(&request.chain).as_bytes()).run(conn).await?;
     Ok(request.chain)
 }
 
@@ -168,22 +131,12 @@ async fn leased(
     request: &LeaseRequest,
     same_writer: bool,
 ) -> Result<Leased, StoreError> {
-    let row = sqlx::query(
-        "SELECT epoch, pool || '/' || slot AS slot, origin, size, hash, frontier, checkpoint
+    let query = sql(
+        "SELECT c.chain_id, epoch, pool || '/' || slot AS slot, origin, size, hash AS head_hash,
+                frontier, checkpoint
            FROM chain c JOIN head h ON h.chain_id = c.chain_id WHERE c.chain_id = ?",
-    )
-    .bind(chain.as_bytes().to_vec())
-    .fetch_one(conn)
-    .await
-    .map_err(|e| before_commit(&e))?;
-    let epoch = rows::unsigned(rows::get(&row, "epoch")?)?;
-    Ok(Leased {
-        key: LeaseKey { chain, epoch, secret: request.secret },
-        slot: rows::get(&row, "slot")?,
-        origin: rows::get(&row, "origin")?,
-        same_writer,
-        head: rows::head(&row)?,
-    })
+    );
+    query.bytes(chain.as_bytes()).one(conn).await?.leased(request.secret, same_writer)
 }
 
 /// The compare-and-swap, and everything that becomes durable with it.
@@ -193,7 +146,7 @@ pub(super) async fn write(
     expected: &HeadRow,
     batch: &Batch,
 ) -> Result<(), StoreError> {
-    let now = rows::head(&held(conn, key).await?)?;
+    let now = held(conn, key).await?.head()?;
     if now == batch.head {
         return Ok(());
     }
@@ -217,23 +170,15 @@ pub(super) async fn move_head(
     key: &LeaseKey,
     head: &HeadRow,
 ) -> Result<(), StoreError> {
-    let chain = key.chain.as_bytes().to_vec();
-    let size = rows::signed(head.size)?;
-    let checkpoint = sqlx::query("INSERT INTO checkpoint VALUES (?, ?, ?, ?)")
-        .bind(chain.clone())
-        .bind(size)
-        .bind(rows::signed(key.epoch)?)
-        .bind(head.checkpoint.clone());
-    run(checkpoint, conn).await?;
-    let update = sqlx::query(
+    let (chain, note) = (key.chain.as_bytes(), &head.checkpoint);
+    let checkpoint = sql("INSERT INTO checkpoint VALUES (?, ?, ?, ?)");
+    let checkpoint = checkpoint.bytes(chain).number(head.size).number(key.epoch);
+    checkpoint.text(note).run(conn).await?;
+    let update = sql(
         "UPDATE head SET size = ?2, hash = ?3, frontier = ?4, checkpoint = ?5 WHERE chain_id = ?1",
-    )
-    .bind(chain)
-    .bind(size)
-    .bind(head.hash.as_bytes().to_vec())
-    .bind(head.frontier.clone())
-    .bind(head.checkpoint.clone());
-    run(update, conn).await
+    );
+    let update = update.bytes(chain).number(head.size).bytes(head.hash.as_bytes());
+    update.bytes(&head.frontier).text(note).run(conn).await
 }
 
 /// All rows in order, in portions of the sizes in [`ROWS`].
@@ -251,22 +196,18 @@ pub(super) async fn insert_entries(
     chain: &ChainId,
     entries: &[EntryRow],
 ) -> Result<(), StoreError> {
-    let mut insert = QueryBuilder::new(
-        "INSERT INTO entry (chain_id, seq, leaf, prev, run_id, call_id, kind, body) ",
-    );
-    let entries = entries.iter().map(|e| Ok((rows::signed(e.seq)?, e)));
-    let entries = entries.collect::<Result<Vec<_>, StoreError>>()?;
-    insert.push_values(entries, |mut row, (seq, entry)| {
-        row.push_bind(chain.as_bytes().to_vec())
-            .push_bind(seq)
-            .push_bind(entry.leaf.as_bytes().to_vec())
-            .push_bind(entry.prev.as_bytes().to_vec())
-            .push_bind(entry.run.map(|run| run.to_string()))
-            .push_bind(entry.call.as_ref().map(ToString::to_string))
-            .push_bind(entry.kind.clone())
-            .push_bind(entry.body.clone());
-    });
-    run(insert.build(), conn).await
+    let rows = vec!["(?, ?, ?, ?, ?, ?, ?, ?)"; entries.len()].join(", ");
+    let insert = sql(AssertSqlSafe(format!(
+        "INSERT INTO entry (chain_id, seq, leaf, prev, run_id, call_id, kind, body) VALUES {rows}"
+    )));
+    let row = |insert: Statement, entry: &EntryRow| {
+        let insert = insert.bytes(chain.as_bytes()).number(entry.seq);
+        let insert = insert.bytes(entry.leaf.as_bytes()).bytes(entry.prev.as_bytes());
+        let insert = insert.maybe_text(entry.run.map(|run| run.to_string()));
+        let insert = insert.maybe_text(entry.call.as_ref().map(ToString::to_string));
+        insert.text(&entry.kind).bytes(&entry.body)
+    };
+    entries.iter().fold(insert, row).run(conn).await
 }
 
 pub(super) async fn insert_payloads(
@@ -274,22 +215,18 @@ pub(super) async fn insert_payloads(
     chain: &ChainId,
     payloads: &[PayloadRow],
 ) -> Result<(), StoreError> {
-    let mut insert = QueryBuilder::new(
-        "INSERT INTO payload (chain_id, commitment, salt, role, media_type, body) SELECT * FROM (",
-    );
-    insert.push_values(payloads, |mut row, payload| {
-        row.push_bind(chain.as_bytes().to_vec())
-            .push_bind(payload.commitment.as_bytes().to_vec())
-            .push_bind(payload.salt.to_vec())
-            .push_bind(payload.role.clone())
-            .push_bind(payload.media_type.clone())
-            .push_bind(payload.body.clone());
-    });
-    insert.push(
-        ") WHERE NOT EXISTS
-           (SELECT 1 FROM payload p WHERE p.chain_id = column1 AND p.commitment = column2)",
-    );
-    run(insert.build(), conn).await
+    let rows = vec!["(?, ?, ?, ?, ?, ?)"; payloads.len()].join(", ");
+    let insert = sql(AssertSqlSafe(format!(
+        "INSERT INTO payload (chain_id, commitment, salt, role, media_type, body)
+         SELECT * FROM (VALUES {rows}) WHERE NOT EXISTS
+           (SELECT 1 FROM payload p WHERE p.chain_id = column1 AND p.commitment = column2)"
+    )));
+    let row = |insert: Statement, payload: &PayloadRow| {
+        let insert = insert.bytes(chain.as_bytes()).bytes(payload.commitment.as_bytes());
+        let insert = insert.bytes(&payload.salt).text(&payload.role);
+        insert.text(&payload.media_type).bytes(&payload.body)
+    };
+    payloads.iter().fold(insert, row).run(conn).await
 }
 
 /// Updates `open_run` with the entries.
@@ -307,8 +244,7 @@ async fn project(
         } else {
             continue;
         };
-        let change = sqlx::query(text).bind(chain.as_bytes().to_vec()).bind(run_id.to_string());
-        run(change, conn).await?;
+        sql(text).bytes(chain.as_bytes()).text(&run_id.to_string()).run(conn).await?;
     }
     Ok(())
 }

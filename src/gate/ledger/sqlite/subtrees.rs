@@ -1,13 +1,13 @@
 //! Stored subtrees, and other rows that proofs and audits read in bulk.
 
 use sqlx::Row as _;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::SqliteConnection;
 
-use super::steps::run;
-use super::{before_commit, rows, unreadable};
-use crate::crypto::range::Node;
+use super::rows::sql;
+use super::unreadable;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
+use crate::ledger::rows::{DatabaseRow, odd};
 use crate::ledger::store::{StoreError, Subtree, Volume};
 
 /// Stores these; existing ones stay.
@@ -16,13 +16,10 @@ pub(super) async fn insert(
     chain: &ChainId,
     done: &[Subtree],
 ) -> Result<(), StoreError> {
-    for subtree in done {
-        let insert = sqlx::query("INSERT OR IGNORE INTO subtree VALUES (?, ?, ?, ?)")
-            .bind(chain.as_bytes().to_vec())
-            .bind(i64::from(subtree.node.height))
-            .bind(rows::signed(subtree.node.index)?)
-            .bind(subtree.hash.as_bytes().to_vec());
-        run(insert, conn).await?;
+    for Subtree { node, hash } in done {
+        let insert = sql("INSERT OR IGNORE INTO subtree VALUES (?, ?, ?, ?)");
+        let insert = insert.bytes(chain.as_bytes()).number(node.height.into());
+        insert.number(node.index).bytes(hash.as_bytes()).run(conn).await?;
     }
     Ok(())
 }
@@ -35,22 +32,12 @@ pub(super) async fn read(
     from: u64,
     to: u64,
 ) -> Result<Vec<Subtree>, StoreError> {
-    let found = sqlx::query(
+    let query = sql(
         "SELECT idx, hash FROM subtree WHERE chain_id = ? AND height = ? AND idx >= ? AND idx < ?
           ORDER BY idx",
-    )
-    .bind(chain.as_bytes().to_vec())
-    .bind(i64::from(height))
-    .bind(rows::signed(from)?)
-    .bind(rows::signed(to)?)
-    .fetch_all(conn)
-    .await
-    .map_err(|e| before_commit(&e))?;
-    let subtree = |row: &SqliteRow| {
-        let index = rows::unsigned(rows::get(row, "idx")?)?;
-        Ok(Subtree { node: Node { height, index }, hash: rows::digest(row, "hash")? })
-    };
-    found.iter().map(subtree).collect()
+    );
+    let query = query.bytes(chain.as_bytes()).number(height.into()).number(from).number(to);
+    query.all(conn).await?.iter().map(|row| row.subtree(height)).collect()
 }
 
 /// Leaf hashes of the stored entries, ascending.
@@ -60,18 +47,10 @@ pub(super) async fn leaves(
     from: Seq,
     to: Seq,
 ) -> Result<Vec<(Seq, Digest)>, StoreError> {
-    let found = sqlx::query(
-        "SELECT seq, leaf FROM entry WHERE chain_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
-    )
-    .bind(chain.as_bytes().to_vec())
-    .bind(rows::signed(from)?)
-    .bind(rows::signed(to)?)
-    .fetch_all(conn)
-    .await
-    .map_err(|e| before_commit(&e))?;
-    let leaf =
-        |row: &SqliteRow| Ok((rows::unsigned(rows::get(row, "seq")?)?, rows::digest(row, "leaf")?));
-    found.iter().map(leaf).collect()
+    let query = sql("SELECT seq, leaf AS leaf_hash FROM entry
+                      WHERE chain_id = ? AND seq >= ? AND seq < ? ORDER BY seq");
+    let query = query.bytes(chain.as_bytes()).number(from).number(to);
+    query.all(conn).await?.iter().map(DatabaseRow::leaf).collect()
 }
 
 /// Stored checkpoints, ascending.
@@ -81,18 +60,10 @@ pub(super) async fn checkpoints(
     at_least: Seq,
     limit: u32,
 ) -> Result<Vec<(Seq, String)>, StoreError> {
-    let found = sqlx::query(
-        "SELECT size, note FROM checkpoint WHERE chain_id = ? AND size >= ? ORDER BY size LIMIT ?",
-    )
-    .bind(chain.as_bytes().to_vec())
-    .bind(rows::signed(at_least)?)
-    .bind(i64::from(limit))
-    .fetch_all(conn)
-    .await
-    .map_err(|e| before_commit(&e))?;
-    let row =
-        |row: &SqliteRow| Ok((rows::unsigned(rows::get(row, "size")?)?, rows::get(row, "note")?));
-    found.iter().map(row).collect()
+    let query = sql("SELECT size, note FROM checkpoint WHERE chain_id = ? AND size >= ?
+                      ORDER BY size LIMIT ?");
+    let query = query.bytes(chain.as_bytes()).number(at_least).number(limit.into());
+    query.all(conn).await?.iter().map(DatabaseRow::note).collect()
 }
 
 /// Counts the stored rows; the size of the file is listed with the entries.
@@ -116,16 +87,15 @@ pub(super) async fn volumes(conn: &mut SqliteConnection) -> Result<Vec<Volume>, 
     ];
     let mut found = Vec::new();
     for (what, text) in COUNTS {
-        let row = sqlx::query(text).fetch_one(&mut *conn).await.map_err(|e| before_commit(&e))?;
-        let number = |name| rows::unsigned(rows::get(&row, name)?);
-        found.push(Volume { what, rows: number("n")?, bytes: number("b")?, disk: None });
+        let row = sql(text).one(conn).await?;
+        found.push(Volume { what, rows: row.number("n")?, bytes: row.number("b")?, disk: None });
     }
     let mut disk = 1_i64;
     for pragma in ["PRAGMA page_count", "PRAGMA page_size"] {
-        let row = sqlx::query(pragma).fetch_one(&mut *conn).await.map_err(|e| before_commit(&e))?;
+        let row = sql(pragma).one(conn).await?;
         disk = disk.saturating_mul(row.try_get(0).map_err(|e| unreadable(&e))?);
     }
-    let file = Volume { what: "file", rows: 0, bytes: 0, disk: Some(rows::unsigned(disk)?) };
-    found.push(file);
+    let disk = Some(u64::try_from(disk).map_err(|_| odd("number"))?);
+    found.push(Volume { what: "file", rows: 0, bytes: 0, disk });
     Ok(found)
 }

@@ -6,18 +6,22 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::rows::{self, EntryRange};
-use super::steps::{begin, finish, held, insert_payloads, pool, take, write};
-use super::{SqliteLane, before_commit, bounded, files, fleet, migrate, options, prune};
+use super::rows::{self, sql};
+use super::steps::{held, insert_payloads, pool, take, write};
+use super::{
+    SqliteLane, before_commit, files, fleet, migrate, on_lane, options, prune, transaction,
+};
 use crate::clock::Entropy;
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, ChainId, RunId, Seq};
+use crate::domain::id::{ChainId, RunId, Seq};
+use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{
-    AnchorRow, Batch, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore,
-    PayloadRow, Pruner, Pruning, Restart, StoreError,
+    AnchorRow, Batch, EntryRange, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased,
+    LedgerStore, PayloadRow, Pruner, Pruning, Restart, StoreError,
 };
 
 /// A database file that this process alone holds until this value is dropped.
+#[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
     lane: SqliteLane,
@@ -26,22 +30,22 @@ pub struct SqliteStore {
     _lock: File,
 }
 
-impl std::fmt::Debug for SqliteStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Sqlite({})", self.path.display())
-    }
-}
-
 /// Borrows the connection for one call.
 macro_rules! call {
     ($self:ident, $conn:ident => $work:expr) => {{
         $self.usable()?;
-        let mut turn = $self.lane.take().await.inspect_err(|e| $self.note(e))?;
-        let $conn = &mut turn.conn;
-        let answer = bounded($work).await;
-        turn.settle(&answer);
-        answer.inspect_err(|e| $self.note(e))
+        async { on_lane!($self.lane, $conn => $work) }.await.inspect_err(|e| $self.note(e))
     }};
+}
+
+/// Borrows the connection for what only the holder of the lease may read.
+macro_rules! held {
+    ($self:ident, $key:ident, $conn:ident => $work:expr) => {
+        call!($self, $conn => async {
+            held($conn, $key).await?;
+            $work.await
+        })
+    };
 }
 
 impl SqliteStore {
@@ -120,8 +124,7 @@ impl SqliteStore {
             migrate(conn).await?;
             // WHY: the WAL of a crashed process may be in the page cache only. The checkpoint
             // writes and syncs it again before anything relies on it.
-            let all = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_all(conn).await;
-            all.map(drop).map_err(|e| before_commit(&e))
+            sql("PRAGMA wal_checkpoint(TRUNCATE)").all(conn).await.map(drop)
         })
     }
 
@@ -139,11 +142,7 @@ impl SqliteStore {
 #[async_trait]
 impl LedgerStore for SqliteStore {
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
-        call!(self, conn => async {
-            begin(conn).await?;
-            let leased = take(conn, request).await;
-            finish(conn, leased).await
-        })
+        call!(self, conn => transaction!(conn => take(conn, request)))
     }
 
     async fn append(
@@ -153,23 +152,14 @@ impl LedgerStore for SqliteStore {
         batch: &Batch,
     ) -> Result<(), StoreError> {
         batch.check(expected)?;
-        call!(self, conn => async {
-            begin(conn).await?;
-            let written = write(conn, key, expected, batch).await;
-            finish(conn, written).await
-        })
+        call!(self, conn => transaction!(conn => write(conn, key, expected, batch)))
     }
 
     async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError> {
-        call!(self, conn => async {
-            begin(conn).await?;
-            let written = async {
-                held(conn, key).await?;
-                insert_payloads(conn, &key.chain, std::slice::from_ref(payload)).await
-            };
-            let written = written.await;
-            finish(conn, written).await
-        })
+        call!(self, conn => transaction!(conn => async {
+            held(conn, key).await?;
+            insert_payloads(conn, &key.chain, std::slice::from_ref(payload)).await
+        }))
     }
 
     async fn release(&self, key: &LeaseKey) -> Result<(), StoreError> {
@@ -178,57 +168,24 @@ impl LedgerStore for SqliteStore {
     }
 
     async fn head(&self, key: &LeaseKey) -> Result<HeadRow, StoreError> {
-        call!(self, conn => async { rows::head(&held(conn, key).await?) })
+        call!(self, conn => async { held(conn, key).await?.head() })
     }
 
-    async fn tail(
+    async fn select(
         &self,
         key: &LeaseKey,
-        from: Seq,
-        limit: u32,
+        range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        call!(self, conn => async {
-            held(conn, key).await?;
-            rows::entries(conn, &key.chain, EntryRange::From(from, limit)).await
-        })
+        held!(self, key, conn => rows::entries(conn, &key.chain, range))
     }
 
     async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError> {
-        call!(self, conn => async {
-            held(conn, key).await?;
-            let rows = sqlx::query("SELECT run_id FROM open_run WHERE chain_id = ? ORDER BY run_id")
-                .bind(key.chain.as_bytes().to_vec())
-                .fetch_all(conn)
-                .await
-                .map_err(|e| before_commit(&e))?;
-            rows.iter().map(|row| rows::run_id(&rows::get::<String>(row, "run_id")?)).collect()
-        })
-    }
-
-    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        call!(self, conn => async {
-            held(conn, key).await?;
-            rows::entries(conn, &key.chain, EntryRange::Run(run)).await
-        })
-    }
-
-    async fn call_entries(
-        &self,
-        key: &LeaseKey,
-        run: &RunId,
-        call: &CallId,
-    ) -> Result<Vec<EntryRow>, StoreError> {
-        call!(self, conn => async {
-            held(conn, key).await?;
-            rows::entries(conn, &key.chain, EntryRange::Call(run, call)).await
-        })
+        held!(self, key, conn => rows::open_runs(conn, &key.chain))
     }
 
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        call!(self, conn => async {
-            held(conn, key).await?;
-            rows::payload(conn, &key.chain, c).await
-        })
+        let list = std::slice::from_ref(c);
+        Ok(held!(self, key, conn => rows::payloads(conn, &key.chain, list))?.pop())
     }
 
     async fn fleet_view(
@@ -236,11 +193,11 @@ impl LedgerStore for SqliteStore {
         key: &LeaseKey,
         before: Option<&ChainId>,
     ) -> Result<FleetView, StoreError> {
-        call!(self, conn => fleet::view(conn, key, before))
+        held!(self, key, conn => fleet::view(conn, key, before))
     }
 
     async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
-        call!(self, conn => fleet::signed_at(conn, key, size))
+        held!(self, key, conn => fleet::signed_at(conn, key, size))
     }
 
     async fn fleet_leaves(
@@ -249,23 +206,15 @@ impl LedgerStore for SqliteStore {
         from: Seq,
         limit: u32,
     ) -> Result<Vec<Digest>, StoreError> {
-        call!(self, conn => fleet::leaves(conn, key, from, limit))
+        held!(self, key, conn => fleet::leaves(conn, key, from, limit))
     }
 
     async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
-        call!(self, conn => async {
-            begin(conn).await?;
-            let put = fleet::put_anchor(conn, key, anchor).await;
-            finish(conn, put).await
-        })
+        call!(self, conn => transaction!(conn => fleet::put_anchor(conn, key, anchor)))
     }
 
     async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
-        call!(self, conn => async {
-            begin(conn).await?;
-            let restarted = fleet::restart(conn, key, next).await;
-            finish(conn, restarted).await
-        })
+        call!(self, conn => transaction!(conn => fleet::restart(conn, key, next)))
     }
 
     async fn relieve(&self) -> bool {
@@ -281,17 +230,10 @@ impl LedgerStore for SqliteStore {
 impl Pruner for SqliteStore {
     async fn prune(&self, pruning: &Pruning) -> Result<u64, StoreError> {
         let mut dropped = 0_u64;
-        call!(self, conn => async {
-            begin(conn).await?;
-            let recorded = prune::record(conn, pruning).await;
-            finish(conn, recorded).await
-        })?;
+        call!(self, conn => transaction!(conn => prune::record(conn, pruning)))?;
         for (from, to) in prune::portions(pruning) {
-            let gone = call!(self, conn => async {
-                begin(conn).await?;
-                let gone = prune::portion(conn, pruning, from, to).await;
-                finish(conn, gone).await
-            })?;
+            let gone = call!(self, conn => transaction!(conn =>
+                prune::portion(conn, pruning, from, to)))?;
             dropped = dropped.saturating_add(gone);
         }
         Ok(dropped)

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::wire::Columns;
-use super::{Order, OrderOrigin, OrderReport, Orders, Presence, Row};
-use crate::domain::time::Timestamp;
-use crate::ledger::store::StoreError;
+use wicketgate_gate::control::{Order, OrderOrigin, OrderReport, Orders, Presence, Row};
+use wicketgate_gate::ledger::store::StoreError;
+use wicketgate_record::domain::time::Timestamp;
 
 /// A list that is lost when the process ends.
 #[derive(Debug, Default)]
@@ -33,8 +32,7 @@ impl Orders for MemoryControl {
     ) -> Result<u64, StoreError> {
         let mut inner = self.inner.lock();
         let seq = u64::try_from(inner.rows.len()).unwrap_or(u64::MAX).saturating_add(1);
-        let row = Columns::of(at, given, order).numbered(seq).read()?;
-        inner.rows.push(row);
+        inner.rows.push(Row::of(seq, at, given, order)?);
         Ok(seq)
     }
 

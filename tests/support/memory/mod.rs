@@ -3,6 +3,7 @@
 //! Nothing survives the process; clones share one store, so a "restarted" writer finds what the
 //! previous one left.
 
+pub mod orders;
 mod reader;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,14 +14,15 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::crypto::range::Node;
-use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
-use crate::ledger::store::{
-    AnchorRow, Batch, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore,
-    PayloadRow, Restart, StoreError,
+use wicketgate_crypto::range::Node;
+use wicketgate_gate::ledger::fleet;
+use wicketgate_gate::ledger::store::{
+    AnchorRow, Batch, EntryRange, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased,
+    LedgerStore, PayloadRow, Restart, StoreError,
 };
-use crate::record::{Entry, Kind};
+use wicketgate_record::domain::digest::Digest;
+use wicketgate_record::domain::id::{ChainId, Epoch, RunId, Seq};
+use wicketgate_record::{Entry, Kind};
 
 /// The step before which the store asks [`Faults`].
 #[derive(Clone, Copy, Debug)]
@@ -103,8 +105,8 @@ impl MemoryChain {
     }
 
     fn origin(&self) -> String {
-        if self.pool == crate::ledger::fleet::POOL {
-            let first = crate::ledger::fleet::origin(&self.tenant);
+        if self.pool == fleet::POOL {
+            let first = fleet::origin(&self.tenant);
             return if self.n == 0 { first } else { format!("{first}/{}", self.n) };
         }
         format!("wicketgate.dev/{}/{}/{}", self.tenant, self.slot_name(), self.n)
@@ -114,10 +116,18 @@ impl MemoryChain {
         self.entries.iter().filter(|entry| wanted(entry)).cloned().collect()
     }
 
-    fn from(&self, from: Seq, limit: u32) -> Vec<EntryRow> {
-        let skip = usize::try_from(from).unwrap_or(usize::MAX);
-        let take = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.entries.iter().skip(skip).take(take).cloned().collect()
+    fn range(&self, range: EntryRange<'_>) -> Vec<EntryRow> {
+        match range {
+            EntryRange::From(from, limit) => {
+                let skip = usize::try_from(from).unwrap_or(usize::MAX);
+                let take = usize::try_from(limit).unwrap_or(usize::MAX);
+                self.entries.iter().skip(skip).take(take).cloned().collect()
+            }
+            EntryRange::Run(run) => self.select(|e| e.run.as_ref() == Some(run)),
+            EntryRange::Call(run, call) => {
+                self.select(|e| e.run.as_ref() == Some(run) && e.call.as_ref() == Some(call))
+            }
+        }
     }
 }
 
@@ -200,7 +210,7 @@ impl MemoryState {
             .map(|c| c.slot.saturating_add(1))
             .max()
             .unwrap_or(0);
-        if request.pool == crate::ledger::fleet::POOL && slot > 0 {
+        if request.pool == fleet::POOL && slot > 0 {
             let why = "another process is recording in the fleet log";
             return Err(StoreError::Conflict(why.into()));
         }
@@ -281,7 +291,7 @@ fn about(body: &[u8], log: &str) -> bool {
 
 impl MemoryState {
     fn fleets(&self, tenant: &str) -> impl Iterator<Item = &MemoryChain> {
-        let fleet = |c: &&MemoryChain| c.tenant == tenant && c.pool == crate::ledger::fleet::POOL;
+        let fleet = |c: &&MemoryChain| c.tenant == tenant && c.pool == fleet::POOL;
         let mut fleets: Vec<&MemoryChain> = self.chains.values().filter(fleet).collect();
         fleets.sort_by_key(|c| c.n);
         fleets.into_iter()
@@ -432,31 +442,16 @@ impl LedgerStore for MemoryStore {
         self.held(key, |chain| chain.head.clone())
     }
 
-    async fn tail(
+    async fn select(
         &self,
         key: &LeaseKey,
-        from: Seq,
-        limit: u32,
+        range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        self.held(key, |chain| chain.from(from, limit))
+        self.held(key, |chain| chain.range(range))
     }
 
     async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError> {
         self.held(key, |chain| chain.open_runs.iter().copied().collect())
-    }
-
-    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        self.held(key, |chain| chain.select(|e| e.run.as_ref() == Some(run)))
-    }
-
-    async fn call_entries(
-        &self,
-        key: &LeaseKey,
-        run: &RunId,
-        call: &CallId,
-    ) -> Result<Vec<EntryRow>, StoreError> {
-        let wanted = |e: &EntryRow| e.run.as_ref() == Some(run) && e.call.as_ref() == Some(call);
-        self.held(key, |chain| chain.select(wanted))
     }
 
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
@@ -484,7 +479,8 @@ impl LedgerStore for MemoryStore {
         let mut state = self.state.lock();
         let tenant = state.held(key)?.tenant.clone();
         let fleet = state.fleets(&tenant).find(|c| !c.retired);
-        let rows = fleet.map(|fleet| fleet.from(from, limit)).unwrap_or_default();
+        let rows =
+            fleet.map(|fleet| fleet.range(EntryRange::From(from, limit))).unwrap_or_default();
         Ok(rows.iter().map(|row| row.leaf).collect())
     }
 

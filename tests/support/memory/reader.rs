@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 
-use super::{MemoryChain, MemoryStore};
-use crate::crypto::range::Node;
-use crate::domain::digest::Digest;
-use crate::domain::id::{ChainId, RunId, Seq};
-use crate::ledger::store::{
-    AnchorRow, ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+use wicketgate_crypto::range::Node;
+use wicketgate_gate::ledger::store::{
+    AnchorRow, ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree,
+    Volume,
 };
+use wicketgate_record::domain::digest::Digest;
+use wicketgate_record::domain::id::{ChainId, RunId, Seq};
+
+use super::{MemoryChain, MemoryStore};
 
 #[async_trait]
 impl LedgerReader for MemoryStore {
@@ -27,13 +29,12 @@ impl LedgerReader for MemoryStore {
         Ok(rows)
     }
 
-    async fn entries(
+    async fn select(
         &self,
         chain: &ChainId,
-        from: Seq,
-        limit: u32,
+        range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        Ok(self.read(chain, |c| c.from(from, limit)))
+        Ok(self.read(chain, |c| c.range(range)))
     }
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
@@ -51,10 +52,6 @@ impl LedgerReader for MemoryStore {
         Ok(found.map(|chain| chain.open_runs.iter().copied().collect()).unwrap_or_default())
     }
 
-    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        Ok(self.read(chain, |c| c.select(|e| e.run.as_ref() == Some(run))))
-    }
-
     async fn entries_of(
         &self,
         chain: &ChainId,
@@ -62,11 +59,6 @@ impl LedgerReader for MemoryStore {
     ) -> Result<Vec<EntryRow>, StoreError> {
         let wanted = |e: &EntryRow| e.run.is_none() && kinds.contains(&e.kind.as_str());
         Ok(self.read(chain, |c| c.select(wanted)))
-    }
-
-    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
-        Ok(self.read(chain, |c| c.entries.iter().take(size).map(|e| e.leaf).collect()))
     }
 
     async fn leaves(
@@ -122,18 +114,24 @@ impl LedgerReader for MemoryStore {
         ])
     }
 
-    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        Ok(self.read(chain, |chain| chain.payloads.get(c).cloned()))
+    async fn payloads(
+        &self,
+        chain: &ChainId,
+        list: &[Digest],
+    ) -> Result<Vec<PayloadRow>, StoreError> {
+        Ok(self
+            .read(chain, |c| list.iter().filter_map(|one| c.payloads.get(one).cloned()).collect()))
     }
 
-    async fn checkpoint(
+    async fn checkpoints(
         &self,
         chain: &ChainId,
         at_least: Seq,
-    ) -> Result<Option<(Seq, String)>, StoreError> {
-        Ok(self.read(chain, |c| {
-            c.checkpoints.range(at_least..).next().map(|(size, note)| (*size, note.clone()))
-        }))
+        limit: u32,
+    ) -> Result<Vec<(Seq, String)>, StoreError> {
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let row = |(size, note): (&Seq, &String)| (*size, note.clone());
+        Ok(self.read(chain, |c| c.checkpoints.range(at_least..).take(most).map(row).collect()))
     }
 
     async fn anchors(
