@@ -213,9 +213,7 @@ struct Gate {
 
 impl Gate {
     fn road(&self) -> Result<&Arc<Road>, Status> {
-        self.faces.road.get().ok_or_else(|| {
-            self.refuse(Problem::new(Code::NotReady, "starting", "the gate is not ready yet"))
-        })
+        self.faces.road.get().ok_or_else(|| self.refuse(Problem::of(Code::NotReady, "starting")))
     }
 
     /// What the edge itself refuses. What the road refuses, the road has counted.
