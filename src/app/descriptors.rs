@@ -3,8 +3,8 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Config;
-use crate::serve::STRANGERS;
-use crate::serve::{grpc, operator};
+use crate::serve::agents::AgentSettings;
+use crate::serve::{STRANGERS, operator};
 
 /// The ledger, its own files, the runtime, and the files of a tool besides its connection.
 const OWN: u64 = 256;
@@ -12,9 +12,9 @@ const OWN: u64 = 256;
 /// Descriptors of a gate that is as busy as it may be: every connection of every listener, and a connection to a
 /// tool for each call in progress.
 fn needed(config: &Config) -> u64 {
-    let listeners = config.sockets().len().saturating_add(config.listen.tcp.iter().len());
+    let listeners = config.sockets().len().saturating_add(config.listen.endpoints().count());
     let of_one = |connections: usize| connections.saturating_add(STRANGERS);
-    let agents = listeners.saturating_mul(of_one(grpc::AgentSettings::default().connections_max));
+    let agents = listeners.saturating_mul(of_one(AgentSettings::default().connections_max));
     let all = agents.saturating_add(of_one(operator::OperatorSettings::default().connections_max));
     let all = u64::try_from(all).unwrap_or(u64::MAX);
     all.saturating_add(config.limits.in_flight_max).saturating_add(OWN)

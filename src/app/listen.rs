@@ -12,12 +12,13 @@ use super::control::OrderList;
 use super::doors::ListenerTls;
 use super::operators::{office, webhook};
 use super::{Error, System};
-use crate::config::tls::Tls;
 use crate::enforce::{Fault, Road};
 use crate::ledger::Ledger;
 use crate::operator::OperatorApi;
+use crate::serve::agents::{self, AgentSettings};
 use crate::serve::operator::Hindered;
-use crate::serve::{Faces, Identify, Readiness, grpc, operator};
+use crate::serve::tls::Section;
+use crate::serve::{AgentEndpoint, Faces, Identify, Readiness, operator};
 use crate::tool::net::identity::Wrong;
 
 /// The operators' socket, in the state directory.
@@ -77,18 +78,13 @@ pub(super) async fn listen(
     ready: watch::Receiver<Readiness>,
 ) -> Result<(Listeners, Served), Error> {
     let config = &checked.config;
-    let sockets = config.sockets().into_iter().map(grpc::AgentEndpoint::Socket);
-    let all = sockets.chain(config.listen.tcp.map(grpc::AgentEndpoint::Tcp)).collect();
+    let sockets = config.sockets().into_iter().map(AgentEndpoint::Socket);
+    let places = sockets.chain(config.listen.endpoints()).collect();
     let drain = Duration::from_secs(config.limits.drain_seconds);
     let wrong = |wrong: Wrong| Error::wrong(format!("listen.tls.{}: {wrong}", wrong.field));
-    let tls = config.listen.tls.as_ref().map(Tls::demand).transpose().map_err(wrong)?;
-    let settings = grpc::AgentSettings {
-        places: all,
-        drain,
-        tls: tls.clone(),
-        ..grpc::AgentSettings::default()
-    };
-    let bound = grpc::bind(settings).await.map_err(System::from)?;
+    let tls = config.listen.tls.as_ref().map(Section::demand).transpose().map_err(wrong)?;
+    let settings = AgentSettings { places, drain, tls: tls.clone(), ..AgentSettings::default() };
+    let bound = agents::bind(settings).await.map_err(System::from)?;
     let stop = CancellationToken::new();
     let view =
         operator::OperatorView { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::tier::{Binding, Tier};
+use crate::domain::tier::{Binding, Face, Tier};
 use crate::identity::manifest::{Acceptance, Manifest};
 
 /// Every agent that cannot open a run, and every granted tool that no call of its agent can reach.
@@ -23,8 +23,9 @@ fn of_agent(manifest: &Manifest, tools: &[(String, Tier)], approvers: usize) -> 
         None => {
             return vec![format!(
                 "agent `{agent}` can never open a run: this build serves none of the faces {}; add \
-                 `grpc` or `mcp` to `spec.binding.faces`",
-                faces(accepts)
+                 {} to `spec.binding.faces`",
+                quoted(&accepts.faces, ", "),
+                quoted(Face::ALL.iter().filter(|face| face.best().is_some()), " or ")
             )];
         }
         Some(reach) if reach < accepts.minimum => {
@@ -32,7 +33,7 @@ fn of_agent(manifest: &Manifest, tools: &[(String, Tier)], approvers: usize) -> 
                 "agent `{agent}` can never open a run: its manifest accepts none below `{}`, and the \
                  faces {} give `{}` at most; sign `spec.binding: {{minimum: {}}}`",
                 accepts.minimum.as_str(),
-                faces(accepts),
+                quoted(&accepts.faces, ", "),
                 reach.as_str(),
                 reach.as_str()
             )];
@@ -61,7 +62,7 @@ fn against(accepts: &Acceptance, reach: Binding, approvers: usize) -> Option<Str
              while the faces {} give `{}` at most; give it its tier, or accept that with \
              `spec.binding: {{tier3: {}}}`",
             accepts.tier3.as_str(),
-            faces(accepts),
+            quoted(&accepts.faces, ", "),
             reach.as_str(),
             reach.as_str()
         ));
@@ -73,15 +74,14 @@ fn against(accepts: &Acceptance, reach: Binding, approvers: usize) -> Option<Str
     })
 }
 
-fn faces(accepts: &Acceptance) -> String {
-    let names: Vec<String> = accepts.faces.iter().map(|f| format!("`{}`", f.as_str())).collect();
-    names.join(", ")
+fn quoted<'a>(faces: impl IntoIterator<Item = &'a Face>, between: &str) -> String {
+    let names = faces.into_iter().map(|face| format!("`{}`", face.as_str()));
+    names.collect::<Vec<_>>().join(between)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::tier::Face;
 
     /// For every acceptance: the check reports a tool as never runnable exactly where no face of
     /// this build meets it.

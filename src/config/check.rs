@@ -10,7 +10,6 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::Problem;
-use super::tls::Tls;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private;
 use crate::domain::plural::many;
@@ -19,6 +18,7 @@ use crate::identity::callers::{self, CallerConfig, CallerForm};
 use crate::ledger::fleet::POOL;
 use crate::ledger::postgres::unprotected;
 use crate::operator::enrolment::HUBS;
+use crate::serve::tls::Section;
 use crate::yaml::Document;
 
 /// Bytes of a Unix socket's path.
@@ -47,8 +47,8 @@ pub(super) fn check(
     check.lock();
     check.encryption();
     let value = &document.value;
-    check.all(super::tls::check(value, "/operator/tls", Tls::open));
-    check.all(super::tls::check(value, "/listen/tls", Tls::demand));
+    check.all(super::tls::check(value, "/operator/tls", Section::open));
+    check.all(super::tls::check(value, "/listen/tls", Section::demand));
     check.all(super::operators::check(value));
     check.all(value.get("fleet").map(super::fleet::check).unwrap_or_default());
     check.all(super::evidence::check(value));
@@ -80,8 +80,17 @@ impl Check<'_> {
         list.map_or(&[], Vec::as_slice)
     }
 
+    /// Where agents' listeners have addresses: every text below `listen` but the socket.
+    fn addresses(&self) -> Vec<String> {
+        let listen = self.document.value.pointer("/listen").and_then(Value::as_object);
+        let texts = listen.into_iter().flatten().filter(|(_, value)| value.is_string());
+        let addresses = texts.filter(|(name, _)| name.as_str() != "socket");
+        addresses.map(|(name, _)| format!("/listen/{name}")).collect()
+    }
+
     fn listeners(&mut self) {
-        for pointer in ["/listen/tcp", "/operator/listen"] {
+        let agents = self.addresses();
+        for pointer in agents.iter().map(String::as_str).chain(["/operator/listen"]) {
             let Some(text) = self.text(pointer).map(str::to_owned) else { continue };
             match text.parse::<SocketAddr>() {
                 Err(_) => {
@@ -101,14 +110,12 @@ impl Check<'_> {
                 Ok(_) => {}
             }
         }
-        if self.document.value.pointer("/listen/tls").is_some()
-            && self.text("/listen/tcp").is_none()
-        {
+        if self.document.value.pointer("/listen/tls").is_some() && agents.is_empty() {
             self.add("/listen/tls", "`listen.tcp` is off: no TLS connection is possible");
         }
         if let Some(path) = self.text("/listen/socket").map(str::to_owned) {
             self.socket("/listen/socket", &path);
-        } else if self.text("/listen/tcp").is_none() {
+        } else if agents.is_empty() {
             self.add("/listen", "neither `socket` nor `tcp` is on");
         }
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Config;
 use super::kubernetes::{self, Kubernetes};
 use super::ledger::SlotPool;
-use super::tls::{self, Tls, TlsError};
+use super::tls::{self, TlsError};
 use crate::catalog::form::{FilePath, WebAddress};
 use crate::catalog::host::{Host, Origin};
 use crate::crypto::keys::{self, PublicKey};
@@ -22,6 +22,7 @@ use crate::ledger::fleet::POOL;
 use crate::operator::enrolment::{HUBS, Pool};
 use crate::operator::token_review::Reviewer;
 use crate::serve::operator::OperatorSettings;
+use crate::serve::tls::Section;
 
 /// Days a certificate lasts at most, also without `days`.
 const DAYS_MAX: u64 = 90;
@@ -38,7 +39,7 @@ pub struct Registry {
     /// TLS 1.2 and 1.3 of this listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = without_clients)]
-    pub tls: Option<Tls>,
+    pub tls: Option<Section>,
     /// Pools of slots, each with the token that its sidecars show.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -168,7 +169,7 @@ impl Config {
 
 /// Checks beyond the schema, each error with its place.
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
-    let mut wrong = tls::check(config, "/hub/enrolment/tls", Tls::open);
+    let mut wrong = tls::check(config, "/hub/enrolment/tls", Section::open);
     // The schema check has reported a wrong shape already.
     let at = |pointer: &str| config.pointer(pointer);
     if let Some(Ok(enrolment)) = at("/enrolment").map(Enrolment::deserialize) {

@@ -5,7 +5,6 @@
 //! relative to the directory of the file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use crate::catalog::{self, Bound, Surroundings, server};
 use crate::crypto::keys::{self, PublicKey};
 use crate::identity::callers;
 use crate::operator::staff::Member;
+use crate::serve::Listen;
 use crate::yaml::{self, Document, Written};
 
 pub mod break_glass;
@@ -189,22 +189,6 @@ struct Label(
     #[expect(dead_code, reason = "only its schema is used")]
     String,
 );
-
-/// `listen`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Listen {
-    /// The agent socket. Default: `agent.sock` in the state directory.
-    #[schemars(with = "Option<FilePath>", extend("x-null" = "no agent socket"))]
-    pub socket: Option<PathBuf>,
-    /// Address for agents with tokens or certificates. It is a loopback address unless there is `tls`.
-    #[serde(default)]
-    #[schemars(extend("x-null" = "no such listener"), example = "127.0.0.1:7300")]
-    pub tcp: Option<SocketAddr>,
-    /// TLS 1.2 and 1.3 of `tcp`, needed beyond loopback. Each client has to show a certificate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<tls::Tls>,
-}
 
 /// `control`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]

@@ -9,12 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::tls::{self, Tls, TlsError};
+use super::tls::{self, TlsError};
 use crate::catalog::form::{FilePath, WebAddress};
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
 use crate::operator::staff::Member;
 use crate::serve::operator::OperatorSettings;
+use crate::serve::tls::Section;
 
 /// `operator`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -24,7 +25,7 @@ pub struct Operator {
     pub listen: SocketAddr,
     /// TLS 1.2 and 1.3 of this listener, needed beyond loopback.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
+    pub tls: Option<Section>,
 }
 
 impl Default for Operator {

@@ -80,7 +80,7 @@ fn three_commands_govern_a_strangers_servers_the_first_denial_names_its_rule_and
     // The first denial says which rule, in which file and line, and that nothing ran.
     let denial = governed.text(1);
     let rule = line_of_the_rule(&dir.join("wicketgate/policy/org/guard.rego"));
-    for part in ["policy.denied", &format!("org/guard.rego:{rule}"), "did not run"] {
+    for part in ["policy.denied", &format!("org/guard.rego:{rule}"), "nothing ran"] {
         assert!(denial.contains(part), "`{part}` is not in: {denial}");
     }
     assert_eq!(governed.call(1)["is_error"], true);

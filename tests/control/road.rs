@@ -16,7 +16,7 @@ use wicketgate::domain::decision::LayerReason;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{AnswerContent, Unmasked};
-use wicketgate::domain::tier::Tier;
+use wicketgate::domain::tier::{Face, Tier};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{
     self, ApprovalRefusal, CallRequest, Follow, Opening, Policy, Releaser, Road, Run,
@@ -229,7 +229,7 @@ impl Serving {
         let auth = CallerAuth { method: "uds".into(), ..CallerAuth::default() };
         let caller = Caller { manifest: manifest(), auth };
         let opening = Opening { model: "m".into(), ..Opening::default() };
-        let opened = self.road.open_run(&caller, opening).await;
+        let opened = self.road.open_run(Face::Grpc, &caller, opening).await;
         let opened = opened.map_err(|f| (f.code.as_str().to_owned(), f.detail))?;
         let peer = Peer { listener: "uds", ..Peer::default() };
         Ok(self.road.find_run(&peer, &opened.token).unwrap())

@@ -10,6 +10,7 @@ use wicketgate::control::{Action, Target};
 use wicketgate::domain::call::CallerAuth;
 use wicketgate::domain::decision::{LayerDigest, Verdict};
 use wicketgate::domain::digest::Digest;
+use wicketgate::domain::tier::Face;
 use wicketgate::enforce::{self, CallRequest, Canary, Opening, Policy, Thread};
 use wicketgate::identity::Caller;
 use wicketgate::policy::bundle::Bundle;
@@ -100,7 +101,7 @@ async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
     let auth = CallerAuth { method: "internal".into(), ..CallerAuth::default() };
     let caller = Caller { manifest: manifest(), auth };
     let thread = Thread::Named("canary".into());
-    serving.road.implicit_run(&caller, &thread, Opening::default()).await.unwrap();
+    serving.road.implicit_run(Face::Mcp, &caller, &thread, Opening::default()).await.unwrap();
     serving.close_books();
     let failed = serving.road.test_enforcement(&[manifest()]).await;
     let Canary::Failed(why) = failed else { panic!("{failed:?}") };

@@ -14,7 +14,7 @@ use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{AnswerContent, Unmasked};
-use wicketgate::domain::tier::Tier;
+use wicketgate::domain::tier::{Face, Tier};
 use wicketgate::enforce::{
     self, Answer, Backlog, Bounds, CallRequest, Opening, Policy, Road, Run, Thread,
 };
@@ -133,7 +133,7 @@ impl Gate {
         let auth = CallerAuth { method: "uds".into(), ..CallerAuth::default() };
         let granted = TOOLS.map(|(name, _)| Grant::of(ToolName::parse(name).unwrap()));
         let caller = Caller { manifest: Arc::new(inside::manifest(granted.into())), auth };
-        self.road.implicit_run(&caller, thread, Opening::default()).await.unwrap()
+        self.road.implicit_run(Face::Mcp, &caller, thread, Opening::default()).await.unwrap()
     }
 
     pub async fn call(&self, run: &Arc<Run>, args: &str) -> Answer {

@@ -48,7 +48,7 @@ async fn a_denial_is_a_tool_error_with_the_rule_the_code_and_the_receipt() {
         let text = text(&result);
         assert!(text.starts_with("denied by policy: "), "{text}");
         assert!(text.contains("code policy.denied/"), "{text}");
-        assert!(text.contains("this call did not run"), "{text}");
+        assert!(text.contains("nothing ran"), "{text}");
         assert!(text.contains("receipt: entry "), "{text}");
         let meta = &result["_meta"];
         assert_eq!(meta["wicketgate.dev/code"], "policy.denied");
@@ -90,7 +90,7 @@ async fn a_held_call_says_how_to_wait_and_asking_again_is_the_same_call() {
     let first = session.call("work.held", json!({"n": 1})).await.result();
     assert_eq!(first["isError"], true);
     let said = text(&first);
-    assert!(said.starts_with("waiting for approval: "), "{said}");
+    assert!(said.starts_with("the call waits for an approval until "), "{said}");
     assert!(said.contains("make the same call with the same arguments again"), "{said}");
     let call = |result: &Value| result["_meta"]["wicketgate.dev/call"].clone();
     assert!(first["_meta"]["wicketgate.dev/expires"].as_str().is_some(), "{first}");

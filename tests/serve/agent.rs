@@ -13,7 +13,9 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt as _;
 use wicketgate::identity::Peer;
-use wicketgate::serve::grpc::{self, AgentEndpoint, AgentSettings};
+use wicketgate::serve::AgentEndpoint;
+use wicketgate::serve::agents::{self, AgentSettings};
+use wicketgate::serve::grpc::MESSAGE_BYTES_MAX;
 use wicketgate::serve::pb::gate_client::GateClient;
 use wicketgate::serve::{Error, Readiness, pb};
 use wicketgate::telemetry::metrics::Metrics;
@@ -36,7 +38,7 @@ async fn serve() -> Served {
         AgentEndpoint::Socket(folder.path().join("agent.sock")),
         AgentEndpoint::Tcp(([127, 0, 0, 1], 0).into()),
     ];
-    let bound = grpc::bind(AgentSettings { places, ..AgentSettings::default() }).await.unwrap();
+    let bound = agents::bind(AgentSettings { places, ..AgentSettings::default() }).await.unwrap();
     let tcp = bound.addresses()[0];
     let (faces, tell, seen) = faces();
     let metrics = Arc::clone(&faces.metrics);
@@ -170,7 +172,7 @@ async fn a_message_is_refused_in_the_contracts_words_only_above_four_mebibytes()
     // A byte too many for arguments still reaches the reader of arguments, behind the road.
     let reached = gate.execute_tool(asking(1_048_577)).await.unwrap_err();
     assert_eq!(told(&reached).1, "not_ready");
-    let refused = gate.execute_tool(asking(grpc::MESSAGE_BYTES_MAX + 1)).await.unwrap_err();
+    let refused = gate.execute_tool(asking(MESSAGE_BYTES_MAX + 1)).await.unwrap_err();
     assert_eq!(told(&refused), is(Code::InvalidArgument, "request.malformed", "message.size"));
 }
 
@@ -246,6 +248,6 @@ async fn shutdown_ends_idle_connections_and_removes_the_socket() {
 #[tokio::test]
 async fn agents_tcp_stays_on_this_machine() {
     let places = vec![AgentEndpoint::Tcp(([0, 0, 0, 0], 0).into())];
-    let refused = grpc::bind(AgentSettings { places, ..AgentSettings::default() }).await;
+    let refused = agents::bind(AgentSettings { places, ..AgentSettings::default() }).await;
     assert!(matches!(refused, Err(Error::NotLoopback(_))));
 }

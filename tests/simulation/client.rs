@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use wicketgate::domain::call::CallerAuth;
 use wicketgate::domain::code::Code;
+use wicketgate::domain::tier::Face;
 use wicketgate::enforce::{Answer, CallRequest, Fault, Opening, ParentClaim, Run, Thread};
 use wicketgate::identity::{Caller, Peer};
 
@@ -78,7 +79,7 @@ impl World {
         }
         let opened = tokio::select! {
             biased;
-            opened = life.road.open_run(&caller, opening) => opened.ok()?,
+            opened = life.road.open_run(Face::Grpc, &caller, opening) => opened.ok()?,
             () = life.dead.cancelled() => return None,
             () = vanish(hang_up) => return None,
         };
@@ -110,7 +111,7 @@ impl World {
         self.book.lock().threads.insert(thread.clone());
         let run = tokio::select! {
             biased;
-            run = life.road.implicit_run(&caller, thread, opening) => run,
+            run = life.road.implicit_run(Face::Mcp, &caller, thread, opening) => run,
             () = life.dead.cancelled() => return None,
         };
         let run = match run {

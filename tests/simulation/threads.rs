@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use wicketgate::domain::call::CallerAuth;
+use wicketgate::domain::tier::Face;
 use wicketgate::enforce::{CallRequest, Opening, Thread};
 use wicketgate::identity::Caller;
 
@@ -88,7 +89,7 @@ fn an_opening_whose_caller_hung_up_is_the_one_the_next_caller_finds() {
         let life = world.start(true).await;
         let (caller, thread) = (world.caller(), named("a"));
         {
-            let opening = life.road.implicit_run(&caller, &thread, Opening::default());
+            let opening = life.road.implicit_run(Face::Mcp, &caller, &thread, Opening::default());
             let mut opening = std::pin::pin!(opening);
             assert!(futures_util::poll!(opening.as_mut()).is_pending());
         }
@@ -116,7 +117,8 @@ fn two_callers_never_share_a_run() {
         let mut seen = vec![mine];
         for auth in auths {
             let caller = Caller { auth, ..world.caller() };
-            let opening = life.road.implicit_run(&caller, &Thread::Caller, Opening::default());
+            let opening =
+                life.road.implicit_run(Face::Mcp, &caller, &Thread::Caller, Opening::default());
             let other = opening.await.unwrap().id().to_string();
             assert!(!seen.contains(&other));
             seen.push(other);
@@ -147,7 +149,7 @@ fn a_name_that_is_none_is_refused() {
         let life = world.start(true).await;
         for bad in ["", "a b", "ä", &"x".repeat(65)] {
             let (caller, thread) = (world.caller(), named(bad));
-            let asked = life.road.implicit_run(&caller, &thread, Opening::default());
+            let asked = life.road.implicit_run(Face::Mcp, &caller, &thread, Opening::default());
             let fault = asked.await.unwrap_err();
             assert_eq!((fault.code.as_str(), &*fault.detail), ("request.malformed", "run.name"));
         }
@@ -246,7 +248,7 @@ fn a_run_whose_token_reached_nobody_is_closed_also_by_the_next_life() {
             {
                 let caller = world.caller();
                 let opening = Opening { model: "m".into(), ..Opening::default() };
-                let mut opening = std::pin::pin!(life.road.open_run(&caller, opening));
+                let mut opening = std::pin::pin!(life.road.open_run(Face::Grpc, &caller, opening));
                 assert!(futures_util::poll!(opening.as_mut()).is_pending());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -298,7 +300,7 @@ fn an_agent_that_opens_runs_without_end_leaves_others_their_share_also_after_a_r
             greedy += opened.into_iter().flatten().count();
             for n in 0..5 {
                 let thread = named(&format!("modest-{modest}-{n}"));
-                let asked = life.road.implicit_run(&other, &thread, Opening::default());
+                let asked = life.road.implicit_run(Face::Mcp, &other, &thread, Opening::default());
                 assert!(asked.await.is_ok(), "{greedy} runs of another agent are open");
             }
             modest += 5;

@@ -18,7 +18,7 @@ use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{AnswerContent, Unmasked};
-use wicketgate::domain::tier::Tier;
+use wicketgate::domain::tier::{Face, Tier};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{Agents, AgentsUpdate, CallRequest, Opening, Thread};
 use wicketgate::identity::callers::{CallerConfig, Callers, Config, Trust};
@@ -186,7 +186,8 @@ fn who_was_identified_before_a_change_and_asks_after_it_is_shown_what_it_changed
             ..to(Signed("one", Log::default()), "a")
         };
         let asked = async |caller| {
-            let run = life.road.implicit_run(caller, &Thread::Caller, Opening::default());
+            let run =
+                life.road.implicit_run(Face::Mcp, caller, &Thread::Caller, Opening::default());
             let run = run.await.unwrap();
             (run.id().to_string(), life.road.list_tools(&run).unwrap().len())
         };

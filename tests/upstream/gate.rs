@@ -13,7 +13,7 @@ use wicketgate::clock::SystemClock;
 use wicketgate::domain::call::CallerAuth;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::tier::Tier;
+use wicketgate::domain::tier::{Face, Tier};
 use wicketgate::enforce::{self, Backlog, CallRequest, Opening, Policy, Road};
 use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
@@ -106,7 +106,7 @@ impl Gate {
         let auth = CallerAuth { method: "uds".into(), ..CallerAuth::default() };
         let caller = Caller { manifest, auth };
         let opening = Opening { model: "m".into(), ..Opening::default() };
-        let token = road.open_run(&caller, opening).await.unwrap().token;
+        let token = road.open_run(Face::Grpc, &caller, opening).await.unwrap().token;
         Gate { upstreams, metrics, road, token, stop }
     }
 

@@ -28,6 +28,11 @@ pub fn schema() -> Value {
         json!({"type": "object",
         "additionalProperties": false, "required": required, "properties": properties})
     };
+    let quoted: Vec<String> = Face::TEXTS.iter().map(|face| format!("`{face}`")).collect();
+    let all = quoted.join(", ");
+    let one = quoted
+        .split_last()
+        .map_or_else(String::new, |(last, others)| format!("{} or {last}", others.join(", ")));
     let spec = closed(
         json!(["status", "tools", "validity"]),
         json!({
@@ -48,9 +53,8 @@ pub fn schema() -> Value {
                 "minimum": binding,
                 "tier3": binding,
                 "faces": {"type": "array", "minItems": 1, "uniqueItems": true,
-                    "items": {"enum": Face::TEXTS,
-                        "x-error": "expected `grpc`, `mcp`, `http` or `llm`"},
-                    "x-error": "expected one or more different faces: `grpc`, `mcp`, `http`, `llm`"},
+                    "items": {"enum": Face::TEXTS, "x-error": format!("expected {one}")},
+                    "x-error": format!("expected one or more different faces: {all}")},
             })),
             "policy": closed(json!(["agent"]), json!({"agent": digest})),
             "mode": {"enum": Mode::TEXTS, "x-error": "expected `enforce` or `simulate`"},

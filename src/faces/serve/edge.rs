@@ -216,11 +216,11 @@ pub(super) fn is_grpc<B>(request: &http::Request<B>) -> bool {
 
 /// No face answers at this path.
 pub(super) fn nowhere() -> Problem {
-    Problem::new(Code::RouteUnknown, "http.route", "there is nothing here")
+    Problem::of(Code::RouteUnknown, "http.route")
 }
 
 fn overloaded() -> Problem {
-    Problem::new(Code::Overloaded, "requests", "too many requests are waiting")
+    Problem::of(Code::Overloaded, "requests")
 }
 
 fn deadline(headers: &HeaderMap) -> Option<Duration> {

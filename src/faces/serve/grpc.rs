@@ -1,6 +1,5 @@
 //! `wicketgate.v1.Gate` over gRPC: reads a request, calls the road, writes the answer.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +13,12 @@ use tonic_health::server::HealthReporter;
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 
 use super::convert::{self, Pieces};
-use super::driver::{self, Limits};
-use super::edge::{Edge, bearer};
-use super::listener::{self, Listener, Stream};
+use super::edge::bearer;
 use super::pb::gate_server::{Gate as GateService, GateServer, SERVICE_NAME};
 use super::problem::{self, Problem};
-use super::tls::Tls;
 use super::{Error, Faces, Readiness, pb, places};
 use crate::domain::code::Code;
+use crate::domain::tier::Face;
 use crate::enforce::{CallRequest, Fault, Released, Road, Run};
 use crate::identity::{Caller, IdentityError, Peer};
 use crate::telemetry::trace;
@@ -30,130 +27,11 @@ use crate::telemetry::trace;
 /// arguments, with its own message, refuses those of one byte too many.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Where agents come in, and how many.
-#[derive(Clone, Debug)]
-pub struct AgentSettings {
-    /// The Unix sockets and addresses to listen on; each is bound before any is served.
-    pub places: Vec<AgentEndpoint>,
-    /// Connections of agents at the same time, on each listener. Clients without a known credential
-    /// have places of their own; one peer has three quarters of the places at most.
-    pub connections_max: usize,
-    /// Requests whose answers are not yet made and taken, over all listeners. Further ones get
-    /// `overloaded`.
-    pub requests_max: usize,
-    /// The time that open requests have to end after a shutdown.
-    pub drain: Duration,
-    /// Names besides loopback ones that TCP clients may use for this machine.
-    pub hosts: Vec<String>,
-    /// TLS of every TCP address, with client certificates; in the clear without, which is allowed
-    /// on loopback addresses only.
-    pub tls: Option<Tls>,
-}
-
-impl Default for AgentSettings {
-    fn default() -> Self {
-        Self {
-            places: Vec::new(),
-            connections_max: 1024,
-            requests_max: 1024,
-            drain: Duration::from_secs(25),
-            hosts: Vec::new(),
-            tls: None,
-        }
-    }
-}
-
-/// One place agents can connect to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AgentEndpoint {
-    /// A Unix socket in the file system.
-    Socket(std::path::PathBuf),
-    /// A loopback address, or any over TLS; port 0 lets the system choose.
-    Tcp(SocketAddr),
-}
-
-/// Agents' listeners, bound and not yet served.
-#[derive(Debug)]
-pub struct Bound {
-    listeners: Vec<Listener>,
-    settings: AgentSettings,
-}
-
-/// Binds every address, or none.
-///
-/// # Errors
-/// The address that cannot be bound, and why.
-pub async fn bind(settings: AgentSettings) -> Result<Bound, Error> {
-    let mut listeners = Vec::new();
-    for place in &settings.places {
-        listeners.push(match place {
-            AgentEndpoint::Socket(path) => listener::socket(path).await?,
-            AgentEndpoint::Tcp(addr) if addr.ip().is_loopback() || settings.tls.is_some() => {
-                listener::tcp(*addr).await?
-            }
-            AgentEndpoint::Tcp(addr) => return Err(Error::NotLoopback(*addr)),
-        });
-    }
-    Ok(Bound { listeners, settings })
-}
-
-impl Bound {
-    /// The TCP addresses that were bound, in order, with the ports the system chose.
-    #[must_use]
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(Listener::address).collect()
-    }
-
-    /// Serves until `shutdown` and then for at most the drain time; every socket is gone after.
-    ///
-    /// Requests still open after the drain time lose their connection, not their calls.
-    ///
-    /// # Errors
-    /// The protocol cannot be reflected.
-    pub async fn serve(self, faces: Faces, shutdown: CancellationToken) -> Result<(), Error> {
-        let (health, routes) = routes(&faces)?;
-        // WHY: the reporter begins with "serving", before any readiness is known.
-        say(&health, &SERVICES, ServingStatus::NotServing).await;
-        let AgentSettings { connections_max, requests_max, drain, hosts, tls, .. } = self.settings;
-        let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
-        let limits = Limits::of(connections_max, drain);
-        let mut doors = tokio::task::JoinSet::new();
-        for listener in self.listeners {
-            let (edge, shutdown) = (edge.clone(), shutdown.clone());
-            let tls = tls.clone().filter(|_| listener.address().is_some());
-            doors.spawn(driver::run(listener, limits, shutdown, move |io, peer, closing| {
-                connection(io, peer, (edge.clone(), tls.clone()), closing)
-            }));
-        }
-        let doors = async { while doors.join_next().await.is_some() {} };
-        tokio::join!(doors, report(health, &SERVICES, faces.readiness, shutdown));
-        Ok(())
-    }
-}
-
-/// Drives one connection; with TLS it reads nothing before the client has shown its certificate.
-async fn connection(
-    stream: Stream,
-    peer: Peer,
-    (edge, tls): (Edge, Option<Tls>),
-    closing: CancellationToken,
-) {
-    let (stream, peer) = match tls {
-        None => (stream, peer),
-        Some(tls) => {
-            let secured = tls.secured(stream, &closing).await;
-            let Some((stream, certificate @ Some(_))) = secured else { return };
-            (stream, Peer { listener: "tls", certificate, ..peer })
-        }
-    };
-    driver::either(stream, edge.at(peer, closing.clone()), closing).await;
-}
-
 /// What health speaks of on agents' listeners.
-const SERVICES: [&str; 2] = ["", SERVICE_NAME];
+pub(super) const SERVICES: [&str; 2] = ["", SERVICE_NAME];
 
 /// Everything agents' listeners answer.
-fn routes(faces: &Faces) -> Result<(HealthReporter, Routes), Error> {
+pub(super) fn routes(faces: &Faces) -> Result<(HealthReporter, Routes), Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
     let reflection = reflected(&[SERVICE_NAME])?;
     let gate = GateServer::new(Gate { faces: faces.clone() })
@@ -199,7 +77,7 @@ pub(super) async fn report(
     say(&health, services, ServingStatus::NotServing).await;
 }
 
-async fn say(health: &HealthReporter, services: &[&'static str], status: ServingStatus) {
+pub(super) async fn say(health: &HealthReporter, services: &[&'static str], status: ServingStatus) {
     for service in services {
         health.set_service_status(*service, status).await;
     }
@@ -213,9 +91,7 @@ struct Gate {
 
 impl Gate {
     fn road(&self) -> Result<&Arc<Road>, Status> {
-        self.faces.road.get().ok_or_else(|| {
-            self.refuse(Problem::new(Code::NotReady, "starting", "the gate is not ready yet"))
-        })
+        self.faces.road.get().ok_or_else(|| self.refuse(Problem::of(Code::NotReady, "starting")))
     }
 
     /// What the edge itself refuses. What the road refuses, the road has counted.
@@ -269,7 +145,7 @@ impl GateService for Gate {
         let opening = convert::opening(request.into_inner(), traceparent)
             .map_err(|problem| self.refuse(problem))?;
         let road = self.road()?;
-        let opened = Box::pin(road.open_run(&caller, opening)).await;
+        let opened = Box::pin(road.open_run(Face::Grpc, &caller, opening)).await;
         let opened = opened.map_err(told)?;
         let (receipt, determined) = (opened.receipt.clone(), opened.determined);
         let mut response = stamped(convert::opened(opened), &receipt);

@@ -3,13 +3,24 @@
 //! A face may not decide, may not reach a tool and may not word an error of its own: `problem`
 //! renders what `enforce` returns. Agents and operators use different listeners: the
 //! agent's listeners speak gRPC (`grpc`) and MCP (`mcp`), the operator's speaks HTTP and gRPC (`operator`), and
-//! neither serves a route of the other. `surface` lists all there is; a test holds it against the
-//! compiled protocol and what MCP answers.
+//! neither serves a route of the other.
+//!
+//! This file is the registry of faces: their modules, their part of `listen`, what each endpoint
+//! speaks, and `surface`, which lists all there is; a test holds it against the compiled protocol and
+//! what MCP answers.
 
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
+use self::edge::Edge;
+use self::listener::Stream;
+use crate::catalog::form::FilePath;
 use crate::clock::{Clock, Entropy};
 use crate::domain::code::Code;
 use crate::enforce::{Fault, Road};
@@ -17,6 +28,7 @@ use crate::identity::{Caller, Peer};
 use crate::operator::api::ROUTES;
 use crate::telemetry::metrics::Metrics;
 
+pub mod agents;
 pub(crate) mod body;
 mod convert;
 pub(crate) mod driver;
@@ -54,6 +66,57 @@ pub struct Readiness {
     pub reasons: Vec<String>,
     /// What a person should know although calls can be governed: `server github: degraded: …`.
     pub notes: Vec<String>,
+}
+
+/// `listen`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    /// The agent socket. Default: `agent.sock` in the state directory.
+    #[schemars(with = "Option<FilePath>", extend("x-null" = "no agent socket"))]
+    pub socket: Option<PathBuf>,
+    /// Address for agents with tokens or certificates. It is a loopback address unless there is `tls`.
+    #[serde(default)]
+    #[schemars(extend("x-null" = "no such listener"), example = "127.0.0.1:7300")]
+    pub tcp: Option<SocketAddr>,
+    /// TLS 1.2 and 1.3 of `tcp`, needed beyond loopback. Each client has to show a certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<tls::Section>,
+}
+
+impl Listen {
+    /// The endpoints that are on, besides the sockets.
+    pub fn endpoints(&self) -> impl Iterator<Item = AgentEndpoint> + use<> {
+        self.tcp.map(AgentEndpoint::Tcp).into_iter()
+    }
+}
+
+/// One place agents can connect to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AgentEndpoint {
+    /// A Unix socket in the file system, for gRPC and MCP.
+    Socket(PathBuf),
+    /// A loopback address, or any over TLS, for gRPC and MCP; port 0 lets the system choose.
+    Tcp(SocketAddr),
+}
+
+impl AgentEndpoint {
+    /// Its address, or the path of its socket.
+    fn address(&self) -> Result<SocketAddr, &Path> {
+        match self {
+            Self::Socket(path) => Err(path),
+            Self::Tcp(addr) => Ok(*addr),
+        }
+    }
+
+    /// Drives one connection to its end in the protocol of this endpoint.
+    async fn serve(self, stream: Stream, peer: Peer, edge: Edge, closing: CancellationToken) {
+        match self {
+            Self::Socket(_) | Self::Tcp(_) => {
+                driver::either(stream, edge.at(peer, closing.clone()), closing).await;
+            }
+        }
+    }
 }
 
 /// What every face needs. Cheap to clone.
@@ -167,7 +230,7 @@ pub enum Error {
     NotASocket(String),
     /// Without TLS an agent's TCP listener stays on this machine.
     #[error("cannot listen on `{0}`: agents' tcp without tls is loopback only")]
-    NotLoopback(std::net::SocketAddr),
+    NotLoopback(SocketAddr),
     /// The operator's thread cannot be started.
     #[error("cannot start the operator's thread: {0}")]
     Thread(std::io::Error),

@@ -9,15 +9,59 @@ use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use webpki::EndEntityCert;
 
 use super::listener::Stream;
+use crate::catalog::form::FilePath;
 use crate::crypto::files::FileMarks;
 use crate::domain::time::Timestamp;
 use crate::identity::certificate::{ClientCertificate, not_after};
 use crate::tool::net::identity::{Identity, Wrong, authorities};
+
+/// `listen.tls`, `operator.tls` and their like.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    /// Certificate chain of the listener (PEM), its own certificate first.
+    #[schemars(with = "FilePath")]
+    pub cert: PathBuf,
+    /// Private key of the certificate (PEM), a file of mode 0600.
+    #[schemars(with = "FilePath")]
+    pub key: PathBuf,
+    /// Authorities of clients' certificates (PEM). Without them the listener asks no client for a certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
+    pub client_ca: Option<PathBuf>,
+}
+
+impl Section {
+    /// The listener's TLS; a client without a certificate may still use what needs none.
+    ///
+    /// # Errors
+    /// The file that cannot be used, and why.
+    pub fn open(&self) -> Result<Tls, Wrong> {
+        self.open_for(self.client_ca.clone().map_or(Clients::Unasked, Clients::Asked))
+    }
+
+    /// The same, but the listener serves only clients with a certificate.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; or no authority is configured, so that no certificate would count.
+    pub fn demand(&self) -> Result<Tls, Wrong> {
+        let why = "set it: agents are known by certificates, and these are their authorities";
+        let missing = || Wrong { field: "client_ca", why: why.to_owned() };
+        self.open_for(Clients::Demanded(self.client_ca.clone().ok_or_else(missing)?))
+    }
+
+    fn open_for(&self, clients: Clients) -> Result<Tls, Wrong> {
+        let (cert, key) = (self.cert.clone(), self.key.clone());
+        Tls::load(Files { cert, key, clients })
+    }
+}
 
 /// Who has to show a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]

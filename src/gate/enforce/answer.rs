@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::prologue::RecordedAnswer;
-use crate::domain::code::Code;
+use crate::domain::code::{Code, held};
 use crate::domain::decision::LayerReason;
 use crate::domain::id::CallId;
 use crate::domain::outcome::{FailureClass, Outcome, SIMULATED};
@@ -111,6 +111,12 @@ impl Fault {
         }
     }
 
+    /// A fault that has no data beyond its code.
+    #[must_use]
+    pub fn of(code: Code) -> Self {
+        Self::new(code, code.message())
+    }
+
     /// The same with a finer code.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
@@ -131,10 +137,10 @@ impl Fault {
     }
 
     fn because(code: Code, reasons: &[LayerReason]) -> Self {
-        let first = reasons.first();
-        let message = first.map_or_else(|| code.as_str().to_owned(), |r| r.message.clone());
-        let mut fault = Self::new(code, message);
-        fault.detail = first.map(|r| r.detail.clone()).unwrap_or_default();
+        let mut fault = reasons.first().map_or_else(
+            || Self::of(code),
+            |first| Self::new(code, &*first.message).detail(&*first.detail),
+        );
         fault.reasons = reasons.to_vec();
         if code == Code::LimitExceeded {
             fault.retry_after = free_again(reasons);
@@ -145,31 +151,17 @@ impl Fault {
     /// The fault that a caller receives when the ledger fails.
     #[must_use]
     pub fn of_ledger(error: &ledger::Error) -> Self {
-        let soon = Some(Duration::from_secs(1));
-        let (code, message, retry_after) = match error {
-            ledger::Error::Overloaded => {
-                (Code::Overloaded, "too many calls are waiting; nothing ran".to_owned(), soon)
-            }
-            ledger::Error::Unavailable(_) => (
-                Code::LedgerUnavailable,
-                "the ledger cannot be written; nothing ran".to_owned(),
-                soon,
-            ),
-            ledger::Error::Unknown => (
-                Code::LedgerUnknown,
-                "the ledger did not confirm in time; nothing ran and nothing will".to_owned(),
-                soon,
-            ),
-            ledger::Error::RunNotOpen => (Code::RunSealed, "the run is sealed".to_owned(), None),
-            ledger::Error::CallTaken => {
-                (Code::CallConflict, "the call id is taken".to_owned(), None)
-            }
+        let mut fault = match error {
+            ledger::Error::Overloaded => Self::of(Code::Overloaded),
+            ledger::Error::Unavailable(_) => Self::of(Code::LedgerUnavailable),
+            ledger::Error::Unknown => Self::of(Code::LedgerUnknown),
+            ledger::Error::RunNotOpen => return Self::of(Code::RunSealed),
+            ledger::Error::CallTaken => return Self::of(Code::CallConflict),
             ledger::Error::CallsOpen => {
-                (Code::LedgerUnavailable, "calls of the run are still open".to_owned(), soon)
+                Self::new(Code::LedgerUnavailable, "calls of the run are still open")
             }
         };
-        let mut fault = Self::new(code, message);
-        fault.retry_after = retry_after;
+        fault.retry_after = Some(Duration::from_secs(1));
         fault
     }
 
@@ -214,7 +206,7 @@ impl From<&Held> for Fault {
 
 fn waiting(call: &CallId, reasons: &[LayerReason], expires: Timestamp, receipt: &Receipt) -> Fault {
     let mut fault = Fault::because(Code::CallHeld, reasons).about(call).at(receipt);
-    fault.message = format!("held for approval until {expires}: {}", fault.message);
+    fault.message = held::message(expires, &fault.message);
     fault.expires = Some(expires);
     fault
 }
@@ -253,8 +245,7 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
             Err(Fault::new(code, message).detail(class.as_str()).about(&call).at(&receipt))
         }
         Outcome::Unknown { cause } => {
-            let message = "the call may have taken effect; its outcome is unknown";
-            Err(Fault::new(Code::CallUnknown, message).detail(cause).about(&call).at(&receipt))
+            Err(Fault::of(Code::CallUnknown).detail(cause).about(&call).at(&receipt))
         }
         Outcome::Cancelled { reason } => Err(cancelled(&call, &reason, &receipt)),
     }
@@ -280,13 +271,9 @@ pub fn of_recalled(recalled: &Recalled) -> Answer {
         RecalledState::Running => Err(unknown_for_now(call).at(receipt)),
         RecalledState::Ended(outcome) => of_outcome(call.clone(), outcome.clone(), receipt.clone()),
         RecalledState::ResultUnavailable => {
-            let message = "the call completed; its result is no longer kept";
-            Err(Fault::new(Code::CallResultUnavailable, message).about(call).at(receipt))
+            Err(Fault::of(Code::CallResultUnavailable).about(call).at(receipt))
         }
-        RecalledState::Expired => {
-            let message = "no approval came in time";
-            Err(Fault::new(Code::CallExpired, message).about(call).at(receipt))
-        }
+        RecalledState::Expired => Err(Fault::of(Code::CallExpired).about(call).at(receipt)),
         RecalledState::Cancelled(reason) => Err(cancelled(call, reason, receipt)),
     }
 }
@@ -304,8 +291,7 @@ fn cancelled(call: &CallId, reason: &str, receipt: &Receipt) -> Fault {
 /// The call ran or may have run, and its outcome is not recorded yet.
 #[must_use]
 pub fn unknown_for_now(call: &CallId) -> Fault {
-    let message = "the call may have taken effect; its outcome is not recorded yet";
-    Fault::new(Code::CallUnknown, message).detail("unrecorded").about(call)
+    Fault::of(Code::CallUnknown).detail("unrecorded").about(call)
 }
 
 #[cfg(test)]

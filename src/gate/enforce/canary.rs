@@ -18,6 +18,7 @@ use super::implicit::Thread;
 use super::{CallRequest, Opening, Road};
 use crate::domain::call::CallerAuth;
 use crate::domain::code::Code;
+use crate::domain::tier::Face;
 use crate::identity::Caller;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::drafts::DraftWithPayloads;
@@ -139,7 +140,7 @@ impl Road {
         let caller = Caller { manifest: Arc::clone(manifest), auth };
         let thread = Thread::Named(THREAD.to_owned());
         let opening = Opening { mode: Mode::Simulate.as_str().to_owned(), ..Opening::default() };
-        let run = match self.implicit_run(&caller, &thread, opening).await {
+        let run = match self.implicit_run(Face::Mcp, &caller, &thread, opening).await {
             Ok(run) => run,
             Err(fault) => return before_admission(&fault),
         };

@@ -40,12 +40,11 @@ impl Condition {
             fault
         };
         match self {
-            Self::Draining => Fault::new(Code::Shutdown, "the gate is draining; nothing ran"),
+            Self::Draining => Fault::of(Code::Shutdown),
             Self::NoPolicy => not_ready("no_policy", "no policy bundle is in force".to_owned()),
-            Self::Canary(why) => not_ready(
-                "self_test.canary",
-                format!("the gate failed its own test: {why}; nothing ran"),
-            ),
+            Self::Canary(why) => {
+                not_ready("self_test.canary", format!("the gate failed its own test: {why}"))
+            }
             Self::Stale(age) => not_ready(
                 "control.stale",
                 format!(

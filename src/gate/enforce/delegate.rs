@@ -80,7 +80,7 @@ impl Road {
         caller: &Caller,
         claim: &ParentClaim,
     ) -> Result<(Caller, ChildPosition), Fault> {
-        let unknown = || Fault::new(Code::RunUnknown, "no such run");
+        let unknown = || Fault::of(Code::RunUnknown);
         let hash = self.runs.tokens.hash(&claim.token).ok_or_else(unknown)?;
         let parent = self.runs.find(&hash, &caller.auth)?;
         if parent.id.to_string() != claim.run {

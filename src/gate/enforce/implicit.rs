@@ -17,6 +17,7 @@ use super::{Opening, Road};
 use crate::clock::Clock;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
+use crate::domain::tier::Face;
 use crate::identity::Caller;
 
 /// Longest session id in bytes.
@@ -127,6 +128,7 @@ impl Road {
     /// As `open_run`; `request.malformed` for an invalid name.
     pub async fn implicit_run(
         self: &Arc<Self>,
+        face: Face,
         caller: &Caller,
         thread: &Thread,
         opening: Opening,
@@ -143,7 +145,10 @@ impl Road {
             let open = async {
                 match road.runs.taking(&key, &*road.clock) {
                     Some(run) => Ok(run),
-                    None => road.open_thread(&caller, opening, &Handle::Thread(thread, key)).await,
+                    None => {
+                        let handle = Handle::Thread(thread, key);
+                        road.open_thread(face, &caller, opening, &handle).await
+                    }
                 }
             };
             road.runs.threads.in_turn(key, open).await

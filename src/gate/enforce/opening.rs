@@ -146,12 +146,13 @@ impl Road {
     /// `manifest.mismatch`, `not_ready`, `request.malformed`, `ledger.*`, `shutdown`, `overloaded`.
     pub async fn open_run(
         self: &Arc<Self>,
+        face: Face,
         caller: &Caller,
         opening: Opening,
     ) -> Result<OpenedRun, Fault> {
         // On a task of its own: if the caller disconnects, the run is still watched.
         let (road, caller) = (Arc::clone(self), caller.clone());
-        let opening = self.tasks.spawn(async move { road.try_open(&caller, opening).await });
+        let opening = self.tasks.spawn(async move { road.try_open(face, &caller, opening).await });
         let lost = |_| Err(Fault::new(Code::LedgerUnknown, "the opening was lost"));
         let opened = opening.await.unwrap_or_else(lost);
         if let Err(fault) = &opened {
@@ -162,6 +163,7 @@ impl Road {
 
     async fn try_open(
         self: &Arc<Self>,
+        face: Face,
         caller: &Caller,
         opening: Opening,
     ) -> Result<OpenedRun, Fault> {
@@ -176,7 +178,7 @@ impl Road {
         let (child, below) = below.unzip();
         let caller = child.as_ref().unwrap_or(caller);
         let above = below.as_ref().map(ChildPosition::parent).map(AsRef::as_ref);
-        let binding = self.check_claims(caller, Face::Grpc, Some(&opening), above).await?;
+        let binding = self.check_claims(caller, face, Some(&opening), above).await?;
         let (token, hash) = self.runs.tokens.issue(&*self.entropy);
         let handle = Handle::Token(hash);
         let (run, receipt) =
@@ -188,6 +190,7 @@ impl Road {
     /// Opens the run of a thread, for a face that carries no claims.
     pub(super) async fn open_thread(
         self: &Arc<Self>,
+        face: Face,
         caller: &Caller,
         opening: Opening,
         handle: &Handle,
@@ -195,7 +198,7 @@ impl Road {
         let place = self.may_open(caller, &opening)?;
         let _order = self.in_force.deciding().await;
         let caller = &self.in_force.now().agents.current(caller)?;
-        let binding = self.check_claims(caller, Face::Mcp, None, None).await?;
+        let binding = self.check_claims(caller, face, None, None).await?;
         Ok(self.put_open(caller, None, opening, binding, (handle, place)).await?.0)
     }
 

@@ -19,7 +19,7 @@ impl Run {
 
     /// Waits for the answer of a call on the road.
     pub(super) async fn wait(&self, mut waiting: PendingAnswer) -> Answer {
-        let lost = || Fault::new(Code::CallUnknown, "the call was lost on the road");
+        let lost = || Fault::of(Code::CallUnknown);
         let answer = match waiting.wait_for(Option::is_some).await {
             Ok(answer) => answer.clone().unwrap_or_else(|| Err(lost())),
             Err(_) => Err(lost()),
@@ -46,7 +46,7 @@ impl Road {
     /// # Errors
     /// As `execute`; `call.not_found`.
     pub async fn call(&self, run: &std::sync::Arc<Run>, call_id: &str) -> Answer {
-        let missing = || Fault::new(Code::CallNotFound, format!("no call `{call_id}` in this run"));
+        let missing = || Fault::of(Code::CallNotFound);
         let call = CallId::parse(call_id).ok_or_else(missing)?;
         let (call, place) = {
             let state = run.state.lock();
@@ -62,7 +62,7 @@ impl Road {
             }
             None => match run.recorded(&call) {
                 Some(answer) => run.give(answer),
-                None => Err(missing()),
+                None => Err(missing().about(&call)),
             },
         }
     }

@@ -230,7 +230,7 @@ impl Run {
             None => {}
         }
         if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
-            return Err(Fault::new(Code::RunSealed, "the run is sealed").about(call));
+            return Err(Fault::of(Code::RunSealed).about(call));
         }
         if let Some(condition) = condition {
             return Err(condition.fault().about(call));
@@ -479,5 +479,5 @@ impl Run {
 
 /// The fault for an id that was used before with other bytes.
 pub(super) fn conflict(call: &CallId) -> Fault {
-    Fault::new(Code::CallConflict, format!("call `{call}` was asked with other bytes")).about(call)
+    Fault::of(Code::CallConflict).about(call)
 }

@@ -76,7 +76,7 @@ impl Runs {
 
     /// The run of this token, if it [admits](Auth::admits) this peer.
     pub fn find(&self, token: &Digest, peer: &CallerAuth) -> Result<Arc<Run>, Fault> {
-        let unknown = || Fault::new(Code::RunUnknown, "no such run");
+        let unknown = || Fault::of(Code::RunUnknown);
         let run = self.by_token.read().get(token).cloned().ok_or_else(unknown)?;
         if !run.auth.admits(peer) {
             return Err(unknown());

@@ -65,7 +65,7 @@ impl Road {
     /// `run.sealed`.
     pub fn list_tools(&self, run: &Arc<Run>) -> Result<Vec<ToolView>, Fault> {
         if run.is_over() {
-            return Err(Fault::new(Code::RunSealed, "the run is sealed"));
+            return Err(Fault::of(Code::RunSealed));
         }
         let toolbox = self.in_force.toolbox();
         let shown = |grant: &Grant| view(toolbox.get(&grant.name)?, grant);
@@ -80,7 +80,7 @@ impl Road {
     /// `run.sealed`.
     pub fn find_tool(&self, run: &Arc<Run>, name: &str) -> Result<Option<ToolView>, Fault> {
         if run.is_over() {
-            return Err(Fault::new(Code::RunSealed, "the run is sealed"));
+            return Err(Fault::of(Code::RunSealed));
         }
         let toolbox = self.in_force.toolbox();
         let grant = run.grants.all().iter().find(|grant| grant.name.as_str() == name);

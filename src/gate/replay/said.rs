@@ -23,8 +23,8 @@ pub(super) fn codes(reasons: &[call::Reason]) -> Json {
 /// The refusals of a call that no policy judged.
 pub(super) fn reasons(step: &RecordedCall) -> Vec<LayerReason> {
     if step.ended.kind == record::Kind::CallExpired.as_str() {
-        let message = "no approval came in time".to_owned();
         let (code, rule) = (Code::CallExpired, "approval".to_owned());
+        let message = code.message();
         return vec![LayerReason { code, detail: String::new(), message, rule }];
     }
     let reason = |reason: &call::Reason| {

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wicketgate::domain::code::Code;
-use wicketgate::serve::problem::rule;
+use wicketgate::domain::code::{Code, Rule};
 
 use super::begin;
 
@@ -24,14 +23,14 @@ it runs at most once · **new_id** ask again as a new call · **poll** ask for t
 ";
 
 pub fn page() -> String {
-    let mut page = begin("Errors", "`src/record/domain/code.rs` and `src/faces/serve/problem`");
+    let mut page = begin("Errors", "`src/record/domain/code.rs`");
     page.push_str(ABOUT);
     page.push_str("| code | gRPC | HTTP | JSON-RPC | retry | what happened | what to do next |\n");
     page.push_str("|---|---|---|---|---|---|---|\n");
     for code in Code::ALL {
-        let rule = rule(*code);
-        let (grpc, retry) = (upper_snake(&format!("{:?}", rule.grpc)), rule.retry.as_str());
-        let (http, rpc, title, next) = (rule.http, rule.rpc, rule.title, code.next());
+        let Rule { wire, retry, title, next, .. } = code.rule();
+        let (grpc, retry) = (upper_snake(&format!("{:?}", wire.grpc)), retry.as_str());
+        let (http, rpc) = (wire.http, wire.rpc);
         writeln!(page, "| `{code}` | {grpc} | {http} | {rpc} | {retry} | {title} | {next} |")
             .unwrap();
     }
@@ -57,6 +56,6 @@ fn the_table_has_every_code_with_its_statuses_and_retry() {
     let row = "| `call.held` | FAILED_PRECONDITION | 202 | -32010 | poll | the call waits for an approval |";
     assert!(page.contains(row));
     for code in Code::ALL {
-        assert!(code.next().len() > 10, "{code}");
+        assert!(code.rule().next.len() > 10, "{code}");
     }
 }

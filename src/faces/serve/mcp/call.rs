@@ -18,13 +18,13 @@ use super::session::Session;
 use super::{mirror, stream};
 use crate::clock::random16;
 use crate::domain::canonical;
-use crate::domain::code::Code;
+use crate::domain::code::{Code, Reader, held};
 use crate::domain::effect::ToolKind;
 use crate::domain::id::CallId;
 use crate::domain::json::Json;
 use crate::enforce::{CallRequest, Fault, Road, Run, Thread};
 use crate::mcp::{META_CALL_ID, rpc};
-use crate::serve::problem::mcp::{Broken, FaultForm, telling};
+use crate::serve::problem::mcp::Broken;
 use crate::serve::problem::{Problem, receipt_json};
 
 /// Everything about a caller that its call depends on.
@@ -297,9 +297,9 @@ fn refused(
             None => refused,
         });
     }
-    match telling(fault.code) {
-        FaultForm::RpcError => Err(fault.into()),
-        FaultForm::ToolError => {
+    match fault.code.rule().reader {
+        Reader::Program => Err(fault.into()),
+        Reader::Model => {
             if let Some(lacking) = lacking(manner, &fault) {
                 return Err(lacking);
             }
@@ -367,12 +367,7 @@ fn declined(ask: &McpRequest) -> bool {
 
 /// Asks whether to go on waiting. No answer approves anything: the client repeats the same call.
 fn input_required(problem: &Problem, call: &str) -> Rendered {
-    let until = problem.expires.map(|at| format!(" until {at}")).unwrap_or_default();
-    let message = format!(
-        "This call waits for an approver{until}: {}. Approval is given elsewhere, not here. Look \
-         again whether it was given?",
-        problem.message
-    );
+    let message = held::question(&problem.message);
     let schema = json!({"type": "object", "properties": {"wait": {
         "type": "boolean", "title": "Look again", "description": "approves nothing", "default": true}}});
     let params = json!({"mode": "form", "message": message, "requestedSchema": schema});

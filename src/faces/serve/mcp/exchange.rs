@@ -15,6 +15,7 @@ use super::list::ShownTools;
 use super::reply::ReplyRefusal;
 use super::view::PathView;
 use crate::domain::json::Json;
+use crate::domain::tier::Face;
 use crate::enforce::{Opening, Road, Run, Thread};
 use crate::identity::Caller;
 
@@ -46,7 +47,7 @@ impl Exchange {
         labels.extend(client(ask).map(|client| ("client".to_owned(), client)));
         let traceparent = ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned);
         let opening = Opening { labels, traceparent, ..Opening::default() };
-        Ok(Box::pin(self.road.implicit_run(&self.caller, thread, opening)).await?)
+        Ok(Box::pin(self.road.implicit_run(Face::Mcp, &self.caller, thread, opening)).await?)
     }
 
     /// The tools that the agent sees here.

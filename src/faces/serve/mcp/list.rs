@@ -7,6 +7,7 @@ use super::ask::McpRequest;
 use super::reply::{McpResponse, ReplyRefusal};
 use super::view::PathView;
 use crate::catalog::server::METHODS;
+use crate::domain::code::held;
 use crate::domain::effect::ToolKind;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
@@ -24,11 +25,14 @@ const LIST_TTL_MS: u64 = 60_000;
 /// Names the server software in `_meta` of a result.
 pub(super) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
-/// Instructions for clients that pass them to their model.
+/// Instructions for clients that pass them to their model; what they say about held calls follows.
 const INSTRUCTIONS: &str = "Every call goes through Wicketgate, which asks a policy and writes the \
 decision and the outcome to a ledger. A denied call is a tool error that says why and which rule said \
-so; it did not run, and asking again gives the same answer. A call that waits for approval says until \
-when: make the same call again to learn what was decided.";
+so; it did not run, and asking again gives the same answer.";
+
+fn instructions() -> String {
+    format!("{INSTRUCTIONS} {}", held::INSTRUCTION)
+}
 
 /// Who answers.
 pub(super) fn server_info() -> Value {
@@ -132,7 +136,7 @@ impl ShownTools {
             "protocolVersion": version.as_str(),
             "capabilities": self.capabilities(),
             "serverInfo": server_info(),
-            "instructions": INSTRUCTIONS,
+            "instructions": instructions(),
         });
         let meta = self.meta(false);
         if let (false, Some(members)) = (meta.is_empty(), result.as_object_mut()) {
@@ -147,7 +151,7 @@ impl ShownTools {
             "resultType": "complete",
             "supportedVersions": spoken(),
             "capabilities": self.capabilities(),
-            "instructions": INSTRUCTIONS,
+            "instructions": instructions(),
             "ttlMs": LIST_TTL_MS,
             "cacheScope": "private",
             "_meta": self.meta(true),

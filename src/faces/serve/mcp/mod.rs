@@ -104,8 +104,8 @@ impl Mcp {
     ) -> Result<McpResponse, ReplyRefusal> {
         let path = request.uri().path();
         let view = PathView::of(path);
-        let view =
-            view.ok_or_else(|| ReplyRefusal::broken(Broken::Route, "there is nothing here"))?;
+        let nowhere = || ReplyRefusal::broken(Broken::Route, Code::RouteUnknown.message());
+        let view = view.ok_or_else(nowhere)?;
         let shared = &self.shared;
         http::unambiguous(request.headers())?;
         http::from_here(&request, peer, &shared.hosts)?;
@@ -113,13 +113,11 @@ impl Mcp {
         let verb =
             verb.ok_or_else(|| ReplyRefusal::broken(Broken::Verb, "not with this method"))?;
         let caller = self.identified(peer, request.headers())?;
-        let place = Arc::clone(&shared.room).try_acquire_owned().map_err(|_| {
-            let (code, message) = (Code::Overloaded, "too many requests are waiting");
-            ReplyRefusal::turned(Problem::new(code, "requests", message))
-        })?;
+        let place = Arc::clone(&shared.room)
+            .try_acquire_owned()
+            .map_err(|_| ReplyRefusal::turned(Problem::of(Code::Overloaded, "requests")))?;
         let Some(road) = shared.faces.road.get() else {
-            let (code, message) = (Code::NotReady, "the gate is not ready yet");
-            let refused = ReplyRefusal::turned(Problem::new(code, "starting", message));
+            let refused = ReplyRefusal::turned(Problem::of(Code::NotReady, "starting"));
             let modern = is_modern(request.headers());
             let id = asked_id(verb, request).await;
             return Ok(refused.answer(&shared.faces, id.as_ref(), modern));

@@ -10,8 +10,8 @@ use crate::domain::code::Code;
 use crate::enforce::Fault;
 use crate::mcp::rpc::{self, Id};
 use crate::serve::Faces;
+use crate::serve::problem::Problem;
 use crate::serve::problem::mcp::{Broken, broken, broken_code, broken_data};
-use crate::serve::problem::{Problem, rule};
 
 /// What the face answers with.
 pub(super) type McpResponse = http::Response<Body>;
@@ -157,7 +157,7 @@ impl ReplyRefusal {
                 (StatusCode::OK, rpc::error(id, *code, words, Some(data.as_bytes())))
             }
             Self::Told(problem, None) | Self::Turned(problem) => {
-                let (code, data) = (rule(problem.code).rpc, Value::Object(problem.data()));
+                let (code, data) = (problem.code.rule().wire.rpc, Value::Object(problem.data()));
                 let (code, data) = (i64::from(code), data.to_string());
                 (StatusCode::OK, rpc::error(id, code, &problem.message, Some(data.as_bytes())))
             }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Problem, Retry, reason_json, receipt_json, rule, whole_seconds};
-use crate::domain::code::Code;
-use crate::domain::plural::many;
+use super::{Problem, reason_json, receipt_json, whole_seconds};
+use crate::domain::code::{Code, Rule};
 use crate::mcp::{META_CALL, META_RECEIPT, rpc};
 
 /// What can be wrong with an exchange before the gate reads the request in it.
@@ -107,52 +106,8 @@ pub fn broken_data(what: Broken, detail: &str) -> Map<String, Value> {
     let mut data = Map::new();
     data.insert("code".into(), code.as_str().into());
     data.insert("detail".into(), detail.into());
-    data.insert("retry".into(), rule(code).retry.as_str().into());
+    data.insert("retry".into(), code.rule().retry.as_str().into());
     data
-}
-
-/// How an error of `tools/call` is rendered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FaultForm {
-    /// As a result with `isError`: the model reads it and can do something else.
-    ToolError,
-    /// As a JSON-RPC error: it is about the request or the gate, not about the call.
-    RpcError,
-}
-
-/// Who should hear of it: the model, or the program around it.
-#[must_use]
-pub const fn telling(code: Code) -> FaultForm {
-    match code {
-        Code::BindingInsufficient
-        | Code::ToolNotGranted
-        | Code::ArgumentsInvalid
-        | Code::EffectRefused
-        | Code::PolicyDenied
-        | Code::PolicyError
-        | Code::CallHeld
-        | Code::LimitExceeded
-        | Code::ToolFailed
-        | Code::CallUnknown
-        | Code::CallResultUnavailable
-        | Code::CallExpired
-        | Code::CallCancelled => FaultForm::ToolError,
-        Code::RequestMalformed
-        | Code::IdentityMissing
-        | Code::ManifestMismatch
-        | Code::Overloaded
-        | Code::Shutdown
-        | Code::LedgerUnavailable
-        | Code::LedgerUnknown
-        | Code::CallConflict
-        | Code::CallNotFound
-        | Code::RunUnknown
-        | Code::RunSealed
-        | Code::OperatorForbidden
-        | Code::ApprovalUnviewable
-        | Code::NotReady
-        | Code::RouteUnknown => FaultForm::RpcError,
-    }
 }
 
 impl Problem {
@@ -160,7 +115,15 @@ impl Problem {
     /// what the model can do now.
     #[must_use]
     pub fn tool_text(&self) -> String {
-        let mut text = format!("{}: {} (", lead(self.code), self.message);
+        let Rule { title, ran, .. } = self.code.rule();
+        let mut text = if self.message == self.code.message() {
+            title.to_owned()
+        } else if self.message.starts_with(title) {
+            self.message.clone()
+        } else {
+            format!("{title}: {}", self.message)
+        };
+        text.push_str(" (");
         let said = self.reasons.first();
         if let Some(reason) = said.filter(|reason| !reason.rule.is_empty()) {
             let _ = write!(text, "rule {}, ", reason.rule);
@@ -169,7 +132,8 @@ impl Problem {
         if !self.detail.is_empty() {
             let _ = write!(text, "/{}", self.detail);
         }
-        let _ = write!(text, "). {}. {}.", ran(self.code), self.advice());
+        let advice = self.code.advice(self.retry_after.map(whole_seconds));
+        let _ = write!(text, "). {}. {}.", ran.as_str(), advice);
         for reason in self.reasons.iter().skip(1).take(REASONS_MAX) {
             let _ = write!(text, " also: {} ({}).", reason.message, reason.rule);
         }
@@ -183,7 +147,7 @@ impl Problem {
     #[must_use]
     pub fn tool_meta(&self) -> Map<String, Value> {
         let mut meta = Map::new();
-        let retry = rule(self.code).retry.as_str();
+        let retry = self.code.rule().retry.as_str();
         meta.insert("wicketgate.dev/code".into(), self.code.as_str().into());
         meta.insert("wicketgate.dev/retry".into(), retry.into());
         if !self.detail.is_empty() {
@@ -217,111 +181,7 @@ impl Problem {
         result.insert("_meta".into(), self.tool_meta().into());
         result
     }
-
-    /// What the caller can do now, by the table's `Retry`.
-    fn advice(&self) -> String {
-        match (self.code, rule(self.code).retry) {
-            (Code::CallUnknown, _) => {
-                "find out what happened before you do anything like it again".to_owned()
-            }
-            (Code::ToolFailed, _) => "the gate does not try again by itself".to_owned(),
-            (Code::CallResultUnavailable, _) => {
-                "it will not be run again for its result".to_owned()
-            }
-            (_, Retry::No) => {
-                "the same call gets the same answer: change it, or go on without it".to_owned()
-            }
-            (_, Retry::After) => match self.retry_after {
-                Some(after) => try_again(after),
-                None => "try again later, or go on without it".to_owned(),
-            },
-            (_, Retry::SameId) => match self.retry_after {
-                Some(after) => try_again(after),
-                None => "try again in a moment".to_owned(),
-            },
-            (_, Retry::NewId) => "ask again if it is still wanted".to_owned(),
-            (_, Retry::Poll) => {
-                let until = self.expires.map(|at| format!(" until {at}")).unwrap_or_default();
-                format!(
-                    "it waits for a person{until}. make the same call with the same arguments again \
-                     to learn what was decided; however often it is asked for, it runs at most once"
-                )
-            }
-        }
-    }
 }
 
 /// Reasons after the first that the sentence contains; `_meta` has them all.
 const REASONS_MAX: usize = 4;
-
-/// How a sentence to a model begins.
-const fn lead(code: Code) -> &'static str {
-    match code {
-        Code::PolicyDenied => "denied by policy",
-        Code::CallHeld => "waiting for approval",
-        Code::BindingInsufficient
-        | Code::ToolNotGranted
-        | Code::ArgumentsInvalid
-        | Code::EffectRefused
-        | Code::PolicyError
-        | Code::LimitExceeded
-        | Code::ToolFailed
-        | Code::CallUnknown
-        | Code::CallResultUnavailable
-        | Code::CallExpired
-        | Code::CallCancelled
-        | Code::RequestMalformed
-        | Code::IdentityMissing
-        | Code::ManifestMismatch
-        | Code::Overloaded
-        | Code::Shutdown
-        | Code::LedgerUnavailable
-        | Code::LedgerUnknown
-        | Code::CallConflict
-        | Code::CallNotFound
-        | Code::RunUnknown
-        | Code::RunSealed
-        | Code::OperatorForbidden
-        | Code::ApprovalUnviewable
-        | Code::NotReady
-        | Code::RouteUnknown => rule(code).title,
-    }
-}
-
-/// Whether anything happened.
-const fn ran(code: Code) -> &'static str {
-    match code {
-        Code::ToolFailed => "the call was allowed and did not succeed",
-        Code::CallUnknown => "the call may have taken effect",
-        Code::CallResultUnavailable => "this call ran",
-        Code::CallCancelled => "this call was stopped before it took effect",
-        Code::BindingInsufficient
-        | Code::ToolNotGranted
-        | Code::ArgumentsInvalid
-        | Code::EffectRefused
-        | Code::PolicyDenied
-        | Code::PolicyError
-        | Code::CallHeld
-        | Code::LimitExceeded
-        | Code::CallExpired
-        | Code::RequestMalformed
-        | Code::IdentityMissing
-        | Code::ManifestMismatch
-        | Code::Overloaded
-        | Code::Shutdown
-        | Code::LedgerUnavailable
-        | Code::LedgerUnknown
-        | Code::CallConflict
-        | Code::CallNotFound
-        | Code::RunUnknown
-        | Code::RunSealed
-        | Code::OperatorForbidden
-        | Code::ApprovalUnviewable
-        | Code::NotReady
-        | Code::RouteUnknown => "this call did not run",
-    }
-}
-
-fn try_again(after: Duration) -> String {
-    format!("try again in {}", many(whole_seconds(after), "second"))
-}

@@ -1,8 +1,6 @@
-//! Errors as callers see them: one table, three renderings, no wording of a face's own.
-//!
-//! The codes are contract. `rule` is one total match over `Code`, so a new code does not compile
-//! until its author decides its status and whether trying again is safe. `mcp` has what only agents
-//! over MCP receive: errors of an exchange, and denials a model can act on.
+//! Errors as callers see them: three renderings of the table in `domain::code`, no wording of a
+//! face's own. `mcp` has what only agents over MCP receive: errors of an exchange, and denials a
+//! model can act on.
 
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tonic::metadata::MetadataMap;
 use tonic_types::{ErrorDetail, ErrorInfo, RetryInfo, StatusExt as _};
 
-use crate::domain::code::Code;
+use crate::domain::code::{Code, Rule};
 use crate::domain::decision::LayerReason;
 use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
@@ -30,132 +28,11 @@ pub const RECEIPT: &str = "wicketgate-receipt";
 const REASONS_BYTES_MAX: usize = 3072;
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Whether asking again is safe, and how.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Retry {
-    /// Repeating the request gives the same answer.
-    No,
-    /// Later, when the limit allows it.
-    After,
-    /// With the same call id: it runs at most once.
-    SameId,
-    /// As a new call with a new id.
-    NewId,
-    /// Ask for the same id until it is decided.
-    Poll,
-}
-
-impl Retry {
-    /// The value on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::No => "no",
-            Self::After => "after",
-            Self::SameId => "same_id",
-            Self::NewId => "new_id",
-            Self::Poll => "poll",
-        }
-    }
-}
-
-/// How one code is rendered.
-#[derive(Clone, Copy, Debug)]
-pub struct Rule {
-    /// gRPC status.
-    pub grpc: tonic::Code,
-    /// HTTP status.
-    pub http: u16,
-    /// JSON-RPC error code.
-    pub rpc: i32,
-    /// Whether asking again is safe.
-    pub retry: Retry,
-    /// What happened, in general: the same for every problem of this code.
-    pub title: &'static str,
-}
-
-/// The contract's table.
-#[must_use]
-pub const fn rule(code: Code) -> Rule {
-    use tonic::Code as G;
-    let (grpc, http, rpc, retry, title) = match code {
-        Code::RequestMalformed => {
-            (G::InvalidArgument, 400, -32602, Retry::No, "the request cannot be read")
-        }
-        Code::IdentityMissing => {
-            (G::Unauthenticated, 401, -32001, Retry::No, "no credential that is known")
-        }
-        Code::ManifestMismatch => {
-            (G::PermissionDenied, 403, -32003, Retry::No, "the agent is not the manifest's")
-        }
-        Code::BindingInsufficient => {
-            (G::PermissionDenied, 403, -32003, Retry::No, "the manifest accepts no such binding")
-        }
-        Code::ToolNotGranted => {
-            (G::PermissionDenied, 403, -32003, Retry::No, "the tool does not exist for this agent")
-        }
-        Code::ArgumentsInvalid => {
-            (G::InvalidArgument, 400, -32602, Retry::No, "the arguments break the tool's schema")
-        }
-        Code::EffectRefused => {
-            (G::PermissionDenied, 403, -32003, Retry::No, "the target is off limits or missing")
-        }
-        Code::PolicyDenied => (G::PermissionDenied, 403, -32003, Retry::No, "a policy said no"),
-        Code::PolicyError => {
-            (G::PermissionDenied, 403, -32003, Retry::No, "the policy could not answer")
-        }
-        Code::CallHeld => {
-            (G::FailedPrecondition, 202, -32010, Retry::Poll, "the call waits for an approval")
-        }
-        Code::LimitExceeded => {
-            (G::ResourceExhausted, 429, -32029, Retry::After, "a limit is reached")
-        }
-        Code::Overloaded => {
-            (G::Unavailable, 503, -32053, Retry::SameId, "too much work is waiting")
-        }
-        Code::Shutdown => (G::Unavailable, 503, -32053, Retry::SameId, "the gate is draining"),
-        Code::LedgerUnavailable => {
-            (G::Unavailable, 503, -32053, Retry::SameId, "the ledger cannot be written")
-        }
-        Code::LedgerUnknown => {
-            (G::Unavailable, 503, -32053, Retry::SameId, "the ledger did not confirm in time")
-        }
-        Code::ToolFailed => (G::Aborted, 502, -32050, Retry::No, "the tool failed"),
-        Code::CallUnknown => {
-            (G::DataLoss, 500, -32052, Retry::No, "the call ran and its outcome is not known")
-        }
-        Code::CallConflict => {
-            (G::AlreadyExists, 409, -32009, Retry::No, "the call id was used for another call")
-        }
-        Code::CallNotFound => (G::NotFound, 404, -32004, Retry::No, "no such call in this run"),
-        Code::CallResultUnavailable => {
-            (G::NotFound, 410, -32011, Retry::No, "the recorded result can no longer be given")
-        }
-        Code::RunUnknown => (G::NotFound, 404, -32004, Retry::No, "no such run"),
-        Code::RunSealed => (G::FailedPrecondition, 409, -32008, Retry::No, "the run is over"),
-        Code::CallExpired => {
-            (G::DeadlineExceeded, 410, -32012, Retry::NewId, "the call was held too long")
-        }
-        Code::CallCancelled => (G::Aborted, 409, -32013, Retry::NewId, "the call was cancelled"),
-        Code::OperatorForbidden => {
-            (G::PermissionDenied, 403, -32003, Retry::No, "the operator may not do this")
-        }
-        Code::ApprovalUnviewable => {
-            (G::FailedPrecondition, 409, -32014, Retry::No, "the held call cannot be shown whole")
-        }
-        Code::NotReady => (G::Unavailable, 503, -32053, Retry::SameId, "the gate is not ready"),
-        Code::RouteUnknown => (G::Unimplemented, 404, -32601, Retry::No, "there is nothing here"),
-    };
-    Rule { grpc, http, rpc, retry, title }
-}
-
 /// One error on its way out. Everything in it is public.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The stable code.
     pub code: Code,
-    /// What happened, in general.
-    pub title: &'static str,
     /// The finer code: `json.duplicate_key`; empty if there is none.
     pub detail: String,
     /// What happened, this time, for a person.
@@ -178,7 +55,6 @@ impl Problem {
     pub fn new(code: Code, detail: &str, message: impl Into<String>) -> Self {
         Self {
             code,
-            title: rule(code).title,
             detail: detail.to_owned(),
             message: message.into(),
             call: None,
@@ -187,6 +63,12 @@ impl Problem {
             expires: None,
             retry_after: None,
         }
+    }
+
+    /// A problem that has no data beyond its code and the finer code.
+    #[must_use]
+    pub fn of(code: Code, detail: &str) -> Self {
+        Self::new(code, detail, code.message())
     }
 
     /// As a gRPC status with `ErrorInfo` and, when waiting makes sense, `RetryInfo`.
@@ -206,7 +88,7 @@ impl Problem {
             stamp(&mut metadata, receipt);
         }
         tonic::Status::with_error_details_vec_and_metadata(
-            rule(self.code).grpc,
+            tonic::Code::from(self.code.rule().wire.grpc as i32),
             clipped(&self.message, MESSAGE_BYTES_MAX),
             details,
             metadata,
@@ -216,14 +98,14 @@ impl Problem {
     /// As RFC 9457 problem+json.
     #[must_use]
     pub fn response(&self) -> http::Response<String> {
-        let rule = rule(self.code);
+        let Rule { wire, title, .. } = self.code.rule();
         let mut body = self.body();
         body.insert("type".into(), format!("https://{DOMAIN}/problems/{}", self.code).into());
-        body.insert("title".into(), self.title.into());
-        body.insert("status".into(), rule.http.into());
+        body.insert("title".into(), title.into());
+        body.insert("status".into(), wire.http.into());
         body.insert("detail".into(), self.message.clone().into());
         let mut response = http::Response::new(Value::Object(body).to_string());
-        *response.status_mut() = http::StatusCode::from_u16(rule.http)
+        *response.status_mut() = http::StatusCode::from_u16(wire.http)
             .unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         let kind = http::HeaderValue::from_static("application/problem+json");
@@ -246,7 +128,7 @@ impl Problem {
     /// As the `error` member of a JSON-RPC response.
     #[must_use]
     pub fn rpc_error(&self) -> Value {
-        json!({"code": rule(self.code).rpc, "message": self.message, "data": self.data()})
+        json!({"code": self.code.rule().wire.rpc, "message": self.message, "data": self.data()})
     }
 
     /// `data` of a JSON-RPC error. There the finer code is called `detail`, as in gRPC: only RFC
@@ -263,7 +145,7 @@ impl Problem {
     fn body(&self) -> Map<String, Value> {
         let mut body = Map::new();
         body.insert("code".into(), self.code.as_str().into());
-        body.insert("retry".into(), rule(self.code).retry.as_str().into());
+        body.insert("retry".into(), self.code.rule().retry.as_str().into());
         if !self.detail.is_empty() {
             body.insert("cause".into(), self.detail.clone().into());
         }
@@ -287,7 +169,7 @@ impl Problem {
 
     /// The contents of `ErrorInfo.metadata`.
     fn facts(&self) -> Vec<(&'static str, String)> {
-        let mut facts = vec![("retry", rule(self.code).retry.as_str().to_owned())];
+        let mut facts = vec![("retry", self.code.rule().retry.as_str().to_owned())];
         if !self.detail.is_empty() {
             facts.push(("detail", clipped(&self.detail, 128)));
         }
@@ -338,7 +220,6 @@ impl From<Fault> for Problem {
     fn from(fault: Fault) -> Self {
         Self {
             code: fault.code,
-            title: rule(fault.code).title,
             detail: fault.detail,
             message: fault.message,
             call: fault.call,
