@@ -8,6 +8,7 @@ use super::list::{LIST_BYTES_MAX, PAGES_MAX, TOOLS_MAX};
 use super::traffic::TrafficError;
 use crate::catalog::command::ElfError;
 use crate::domain::json;
+use crate::mcp::lines::Endless;
 use crate::tool::request::RequestError;
 use crate::tool::{net, sandbox};
 
@@ -206,7 +207,7 @@ pub(super) enum OutputError {
     #[error("the server's output cannot be read: {0}")]
     Read(#[source] io::Error),
     #[error("the server writes a line without end")]
-    Line,
+    Line(#[from] Endless),
     #[error("the server writes to its output what is no message")]
     NoMessage,
     #[error("the server does not stop sending messages that answer no request")]

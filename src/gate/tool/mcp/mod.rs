@@ -12,7 +12,6 @@ mod error;
 pub mod files;
 mod handshake;
 mod keeper;
-mod lines;
 mod link;
 mod list;
 mod pin;
@@ -27,7 +26,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde::Deserialize;
 use tokio_util::task::TaskTracker;
 
 pub(super) use call::McpTool;
@@ -39,7 +37,6 @@ use crate::catalog::server::Server;
 use crate::clock::{Entropy, SystemEntropy};
 use crate::domain::json::Json;
 use crate::mcp::Version;
-use crate::mcp::raw::Members;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::{Resolve, System};
 use crate::tool::sandbox::{Levels, SandboxSlots, Workspaces};
@@ -147,13 +144,6 @@ impl McpUpstream {
         self.keeper.watch(&pin);
         Ok(pin)
     }
-}
-
-/// Parses an object of a server into a type; refuses a duplicate name, even of a member that the
-/// type ignores.
-fn strict<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error> {
-    Members::parse(text.as_bytes())?;
-    serde_json::from_str(text)
 }
 
 impl Drop for McpUpstream {

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Entropy;
 use crate::ledger::fuse::{Fuse, Late};
-use crate::mcp::Version;
-use crate::mcp::raw::{Members, ObjectWriter, quoted};
+use crate::mcp::raw::{Members, ObjectWriter, array, quoted};
 use crate::mcp::rpc::{self, Id};
+use crate::mcp::{META_CAPABILITIES, META_CLIENT, META_LEVEL, META_VERSION, Version};
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::ConnectError;
 
@@ -42,6 +42,17 @@ pub(super) struct McpRequest<'a> {
     pub call: bool,
     /// The permit of the call; for other requests, one that never ends.
     pub fuse: Fuse,
+}
+
+impl McpRequest<'_> {
+    /// Subscribes to a stateless server's announcements of tool changes.
+    pub fn subscription() -> Self {
+        Self {
+            method: "subscriptions/listen",
+            params: vec![("notifications", br#"{"toolsListChanged":true}"#)],
+            ..Self::default()
+        }
+    }
 }
 
 /// The response to a request.
@@ -108,10 +119,8 @@ impl Notes {
     pub fn keep(&mut self, method: &str, params: Option<&RawValue>) -> bool {
         let mut own = ObjectWriter::default();
         if let Some(params) = params {
-            let Ok(members) = Members::parse(params.get().as_bytes()) else { return false };
-            for (name, value) in members.iter().filter(|(name, _)| *name != "progressToken") {
-                own = own.member(name, value.get().as_bytes());
-            }
+            let Ok(members) = Members::of(params) else { return false };
+            own = own.copy(members.iter().filter(|(name, _)| *name != "progressToken"));
         }
         let note =
             ObjectWriter::default().text("method", method).member("params", &own.end()).end();
@@ -126,10 +135,7 @@ impl Notes {
 
     /// The notifications as a JSON array; `None` if there are none.
     pub fn array(&self) -> Option<Vec<u8>> {
-        if self.kept.is_empty() {
-            return None;
-        }
-        Some([b"[".as_slice(), &self.kept.join(b",".as_slice()), b"]"].concat())
+        (!self.kept.is_empty()).then(|| array(&self.kept))
     }
 }
 
@@ -208,7 +214,7 @@ impl Traffic {
 
     /// The number in one of the gate's progress tokens.
     pub fn number_of_token(&self, params: Option<&RawValue>) -> Option<u64> {
-        let members = Members::parse(params?.get().as_bytes()).ok()?;
+        let members = Members::of(params?).ok()?;
         self.number_of(members.text("progressToken")?.strip_prefix("p-")?)
     }
 
@@ -265,7 +271,7 @@ impl Traffic {
         if let Some(version) = self.version().filter(|version| version.is_stateless()) {
             own.extend(stateless(version));
             if ask.call && self.logs.load(Ordering::Relaxed) {
-                own.push(("io.modelcontextprotocol/logLevel", b"\"debug\"".to_vec()));
+                own.push((META_LEVEL, b"\"debug\"".to_vec()));
             }
         }
         for (name, value) in own.iter().chain(&ask.meta) {
@@ -348,9 +354,9 @@ pub(super) fn client() -> Vec<u8> {
 
 fn stateless(version: Version) -> [(&'static str, Vec<u8>); 3] {
     [
-        ("io.modelcontextprotocol/protocolVersion", quoted(version.as_str()).into_bytes()),
-        ("io.modelcontextprotocol/clientInfo", client()),
-        ("io.modelcontextprotocol/clientCapabilities", b"{}".to_vec()),
+        (META_VERSION, quoted(version.as_str()).into_bytes()),
+        (META_CLIENT, client()),
+        (META_CAPABILITIES, b"{}".to_vec()),
     ]
 }
 
