@@ -211,10 +211,7 @@ impl<B: Body<Data = Bytes> + Unpin> Messages<B> {
                     return Ok(Some(text.into_bytes()));
                 }
                 let Some(data) = piece(body).await? else { return Ok(None) };
-                let events = reader.push(&data).map_err(|_large| Unread::TooLarge)?;
-                // One that only opens the stream has no data.
-                let texts = events.into_iter().map(|event| event.data);
-                ready.extend(texts.filter(|text| !text.is_empty()));
+                ready.extend(reader.push(&data).map_err(|_large| Unread::TooLarge)?);
             },
         }
     }

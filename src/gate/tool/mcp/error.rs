@@ -103,6 +103,14 @@ pub enum Error {
     /// The list of tools did not arrive in time.
     #[error("`tools/list` takes too long")]
     ListLate,
+    /// The server did not list its tools in the time that the operator gave it.
+    #[error("nothing within {seconds} seconds{last}")]
+    Silent {
+        /// That time.
+        seconds: u64,
+        /// A blank and the error of the last attempt to connect, if one failed.
+        last: String,
+    },
     /// One of the gate's own requests got no response.
     #[error("`{method}`: {why}")]
     Request {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Error;
 use super::link::McpLink;
 use super::traffic::McpRequest;
-use super::Error;
 use crate::domain::json::{Json, Limits};
 use crate::mcp::list::ToolsPage;
 use crate::mcp::raw::quoted;
@@ -88,7 +88,7 @@ pub(super) async fn tools(link: &McpLink) -> Result<Listed, Error> {
             bytes_max: LIST_BYTES_MAX,
             ..McpRequest::default()
         };
-        let answer = link.request(&ask).await.map_err(|why| Error::Request { method, why })?;
+        let answer = link.wire.request(&ask).await.map_err(|why| Error::Request { method, why })?;
         let page = answer.outcome.map_err(|error| Error::Code { method, code: error.code })?;
         bytes = bytes.saturating_add(page.get().len());
         if bytes > LIST_BYTES_MAX {

@@ -176,8 +176,7 @@ impl Pipe {
     ) {
         let mut reader = BufReader::with_capacity(64 * 1024, output);
         let line_bytes_max = bytes_max.saturating_add(FRAME_BYTES);
-        let mut lines =
-            LineSplitter::new(line_bytes_max, line_bytes_max.saturating_mul(PATIENCE));
+        let mut lines = LineSplitter::new(line_bytes_max, line_bytes_max.saturating_mul(PATIENCE));
         let why = loop {
             let chunk = tokio::select! {
                 biased;
@@ -186,7 +185,9 @@ impl Pipe {
             };
             let taken = match chunk {
                 Ok([]) => break OutputError::Closed,
-                Ok(chunk) => lines.push(chunk, |line| self.line(line, bytes_max)).map(|()| chunk.len()),
+                Ok(chunk) => {
+                    lines.push(chunk, |line| self.line(line, bytes_max)).map(|()| chunk.len())
+                }
                 Err(error) => break OutputError::Read(error),
             };
             match taken {
@@ -258,11 +259,11 @@ impl Pipe {
         why: &'static str,
     ) -> Result<(), OutputError> {
         let Some(number) = number else {
-            self.traffic.tally.dropped(why);
+            self.traffic.dropped(why);
             return self.unasked();
         };
         let Some(waiting) = self.waiting.lock().remove(&number) else {
-            self.traffic.tally.dropped("repeated_id");
+            self.traffic.dropped("repeated_id");
             return self.unasked();
         };
         self.unasked.store(0, Ordering::Relaxed);

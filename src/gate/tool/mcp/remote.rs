@@ -191,7 +191,7 @@ impl Remote {
             (true, BodyForm::Json) => {
                 let answer = self.message(response, number, ask.bytes_max).await?;
                 answer.ok_or_else(|| {
-                    self.traffic.tally.dropped("unknown_id");
+                    self.traffic.dropped("unknown_id");
                     TrafficError::Protocol("the server's answer is no answer to the request")
                 })
             }
@@ -254,7 +254,7 @@ impl Remote {
                     if id.as_ref() == Some(&self.traffic.id(number)) {
                         return Ok(McpReply { outcome: outcome.map(ToOwned::to_owned), notes });
                     }
-                    self.traffic.tally.dropped("unknown_id");
+                    self.traffic.dropped("unknown_id");
                 }
                 Ok(Message::Notification { method, params }) => {
                     // A stream belongs to its request, and so do the notifications in it.
@@ -263,7 +263,7 @@ impl Remote {
                     self.traffic.notified(&method, params, |named| ours(named).then_some(kept));
                 }
                 Ok(Message::Request { id, method, .. }) => self.refuse(&id, &method, &mut refused),
-                Err(_malformed) => self.traffic.tally.dropped("malformed"),
+                Err(_malformed) => self.traffic.dropped("malformed"),
             }
         }
         self.traffic.mark_stale();
@@ -305,9 +305,7 @@ impl Remote {
         };
         let response =
             self.client.send(request, &Fuse::never()).await.map_err(|_error| TrafficError::Lost)?;
-        if !response.status().is_success()
-            || BodyForm::of(response.headers()) != BodyForm::Events
-        {
+        if !response.status().is_success() || BodyForm::of(response.headers()) != BodyForm::Events {
             return Err(TrafficError::Status(response.status().as_u16()));
         }
         let ended = self.changes(messages(response, 0)).await;

@@ -148,8 +148,9 @@ fn rewritten(
     (notes, bytes_max): (&Notes, usize),
 ) -> Result<Option<Vec<u8>>, &'static str> {
     let inner = match meta {
-        Some(raw) if raw.get().starts_with('{') => Members::of(raw)
-            .map_err(|_error| "`_meta` of the server's result has a name twice")?,
+        Some(raw) if raw.get().starts_with('{') => {
+            Members::of(raw).map_err(|_error| "`_meta` of the server's result has a name twice")?
+        }
         Some(_) => return Ok(None),
         None => Members::default(),
     };

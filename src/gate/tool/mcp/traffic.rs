@@ -139,26 +139,6 @@ impl Notes {
     }
 }
 
-/// Counts dropped messages, once the metrics are set.
-#[derive(Debug, Default)]
-pub(super) struct DroppedTally {
-    metrics: Arc<OnceLock<Arc<Metrics>>>,
-}
-
-impl DroppedTally {
-    pub fn new(metrics: &Arc<OnceLock<Arc<Metrics>>>) -> Self {
-        Self { metrics: Arc::clone(metrics) }
-    }
-
-    /// Counts a dropped message: `unknown_id`, `repeated_id`, `malformed`, `request`,
-    /// `notification`.
-    pub fn dropped(&self, why: &'static str) {
-        if let Some(metrics) = self.metrics.get() {
-            metrics.upstream_dropped(why);
-        }
-    }
-}
-
 /// The state of one connection apart from its transport.
 #[derive(Debug)]
 pub(super) struct Traffic {
@@ -173,12 +153,11 @@ pub(super) struct Traffic {
     /// Cancelled when the connection is over.
     pub over: CancellationToken,
     reason: Mutex<Option<String>>,
-    /// Counts the dropped messages.
-    pub tally: DroppedTally,
+    metrics: Arc<OnceLock<Arc<Metrics>>>,
 }
 
 impl Traffic {
-    pub fn new(entropy: &dyn Entropy, tally: DroppedTally) -> Self {
+    pub fn new(entropy: &dyn Entropy, metrics: &Arc<OnceLock<Arc<Metrics>>>) -> Self {
         let mut random = [0_u8; 8];
         entropy.fill(&mut random);
         Self {
@@ -191,7 +170,7 @@ impl Traffic {
             changed: Notify::new(),
             over: CancellationToken::new(),
             reason: Mutex::new(None),
-            tally,
+            metrics: Arc::clone(metrics),
         }
     }
 
@@ -218,6 +197,14 @@ impl Traffic {
         self.number_of(members.text("progressToken")?.strip_prefix("p-")?)
     }
 
+    /// Counts a dropped message, once the metrics are set: `unknown_id`, `repeated_id`,
+    /// `malformed`, `request`, `notification`.
+    pub fn dropped(&self, why: &'static str) {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.upstream_dropped(why);
+        }
+    }
+
     /// Keeps a notification with the call that `whose` returns, selected by the number in its token
     /// if there is one; otherwise drops and counts it.
     pub fn notified<'n>(
@@ -235,14 +222,14 @@ impl Traffic {
             _ => None,
         };
         if !notes.is_some_and(|notes| notes.keep(method, params)) {
-            self.tally.dropped("notification");
+            self.dropped("notification");
         }
     }
 
     /// The response to a server's request, if it may send any: a stateless server may not.
     pub fn asked(&self, id: &Id, method: &str) -> Option<Vec<u8>> {
         if method != "ping" {
-            self.tally.dropped("request");
+            self.dropped("request");
         }
         (!self.is_stateless()).then(|| refusal(id, method))
     }
@@ -261,28 +248,27 @@ impl Traffic {
 
     /// The complete message of one request.
     pub fn frame(&self, number: u64, ask: &McpRequest<'_>) -> Vec<u8> {
-        let mut meta = ObjectWriter::default();
-        let mut empty = true;
-        let mut own: Vec<(&str, Vec<u8>)> = Vec::new();
-        if ask.call {
-            let token = format!("p-{}{number}", self.prefix);
-            own.push(("progressToken", quoted(&token).into_bytes()));
-        }
+        let token = ask.call.then(|| quoted(&format!("p-{}{number}", self.prefix)).into_bytes());
+        let token = token.map(|token| ("progressToken", token));
+        let mut meta: Vec<(&str, Vec<u8>)> = token.into_iter().collect();
         if let Some(version) = self.version().filter(|version| version.is_stateless()) {
-            own.extend(stateless(version));
+            meta.extend(stateless(version));
             if ask.call && self.logs.load(Ordering::Relaxed) {
-                own.push((META_LEVEL, b"\"debug\"".to_vec()));
+                meta.push((META_LEVEL, b"\"debug\"".to_vec()));
             }
         }
-        for (name, value) in own.iter().chain(&ask.meta) {
-            meta = meta.member(name, value);
-            empty = false;
-        }
+        let meta =
+            meta.iter().chain(&ask.meta).fold(None, |meta: Option<ObjectWriter>, (name, value)| {
+                Some(meta.unwrap_or_default().member(name, value))
+            });
         let params = ask
             .params
             .iter()
             .fold(ObjectWriter::default(), |params, (name, value)| params.member(name, value));
-        let params = if empty { params } else { params.member("_meta", &meta.end()) };
+        let params = match meta {
+            Some(meta) => params.member("_meta", &meta.end()),
+            None => params,
+        };
         rpc::request(&self.id(number), ask.method, &params.end())
     }
 
@@ -374,7 +360,7 @@ mod tests {
     use crate::clock::SystemEntropy;
 
     fn traffic() -> Traffic {
-        Traffic::new(&SystemEntropy, DroppedTally::default())
+        Traffic::new(&SystemEntropy, &Arc::default())
     }
 
     #[test]
