@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 
 use serde_json::json;
 
-use super::mcp::exchange::{Fault, GateAddress, OutgoingRequest, messages};
+use super::mcp::exchange::{Fault, GateAddress, messages};
 use super::{Cause, Exit, FileError, JsonArg, fail, note, tell};
 use crate::operator::visible;
 use crate::witness::Remote;
@@ -128,15 +128,14 @@ fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, Error> 
 async fn on_socket(socket: &Path, path: &str) -> Result<Exit, Error> {
     let place = socket.display().to_string();
     let silent = |cause: Cause| Error::Silent { place: place.clone(), cause };
-    let (method, body) = (Method::GET, Bytes::new());
     let headers = [(ACCEPT, HeaderValue::from_static("text/plain"))].into_iter().collect();
-    let ask = OutgoingRequest { method, path: path.to_owned(), headers, body };
-    let answer =
-        GateAddress { socket: socket.to_owned() }.send(ask).await.map_err(|fault| match fault {
-            // The place is named already.
-            Fault::Unreachable { source, .. } => silent(source.into()),
-            broken @ Fault::Broken(_) => silent(broken.into()),
-        })?;
+    let gate = GateAddress { socket: socket.to_owned() };
+    let answer = gate.send(Method::GET, path, headers, Bytes::new()).await;
+    let answer = answer.map_err(|fault| match fault {
+        // The place is named already.
+        Fault::Unreachable { source, .. } => silent(source.into()),
+        broken @ Fault::Broken(_) => silent(broken.into()),
+    })?;
     let status = answer.status();
     let body = messages(answer).next().await.map_err(|error| silent(Fault::from(error).into()))?;
     printed(&place, status, &body.unwrap_or_default())

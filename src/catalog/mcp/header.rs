@@ -3,6 +3,7 @@
 
 use base64::Engine as _;
 
+use super::http::PARAM;
 use crate::domain::json::Json;
 
 const OPEN: &str = "=?base64?";
@@ -35,6 +36,14 @@ pub struct Mirrored {
     pub name: String,
     /// Names of properties from the schema's root to the parameter.
     pub path: Vec<String>,
+}
+
+impl Mirrored {
+    /// The header's name.
+    #[must_use]
+    pub fn header(&self) -> String {
+        format!("{PARAM}{}", self.name.to_ascii_lowercase())
+    }
 }
 
 /// How an `x-mcp-header` breaks the specification's rules.

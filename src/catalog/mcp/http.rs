@@ -14,10 +14,20 @@ use super::header::{Mirrored, encoded, value};
 use super::sse;
 use crate::domain::json::Json;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// The header with the id of a session.
+pub const SESSION: &str = "mcp-session-id";
+/// The header with the version that is spoken.
+pub const VERSION: &str = "mcp-protocol-version";
+/// The header that repeats the method of a request without a session.
+pub const METHOD: &str = "mcp-method";
+/// The header that repeats what such a request is about.
+pub const NAME: &str = "mcp-name";
+/// Begins the headers that repeat arguments of a tool.
+pub const PARAM: &str = "mcp-param-";
+/// The type of one message.
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The type of a stream of messages.
+pub const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// Bytes of a session's id.
 const SESSION_BYTES_MAX: usize = 1024;
 
@@ -39,14 +49,13 @@ impl Session {
     /// Puts the headers of a request with this method.
     pub fn put(&self, method: &Method, headers: &mut HeaderMap) {
         let accept = match *method {
-            Method::POST => "application/json, text/event-stream",
-            Method::GET => "text/event-stream",
-            _ => "application/json",
+            Method::POST => HeaderValue::from_static("application/json, text/event-stream"),
+            Method::GET => EVENTS,
+            _ => JSON,
         };
-        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(header::ACCEPT, accept);
         if method == Method::POST {
-            let json = HeaderValue::from_static("application/json");
-            headers.insert(header::CONTENT_TYPE, json);
+            headers.insert(header::CONTENT_TYPE, JSON);
         }
         for (name, value) in [(SESSION, &self.id), (VERSION, &self.version)] {
             if let Some(value) = value {
@@ -107,16 +116,16 @@ pub fn mirror_args(
 ) -> Result<Vec<(HeaderName, HeaderValue)>, InvalidHeader> {
     let pairs = mirrored.iter().filter_map(|one| Some((one, value(args, &one.path)?)));
     let pair = |(one, value): (&Mirrored, String)| {
-        let name = HeaderName::try_from(format!("mcp-param-{}", one.name.to_ascii_lowercase()));
+        let name = HeaderName::try_from(one.header());
         let value = HeaderValue::try_from(encoded(&value));
         Ok((name.map_err(|_| InvalidHeader)?, value.map_err(|_| InvalidHeader)?))
     };
     pairs.map(pair).collect()
 }
 
-/// What an answer is.
+/// What a body is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AnswerForm {
+pub enum BodyForm {
     /// One message.
     Json,
     /// A stream of events with a message each.
@@ -125,7 +134,7 @@ pub enum AnswerForm {
     Other,
 }
 
-impl AnswerForm {
+impl BodyForm {
     /// The form in these headers.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
@@ -173,13 +182,13 @@ enum BodyReading {
 impl<B: Body<Data = Bytes> + Unpin> Messages<B> {
     /// Texts of at most `bytes_max` bytes each, and at most `events_max` of them.
     pub fn of(answer: Response<B>, bytes_max: usize, events_max: usize) -> Self {
-        let reading = match AnswerForm::of(answer.headers()) {
-            AnswerForm::Events => BodyReading::Events {
+        let reading = match BodyForm::of(answer.headers()) {
+            BodyForm::Events => BodyReading::Events {
                 reader: sse::Reader::new(bytes_max),
                 ready: VecDeque::new(),
                 left: events_max,
             },
-            AnswerForm::Json | AnswerForm::Other => BodyReading::Whole,
+            BodyForm::Json | BodyForm::Other => BodyReading::Whole,
         };
         Self { body: answer.into_body(), bytes_max, reading }
     }
@@ -202,10 +211,7 @@ impl<B: Body<Data = Bytes> + Unpin> Messages<B> {
                     return Ok(Some(text.into_bytes()));
                 }
                 let Some(data) = piece(body).await? else { return Ok(None) };
-                let events = reader.push(&data).map_err(|_large| Unread::TooLarge)?;
-                // One that only opens the stream has no data.
-                let texts = events.into_iter().map(|event| event.data);
-                ready.extend(texts.filter(|text| !text.is_empty()));
+                ready.extend(reader.push(&data).map_err(|_large| Unread::TooLarge)?);
             },
         }
     }

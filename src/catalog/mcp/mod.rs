@@ -6,6 +6,8 @@
 
 pub mod header;
 pub mod http;
+pub mod lines;
+pub mod list;
 pub mod name;
 pub mod raw;
 pub mod rpc;
@@ -68,6 +70,19 @@ impl std::fmt::Display for Version {
         f.write_str(self.as_str())
     }
 }
+
+/// `_meta` of a request that stands alone: its version.
+pub const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// `_meta` of such a request: the client's name and version.
+pub const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+/// `_meta` of such a request: the client's capabilities.
+pub const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// `_meta` of such a request: the least level of log messages that the client wants.
+pub const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// `_meta` of a result: the name and the version of the server software.
+pub const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
+/// `_meta` of a notification: the request that subscribed to it.
+pub const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Begins every name in `_meta` and every notification that is ours. What a server puts under it is dropped.
 pub const OWN: &str = "wicketgate.dev/";

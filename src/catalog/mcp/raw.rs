@@ -2,8 +2,17 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer as _, Error as _, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer as _, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+/// Parses an object into a type; refuses a name that is there twice, even one that the type ignores.
+///
+/// # Errors
+/// Not such an object.
+pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error> {
+    Members::parse(text.as_bytes())?;
+    serde_json::from_str(text)
+}
 
 /// The members of one object in their order; no two names are equal.
 #[derive(Debug, Default)]
@@ -19,6 +28,14 @@ impl<'a> Members<'a> {
         let members = reader.deserialize_map(RawReading)?;
         reader.end()?;
         Ok(members)
+    }
+
+    /// The members of an object within a message.
+    ///
+    /// # Errors
+    /// As [`Members::parse`].
+    pub fn of(raw: &'a RawValue) -> Result<Self, serde_json::Error> {
+        Self::parse(raw.get().as_bytes())
     }
 
     /// The value of this name.
@@ -96,12 +113,24 @@ impl ObjectWriter {
         self.member(name, quoted(value).as_bytes())
     }
 
+    /// Adds members as they are.
+    #[must_use]
+    pub fn copy<'a>(self, members: impl IntoIterator<Item = (&'a str, &'a RawValue)>) -> Self {
+        members.into_iter().fold(self, |own, (name, raw)| own.member(name, raw.get().as_bytes()))
+    }
+
     /// The object.
     #[must_use]
     pub fn end(mut self) -> Vec<u8> {
         self.0.push(b'}');
         self.0
     }
+}
+
+/// A JSON array of these values.
+#[must_use]
+pub fn array(values: &[Vec<u8>]) -> Vec<u8> {
+    [b"[".as_slice(), &values.join(b",".as_slice()), b"]"].concat()
 }
 
 /// A JSON string.
@@ -121,9 +150,7 @@ mod tests {
         let seen: Vec<_> = members.iter().map(|(n, v)| (n.to_owned(), v.get())).collect();
         let expected = [("z", "1e400"), ("a", r#"{"x":1,"x":2}"#), ("b", r#"" \u00e9""#)];
         assert_eq!(seen, expected.map(|(n, v)| (n.to_owned(), v)));
-        let again = members
-            .iter()
-            .fold(ObjectWriter::default(), |w, (n, v)| w.member(n, v.get().as_bytes()));
+        let again = ObjectWriter::default().copy(members.iter());
         assert_eq!(again.end(), br#"{"z":1e400,"a":{"x":1,"x":2},"b":" \u00e9"}"#);
         assert_eq!(ObjectWriter::default().end(), b"{}");
     }

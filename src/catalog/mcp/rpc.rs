@@ -36,7 +36,9 @@ pub enum Id {
 }
 
 impl Id {
-    fn read(raw: &RawValue) -> Option<Self> {
+    /// Reads an id.
+    #[must_use]
+    pub fn read(raw: &RawValue) -> Option<Self> {
         let text = raw.get();
         if text.starts_with('"') {
             return serde_json::from_str(text).ok().map(Self::Text);
@@ -151,7 +153,7 @@ fn response<'a>(members: &Members<'a>, id: Option<Id>) -> Option<Message<'a>> {
 }
 
 fn read_error(raw: &RawValue) -> Option<Error> {
-    let members = Members::parse(raw.get().as_bytes()).ok()?;
+    let members = Members::of(raw).ok()?;
     let [code, message, data] = members.pick(["code", "message", "data"]);
     Some(Error {
         code: code?.get().parse().ok()?,
@@ -187,6 +189,22 @@ pub fn notification(method: &str, params: Option<&[u8]>) -> Vec<u8> {
         Some(params) => frame.member("params", params).end(),
         None => frame.end(),
     }
+}
+
+/// The notification that gives up this request.
+#[must_use]
+pub fn cancellation(id: &Id) -> Vec<u8> {
+    let params = ObjectWriter::default()
+        .member("requestId", id.to_json().as_bytes())
+        .text("reason", "the call was given up")
+        .end();
+    notification("notifications/cancelled", Some(&params))
+}
+
+/// The request that the parameters of such a notification name.
+#[must_use]
+pub fn cancelled(params: &RawValue) -> Option<Id> {
+    Id::read(Members::of(params).ok()?.get("requestId")?)
 }
 
 /// A good answer. `result` must be a JSON object.
@@ -229,6 +247,18 @@ mod tests {
             panic!()
         };
         assert_eq!((error.code, error.data.as_deref()), (PARSE_ERROR, Some("[1]")));
+    }
+
+    #[test]
+    fn a_cancellation_names_its_request() {
+        let named = |params: &str| cancelled(serde_json::from_str(params).unwrap());
+        assert_eq!(named(r#"{"requestId":7,"reason":"x"}"#), Some(Id::Int(7)));
+        assert_eq!(named("{}"), None);
+        let text = cancellation(&Id::Text("7".into()));
+        let Ok(Message::Notification { params: Some(params), .. }) = Message::read(&text) else {
+            panic!()
+        };
+        assert_eq!(cancelled(params), Some(Id::Text("7".into())));
     }
 
     #[test]

@@ -1,16 +1,5 @@
 //! Server-sent events, as far as MCP uses them (HTML, "Server-sent events").
 
-/// One event.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Event {
-    /// `event`, if given.
-    pub kind: Option<String>,
-    /// `id`, if given.
-    pub id: Option<String>,
-    /// `data`, its lines joined.
-    pub data: String,
-}
-
 /// A `message` event that carries one JSON-RPC message, ready to send.
 #[must_use]
 pub fn message(json: &[u8]) -> Vec<u8> {
@@ -26,12 +15,17 @@ pub fn message(json: &[u8]) -> Vec<u8> {
     event
 }
 
-/// Reads events from bytes as they come.
+/// Several such events.
+#[must_use]
+pub fn messages(all: &[Vec<u8>]) -> Vec<u8> {
+    all.iter().flat_map(|json| message(json)).collect()
+}
+
+/// Reads what events carry from bytes as they come.
 #[derive(Debug)]
 pub struct Reader {
     line: Vec<u8>,
-    event: Event,
-    filled: bool,
+    data: Option<String>,
     after_return: bool,
     bytes_max: usize,
 }
@@ -45,20 +39,15 @@ impl Reader {
     /// A reader that takes events of at most this many bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
-        Self {
-            line: Vec::new(),
-            event: Event::default(),
-            filled: false,
-            after_return: false,
-            bytes_max,
-        }
+        Self { line: Vec::new(), data: None, after_return: false, bytes_max }
     }
 
-    /// The events these bytes complete.
+    /// The data of the events that these bytes complete, its lines joined. An event without data
+    /// is passed over.
     ///
     /// # Errors
     /// An event grew too large; the stream is unusable from here on.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLarge> {
         let mut events = Vec::new();
         for &byte in bytes {
             let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
@@ -67,33 +56,27 @@ impl Reader {
                 b'\n' | b'\r' => events.extend(self.line()),
                 byte => self.line.push(byte),
             }
-            if self.line.len().saturating_add(self.event.data.len()) > self.bytes_max {
+            let data = self.data.as_ref().map_or(0, String::len);
+            if self.line.len().saturating_add(data) > self.bytes_max {
                 return Err(TooLarge(self.bytes_max));
             }
         }
         Ok(events)
     }
 
-    fn line(&mut self) -> Option<Event> {
+    fn line(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
-            let event = std::mem::take(&mut self.event);
-            return std::mem::take(&mut self.filled).then_some(event);
+            return self.data.take().filter(|data| !data.is_empty());
         }
         let line = String::from_utf8_lossy(&line);
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "data" => {
-                if self.filled {
-                    self.event.data.push('\n');
-                }
-                self.event.data.push_str(value);
-                self.filled = true;
-            }
-            "event" => self.event.kind = Some(value.to_owned()),
-            "id" => self.event.id = Some(value.to_owned()),
-            _ => {}
+        if field == "data" {
+            self.data = Some(match self.data.take() {
+                Some(before) => before + "\n" + value,
+                None => value.to_owned(),
+            });
         }
         None
     }
@@ -110,12 +93,7 @@ mod tests {
         let mut reader = Reader::new(99);
         let cut: Vec<_> = text.iter().flat_map(|b| reader.push(&[*b]).unwrap()).collect();
         assert_eq!(whole, cut);
-        let first = Event {
-            kind: Some("message".into()),
-            id: Some("7".into()),
-            data: "{\"a\":\n1}".into(),
-        };
-        assert_eq!(whole, [first, Event::default()]);
+        assert_eq!(whole, ["{\"a\":\n1}"]);
         assert_eq!(Reader::new(8).push(b"data: 123456789"), Err(TooLarge(8)));
     }
 
@@ -123,6 +101,6 @@ mod tests {
     fn what_is_written_is_read_back() {
         let json = b"{\"a\":\n 1}";
         let events = Reader::new(99).push(&message(json)).unwrap();
-        assert_eq!(events.first().map(|e| e.data.as_bytes()), Some(json.as_slice()));
+        assert_eq!(events, [std::str::from_utf8(json).unwrap()]);
     }
 }

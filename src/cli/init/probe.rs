@@ -4,20 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
 use super::error::{Exclusion, UngovernedServer};
-use crate::catalog::lock::{LockedServer, Shown};
+use crate::catalog::lock::LockedServer;
 use crate::catalog::server::Server;
 use crate::catalog::server::config::Config;
 use crate::catalog::{ConfigError, Surroundings};
-use crate::cli::Cause;
 use crate::config;
 use crate::domain::json::Json;
-use crate::tool::mcp::{Upstreams, files};
+use crate::tool::mcp::{Error, Offer, ProbeError, Upstreams};
 
 /// A server that answered.
 pub struct Governed {
@@ -47,18 +45,12 @@ pub enum CheckError {
 /// Why a server offers nothing to govern.
 #[derive(Debug, thiserror::Error)]
 pub enum InitProbeError {
-    /// No connection is kept to it.
-    #[error("it has no connection")]
-    NoConnection,
     /// It takes too long.
     #[error("did not answer within {0} s")]
     Late(u64),
-    /// It does not answer well.
+    /// It does not answer well, or its program cannot be pinned.
     #[error(transparent)]
-    Upstream(Cause),
-    /// Its program cannot be pinned.
-    #[error(transparent)]
-    Files(Cause),
+    Upstream(Error),
     /// It has no tool, or no valid one.
     #[error("offers no tool that can be governed{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     NoTool(Option<String>),
@@ -126,13 +118,10 @@ pub async fn probe(
     accept_hidden: bool,
 ) -> (Vec<Governed>, Vec<UngovernedServer>) {
     let servers: Vec<_> = drafts.iter().map(|(_, server)| Arc::clone(server)).collect();
-    let upstreams = Upstreams::new(&servers);
-    let answers =
-        join_all(servers.iter().map(|server| ask(&upstreams, server, within, accept_hidden))).await;
-    upstreams.close().await;
+    let offers = Upstreams::offers(&servers, within, accept_hidden).await;
     let (mut governed, mut left_out) = (Vec::new(), Vec::new());
-    for ((draft, _), answer) in drafts.into_iter().zip(answers) {
-        match answer {
+    for ((draft, _), (_, offer)) in drafts.into_iter().zip(offers) {
+        match governable(offer) {
             Ok((locked, tools)) => governed.push(Governed { draft, locked, left_out: tools }),
             Err(error) => {
                 let advice = draft.confined.lacking(&draft.client_name);
@@ -144,33 +133,17 @@ pub async fn probe(
     (governed, left_out)
 }
 
-async fn ask(
-    upstreams: &Upstreams,
-    server: &Server,
-    within: Duration,
-    accept_hidden: bool,
+fn governable(
+    offer: Result<Offer, ProbeError>,
 ) -> Result<(LockedServer, Vec<String>), InitProbeError> {
-    let upstream = upstreams.get(&server.name).ok_or(InitProbeError::NoConnection)?;
-    let probed = tokio::time::timeout(within, upstream.probe())
-        .await
-        .map_err(|_late| InitProbeError::Late(within.as_secs()))?
-        .map_err(|error| InitProbeError::Upstream(error.why.into()))?;
-    // The files at its start, which a lock pins.
-    let files = files::of_server(server).map_err(|cause| InitProbeError::Files(cause.into()))?;
-    let shown = Shown {
-        protocol: probed.protocol,
-        server_info: probed.server_info,
-        methods: probed.methods,
-        tools: probed.tools,
-        files,
-        accept_hidden,
-    };
-    let (locked, left_out) = LockedServer::of(server, &shown);
+    let Offer { locked, mut unreadable, ungoverned } = offer.map_err(|error| match error.why {
+        Error::Silent { seconds, .. } => InitProbeError::Late(seconds),
+        why => InitProbeError::Upstream(why),
+    })?;
+    let mut ungoverned = ungoverned.iter().map(|tool| format!("{}: {}", tool.tool, tool.why));
     if locked.tools.is_empty() && locked.methods.is_empty() {
-        let first = left_out.first().map(|tool| format!("{}: {}", tool.tool, tool.why));
-        return Err(InitProbeError::NoTool(first));
+        return Err(InitProbeError::NoTool(ungoverned.next()));
     }
-    let mut unfit = probed.left_out;
-    unfit.extend(left_out.iter().map(|tool| format!("{}: {}", tool.tool, tool.why)));
-    Ok((locked, unfit))
+    unreadable.extend(ungoverned);
+    Ok((locked, unreadable))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use serde_json::value::RawValue;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -12,7 +13,6 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::client::{Client, ClientRequest};
 use super::headers;
 use super::lines::ClientLine;
-use crate::mcp::raw::Members;
 use crate::mcp::rpc::{self, Id, Message};
 
 /// Requests in progress. The gate has limits of its own; this one keeps a runaway client at bay.
@@ -126,8 +126,7 @@ impl Bridge {
             }
             Ok(Message::Response { .. }) => self.client.notify(None, text.clone()).await,
             Ok(Message::Notification { method, params }) => {
-                let params = params.map(|raw| raw.get().to_owned());
-                self.notification(&method, params.as_deref(), text.clone()).await;
+                self.notification(&method, params, text.clone()).await;
             }
             Ok(Message::Request { id, method, params }) => {
                 let alone = headers::own_version(params);
@@ -163,13 +162,11 @@ impl Bridge {
         self.open.insert(id, OpenRequest { task, alone });
     }
 
-    async fn notification(&mut self, method: &str, params: Option<&str>, text: Bytes) {
+    async fn notification(&mut self, method: &str, params: Option<&RawValue>, text: Bytes) {
         match method {
             "notifications/cancelled" => {
-                let Some(open) = params.and_then(cancelled).and_then(|id| self.open.remove(&id))
-                else {
-                    return;
-                };
+                let id = params.and_then(rpc::cancelled);
+                let Some(open) = id.and_then(|id| self.open.remove(&id)) else { return };
                 // A session needs the notification; without one, closing the request cancels it.
                 if !open.alone {
                     self.client.notify(Some(method), text).await;
@@ -193,13 +190,6 @@ impl Bridge {
             _ => self.client.notify(Some(method), text).await,
         }
     }
-}
-
-/// The request a cancellation is about.
-fn cancelled(params: &str) -> Option<Id> {
-    let members = Members::parse(params.as_bytes()).ok()?;
-    let id = members.get("requestId")?.get();
-    id.parse().ok().map(Id::Int).or_else(|| serde_json::from_str(id).ok().map(Id::Text))
 }
 
 /// Signals that end the bridge.
@@ -229,17 +219,5 @@ impl Stop {
             _ = self.interrupt.recv() => {}
             _ = self.hangup.recv() => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cancellation_names_its_request() {
-        assert_eq!(cancelled(r#"{"requestId":7,"reason":"x"}"#), Some(Id::Int(7)));
-        assert_eq!(cancelled(r#"{"requestId":"7"}"#), Some(Id::Text("7".into())));
-        assert_eq!(cancelled("{}"), None);
     }
 }

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use super::exchange::{Driven, Fault, GateAddress, OutgoingRequest, messages};
+use super::exchange::{Driven, Fault, GateAddress, messages};
 use super::headers::{self, MirroredHeaders, WithMeta};
 use super::host::Host;
-use crate::mcp::http::{AnswerForm, Session, session_id};
+use crate::mcp::http::{BodyForm, Session, session_id};
 use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::rpc::{self, Id, Message};
 
@@ -131,7 +131,7 @@ impl Client {
             if let Ok(Message::Response { outcome: Ok(result), .. }) = &read
                 && good
             {
-                let version = Members::parse(result.get().as_bytes()).ok();
+                let version = Members::of(result).ok();
                 let version = version.and_then(|members| members.text("protocolVersion"));
                 let version = version.and_then(|version| HeaderValue::try_from(version).ok());
                 let mut shaken = self.shaken.lock();
@@ -181,25 +181,20 @@ impl Client {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Response<Driven>, Fault> {
-        let ask = |headers| {
-            let (method, path) = (Method::POST, path.to_owned());
-            OutgoingRequest { method, path, headers, body: body.clone() }
-        };
-        match self.gate.send(ask(headers.clone())).await {
+        match self.gate.send(Method::POST, path, headers.clone(), body.clone()).await {
             Err(Fault::Unreachable { .. }) => {}
             other => return other,
         }
         if let Err(why) = self.host.ensure(&self.gate).await {
             tracing::error!(%why, "the gate");
         }
-        self.gate.send(ask(headers)).await
+        self.gate.send(Method::POST, path, headers, body).await
     }
 
     /// Sends a request of the session that has no message.
     async fn bare(&self, method: Method, headers: HeaderMap) -> Result<Response<Driven>, Fault> {
-        let path = self.paths.session.clone();
         // A gate that is not there is not started for this.
-        self.gate.send(OutgoingRequest { method, path, headers, body: Bytes::new() }).await
+        self.gate.send(method, &self.paths.session, headers, Bytes::new()).await
     }
 
     /// Sends a notification or a response of a session.
@@ -258,17 +253,19 @@ impl Client {
         asked: &ClientRequest,
         version: &str,
     ) -> Result<Response<Driven>, Fault> {
-        let params = params_of(&asked.text);
-        let called =
-            (asked.method == "tools/call").then(|| headers::tool_called(params.as_deref()));
-        if let Some(Some(tool)) = called
+        let params = match Message::read(&asked.text) {
+            Ok(Message::Request { params, .. }) => params,
+            Ok(_) | Err(_) => None,
+        };
+        if asked.method == "tools/call"
+            && let Some(tool) = headers::tool_called(params)
             && !self.tools.lock().contains_key(&tool)
         {
             // Only the list of tools says which parameters go into headers.
-            self.learn(version, params.as_deref()).await?;
+            self.learn(version, params).await?;
         }
         let mut headers = headers_alone(version);
-        headers::mirror(&asked.method, params.as_deref(), &self.tools.lock(), &mut headers);
+        headers::mirror(&asked.method, params, &self.tools.lock(), &mut headers);
         self.send(&self.paths.alone, headers, asked.text.clone()).await
     }
 
@@ -307,7 +304,7 @@ impl Client {
     /// Passes on the messages of an answer. True if the response was among them.
     async fn relay(&self, answer: Response<Driven>, asked: &ClientRequest) -> Result<bool, Fault> {
         let status = answer.status();
-        let is_stream = AnswerForm::of(answer.headers()) == AnswerForm::Events;
+        let is_stream = BodyForm::of(answer.headers()) == BodyForm::Events;
         let mut messages = messages(answer);
         while let Some(message) = messages.next().await? {
             let read = Message::read(&message);
@@ -354,7 +351,7 @@ impl Client {
             // A new gate runs in the old one's place: subscribe to its changes, too.
             return Some(self.renew(turn).await.is_ok());
         }
-        if !answer.status().is_success() || AnswerForm::of(answer.headers()) != AnswerForm::Events {
+        if !answer.status().is_success() || BodyForm::of(answer.headers()) != BodyForm::Events {
             return Some(false);
         }
         let mut messages = messages(answer);
@@ -388,16 +385,6 @@ fn detail(result: &RawValue) -> Option<String> {
 struct DetailMeta {
     #[serde(rename = "wicketgate.dev/detail")]
     detail: String,
-}
-
-/// A request, as far as its headers depend on it.
-#[derive(Deserialize)]
-struct ClientCall {
-    params: Option<Box<RawValue>>,
-}
-
-fn params_of(text: &[u8]) -> Option<Box<RawValue>> {
-    serde_json::from_slice::<ClientCall>(text).ok()?.params
 }
 
 fn headers_of(session: &Session, method: &Method) -> HeaderMap {

@@ -36,19 +36,6 @@ pub enum Fault {
     Broken(String),
 }
 
-/// What is sent.
-#[derive(Debug)]
-pub struct OutgoingRequest {
-    /// `POST`, `GET` or `DELETE`.
-    pub method: Method,
-    /// The path at the gate.
-    pub path: String,
-    /// Every header but the host.
-    pub headers: HeaderMap,
-    /// The message; empty for `GET` and `DELETE`.
-    pub body: Bytes,
-}
-
 impl From<Unread<hyper::Error>> for Fault {
     fn from(unread: Unread<hyper::Error>) -> Self {
         Self::Broken(unread.to_string())
@@ -117,17 +104,26 @@ impl GateAddress {
         })
     }
 
-    /// Sends one request and waits for the head of its answer.
+    /// Sends one request with every header but the host, and waits for the head of its answer.
     ///
     /// # Errors
     /// See [`Fault`].
-    pub async fn send(&self, ask: OutgoingRequest) -> Result<Response<Driven>, Fault> {
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Driven>, Fault> {
         let stream = self.connect().await?;
         let broken = |e: hyper::Error| Fault::Broken(e.to_string());
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let mut connection: Pin<Box<Connection>> = Box::pin(connection);
-        let request = request(ask).map_err(|e| Fault::Broken(e.to_string()))?;
+        let request = Request::builder().method(method).uri(path).body(Full::new(body));
+        let mut request = request.map_err(|e| Fault::Broken(e.to_string()))?;
+        *request.headers_mut() = headers;
+        request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
         let answering = sender.send_request(request);
         tokio::pin!(answering);
         let mut driven = None;
@@ -141,12 +137,4 @@ impl GateAddress {
         let connection = driven.is_none().then_some(connection);
         Ok(response.map(|body| Driven { body, connection }))
     }
-}
-
-fn request(ask: OutgoingRequest) -> Result<Request<Full<Bytes>>, http::Error> {
-    let mut request =
-        Request::builder().method(ask.method).uri(ask.path).body(Full::new(ask.body))?;
-    *request.headers_mut() = ask.headers;
-    request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
-    Ok(request)
 }

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::domain::json::{Json, Limits};
 use crate::mcp::header::{self, Mirrored};
 use crate::mcp::http;
+use crate::mcp::list::ToolsPage;
 use crate::mcp::raw::Members;
 use serde::Deserialize;
 
@@ -26,16 +27,7 @@ struct VersionMeta {
     version: String,
 }
 
-/// A page of `tools/list`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page<'a> {
-    #[serde(borrow)]
-    tools: Vec<&'a RawValue>,
-    next_cursor: Option<String>,
-}
-
-/// A tool of that page, as far as headers are about it.
+/// A tool of a list, as far as headers are about it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Tool<'a> {
@@ -61,7 +53,7 @@ pub fn mirror(
     tools: &MirroredHeaders,
     headers: &mut HeaderMap,
 ) {
-    let params = params.and_then(|raw| Members::parse(raw.get().as_bytes()).ok());
+    let params = params.and_then(|raw| Members::of(raw).ok());
     let text = |name| params.as_ref().and_then(|params| params.text(name));
     let name = http::name_of(method).and_then(text);
     let _ = http::mirror(method, name.as_deref(), headers);
@@ -78,12 +70,12 @@ pub fn mirror(
 
 /// The name of the tool a `tools/call` is for.
 pub fn tool_called(params: Option<&RawValue>) -> Option<String> {
-    Members::parse(params?.get().as_bytes()).ok()?.text("name")
+    Members::of(params?).ok()?.text("name")
 }
 
 /// Notes the tools of a `tools/list` result; the cursor of the next page.
 pub fn note(result: &RawValue, tools: &mut MirroredHeaders) -> Option<String> {
-    let page: Page<'_> = serde_json::from_str(result.get()).ok()?;
+    let page = ToolsPage::read(result).ok()?;
     for tool in page.tools {
         let Ok(Tool { name, input_schema }) = serde_json::from_str(tool.get()) else { continue };
         let schema = input_schema.map(|raw| raw.get().as_bytes());

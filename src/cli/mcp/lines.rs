@@ -1,9 +1,12 @@
 //! Lines in, lines out, each on a thread of its own: a client that sends nothing, or reads nothing,
 //! delays neither a call nor the end of the process.
 
-use std::io::{BufRead, Read as _, Write as _};
+use std::io::{BufRead, Write as _};
 
 use tokio::sync::{mpsc, oneshot};
+
+use crate::cli::Cause;
+use crate::mcp::lines::{Line, LineSplitter};
 
 /// Bytes of one line from the client. Larger than any acceptable arguments.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
@@ -24,47 +27,32 @@ pub fn incoming() -> mpsc::Receiver<ClientLine> {
     let (out, lines) = mpsc::channel(WAITING_MAX);
     // No task joins this thread: it ends with the input or with the process.
     std::thread::spawn(move || {
-        let mut input = std::io::stdin().lock();
-        while let Ok(Some(line)) = read(&mut input) {
-            if out.blocking_send(line).is_err() {
-                return;
-            }
-        }
+        // However it ends, there is nothing more to read.
+        let _ = read(std::io::stdin().lock(), |line| Ok(out.blocking_send(line)?));
     });
     lines
 }
 
-/// The next line; `None` at the end of the input.
-fn read(input: &mut impl BufRead) -> std::io::Result<Option<ClientLine>> {
-    let mut line = Vec::new();
-    let most = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    if input.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
-        return Ok(None);
-    }
-    if line.last() == Some(&b'\n') {
-        line.pop();
-        return Ok(Some(ClientLine::Whole(line)));
-    }
-    if line.len() <= LINE_BYTES_MAX {
-        return Ok(Some(ClientLine::Whole(line)));
-    }
-    skip(input)?;
-    Ok(Some(ClientLine::TooLong))
-}
-
-/// Goes past the end of the line.
-fn skip(input: &mut impl BufRead) -> std::io::Result<()> {
+/// Passes on every line until the input ends.
+fn read(
+    mut input: impl BufRead,
+    mut each: impl FnMut(ClientLine) -> Result<(), Cause>,
+) -> Result<(), Cause> {
+    let mut each = |line: Line<'_>| {
+        each(match line {
+            Line::Whole(text) => ClientLine::Whole(text.to_vec()),
+            Line::Ends(_) => ClientLine::TooLong,
+        })
+    };
+    let mut lines = LineSplitter::new(LINE_BYTES_MAX, usize::MAX);
     loop {
         let piece = input.fill_buf()?;
-        if piece.is_empty() {
-            return Ok(());
+        let bytes = piece.len();
+        if bytes == 0 {
+            return lines.finish(each);
         }
-        let end = piece.iter().position(|b| *b == b'\n');
-        let used = end.map_or(piece.len(), |at| at.saturating_add(1));
-        input.consume(used);
-        if end.is_some() {
-            return Ok(());
-        }
+        lines.push(piece, &mut each)?;
+        input.consume(bytes);
     }
 }
 
@@ -105,20 +93,23 @@ mod tests {
     fn lines_are_read_one_by_one_and_an_endless_one_is_passed_over() {
         let long = "x".repeat(LINE_BYTES_MAX + 1);
         let text = format!("one\n\n{long}\ntwo\r\nlast");
-        let mut input = std::io::BufReader::with_capacity(7, text.as_bytes());
-        let mut seen = Vec::new();
-        while let Some(line) = read(&mut input).unwrap() {
-            seen.push(line);
-        }
+        let all = |input: &mut dyn BufRead| {
+            let mut seen = Vec::new();
+            read(input, |line| {
+                seen.push(line);
+                Ok(())
+            })
+            .unwrap();
+            seen
+        };
+        let seen = all(&mut std::io::BufReader::with_capacity(7, text.as_bytes()));
         let whole = |text: &str| ClientLine::Whole(text.as_bytes().to_vec());
         let expected =
             [whole("one"), whole(""), ClientLine::TooLong, whole("two\r"), whole("last")];
         assert_eq!(seen, expected);
         let exact = "y".repeat(LINE_BYTES_MAX);
         let text = format!("{exact}\nz");
-        let mut input = text.as_bytes();
-        assert_eq!(read(&mut input).unwrap(), Some(whole(&exact)));
-        assert_eq!(read(&mut input).unwrap(), Some(whole("z")));
+        assert_eq!(all(&mut text.as_bytes()), [whole(&exact), whole("z")]);
     }
 
     #[test]

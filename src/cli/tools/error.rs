@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::ProbeError;
 use crate::catalog::lock::printable;
 use crate::cli::Cause;
+use crate::tool::mcp::ProbeError;
 
 /// Why a command about tools fails.
 #[derive(Debug, thiserror::Error)]

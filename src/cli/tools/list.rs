@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{ProbeError, ServerAnswer, ToolsArgs, locked, reached, wrong};
+use super::{ToolsArgs, reached, wrong};
 use crate::catalog::Binding;
 use crate::catalog::drift::{self, Drift};
 use crate::catalog::lock::{LockedServer, printable};
 use crate::catalog::server::{Mcp, Target, governed};
 use crate::catalog::{Bound, lock::Lock};
-use crate::cli::{Exit, Failure, note, say};
+use crate::cli::{Exit, Failure, note, runtime, say};
 use crate::config;
 use crate::domain::json::{Json, Limits};
+use crate::tool::mcp::ProbeError;
 use crate::tool::sandbox::{LevelError, Levels};
 
 /// What the servers show now; empty without `--probe`.
@@ -45,12 +46,10 @@ pub(super) fn run(at: &ToolsArgs, probe: bool) -> Result<Exit, Failure> {
 }
 
 fn ask(at: &ToolsArgs, bound: &Bound) -> Result<LiveServers, Failure> {
-    let mut servers = BTreeMap::new();
-    for ServerAnswer { server, answer } in at.ask(&bound.servers)? {
-        let answer = answer.and_then(|probed| locked(&server, probed, true).map(|one| one.0));
-        servers.insert(server.name.clone(), answer);
-    }
-    Ok(LiveServers { servers, levels: Levels::default() })
+    let offers = runtime()?.block_on(at.offers(&bound.servers, true)).into_iter();
+    let servers =
+        offers.map(|(server, offer)| (server.name.clone(), offer.map(|offer| offer.locked)));
+    Ok(LiveServers { servers: servers.collect(), levels: Levels::default() })
 }
 
 /// Tools that servers show and no lock pins.

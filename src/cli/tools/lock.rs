@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::error::Error;
-use super::{ServerAnswer, ToolsArgs, locked, wrong};
+use super::{ToolsArgs, left_out, wrong};
 use crate::catalog::drift::Weight;
 use crate::catalog::lock::{
     self, Difference, Lock, LockedServer, Verified, differences, envelope_path, printable,
 };
-use crate::cli::{Exit, Failure, FileError, note, say};
+use crate::cli::{Exit, Failure, FileError, note, runtime, say};
 use crate::config::{self, Config};
 use crate::crypto::keys::SecretKey;
 use crate::domain::plural::many;
@@ -72,13 +72,14 @@ fn probe(
     order: &LockOrder<'_>,
     old: Option<&Lock>,
 ) -> Result<(Lock, Vec<String>), Failure> {
-    let asked = at.ask(&at.servers(config, order.servers)?)?;
-    let (mut servers, mut left_out, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    for ServerAnswer { server, answer } in asked {
-        match answer.and_then(|probed| locked(&server, probed, order.accept_hidden)) {
-            Ok((locked, more)) => {
-                servers.push(locked);
-                left_out.extend(more);
+    let asked = at.servers(config, order.servers)?;
+    let offers = runtime()?.block_on(at.offers(&asked, order.accept_hidden));
+    let (mut servers, mut unfit, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for (_, offer) in offers {
+        match offer {
+            Ok(offer) => {
+                unfit.extend(left_out(&offer));
+                servers.push(offer.locked);
             }
             Err(error) => failed.push(error),
         }
@@ -91,7 +92,7 @@ fn probe(
         let kept = kept.filter(|server| !order.servers.contains(&server.name));
         servers.extend(kept.filter_map(|s| old?.servers.get(&s.name).cloned()));
     }
-    Ok((Lock::of(servers), left_out))
+    Ok((Lock::of(servers), unfit))
 }
 
 /// Whether a gate would start with it: a trusted key signed it, and no names in it collide.

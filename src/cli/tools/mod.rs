@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Subcommand;
-use futures_util::future::join_all;
 
-use super::{Cause, Exit, Failure, runtime};
-use crate::catalog::lock::{LockedServer, Shown, UngovernedTool, printable};
+use super::{Exit, Failure};
+use crate::catalog::lock::{UngovernedTool, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
-use crate::domain::plural::many;
-use crate::tool::mcp::{Probed, Upstreams, files};
+use crate::tool::mcp::{Offer, ProbeError, Upstreams};
 use error::Error;
 
 mod descriptors;
@@ -158,32 +156,9 @@ impl ToolsArgs {
         Ok(all)
     }
 
-    /// Starts these servers, asks each for its tools, and ends them.
-    fn ask(&self, servers: &[Arc<Server>]) -> Result<Vec<ServerAnswer>, Failure> {
-        Ok(runtime()?.block_on(self.asking(servers)))
-    }
-
-    /// The same, within a runtime.
-    async fn asking(&self, servers: &[Arc<Server>]) -> Vec<ServerAnswer> {
-        let wait = Duration::from_secs(self.wait);
-        let upstreams = Upstreams::new(servers);
-        let asking = servers.iter().map(async |server| {
-            let name = || server.name.clone();
-            let upstream = upstreams.get(&server.name);
-            let upstream = upstream.ok_or_else(|| ProbeError::Absent { server: name() })?;
-            match tokio::time::timeout(wait, upstream.probe()).await {
-                Ok(answer) => answer.map_err(|error| ProbeError::Upstream(error.into())),
-                Err(_elapsed) => Err(ProbeError::Late {
-                    server: name(),
-                    seconds: wait.as_secs(),
-                    why: upstream.standing().error.unwrap_or_default(),
-                }),
-            }
-        });
-        let answers = join_all(asking).await;
-        upstreams.close().await;
-        let asked = servers.iter().cloned().zip(answers);
-        asked.map(|(server, answer)| ServerAnswer { server, answer }).collect()
+    /// Starts these servers, asks each for its offer, and ends them.
+    async fn offers(&self, servers: &[Arc<Server>], accept_hidden: bool) -> Vec<ServerOffer> {
+        Upstreams::offers(servers, Duration::from_secs(self.wait), accept_hidden).await
     }
 }
 
@@ -192,54 +167,15 @@ fn wrong(problems: Vec<String>) -> Failure {
     Failure::config(Error::Config(problems))
 }
 
-/// One server and its answer.
-struct ServerAnswer {
-    server: Arc<Server>,
-    answer: Result<Probed, ProbeError>,
-}
+/// One server and its offer.
+type ServerOffer = (Arc<Server>, Result<Offer, ProbeError>);
 
-/// Why a server lists no tools.
-#[derive(Debug, thiserror::Error)]
-enum ProbeError {
-    /// No connection is kept to it.
-    #[error("server `{server}`: is not there")]
-    Absent { server: String },
-    /// It does not answer, or not well.
-    #[error(transparent)]
-    Upstream(Cause),
-    /// It takes too long.
-    #[error("server `{server}`: no answer within {}{}", many(seconds, "second"), after(why))]
-    Late { server: String, seconds: u64, why: String },
-    /// Its program cannot be pinned.
-    #[error("server `{server}`: {cause}")]
-    Files { server: String, cause: Cause },
-}
-
-fn after(why: &str) -> String {
-    if why.is_empty() { String::new() } else { format!(" {why}") }
-}
-
-/// Its answer in the form of a lock; and the tools that cannot be locked.
-fn locked(
-    server: &Server,
-    probed: Probed,
-    accept_hidden: bool,
-) -> Result<(LockedServer, Vec<String>), ProbeError> {
-    let files = files::of_server(server)
-        .map_err(|cause| ProbeError::Files { server: server.name.clone(), cause: cause.into() })?;
-    let shown = Shown {
-        protocol: probed.protocol,
-        server_info: probed.server_info,
-        methods: probed.methods,
-        tools: probed.tools,
-        files,
-        accept_hidden,
-    };
-    let (locked, left_out) = LockedServer::of(server, &shown);
-    let unreadable = probed.left_out.iter();
-    let unreadable = unreadable.map(|why| format!("server `{}`: {}", server.name, printable(why)));
-    let all = unreadable.chain(left_out.iter().map(UngovernedTool::to_string)).collect();
-    Ok((locked, all))
+/// The tools that cannot be locked.
+fn left_out(offer: &Offer) -> Vec<String> {
+    let server = &offer.locked.name;
+    let unreadable = offer.unreadable.iter();
+    let unreadable = unreadable.map(|why| format!("server `{server}`: {}", printable(why)));
+    unreadable.chain(offer.ungoverned.iter().map(UngovernedTool::to_string)).collect()
 }
 
 /// The address of a server, without possible secrets: arguments and queries are left out.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::picture::{Filter, Picture, PictureRow};
-use super::{ServerAnswer, ToolsArgs, locked, offer, reached};
+use super::{ServerOffer, ToolsArgs, left_out, offer, reached};
 use crate::catalog::binding::Binding;
 use crate::catalog::lock::printable;
 use crate::cli::{Exit, Failure, note, runtime, say};
@@ -55,7 +55,7 @@ pub(super) fn run(at: &ToolsArgs, filter: &Filter<'_>) -> Result<Exit, Failure> 
 }
 
 /// Probes all tools and servers concurrently, and prints which ones it still waits for.
-async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<ServerAnswer>) {
+async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<ServerOffer>) {
     let wait = Duration::from_secs(at.wait).min(WAIT_MAX);
     let around = ProbeSetup { resolve: Arc::new(System), levels: Arc::default() };
     let (slots, pending) = (Semaphore::new(AT_ONCE), Mutex::new(BTreeSet::new()));
@@ -72,7 +72,7 @@ async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<Se
     let servers = async {
         let names = || picture.servers.iter().map(|server| format!("server {}", server.name));
         pending.lock().extend(names());
-        let asked = at.asking(&picture.servers).await;
+        let asked = at.offers(&picture.servers, true).await;
         let mut pending = pending.lock();
         for name in names() {
             pending.remove(&name);
@@ -115,14 +115,14 @@ fn waiting(pending: &BTreeSet<String>) -> String {
 /// `new`: unpinned tools have rows too.
 fn server(
     picture: &mut Picture,
-    asked: ServerAnswer,
+    (server, answer): ServerOffer,
     (whole, new): (bool, bool),
 ) -> (ProbedServer, Vec<PictureRow>) {
-    let ServerAnswer { server, answer } = asked;
     let (name, how, sandbox) = (server.name.clone(), reached(&server), server.isolation());
     let what = format!("server {name} ({how})");
-    match answer.and_then(|probed| locked(&server, probed, true)) {
-        Ok((live, left_out)) => {
+    match answer {
+        Ok(answer) => {
+            let (left_out, live) = (left_out(&answer), answer.locked);
             if whole {
                 offer::text(&live, (&how, sandbox), &left_out);
             }

@@ -6,6 +6,7 @@
 //! where an error arises is data: the id, the limit, the reasons. `docs/reference/errors.md` is
 //! generated from this table and holds it as a golden test.
 
+use super::plural::many;
 use super::time::Timestamp;
 
 /// A status of `google.rpc.Code`, with its number.

@@ -71,10 +71,7 @@ impl McpRequest {
     /// The parameters for the server, without those about the exchange, each as received bytes.
     pub(super) fn passed_on(&self) -> Vec<u8> {
         let members = Members::parse(&self.raw).unwrap_or_default();
-        let theirs = members.iter().filter(|(name, _)| *name != "_meta");
-        theirs
-            .fold(ObjectWriter::default(), |w, (name, raw)| w.member(name, raw.get().as_bytes()))
-            .end()
+        ObjectWriter::default().copy(members.iter().filter(|(name, _)| *name != "_meta")).end()
     }
 
     /// The text this parameter must be.

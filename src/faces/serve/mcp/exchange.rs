@@ -18,6 +18,7 @@ use crate::domain::json::Json;
 use crate::domain::tier::Face;
 use crate::enforce::{Opening, Road, Run, Thread};
 use crate::identity::Caller;
+use crate::mcp::META_CLIENT;
 
 /// One request.
 pub(super) struct Exchange {
@@ -82,7 +83,7 @@ struct ClientName {
 /// What the client calls itself: a claim.
 fn client(ask: &McpRequest) -> Option<String> {
     let claim = ask.param("clientInfo");
-    let claim = claim.or_else(|| ask.meta("io.modelcontextprotocol/clientInfo"))?;
+    let claim = claim.or_else(|| ask.meta(META_CLIENT))?;
     let ClientName { name, version } = claim.read().ok()?;
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !c.is_control()).take(CLIENT_CHARS_MAX).collect()

@@ -12,15 +12,11 @@ use hyper::body::{Bytes, Incoming};
 use super::ask::BODY_BYTES_MAX;
 use super::reply::ReplyRefusal;
 use crate::identity::Peer;
+use crate::mcp::http::BodyForm;
 use crate::serve::body::{self, Timely};
 use crate::serve::edge;
 use crate::serve::problem::mcp::Broken;
 
-pub(super) const VERSION: &str = "mcp-protocol-version";
-pub(super) const SESSION: &str = "mcp-session-id";
-pub(super) const METHOD: &str = "mcp-method";
-pub(super) const NAME: &str = "mcp-name";
-pub(super) const PARAM: &str = "mcp-param-";
 pub(super) const RUN: &str = "x-wicketgate-run";
 
 /// How long a body may take to arrive.
@@ -113,9 +109,7 @@ impl Accepts {
 
 /// The body of a POST: JSON, of a bearable size, in time.
 pub(super) async fn body(headers: &HeaderMap, body: Incoming) -> Result<Bytes, ReplyRefusal> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") || headers.contains_key(CONTENT_ENCODING) {
+    if BodyForm::of(headers) != BodyForm::Json || headers.contains_key(CONTENT_ENCODING) {
         let message = "the body is said not to be plain `application/json`";
         return Err(ReplyRefusal::broken(Broken::MediaType, message));
     }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 
 use super::ask::{ClientMessage, McpRequest, as_id};
 use super::call::{self, CallerTraits};
 use super::exchange::Exchange;
-use super::http::{SESSION, VERSION};
 use super::level::Level;
 use super::modern::unsupported;
 use super::render::Style;
@@ -18,6 +17,7 @@ use crate::catalog::server::METHODS;
 use crate::clock::random16;
 use crate::domain::code::Code;
 use crate::enforce::Thread;
+use crate::mcp::http::{SESSION, VERSION};
 use crate::mcp::{Version, rpc};
 use crate::serve::problem::Problem;
 use crate::serve::problem::mcp::Broken;
@@ -139,7 +139,7 @@ async fn initialize(exchange: &Exchange, ask: &McpRequest) -> Result<McpResponse
     let answer = reply::json(StatusCode::OK, rpc::result(&ask.id, &result));
     let mut answer = shown.seeded(answer);
     if let Ok(value) = HeaderValue::from_str(&session.id) {
-        answer.headers_mut().insert(HeaderName::from_static(SESSION), value);
+        answer.headers_mut().insert(SESSION, value);
     }
     Ok(answer)
 }

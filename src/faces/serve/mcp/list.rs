@@ -12,8 +12,8 @@ use crate::domain::effect::ToolKind;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::enforce::ToolView;
-use crate::mcp::raw::{Members, ObjectWriter, quoted};
-use crate::mcp::{META_CLOCK, META_SEED, Version};
+use crate::mcp::raw::{Members, ObjectWriter, array, quoted};
+use crate::mcp::{META_CLOCK, META_SEED, META_SERVER, Version};
 use crate::serve::SEED;
 
 /// Tools of one page.
@@ -21,9 +21,6 @@ const PAGE: usize = 200;
 
 /// How long a client may cache a list. The gate judges every call by the state at that time.
 const LIST_TTL_MS: u64 = 60_000;
-
-/// Names the server software in `_meta` of a result.
-pub(super) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Instructions for clients that pass them to their model; what they say about held calls follows.
 const INSTRUCTIONS: &str = "Every call goes through Wicketgate, which asks a policy and writes the \
@@ -245,13 +242,6 @@ pub(super) fn is_spoken(version: Version) -> bool {
 
 fn read_cursor(cursor: &str) -> Option<String> {
     String::from_utf8(hex::decode(cursor).ok()?).ok()
-}
-
-fn array(items: &[Vec<u8>]) -> Vec<u8> {
-    let mut out = vec![b'['];
-    out.extend_from_slice(&items.join(&b','));
-    out.push(b']');
-    out
 }
 
 /// A JSON string of text from bytes.

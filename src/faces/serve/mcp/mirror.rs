@@ -4,14 +4,11 @@
 use http::HeaderMap;
 
 use super::ask::McpRequest;
-use super::http::{METHOD, NAME, PARAM, VERSION};
 use super::reply::ReplyRefusal;
 use crate::domain::json::{Json, Limits};
-use crate::mcp::header;
+use crate::mcp::http::{METHOD, NAME, VERSION, name_of};
+use crate::mcp::{META_VERSION, header};
 use crate::serve::problem::mcp::Broken;
-
-/// `_meta`: the version of the request.
-pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 fn mismatch(message: String) -> ReplyRefusal {
     ReplyRefusal::broken(Broken::Mirror, message)
@@ -27,12 +24,7 @@ pub(super) fn standard(headers: &HeaderMap, ask: &McpRequest) -> Result<(), Repl
     let method = text(headers, METHOD)?;
     let method = method.ok_or_else(|| mismatch(format!("the header `{METHOD}` is missing")))?;
     same(METHOD, method, &ask.method)?;
-    let source = match ask.method.as_str() {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
-        _ => return Ok(()),
-    };
-    let Some(said) = ask.text(source) else { return Ok(()) };
+    let Some(said) = name_of(&ask.method).and_then(|name| ask.text(name)) else { return Ok(()) };
     let name = text(headers, NAME)?;
     let name = name.ok_or_else(|| mismatch(format!("the header `{NAME}` is missing")))?;
     same(NAME, &decoded(NAME, name)?, said)
@@ -48,7 +40,7 @@ pub(super) fn params(headers: &HeaderMap, schema: &[u8], args: &Json) -> Result<
     let schema = Json::parse(schema, &Limits::FILE).ok();
     let mirrored = schema.and_then(|schema| header::mirrored(&schema).ok()).unwrap_or_default();
     for parameter in mirrored {
-        let name = format!("{PARAM}{}", parameter.name.to_ascii_lowercase());
+        let name = parameter.header();
         match (text(headers, &name)?, header::value(args, &parameter.path)) {
             (None, None) => {}
             (Some(shown), Some(said)) => {

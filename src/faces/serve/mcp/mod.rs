@@ -20,13 +20,13 @@ use super::{Faces, bearer, places};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::identity::{Caller, Peer};
-use crate::mcp::Version;
+use crate::mcp::http::VERSION;
 use crate::mcp::rpc::Id;
+use crate::mcp::{META_VERSION, Version};
 use ask::ClientMessage;
 use exchange::Exchange;
 use holds::Holds;
 use http::Accepts;
-use mirror::META_VERSION;
 use reply::{McpResponse, ReplyRefusal};
 use session::Sessions;
 use view::PathView;
@@ -213,7 +213,7 @@ async fn post(
 
 /// Whether the headers mark a request that stands alone.
 fn is_modern(headers: &::http::HeaderMap) -> bool {
-    let said = headers.get(http::VERSION).and_then(|value| value.to_str().ok());
+    let said = headers.get(VERSION).and_then(|value| value.to_str().ok());
     let said = said.and_then(|text| Version::parse(text.trim_matches([' ', '\t'])));
     said.is_some_and(Version::is_stateless)
 }

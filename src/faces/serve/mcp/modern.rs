@@ -12,21 +12,19 @@ use super::ask::{ClientMessage, McpRequest};
 use super::call::{self, CallerTraits};
 use super::exchange::Exchange;
 use super::level::Level;
-use super::list::{META_SERVER, server_info, spoken};
-use super::mirror::{self, META_VERSION};
+use super::list::{server_info, spoken};
+use super::mirror;
 use super::render::Style;
 use super::reply::{self, McpResponse, ReplyRefusal};
 use super::stream::{self, Changes};
 use crate::catalog::server::METHODS;
 use crate::domain::json::Json;
 use crate::enforce::Thread;
-use crate::mcp::Version;
 use crate::mcp::rpc::{self, Id};
+use crate::mcp::{
+    META_CAPABILITIES, META_LEVEL, META_SERVER, META_SUBSCRIPTION, META_VERSION, Version,
+};
 use crate::serve::problem::mcp::Broken;
-
-const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The method whose answer is a stream of changes.
 const LISTEN: &str = "subscriptions/listen";

@@ -4,12 +4,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::level::Level;
-use super::list::{META_SERVER, quoted_bytes, server_info};
+use super::list::{quoted_bytes, server_info};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::enforce::Released;
 use crate::mcp::raw::{Members, ObjectWriter};
-use crate::mcp::{META_CALL, META_NOTIFICATIONS, META_RECEIPT, OWN, rpc};
+use crate::mcp::{META_CALL, META_NOTIFICATIONS, META_RECEIPT, META_SERVER, OWN, rpc};
 use crate::serve::problem::{Problem, receipt_json};
 
 /// How one client gets its results.
@@ -51,14 +51,10 @@ impl Style {
     }
 
     fn completed(&self, members: &Members<'_>, released: &Released, listed: bool) -> Rendered {
-        let mut result = ObjectWriter::default();
-        for (name, value) in members.iter() {
-            // A list that was filtered for one caller is never for all.
-            let ours = name == "_meta" || (self.modern && listed && name == "cacheScope");
-            if !ours {
-                result = result.member(name, value.get().as_bytes());
-            }
-        }
+        // A list that was filtered for one caller is never for all.
+        let ours = |name: &str| name == "_meta" || (self.modern && listed && name == "cacheScope");
+        let theirs = members.iter().filter(|(name, _)| !ours(name));
+        let mut result = ObjectWriter::default().copy(theirs);
         if self.modern && members.get("resultType").is_none() {
             result = result.text("resultType", "complete");
         }
@@ -68,8 +64,7 @@ impl Style {
                 result = result.member("ttlMs", b"0");
             }
         }
-        let meta = members.get("_meta").map(|raw| raw.get().as_bytes());
-        let meta = meta.and_then(|text| Members::parse(text).ok()).unwrap_or_default();
+        let meta = members.get("_meta").and_then(|raw| Members::of(raw).ok()).unwrap_or_default();
         let notes = meta.get(META_NOTIFICATIONS).map(|raw| self.notes(raw)).unwrap_or_default();
         let result = result.member("_meta", &self.meta(&meta, released)).end();
         Rendered { notes, result }
@@ -104,10 +99,8 @@ impl Style {
 
     /// The server's `_meta` without the gate's own keys, then the gate's.
     fn meta(&self, theirs: &Members<'_>, released: &Released) -> Vec<u8> {
-        let mut meta = ObjectWriter::default();
-        for (name, value) in theirs.iter().filter(|(name, _)| !name.starts_with(OWN)) {
-            meta = meta.member(name, value.get().as_bytes());
-        }
+        let kept = theirs.iter().filter(|(name, _)| !name.starts_with(OWN));
+        let mut meta = ObjectWriter::default().copy(kept);
         if self.modern && theirs.get(META_SERVER).is_none() {
             meta = meta.member(META_SERVER, server_info().to_string().as_bytes());
         }
@@ -128,9 +121,9 @@ impl Style {
     }
 
     fn note(&self, note: &RawValue) -> Option<Vec<u8>> {
-        let note = Members::parse(note.get().as_bytes()).ok()?;
+        let note = Members::of(note).ok()?;
         let method = note.text("method")?;
-        let params = Members::parse(note.get("params")?.get().as_bytes()).ok()?;
+        let params = Members::of(note.get("params")?).ok()?;
         let mut said = ObjectWriter::default();
         match method.as_str() {
             "notifications/progress" => {
@@ -143,9 +136,7 @@ impl Style {
             }
             _ => return None,
         }
-        for (name, value) in params.iter().filter(|(name, _)| *name != "progressToken") {
-            said = said.member(name, value.get().as_bytes());
-        }
+        let said = said.copy(params.iter().filter(|(name, _)| *name != "progressToken"));
         Some(rpc::notification(&method, Some(&said.end())))
     }
 }

@@ -8,6 +8,7 @@ use tonic::body::Body;
 
 use crate::domain::code::Code;
 use crate::enforce::Fault;
+use crate::mcp::http::{EVENTS, JSON};
 use crate::mcp::rpc::{self, Id};
 use crate::serve::Faces;
 use crate::serve::problem::Problem;
@@ -15,9 +16,6 @@ use crate::serve::problem::mcp::{Broken, broken, broken_code, broken_data};
 
 /// What the face answers with.
 pub(super) type McpResponse = http::Response<Body>;
-
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// One JSON text.
 pub(super) fn json(status: StatusCode, body: Vec<u8>) -> McpResponse {

@@ -40,8 +40,7 @@ pub(super) type Work = Pin<Box<dyn Future<Output = Vec<Vec<u8>>> + Send>>;
 
 /// A stream of exactly these messages.
 pub(super) fn of(messages: &[Vec<u8>]) -> Body {
-    let events: Vec<u8> = messages.iter().flat_map(|message| sse::message(message)).collect();
-    Body::new(http_body_util::Full::new(Bytes::from(events)))
+    Body::new(http_body_util::Full::new(Bytes::from(sse::messages(messages))))
 }
 
 /// A stream that sends comments until the work is done, and then its result. Dropped before that,
@@ -56,8 +55,7 @@ pub(super) fn until_done(work: Work) -> Body {
         tokio::select! {
             biased;
             messages = &mut work => {
-                let events: Vec<u8> = messages.iter().flat_map(|m| sse::message(m)).collect();
-                Some((piece(events), (None, false)))
+                Some((piece(sse::messages(&messages)), (None, false)))
             }
             () = tokio::time::sleep(CALL_BEAT) => Some((piece(COMMENT), (Some(work), false))),
         }

@@ -122,7 +122,7 @@ impl McpTool {
             call: true,
             fuse: fuse.clone(),
         };
-        match link.request(&ask).await {
+        match link.wire.request(&ask).await {
             Ok(answer) => match &answer.outcome {
                 Ok(result) => result::outcome(result, &answer.notes, self.bytes_max),
                 Err(error) => result::refused(error),

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
+use crate::catalog::server::METHODS;
 use crate::domain::json::Json;
 use crate::tool::shape::lenient;
 
@@ -40,13 +41,14 @@ impl Capabilities {
 
     /// The methods besides `tools/call` that the capabilities promise.
     pub fn methods(&self) -> Vec<&'static str> {
-        let promised: [(bool, &[&str]); 3] = [
-            (self.resources, &["resources/list", "resources/templates/list", "resources/read"]),
-            (self.prompts, &["prompts/list", "prompts/get"]),
-            (self.completions, &["completion/complete"]),
+        let begin = [
+            (self.resources, "resources/"),
+            (self.prompts, "prompts/"),
+            (self.completions, "completion/"),
         ];
-        let promised = promised.into_iter().filter(|(there, _)| *there);
-        promised.flat_map(|(_, methods)| methods.iter().copied()).collect()
+        let promised =
+            |method: &str| begin.iter().any(|(is, name)| *is && method.starts_with(name));
+        METHODS.into_iter().filter(|method| promised(method)).collect()
     }
 }
 

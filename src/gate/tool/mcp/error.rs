@@ -8,6 +8,7 @@ use super::list::{LIST_BYTES_MAX, PAGES_MAX, TOOLS_MAX};
 use super::traffic::TrafficError;
 use crate::catalog::command::ElfError;
 use crate::domain::json;
+use crate::mcp::lines::Endless;
 use crate::tool::request::RequestError;
 use crate::tool::{net, sandbox};
 
@@ -102,6 +103,14 @@ pub enum Error {
     /// The list of tools did not arrive in time.
     #[error("`tools/list` takes too long")]
     ListLate,
+    /// The server did not list its tools in the time that the operator gave it.
+    #[error("nothing within {seconds} seconds{last}")]
+    Silent {
+        /// That time.
+        seconds: u64,
+        /// A blank and the error of the last attempt to connect, if one failed.
+        last: String,
+    },
     /// One of the gate's own requests got no response.
     #[error("`{method}`: {why}")]
     Request {
@@ -206,7 +215,7 @@ pub(super) enum OutputError {
     #[error("the server's output cannot be read: {0}")]
     Read(#[source] io::Error),
     #[error("the server writes a line without end")]
-    Line,
+    Line(#[from] Endless),
     #[error("the server writes to its output what is no message")]
     NoMessage,
     #[error("the server does not stop sending messages that answer no request")]

@@ -30,7 +30,7 @@ const CODE: [&str; 18] = [
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn files(stdio: &Stdio) -> Result<BTreeMap<String, Digest>, Error> {
+pub(super) fn files(stdio: &Stdio) -> Result<BTreeMap<String, Digest>, Error> {
     let mut found = BTreeMap::new();
     let mut program = stdio.program.clone();
     for _ in 0..=SCRIPTS_MAX {
@@ -57,7 +57,7 @@ pub fn files(stdio: &Stdio) -> Result<BTreeMap<String, Digest>, Error> {
 ///
 /// # Errors
 /// As `files`.
-pub fn of_server(server: &Server) -> Result<BTreeMap<String, Digest>, Error> {
+pub(super) fn of_server(server: &Server) -> Result<BTreeMap<String, Digest>, Error> {
     match &server.transport {
         Transport::Stdio(stdio) => files(stdio),
         Transport::Http(_) => Ok(BTreeMap::new()),

@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 use super::capabilities::Capabilities;
 use super::link::McpTransport;
 use super::traffic::{McpRequest, Traffic, TrafficError, client};
-use super::{DiscoverError, Error, strict};
+use super::{DiscoverError, Error};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::Version;
-use crate::mcp::raw::quoted;
+use crate::mcp::raw::{self, quoted};
 use crate::mcp::rpc::{self, UNSUPPORTED_VERSION};
 use crate::tool::shape::lenient;
 
@@ -144,7 +144,7 @@ async fn initialize(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated
     let result =
         answer.outcome.map_err(|error| Apart::Try(Error::Code { method, code: error.code }))?;
     let result: InitializeResult<'_> =
-        strict(result.get()).map_err(|_error| Apart::Give(Error::Initialize))?;
+        raw::read(result.get()).map_err(|_error| Apart::Give(Error::Initialize))?;
     let named = result.protocol_version.unwrap_or_default();
     let version = Version::parse(&named)
         .filter(|version| !version.is_stateless())
@@ -190,12 +190,12 @@ async fn discover(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated, 
         Err(error) => return Err(attempt(DiscoverError::Code(error.code))),
     };
     let result: DiscoverResult<'_> =
-        strict(result.get()).map_err(|_error| attempt(DiscoverError::NoObject))?;
+        raw::read(result.get()).map_err(|_error| attempt(DiscoverError::NoObject))?;
     let supported = result.supported_versions.ok_or_else(|| attempt(DiscoverError::NoVersions))?;
     if !supported.iter().any(|named| named == version.as_str()) {
         return Err(attempt(DiscoverError::Version));
     }
-    let meta = result.meta.and_then(|meta| strict::<DiscoverMeta<'_>>(meta.get()).ok());
+    let meta = result.meta.and_then(|meta| raw::read::<DiscoverMeta<'_>>(meta.get()).ok());
     let server_info = object(meta.and_then(|meta| meta.server_info));
     let capabilities = Capabilities::of(&object(result.capabilities));
     Ok(Negotiated { version, server_info, capabilities })
@@ -203,7 +203,7 @@ async fn discover(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated, 
 
 /// Whether the error's list of versions has one that starts with `initialize`.
 fn names_handshake(error: &rpc::Error) -> bool {
-    let data = strict::<VersionDetail>(error.data.as_deref().unwrap_or_default()).ok();
+    let data = raw::read::<VersionDetail>(error.data.as_deref().unwrap_or_default()).ok();
     let supported = data.and_then(|data| data.supported).unwrap_or_default();
     supported.iter().filter_map(|text| Version::parse(text)).any(|v| !v.is_stateless())
 }

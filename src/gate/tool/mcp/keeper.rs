@@ -22,7 +22,7 @@ use super::pin::{self, Pin};
 use super::pipe::Pipe;
 use super::process::{self, Process, Streams};
 use super::remote::Remote;
-use super::traffic::{DroppedTally, Traffic};
+use super::traffic::Traffic;
 use crate::catalog::drift::Drift;
 use crate::catalog::server::{Server, Transport};
 use crate::clock::Entropy;
@@ -238,8 +238,7 @@ impl Keeper {
 
     /// One connection from start to end.
     async fn attempt(&self) -> Ended {
-        let tally = DroppedTally::new(&self.around.metrics);
-        let traffic = Arc::new(Traffic::new(&*self.around.entropy, tally));
+        let traffic = Arc::new(Traffic::new(&*self.around.entropy, &self.around.metrics));
         let wire = match self.open(&traffic).await {
             Ok(wire) => wire,
             Err(why) => return Ended::Useless(why),

@@ -79,14 +79,6 @@ impl McpTransport {
 }
 
 impl McpLink {
-    /// Sends a request and waits without a limit.
-    ///
-    /// # Errors
-    /// Why there is no answer.
-    pub async fn request(&self, ask: &McpRequest<'_>) -> Result<McpReply, TrafficError> {
-        self.wire.request(ask).await
-    }
-
     /// Whether a call may begin on this connection.
     pub fn is_usable(&self) -> bool {
         !self.traffic.is_stale() && !self.traffic.over.is_cancelled()

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Error;
 use super::link::McpLink;
 use super::traffic::McpRequest;
-use super::{Error, strict};
 use crate::domain::json::{Json, Limits};
+use crate::mcp::list::ToolsPage;
 use crate::mcp::raw::quoted;
 
 /// Tools of one server.
@@ -19,15 +20,6 @@ pub(super) const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(super) const PAGES_MAX: usize = 1_000;
 /// Bytes of a cursor, as JSON.
 const CURSOR_BYTES_MAX: usize = 4 * 1024;
-
-/// One page of the list.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolsPage<'a> {
-    #[serde(borrow)]
-    tools: Vec<&'a RawValue>,
-    next_cursor: Option<String>,
-}
 
 /// The member that every tool has.
 #[derive(Deserialize)]
@@ -96,7 +88,7 @@ pub(super) async fn tools(link: &McpLink) -> Result<Listed, Error> {
             bytes_max: LIST_BYTES_MAX,
             ..McpRequest::default()
         };
-        let answer = link.request(&ask).await.map_err(|why| Error::Request { method, why })?;
+        let answer = link.wire.request(&ask).await.map_err(|why| Error::Request { method, why })?;
         let page = answer.outcome.map_err(|error| Error::Code { method, code: error.code })?;
         bytes = bytes.saturating_add(page.get().len());
         if bytes > LIST_BYTES_MAX {
@@ -115,7 +107,7 @@ pub(super) async fn tools(link: &McpLink) -> Result<Listed, Error> {
 
 /// Reads one page; returns the next cursor, as JSON, if there is one.
 fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, Error> {
-    let page: ToolsPage<'_> = strict(page.get()).map_err(Error::Page)?;
+    let page = ToolsPage::read(page).map_err(Error::Page)?;
     page.tools.into_iter().for_each(|tool| listed.add(tool));
     let Some(text) = page.next_cursor else { return Ok(None) };
     if text.len() > CURSOR_BYTES_MAX {

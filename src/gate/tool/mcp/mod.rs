@@ -9,14 +9,14 @@ mod call;
 mod capabilities;
 mod confined;
 mod error;
-pub mod files;
+mod files;
 mod handshake;
 mod keeper;
-mod lines;
 mod link;
 mod list;
 mod pin;
 mod pipe;
+mod probe;
 mod process;
 mod remote;
 mod result;
@@ -27,19 +27,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde::Deserialize;
 use tokio_util::task::TaskTracker;
 
 pub(super) use call::McpTool;
 pub use confined::locate;
 pub use error::{DiscoverError, Error};
+pub use probe::{Offer, ProbeError, Probed};
 
 use crate::catalog::drift::Drift;
 use crate::catalog::server::Server;
 use crate::clock::{Entropy, SystemEntropy};
-use crate::domain::json::Json;
 use crate::mcp::Version;
-use crate::mcp::raw::Members;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::{Resolve, System};
 use crate::tool::sandbox::{Levels, SandboxSlots, Workspaces};
@@ -48,21 +46,6 @@ use pin::Pin;
 
 /// How long all servers together may take to end.
 const CLOSE: Duration = Duration::from_secs(10);
-
-/// A server's description of itself.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Probed {
-    /// The negotiated version.
-    pub protocol: Version,
-    /// `serverInfo`.
-    pub server_info: Json,
-    /// Every tool object, unchanged.
-    pub tools: Vec<Json>,
-    /// The methods of [`crate::catalog::server::METHODS`] that it supports.
-    pub methods: Vec<&'static str>,
-    /// Tools that cannot be read or distinguished, with the reason; they cannot be signed.
-    pub left_out: Vec<String>,
-}
 
 /// The state of the connection to one server.
 #[derive(Clone, PartialEq, Debug)]
@@ -79,16 +62,6 @@ pub struct ServerStatus {
     pub drifted: Vec<(String, Drift)>,
 }
 
-/// Why a server could not be probed.
-#[derive(Debug, thiserror::Error)]
-#[error("server `{server}`: {why}")]
-pub struct ProbeError {
-    /// The server.
-    pub server: String,
-    /// The cause.
-    pub why: Error,
-}
-
 /// One server and the connection to it. Dropping it ends the connection and the child process.
 #[derive(Debug)]
 pub struct McpUpstream {
@@ -100,35 +73,6 @@ impl McpUpstream {
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
         &self.keeper.server
-    }
-
-    /// Connects if necessary, and asks the server for its offer. Calls no tool. Takes as long as
-    /// the server may take to start, so the caller sets a deadline.
-    ///
-    /// # Errors
-    /// The server cannot be reached, or its answer is not MCP.
-    pub async fn probe(&self) -> Result<Probed, ProbeError> {
-        let error = |why: Error| ProbeError { server: self.server().name.clone(), why };
-        let link = match self.keeper.ready().await {
-            Ok(link) => link,
-            Err(public) => return Err(error(self.keeper.state().2.map_or(public, Error::Masked))),
-        };
-        let capabilities = &link.spoken.capabilities;
-        let listed = if capabilities.tools.is_some() {
-            list::tools(&link).await.map_err(error)?
-        } else {
-            list::Listed::default()
-        };
-        if listed.tools().iter().any(|tool| self.keeper.shows_secret(tool)) {
-            return Err(error(Error::Secret));
-        }
-        Ok(Probed {
-            protocol: link.spoken.version,
-            server_info: link.spoken.server_info.clone(),
-            tools: listed.tools(),
-            methods: capabilities.methods(),
-            left_out: listed.left_out,
-        })
     }
 
     /// The current state. Does not start the server.
@@ -147,13 +91,6 @@ impl McpUpstream {
         self.keeper.watch(&pin);
         Ok(pin)
     }
-}
-
-/// Parses an object of a server into a type; refuses a duplicate name, even of a member that the
-/// type ignores.
-fn strict<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error> {
-    Members::parse(text.as_bytes())?;
-    serde_json::from_str(text)
 }
 
 impl Drop for McpUpstream {

@@ -14,11 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::error::OutputError;
-use super::lines::{LineSplitter, McpLine};
 use super::process::{Exit, Process, Streams, Tail};
 use super::traffic::{McpReply, McpRequest, Notes, Obstacle, Traffic, TrafficError};
 use crate::ledger::fuse::{Fuse, Late};
-use crate::mcp::raw::{ObjectWriter, quoted};
+use crate::mcp::lines::{Line, LineSplitter};
 use crate::mcp::rpc::{self, Id, Message};
 
 /// Messages that wait to be written.
@@ -29,6 +28,8 @@ const GARBAGE_MAX: u64 = 1_000;
 const UNASKED_MAX: u64 = 100_000;
 /// Bytes that a line may have beyond the largest result: the frame around it.
 const FRAME_BYTES: usize = 64 * 1024;
+/// How many times the limit a line may have before the gate stops waiting for its end.
+const PATIENCE: usize = 16;
 
 /// How long the gate still reads the output of a server that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -99,8 +100,7 @@ impl Pipe {
         });
         tasks.spawn(pipe.tail.clone().drain(errors));
         tasks.spawn(write(queue, input, Arc::clone(&pipe.traffic)));
-        let most = bytes_max.saturating_add(FRAME_BYTES);
-        tasks.spawn(Arc::clone(&pipe).read(output, most, report));
+        tasks.spawn(Arc::clone(&pipe).read(output, bytes_max, report));
         pipe
     }
 
@@ -164,12 +164,7 @@ impl Pipe {
     /// announces them unasked.
     pub fn listen(&self) {
         if self.traffic.is_stateless() {
-            let ask = McpRequest {
-                method: "subscriptions/listen",
-                params: vec![("notifications", br#"{"toolsListChanged":true}"#)],
-                ..McpRequest::default()
-            };
-            self.say(self.traffic.frame(self.traffic.number(), &ask));
+            self.say(self.traffic.frame(self.traffic.number(), &McpRequest::subscription()));
         }
     }
 
@@ -180,7 +175,8 @@ impl Pipe {
         report: Option<OwnedReadHalf>,
     ) {
         let mut reader = BufReader::with_capacity(64 * 1024, output);
-        let mut lines = LineSplitter::new(bytes_max);
+        let line_bytes_max = bytes_max.saturating_add(FRAME_BYTES);
+        let mut lines = LineSplitter::new(line_bytes_max, line_bytes_max.saturating_mul(PATIENCE));
         let why = loop {
             let chunk = tokio::select! {
                 biased;
@@ -189,7 +185,9 @@ impl Pipe {
             };
             let taken = match chunk {
                 Ok([]) => break OutputError::Closed,
-                Ok(chunk) => lines.push(chunk, |line| self.line(line)).map(|()| chunk.len()),
+                Ok(chunk) => {
+                    lines.push(chunk, |line| self.line(line, bytes_max)).map(|()| chunk.len())
+                }
                 Err(error) => break OutputError::Read(error),
             };
             match taken {
@@ -208,15 +206,11 @@ impl Pipe {
         self.lines.lock().take();
     }
 
-    fn line(&self, line: McpLine<'_>) -> Result<(), OutputError> {
+    fn line(&self, line: Line<'_>, bytes_max: usize) -> Result<(), OutputError> {
         match line {
-            McpLine::Whole(text) => self.whole(text),
-            McpLine::Long { ends, bytes_max } => {
-                let blamed = self.traffic.blamed(ends);
-                self.answer(
-                    blamed,
-                    Err(TrafficError::TooLarge(bytes_max.saturating_sub(FRAME_BYTES))),
-                )
+            Line::Whole(text) => self.whole(text),
+            Line::Ends(ends) => {
+                self.answer(self.traffic.blamed(ends), Err(TrafficError::TooLarge(bytes_max)))
             }
         }
     }
@@ -265,11 +259,11 @@ impl Pipe {
         why: &'static str,
     ) -> Result<(), OutputError> {
         let Some(number) = number else {
-            self.traffic.tally.dropped(why);
+            self.traffic.dropped(why);
             return self.unasked();
         };
         let Some(waiting) = self.waiting.lock().remove(&number) else {
-            self.traffic.tally.dropped("repeated_id");
+            self.traffic.dropped("repeated_id");
             return self.unasked();
         };
         self.unasked.store(0, Ordering::Relaxed);
@@ -359,16 +353,7 @@ impl Drop for PipeRequest {
         let waited = self.pipe.waiting.lock().remove(&self.number).is_some();
         if waited && self.cancel {
             let id = self.pipe.traffic.id(self.number);
-            self.pipe.say(cancelled(&id));
+            self.pipe.say(rpc::cancellation(&id));
         }
     }
-}
-
-/// The notification that cancels this request.
-pub(super) fn cancelled(id: &Id) -> Vec<u8> {
-    let params = ObjectWriter::default()
-        .member("requestId", id.to_json().as_bytes())
-        .member("reason", quoted("the call was given up").as_bytes())
-        .end();
-    rpc::notification("notifications/cancelled", Some(&params))
 }

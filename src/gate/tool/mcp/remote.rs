@@ -15,13 +15,12 @@ use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
 use super::Error;
-use super::pipe::cancelled;
 use super::traffic::{McpReply, McpRequest, Notes, Obstacle, Traffic, TrafficError};
 use crate::catalog::binding::{Credential, CredentialTarget};
 use crate::catalog::server;
 use crate::ledger::fuse::Fuse;
-use crate::mcp::http::{AnswerForm, Messages, Session, Unread, mirror, session_id};
-use crate::mcp::rpc::{Id, Message};
+use crate::mcp::http::{BodyForm, Messages, Session, Unread, mirror, session_id};
+use crate::mcp::rpc::{self, Id, Message};
 use crate::tool::net::{Client, ConnectError, Resolve, SendError, is_encoded};
 use crate::tool::request::{headers_of, push_pair};
 
@@ -187,25 +186,25 @@ impl Remote {
                 *self.session.lock() = Some(id);
             }
         }
-        match (status.is_success(), AnswerForm::of(response.headers())) {
-            (true, AnswerForm::Events) => self.streamed(response, number, ask).await,
-            (true, AnswerForm::Json) => {
+        match (status.is_success(), BodyForm::of(response.headers())) {
+            (true, BodyForm::Events) => self.streamed(response, number, ask).await,
+            (true, BodyForm::Json) => {
                 let answer = self.message(response, number, ask.bytes_max).await?;
                 answer.ok_or_else(|| {
-                    self.traffic.tally.dropped("unknown_id");
+                    self.traffic.dropped("unknown_id");
                     TrafficError::Protocol("the server's answer is no answer to the request")
                 })
             }
-            (false, AnswerForm::Json) => {
+            (false, BodyForm::Json) => {
                 let answer = self.message(response, number, ERROR_BYTES_MAX).await.ok().flatten();
                 answer
                     .filter(|answer| answer.outcome.is_err())
                     .ok_or(TrafficError::Status(status.as_u16()))
             }
-            (false, AnswerForm::Events | AnswerForm::Other) => {
+            (false, BodyForm::Events | BodyForm::Other) => {
                 Err(TrafficError::Status(status.as_u16()))
             }
-            (true, AnswerForm::Other) => {
+            (true, BodyForm::Other) => {
                 let message = "the server's answer is neither JSON nor a stream of events";
                 Err(TrafficError::Protocol(message))
             }
@@ -255,7 +254,7 @@ impl Remote {
                     if id.as_ref() == Some(&self.traffic.id(number)) {
                         return Ok(McpReply { outcome: outcome.map(ToOwned::to_owned), notes });
                     }
-                    self.traffic.tally.dropped("unknown_id");
+                    self.traffic.dropped("unknown_id");
                 }
                 Ok(Message::Notification { method, params }) => {
                     // A stream belongs to its request, and so do the notifications in it.
@@ -264,7 +263,7 @@ impl Remote {
                     self.traffic.notified(&method, params, |named| ours(named).then_some(kept));
                 }
                 Ok(Message::Request { id, method, .. }) => self.refuse(&id, &method, &mut refused),
-                Err(_malformed) => self.traffic.tally.dropped("malformed"),
+                Err(_malformed) => self.traffic.dropped("malformed"),
             }
         }
         self.traffic.mark_stale();
@@ -299,20 +298,14 @@ impl Remote {
 
     async fn heard(self: &Arc<Self>) -> Result<(), TrafficError> {
         let request = if self.traffic.is_stateless() {
-            let ask = McpRequest {
-                method: "subscriptions/listen",
-                params: vec![("notifications", br#"{"toolsListChanged":true}"#)],
-                ..McpRequest::default()
-            };
+            let ask = McpRequest::subscription();
             self.mirrored(self.traffic.frame(self.traffic.number(), &ask), &ask)?
         } else {
             self.head(Method::GET)
         };
         let response =
             self.client.send(request, &Fuse::never()).await.map_err(|_error| TrafficError::Lost)?;
-        if !response.status().is_success()
-            || AnswerForm::of(response.headers()) != AnswerForm::Events
-        {
+        if !response.status().is_success() || BodyForm::of(response.headers()) != BodyForm::Events {
             return Err(TrafficError::Status(response.status().as_u16()));
         }
         let ended = self.changes(messages(response, 0)).await;
@@ -386,7 +379,7 @@ impl Drop for RemoteRequest {
         let runs = tokio::runtime::Handle::try_current().is_ok();
         if self.cancel && runs && !self.remote.traffic.is_stateless() {
             let remote = Arc::clone(&self.remote);
-            let message = cancelled(&remote.traffic.id(self.number));
+            let message = rpc::cancellation(&remote.traffic.id(self.number));
             let tasks = remote.tasks.clone();
             tasks.spawn(async move { _ = remote.notify(message).await });
         }

@@ -4,12 +4,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::strict;
 use super::traffic::Notes;
 use crate::domain::json::Json;
 use crate::domain::members::present;
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked};
-use crate::mcp::raw::{Members, ObjectWriter};
+use crate::mcp::raw::{self, Members, ObjectWriter};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
 use crate::tool::shape::lenient;
 
@@ -135,8 +134,8 @@ struct MissingCapability<'a> {
 /// The client capabilities that the server demands: `sampling, roots`.
 fn needs(error: &rpc::Error) -> Option<String> {
     let data = error.data.as_ref().filter(|_| error.code == rpc::MISSING_CAPABILITY)?;
-    let data: MissingCapability<'_> = strict(data).ok()?;
-    let required = Members::parse(data.required_capabilities.get().as_bytes()).ok()?;
+    let data: MissingCapability<'_> = raw::read(data).ok()?;
+    let required = Members::of(data.required_capabilities).ok()?;
     let plain = |name: &&str| name.len() <= 32 && name.bytes().all(|b| b.is_ascii_alphanumeric());
     let names: Vec<&str> = required.iter().map(|(name, _)| name).filter(plain).take(8).collect();
     (!names.is_empty()).then(|| names.join(", "))
@@ -149,8 +148,9 @@ fn rewritten(
     (notes, bytes_max): (&Notes, usize),
 ) -> Result<Option<Vec<u8>>, &'static str> {
     let inner = match meta {
-        Some(raw) if raw.get().starts_with('{') => Members::parse(raw.get().as_bytes())
-            .map_err(|_error| "`_meta` of the server's result has a name twice")?,
+        Some(raw) if raw.get().starts_with('{') => {
+            Members::of(raw).map_err(|_error| "`_meta` of the server's result has a name twice")?
+        }
         Some(_) => return Ok(None),
         None => Members::default(),
     };
@@ -169,19 +169,14 @@ fn rewritten(
 
 fn written(members: &Members<'_>, meta: &Members<'_>, notes: Option<&[u8]>) -> Vec<u8> {
     let kept = meta.iter().filter(|(name, _)| !name.starts_with(OWN));
-    let own = kept.fold(ObjectWriter::default(), |own, (name, value)| {
-        own.member(name, value.get().as_bytes())
-    });
+    let own = ObjectWriter::default().copy(kept);
     let own = match notes {
         Some(notes) => own.member(META_NOTIFICATIONS, notes),
         None => own,
     };
     let own = own.end();
     let others = members.iter().filter(|(name, _)| *name != "_meta");
-    let all = others.fold(ObjectWriter::default(), |all, (name, value)| {
-        all.member(name, value.get().as_bytes())
-    });
-    all.member("_meta", &own).end()
+    ObjectWriter::default().copy(others).member("_meta", &own).end()
 }
 
 fn failed(class: FailureClass, message: &str) -> Unmasked {

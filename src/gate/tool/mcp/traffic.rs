@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Entropy;
 use crate::ledger::fuse::{Fuse, Late};
-use crate::mcp::Version;
-use crate::mcp::raw::{Members, ObjectWriter, quoted};
+use crate::mcp::raw::{Members, ObjectWriter, array, quoted};
 use crate::mcp::rpc::{self, Id};
+use crate::mcp::{META_CAPABILITIES, META_CLIENT, META_LEVEL, META_VERSION, Version};
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::ConnectError;
 
@@ -42,6 +42,17 @@ pub(super) struct McpRequest<'a> {
     pub call: bool,
     /// The permit of the call; for other requests, one that never ends.
     pub fuse: Fuse,
+}
+
+impl McpRequest<'_> {
+    /// Subscribes to a stateless server's announcements of tool changes.
+    pub fn subscription() -> Self {
+        Self {
+            method: "subscriptions/listen",
+            params: vec![("notifications", br#"{"toolsListChanged":true}"#)],
+            ..Self::default()
+        }
+    }
 }
 
 /// The response to a request.
@@ -108,10 +119,8 @@ impl Notes {
     pub fn keep(&mut self, method: &str, params: Option<&RawValue>) -> bool {
         let mut own = ObjectWriter::default();
         if let Some(params) = params {
-            let Ok(members) = Members::parse(params.get().as_bytes()) else { return false };
-            for (name, value) in members.iter().filter(|(name, _)| *name != "progressToken") {
-                own = own.member(name, value.get().as_bytes());
-            }
+            let Ok(members) = Members::of(params) else { return false };
+            own = own.copy(members.iter().filter(|(name, _)| *name != "progressToken"));
         }
         let note =
             ObjectWriter::default().text("method", method).member("params", &own.end()).end();
@@ -126,30 +135,7 @@ impl Notes {
 
     /// The notifications as a JSON array; `None` if there are none.
     pub fn array(&self) -> Option<Vec<u8>> {
-        if self.kept.is_empty() {
-            return None;
-        }
-        Some([b"[".as_slice(), &self.kept.join(b",".as_slice()), b"]"].concat())
-    }
-}
-
-/// Counts dropped messages, once the metrics are set.
-#[derive(Debug, Default)]
-pub(super) struct DroppedTally {
-    metrics: Arc<OnceLock<Arc<Metrics>>>,
-}
-
-impl DroppedTally {
-    pub fn new(metrics: &Arc<OnceLock<Arc<Metrics>>>) -> Self {
-        Self { metrics: Arc::clone(metrics) }
-    }
-
-    /// Counts a dropped message: `unknown_id`, `repeated_id`, `malformed`, `request`,
-    /// `notification`.
-    pub fn dropped(&self, why: &'static str) {
-        if let Some(metrics) = self.metrics.get() {
-            metrics.upstream_dropped(why);
-        }
+        (!self.kept.is_empty()).then(|| array(&self.kept))
     }
 }
 
@@ -167,12 +153,11 @@ pub(super) struct Traffic {
     /// Cancelled when the connection is over.
     pub over: CancellationToken,
     reason: Mutex<Option<String>>,
-    /// Counts the dropped messages.
-    pub tally: DroppedTally,
+    metrics: Arc<OnceLock<Arc<Metrics>>>,
 }
 
 impl Traffic {
-    pub fn new(entropy: &dyn Entropy, tally: DroppedTally) -> Self {
+    pub fn new(entropy: &dyn Entropy, metrics: &Arc<OnceLock<Arc<Metrics>>>) -> Self {
         let mut random = [0_u8; 8];
         entropy.fill(&mut random);
         Self {
@@ -185,7 +170,7 @@ impl Traffic {
             changed: Notify::new(),
             over: CancellationToken::new(),
             reason: Mutex::new(None),
-            tally,
+            metrics: Arc::clone(metrics),
         }
     }
 
@@ -208,8 +193,16 @@ impl Traffic {
 
     /// The number in one of the gate's progress tokens.
     pub fn number_of_token(&self, params: Option<&RawValue>) -> Option<u64> {
-        let members = Members::parse(params?.get().as_bytes()).ok()?;
+        let members = Members::of(params?).ok()?;
         self.number_of(members.text("progressToken")?.strip_prefix("p-")?)
+    }
+
+    /// Counts a dropped message, once the metrics are set: `unknown_id`, `repeated_id`,
+    /// `malformed`, `request`, `notification`.
+    pub fn dropped(&self, why: &'static str) {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.upstream_dropped(why);
+        }
     }
 
     /// Keeps a notification with the call that `whose` returns, selected by the number in its token
@@ -229,14 +222,14 @@ impl Traffic {
             _ => None,
         };
         if !notes.is_some_and(|notes| notes.keep(method, params)) {
-            self.tally.dropped("notification");
+            self.dropped("notification");
         }
     }
 
     /// The response to a server's request, if it may send any: a stateless server may not.
     pub fn asked(&self, id: &Id, method: &str) -> Option<Vec<u8>> {
         if method != "ping" {
-            self.tally.dropped("request");
+            self.dropped("request");
         }
         (!self.is_stateless()).then(|| refusal(id, method))
     }
@@ -255,28 +248,27 @@ impl Traffic {
 
     /// The complete message of one request.
     pub fn frame(&self, number: u64, ask: &McpRequest<'_>) -> Vec<u8> {
-        let mut meta = ObjectWriter::default();
-        let mut empty = true;
-        let mut own: Vec<(&str, Vec<u8>)> = Vec::new();
-        if ask.call {
-            let token = format!("p-{}{number}", self.prefix);
-            own.push(("progressToken", quoted(&token).into_bytes()));
-        }
+        let token = ask.call.then(|| quoted(&format!("p-{}{number}", self.prefix)).into_bytes());
+        let token = token.map(|token| ("progressToken", token));
+        let mut meta: Vec<(&str, Vec<u8>)> = token.into_iter().collect();
         if let Some(version) = self.version().filter(|version| version.is_stateless()) {
-            own.extend(stateless(version));
+            meta.extend(stateless(version));
             if ask.call && self.logs.load(Ordering::Relaxed) {
-                own.push(("io.modelcontextprotocol/logLevel", b"\"debug\"".to_vec()));
+                meta.push((META_LEVEL, b"\"debug\"".to_vec()));
             }
         }
-        for (name, value) in own.iter().chain(&ask.meta) {
-            meta = meta.member(name, value);
-            empty = false;
-        }
+        let meta =
+            meta.iter().chain(&ask.meta).fold(None, |meta: Option<ObjectWriter>, (name, value)| {
+                Some(meta.unwrap_or_default().member(name, value))
+            });
         let params = ask
             .params
             .iter()
             .fold(ObjectWriter::default(), |params, (name, value)| params.member(name, value));
-        let params = if empty { params } else { params.member("_meta", &meta.end()) };
+        let params = match meta {
+            Some(meta) => params.member("_meta", &meta.end()),
+            None => params,
+        };
         rpc::request(&self.id(number), ask.method, &params.end())
     }
 
@@ -348,9 +340,9 @@ pub(super) fn client() -> Vec<u8> {
 
 fn stateless(version: Version) -> [(&'static str, Vec<u8>); 3] {
     [
-        ("io.modelcontextprotocol/protocolVersion", quoted(version.as_str()).into_bytes()),
-        ("io.modelcontextprotocol/clientInfo", client()),
-        ("io.modelcontextprotocol/clientCapabilities", b"{}".to_vec()),
+        (META_VERSION, quoted(version.as_str()).into_bytes()),
+        (META_CLIENT, client()),
+        (META_CAPABILITIES, b"{}".to_vec()),
     ]
 }
 
@@ -368,7 +360,7 @@ mod tests {
     use crate::clock::SystemEntropy;
 
     fn traffic() -> Traffic {
-        Traffic::new(&SystemEntropy, DroppedTally::default())
+        Traffic::new(&SystemEntropy, &Arc::default())
     }
 
     #[test]

@@ -1,70 +1,80 @@
-//! Splits a stream into lines of bounded length; a longer line is skipped, not kept.
-
-use super::error::OutputError;
+//! Splits a stream into lines of bounded length, a message each; a longer line is skipped, not
+//! kept.
 
 /// Bytes kept of each end of a line that is too long.
 const END_BYTES: usize = 4 * 1024;
-/// How many times the limit a line may have before the gate stops waiting for its end.
-const PATIENCE: usize = 16;
 
 /// One line, without its line break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum McpLine<'a> {
+pub enum Line<'a> {
     /// All of it.
     Whole(&'a [u8]),
-    /// The line was too long: its first and last bytes.
-    Long {
-        /// The first and the last bytes, one after the other.
-        ends: &'a [u8],
-        /// The limit.
-        bytes_max: usize,
-    },
+    /// Its first and its last bytes, one after the other: the line is too long.
+    Ends(&'a [u8]),
 }
+
+/// A line does not end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a line does not end")]
+pub struct Endless;
 
 /// Splits a stream into lines.
 #[derive(Debug)]
-pub(super) struct LineSplitter {
+pub struct LineSplitter {
     bytes_max: usize,
+    skipped_max: usize,
     kept: Vec<u8>,
     last: Vec<u8>,
     skipped: usize,
 }
 
 impl LineSplitter {
-    /// Allows lines of at most this many bytes.
-    pub fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, kept: Vec::new(), last: Vec::new(), skipped: 0 }
+    /// Keeps lines of at most `bytes_max` bytes, and skips lines of at most `skipped_max`.
+    #[must_use]
+    pub fn new(bytes_max: usize, skipped_max: usize) -> Self {
+        Self { bytes_max, skipped_max, kept: Vec::new(), last: Vec::new(), skipped: 0 }
     }
 
     /// Passes to `each` every line that these bytes complete.
     ///
     /// # Errors
     /// The error of `each`, or a line that does not end.
-    pub fn push(
+    pub fn push<E: From<Endless>>(
         &mut self,
         mut bytes: &[u8],
-        mut each: impl FnMut(McpLine<'_>) -> Result<(), OutputError>,
-    ) -> Result<(), OutputError> {
+        mut each: impl FnMut(Line<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         while let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
             let (line, rest) = bytes.split_at(at);
             bytes = rest.get(1..).unwrap_or_default();
             if self.kept.is_empty() && self.skipped == 0 && line.len() <= self.bytes_max {
-                each(McpLine::Whole(line))?;
+                each(Line::Whole(line))?;
                 continue;
             }
             self.add(line)?;
-            let (kept, last) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.last));
-            if std::mem::take(&mut self.skipped) == 0 {
-                each(McpLine::Whole(&kept))?;
-            } else {
-                let ends = [kept, last].concat();
-                each(McpLine::Long { ends: &ends, bytes_max: self.bytes_max })?;
-            }
+            self.end(&mut each)?;
         }
-        self.add(bytes)
+        self.add(bytes).map_err(E::from)
     }
 
-    fn add(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+    /// Passes to `each` a last line without a line break, if there is one.
+    ///
+    /// # Errors
+    /// The error of `each`.
+    pub fn finish<E>(mut self, each: impl FnMut(Line<'_>) -> Result<(), E>) -> Result<(), E> {
+        if self.kept.is_empty() && self.skipped == 0 { Ok(()) } else { self.end(each) }
+    }
+
+    fn end<E>(&mut self, mut each: impl FnMut(Line<'_>) -> Result<(), E>) -> Result<(), E> {
+        let (kept, last) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.last));
+        if std::mem::take(&mut self.skipped) == 0 {
+            each(Line::Whole(&kept))
+        } else {
+            each(Line::Ends(&[kept, last].concat()))
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Result<(), Endless> {
         let mut bytes = bytes;
         if self.skipped == 0 {
             let room = self.bytes_max.saturating_sub(self.kept.len());
@@ -84,10 +94,7 @@ impl LineSplitter {
         self.last.extend_from_slice(bytes);
         let over = self.last.len().saturating_sub(END_BYTES);
         self.last.drain(..over);
-        if self.skipped > self.bytes_max.saturating_mul(PATIENCE) {
-            return Err(OutputError::Line);
-        }
-        Ok(())
+        if self.skipped > self.skipped_max { Err(Endless) } else { Ok(()) }
     }
 }
 
@@ -96,16 +103,16 @@ mod tests {
     use super::*;
 
     /// Lines, each with whether it is whole, and the result.
-    type Seen = (Vec<(bool, Vec<u8>)>, Result<(), OutputError>);
+    type Seen = (Vec<(bool, Vec<u8>)>, Result<(), Endless>);
 
     fn all(bytes_max: usize, chunks: &[&[u8]]) -> Seen {
-        let mut lines = LineSplitter::new(bytes_max);
+        let mut lines = LineSplitter::new(bytes_max, bytes_max * 16);
         let mut seen = Vec::new();
         let ended = chunks.iter().try_for_each(|chunk| {
             lines.push(chunk, |line| {
                 seen.push(match line {
-                    McpLine::Whole(text) => (true, text.to_vec()),
-                    McpLine::Long { ends, .. } => (false, ends.to_vec()),
+                    Line::Whole(text) => (true, text.to_vec()),
+                    Line::Ends(ends) => (false, ends.to_vec()),
                 });
                 Ok(())
             })
