@@ -1,7 +1,6 @@
 //! What agents over MCP receive: errors of an exchange, and denials a model can act on.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 

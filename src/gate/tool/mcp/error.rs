@@ -8,6 +8,7 @@ use super::list::{LIST_BYTES_MAX, PAGES_MAX, TOOLS_MAX};
 use super::traffic::TrafficError;
 use crate::catalog::command::ElfError;
 use crate::domain::json;
+use crate::domain::plural::many;
 use crate::mcp::lines::Endless;
 use crate::tool::request::RequestError;
 use crate::tool::{net, sandbox};
@@ -104,7 +105,7 @@ pub enum Error {
     #[error("`tools/list` takes too long")]
     ListLate,
     /// The server did not list its tools in the time that the operator gave it.
-    #[error("nothing within {seconds} seconds{last}")]
+    #[error("no answer within {}{last}", many(seconds, "second"))]
     Silent {
         /// That time.
         seconds: u64,
