@@ -100,7 +100,9 @@ pub const fn rule(code: Code) -> Rule {
         Code::EffectRefused => {
             (G::PermissionDenied, 403, -32003, Retry::No, "the target is off limits or missing")
         }
-        Code::PolicyDenied => (G::PermissionDenied, 403, -32003, Retry::No, "a policy said no"),
+        Code::PolicyDenied => {
+            (G::PermissionDenied, 403, -32003, Retry::No, "a policy denied the call")
+        }
         Code::PolicyError => {
             (G::PermissionDenied, 403, -32003, Retry::No, "the policy could not answer")
         }
