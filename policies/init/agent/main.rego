@@ -9,10 +9,10 @@ allow if input.tool.read_only == true
 # Tools that may be used as they are: names in data/tools.json.
 allow if input.tool.name in data.tools.allowed
 
-# What the tool is told costs too much for one person to have asked for.
+# Amounts above the limit need an approver.
 require_approval contains {
 	"code": "amount",
-	"message": sprintf("an amount over %d needs somebody to approve it", [data.tools.amount_max]),
+	"message": sprintf("an amount over %d needs an approval", [data.tools.amount_max]),
 } if {
 	is_number(input.args.amount)
 	input.args.amount > data.tools.amount_max

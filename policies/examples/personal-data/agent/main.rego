@@ -16,14 +16,14 @@ deny contains {
 
 deny contains {
 	"code": "not_scanned",
-	"message": sprintf("the arguments hold something that nobody could look through (at `%s`)", [finding.path]),
+	"message": sprintf("the arguments hold content that cannot be searched (at `%s`)", [finding.path]),
 } if {
 	is_array(input.findings)
 	some finding in input.findings
 	finding.kind == "unscanned"
 }
 
-# No list of findings means that nobody looked.
+# No list of findings means that the arguments were not searched.
 deny contains {
 	"code": "not_scanned",
 	"message": "the arguments were not looked through for personal data",
