@@ -88,7 +88,6 @@ pub fn list_of(line: &EntryLine) -> Option<Digest> {
 }
 
 /// Statements and signatures from opened payloads, by file name.
-#[must_use]
 pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for line in strands.iter().flat_map(|strand| strand.asked().map(move |line| (strand, line))) {
@@ -119,7 +118,6 @@ pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Ve
 }
 
 /// The lists that approvals and refusals name, the last first.
-#[must_use]
 pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
     let mut lists: Vec<Digest> = Vec::new();
     for line in strands.iter().flat_map(ChainSlice::asked) {
@@ -132,7 +130,6 @@ pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
 }
 
 /// The lists that break-glass orders name; each file is named by its digest.
-#[must_use]
 pub fn glass_lists(strands: &[ChainSlice]) -> Vec<Digest> {
     let lines = strands.iter().flat_map(ChainSlice::asked);
     let mut lists: Vec<Digest> = lines.filter_map(glass_list).collect();
@@ -191,7 +188,6 @@ pub fn order_list(line: &EntryLine) -> Option<Digest> {
 }
 
 /// The lists that only operators' orders name; each file is named by its digest.
-#[must_use]
 pub fn order_lists(strands: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
     let own = strands.iter().flat_map(ChainSlice::asked);
     let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);

@@ -54,7 +54,6 @@ impl Filter {
 
 impl Query {
     /// How far it reaches.
-    #[must_use]
     pub const fn scope(&self) -> Scope {
         match self {
             Self::Run(_) => Scope::Run,
@@ -64,7 +63,6 @@ impl Query {
     }
 
     /// Its fields: `scope` first, then the filters.
-    #[must_use]
     pub fn words(&self) -> Vec<(&'static str, String)> {
         let mut words = vec![("scope", self.scope().as_str().to_owned())];
         match self {
@@ -87,13 +85,11 @@ impl Query {
     }
 
     /// As `query` of an `evidence.exported` entry.
-    #[must_use]
     pub fn settings(&self) -> List<Setting> {
         self.words().into_iter().map(|(k, v)| Setting::of(k, v)).collect()
     }
 
     /// As `query` of `population.json`.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         let mut members: Vec<(&'static str, Json)> = Vec::new();
         let mut chains: Vec<Json> = Vec::new();

@@ -174,13 +174,11 @@ pub struct Trust {
 
 impl Trust {
     /// How far clocks of honest machines may differ, in milliseconds.
-    #[must_use]
     pub fn skew(&self) -> i64 {
         self.skew_ms.unwrap_or(SKEW_MILLIS)
     }
 
     /// Enrolment keys that were revoked, completely or from a position of a log on.
-    #[must_use]
     pub fn revoked_enrolments(&self) -> Vec<epochs::RevokedEnrolment> {
         let about = self.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
         about

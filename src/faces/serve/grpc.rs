@@ -99,7 +99,6 @@ pub async fn bind(settings: AgentSettings) -> Result<Bound, Error> {
 
 impl Bound {
     /// The TCP addresses that were bound, in order, with the ports the system chose.
-    #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(Listener::address).collect()
     }
