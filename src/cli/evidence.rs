@@ -23,7 +23,7 @@ pub(super) use crate::evidence::command::run_id;
 use crate::evidence::command::{self, End};
 use crate::evidence::contents;
 use crate::evidence::export::{self, DeferredFleetLog, ExportOrder, ExportedBundle};
-use crate::evidence::query::{Filter, Query, verdict_of};
+use crate::evidence::query::{Filter, Query};
 use crate::evidence::scope::Span;
 use crate::operator::api::requests;
 
@@ -175,7 +175,7 @@ impl std::str::FromStr for SizeOrTime {
 }
 
 fn verdict(word: &str) -> Result<Verdict, ArgumentError> {
-    verdict_of(word).ok_or(ArgumentError::Verdict)
+    Verdict::parse(word).ok_or(ArgumentError::Verdict)
 }
 
 /// `LOG:A..B` or `LOG:A..`.

@@ -79,13 +79,11 @@ impl Unread {
     }
 
     /// What [`Bundle::digest`] will be.
-    #[must_use]
     pub const fn digest(&self) -> Digest {
         self.digest
     }
 
     /// What [`Bundle::version`] will be.
-    #[must_use]
     pub const fn version(&self) -> &semver::Version {
         &self.meta.version
     }
@@ -372,55 +370,46 @@ impl Bundle {
     }
 
     /// Signs this bundle's name, version and digests: the bytes of `bundle.sig.json`.
-    #[must_use]
     pub fn sign(&self, keys: &[&SecretKey]) -> Vec<u8> {
         dsse::sign(PAYLOAD_TYPE, &self.unread.statement(), keys)
     }
 
     /// Where the signature of a bundle in this directory is kept.
-    #[must_use]
     pub fn signature_path(dir: &Path) -> std::path::PathBuf {
         dir.join(SIGNATURE)
     }
 
     /// Where the description of a bundle in this directory is kept.
-    #[must_use]
     pub fn meta_path(dir: &Path) -> std::path::PathBuf {
         dir.join(META)
     }
 
     /// The contents of `bundle.json`.
-    #[must_use]
     pub const fn meta(&self) -> &Meta {
         &self.unread.meta
     }
 
     /// `name`.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.unread.meta.name
     }
 
     /// `version`.
-    #[must_use]
     pub const fn version(&self) -> &semver::Version {
         &self.unread.meta.version
     }
 
     /// SHA-256 of [`Self::tar`].
-    #[must_use]
     pub const fn digest(&self) -> Digest {
         self.unread.digest
     }
 
     /// SHA-256 of each layer's own archive: `lib`, `org`, `team`, `agent`, `data`, where not empty.
-    #[must_use]
     pub fn layers(&self) -> &[LayerDigest] {
         &self.unread.layers
     }
 
     /// The deterministic archive for evidence, composition library included.
-    #[must_use]
     pub fn tar(&self) -> &[u8] {
         &self.unread.tar
     }

@@ -82,7 +82,6 @@ impl BundleFiles {
     }
 
     /// The JSON form.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         Json::object(self.all().map(|(name, bytes)| (name, Json::from(STANDARD.encode(bytes)))))
     }

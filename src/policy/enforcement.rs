@@ -83,7 +83,6 @@ impl Enforcement {
     }
 
     /// The layers that observe at this time, sorted, and until when.
-    #[must_use]
     pub fn observing(&self, now: Timestamp) -> Vec<(&'static str, Timestamp)> {
         self.observe.iter().copied().filter(|(_, until)| now < *until).collect()
     }

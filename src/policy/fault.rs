@@ -23,7 +23,6 @@ pub struct LoadError {
 
 impl LoadError {
     /// A finding about a whole file.
-    #[must_use]
     pub fn file(code: &'static str, file: &str, message: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: 0, column: 0, code, message: message.into() }
     }
@@ -136,7 +135,6 @@ impl Error {
     }
 
     /// What to do about it.
-    #[must_use]
     pub const fn next(&self) -> &'static str {
         match self {
             Self::Load(_) | Self::Engine(_) | Self::SelfTest(_) | Self::Archive(_) => {

@@ -236,7 +236,6 @@ impl From<Option<&Broken>> for Glass {
 }
 
 /// The canonical bytes of the document about one call.
-#[must_use]
 pub fn document(
     agent: &AgentFacts,
     run: &RunFacts,
@@ -278,7 +277,6 @@ pub fn document(
 }
 
 /// The layers that count approvers for themselves, as the policy sees them.
-#[must_use]
 pub fn quorum_json(by_hand: &[&str]) -> Json {
     Json::object([("by_hand", Json::of(&by_hand))])
 }
@@ -295,7 +293,6 @@ pub struct Broken {
 }
 
 /// The facts of this order for a policy and an entry.
-#[must_use]
 pub fn broken(open: &Open) -> Broken {
     Broken {
         nonce: open.statement.nonce.clone(),
@@ -305,13 +302,11 @@ pub fn broken(open: &Open) -> Broken {
 }
 
 /// The break-glass order in force for this decision, if any (`input.break_glass`).
-#[must_use]
 pub fn break_glass_json(open: Option<&Broken>) -> Json {
     Json::of(&Glass::from(open))
 }
 
 /// One approval, as the policy sees it.
-#[must_use]
 pub fn approval_json(approval: &Approval) -> Json {
     Json::object([
         ("approver", Json::from(approval.subject.as_str())),
@@ -335,7 +330,6 @@ fn tool_json(tool: &ToolFacts) -> Json {
 }
 
 /// One finding, as the policy sees it.
-#[must_use]
 pub fn finding_json(finding: &Finding) -> Json {
     Json::object([
         ("kind", Json::from(finding.kind.as_str())),
@@ -344,7 +338,6 @@ pub fn finding_json(finding: &Finding) -> Json {
 }
 
 /// UTC, so that a recorded input means the same everywhere.
-#[must_use]
 pub fn time_json(now: Timestamp) -> Json {
     let zoned = now.to_jiff().to_zoned(jiff::tz::TimeZone::UTC);
     let weekday = match zoned.weekday() {

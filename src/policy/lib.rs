@@ -90,7 +90,6 @@ pub enum EngineError {
 
 impl EngineError {
     /// The detail code of the reason: `undefined`, `evaluation`, `deadline`, `document`.
-    #[must_use]
     pub const fn detail(&self) -> &'static str {
         match self {
             Self::Undefined => "undefined",
@@ -165,7 +164,6 @@ pub fn allowed_by(engine: &dyn PolicyEngine, input: &[u8]) -> Option<String> {
 }
 
 /// Turns a missing answer into a denial that says why it is missing.
-#[must_use]
 pub fn or_denial(answered: Result<Answer, EngineError>) -> Answer {
     answered.unwrap_or_else(|failure| Answer {
         verdict: Verdict::Deny,
@@ -176,7 +174,6 @@ pub fn or_denial(answered: Result<Answer, EngineError>) -> Answer {
 }
 
 /// The reason of a denial without an answer: `detail` is a code of the errors' reference.
-#[must_use]
 pub fn error(detail: &str, message: &str) -> LayerReason {
     LayerReason {
         code: Code::PolicyError,

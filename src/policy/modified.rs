@@ -7,7 +7,6 @@ use crate::domain::decision::{LayerReason, Verdict};
 
 /// The answer to a call whose arguments `proposer` changed, given who approved it: a call that
 /// would run without a second approver is held for one. The gate and an audit compute the same.
-#[must_use]
 pub fn weighed(answer: Answer, proposer: Option<&str>, approvals: &[Approval]) -> Answer {
     let Some(proposer) = proposer else { return answer };
     let others = approvals.iter().any(|one| !one.subject.eq_ignore_ascii_case(proposer));

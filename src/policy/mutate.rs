@@ -30,7 +30,6 @@ impl Change {
     pub const ALL: [Self; 4] = [Self::Drop, Self::Null, Self::Retype, Self::Empty];
 
     /// `drop`, `null`, `retype` or `empty`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Drop => "drop",
@@ -86,7 +85,6 @@ impl MutationPlaces {
 
 /// Tries every mutant of an input. An allowed input has no failing mutant. A missing answer is a
 /// denial.
-#[must_use]
 pub fn mutate(engine: &dyn PolicyEngine, input: &Json, wanted: &MutationPlaces) -> MutationOutcome {
     let answer = super::or_denial(engine.decide(&canonical::bytes(input)));
     let mut tried =

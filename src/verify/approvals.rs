@@ -36,9 +36,10 @@ pub fn committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Pay
     }
 }
 
-/// The signed payload of an authorisation under break-glass, if it commits to exactly one.
+/// The signed payload of an authorisation under break-glass or of a proposal of other arguments, if
+/// the line commits to exactly one.
 #[must_use]
-pub fn glass_committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
+pub fn committed_among<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
     let (one, more) = (all.next()?, all.next());
     payloads.0.get(&one.c.0).filter(|_| more.is_none())
@@ -53,14 +54,6 @@ pub fn proposer(line: &EntryLine) -> Option<Proposer> {
 
 fn proposes(line: &EntryLine) -> bool {
     line.entry.draft.commit.iter().any(|one| one.role == ROLE)
-}
-
-/// The signed payload of a proposal of other arguments, if the line commits to exactly one.
-#[must_use]
-pub fn proposal_committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
-    let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
-    let (one, more) = (all.next()?, all.next());
-    payloads.0.get(&one.c.0).filter(|_| more.is_none())
 }
 
 fn glass(line: &EntryLine) -> Option<&BreakGlass> {
@@ -95,43 +88,36 @@ pub fn list_of(line: &EntryLine) -> Option<Digest> {
 }
 
 /// Statements and signatures from opened payloads, by file name.
-#[must_use]
 pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    for strand in strands {
-        for line in strand.asked().filter(|line| is_word(line)) {
-            let Some(Payload::Opened { body, .. }) = committed(line, payloads) else { continue };
-            let Some(signed) = SignedApproval::parse(body) else { continue };
-            let (statement, signature) = word_files(&strand.folder, line.entry.seq);
-            files.insert(statement, signed.statement.into_bytes());
-            files.insert(signature, signed.signature.into_bytes());
-        }
-        for line in strand.asked().filter(|line| proposer(line).is_some()) {
-            let Some(Payload::Opened { body, .. }) = proposal_committed(line, payloads) else {
-                continue;
-            };
-            let Some(signed) = SignedApproval::parse(body) else { continue };
-            let (statement, signature) = word_files(&strand.folder, line.entry.seq);
-            files.insert(statement, signed.statement.into_bytes());
-            files.insert(signature, signed.signature.into_bytes());
-        }
-        for line in strand.asked().filter(|line| breaks_glass(line)) {
-            let Some(Payload::Opened { body, .. }) = glass_committed(line, payloads) else {
-                continue;
-            };
+    for line in strands.iter().flat_map(|strand| strand.asked().map(move |line| (strand, line))) {
+        let (ChainSlice { folder, .. }, line) = line;
+        let glass = breaks_glass(line);
+        let payload = if is_word(line) {
+            committed(line, payloads)
+        } else if glass || proposer(line).is_some() {
+            committed_among(line, payloads)
+        } else {
+            None
+        };
+        let Some(Payload::Opened { body, .. }) = payload else { continue };
+        if glass {
             let Some(signed) = break_glass::SignedBreakGlass::parse(body) else { continue };
             let count = signed.signatures.len();
-            let (statement, signatures) = glass_files(&strand.folder, line.entry.seq, count);
+            let (statement, signatures) = glass_files(folder, line.entry.seq, count);
             files.insert(statement, signed.statement.into_bytes());
             let armored = signed.signatures.into_iter().map(String::into_bytes);
             files.extend(signatures.into_iter().zip(armored));
+        } else if let Some(signed) = SignedApproval::parse(body) {
+            let (statement, signature) = word_files(folder, line.entry.seq);
+            files.insert(statement, signed.statement.into_bytes());
+            files.insert(signature, signed.signature.into_bytes());
         }
     }
     files
 }
 
 /// The lists that approvals and refusals name, the last first.
-#[must_use]
 pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
     let mut lists: Vec<Digest> = Vec::new();
     for line in strands.iter().flat_map(ChainSlice::asked) {
@@ -144,7 +130,6 @@ pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
 }
 
 /// The lists that break-glass orders name; each file is named by its digest.
-#[must_use]
 pub fn glass_lists(strands: &[ChainSlice]) -> Vec<Digest> {
     let lines = strands.iter().flat_map(ChainSlice::asked);
     let mut lists: Vec<Digest> = lines.filter_map(glass_list).collect();
@@ -203,7 +188,6 @@ pub fn order_list(line: &EntryLine) -> Option<Digest> {
 }
 
 /// The lists that only operators' orders name; each file is named by its digest.
-#[must_use]
 pub fn order_lists(strands: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
     let own = strands.iter().flat_map(ChainSlice::asked);
     let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);

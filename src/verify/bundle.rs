@@ -51,7 +51,6 @@ pub const AGENT: &str = "agent/agent.yaml";
 /// The manifest's signature.
 pub const AGENT_SIG: &str = "agent/agent.yaml.sig.json";
 /// The names of a further manifest and its signature, if a bundle has several.
-#[must_use]
 pub fn agent_files(digest: &Digest) -> (String, String) {
     let hex = digest.hex();
     (format!("agent/{hex}.yaml"), format!("agent/{hex}.yaml.sig.json"))
@@ -62,7 +61,6 @@ pub const APPROVERS: &str = "approvals/allowed_signers";
 /// Its signature.
 pub const APPROVERS_SIG: &str = "approvals/allowed_signers.sig.json";
 /// The names of an earlier list and its signature, if a bundle has several.
-#[must_use]
 pub fn approvers_files(digest: &Digest) -> (String, String) {
     let hex = digest.hex();
     (
@@ -72,14 +70,12 @@ pub fn approvers_files(digest: &Digest) -> (String, String) {
 }
 
 /// The names of the statement of the approval or refusal at this place, and of its signature.
-#[must_use]
 pub fn word_files(folder: &str, seq: Seq) -> (String, String) {
     let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
     (format!("approvals/{place}{seq}.json"), format!("approvals/{place}{seq}.sig"))
 }
 
 /// The names of the break-glass statement for the call at this place, and of its signatures.
-#[must_use]
 pub fn glass_files(folder: &str, seq: Seq, signatures: usize) -> (String, Vec<String>) {
     let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
     let stem = format!("approvals/{place}{seq}.break-glass");
@@ -111,13 +107,11 @@ pub const CONTROLS: &str = "controls.json";
 pub const SCHEMA: &str = "schema/entry-1.json";
 
 /// The folder of a chain in a bundle of a population; chains are numbered by origin.
-#[must_use]
 pub fn chain_folder(number: u64) -> String {
     format!("chains/{number}")
 }
 
 /// The stand-alone proof of this entry, in the folder of its chain.
-#[must_use]
 pub fn alone_file(folder: &str, seq: Seq) -> String {
     format!("{folder}/{seq}{ALONE}")
 }

@@ -47,7 +47,6 @@ pub enum Other {
 
 impl Program {
     /// Does what the command line says.
-    #[must_use]
     pub fn run(&self) -> End {
         match (self.other, &self.options) {
             (Some(Other::Guide), _) => print_guide(),
@@ -58,7 +57,6 @@ impl Program {
 }
 
 /// Prints `VERIFY.md` as this program has it.
-#[must_use]
 pub fn print_guide() -> End {
     // A closed pipe (`| head`) is not a failure.
     let _ = std::io::stdout().write_all(super::guide::GUIDE.as_bytes());
@@ -118,7 +116,6 @@ pub enum End {
 
 impl End {
     /// The exit code.
-    #[must_use]
     pub const fn code(self) -> u8 {
         match self {
             Self::Valid => 0,
@@ -143,7 +140,6 @@ pub fn run_id(text: &str) -> Result<RunId, NoRunId> {
 }
 
 /// Verifies, prints the report to standard output, and returns the result.
-#[must_use]
 pub fn run(options: &Options) -> End {
     let mut trust = match Trust::load(&options.trust) {
         Ok(trust) => trust,

@@ -26,7 +26,6 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.3");
 pub type Paths = BTreeMap<Seq, Vec<Digest>>;
 
 /// The policy bundles present, by file name; the one that decided last first.
-#[must_use]
 pub fn policies(strands: &[ChainSlice]) -> Vec<(String, Digest)> {
     let none = Digest::of(&[]);
     let mut found: Vec<Digest> = Vec::new();
@@ -47,7 +46,6 @@ pub fn policies(strands: &[ChainSlice]) -> Vec<(String, Digest)> {
 }
 
 /// The manifests present, by the names of their two files, in the order of the runs.
-#[must_use]
 pub fn manifests(strands: &[ChainSlice]) -> Vec<((String, String), Digest)> {
     let mut found: Vec<Digest> = Vec::new();
     let opened =
@@ -63,7 +61,6 @@ pub fn manifests(strands: &[ChainSlice]) -> Vec<((String, String), Digest)> {
 }
 
 /// The lists of approvers present, by the names of their two files.
-#[must_use]
 pub fn approvers(
     strands: &[ChainSlice],
     fleet: Option<&ChainSlice>,
@@ -78,7 +75,6 @@ pub fn approvers(
 }
 
 /// Every name that a file of this bundle may have. Anchors are counted from 0 without a gap.
-#[must_use]
 pub fn names(
     scope: Scope,
     (strands, fleet): (&[ChainSlice], Option<&ChainSlice>),
@@ -154,7 +150,6 @@ pub(crate) struct RangeForm {
 }
 
 /// `consistency.json`: proofs that older heads are beginnings of the log.
-#[must_use]
 pub fn consistency(paths: &Paths) -> Vec<u8> {
     let proofs = paths
         .iter()
@@ -167,7 +162,6 @@ pub fn consistency(paths: &Paths) -> Vec<u8> {
 
 /// `inclusion.json`: the audit paths of entries outside the proven spans, in a tree of this size
 /// and root.
-#[must_use]
 pub fn inclusion(strand: &ChainSlice, (size, root): (Seq, &Digest), paths: &Paths) -> Vec<u8> {
     let lines = strand.lines.iter().filter(|line| strand.span.is_none() || !strand.asks(line));
     let proofs = lines.filter_map(|line| {
@@ -189,7 +183,6 @@ pub fn inclusion(strand: &ChainSlice, (size, root): (Seq, &Digest), paths: &Path
 }
 
 /// Hashes as a file has them.
-#[must_use]
 pub fn hexes(path: &[Digest]) -> Json {
     path.iter().map(|digest| Json::from(digest.hex())).collect::<Vec<_>>().into()
 }

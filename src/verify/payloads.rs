@@ -50,7 +50,6 @@ pub enum Payload {
 
 impl Payload {
     /// `opened`, `redacted`, `erased` or `withheld`.
-    #[must_use]
     pub const fn state(&self) -> &'static str {
         match self {
             Self::Opened { .. } => "opened",
@@ -164,7 +163,6 @@ impl Payloads {
     }
 
     /// A payload in the form of the transcript.
-    #[must_use]
     pub fn shown(&self, commitment: &Commitment) -> Json {
         let mut members = vec![
             ("commitment", Json::from(commitment.c.hex())),
@@ -273,7 +271,6 @@ struct RedactedForm {
 }
 
 /// A payload of which some members are hidden, as it is written.
-#[must_use]
 pub fn redacted(role: &str, parts: &Redacted) -> Json {
     Json::of(&RedactedForm {
         redacted: True,

@@ -74,7 +74,6 @@ pub struct Pulse {
 }
 
 /// Measures the pauses in the selected part of a chain, up to `until` if no entry follows.
-#[must_use]
 pub fn pulse(strand: &ChainSlice, until: Option<Timestamp>) -> Pulse {
     let cadences = cadences(strand);
     let mut pulse = Pulse {
@@ -181,7 +180,6 @@ pub struct ChainSummary {
 }
 
 /// The file.
-#[must_use]
 pub fn population(filter: &Filter, strands: &[ChainSlice]) -> Vec<u8> {
     let mut totals = BTreeMap::new();
     let chains = strands.iter().map(|strand| chain(filter, strand, &mut totals)).collect();

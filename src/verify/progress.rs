@@ -23,7 +23,6 @@ pub struct ProgressLine {
 
 impl ProgressLine {
     /// Shows progress if standard error is a terminal, and nothing with `quiet`.
-    #[must_use]
     pub fn new(quiet: bool) -> Self {
         let terminal = Some(std::io::stderr()).filter(|err| !quiet && err.is_terminal());
         Self { terminal, shown: Cell::new(false) }
@@ -58,8 +57,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// As [`Line::new`].
-    #[must_use]
+    /// As [`ProgressLine::new`].
     pub fn new(quiet: bool) -> Self {
         Self { line: ProgressLine::new(quiet), bundle: OnceCell::new() }
     }

@@ -58,7 +58,6 @@ pub struct ProjectedCall<'a> {
 
 impl<'a> BundleMaterial<'a> {
     /// The run `run` among these lines of the log `origin`.
-    #[must_use]
     pub fn new(
         run: &'a RunId,
         origin: &'a str,
@@ -72,7 +71,6 @@ impl<'a> BundleMaterial<'a> {
     }
 
     /// A run whose lines were found, cut like this.
-    #[must_use]
     pub fn part(
         run: &'a RunId,
         origin: &'a str,
@@ -110,7 +108,6 @@ impl<'a> BundleMaterial<'a> {
     }
 
     /// `sealed`, `open` (more may have happened since), or `cut` by the ends of a range.
-    #[must_use]
     pub fn status(&self) -> &'static str {
         match (self.cut.any(), self.sealed()) {
             (true, _) => "cut",
@@ -120,19 +117,16 @@ impl<'a> BundleMaterial<'a> {
     }
 
     /// How many decisions were recorded and not enforced.
-    #[must_use]
     pub fn unenforced_count(&self) -> usize {
         self.of_run().filter(|line| unenforced(line)).count()
     }
 
     /// How many calls there are.
-    #[must_use]
     pub fn calls_count(&self) -> usize {
         self.calls().len()
     }
 
     /// The calls, by their first entries.
-    #[must_use]
     pub fn calls(&self) -> Vec<ProjectedCall<'a>> {
         let mut places = BTreeMap::new();
         let mut calls: Vec<ProjectedCall<'a>> = Vec::new();
@@ -161,7 +155,6 @@ pub fn unenforced(line: &EntryLine) -> bool {
 }
 
 /// The three files for people, by name.
-#[must_use]
 pub fn files(scope: Scope, materials: &[BundleMaterial<'_>]) -> [(&'static str, Vec<u8>); 3] {
     match (scope, materials) {
         (Scope::Run, [material]) => [
@@ -178,13 +171,11 @@ pub fn files(scope: Scope, materials: &[BundleMaterial<'_>]) -> [(&'static str, 
 }
 
 /// `agent_run.json`: the run, and its transcript call by call.
-#[must_use]
 pub fn agent_run(material: &BundleMaterial<'_>) -> Vec<u8> {
     canonical::bytes(&agent_run_json(material))
 }
 
 /// `agent_run.json` of several runs: one object for each, in the order of their first entries.
-#[must_use]
 pub fn agent_runs(materials: &[BundleMaterial<'_>]) -> Vec<u8> {
     several("wicketgate/agent_runs/1", materials, agent_run_json)
 }
@@ -248,13 +239,11 @@ pub(crate) fn delegated(material: &BundleMaterial<'_>) -> Vec<String> {
 }
 
 /// `decision.json`: every decision in order.
-#[must_use]
 pub fn decisions(material: &BundleMaterial<'_>) -> Vec<u8> {
     canonical::bytes(&decisions_json(material))
 }
 
 /// `decision.json` of several runs.
-#[must_use]
 pub fn decisions_of(materials: &[BundleMaterial<'_>]) -> Vec<u8> {
     several("wicketgate/decisions/1", materials, decisions_json)
 }
@@ -269,13 +258,11 @@ fn decisions_json(material: &BundleMaterial<'_>) -> Json {
 }
 
 /// `tool_trace.json`: every call with its inputs, outputs and times.
-#[must_use]
 pub fn tool_trace(material: &BundleMaterial<'_>) -> Vec<u8> {
     canonical::bytes(&tool_trace_json(material))
 }
 
 /// `tool_trace.json` of several runs.
-#[must_use]
 pub fn tool_traces(materials: &[BundleMaterial<'_>]) -> Vec<u8> {
     several("wicketgate/tool_traces/1", materials, tool_trace_json)
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::scope::{Scope, Span};
 use crate::domain::decision::Verdict;
-use crate::domain::id::RunId;
+use crate::domain::id::{RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::List;
@@ -27,7 +27,7 @@ pub enum Query {
 }
 
 /// Which part of a tenant's chains, and which decisions in it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 pub struct Filter {
     /// Entries of this time and later.
     pub since: Option<Timestamp>,
@@ -40,6 +40,7 @@ pub struct Filter {
     /// Decisions of this verdict.
     pub verdict: Option<Verdict>,
     /// Only these logs; empty: every chain the ledger has.
+    #[serde(default)]
     pub chains: Vec<String>,
 }
 
@@ -53,7 +54,6 @@ impl Filter {
 
 impl Query {
     /// How far it reaches.
-    #[must_use]
     pub const fn scope(&self) -> Scope {
         match self {
             Self::Run(_) => Scope::Run,
@@ -63,7 +63,6 @@ impl Query {
     }
 
     /// Its fields: `scope` first, then the filters.
-    #[must_use]
     pub fn words(&self) -> Vec<(&'static str, String)> {
         let mut words = vec![("scope", self.scope().as_str().to_owned())];
         match self {
@@ -86,13 +85,11 @@ impl Query {
     }
 
     /// As `query` of an `evidence.exported` entry.
-    #[must_use]
     pub fn settings(&self) -> List<Setting> {
         self.words().into_iter().map(|(k, v)| Setting::of(k, v)).collect()
     }
 
     /// As `query` of `population.json`.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         let mut members: Vec<(&'static str, Json)> = Vec::new();
         let mut chains: Vec<Json> = Vec::new();
@@ -110,49 +107,23 @@ impl Query {
     /// Parses exactly what [`Self::to_json`] wrote.
     #[must_use]
     pub fn from_json(json: &Json) -> Option<Self> {
-        let form: QueryForm = json.read().ok()?;
-        let query = match form.scope.as_str() {
-            "run" => Self::Run(form.run?),
-            "range" => {
-                Self::Range { log: form.log?, span: Span { from: form.from?, to: form.to? } }
-            }
-            "population" => Self::Population(Filter {
-                since: form.since,
-                until: form.until,
-                agent: form.agent,
-                tool: form.tool,
-                verdict: form.verdict,
-                chains: form.chains,
-            }),
-            _ => return None,
+        let query = match json.read().ok()? {
+            QueryForm::Run { run } => Self::Run(run),
+            QueryForm::Range { log, from, to } => Self::Range { log, span: Span { from, to } },
+            QueryForm::Population(filter) => Self::Population(filter),
         };
         // Any member that was not read makes another text.
         (query.to_json() == *json).then_some(query)
     }
 }
 
-/// The members of a query of any scope.
+/// The members of a query by its scope.
 #[derive(Deserialize)]
-struct QueryForm {
-    scope: String,
-    run: Option<RunId>,
-    log: Option<String>,
-    from: Option<u64>,
-    to: Option<u64>,
-    since: Option<Timestamp>,
-    until: Option<Timestamp>,
-    agent: Option<String>,
-    tool: Option<String>,
-    verdict: Option<Verdict>,
-    #[serde(default)]
-    chains: Vec<String>,
-}
-
-/// Parses the name of a verdict.
-#[must_use]
-pub fn verdict_of(word: &str) -> Option<Verdict> {
-    let all = [Verdict::Allow, Verdict::Deny, Verdict::RequireApproval];
-    all.into_iter().find(|verdict| verdict.as_str() == word)
+#[serde(tag = "scope", rename_all = "snake_case")]
+enum QueryForm {
+    Run { run: RunId },
+    Range { log: String, from: Seq, to: Seq },
+    Population(Filter),
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@ pub enum Scope {
 
 impl Scope {
     /// Its name in statements and entries.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -35,7 +34,6 @@ impl Scope {
 
     /// The scope that the files of a bundle imply, whatever its statement says; `B4` compares the
     /// two.
-    #[must_use]
     pub fn of(files: &Files) -> Self {
         if files.get(POPULATION).is_some() {
             Self::Population
@@ -121,7 +119,6 @@ impl ChainSlice {
 
     /// Entries with a stand-alone proof: the first and the last selected, and in a bundle of one
     /// run every decision. No entry of the fleet log, which only introduces others.
-    #[must_use]
     pub fn alone(&self) -> BTreeSet<Seq> {
         if self.folder == FLEET {
             return BTreeSet::new();
@@ -134,13 +131,11 @@ impl ChainSlice {
     }
 
     /// Name of the log; empty if its checkpoint does not hold.
-    #[must_use]
     pub fn origin(&self) -> &str {
         self.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.origin.as_str())
     }
 
     /// Which ends of a run with these lines lie outside of the span.
-    #[must_use]
     pub fn cut(&self, own: &[&EntryLine]) -> Cut {
         let (Some(span), Some(first)) = (self.span, own.first()) else { return Cut::default() };
         let ends = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.size == span.to);
@@ -151,13 +146,11 @@ impl ChainSlice {
     }
 
     /// The selected runs, by their first entries, with their lines.
-    #[must_use]
     pub fn runs(&self) -> Vec<(&RunId, Vec<&EntryLine>)> {
         runs_of(self.asked())
     }
 
-    /// One [`Material`] for each run.
-    #[must_use]
+    /// One [`BundleMaterial`] for each run.
     pub fn materials<'a>(&'a self, payloads: &'a Payloads) -> Vec<BundleMaterial<'a>> {
         let runs = self.runs().into_iter();
         runs.map(|(run, own)| {

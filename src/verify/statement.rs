@@ -55,7 +55,6 @@ pub struct DigestForm {
 
 impl StatementForm {
     /// A statement of this kind about these subjects.
-    #[must_use]
     pub fn of(
         predicate_type: &str,
         predicate: Json,
@@ -74,7 +73,6 @@ impl StatementForm {
     }
 
     /// The bytes that are signed.
-    #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         canonical::bytes(&Json::of(self))
     }
@@ -96,7 +94,6 @@ pub struct Exporter {
 
 impl Exporter {
     /// The exporter that a predicate names.
-    #[must_use]
     pub fn said(predicate: &Json) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -123,7 +120,6 @@ impl Exporter {
 }
 
 /// The query that a predicate names, without the requester; null without one.
-#[must_use]
 pub fn asked(predicate: &Json) -> Json {
     let mut query = query(predicate).unwrap_or_default();
     if let Json::Object(members) = &mut query {
@@ -158,7 +154,6 @@ pub struct Subject<'a> {
 }
 
 /// The statement over all files but itself and its envelope.
-#[must_use]
 pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
     let subjects = files.0.iter();
     let subjects = subjects.filter(|(name, _)| !matches!(name.as_str(), MANIFEST | ENVELOPE));
@@ -167,7 +162,6 @@ pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
 }
 
 /// The predicate about the files: derived from them, so that a verifier can derive it again.
-#[must_use]
 pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
     let said =
         |name: &'static str, value: &str| (!value.is_empty()).then(|| (name, Json::from(value)));

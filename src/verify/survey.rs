@@ -60,19 +60,16 @@ pub struct Survey<'a> {
 
 impl<'a> Noted<'a> {
     /// `ledger/entries.jsonl`, `fleet/entries.jsonl`, `chains/0/entries.jsonl`…
-    #[must_use]
     pub fn file(&self) -> String {
         format!("{}/{LINES}", self.folder)
     }
 
     /// The kind of the entry.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         self.entry.draft.kind().as_str()
     }
 
     /// The content of the entry, as stored.
-    #[must_use]
     pub fn data(&self) -> Json {
         Json::of(&self.entry.draft.body)
     }
@@ -86,7 +83,6 @@ impl<'a> Noted<'a> {
 impl<'a> Survey<'a> {
     /// Reads the files except `report.html` and `controls.json`, which are made from the result, and
     /// the three files that say the same as the entries.
-    #[must_use]
     pub fn of(files: &'a Files) -> Self {
         let (mut heads, mut anchored) = (Vec::new(), Vec::new());
         for (name, bytes) in &files.0 {
@@ -119,13 +115,11 @@ impl<'a> Survey<'a> {
     }
 
     /// The runs.
-    #[must_use]
     pub fn runs(&self) -> Vec<BundleMaterial<'_>> {
         self.strands.iter().flat_map(|strand| strand.materials(&self.payloads)).collect()
     }
 
     /// How many calls all runs have.
-    #[must_use]
     pub fn calls_count(&self) -> usize {
         self.runs().iter().map(BundleMaterial::calls_count).sum()
     }
@@ -147,7 +141,6 @@ impl<'a> Survey<'a> {
     }
 
     /// The names on those lines, each once.
-    #[must_use]
     pub fn witnesses(&self) -> Vec<&str> {
         let names = self.cosigned().map(|(_, line)| line.name.as_str());
         names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
@@ -168,7 +161,6 @@ impl<'a> Survey<'a> {
     }
 
     /// Time stamp tokens, by name.
-    #[must_use]
     pub fn tokens(&self) -> Vec<&str> {
         let names = self.named("anchors/").map(|(name, _)| name);
         names.filter(|name| name.ends_with(".tsr")).collect()
@@ -210,13 +202,11 @@ impl<'a> Survey<'a> {
     }
 
     /// How many payloads are in this state: `opened`, `redacted`, `erased`, `withheld`.
-    #[must_use]
     pub fn payloads_in(&self, state: &str) -> usize {
         self.payloads.0.values().filter(|payload| payload.state() == state).count()
     }
 
     /// Sizes of older heads this bundle proves to be beginnings of its log.
-    #[must_use]
     pub fn older_heads(&self) -> Vec<u64> {
         let proofs: Option<PathsForm> = json(self.files, CONSISTENCY).read().ok();
         let proofs = proofs.map(|file| file.proofs).unwrap_or_default();

@@ -130,7 +130,7 @@ pub struct RevokedTrust {
 }
 
 /// Trust roots and expectations. An empty list trusts no key; it never means "any key".
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trust {
     /// Keys that may sign bundles.
     pub evidence: Vec<PublicKey>,
@@ -162,7 +162,7 @@ pub struct Trust {
     /// Keys that sign lists of break-glass signers.
     pub break_glass_keys: Vec<PublicKey>,
     /// How far clocks of honest machines may differ, in milliseconds.
-    pub skew_ms: i64,
+    pub skew_ms: Option<i64>,
     /// Revoked keys.
     pub revoked: Vec<RevokedTrust>,
     /// The requested run, if any.
@@ -173,36 +173,13 @@ pub struct Trust {
     pub replay: bool,
 }
 
-impl Default for Trust {
-    /// Trusts no key.
-    fn default() -> Self {
-        Self {
-            evidence: Vec::new(),
-            enrolment: Vec::new(),
-            manifest: Vec::new(),
-            approvers: Vec::new(),
-            approver_keys: Vec::new(),
-            break_glass: Vec::new(),
-            break_glass_keys: Vec::new(),
-            policies: Vec::new(),
-            heads: Vec::new(),
-            origins: Vec::new(),
-            fleet: Vec::new(),
-            witnesses: Vec::new(),
-            quorum: None,
-            tsa: Vec::new(),
-            skew_ms: SKEW_MILLIS,
-            revoked: Vec::new(),
-            run: None,
-            now: None,
-            replay: false,
-        }
-    }
-}
-
 impl Trust {
+    /// How far clocks of honest machines may differ, in milliseconds.
+    pub fn skew(&self) -> i64 {
+        self.skew_ms.unwrap_or(SKEW_MILLIS)
+    }
+
     /// Enrolment keys that were revoked, completely or from a position of a log on.
-    #[must_use]
     pub fn revoked_enrolments(&self) -> Vec<epochs::RevokedEnrolment> {
         let about = self.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
         about
@@ -285,7 +262,7 @@ impl Trust {
             ("witness-key", [key]) => self.witnesses.push(vkey(key, Algorithm::Cosignature)?),
             ("quorum", [number]) => self.quorum = Some(quorum(number, self.quorum)?),
             ("tsa-ca", [file]) => self.tsa.extend(authorities(file, base)?),
-            ("skew", [seconds]) => self.skew_ms = skew(seconds)?,
+            ("skew", [seconds]) => self.skew_ms = Some(skew(seconds)?),
             ("revoked", [purpose, key]) => self.revoked.push(revoked(purpose, key, None)?),
             ("revoked", [purpose, key, log, good]) => {
                 self.revoked.push(revoked(purpose, key, Some((log, good)))?);

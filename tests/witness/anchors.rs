@@ -247,7 +247,7 @@ fn a_cosignature_from_before_what_it_vouches_for_or_from_the_future_does_not_cou
     unverifiable(&case.report(), "W1", "1 not counted");
     case.cosigned = vec![(1, 1, 60), (2, 2, 1299)];
     assert_eq!(case.report().level(), Some(3));
-    case.trust.skew_ms = 10_000;
+    case.trust.skew_ms = Some(10_000);
     unverifiable(&case.report(), "W1", "1 not counted");
 }
 

@@ -38,7 +38,6 @@ impl std::fmt::Debug for ShownCredential {
 
 impl ShownCredential {
     /// The credential in these headers; the listener puts the client certificate into `extensions`.
-    #[must_use]
     pub fn of(headers: &HeaderMap, extensions: &Extensions) -> Self {
         let certificate = extensions.get::<Arc<ClientCertificate>>();
         match (bearer(headers), certificate) {
@@ -53,7 +52,6 @@ impl ShownCredential {
     }
 
     /// Why this credential identifies no caller. Callers ask only where that is so.
-    #[must_use]
     pub const fn stranger(&self) -> IdentityError {
         match self {
             Self::Nothing(error) => *error,

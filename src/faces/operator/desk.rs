@@ -66,7 +66,6 @@ pub struct Hold {
 
 impl Hold {
     /// When it ends; one without an end has ended.
-    #[must_use]
     pub fn expires(&self) -> Timestamp {
         self.held.expires.unwrap_or(Timestamp::from_millis(0))
     }
@@ -174,7 +173,6 @@ pub(super) async fn payload(
 
 impl Chain {
     /// Entries that were read.
-    #[must_use]
     pub const fn size(&self) -> Seq {
         self.next
     }

@@ -120,14 +120,12 @@ struct RecordedEnrolments {
 
 impl Registrar {
     /// A registrar that has read no chain yet.
-    #[must_use]
     pub fn new(parts: RegistrarParts) -> Self {
         let (logins, known) = (Mutex::default(), tokio::sync::Mutex::default());
         Self { parts, logins, known }
     }
 
     /// The enrolment key's public half.
-    #[must_use]
     pub fn public(&self) -> PublicKey {
         self.parts.signer.public()
     }

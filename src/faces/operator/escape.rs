@@ -8,7 +8,6 @@ const MARKS_MAX: usize = 2;
 /// The text with everything visible that moves, hides or imitates: control characters (and so every
 /// terminal sequence), directions, zero widths, odd spaces, tags, piled-up marks become `\u{..}`;
 /// the backslash is doubled, so that no text can imitate an escape.
-#[must_use]
 pub fn visible(text: &str) -> String {
     shown(text, |_| None)
 }

@@ -121,7 +121,6 @@ impl std::fmt::Debug for OperatorApi {
 
 impl OperatorApi {
     /// An operator API that has read nothing from the ledger yet.
-    #[must_use]
     pub fn new(parts: OperatorParts) -> Self {
         let OperatorParts { staff, reader, orders, books, vault, clock, entropy, reject, tenant } =
             parts;

@@ -50,7 +50,6 @@ impl Role {
     ];
 
     /// The role's name in the configuration and in entries.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -110,7 +109,6 @@ impl Right {
     }
 
     /// The roles that have it, for a message.
-    #[must_use]
     pub fn roles(self) -> String {
         let names = self.held_by().iter().map(|role| format!("`{}`", role.as_str()));
         names.collect::<Vec<_>>().join(", ")
@@ -240,7 +238,6 @@ impl Operator {
     }
 
     /// The roles as entries show them.
-    #[must_use]
     pub fn role_names(&self) -> Vec<String> {
         self.roles.iter().map(|role| role.as_str().to_owned()).collect()
     }

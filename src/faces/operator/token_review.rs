@@ -132,7 +132,6 @@ pub struct Reviewer {
 
 impl Reviewer {
     /// A reviewer for this cluster. It connects at the first review.
-    #[must_use]
     pub const fn new(cluster: Cluster) -> Self {
         Self { cluster, turns: Semaphore::const_new(AT_ONCE) }
     }

@@ -60,7 +60,6 @@ impl Listener {
     }
 
     /// Where this listens, for a person.
-    #[must_use]
     pub fn place(&self) -> String {
         match &self.0 {
             Kind::Socket(_, file) => file.path.display().to_string(),

@@ -204,7 +204,6 @@ pub const SURFACE: &[(&str, Access)] = &[
 ];
 
 /// Every route of a sidecar: [`SURFACE`] and the operator API.
-#[must_use]
 pub fn surface() -> Vec<(String, Access)> {
     let own = SURFACE.iter().map(|(name, access)| ((*name).to_owned(), *access));
     let routes = ROUTES.iter().flat_map(|row| row.methods().chain([row.name()]));

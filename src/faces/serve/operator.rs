@@ -112,13 +112,11 @@ pub struct Running {
 
 impl Running {
     /// The address, with the port the system chose.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Why the address is not served, if it is not.
-    #[must_use]
     pub fn hindered(&self) -> Hindered {
         self.hindered.clone()
     }

@@ -175,13 +175,11 @@ impl Tls {
     }
 
     /// When the certificate in force ends: clients reject it from then on.
-    #[must_use]
     pub fn not_after(&self) -> Timestamp {
         self.0.live.load().not_after
     }
 
     /// The DNS names of the certificate in force: a request may use these for this machine.
-    #[must_use]
     pub fn names(&self) -> Arc<[String]> {
         Arc::clone(&self.0.live.load().names)
     }

@@ -200,7 +200,6 @@ impl WitnessClient {
     }
 
     /// Its key.
-    #[must_use]
     pub const fn key(&self) -> &VerifierKey {
         &self.key
     }

@@ -40,7 +40,6 @@ impl Cancel {
     }
 
     /// The reason of the first request.
-    #[must_use]
     pub fn why(&self) -> &'static str {
         self.why.get().copied().unwrap_or(CANCELLED)
     }

@@ -29,7 +29,6 @@ struct Duty {
 
 /// The outcome as it may be released: limited in size and redacted. A result over the limit is a
 /// failure, never a cut.
-#[must_use]
 pub fn apply(permit: &Permit, outcome: Unmasked) -> Outcome {
     let cap = permit.prepared().tool().map_or(0, |tool| tool.result_bytes_max);
     let (outcome, done) = apply_to(cap, permit.obligations(), outcome);

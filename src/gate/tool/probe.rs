@@ -45,7 +45,6 @@ pub enum ProbeState {
 
 impl ProbeState {
     /// The name of the state, in lower case.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Skipped => "skipped",
@@ -91,13 +90,11 @@ pub struct Point {
 
 impl Point {
     /// A result without a finding.
-    #[must_use]
     pub fn ready(what: impl Into<String>, found: impl Into<String>) -> Self {
         Self { what: what.into(), state: ProbeState::Ready, found: found.into(), todo: None }
     }
 
     /// A result with a finding and the action that it needs.
-    #[must_use]
     pub fn wrong(
         what: impl Into<String>,
         state: ProbeState,
@@ -110,7 +107,6 @@ impl Point {
 }
 
 /// The worst result; a tool without results is ready.
-#[must_use]
 pub fn worst(points: &[Point]) -> ProbeState {
     points.iter().map(|point| point.state).max().unwrap_or(ProbeState::Ready)
 }

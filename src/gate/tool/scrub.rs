@@ -157,7 +157,6 @@ impl Scrub {
     /// escaped for JSON, HTML or mail, broken over lines, in letters that only look like ASCII, in
     /// ROT13, and inside base64 or base32 of a longer text. Includes values that the secrets take
     /// later.
-    #[must_use]
     pub fn new(secrets: &[Secret]) -> Self {
         let finder = Finder::of(secrets, generation(secrets));
         Self { finder: Arc::new(RwLock::new(finder)), secrets: secrets.into() }
@@ -193,13 +192,11 @@ impl Scrub {
     }
 
     /// A text for the operator, with every form of every secret masked.
-    #[must_use]
     pub fn text(&self, text: &str) -> String {
         self.finder().mask(text).unwrap_or_else(|| text.to_owned())
     }
 
     /// The outcome with every form of every secret masked. Opaque content stays opaque.
-    #[must_use]
     pub fn apply(&self, outcome: Unmasked) -> Unmasked {
         let finder = self.finder();
         match outcome {

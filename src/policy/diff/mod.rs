@@ -28,7 +28,6 @@ pub enum DiffEdit {
 
 impl DiffEdit {
     /// `added`, `removed` or `changed`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -104,7 +103,6 @@ impl Diff {
     }
 
     /// What differs from `old` in `new`.
-    #[must_use]
     pub fn between(old: &Bundle, new: &Bundle) -> Self {
         let layers = |bundle: &Bundle| -> BTreeMap<String, String> {
             let list = bundle.layers().iter();

@@ -11,7 +11,6 @@ const VALUE_CHARS: usize = 160;
 
 impl Explained {
     /// `wicketgate/explained/1` without the decision itself.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         Json::object([
             ("v", Json::from("wicketgate/explained/1")),
@@ -21,7 +20,6 @@ impl Explained {
     }
 
     /// The rules for a terminal, those that fired first.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for rule in &self.rules {

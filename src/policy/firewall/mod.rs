@@ -35,7 +35,6 @@ pub fn is_kind(kind: &str) -> bool {
 }
 
 /// The findings with their places (JSON pointer), without the values, sorted by kind and place.
-#[must_use]
 pub fn findings(value: &Json) -> Vec<Finding> {
     let mut found = BTreeSet::new();
     look(value, &mut String::new(), &mut found);

@@ -17,7 +17,6 @@ use crate::fault::LoadError;
 const APPROVERS_MAX: i64 = 16;
 
 /// Rules of the layers that the library cannot use as they are written.
-#[must_use]
 pub fn malformed(bundle: &Bundle) -> Vec<LoadError> {
     let mut found = Vec::new();
     let modules = bundle.modules();

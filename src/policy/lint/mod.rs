@@ -50,7 +50,6 @@ pub enum Level {
 
 impl Level {
     /// `error` or `warning`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -74,7 +73,6 @@ pub struct Finding {
 
 impl Finding {
     /// What to do about it.
-    #[must_use]
     pub fn hint(&self) -> &'static str {
         match self.code {
             "lint.default_allow" => "name what is allowed: a tool, a kind of effect, an agent",
@@ -122,7 +120,6 @@ pub struct Surroundings<'a> {
 }
 
 /// All findings in a bundle, errors first, then by place.
-#[must_use]
 pub fn lint(bundle: &Bundle, around: &Surroundings<'_>) -> Vec<Finding> {
     let read = rules::read(bundle);
     let mut findings = read.findings;

@@ -7,7 +7,6 @@ use crate::domain::json::Json;
 use crate::input::VERSION;
 
 /// The schema of [`VERSION`] of the input document.
-#[must_use]
 pub fn schema() -> Value {
     let mut whole = of(&INPUT);
     if let Value::Object(members) = &mut whole {
@@ -19,7 +18,6 @@ pub fn schema() -> Value {
 }
 
 /// Where a document violates the schema: `place: what`, in the order of the document.
-#[must_use]
 pub fn violations(document: &Json) -> Vec<String> {
     let validator = match jsonschema::draft202012::new(&schema()) {
         Ok(validator) => validator,

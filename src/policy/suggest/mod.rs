@@ -45,7 +45,6 @@ pub struct UncoveredCall {
 const NAMED: usize = 5;
 
 /// The text of `agent/suggested.rego`. `about` names its source, for its first line.
-#[must_use]
 pub fn rego(about: &str, seen: &[RequiredCall], left: &[UncoveredCall]) -> String {
     let mut tools: BTreeMap<&str, Vec<&RequiredCall>> = BTreeMap::new();
     for call in seen {
@@ -146,7 +145,6 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 }
 
 /// `bundle.json` of a bundle with these rules only.
-#[must_use]
 pub fn meta(name: &str, version: &str) -> Vec<u8> {
     canonical::bytes(&Json::object([("name", Json::from(name)), ("version", Json::from(version))]))
 }

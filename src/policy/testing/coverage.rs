@@ -37,7 +37,6 @@ pub struct Coverage {
 
 impl Coverage {
     /// Percentage of the rules that fired, rounded down; 100 without rules.
-    #[must_use]
     pub fn percent(&self) -> usize {
         self.fired.saturating_mul(100).checked_div(self.rules).unwrap_or(100)
     }

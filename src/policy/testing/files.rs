@@ -75,7 +75,6 @@ fn bytes(path: &Path, shown: &str) -> Result<Vec<u8>, Vec<LoadError>> {
 }
 
 /// A value that changes as soon as a file below this directory is written, made or removed.
-#[must_use]
 pub fn changed_at(dir: &Path) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
     let (mut found, mut open) = (Vec::new(), vec![(dir.to_owned(), 0_usize)]);
     while let Some((folder, depth)) = open.pop() {

@@ -4,7 +4,6 @@ use super::{Case, Outcome, Report};
 use crate::domain::xml::escaped;
 
 /// One `testsuite` per bundle, in one document.
-#[must_use]
 pub fn junit(reports: &[Report]) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for report in reports {

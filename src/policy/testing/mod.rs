@@ -61,7 +61,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// `passed`, `failed`, `error` or `skipped`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -102,7 +101,6 @@ pub struct Report {
 
 impl Report {
     /// Tests that ended so.
-    #[must_use]
     pub fn count(&self, outcome: Outcome) -> usize {
         self.cases.iter().filter(|case| case.outcome == outcome).count()
     }

@@ -28,8 +28,7 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// One [`Material`] for each run of each chain; empty if payloads or a checkpoint do not hold.
-    #[must_use]
+    /// One [`BundleMaterial`] for each run of each chain; empty if payloads or a checkpoint do not hold.
     pub fn materials(&self) -> Vec<BundleMaterial<'_>> {
         let Some(payloads) = &self.payloads else { return Vec::new() };
         self.strands.iter().flat_map(|strand| strand.materials(payloads)).collect()

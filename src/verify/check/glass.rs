@@ -8,7 +8,7 @@ use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{
     MINUTES_MAX, QUORUM_MIN, SignedBreakGlass, Terms, check as worth,
 };
-use crate::approvals::{broken, glass_committed, glass_list};
+use crate::approvals::{broken, committed_among, glass_list};
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
 use crate::entries::approved::LATE_MILLIS;
@@ -24,7 +24,7 @@ pub(super) fn check(
     line: &EntryLine,
 ) -> Result<(), Bad> {
     let said = broken(line).ok_or(SignatureFlaw::Names("order"))?;
-    let payload = glass_committed(line, material.payloads);
+    let payload = committed_among(line, material.payloads);
     let payload = payload.ok_or(SignatureFlaw::NoPayload("statement"))?;
     let Payload::Opened { body, .. } = payload else {
         return Err(Missing::Payload("the break-glass statement").into());

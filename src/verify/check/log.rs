@@ -18,10 +18,9 @@ use crate::entries::epochs::Epochs;
 use crate::entries::{Damage, EntryLine};
 use crate::record::Kind;
 use crate::scope::{ChainSlice, Scope};
+pub(super) use crate::trust::SKEW_MILLIS;
 use crate::trust::{PinnedHead, Trust};
 
-/// Clocks of honest machines may differ by this much.
-pub(super) const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 /// Hashes of a proof in a tree of at most 2^64 leaves.
 const PATH_MAX: usize = 64;
 

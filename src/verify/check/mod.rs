@@ -70,7 +70,6 @@ impl Step {
     pub const COUNT: usize = 8;
 
     /// Its number, counted from 1, and its description.
-    #[must_use]
     pub const fn told(self) -> (usize, &'static str) {
         match self {
             Self::Files => (1, "the list of files"),
@@ -98,13 +97,11 @@ pub trait Watch {
 impl Watch for () {}
 
 /// Verifies the bundle that is this directory or this zip file against these trust roots.
-#[must_use]
 pub fn verify(dir: &Path, trust: &Trust) -> Report {
     verify_watched(dir, trust, &())
 }
 
 /// As [`verify`], with progress reports.
-#[must_use]
 pub fn verify_watched(dir: &Path, trust: &Trust, watch: &dyn Watch) -> Report {
     match Files::load(dir) {
         Ok(files) => {
@@ -120,7 +117,6 @@ pub fn verify_watched(dir: &Path, trust: &Trust, watch: &dyn Watch) -> Report {
 }
 
 /// Verifies a bundle that has been read.
-#[must_use]
 pub fn verify_files(files: &Files, trust: &Trust) -> Report {
     checked(files, trust, &())
 }

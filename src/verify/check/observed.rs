@@ -1,6 +1,7 @@
 //! P6: every decision that was not enforced came from layers in observe mode only.
 
 use crate::record::Role;
+use crate::trust::SKEW_MILLIS;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -18,9 +19,6 @@ use crate::payloads::Payload;
 use crate::policy::bundle::meta_of_archive;
 use crate::policy::fault;
 use crate::projection::{BundleMaterial, unenforced};
-
-/// Allowed difference between the time the policy saw and the entry's time.
-const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
 /// Why a decision that was not enforced should have been.
 #[derive(Debug, thiserror::Error)]

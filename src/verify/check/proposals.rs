@@ -5,7 +5,7 @@ use super::approvals::{at, held, trusted};
 use super::case::Case;
 use super::flaw::{Bad, Missing, SignatureFlaw};
 use crate::approval::{Approval, SignedApproval, proposal};
-use crate::approvals::{proposal_committed, proposer};
+use crate::approvals::{committed_among, proposer};
 use crate::domain::digest::{Digest, Salt};
 use crate::entries::EntryLine;
 use crate::entries::word;
@@ -34,7 +34,7 @@ pub(super) fn check(
     if proposer(line).is_none() {
         return Err(SignatureFlaw::NoProposal.into());
     }
-    let payload = proposal_committed(line, material.payloads);
+    let payload = committed_among(line, material.payloads);
     let payload = payload.ok_or(SignatureFlaw::NoPayload("proposal"))?;
     let unknown = |missing: Missing| Bad::from(missing.at(line.entry.seq));
     let Payload::Opened { body, .. } = payload else {

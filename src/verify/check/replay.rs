@@ -36,6 +36,7 @@ use crate::record::call::CallDenied;
 use crate::record::chain::WriterStarted;
 use crate::record::run::RunOpened;
 use crate::record::{Kind, Role};
+use crate::trust::SKEW_MILLIS;
 use crate::yaml;
 
 /// Prefix of the item that stays unproven unless this check holds.
@@ -43,8 +44,6 @@ pub const NOT_MADE: &str = "that the policy engine would decide the same again";
 /// Deadline of one evaluation. The gate's own is shorter and applies to another machine: a decision
 /// refused for being late is not made again, and a sound one must not fail on a slow laptop.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Allowed difference between the time the policy saw and the entry's time.
-const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
 /// The result for one decision.
 enum ReplayedDecision {

@@ -24,7 +24,6 @@ impl Outcome {
     }
 
     /// `VALID`, `INVALID` or `UNVERIFIABLE`.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Valid(_) => "VALID",
@@ -34,7 +33,6 @@ impl Outcome {
     }
 
     /// What was checked, the reason, or what is missing.
-    #[must_use]
     pub fn detail(&self) -> &str {
         match self {
             Self::Valid(text) | Self::Invalid(text) | Self::Unverifiable(text) => text,
@@ -59,7 +57,6 @@ pub struct Check {
 
 impl Check {
     /// What the check is about.
-    #[must_use]
     pub fn title(&self) -> &'static str {
         TITLES.iter().find(|(id, _)| *id == self.id).map_or("", |(_, title)| title)
     }
@@ -145,7 +142,6 @@ impl Report {
     }
 
     /// Ids of the checks that do not hold.
-    #[must_use]
     pub fn failed(&self) -> Vec<&'static str> {
         let invalid = |c: &&Check| matches!(c.outcome, Outcome::Invalid(_));
         self.checks.iter().filter(invalid).map(|check| check.id).collect()
@@ -173,7 +169,6 @@ impl Report {
     }
 
     /// 0: everything holds, 1: something is invalid, 2: something cannot be decided.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         if !self.failed().is_empty() {
             return 1;
@@ -183,7 +178,6 @@ impl Report {
     }
 
     /// `VALID`, `INVALID` or `UNVERIFIABLE`.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         match self.exit_code() {
             0 => "VALID",
@@ -193,7 +187,6 @@ impl Report {
     }
 
     /// For a terminal.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         let mut line = |text: std::fmt::Arguments<'_>| {
@@ -226,7 +219,6 @@ impl Report {
     }
 
     /// For a program.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         let checks: Vec<Json> = self
             .checks

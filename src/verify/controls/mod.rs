@@ -95,7 +95,6 @@ enum Need {
 }
 
 /// The rows of a bundle.
-#[must_use]
 pub fn rows(survey: &Survey<'_>) -> Vec<Row> {
     let row = |said: &catalogue::ControlRow| {
         let material = material(survey, said.need);
@@ -115,7 +114,6 @@ pub fn rows(survey: &Survey<'_>) -> Vec<Row> {
 }
 
 /// `controls.json`.
-#[must_use]
 pub fn controls(files: &Files) -> Vec<u8> {
     canonical::bytes(&Json::of(&Mapping {
         v: "wicketgate/controls/1",

@@ -53,7 +53,6 @@ impl Amendments {
     }
 
     /// Activated amendments with a proposal and approvals among the entries read.
-    #[must_use]
     pub const fn amended(&self) -> usize {
         self.amended
     }

@@ -34,7 +34,6 @@ pub struct Chain {
 
 impl Chain {
     /// Starts with no entry read. One of `trusted` may also sign writer certificates.
-    #[must_use]
     pub fn new(id: ChainId, trusted: &[PublicKey]) -> Self {
         Self {
             id,
@@ -87,7 +86,6 @@ impl Chain {
     }
 
     /// The tree of what was read.
-    #[must_use]
     pub const fn frontier(&self) -> &Frontier {
         &self.frontier
     }
@@ -99,37 +97,31 @@ impl Chain {
     }
 
     /// Entries read: the seq expected next.
-    #[must_use]
     pub const fn size(&self) -> Seq {
         self.frontier.size()
     }
 
     /// The keys read so far.
-    #[must_use]
     pub const fn epochs(&self) -> &Epochs {
         &self.epochs
     }
 
     /// Root over everything read.
-    #[must_use]
     pub fn root(&self) -> Digest {
         self.frontier.root()
     }
 
     /// Runs that are sealed, and runs that are open.
-    #[must_use]
     pub fn runs(&self) -> (usize, usize) {
         (self.sealed.len(), self.open.len())
     }
 
     /// Calls without a final entry, in open runs.
-    #[must_use]
     pub fn open_calls(&self) -> usize {
         self.open.values().map(Run::open_calls).sum()
     }
 
     /// Kinds this build does not know, and how often they occur.
-    #[must_use]
     pub const fn unknown(&self) -> &BTreeMap<String, u64> {
         &self.unknown
     }

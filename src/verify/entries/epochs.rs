@@ -46,7 +46,6 @@ pub struct RevokedEnrolment {
 
 impl Epochs {
     /// Starts without keys. The genesis key or one of `trusted` may sign certificates.
-    #[must_use]
     pub fn new(trusted: &[PublicKey]) -> Self {
         Self { trusted: trusted.to_vec(), ..Self::default() }
     }

@@ -53,7 +53,6 @@ impl EntryLine {
     }
 
     /// The name of the kind, known or not.
-    #[must_use]
     pub fn kind(&self) -> &str {
         self.unknown.as_deref().unwrap_or_else(|| self.entry.draft.kind().as_str())
     }

@@ -65,7 +65,6 @@ pub struct Run {
 impl Run {
     /// A run whose entries before this place are not read: numbers and links continue from here,
     /// and an unknown call may have begun before.
-    #[must_use]
     pub fn cut(at: &RunLink) -> Self {
         Self { next: at.seq, prev: at.prev, cut: true, ..Self::default() }
     }
@@ -77,13 +76,11 @@ impl Run {
     }
 
     /// Entries read.
-    #[must_use]
     pub const fn entries(&self) -> u64 {
         self.next
     }
 
     /// Calls without a final entry.
-    #[must_use]
     pub fn open_calls(&self) -> usize {
         self.calls.values().filter(|call| call.stage != CallProgress::Over).count()
     }

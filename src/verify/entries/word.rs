@@ -27,14 +27,12 @@ fn approval(subject: &str, roles: &[Text], key: &str) -> Approval {
 }
 
 /// The approver who wrote the arguments of a call.
-#[must_use]
 pub fn proposer(by: &record::call::Proposer) -> Proposer {
     let signers = by.signers.map(|digest| digest.0);
     Proposer { approval: approval(&by.subject, &by.roles, &by.key), signers, signed: None }
 }
 
 /// Name and digest of each layer.
-#[must_use]
 pub fn layers(list: &[Layer]) -> Vec<(String, Digest)> {
     list.iter().map(|layer| (layer.layer.to_string(), layer.digest.0)).collect()
 }

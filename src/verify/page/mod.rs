@@ -25,7 +25,6 @@ pub use first::NOT_PROVEN;
 const STYLE: &str = include_str!("style.css");
 
 /// The page about these files. It ignores `report.html`, the manifest and its envelope.
-#[must_use]
 pub fn page(files: &Files, exporter: &Exporter) -> Vec<u8> {
     let survey = Survey::of(files);
     let sections = sections(&survey);

@@ -44,7 +44,6 @@ pub struct Row {
 
 impl Row {
     /// Method and path, as documents name a route.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
@@ -89,7 +88,6 @@ pub trait Route: Sized + Send + Sync + 'static {
     type Reply;
 
     /// The path with these parameters.
-    #[must_use]
     fn path(parameters: &Self::Path) -> String {
         let path = Self::ROW.path.to_owned();
         members(parameters)
@@ -98,7 +96,6 @@ pub trait Route: Sized + Send + Sync + 'static {
     }
 
     /// Where a request goes, and its body: path and query for one that reads, path and JSON for one that changes.
-    #[must_use]
     fn target(parameters: &Self::Path, request: &Self::Request) -> (String, Option<String>) {
         let mut path = Self::path(parameters);
         if !Self::Request::CARRIED {

@@ -238,7 +238,6 @@ inputs! {
 
 impl Page {
     /// How many lines are wanted.
-    #[must_use]
     pub fn lines(&self) -> usize {
         usize::try_from(self.limit.unwrap_or(LINES)).unwrap_or(usize::MAX)
     }

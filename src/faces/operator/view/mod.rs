@@ -445,7 +445,6 @@ fn pretty(value: &Json, depth: usize, out: &mut String) {
 
 /// The first 96 bits of a digest as six words that can be read aloud (proquints), so that two devices
 /// can be compared.
-#[must_use]
 pub fn words(digest: &Digest) -> String {
     const CONSONANTS: [char; 16] =
         ['b', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'r', 's', 't', 'v', 'z'];

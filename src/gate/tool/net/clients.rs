@@ -32,7 +32,6 @@ struct PooledClient {
 impl Clients {
     /// Prepares the set without connecting. `open` lists address ranges beyond the public Internet,
     /// `entrusted` the origins that receive credentials.
-    #[must_use]
     pub fn new(
         open: Vec<Cidr>,
         entrusted: Vec<Origin>,
@@ -43,7 +42,6 @@ impl Clients {
     }
 
     /// The client of this origin.
-    #[must_use]
     pub fn of(&self, origin: &Origin) -> Client {
         let key = format!("{}://{}:{}", origin.scheme(), origin.host, origin.port);
         let mut kept = self.kept.lock();

@@ -87,7 +87,6 @@ impl Connector {
     ///
     /// WHY: data sent in clear text to an internal host, including credentials, must not leave the
     /// network because its name was pointed elsewhere.
-    #[must_use]
     pub fn new(origin: Origin, open: Vec<Cidr>, resolve: Arc<dyn Resolve>) -> Self {
         let public = origin.tls || open.is_empty();
         Self { origin: Arc::new(origin), open: open.into(), public, resolve }

@@ -111,7 +111,6 @@ impl Client {
     }
 
     /// The same, with authorities that were read before.
-    #[must_use]
     pub fn trusting(
         origin: &Origin,
         open: &[Cidr],
@@ -124,7 +123,6 @@ impl Client {
 
     /// The same, for an origin that receives no secrets: clear text is allowed, whatever address
     /// its name has.
-    #[must_use]
     pub fn asking(
         origin: &Origin,
         open: &[Cidr],
@@ -137,7 +135,6 @@ impl Client {
 
     /// A client that uses HTTP/2 from the first byte, on one connection for concurrent requests.
     /// Dropping a request before its end resets its stream at the server.
-    #[must_use]
     pub fn http2(
         origin: &Origin,
         open: &[Cidr],

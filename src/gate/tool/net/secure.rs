@@ -37,7 +37,6 @@ impl Secure {
     }
 
     /// The TLS version that a handshake negotiated.
-    #[must_use]
     pub fn version(stream: &TlsStream<TcpStream>) -> &'static str {
         super::version(stream.get_ref().1)
     }

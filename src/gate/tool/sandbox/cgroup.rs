@@ -94,7 +94,6 @@ impl Cgroups {
     }
 
     /// The limited resources, as the command line names them.
-    #[must_use]
     pub fn held(&self) -> String {
         let held = Controller::ALL.into_iter().filter(|one| self.limits(*one));
         held.map(Controller::as_str).collect::<Vec<_>>().join(", ")

@@ -99,7 +99,6 @@ impl UserNamespace {
 
 impl UserNamespace {
     /// The uid and gid that may enter, if the gate is root.
-    #[must_use]
     pub const fn uid(&self) -> u32 {
         self.uid
     }

@@ -59,7 +59,6 @@ pub struct Tool {
 
 impl Tool {
     /// The demands of this grant that the tool does not meet: the definition, or the lock's signer.
-    #[must_use]
     pub fn refusals(&self, grant: &Grant) -> Vec<LayerReason> {
         let name = &self.facts.name;
         let refuse = |detail: &str, message: String| LayerReason {
@@ -83,7 +82,6 @@ impl Tool {
     }
 
     /// The facts under this grant: the higher tier applies.
-    #[must_use]
     pub fn facts_for(&self, grant: &Grant) -> Arc<ToolFacts> {
         match grant.tier {
             Some(tier) if tier > self.facts.tier => {
@@ -160,13 +158,11 @@ impl Toolbox {
     }
 
     /// Host and port of every backend of the tools.
-    #[must_use]
     pub const fn reaches(&self) -> &BTreeSet<(String, u16)> {
         &self.reaches
     }
 
     /// A toolbox of these tools. `scrub`'s secrets are masked in every output of their executors.
-    #[must_use]
     pub fn of(tools: Vec<Tool>, scrub: Scrub) -> Self {
         let guarded = tools.into_iter().map(|tool| {
             let executor = Scrubbed { inner: tool.executor, scrub: scrub.clone() };
@@ -177,7 +173,6 @@ impl Toolbox {
     }
 
     /// Every tool, with its own tier.
-    #[must_use]
     pub fn tiers(&self) -> Vec<(String, Tier)> {
         self.iter().map(|tool| (tool.facts.name.to_string(), tool.facts.tier)).collect()
     }

@@ -98,7 +98,7 @@ impl Fleet {
         let inside = self.lines.iter().filter(|line| line.entry.seq < size);
         let newest = inside.map(|line| line.entry.ts.millis()).max().unwrap_or(i64::MIN);
         let latest = trust.now.map_or(i64::MAX, |now| now.millis());
-        (newest.saturating_sub(trust.skew_ms), latest.saturating_add(trust.skew_ms))
+        (newest.saturating_sub(trust.skew()), latest.saturating_add(trust.skew()))
     }
 
     /// The heads of a chain in the fleet log, each proven consistent with the bundle's checkpoint

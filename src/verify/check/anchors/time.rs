@@ -135,10 +135,10 @@ pub(super) fn between(
             let (seq, ts) = (line.entry.seq, line.entry.ts.millis());
             let by = until(seq, recorded, vouched);
             let wrong = match (after, by) {
-                (Some(after), _) if ts < i64::saturating_sub(after, trust.skew_ms) => {
+                (Some(after), _) if ts < i64::saturating_sub(after, trust.skew()) => {
                     Some(("before", after))
                 }
-                (_, Some(by)) if ts > by.saturating_add(trust.skew_ms) => Some(("after", by)),
+                (_, Some(by)) if ts > by.saturating_add(trust.skew()) => Some(("after", by)),
                 _ => None,
             };
             if let Some((word, other)) = wrong {
