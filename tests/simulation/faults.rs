@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wicketgate::clock::{Clock, Entropy};
 use wicketgate::domain::digest::Digest;
-use wicketgate::domain::id::{ChainId, RunId, Seq};
+use wicketgate::domain::id::{ChainId, RunId};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::store::{
     Batch, EntryRange, EntryRow, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow,

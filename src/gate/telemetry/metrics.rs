@@ -1,10 +1,10 @@
 //! The metrics and their names. Labels take values from small closed sets only.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -21,93 +21,102 @@ pub const OTHER: &str = "other";
 const FIRST_BUCKET: f64 = 0.000_05;
 const BUCKETS: u16 = 20;
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct ToolVerdict {
-    tool: String,
-    verdict: &'static str,
+/// The labels of one series, by name.
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+type Counts<const N: usize> = Family<Labels<N>, Counter>;
+type Latencies = Family<Labels<1>, Histogram, fn() -> Histogram>;
+
+/// Declares the metrics in the order in which they are shown: the member, its type, how it begins
+/// unless it begins empty, its name and its help.
+macro_rules! metrics {
+    (@begin) => { Default::default() };
+    (@begin $begin:expr) => { $begin };
+    (@register $to:ident $name:literal, $help:literal, $metric:expr) => {
+        $to.register($name, $help, $metric)
+    };
+    (@register $to:ident seconds $name:literal, $help:literal, $metric:expr) => {
+        $to.register_with_unit($name, $help, Unit::Seconds, $metric)
+    };
+    ($($member:ident: $type:ty $(= $begin:expr)?, $($unit:ident)? $name:literal, $help:literal;)*) => {
+        /// All metrics of the process. Updating one never blocks for long and never fails.
+        #[derive(Debug)]
+        pub struct Metrics {
+            registry: Registry,
+            tools: RwLock<BTreeSet<String>>,
+            $($member: $type,)*
+        }
+
+        impl Metrics {
+            fn at_zero(tools: BTreeSet<String>) -> Self {
+                let mut registry = Registry::with_prefix("wicketgate");
+                $(
+                    let $member: $type = metrics!(@begin $($begin)?);
+                    metrics!(@register registry $($unit)? $name, $help, $member.clone());
+                )*
+                Self { registry, tools: RwLock::new(tools), $($member,)* }
+            }
+        }
+    };
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct DecisionLabels {
-    tool: String,
-    verdict: &'static str,
-    enforced: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct ToolOutcome {
-    tool: String,
-    outcome: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct StageLabel {
-    stage: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct KindLabels {
-    kind: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct CodeLabel {
-    code: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Passed {
-    passed: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Grade {
-    grade: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct ServerLabel {
-    server: String,
-}
-
-type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
-
-/// All metrics of the process. Updating one never blocks for long and never fails.
-#[derive(Debug)]
-pub struct Metrics {
-    registry: Registry,
-    tools: RwLock<BTreeSet<String>>,
-    calls: Family<DecisionLabels, Counter>,
-    unenforced: Family<ToolVerdict, Counter>,
-    denials: Family<CodeLabel, Counter>,
-    outcomes: Family<ToolOutcome, Counter>,
-    call_duration: Latencies,
-    decision_duration: Histogram,
-    decision_errors: Counter,
-    commits: Counter,
-    commit_duration: Histogram,
-    batch_entries: Histogram,
-    queue_depth: Gauge,
-    ledger_errors: Family<KindLabels, Counter>,
-    rejected: Family<CodeLabel, Counter>,
+metrics! {
+    calls: Counts<3>, "calls", "Calls that were decided and recorded";
+    unenforced: Counts<2>,
+        "unenforced", "Calls that ran although the policy speaks against them: observe mode";
+    denials: Counts<1>,
+        "denials", "Calls that were judged and denied, by the code of the first reason";
+    outcomes: Counts<2>, "outcomes", "Permitted calls by how they ended";
+    call_duration: Latencies = Latencies::new_with_constructor(latency),
+        seconds "call_duration", "Time of one call by stage of the road";
+    decision_duration: Histogram = latency(),
+        seconds "decision_duration", "Time of one policy evaluation";
+    decision_errors: Counter, "decision_errors", "Policy evaluations that gave no decision";
+    commits: Counter, "ledger_commits", "Durable batches of entries";
+    commit_duration: Histogram = latency(),
+        seconds "ledger_commit_duration", "Time until a batch was durable";
+    batch_entries: Histogram = Histogram::new((0..11).map(|power| f64::from(1_u32 << power))),
+        "ledger_batch_entries", "Entries of one batch";
+    queue_depth: Gauge, "ledger_queue_depth", "Entries waiting for the ledger's writer";
+    ledger_errors: Counts<1>, "ledger_errors", "Failed batches by kind";
+    rejected: Counts<1>, "rejected", "Requests refused before admission, by code";
     suspended: Counter,
-    alarms: Family<KindLabels, Counter>,
-    break_glass_open: Gauge,
+        "suspended_runs", "Runs suspended for their denials, or for a credential in arguments";
+    alarms: Counts<1>,
+        "alarms", "Calls refused for what the gate itself found in them, which agents do not see";
+    break_glass_open: Gauge, "break_glass_open", "Break-glass orders that are in force here";
     break_glass_calls: Counter,
+        "break_glass_calls", "Calls that needed no approver because of break-glass";
     break_glass_alerts: Counter,
+        "break_glass_alerts", "Break-glass orders that were asked for with enough signatures";
     orders_refused: Counter,
+        "control_orders_refused", "Orders to take back a stop that no operator had signed";
     pool_unanswered: Counter,
-    reaped: Family<KindLabels, Counter>,
-    self_tests: Family<Passed, Counter>,
-    certificates_read: Family<Passed, Counter>,
-    config_read: Family<Passed, Counter>,
-    upstream_drift: Family<Grade, Counter>,
-    upstream_restarts: Family<ServerLabel, Counter>,
-    upstream_dropped: Family<KindLabels, Counter>,
-    open_runs: Gauge,
-    in_flight: Gauge,
-    held_calls: Gauge,
-    ready: Gauge,
+        "pool_unanswered", "Calls refused because the store of a shared pool did not answer";
+    reaped: Counts<1>, "slots_reaped", "Abandoned slots that the hub visited, by outcome";
+    self_tests: Counts<1>,
+        "self_tests", "Canaries: calls of the gate itself that have to be denied";
+    certificates_read: Counts<1>,
+        "certificates_read", "Certificates of listeners whose files changed; those that failed left the old one";
+    config_read: Counts<1>,
+        "config_read", "Times the configuration or what it names changed and was read; those that failed left the old state in force";
+    upstream_drift: Counts<1>,
+        "upstream_drift", "Pinned tools of servers found to be otherwise than signed, by grade";
+    upstream_restarts: Counts<1>,
+        "upstream_restarts", "Connections to servers that were made again";
+    upstream_dropped: Counts<1>,
+        "upstream_dropped", "Messages of servers that belong to no call, by kind";
+    open_runs: Gauge, "open_runs", "Runs that are not sealed";
+    in_flight: Gauge, "in_flight", "Calls on the road";
+    held_calls: Gauge, "held_calls", "Calls waiting for an approval";
+    ready: Gauge, "ready", "1 if calls can be governed, else 0";
+}
+
+fn count<const N: usize>(of: &Counts<N>, labels: Labels<N>) {
+    of.get_or_create(&labels).inc();
+}
+
+fn passed(passed: bool) -> Labels<1> {
+    [("passed", if passed { "true" } else { "false" }.into())]
 }
 
 impl Metrics {
@@ -119,139 +128,43 @@ impl Metrics {
         version: &'static str,
         revision: &'static str,
     ) -> Self {
-        let mut metrics = Self {
-            registry: Registry::with_prefix("wicketgate"),
-            tools: RwLock::new(tools.into_iter().collect()),
-            calls: Family::default(),
-            unenforced: Family::default(),
-            denials: Family::default(),
-            outcomes: Family::default(),
-            call_duration: Latencies::new_with_constructor(latency),
-            decision_duration: latency(),
-            decision_errors: Counter::default(),
-            commits: Counter::default(),
-            commit_duration: latency(),
-            batch_entries: Histogram::new((0..11).map(|power| f64::from(1_u32 << power))),
-            queue_depth: Gauge::default(),
-            ledger_errors: Family::default(),
-            rejected: Family::default(),
-            suspended: Counter::default(),
-            alarms: Family::default(),
-            break_glass_open: Gauge::default(),
-            break_glass_calls: Counter::default(),
-            break_glass_alerts: Counter::default(),
-            orders_refused: Counter::default(),
-            pool_unanswered: Counter::default(),
-            reaped: Family::default(),
-            self_tests: Family::default(),
-            certificates_read: Family::default(),
-            config_read: Family::default(),
-            upstream_drift: Family::default(),
-            upstream_restarts: Family::default(),
-            upstream_dropped: Family::default(),
-            open_runs: Gauge::default(),
-            in_flight: Gauge::default(),
-            held_calls: Gauge::default(),
-            ready: Gauge::default(),
-        };
-        metrics.register(version, revision);
-        metrics
-    }
-
-    fn register(&mut self, version: &'static str, revision: &'static str) {
-        let r = &mut self.registry;
-        r.register("calls", "Calls that were decided and recorded", self.calls.clone());
-        let help = "Calls that ran although the policy speaks against them: observe mode";
-        r.register("unenforced", help, self.unenforced.clone());
-        let help = "Calls that were judged and denied, by the code of the first reason";
-        r.register("denials", help, self.denials.clone());
-        r.register("outcomes", "Permitted calls by how they ended", self.outcomes.clone());
-        let help = "Time of one call by stage of the road";
-        r.register_with_unit("call_duration", help, Unit::Seconds, self.call_duration.clone());
-        let help = "Time of one policy evaluation";
-        let duration = self.decision_duration.clone();
-        r.register_with_unit("decision_duration", help, Unit::Seconds, duration);
-        let help = "Policy evaluations that gave no decision";
-        r.register("decision_errors", help, self.decision_errors.clone());
-        r.register("ledger_commits", "Durable batches of entries", self.commits.clone());
-        let help = "Time until a batch was durable";
-        let duration = self.commit_duration.clone();
-        r.register_with_unit("ledger_commit_duration", help, Unit::Seconds, duration);
-        r.register("ledger_batch_entries", "Entries of one batch", self.batch_entries.clone());
-        let help = "Entries waiting for the ledger's writer";
-        r.register("ledger_queue_depth", help, self.queue_depth.clone());
-        r.register("ledger_errors", "Failed batches by kind", self.ledger_errors.clone());
-        let help = "Requests refused before admission, by code";
-        r.register("rejected", help, self.rejected.clone());
-        let help = "Runs suspended for their denials, or for a credential in arguments";
-        r.register("suspended_runs", help, self.suspended.clone());
-        let help = "Calls refused for what the gate itself found in them, which agents do not see";
-        r.register("alarms", help, self.alarms.clone());
-        let help = "Break-glass orders that are in force here";
-        r.register("break_glass_open", help, self.break_glass_open.clone());
-        let help = "Calls that needed no approver because of break-glass";
-        r.register("break_glass_calls", help, self.break_glass_calls.clone());
-        let help = "Break-glass orders that were asked for with enough signatures";
-        r.register("break_glass_alerts", help, self.break_glass_alerts.clone());
-        let help = "Orders to take back a stop that no operator had signed";
-        r.register("control_orders_refused", help, self.orders_refused.clone());
-        let help = "Calls refused because the store of a shared pool did not answer";
-        r.register("pool_unanswered", help, self.pool_unanswered.clone());
-        let help = "Abandoned slots that the hub visited, by outcome";
-        r.register("slots_reaped", help, self.reaped.clone());
-        let help = "Canaries: calls of the gate itself that have to be denied";
-        r.register("self_tests", help, self.self_tests.clone());
-        let help =
-            "Certificates of listeners whose files changed; those that failed left the old one";
-        r.register("certificates_read", help, self.certificates_read.clone());
-        let help = "Times the configuration or what it names changed and was read; those that failed left the old state in force";
-        r.register("config_read", help, self.config_read.clone());
-        let help = "Pinned tools of servers found to be otherwise than signed, by grade";
-        r.register("upstream_drift", help, self.upstream_drift.clone());
-        let help = "Connections to servers that were made again";
-        r.register("upstream_restarts", help, self.upstream_restarts.clone());
-        let help = "Messages of servers that belong to no call, by kind";
-        r.register("upstream_dropped", help, self.upstream_dropped.clone());
-        r.register("open_runs", "Runs that are not sealed", self.open_runs.clone());
-        r.register("in_flight", "Calls on the road", self.in_flight.clone());
-        r.register("held_calls", "Calls waiting for an approval", self.held_calls.clone());
-        r.register("ready", "1 if calls can be governed, else 0", self.ready.clone());
+        let mut metrics = Self::at_zero(tools.into_iter().collect());
         let build = Info::new(vec![("version", version), ("revision", revision)]);
-        r.register("build", "What was built", build);
+        metrics.registry.register("build", "What was built", build);
+        metrics
     }
 
     /// A decision became durable: `allow`, `deny`, `require_approval`. Not enforced if the call
     /// runs all the same.
     pub fn call(&self, tool: &str, verdict: &'static str, enforced: bool) {
-        let tool = self.known(tool);
+        let [tool, verdict] = [("tool", self.known(tool)), ("verdict", verdict.into())];
         if !enforced {
-            self.unenforced.get_or_create(&ToolVerdict { tool: tool.clone(), verdict }).inc();
+            count(&self.unenforced, [tool.clone(), verdict.clone()]);
         }
         let enforced = if enforced { "true" } else { "false" };
-        self.calls.get_or_create(&DecisionLabels { tool, verdict, enforced }).inc();
+        count(&self.calls, [tool, verdict, ("enforced", enforced.into())]);
     }
 
     /// A call was judged and denied; this is the code of its first reason.
     pub fn denied(&self, code: &'static str) {
-        self.denials.get_or_create(&CodeLabel { code }).inc();
+        count(&self.denials, [("code", code.into())]);
     }
 
     /// A permitted call ended: `completed`, `failed`, `unknown`, `cancelled`.
     pub fn outcome(&self, tool: &str, outcome: &'static str) {
-        let tool = self.known(tool);
-        self.outcomes.get_or_create(&ToolOutcome { tool, outcome }).inc();
+        count(&self.outcomes, [("tool", self.known(tool)), ("outcome", outcome.into())]);
     }
 
     /// The hub visited a slot without a live writer: `closed`, `lost`, `later`, `distrusted`,
     /// `other_key`, `held`.
     pub fn reaped(&self, kind: &'static str) {
-        self.reaped.get_or_create(&KindLabels { kind }).inc();
+        count(&self.reaped, [("kind", kind.into())]);
     }
 
     /// A call passed a stage in this time.
     pub fn stage(&self, stage: Stage, took: Duration) {
-        let label = StageLabel { stage: stage.as_str() };
-        self.call_duration.get_or_create(&label).observe(took.as_secs_f64());
+        let labels = [("stage", stage.as_str().into())];
+        self.call_duration.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
     /// The policy was evaluated in this time; `failed` if it gave no decision.
@@ -271,7 +184,7 @@ impl Metrics {
 
     /// A batch did not become durable: `conflict`, `unavailable`, `unknown`, `fenced`.
     pub fn ledger_error(&self, kind: &'static str) {
-        self.ledger_errors.get_or_create(&KindLabels { kind }).inc();
+        count(&self.ledger_errors, [("kind", kind.into())]);
     }
 
     /// The number of entries that wait for the writer.
@@ -281,12 +194,12 @@ impl Metrics {
 
     /// A request was refused before admission, with this code.
     pub fn rejected(&self, code: &'static str) {
-        self.rejected.get_or_create(&CodeLabel { code }).inc();
+        count(&self.rejected, [("code", code.into())]);
     }
 
     /// The gate refused a call for its content: `credential`.
     pub fn alarm(&self, kind: &'static str) {
-        self.alarms.get_or_create(&KindLabels { kind }).inc();
+        count(&self.alarms, [("kind", kind.into())]);
     }
 
     /// A run was suspended.
@@ -321,37 +234,33 @@ impl Metrics {
 
     /// A canary ended; `passed` if it was denied and the denial was recorded.
     pub fn self_tested(&self, passed: bool) {
-        let passed = if passed { "true" } else { "false" };
-        self.self_tests.get_or_create(&Passed { passed }).inc();
+        count(&self.self_tests, self::passed(passed));
     }
 
     /// The files of a listener's certificate changed; `passed` if they could be used.
     pub fn certificate_read(&self, passed: bool) {
-        let passed = if passed { "true" } else { "false" };
-        self.certificates_read.get_or_create(&Passed { passed }).inc();
+        count(&self.certificates_read, self::passed(passed));
     }
 
     /// The configuration or a file it names changed; `passed` if the new state was put in force.
     pub fn config_read(&self, passed: bool) {
-        let passed = if passed { "true" } else { "false" };
-        self.config_read.get_or_create(&Passed { passed }).inc();
+        count(&self.config_read, self::passed(passed));
     }
 
     /// A pinned tool differs from what was signed: `text`, `compatible`, `breaking`.
     pub fn upstream_drift(&self, grade: &'static str) {
-        self.upstream_drift.get_or_create(&Grade { grade }).inc();
+        count(&self.upstream_drift, [("grade", grade.into())]);
     }
 
     /// The gate reconnects to a configured server.
     pub fn upstream_restart(&self, server: &str) {
-        let server = server.to_owned();
-        self.upstream_restarts.get_or_create(&ServerLabel { server }).inc();
+        count(&self.upstream_restarts, [("server", server.to_owned().into())]);
     }
 
     /// A server's message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`,
     /// `notification`.
     pub fn upstream_dropped(&self, kind: &'static str) {
-        self.upstream_dropped.get_or_create(&KindLabels { kind }).inc();
+        count(&self.upstream_dropped, [("kind", kind.into())]);
     }
 
     /// The number of open runs.
@@ -390,9 +299,9 @@ impl Metrics {
         Ok(text)
     }
 
-    fn known(&self, tool: &str) -> String {
+    fn known(&self, tool: &str) -> Cow<'static, str> {
         let tools = self.tools.read();
-        tools.get(tool).map_or(OTHER, String::as_str).to_owned()
+        tools.get(tool).map_or(Cow::Borrowed(OTHER), |tool| Cow::Owned(tool.clone()))
     }
 }
 
