@@ -50,6 +50,7 @@ pub mod recall;
 pub mod recover;
 mod recovered;
 pub mod retention;
+mod schema;
 pub mod sequencer;
 pub mod spool;
 pub mod sqlite;
