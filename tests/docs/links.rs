@@ -69,9 +69,13 @@ fn every_page_is_reached_from_the_index() {
     let mut open = vec!["docs/README.md".to_owned()];
     let mut reached = BTreeSet::new();
     while let Some(path) = open.pop() {
-        let page = path.starts_with("docs/") && path.ends_with(".md");
-        if reached.insert(path.clone()) && page {
+        let ours = path.starts_with("docs/") && reached.insert(path.clone());
+        if ours && path.ends_with(".md") {
             open.extend(links(&Document::read(&path)).into_iter().map(|(path, _)| path));
+        } else if ours && top().join(&path).is_dir() {
+            // A reader of a folder finds its pages.
+            let within = pages().map(|page| page.path);
+            open.extend(within.filter(|page| Path::new(page).parent() == Some(Path::new(&path))));
         }
     }
     let lost: Vec<_> = pages().map(|page| page.path).filter(|p| !reached.contains(p)).collect();

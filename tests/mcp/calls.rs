@@ -1,6 +1,7 @@
 //! Calls and what an agent is told of them: results, denials it can act on, holds it can wait for.
 
 use serde_json::{Value, json};
+use wicketgate::domain::code::Code;
 
 use crate::checker::{calls, kinds};
 use crate::gate::Gate;
@@ -90,7 +91,7 @@ async fn a_held_call_says_how_to_wait_and_asking_again_is_the_same_call() {
     let first = session.call("work.held", json!({"n": 1})).await.result();
     assert_eq!(first["isError"], true);
     let said = text(&first);
-    assert!(said.starts_with("the call waits for an approval until "), "{said}");
+    assert!(said.starts_with(Code::CallHeld.rule().title), "{said}");
     assert!(said.contains("make the same call with the same arguments again"), "{said}");
     let call = |result: &Value| result["_meta"]["wicketgate.dev/call"].clone();
     assert!(first["_meta"]["wicketgate.dev/expires"].as_str().is_some(), "{first}");

@@ -5,6 +5,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use crate::older::{done, gate};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
+use wicketgate::ledger::postgres::SCHEMA_VERSION;
 use wicketgate_support::pg::{Pg, TestDb};
 
 /// What an administrator does to the database.
@@ -44,11 +45,14 @@ async fn gates_wait_for_the_migration_and_serve_as_soon_as_it_ended() {
     let estates = [estate(&tool, &db), estate(&tool, &db)];
     let mut gates: Vec<_> = estates.iter().map(Estate::start).collect();
     for gate in &gates {
-        let why = "the database has no schema of a ledger, this build needs 12: run `wicketgate ledger migrate`";
-        gate.not_ready(why).await;
+        let why = format!(
+            "the database has no schema of a ledger, this build needs {SCHEMA_VERSION}: run `wicketgate ledger migrate`"
+        );
+        gate.not_ready(&why).await;
     }
     let said = done(&estates[0], &MIGRATE);
-    assert!(said.contains("the ledger schema is at version 12 (was 0)"), "{said}");
+    let at = format!("the ledger schema is at version {SCHEMA_VERSION}");
+    assert!(said.contains(&format!("{at} (was 0)")), "{said}");
     for gate in &mut gates {
         gate.ready().await;
         let agent = gate.open().await;
@@ -59,7 +63,7 @@ async fn gates_wait_for_the_migration_and_serve_as_soon_as_it_ended() {
     assert_eq!(column(&db, "SELECT slot::text FROM ledger.chain ORDER BY 1").await, ["0", "1"]);
     assert_eq!(column(&db, COMPLETED).await, ["2"]);
     let said = done(&estates[0], &MIGRATE);
-    assert!(said.contains("the ledger schema is at version 12 (was 12)"), "{said}");
+    assert!(said.contains(&format!("{at} (was {SCHEMA_VERSION})")), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

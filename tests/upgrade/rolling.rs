@@ -3,6 +3,7 @@
 use crate::older::{done, gate};
 use crate::postgres::{MIGRATE, estate, run};
 use crate::tool::Tool;
+use wicketgate::ledger::postgres::SCHEMA_VERSION;
 use wicketgate_support::pg::Pg;
 
 /// What the migration of a build to come would note: its schema, and the oldest whose gates go on with it.
@@ -21,28 +22,32 @@ async fn a_gate_goes_on_with_a_newer_schema_that_serves_it_and_waits_behind_one_
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
-    run(&db, &noted(13, 12)).await;
+    let (next, after) = (SCHEMA_VERSION + 1, SCHEMA_VERSION + 2);
+    run(&db, &noted(next, SCHEMA_VERSION)).await;
     agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
     // Whoever goes back by one version runs the older migration again: it has nothing to do.
     let said = done(&estate, &MIGRATE);
-    assert!(said.contains("13"), "{said}");
+    assert!(said.contains(&next.to_string()), "{said}");
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     agent.call("work.do", "c", r#"{"n":1}"#).await.unwrap();
     // Each new connection asks: a migration that serves the running gates no longer ends theirs.
-    run(&db, &noted(14, 13)).await;
+    run(&db, &noted(after, next)).await;
     run(&db, GATES_ENDED).await;
     assert!(agent.call("work.do", "d", r#"{"n":1}"#).await.is_err());
     assert_eq!(tool.count(), 3);
     sidecar.stop().await;
     let mut sidecar = estate.start();
-    let why = "the database has schema 14, which serves gates of schema 13 and newer: it is newer than this build (12)";
-    sidecar.not_ready(why).await;
+    let why = format!(
+        "the database has schema {after}, which serves gates of schema {next} and newer: it is newer than this build \
+         ({SCHEMA_VERSION})"
+    );
+    sidecar.not_ready(&why).await;
     assert!(crate::agent::Agent::try_open(&estate.socket(), &estate.receipts).await.is_err());
     sidecar.stop().await;
     let refused = gate(&estate, &MIGRATE);
     let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && told.contains(why), "{told}");
+    assert!(!refused.status.success() && told.contains(&why), "{told}");
     assert_eq!(tool.count(), 3);
 }

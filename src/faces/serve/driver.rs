@@ -189,7 +189,7 @@ where
     });
     tokio::select! {
         biased;
-        () = to_its_end(builder.serve_connection(TokioIo::new(stream), service), closing) => {}
+        () = to_its_end(builder.serve_connection(TokioIo::new(stream.http()), service), closing) => {}
         () = waiting.stalled() => tracing::debug!("hung up: an answer was not taken"),
     }
 }
@@ -211,7 +211,7 @@ where
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(HEADERS_MAX);
-    to_its_end(builder.serve_connection(TokioIo::new(stream), service), closing).await;
+    to_its_end(builder.serve_connection(TokioIo::new(stream.http()), service), closing).await;
 }
 
 /// Lets a connection end; once `closing`, it finishes the current request and takes no other.

@@ -46,7 +46,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, IdentityError>
 pub(super) struct Edge {
     routes: Routes,
     mcp: Mcp,
-    faces: Faces,
+    pub(super) faces: Faces,
     hosts: Arc<[String]>,
     room: Arc<Semaphore>,
 }

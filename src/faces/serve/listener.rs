@@ -218,7 +218,8 @@ pub struct Stream {
     wire: Wire,
     // `None` once enough was read.
     preface: Option<(usize, Pin<Box<Sleep>>)>,
-    framing: Framing,
+    /// Follows the client's requests, once the connection speaks HTTP.
+    framing: Option<Framing>,
     /// Until when the headers that have begun must end.
     head: Option<Pin<Box<Sleep>>>,
     /// The deadline for the client to read more, if it reads nothing now.
@@ -276,6 +277,11 @@ impl Stream {
         Self { standing: Some(standing), ..self }
     }
 
+    /// The same connection, for an HTTP server: the framing of its requests is followed.
+    pub(super) fn http(self) -> Self {
+        Self { framing: Some(Framing::default()), ..self }
+    }
+
     /// Its place, if it has one.
     pub(super) fn standing(&self) -> Option<ConnectionSlot> {
         self.standing.clone()
@@ -285,7 +291,7 @@ impl Stream {
         Self {
             wire,
             preface: Some((0, Box::pin(tokio::time::sleep(within)))),
-            framing: Framing::default(),
+            framing: None,
             head: None,
             stalled: None,
             stalls: STALLS_MAX,
@@ -317,12 +323,15 @@ impl Stream {
                 self.preface = None;
             }
         }
-        if self.framing.read(new).is_err() {
+        let Some(framing) = &mut self.framing else { return };
+        let ambiguous = framing.read(new).is_err();
+        let in_head = framing.in_head();
+        if ambiguous {
             buf.set_filled(before);
             self.poison = Some(POISON);
             self.give_poison(buf);
         }
-        if !self.framing.in_head() {
+        if !in_head {
             self.head = None;
         } else if self.head.is_none() {
             self.head = Some(Box::pin(tokio::time::sleep(HEAD_WITHIN)));
@@ -437,7 +446,7 @@ mod tests {
     #[tokio::test]
     async fn bytes_that_could_be_read_in_two_ways_are_not_read() {
         let (mut client, server) = UnixStream::pair().unwrap();
-        let mut server = Stream::new(Wire::Socket(server), Duration::from_secs(60));
+        let mut server = Stream::new(Wire::Socket(server), Duration::from_secs(60)).http();
         client.write_all(b"POST / HTTP/1.1\r\nContent-Length: 3\r\n").await.unwrap();
         let mut seen = vec![0; 36];
         server.read_exact(&mut seen).await.unwrap();

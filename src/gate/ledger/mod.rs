@@ -50,6 +50,7 @@ pub mod recover;
 mod recovered;
 pub mod retention;
 pub(crate) mod rows;
+mod schema;
 pub mod sequencer;
 pub mod spool;
 pub mod sqlite;

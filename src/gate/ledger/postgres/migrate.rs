@@ -7,15 +7,9 @@ use super::errors::{Failure, nothing_written};
 use super::link::PostgresLink;
 use super::values::Values;
 use super::version::{SCHEMA_VERSION, asked, never, serves};
+use crate::ledger::schema::POSTGRES;
 use crate::ledger::store::StoreError;
 
-/// The oldest schema whose gates still work with the current one. A migration that takes nothing
-/// away from them keeps it, so that gates can be replaced one after the other.
-const SERVES: u64 = 12;
-
-/// Each schema with the migration that leads to it.
-const MIGRATIONS: [(u64, &str); 1] =
-    [(12, include_str!("../../../../migrations/postgres/0001_ledger.sql"))];
 const GROUPS: [&str; 5] =
     ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser", "ledger_operator"];
 /// Roles belong to the whole server, so two databases migrating at once may collide on them.
@@ -198,10 +192,10 @@ async fn schema(link: &mut PostgresLink) -> Result<(u64, u64), MigrationRefusal>
     if let Some(why) = never(from, serves) {
         return Err(MigrationRefusal::Failure(Failure::Final(StoreError::Unavailable(why))));
     }
-    for (version, text) in MIGRATIONS.iter().filter(|(version, _)| *version > from) {
-        link.script(text).await?;
+    for step in POSTGRES.after(from) {
+        link.script(step.text).await?;
         let note = "INSERT INTO ledger.schema_version (version, serves) VALUES ($1, $2)";
-        link.rows(note, &Values::new().number(*version).number(SERVES)).await?;
+        link.rows(note, &Values::new().number(step.version).number(step.serves)).await?;
     }
     Ok((from, from.max(SCHEMA_VERSION)))
 }

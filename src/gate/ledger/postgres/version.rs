@@ -3,12 +3,11 @@
 use super::errors::{Failure, nothing_written};
 use super::link::PostgresLink;
 use super::values::Values;
+use crate::ledger::schema::POSTGRES;
 use crate::ledger::store::StoreError;
 
 /// The schema this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 12;
-/// The oldest schema that this build can upgrade. `0001` replaced the migrations before it.
-const OLDEST: u64 = 12;
+pub const SCHEMA_VERSION: u64 = POSTGRES.newest();
 
 /// Checks the server's schema.
 ///
@@ -58,9 +57,10 @@ pub(super) fn never(found: u64, serves: u64) -> Option<String> {
              this build ({SCHEMA_VERSION})"
         ));
     }
-    (1..OLDEST).contains(&found).then(|| {
+    let oldest = POSTGRES.oldest();
+    (1..oldest).contains(&found).then(|| {
         format!(
-            "the database has schema {found}, which an earlier build made, and this build begins with schema {OLDEST}: \
+            "the database has schema {found}, which an earlier build made, and this build begins with schema {oldest}: \
              export the evidence with the build that wrote it, then start with a new database"
         )
     })

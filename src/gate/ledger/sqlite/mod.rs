@@ -20,6 +20,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions, Row};
 use tokio::sync::{Mutex, MutexGuard};
 
+use super::schema::{SQLITE, Step};
 use super::store::StoreError;
 use rows::sql;
 
@@ -32,13 +33,9 @@ pub use writer::SqliteStore;
 const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits for another connection's lock.
 const BUSY: Duration = Duration::from_millis(1000);
-/// `PRAGMA user_version` of the newest schema that this build knows.
-const VERSION: i64 = 8;
-/// The oldest schema that this build can upgrade. `0001` replaced the migrations before it.
-const OLDEST: i64 = 8;
-/// Each schema with the migration that leads to it.
-const MIGRATIONS: [(i64, &str); 1] =
-    [(8, include_str!("../../../../migrations/sqlite/0001_ledger.sql"))];
+/// The schemas that this build knows: the oldest that it can upgrade, and the newest.
+const OLDEST: u64 = SQLITE.oldest();
+const VERSION: u64 = SQLITE.newest();
 
 /// Borrows the connection of a lane for one call.
 macro_rules! on_lane {
@@ -193,11 +190,11 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     if found != 0 && !(OLDEST..=VERSION).contains(&found) {
         return Err(StoreError::Broken(unread(found)));
     }
-    for (step, text) in MIGRATIONS.into_iter().filter(|(step, _)| *step > found) {
+    for Step { version, text, .. } in SQLITE.after(found) {
         // WHY: a table that others reference can be rebuilt only without enforcement, and inside a
         // transaction this pragma has no effect.
         let text = format!(
-            "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE; {text}; PRAGMA user_version = {step}; \
+            "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE; {text}; PRAGMA user_version = {version}; \
              COMMIT; PRAGMA foreign_keys = ON;"
         );
         sqlx::raw_sql(sqlx::AssertSqlSafe(text))
@@ -208,8 +205,9 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn version(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
-    sql("PRAGMA user_version").one(conn).await?.try_get(0).map_err(|e| unreadable(&e))
+async fn version(conn: &mut SqliteConnection) -> Result<u64, StoreError> {
+    let row = sql("PRAGMA user_version").one(conn).await?;
+    rows::unsigned(row.try_get(0).map_err(|e| unreadable(&e))?)
 }
 
 /// Checks that the file has the schema of this build.
@@ -222,7 +220,7 @@ async fn check_version(conn: &mut SqliteConnection) -> Result<(), StoreError> {
 }
 
 /// Why this build does not use a file of this schema, with the remedy.
-fn unread(found: i64) -> String {
+fn unread(found: u64) -> String {
     if found == 0 {
         "it has no schema of a ledger: no gate has written in it yet".to_owned()
     } else if found > VERSION {
