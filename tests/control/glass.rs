@@ -23,7 +23,7 @@ use wicketgate::enforce::{self, ApprovalRefusal, Breaker};
 use wicketgate::ledger::memory;
 use wicketgate::policy::{Answer, PolicyEngine};
 
-use crate::desk::given;
+use crate::control::given;
 use crate::inside;
 use crate::road::{Before, Bench, Serving};
 
