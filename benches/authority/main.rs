@@ -23,20 +23,15 @@
 mod bench;
 #[path = "../road/floor.rs"]
 mod floor;
-#[allow(unused_imports, reason = "its tests use more")]
-#[path = "../../tests/authority/hub.rs"]
-mod hub;
 #[path = "../road/load.rs"]
 mod load;
-#[path = "../../tests/authority/people.rs"]
-mod people;
 mod polling;
 mod release;
 #[path = "../road/table.rs"]
 mod table;
 
 use std::time::Duration;
-use wicketgate_support::{agent, checker, sidecar, tool};
+use wicketgate_support::{agent, checker, people, sidecar, tool};
 
 use bench::Asked;
 use table::Table;

@@ -12,12 +12,12 @@ use wicketgate::crypto::openssh;
 use crate::Plan;
 use crate::agent::Agent;
 use crate::floor;
-use crate::hub::Hub;
 use crate::load::{Seen, short};
 use crate::people::{People, RULES, ask};
 use crate::sidecar::Estate;
 use crate::table::{Row, Table};
 use crate::tool::Tool;
+use wicketgate_support::hub::Hub;
 use wicketgate_support::pg::TestDb;
 
 /// On one machine: the sidecar is its own office.

@@ -43,6 +43,7 @@ use ca::Ca;
 use desk::{Desk, Sidecar, Store};
 use load::{Seen, short};
 use table::{Row, Table, Target};
+use wicketgate_support::program;
 
 /// The agent's SPIFFE id.
 const AGENT: &str = "spiffe://example.org/ns/agents/sa/bench";
@@ -90,7 +91,7 @@ async fn measure(asked: Asked) {
 
 /// The two programs, stripped as a release is. The image is the first of them, one file of authorities, and nothing else.
 fn sizes(dir: &Path, table: &mut Table) {
-    let gate = Path::new(env!("CARGO_BIN_EXE_wicketgate"));
+    let gate = Path::new(program::gate());
     for name in ["wicketgate", "wicketgate-verify"] {
         let file = gate.with_file_name(name);
         let released = dir.join(name);

@@ -20,15 +20,6 @@
 #[allow(dead_code, reason = "the other benches use more of it")]
 #[path = "../support/bench.rs"]
 mod bench;
-#[allow(
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    clippy::needless_pass_by_value,
-    reason = "shared with tests"
-)]
-#[path = "../../tests/evidence/books.rs"]
-mod books;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/floor.rs"]
 mod floor;
@@ -45,7 +36,7 @@ mod write;
 mod writer;
 
 use std::time::Duration;
-use wicketgate_support::pg;
+use wicketgate_support::{forged, pg};
 
 use bench::Asked;
 use table::Table;

@@ -19,12 +19,12 @@ use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::ledger::verify::chain_of;
 
 use crate::Plan;
-use crate::books::{Books, TAR, YAML, key, run_id};
+use crate::forged::{TAR, TestLedger, YAML, key, run_id};
 use crate::load::{number, short};
 use crate::table::{Row, Table, Target};
 use crate::write;
+use wicketgate_support::program;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 /// Entries per second and core that are aimed at.
 const VERIFIED: f64 = 150_000.0;
 
@@ -40,28 +40,28 @@ fn repeat(each: Duration, mut once: impl FnMut()) -> f64 {
 
 /// Entries per second and core, beside hashing and reading the same bytes.
 pub fn verify(plan: &Plan, table: &mut Table) {
-    let mut books = Books::new(1, key(31));
+    let mut ledger = TestLedger::new(1, key(31));
     for n in 1..=200 {
-        books.whole_run(run_id(n));
+        ledger.whole_run(run_id(n));
     }
-    let row = books.row();
+    let row = ledger.row();
     let trusted = [key(31).public()];
-    let count = books.rows.len() as f64;
+    let count = ledger.rows.len() as f64;
     let whole = repeat(plan.each, || {
-        let report = chain_of(&books, &row, &trusted, &|_| ()).now_or_never().unwrap().unwrap();
+        let report = chain_of(&ledger, &row, &trusted, &|_| ()).now_or_never().unwrap().unwrap();
         assert!(report.whole(), "{:?}", report.damage);
     });
     let bare = repeat(plan.each, || {
-        for row in &books.rows {
+        for row in &ledger.rows {
             std::hint::black_box(merkle::leaf_hash(&row.body));
             std::hint::black_box(Json::parse(&row.body, &Limits::ENTRY).unwrap());
         }
     });
-    let bytes: usize = books.rows.iter().map(|row| row.body.len()).sum();
+    let bytes: usize = ledger.rows.iter().map(|row| row.body.len()).sum();
     let ours = format!(
         "{} entries/s on one core, {} B each",
         number(count / whole),
-        bytes / books.rows.len()
+        bytes / ledger.rows.len()
     );
     table.add(Row {
         what: "verify a chain, every rule, over 150,000 entries/s".to_owned(),
@@ -137,7 +137,7 @@ fn export(plan: &Plan, dir: &Path, file: &Path, run: &str, entries: u64, table: 
     while started.elapsed() < plan.each || all.is_empty() {
         out = dir.join(format!("bundle-{entries}-{}", all.len()));
         let one = Instant::now();
-        let done = Command::new(PROGRAM)
+        let done = Command::new(program::gate())
             .args(["evidence", "export", "--sqlite", &text(file), "--run", run])
             .args(["--out", &text(&out), "--key", &text(&dir.join("evidence.pem"))])
             .args(["--artifacts", &text(&dir.join("artifacts"))])
@@ -154,7 +154,7 @@ fn export(plan: &Plan, dir: &Path, file: &Path, run: &str, entries: u64, table: 
     all.sort_unstable();
     let ours = all[all.len() / 2];
     let started = repeat(plan.each, || {
-        Command::new(PROGRAM).arg("--version").output().unwrap();
+        Command::new(program::gate()).arg("--version").output().unwrap();
     });
     let made = ours.as_secs_f64() - started;
     let size: u64 = files(&out);

@@ -17,7 +17,7 @@ use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::ledger::store::{Batch, ChainRow, HeadRow, LeaseRequest, LedgerStore, PayloadRow};
 use wicketgate::record::Kind;
 
-use crate::books::{Books, ORIGIN, key, run_id};
+use crate::forged::{ORIGIN, TestLedger, key, run_id};
 use crate::load::{Seen, short};
 use crate::table::{Row, Table, Target};
 use crate::writer::{self, Open};
@@ -86,7 +86,7 @@ pub async fn batches(plan: &Plan, dir: &Path, table: &mut Table) {
 
 /// Fills an empty store with this many entries and a run of 200 at the end; the run and the chain.
 pub async fn filled(store: &dyn LedgerStore, entries: u64) -> (RunId, ChainRow) {
-    let mut books = Books::new(1, key(31));
+    let mut ledger = TestLedger::new(1, key(31));
     let leased = store
         .lease(&LeaseRequest {
             tenant: "default".into(),
@@ -94,30 +94,30 @@ pub async fn filled(store: &dyn LedgerStore, entries: u64) -> (RunId, ChainRow) 
             writer: "bench".into(),
             previous: None,
             secret: [1; 32],
-            chain: books.chain,
+            chain: ledger.chain,
             term: Duration::from_secs(3600),
         })
         .await
         .unwrap();
     let mut head = leased.head;
     let mut done = 0;
-    while books.frontier.size() < entries {
-        for _ in 0..1000.min(entries - books.frontier.size()) {
-            books.beat();
+    while ledger.frontier.size() < entries {
+        for _ in 0..1000.min(entries - ledger.frontier.size()) {
+            ledger.beat();
         }
-        head = put(store, &leased.key, &head, &mut books, &mut done).await;
+        head = put(store, &leased.key, &head, &mut ledger, &mut done).await;
     }
     let run = run_id(7);
-    books.open(run);
+    ledger.open(run);
     for call in 0..99 {
         let id = format!("c{call}");
-        books.decide(run, &id, Kind::CallAuthorized, Verdict::Allow);
-        books.complete(run, &id);
+        ledger.decide(run, &id, Kind::CallAuthorized, Verdict::Allow);
+        ledger.complete(run, &id);
     }
-    books.seal(run);
-    head = put(store, &leased.key, &head, &mut books, &mut done).await;
+    ledger.seal(run);
+    head = put(store, &leased.key, &head, &mut ledger, &mut done).await;
     let row = ChainRow {
-        chain: books.chain,
+        chain: ledger.chain,
         tenant: "default".into(),
         slot: "local/0".into(),
         origin: ORIGIN.into(),
@@ -128,27 +128,27 @@ pub async fn filled(store: &dyn LedgerStore, entries: u64) -> (RunId, ChainRow) 
     (run, row)
 }
 
-/// Commits what the books have and the store does not.
+/// Commits what the ledger have and the store does not.
 async fn put(
     store: &dyn LedgerStore,
     key: &wicketgate::ledger::store::LeaseKey,
     head: &HeadRow,
-    books: &mut Books,
+    ledger: &mut TestLedger,
     done: &mut usize,
 ) -> HeadRow {
-    let size = books.frontier.size();
-    let note = Checkpoint { origin: ORIGIN.into(), size, root: books.frontier.root() };
+    let size = ledger.frontier.size();
+    let note = Checkpoint { origin: ORIGIN.into(), size, root: ledger.frontier.root() };
     let next = HeadRow {
         size,
-        hash: books.rows[books.rows.len() - 1].leaf,
-        frontier: books.frontier.to_bytes(),
-        checkpoint: note.sign(&books.writer),
+        hash: ledger.rows[ledger.rows.len() - 1].leaf,
+        frontier: ledger.frontier.to_bytes(),
+        checkpoint: note.sign(&ledger.writer),
     };
-    let entries = books.rows.split_off(*done);
-    // The books keep nothing but their end: ten million entries would not fit.
-    books.rows.clear();
+    let entries = ledger.rows.split_off(*done);
+    // The ledger keep nothing but their end: ten million entries would not fit.
+    ledger.rows.clear();
     *done = 0;
-    let payloads: Vec<PayloadRow> = std::mem::take(&mut books.payloads).into_values().collect();
+    let payloads: Vec<PayloadRow> = std::mem::take(&mut ledger.payloads).into_values().collect();
     let batch = Batch { entries, payloads, head: next.clone() };
     store.append(key, head, &batch).await.unwrap();
     next
@@ -218,7 +218,7 @@ async fn in_turn(plan: &Plan, a: &Ledger, b: &Ledger, callers: usize) -> (Seen, 
 /// The store's name, a writer on it, and the store.
 type Kept = (&'static str, Open, Arc<dyn LedgerStore>);
 
-/// p99 of 128 small callers while one result of 8 MiB is put on the books as a call's outcome is (committed
+/// p99 of 128 small callers while one result of 8 MiB is put on the ledger as a call's outcome is (committed
 /// to; results of more than 1 MiB are not stored), and while such results are stored in pieces without end,
 /// both over p99 without.
 pub async fn beside_large_results(plan: &Plan, dir: &Path, table: &mut Table) {

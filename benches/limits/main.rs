@@ -28,10 +28,8 @@ use wicketgate::ledger::sqlite::{SqlitePools, SqliteStore};
 
 #[path = "../support/bench.rs"]
 mod bench;
-#[path = "../../tests/limits/road.rs"]
-mod road;
 
-use road::{Gate, pool};
+use wicketgate_support::in_process::{Gate, pool};
 
 /// How long one figure is measured, and how often by turns.
 const SPAN: Duration = Duration::from_secs(4);

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
+use wicketgate_support::program;
 
 /// The agent's token.
 pub const TOKEN: &str = "the-token-of-the-agent-that-is-measured-0123";
@@ -78,7 +77,8 @@ impl Desk {
     }
 
     fn run(&self, args: &[&str]) {
-        let out = Command::new(PROGRAM).args(args).current_dir(self.dir()).output().unwrap();
+        let out =
+            Command::new(program::gate()).args(args).current_dir(self.dir()).output().unwrap();
         let text = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&out.stdout));
     }
@@ -130,7 +130,7 @@ impl Desk {
     /// Runs the gate on this store and waits until it serves.
     pub fn serve(&self, store: &Store) -> Gate {
         self.configure(store);
-        let mut child = Command::new(PROGRAM)
+        let mut child = Command::new(program::gate())
             .args(["serve", "--config", "wicketgate.yaml"])
             .current_dir(self.dir())
             .stdin(Stdio::null())

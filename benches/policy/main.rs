@@ -36,10 +36,8 @@ use wicketgate::policy::rego::RegoEngine;
 
 #[path = "../support/bench.rs"]
 mod bench;
-#[path = "../../tests/limits/road.rs"]
-mod road;
 
-use road::Gate;
+use wicketgate_support::in_process::Gate;
 
 const INPUTS: usize = 1_000_000;
 const INPUTS_QUICK: usize = 20_000;

@@ -7,8 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::decide;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
+use wicketgate_support::program;
 
 /// A directory with keys and a manifest.
 pub struct Desk(tempfile::TempDir);
@@ -74,7 +73,8 @@ impl Desk {
     }
 
     fn run(&self, args: &[&str]) {
-        let out = Command::new(PROGRAM).args(args).current_dir(self.dir()).output().unwrap();
+        let out =
+            Command::new(program::gate()).args(args).current_dir(self.dir()).output().unwrap();
         let text = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&out.stdout));
     }
@@ -133,7 +133,7 @@ impl Sidecar {
     /// Runs `serve` and waits until `/readyz` says yes.
     pub fn start(&self) -> Running {
         let started = Instant::now();
-        let child = Command::new(PROGRAM)
+        let child = Command::new(program::gate())
             .arg("serve")
             .arg("--config")
             .arg(&self.config)

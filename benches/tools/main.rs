@@ -23,8 +23,6 @@ mod turns;
 
 #[path = "../support/bench.rs"]
 mod bench;
-#[path = "../../tests/limits/road.rs"]
-mod road;
 #[path = "../support/server.rs"]
 mod server;
 

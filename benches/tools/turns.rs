@@ -17,7 +17,7 @@ use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::tool::Toolbox;
 use wicketgate::tool::mcp::Upstreams;
 
-use crate::road::Gate;
+use wicketgate_support::in_process::Gate;
 
 /// Calls of each way.
 const CALLS: usize = 300;

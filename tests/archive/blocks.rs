@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use wicketgate::domain::id::ChainId;
 use wicketgate::domain::json::Json;
 
-use crate::desk::{Ledger, State, chain, verify};
+use crate::desk::{Ledger, Report as _, State, chain, verify};
 use crate::prune::{made, prune};
 use crate::tiles::archive;
 
@@ -48,7 +48,7 @@ async fn pruned(ledger: &Ledger, state: &State) {
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     assert!(said.out.contains("the first is now 512"), "{}", said.out);
     let said = verify(ledger, "");
-    let log = said.log(crate::books::ORIGIN);
+    let log = said.log(crate::forged::ORIGIN);
     let below = log.get("pruned_below").and_then(Json::as_u64);
     assert_eq!((said.code, below), (0, Some(512)), "{}{}", said.out, said.err);
     let root = state.root(state.size()).hex();

@@ -7,8 +7,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use wicketgate::domain::json::{Json, Limits};
 
-use crate::books::{Books, ORIGIN, key, run_id};
-use crate::desk::{ENROLMENT, Ledger, Said, State, chain, state, trust, words};
+use crate::desk::{ENROLMENT, Ledger, Report as _, State, chain, state, trust, words};
+use crate::forged::{ORIGIN, TestLedger, key, run_id};
+use wicketgate_support::program;
+use wicketgate_support::ran::Ran;
 
 /// The object store, and its own view of what is in it.
 struct Store {
@@ -66,32 +68,23 @@ impl Store {
     }
 
     /// The program, with the store and its credentials in its environment.
-    fn run(&self, args: &[String], change: &[(&str, &str)]) -> Said {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-        program
-            .arg("ledger")
-            .args(args)
+    fn run(&self, args: &[String], change: &[(&str, &str)]) -> Ran {
+        let mut command = program::command(".", [&["ledger".to_owned()], args].concat());
+        command
             .env("AWS_ENDPOINT_URL_S3", &self.url)
             .env("AWS_REGION", "eu-test-1")
             .env("AWS_ACCESS_KEY_ID", "AKIATEST")
-            .env("AWS_SECRET_ACCESS_KEY", "a secret of the tests");
-        for (name, value) in change {
-            program.env(name, value);
-        }
-        let done = program.output().unwrap();
-        Said {
-            code: done.status.code().unwrap(),
-            out: String::from_utf8(done.stdout).unwrap(),
-            err: String::from_utf8(done.stderr).unwrap(),
-        }
+            .env("AWS_SECRET_ACCESS_KEY", "a secret of the tests")
+            .envs(change.iter().copied());
+        Ran::of(&mut command)
     }
 
-    fn archive(&self, ledger: &Ledger, more: &[&str]) -> Said {
+    fn archive(&self, ledger: &Ledger, more: &[&str]) -> Ran {
         let args = ["archive", "--json", "--chain", ORIGIN, "--to", "s3://logs/of/us"];
         self.run(&[words(&args), words(more), ledger.named()].concat(), &[])
     }
 
-    fn check(&self, dir: &Path, at: &str) -> Said {
+    fn check(&self, dir: &Path, at: &str) -> Ran {
         let trust = trust(dir, "");
         self.run(&words(&["verify", "--json", "--trust", &trust, "--tiles", at]), &[])
     }
@@ -108,7 +101,7 @@ fn object(name: &str) -> String {
     format!("of/us/{}/{name}", chain())
 }
 
-fn number(said: &Said, name: &str) -> u64 {
+fn number(said: &Ran, name: &str) -> u64 {
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     said.log(ORIGIN).get(name).and_then(Json::as_u64).unwrap()
 }
@@ -116,11 +109,11 @@ fn number(said: &Said, name: &str) -> u64 {
 #[tokio::test]
 async fn an_archive_in_a_bucket_grows_is_locked_and_verifies_from_its_objects_alone() {
     let Some(mut store) = Store::start() else { return };
-    let mut books = Books::new(1, key(ENROLMENT));
-    (1..=60).for_each(|run| books.whole_run(run_id(run)));
-    let first = State::of(&books);
-    (61..=120).for_each(|run| books.whole_run(run_id(run)));
-    let mut both = State::of(&books);
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    (1..=60).for_each(|run| ledger.whole_run(run_id(run)));
+    let first = State::of(&ledger);
+    (61..=120).for_each(|run| ledger.whole_run(run_id(run)));
+    let mut both = State::of(&ledger);
     both.checkpoints.retain(|(size, _)| *size > first.head.size);
     both.checkpoints.splice(0..0, first.checkpoints.clone());
 

@@ -5,8 +5,8 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::domain::json::Json;
 use wicketgate::record::{Draft, Entry, Kind};
 
-use crate::books::{Books, ORIGIN, key, run_id};
-use crate::desk::{ENROLMENT, Ledger, State, chain, run, state, trust, verify, words};
+use crate::desk::{ENROLMENT, Ledger, Report as _, State, chain, run, state, trust, verify, words};
+use crate::forged::{ORIGIN, TestLedger, key, run_id};
 
 const RUNS: u8 = 22;
 
@@ -315,11 +315,11 @@ async fn two_signed_checkpoints_of_different_histories_are_a_fork() {
 
 #[tokio::test]
 async fn what_the_writer_itself_signed_against_the_rules_is_no_edit() {
-    let mut books = Books::new(1, key(ENROLMENT));
-    (1..=RUNS).for_each(|run| books.whole_run(run_id(run)));
-    books.allow(run_id(9), "late");
-    (0..9).for_each(|_| books.beat());
-    let bad = State::of(&books);
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    (1..=RUNS).for_each(|run| ledger.whole_run(run_id(run)));
+    ledger.allow(run_id(9), "late");
+    (0..9).for_each(|_| ledger.beat());
+    let bad = State::of(&ledger);
     let ledger = Ledger::sqlite();
     ledger.append(&bad, None).await;
     let late = bad.size() as u64 - 10;

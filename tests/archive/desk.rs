@@ -1,7 +1,6 @@
 //! Ledgers with a known history, in SQLite and PostgreSQL, and whoever owns the database.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +25,9 @@ use wicketgate::ledger::store::{
 };
 use wicketgate::record::{Draft, Entry};
 
-use crate::books::{Books, ORIGIN, key, run_id};
+use crate::forged::{ORIGIN, TestLedger, key, run_id};
 use wicketgate_support::pg::{Pg, TestDb};
+use wicketgate_support::ran::Ran;
 
 pub const ENROLMENT: u8 = 31;
 pub const FLEET: u8 = 40;
@@ -55,18 +55,18 @@ pub fn chain() -> ChainId {
 
 /// A chain of 5 + 7·`runs` + 1 entries, committed seven at a time.
 pub fn state(runs: u8) -> State {
-    let mut books = Books::new(1, key(ENROLMENT));
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
     for run in 1..=runs {
-        books.whole_run(run_id(run));
+        ledger.whole_run(run_id(run));
     }
-    books.beat();
-    State::of(&books)
+    ledger.beat();
+    State::of(&ledger)
 }
 
 impl State {
-    pub fn of(books: &Books) -> State {
+    pub fn of(ledger: &TestLedger) -> State {
         let mut state = State {
-            rows: books.rows.clone(),
+            rows: ledger.rows.clone(),
             head: HeadRow {
                 size: 0,
                 hash: Digest::of(&[]),
@@ -74,7 +74,7 @@ impl State {
                 checkpoint: String::new(),
             },
             checkpoints: Vec::new(),
-            payloads: books.payloads.values().cloned().collect(),
+            payloads: ledger.payloads.values().cloned().collect(),
             listed: true,
         };
         state.sign();
@@ -412,24 +412,24 @@ impl Ledger {
     }
 }
 
-/// What the program said and how it ended.
-pub struct Said {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+/// What `ledger verify` and its like print.
+pub trait Report {
+    /// The JSON object of this log.
+    fn log(&self, origin: &str) -> Json;
+
+    /// Kind and seq of the damage, if any was found.
+    fn damage(&self) -> Option<(String, u64)>;
 }
 
-impl Said {
-    /// The JSON object of this log.
-    pub fn log(&self, origin: &str) -> Json {
+impl Report for Ran {
+    fn log(&self, origin: &str) -> Json {
         let parse = |line: &str| Json::parse(line.as_bytes(), &Limits::FILE).unwrap();
         let all = self.out.lines().map(parse);
         let of = |json: &Json| json.get("origin").and_then(Json::as_str) == Some(origin);
         all.into_iter().find(of).unwrap_or_else(|| panic!("{}\n{}", self.out, self.err))
     }
 
-    /// Kind and seq of the damage, if any was found.
-    pub fn damage(&self) -> Option<(String, u64)> {
+    fn damage(&self) -> Option<(String, u64)> {
         let log = self.log(ORIGIN);
         let damage = log.get("damage")?;
         let kind = damage.get("kind").and_then(Json::as_str).unwrap().to_owned();
@@ -437,14 +437,8 @@ impl Said {
     }
 }
 
-pub fn run(args: &[String]) -> Said {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-    let done = program.arg("ledger").args(args).output().unwrap();
-    Said {
-        code: done.status.code().unwrap(),
-        out: String::from_utf8(done.stdout).unwrap(),
-        err: String::from_utf8(done.stderr).unwrap(),
-    }
+pub fn run(args: &[String]) -> Ran {
+    Ran::gate(".", [&["ledger".to_owned()], args].concat())
 }
 
 pub fn words(text: &[&str]) -> Vec<String> {
@@ -460,7 +454,7 @@ pub fn trust(dir: &Path, lines: &str) -> String {
 }
 
 /// `ledger verify --json` with the enrolment key trusted and these pinned heads.
-pub fn verify(ledger: &Ledger, pins: &str) -> Said {
+pub fn verify(ledger: &Ledger, pins: &str) -> Ran {
     let trust = trust(ledger.dir(), pins);
     let args = [words(&["verify", "--json", "--trust", &trust]), ledger.named()].concat();
     run(&args)

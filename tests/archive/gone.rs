@@ -1,29 +1,22 @@
 //! An export of what was pruned says where it went, and one of what is left goes on.
 
-use std::process::Command;
-
 use wicketgate::domain::id::RunId;
 use wicketgate::record::Entry;
 
-use crate::books::{ORIGIN, key, run_id};
-use crate::desk::{ENROLMENT, FLEET, Ledger, Said, trust, words};
+use crate::desk::{ENROLMENT, FLEET, Ledger, trust, words};
+use crate::forged::{ORIGIN, key, run_id};
 use crate::prune::{made, pem, prune};
 use crate::tiles::archive;
+use wicketgate_support::ran::Ran;
 
 const EVIDENCE: u8 = 30;
 
 /// `evidence` with these arguments.
-fn evidence(args: &[String]) -> Said {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-    let done = program.arg("evidence").args(args).output().unwrap();
-    Said {
-        code: done.status.code().unwrap(),
-        out: String::from_utf8(done.stdout).unwrap(),
-        err: String::from_utf8(done.stderr).unwrap(),
-    }
+fn evidence(args: &[String]) -> Ran {
+    Ran::gate(".", [&["evidence".to_owned()], args].concat())
 }
 
-fn export(ledger: &Ledger, what: &[&str], out: &str) -> Said {
+fn export(ledger: &Ledger, what: &[&str], out: &str) -> Ran {
     let dir = ledger.dir();
     let (fleet, enrolment) =
         (pem(dir, "fleet.pem", &key(FLEET)), pem(dir, "enrol.pem", &key(ENROLMENT)));

@@ -11,7 +11,7 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::retention;
 use wicketgate::record::Draft;
 
-use crate::books::{ORIGIN, key};
+use crate::forged::{ORIGIN, key};
 
 const OTTO: u8 = 70;
 

@@ -12,12 +12,10 @@
     clippy::print_stderr,
     dead_code,
     missing_docs,
-    reason = "tests may stop at the first surprise; the books are shared with tests/evidence"
+    reason = "tests may stop at the first surprise"
 )]
 
 mod blocks;
-#[path = "../evidence/books.rs"]
-mod books;
 mod bucket;
 mod damage;
 mod desk;
@@ -26,4 +24,4 @@ mod holds;
 mod prune;
 mod tiles;
 
-use wicketgate_support::record as json_entry;
+use wicketgate_support::{forged, record as json_entry};

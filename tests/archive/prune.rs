@@ -7,17 +7,18 @@ use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::record::{Draft, Kind};
 
-use crate::books::{Books, ORIGIN, key, run_id};
-use crate::desk::{ENROLMENT, FLEET, Ledger, Said, State, chain, run, trust, verify, words};
+use crate::desk::{ENROLMENT, FLEET, Ledger, Report as _, State, chain, run, trust, verify, words};
+use crate::forged::{ORIGIN, TestLedger, key, run_id};
 use crate::holds::{lifted, placed};
 use crate::tiles::{archive, check};
+use wicketgate_support::ran::Ran;
 
 /// 90 runs of a year ago, one of them open at the end.
 fn old() -> State {
-    let mut books = Books::new(1, key(ENROLMENT));
-    (1..=90).for_each(|run| books.whole_run(run_id(run)));
-    books.open(run_id(91));
-    let mut state = State::of(&books);
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    (1..=90).for_each(|run| ledger.whole_run(run_id(run)));
+    ledger.open(run_id(91));
+    let mut state = State::of(&ledger);
     state.age(1000);
     state
 }
@@ -30,7 +31,7 @@ pub fn pem(dir: &Path, name: &str, key: &SecretKey) -> String {
     path.display().to_string()
 }
 
-pub fn prune(ledger: &Ledger, more: &[&str]) -> Said {
+pub fn prune(ledger: &Ledger, more: &[&str]) -> Ran {
     let dir = ledger.dir();
     let (fleet, enrolment) =
         (pem(dir, "fleet.pem", &key(FLEET)), pem(dir, "enrol.pem", &key(ENROLMENT)));
@@ -163,7 +164,7 @@ async fn a_hold_stops_a_pruning_that_was_recorded_and_interrupted() {
     let said = prune(&ledger, &["--below", "600"]);
     assert_eq!(said.code, 1, "{}{}", said.out, said.err);
     assert!(said.err.contains("is under legal hold"), "{}", said.err);
-    let entries = |said: Said| said.log(ORIGIN).get("entries").and_then(Json::as_u64);
+    let entries = |said: Ran| said.log(ORIGIN).get("entries").and_then(Json::as_u64);
     assert_eq!(entries(verify(&ledger, "")), Some(state.size() as u64));
     ledger.record(vec![lifted(Some(&run))]).await;
     let said = prune(&ledger, &["--below", "600"]);

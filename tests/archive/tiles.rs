@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 use wicketgate::domain::json::Json;
 
-use crate::books::{Books, ORIGIN, key, run_id};
-use crate::desk::{ENROLMENT, Ledger, Said, State, chain, run, state, trust, words};
+use crate::desk::{ENROLMENT, Ledger, Report as _, State, chain, run, state, trust, words};
+use crate::forged::{ORIGIN, TestLedger, key, run_id};
+use wicketgate_support::ran::Ran;
 
-pub fn archive(ledger: &Ledger, out: &Path) -> Said {
+pub fn archive(ledger: &Ledger, out: &Path) -> Ran {
     let out = out.display().to_string();
     let args = ["archive", "--json", "--chain", ORIGIN, "--out", &out];
     run(&[words(&args), ledger.named()].concat())
 }
 
-pub fn check(dir: &Path, out: &Path, pins: &str) -> Said {
+pub fn check(dir: &Path, out: &Path, pins: &str) -> Ran {
     let (trust, out) = (trust(dir, pins), out.display().to_string());
     run(&words(&["verify", "--json", "--trust", &trust, "--tiles", &out]))
 }
@@ -36,17 +37,17 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn number(said: &Said, name: &str) -> u64 {
+fn number(said: &Ran, name: &str) -> u64 {
     said.log(ORIGIN).get(name).and_then(Json::as_u64).unwrap()
 }
 
 /// The history of `state`, and what comes after it.
 fn longer(runs: u8, more: u8) -> (State, State) {
-    let mut books = Books::new(1, key(ENROLMENT));
-    (1..=runs).for_each(|run| books.whole_run(run_id(run)));
-    let first = State::of(&books);
-    (runs + 1..=runs + more).for_each(|run| books.whole_run(run_id(run)));
-    let mut both = State::of(&books);
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    (1..=runs).for_each(|run| ledger.whole_run(run_id(run)));
+    let first = State::of(&ledger);
+    (runs + 1..=runs + more).for_each(|run| ledger.whole_run(run_id(run)));
+    let mut both = State::of(&ledger);
     // The first head was published as it was.
     both.checkpoints.retain(|(size, _)| *size > first.head.size);
     both.checkpoints.splice(0..0, first.checkpoints.clone());

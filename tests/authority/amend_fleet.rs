@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::amend::{FIRST, SECOND, draft, proposed, types};
 use crate::checker::{check, kinds};
-use crate::hub::Hub;
 use crate::people::People;
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
+use wicketgate_support::hub::Hub;
 use wicketgate_support::pg::Pg;
 
 async fn runs(sidecar: &Sidecar) -> bool {

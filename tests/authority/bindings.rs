@@ -12,6 +12,7 @@ use crate::checker::check;
 use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar, run};
 use crate::tool::Tool;
+use wicketgate_support::ran::Ran;
 
 const BINDINGS: [&str; 3] = ["unclaimed", "claimed", "observed"];
 
@@ -138,12 +139,7 @@ fn evidence(estate: &Estate, run_id: &str, out: &str) -> Value {
     );
     std::fs::write(estate.path("trust.txt"), trust).unwrap();
     let verify = ["evidence", "verify", "--json", "--trust", "trust.txt", out];
-    let done = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-        .args(verify)
-        .current_dir(&dir)
-        .output()
-        .unwrap();
-    serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {done:?}"))
+    Ran::gate(&dir, verify).json()
 }
 
 /// Every face with every demand: the call runs once if and only if what the face gives is enough, and always

@@ -12,11 +12,12 @@ use wicketgate::record::{Entry, Kind};
 
 use crate::agent::Agent;
 use crate::checker::check;
-use crate::hub::Hub;
 use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar, run};
 use crate::tool::Tool;
+use wicketgate_support::hub::Hub;
 use wicketgate_support::pg::{Pg, TestDb};
+use wicketgate_support::program;
 
 /// Otto operates, Vera audits, Hugo looks; Grace approves and operates, Mallory audits and operates.
 const ROLES: [(&str, &[&str]); 6] = [
@@ -120,7 +121,7 @@ fn verify(dir: &Path, bundle: &Path, enrolment: &[PathBuf]) {
         trust.push_str(&format!("enrolment-key {}\n", key.display()));
     }
     std::fs::write(dir.join("trust.txt"), trust).unwrap();
-    let gate = Path::new(env!("CARGO_BIN_EXE_wicketgate"));
+    let gate = Path::new(program::gate());
     let small = gate.with_file_name("wicketgate-verify");
     let large = (gate.as_os_str(), &["evidence", "verify"][..]);
     let small = (small.as_os_str(), &[][..]);

@@ -13,6 +13,7 @@ use crate::checker::check;
 use crate::people::People;
 use crate::sidecar::{Estate, Sidecar, run};
 use crate::tool::Tool;
+use wicketgate_support::ran::Ran;
 
 /// What waits, what is denied, what no rule allows, and what counts approvers for itself.
 pub const RULES: &str = "package wicketgate.agent\nimport rego.v1\n\
@@ -398,13 +399,7 @@ async fn a_call_under_break_glass_is_proven_with_the_statement_and_its_signature
         );
         std::fs::write(dir.join("trust.txt"), trust).unwrap();
         let args = ["evidence", "verify", "--json", "--replay", "--trust", "trust.txt", "proof"];
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(args)
-            .current_dir(&dir)
-            .output()
-            .unwrap();
-        let said: Value = serde_json::from_slice(&done.stdout)
-            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&done.stderr)));
+        let said = Ran::gate(&dir, args).json();
         let check = |id: &str| {
             let all = said["checks"].as_array().unwrap();
             let check = all.iter().find(|one| one["id"] == id).unwrap();

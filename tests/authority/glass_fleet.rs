@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use crate::agent::Agent;
 use crate::checker::check;
 use crate::glass::{RULES, configure, hand_out, nonce, request, signs};
-use crate::hub::Hub;
 use crate::people::People;
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
+use wicketgate_support::hub::Hub;
 use wicketgate_support::pg::Pg;
 
 struct Gate {

@@ -1,77 +1,12 @@
 //! Two gates, one hub, one database.
 
-use std::process::Command;
-
-use serde_json::json;
-
-use crate::agent::Receipts;
-use crate::checker::check;
-use crate::people::{People, RULES, done};
-use crate::sidecar::{Estate, Sidecar};
-use crate::tool::Tool;
+use wicketgate_support::hub::Hub;
+use wicketgate_support::people::{People, RULES, done};
 use wicketgate_support::pg::Pg;
 
-/// What is changed in a configuration.
-pub type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
-
-pub struct Hub {
-    process: Sidecar,
-}
-
-impl Hub {
-    /// A hub with the configuration of this gate; it reads by `reader` and orders by `operator`.
-    async fn start(estate: &Estate, people: &People, urls: (&str, &str)) -> Hub {
-        Self::configured(estate, people, urls, ("hub", &|_| ())).await
-    }
-
-    /// As [`Self::start`], under this name, its configuration changed.
-    pub async fn configured(
-        estate: &Estate,
-        people: &People,
-        urls: (&str, &str),
-        (name, change): (&str, Change<'_>),
-    ) -> Hub {
-        let last = |config: &mut serde_json::Value| change(config);
-        Self::start_with(estate, urls, (name, |config| people.configure(config, true)), last).await
-    }
-
-    /// As [`Self::start`], under this name, with these people.
-    pub async fn start_with(
-        estate: &Estate,
-        (operator, reader): (&str, &str),
-        (name, people): (&str, impl FnOnce(&mut serde_json::Value)),
-        change: impl FnOnce(&mut serde_json::Value),
-    ) -> Hub {
-        let text = std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap();
-        let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
-        people(&mut config);
-        config["state"] = json!(format!("{name}-state"));
-        config["ledger"] = json!({"postgres": {"url": operator}});
-        estate.secret("reader.url", reader);
-        config["hub"] = json!({"reader_url_file": "reader.url"});
-        config["listen"] = json!({"socket": format!("s/{name}.sock")});
-        change(&mut config);
-        std::fs::write(estate.path(&format!("{name}.yaml")), config.to_string()).unwrap();
-        Self::run(estate, name, Command::new(wicketgate_support::program::gate())).await
-    }
-
-    /// Runs this program with the configuration of this name, which is there.
-    pub async fn run(estate: &Estate, name: &str, mut program: Command) -> Hub {
-        program.args(["hub", "--config", &format!("{name}.yaml")]).current_dir(estate.path("."));
-        let log = estate.path(&format!("{name}.err"));
-        let process = Sidecar::start(program, log, estate.socket(), Receipts::default());
-        Hub { process: process.served().await }
-    }
-
-    pub fn said(&self) -> String {
-        self.process.said()
-    }
-
-    pub fn url(&self) -> String {
-        let scheme = if self.said().contains("tls=true") { "https" } else { "http" };
-        format!("{scheme}://{}", self.process.operators())
-    }
-}
+use crate::checker::check;
+use crate::sidecar::{Estate, Sidecar};
+use crate::tool::Tool;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hub_in_front_of_two_gates_approves_in_either_and_stops_both() {
@@ -120,7 +55,7 @@ async fn a_hub_in_front_of_two_gates_approves_in_either_and_stops_both() {
         assert_eq!(agent.call("work.do", "d", "{}").await.unwrap_err().code, "run.sealed");
     }
     // Without a hub, calls go on.
-    hub.process.kill();
+    hub.kill();
     let again = gates[0].1.open().await;
     again.call("work.do", "e", "{}").await.unwrap();
     for (_, sidecar) in &mut gates {

@@ -25,7 +25,6 @@ mod glass;
 mod glass_fleet;
 mod hub;
 mod names;
-mod people;
 mod projected;
 mod proposals;
 mod reaper;
@@ -35,4 +34,4 @@ mod tls;
 mod town;
 
 use waiting::until;
-use wicketgate_support::{agent, ca, checker, proxy, sidecar, tool, waiting};
+use wicketgate_support::{agent, ca, checker, people, proxy, sidecar, tool, waiting};

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use crate::api_server::{AUDIENCE, ApiServer, Projected, Reply, response, uid};
 use crate::ca::Ca;
 use crate::checker::check_running;
-use crate::hub::Hub;
 use crate::sidecar::Estate;
 use crate::town::{Town, key, request};
+use wicketgate_support::hub::Hub;
+use wicketgate_support::program;
 
 const ACCOUNT: &str = "agents/gate";
 const OTHER: &str = "agents/other";
@@ -142,7 +143,7 @@ async fn a_hub_with_the_uid_of_its_pod_starts_with_the_token_that_kubelet_wrote_
     drop(cluster.hub(&estate, "hub").await);
     // Everything else is the pod's, and so is the program: where it was built nobody else may look.
     let program = estate.path("program");
-    std::fs::copy(env!("CARGO_BIN_EXE_wicketgate"), &program).unwrap();
+    std::fs::copy(program::gate(), &program).unwrap();
     let own = |owner: String, dir: PathBuf| {
         let owned = Command::new("chown").args(["-R", &owner]).arg(dir).status();
         assert!(owned.unwrap().success());

@@ -7,11 +7,11 @@ use wicketgate::ledger::store::{ChainRow, EntryRow, LedgerReader as _};
 use wicketgate::record::Kind;
 
 use crate::checker::{calls, check, check_running, kinds};
-use crate::hub::Hub;
 use crate::people::{People, RULES};
 use crate::proxy::{Proxy, Way};
 use crate::sidecar::{Estate, Sidecar, run};
 use crate::tool::Tool;
+use wicketgate_support::hub::Hub;
 use wicketgate_support::pg::{Pg, TestDb};
 
 /// Two seconds of lease, two of grace.

@@ -10,13 +10,13 @@ use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::record::{Entry, Kind};
 
 use crate::ca::Ca;
-use crate::hub::Hub;
 use crate::people::People;
 use crate::sidecar::Estate;
 use crate::tool::Tool;
+use wicketgate_support::hub::Hub;
 use wicketgate_support::pg::{Pg, TestDb};
+use wicketgate_support::ran::Ran;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 const KILL: [&str; 6] = ["control", "kill", "agent", "nobody", "--reason", "loops"];
 
 /// An authority, what it certified, and the thumbprints of those who are operators.
@@ -55,12 +55,8 @@ impl House {
 
     fn typed(&self, url: &str, args: &[&str]) -> (Option<i32>, String) {
         let ca = self.ca.shown("ca.pem");
-        let done = Command::new(PROGRAM)
-            .args([args, &["--url", url, "--ca", &ca]].concat())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        (done.status.code(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
+        let ran = Ran::gate(".", [args, &["--url", url, "--ca", &ca]].concat());
+        (Some(ran.code), ran.text())
     }
 
     /// What a client over this authority's TLS reads when it sends these bytes; `openssl` is that client.
@@ -280,12 +276,8 @@ async fn a_listener_beyond_loopback_needs_tls_and_what_is_wrong_with_its_files_i
             house.configure(config);
             change(config);
         });
-        let done = Command::new(PROGRAM)
-            .args(["config", "check", "wicketgate.yaml"])
-            .current_dir(estate.path("."))
-            .output()
-            .unwrap();
-        (done.status.success(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
+        let ran = estate.try_run(&["config", "check", "wicketgate.yaml"]);
+        (ran.code == 0, ran.text())
     };
     let refused = |change: &dyn Fn(&mut Value), words: &[&str]| {
         let (good, said) = checked(change);

@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -16,12 +15,13 @@ use wicketgate::ledger::writer_key::{Certificate, WriterKey};
 use wicketgate::record::{Entry, Kind};
 
 use crate::ca::Ca;
-use crate::hub::{Change, Hub};
 use crate::people::People;
 use crate::sidecar::{Estate, run};
 use crate::tool::Tool;
+use wicketgate_support::hub::{Change, Hub};
 use wicketgate_support::pg::{Pg, TestDb};
 use wicketgate_support::ports::Port;
+use wicketgate_support::ran::Ran;
 
 /// Two pools, the enrolment key, and where the hub enrols.
 pub struct Town {
@@ -194,13 +194,9 @@ impl Town {
     pub fn checks(&self, change: Change<'_>, words: &[&str]) {
         let estate = self.sidecar("local");
         estate.configure(change);
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["config", "check", "wicketgate.yaml"])
-            .current_dir(estate.path("."))
-            .output()
-            .unwrap();
-        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
-        assert_eq!(done.status.success(), words.is_empty(), "{said}");
+        let ran = estate.try_run(&["config", "check", "wicketgate.yaml"]);
+        let said = ran.text();
+        assert_eq!(ran.code == 0, words.is_empty(), "{said}");
         assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
     }
 
@@ -224,20 +220,16 @@ impl Town {
             let keys = ["--key", "evidence.pem", "--artifacts", "state/artifacts"];
             run(&dir, &[&order[..], &keys].concat());
             let verify = |trust: &str| {
-                let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-                    .args(["evidence", "verify", "--json", "--trust", trust, &out])
-                    .current_dir(&dir)
-                    .output()
-                    .unwrap();
-                let said: Value = serde_json::from_slice(&done.stdout).unwrap();
+                let ran = Ran::gate(&dir, ["evidence", "verify", "--json", "--trust", trust, &out]);
+                let said = ran.json();
                 let checks = said["checks"].as_array().unwrap();
                 let enrolled = checks.iter().find(|check| check["id"] == "S1").unwrap();
-                (done.status.code(), enrolled["outcome"].as_str().unwrap().to_owned(), said)
+                (ran.code, enrolled["outcome"].as_str().unwrap().to_owned(), said)
             };
             let (exit, enrolled, said) = verify("trust.txt");
-            assert_eq!((exit, enrolled.as_str()), (Some(0), "VALID"), "{said}");
+            assert_eq!((exit, enrolled.as_str()), (0, "VALID"), "{said}");
             let (exit, enrolled, said) = verify("other.txt");
-            assert_eq!((exit, enrolled.as_str()), (Some(1), "INVALID"), "{said}");
+            assert_eq!((exit, enrolled.as_str()), (1, "INVALID"), "{said}");
         }
         std::fs::write(estate.path("reader.url"), &self.db.reader_url).unwrap();
         run(

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::desk::Desk;
+use wicketgate_support::program;
 
 /// The one object on standard error.
 fn error(err: &str) -> Value {
@@ -159,7 +160,7 @@ fn with_json_a_result_is_one_object() {
 fn long_work_shows_a_bar_on_a_terminal_alone() {
     let desk = Desk::new();
     desk.run(&["policy", "init", "policy"]).ends(0);
-    let exe = env!("CARGO_BIN_EXE_wicketgate");
+    let exe = program::gate();
     let on_terminal = |args: &[&str]| {
         let spawn = "import os, pty, sys\n\
             sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";

@@ -12,7 +12,7 @@ use wicketgate::ledger::store::StoreError;
 use wicketgate_support::memory;
 use wicketgate_support::memory::orders::MemoryControl;
 
-use crate::desk::put;
+use crate::control::put;
 use crate::road::{Bench, Serving};
 
 /// How the way to the list is.
@@ -138,9 +138,9 @@ async fn a_manifest_that_two_must_sign_falls_with_one_of_their_keys() {
     let orders = Arc::clone(&list);
     let serving = Serving::start(store, &Bench::new(), settings, |_| orders as _).await;
     serving.open().await.unwrap();
-    crate::desk::order(&*list, Action::Revoke, Target::Key("somebody".into())).await;
+    crate::control::order(&*list, Action::Revoke, Target::Key("somebody".into())).await;
     serving.open().await.unwrap();
-    crate::desk::order(&*list, Action::Revoke, Target::Key("two".into())).await;
+    crate::control::order(&*list, Action::Revoke, Target::Key("two".into())).await;
     assert_eq!(serving.open().await.unwrap_err().1, "control.revoked");
     assert!(
         serving.road.control().is_key_stopped("two")

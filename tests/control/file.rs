@@ -1,7 +1,7 @@
 //! The local switch file, with everything else up and with the database down.
 
 use crate::agent::Agent;
-use crate::desk::{Desk, no_run, on_both_stores, refused, spawn};
+use crate::control::{Setup, no_run, on_both_stores, refused, spawn};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 use wicketgate_support::pg::Pg;
@@ -11,12 +11,12 @@ on_both_stores!(
     a_switch_file_that_is_unclear_stops_everything,
 );
 
-fn write(desk: &Desk, text: &str) {
-    std::fs::write(desk.estate.path("state/switch"), text).unwrap();
+fn write(setup: &Setup, text: &str) {
+    std::fs::write(setup.estate.path("state/switch"), text).unwrap();
 }
 
-fn remove(desk: &Desk) {
-    std::fs::remove_file(desk.estate.path("state/switch")).unwrap();
+fn remove(setup: &Setup) {
+    std::fs::remove_file(setup.estate.path("state/switch")).unwrap();
 }
 
 /// Asks until the file was seen, each time with another id; what was answered then.
@@ -49,45 +49,45 @@ fn by_file() -> (String, String) {
     ("policy.denied".to_owned(), "control.switch_file".to_owned())
 }
 
-async fn the_switch_file_stops_what_it_names_and_opens_nothing(mut desk: Desk) {
-    let run = desk.sidecar.open().await;
-    desk.tool.hold();
+async fn the_switch_file_stops_what_it_names_and_opens_nothing(mut setup: Setup) {
+    let run = setup.sidecar.open().await;
+    setup.tool.hold();
     let call = spawn(&run, "work.do", "a");
-    desk.tool.entered(1).await;
-    write(&desk, "stop tool work.do\n");
+    setup.tool.entered(1).await;
+    write(&setup, "stop tool work.do\n");
     // What is at the tool is stopped too.
     assert_eq!(refused(&call.await.unwrap()).0, "call.unknown");
-    desk.tool.release();
+    setup.tool.release();
     assert_eq!(denied(&run, "work.do", "b").await, by_file());
     assert_eq!(refused(&run.call("work.fail", "c", "{}").await).0, "tool.failed");
-    write(&desk, "stop agent somebody-else\n");
+    write(&setup, "stop agent somebody-else\n");
     allowed(&run, "work.do", "d").await;
-    write(&desk, "stop agent test-agent\n");
+    write(&setup, "stop agent test-agent\n");
     assert_eq!(denied(&run, "work.do", "e").await, by_file());
     let answer = run.call("work.fail", "e", "{}").await;
     assert_eq!(refused(&answer), ("policy.denied", "control.switch_file"));
-    desk.restart().await;
-    assert_eq!(no_run(&desk).await.detail, "control.switch_file");
-    remove(&desk);
+    setup.restart().await;
+    assert_eq!(no_run(&setup).await.detail, "control.switch_file");
+    remove(&setup);
     allowed(&run, "work.do", "f").await;
     // Without the file the list alone counts.
-    desk.order(wicketgate::control::Action::Suspend, crate::desk::agent()).await;
+    setup.order(wicketgate::control::Action::Suspend, crate::control::agent()).await;
     let answer = run.call("work.do", "g", "{}").await;
     assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
-    desk.close().await;
+    setup.close().await;
 }
 
-async fn a_switch_file_that_is_unclear_stops_everything(desk: Desk) {
-    let run = desk.sidecar.open().await;
+async fn a_switch_file_that_is_unclear_stops_everything(setup: Setup) {
+    let run = setup.sidecar.open().await;
     for (n, text) in (0..).zip(["", "stopp all\n", "stop agent\n"]) {
-        write(&desk, text);
+        write(&setup, text);
         assert_eq!(denied(&run, "work.do", &format!("a{n}")).await, by_file(), "{text}");
-        remove(&desk);
+        remove(&setup);
         allowed(&run, "work.do", &format!("b{n}")).await;
     }
-    std::fs::create_dir(desk.estate.path("state/switch")).unwrap();
+    std::fs::create_dir(setup.estate.path("state/switch")).unwrap();
     assert_eq!(denied(&run, "work.do", "c").await, by_file());
-    desk.close().await;
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,7 @@ use wicketgate::control::{Action, answer, postgres as list};
 use wicketgate::enforce;
 use wicketgate::ledger::postgres::{Options, PostgresStore};
 
-use crate::desk::{agent, postgres_list, put};
+use crate::control::{agent, postgres_list, put};
 use crate::road::{Bench, Serving, call};
 use crate::sidecar::Estate;
 use crate::tool::Tool;

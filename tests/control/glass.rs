@@ -23,7 +23,7 @@ use wicketgate::policy::{Answer, PolicyEngine};
 use wicketgate_support::memory;
 use wicketgate_support::memory::orders::MemoryControl;
 
-use crate::desk::given;
+use crate::control::given;
 use crate::inside;
 use crate::road::{Before, Bench, Serving};
 

@@ -13,7 +13,6 @@
 )]
 
 mod cut_off;
-mod desk;
 mod file;
 mod fleet;
 mod glass;
@@ -25,4 +24,4 @@ mod suspend;
 mod unsigned;
 
 use waiting::{pause, until, within};
-use wicketgate_support::{agent, checker, inside, sidecar, tool, waiting};
+use wicketgate_support::{agent, checker, control, inside, sidecar, tool, waiting};

@@ -57,12 +57,7 @@ async fn the_canary_is_denied_and_on_the_books_before_the_gate_is_ready_and_agai
     assert_eq!(kinds(&summary, "call.denied"), 2);
     assert_eq!((kinds(&summary, "run.opened"), kinds(&summary, "run.sealed")), (3, 3));
     assert_eq!(tool.count(), 2, "the canary reached nothing");
-    let shown = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-        .args(["ledger", "verify", "--sqlite", "state/ledger.sqlite"])
-        .current_dir(estate.path("."))
-        .output()
-        .unwrap();
-    let shown = String::from_utf8(shown.stdout).unwrap();
+    let shown = estate.try_run(&["ledger", "verify", "--sqlite", "state/ledger.sqlite"]).out;
     assert!(shown.contains("3 runs sealed, 0 open") && !shown.contains("not known"), "{shown}");
 }
 
@@ -115,11 +110,11 @@ async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_at_which_no_agent_may_open_a_run_has_nothing_to_test() {
     let (serving, list, _bench) = serving().await;
-    crate::desk::order(&*list, Action::Suspend, Target::All).await;
+    crate::control::order(&*list, Action::Suspend, Target::All).await;
     let came = serving.road.test_enforcement(&[manifest()]).await;
     assert_eq!(came, Canary::NotTried("no agent may open a run".to_owned()));
     assert!(serving.road.control().self_test_reasons().is_empty());
-    crate::desk::order(&*list, Action::Reinstate, Target::All).await;
+    crate::control::order(&*list, Action::Reinstate, Target::All).await;
     assert_eq!(serving.road.test_enforcement(&[manifest()]).await, Canary::Passed);
 }
 

@@ -5,7 +5,7 @@ use wicketgate::crypto::keys::PublicKey;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::time::Timestamp;
 
-use crate::desk::{Desk, agent, done, no_run, on_both_stores, put_until, refused, spawn};
+use crate::control::{Setup, agent, done, no_run, on_both_stores, put_until, refused, spawn};
 use crate::sidecar::key;
 
 on_both_stores!(
@@ -15,93 +15,93 @@ on_both_stores!(
 );
 
 async fn a_suspended_agent_ends_what_it_began_and_begins_nothing_until_it_is_reinstated(
-    mut desk: Desk,
+    mut setup: Setup,
 ) {
-    let run = desk.sidecar.open().await;
-    desk.tool.hold();
+    let run = setup.sidecar.open().await;
+    setup.tool.hold();
     let call = spawn(&run, "work.do", "a");
-    desk.tool.entered(1).await;
-    let told = done(&desk.order(Action::Suspend, agent()).await);
+    setup.tool.entered(1).await;
+    let told = done(&setup.order(Action::Suspend, agent()).await);
     assert_eq!((&told["stopped_count"], &told["left"]), (&0.into(), &1.into()), "{told}");
-    desk.tool.release();
+    setup.tool.release();
     call.await.unwrap().unwrap();
     for restarted in [false, true] {
         if restarted {
-            desk.restart().await;
+            setup.restart().await;
         }
         let answer = run.call("work.do", &format!("b-{restarted}"), "{}").await;
         assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
-        assert_eq!(no_run(&desk).await.detail, "control.suspended");
+        assert_eq!(no_run(&setup).await.detail, "control.suspended");
     }
-    assert_eq!(desk.tool.count(), 1);
-    done(&desk.order(Action::Reinstate, agent()).await);
+    assert_eq!(setup.tool.count(), 1);
+    done(&setup.order(Action::Reinstate, agent()).await);
     run.call("work.do", "c", "{}").await.unwrap();
-    desk.close().await;
+    setup.close().await;
 }
 
-async fn everything_can_be_suspended_at_once(desk: Desk) {
-    let run = desk.sidecar.open().await;
-    done(&desk.order(Action::Suspend, Target::All).await);
+async fn everything_can_be_suspended_at_once(setup: Setup) {
+    let run = setup.sidecar.open().await;
+    done(&setup.order(Action::Suspend, Target::All).await);
     let answer = run.call("work.do", "a", "{}").await;
     assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
     // Taking back something else takes nothing back.
-    done(&desk.order(Action::Reinstate, agent()).await);
+    done(&setup.order(Action::Reinstate, agent()).await);
     let answer = run.call("work.do", "b", "{}").await;
     assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
-    done(&desk.order(Action::Reinstate, Target::All).await);
+    done(&setup.order(Action::Reinstate, Target::All).await);
     run.call("work.do", "c", "{}").await.unwrap();
-    desk.close().await;
+    setup.close().await;
 }
 
-async fn a_manifest_and_the_key_that_signed_it_can_be_revoked(desk: Desk) {
-    let yaml = std::fs::read(desk.estate.path("agent.yaml")).unwrap();
+async fn a_manifest_and_the_key_that_signed_it_can_be_revoked(setup: Setup) {
+    let yaml = std::fs::read(setup.estate.path("agent.yaml")).unwrap();
     let public = PublicKey::load_all(key("manifest.pub").as_ref()).unwrap();
     let targets = [Target::Manifest(Digest::of(&[&yaml])), Target::Key(public[0].id())];
     for (n, target) in (0..).zip(targets) {
-        let run = desk.sidecar.open().await;
-        let told = done(&desk.order(Action::Revoke, target.clone()).await);
+        let run = setup.sidecar.open().await;
+        let told = done(&setup.order(Action::Revoke, target.clone()).await);
         assert_eq!(told["runs_sealed"], 1, "{told}");
         assert_eq!(refused(&run.call("work.do", "a", "{}").await).0, "run.sealed");
-        assert_eq!(no_run(&desk).await.detail, "control.revoked", "{n}");
-        done(&desk.order(Action::Reinstate, target).await);
+        assert_eq!(no_run(&setup).await.detail, "control.revoked", "{n}");
+        done(&setup.order(Action::Reinstate, target).await);
     }
-    desk.sidecar.open().await.call("work.do", "b", "{}").await.unwrap();
-    desk.close().await;
+    setup.sidecar.open().await.call("work.do", "b", "{}").await.unwrap();
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_falls_with_the_key_that_signed_it() {
-    let mut desk = Desk::sqlite().await;
-    let run = desk.sidecar.open().await;
-    desk.tool.hold();
+    let mut setup = Setup::sqlite().await;
+    let run = setup.sidecar.open().await;
+    setup.tool.hold();
     let call = spawn(&run, "work.do", "a");
-    desk.tool.entered(1).await;
+    setup.tool.entered(1).await;
     let public = PublicKey::load_all(key("policy.pub").as_ref()).unwrap();
     let target = || Target::Key(public[0].id());
-    let told = done(&desk.order(Action::Revoke, target()).await);
+    let told = done(&setup.order(Action::Revoke, target()).await);
     assert_eq!(told["stopped_count"], 1, "{told}");
     assert_eq!(refused(&call.await.unwrap()).0, "call.unknown");
-    desk.tool.release();
+    setup.tool.release();
     let answer = run.call("work.do", "b", "{}").await;
     assert_eq!(refused(&answer), ("policy.denied", "control.revoked"));
-    desk.sidecar.kill();
-    desk.sidecar = desk.estate.start();
-    desk.sidecar.not_ready("policy: no bundle is in force").await;
-    desk.put(Action::Reinstate, target()).await;
-    desk.restart().await;
+    setup.sidecar.kill();
+    setup.sidecar = setup.estate.start();
+    setup.sidecar.not_ready("policy: no bundle is in force").await;
+    setup.put(Action::Reinstate, target()).await;
+    setup.restart().await;
     run.call("work.do", "c", "{}").await.unwrap();
-    desk.close().await;
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_whose_time_is_over_stands_no_more_and_one_taken_back_for_a_time_stands_again() {
-    let desk = Desk::sqlite().await;
-    let run = desk.sidecar.open().await;
+    let setup = Setup::sqlite().await;
+    let run = setup.sidecar.open().await;
     let (past, future) = (Timestamp::from_millis(1), Timestamp::from_millis(4_000_000_000_000));
     let until = async |action, expires| {
-        let seq = put_until(&*desk.operator, action, agent(), Some(expires)).await;
+        let seq = put_until(&*setup.operator, action, agent(), Some(expires)).await;
         // Its own answer: a stop behind it may be obeyed before it.
-        let told = answer::wait(&*desk.operator, seq, crate::waiting::PATIENCE).await;
+        let told = answer::wait(&*setup.operator, seq, crate::waiting::PATIENCE).await;
         done(&told.unwrap());
     };
     until(Action::Suspend, past).await;
@@ -114,7 +114,7 @@ async fn an_order_whose_time_is_over_stands_no_more_and_one_taken_back_for_a_tim
     assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
     until(Action::Reinstate, future).await;
     run.call("work.do", "d", "{}").await.unwrap();
-    desk.close().await;
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

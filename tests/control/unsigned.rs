@@ -12,8 +12,8 @@ use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::time::Timestamp;
 
 use crate::agent::Agent;
-use crate::desk::{
-    Desk, agent, done, given, on_both_stores, put, put_until, refused, signed, statement,
+use crate::control::{
+    Setup, agent, done, given, on_both_stores, put, put_until, refused, signed, statement,
 };
 
 on_both_stores!(
@@ -23,14 +23,14 @@ on_both_stores!(
 );
 
 /// Writes a row beside the office, as anybody can who may write the table; what the gate did about it.
-async fn insert(desk: &Desk, order: Order) -> Value {
+async fn insert(setup: &Setup, order: Order) -> Value {
     let now = Timestamp::from_millis(jiff::Timestamp::now().as_millisecond());
-    let seq = desk.operator.put(now, &given(), &order).await.unwrap();
-    done(&answer::wait(&*desk.operator, seq, crate::waiting::PATIENCE).await.unwrap())
+    let seq = setup.operator.put(now, &given(), &order).await.unwrap();
+    done(&answer::wait(&*setup.operator, seq, crate::waiting::PATIENCE).await.unwrap())
 }
 
-async fn last(desk: &Desk) -> Row {
-    desk.operator.last().await.unwrap().unwrap()
+async fn last(setup: &Setup) -> Row {
+    setup.operator.last().await.unwrap().unwrap()
 }
 
 async fn asked(run: &Agent, call: &str) -> Result<(), (String, String)> {
@@ -55,10 +55,10 @@ fn by(secret: SecretKey, namespace: &str, statement: &OrderStatement) -> SignedA
     SignedApproval { statement: String::from_utf8(bytes).unwrap(), signature }
 }
 
-async fn rows_that_no_operator_signed_take_nothing_back(mut desk: Desk) {
-    let run = desk.sidecar.open().await;
-    done(&desk.order(Action::Suspend, agent()).await);
-    let row = last(&desk).await;
+async fn rows_that_no_operator_signed_take_nothing_back(mut setup: Setup) {
+    let run = setup.sidecar.open().await;
+    done(&setup.order(Action::Suspend, agent()).await);
+    let row = last(&setup).await;
     let good = || statement(&agent(), None, &row);
     let unsigned = |statement: &OrderStatement| SignedApproval {
         statement: String::from_utf8(statement.bytes()).unwrap(),
@@ -102,67 +102,68 @@ async fn rows_that_no_operator_signed_take_nothing_back(mut desk: Desk) {
     ];
     let count = rows.len();
     for (n, (order, detail)) in rows.into_iter().enumerate() {
-        let told = insert(&desk, order).await;
+        let told = insert(&setup, order).await;
         assert_eq!(told["detail"], detail, "{n}: {told}");
         assert_eq!(asked(&run, &format!("a{n}")).await, stopped(), "{n}");
     }
-    desk.restart().await;
+    setup.restart().await;
     assert_eq!(asked(&run, "b").await, stopped(), "a restart believes them no more");
-    let metrics = desk.sidecar.metrics().await;
+    let metrics = setup.sidecar.metrics().await;
     assert!(metrics.contains("wicketgate_control_orders_refused_total"), "{metrics}");
     let told =
-        insert(&desk, Order::Loosen(signed(&statement(&agent(), None, &last(&desk).await)))).await;
+        insert(&setup, Order::Loosen(signed(&statement(&agent(), None, &last(&setup).await))))
+            .await;
     assert_eq!(told["subject"], "olga", "{told}");
     asked(&run, "c").await.unwrap();
-    let books = desk.close().await;
+    let books = setup.close().await;
     assert_eq!(books["kinds"]["control.refused"].as_u64(), Some(count as u64), "{books}");
 }
 
-async fn a_signed_order_takes_back_what_its_signer_saw_and_nothing_later(mut desk: Desk) {
-    let run = desk.sidecar.open().await;
-    done(&desk.order(Action::Suspend, agent()).await);
-    let first = Order::Loosen(signed(&statement(&agent(), None, &last(&desk).await)));
-    insert(&desk, first.clone()).await;
+async fn a_signed_order_takes_back_what_its_signer_saw_and_nothing_later(mut setup: Setup) {
+    let run = setup.sidecar.open().await;
+    done(&setup.order(Action::Suspend, agent()).await);
+    let first = Order::Loosen(signed(&statement(&agent(), None, &last(&setup).await)));
+    insert(&setup, first.clone()).await;
     asked(&run, "a").await.unwrap();
     // Signed before the second stop, put on the list after it; and once more, also over a restart.
-    done(&desk.order(Action::Suspend, agent()).await);
+    done(&setup.order(Action::Suspend, agent()).await);
     for n in 0..2 {
-        assert_eq!(insert(&desk, first.clone()).await["detail"], "order.used");
+        assert_eq!(insert(&setup, first.clone()).await["detail"], "order.used");
         assert_eq!(asked(&run, &format!("b{n}")).await, stopped(), "{n}");
-        desk.restart().await;
+        setup.restart().await;
         assert_eq!(asked(&run, &format!("c{n}")).await, stopped(), "{n}");
     }
-    desk.close().await;
+    setup.close().await;
 }
 
 async fn what_was_stopped_and_taken_back_is_what_the_chain_says_whatever_becomes_of_list_and_keys(
-    mut desk: Desk,
+    mut setup: Setup,
 ) {
-    let run = desk.sidecar.open().await;
+    let run = setup.sidecar.open().await;
     let soon = Timestamp::from_millis(4_000_000_000_000);
-    put_until(&*desk.operator, Action::Suspend, Target::Agent("other".into()), Some(soon)).await;
-    done(&desk.order(Action::Suspend, agent()).await);
-    let lifted = Order::Loosen(signed(&statement(&agent(), None, &last(&desk).await)));
-    insert(&desk, lifted).await;
+    put_until(&*setup.operator, Action::Suspend, Target::Agent("other".into()), Some(soon)).await;
+    done(&setup.order(Action::Suspend, agent()).await);
+    let lifted = Order::Loosen(signed(&statement(&agent(), None, &last(&setup).await)));
+    insert(&setup, lifted).await;
     // From here on nobody is an operator any more.
-    desk.estate.configure(|config| config["approvals"] = serde_json::json!({}));
+    setup.estate.configure(|config| config["approvals"] = serde_json::json!({}));
     for n in 0..3 {
-        desk.restart().await;
+        setup.restart().await;
         asked(&run, &format!("a{n}")).await.unwrap();
     }
-    let seq = put(&*desk.operator, Action::Suspend, agent()).await;
-    done(&answer::wait(&*desk.operator, seq, crate::waiting::PATIENCE).await.unwrap());
+    let seq = put(&*setup.operator, Action::Suspend, agent()).await;
+    done(&answer::wait(&*setup.operator, seq, crate::waiting::PATIENCE).await.unwrap());
     // Whoever owns the table has the stop lapse, and it stands all the same.
-    desk.sidecar.kill();
-    desk.lapse(seq).await;
+    setup.sidecar.kill();
+    setup.lapse(seq).await;
     for n in 0..3 {
-        desk.sidecar.kill();
-        desk.sidecar = desk.estate.serve().await;
+        setup.sidecar.kill();
+        setup.sidecar = setup.estate.serve().await;
         assert_eq!(asked(&run, &format!("b{n}")).await, stopped(), "{n}");
     }
     let order = Order::Switch { action: Action::Kill, target: Target::Agent("nobody".into()) };
-    insert(&desk, order).await;
-    let late = Order::Loosen(signed(&statement(&agent(), None, &last(&desk).await)));
-    assert_eq!(insert(&desk, late).await["detail"], "order.none");
-    desk.close().await;
+    insert(&setup, order).await;
+    let late = Order::Loosen(signed(&statement(&agent(), None, &last(&setup).await)));
+    assert_eq!(insert(&setup, late).await["detail"], "order.none");
+    setup.close().await;
 }

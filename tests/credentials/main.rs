@@ -20,9 +20,4 @@ mod personal;
 mod tokens;
 mod world;
 
-#[path = "../grpc/service.rs"]
-mod service;
-
 use wicketgate_support::{agent, commands as estate, encodings, private, process};
-
-use wicketgate_support::program::python;

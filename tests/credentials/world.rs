@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, Refused};
 use crate::estate::{Estate, program, python, script, tool};
 use crate::private::private;
-use crate::service::Service;
+use wicketgate_support::grpc_service::GrpcService as Service;
 use wicketgate_support::sidecar::Sidecar;
 
 /// What the http tool is authenticated with. No tool may be told it and none may tell it.

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use crate::desk::refused;
+use crate::control::refused;
 use crate::family::{Family, alone, member};
 use crate::sidecar::run;
+use wicketgate_support::ran::Ran;
 
 /// Allows a helper only what the lead delegated to it, one step down.
 const RULES: &str = r#"package wicketgate.agent
@@ -22,18 +23,15 @@ allow if {
 
 /// What a verification says, whatever it could not decide.
 fn ask(dir: &std::path::Path, args: &[&str]) -> Value {
-    let gate = env!("CARGO_BIN_EXE_wicketgate");
-    let done = std::process::Command::new(gate).args(args).current_dir(dir).output().unwrap();
-    let err = String::from_utf8_lossy(&done.stderr);
-    serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {err}"))
+    Ran::gate(dir, args).json()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_reads_who_delegated_and_an_auditor_replays_what_it_was_told() {
     let mut family = Family::of(vec![member("helper", &["work.do"])], |_| {}, |_| {}).await;
-    family.desk.sidecar.stop().await;
-    family.desk.estate.bundle("1.1.0", RULES, "policy");
-    family.desk.sidecar = family.desk.estate.serve().await;
+    family.setup.sidecar.stop().await;
+    family.setup.estate.bundle("1.1.0", RULES, "policy");
+    family.setup.sidecar = family.setup.estate.serve().await;
     let lead = family.lead().await;
     let helper = family.child("helper", &lead).await;
     helper.call("work.do", "a", "{}").await.unwrap();
@@ -43,10 +41,10 @@ async fn a_policy_reads_who_delegated_and_an_auditor_replays_what_it_was_told() 
     for agent in [&own, &lead] {
         agent.seal().await.unwrap();
     }
-    let dir = family.desk.estate.path(".");
+    let dir = family.setup.estate.path(".");
     run(&dir, &["keygen", "--out", "evidence"]);
     run(&dir, &["keygen", "--out", "fleet"]);
-    family.desk.estate.configure(|config| config["fleet"] = serde_json::json!({"key": "fleet"}));
+    family.setup.estate.configure(|config| config["fleet"] = serde_json::json!({"key": "fleet"}));
     let trust = "evidence-key evidence.pub\nenrolment-key state/enrolment.key.pub\n";
     std::fs::write(dir.join("trust.txt"), trust).unwrap();
     for agent in [&helper, &lead, &own] {

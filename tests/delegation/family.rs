@@ -9,7 +9,7 @@ use wicketgate::serve::pb::gate_client::GateClient;
 
 use crate::agent::{Agent, Refused, channel, claims};
 use crate::checker::Books;
-use crate::desk::Desk;
+use crate::control::Setup;
 use crate::sidecar::{Estate, key, run};
 use crate::tool::Tool;
 
@@ -73,7 +73,7 @@ pub fn agent_entry(name: &str) -> Value {
 
 /// A chain of agents: the lead delegates to the first, the first to the second, and so on.
 pub struct Family {
-    pub desk: Desk,
+    pub setup: Setup,
     /// Digests of those below the lead, in order.
     pub digests: Vec<String>,
 }
@@ -104,7 +104,7 @@ impl Family {
         let Books::Sqlite(path) = &estate.books else { unreachable!() };
         let operator = wicketgate::control::sqlite::SqliteControl::open(path).await.unwrap();
         let operator = std::sync::Arc::new(operator);
-        Family { desk: Desk { tool, estate, sidecar, operator, db: None }, digests }
+        Family { setup: Setup { tool, estate, sidecar, operator, db: None }, digests }
     }
 
     /// A lead, and a helper that is granted `work.do` too.
@@ -113,7 +113,7 @@ impl Family {
     }
 
     pub async fn lead(&self) -> Agent {
-        self.desk.sidecar.open().await
+        self.setup.sidecar.open().await
     }
 
     /// A child of this run, opened by its own caller.
@@ -124,17 +124,17 @@ impl Family {
     /// Asks on the socket of this agent; `test-agent` is on the gate's own.
     pub async fn try_child(&self, name: &str, ask: pb::OpenRunRequest) -> Result<Agent, Refused> {
         let file = if name == LEAD { "agent" } else { name };
-        let socket = self.desk.estate.path(&format!("s/{file}.sock"));
+        let socket = self.setup.estate.path(&format!("s/{file}.sock"));
         let mut gate = GateClient::new(channel(&socket));
         let opened = gate.open_run(ask).await.map_err(|status| Refused::of(&status))?.into_inner();
-        let receipts = self.desk.estate.receipts.clone();
+        let receipts = self.setup.estate.receipts.clone();
         Ok(Agent { gate, token: opened.run_token, run: opened.run_id, receipts })
     }
 
     /// Every entry on the books, in order.
     pub fn entries(&self) -> Vec<Value> {
         let tail = ["ledger", "tail", "--config", "wicketgate.yaml", "-n", "1000", "--json"];
-        let said = run(&self.desk.estate.path("."), &tail);
+        let said = run(&self.setup.estate.path("."), &tail);
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
@@ -144,22 +144,16 @@ impl Family {
         entries.filter(|entry| entry["run"] == run && entry["kind"] == kind).collect()
     }
 
-    /// Ends it in order; the checker reads the books, and our own verifier finds them whole.
+    /// Ends it in order; the checker reads the ledger, and our own verifier finds it whole.
     pub async fn close(self) -> Value {
-        let dir = self.desk.estate.path(".");
-        let Family { mut desk, .. } = self;
-        desk.tool.release();
-        desk.sidecar.stop().await;
+        let dir = self.setup.estate.path(".");
+        let Family { mut setup, .. } = self;
+        setup.tool.release();
+        setup.sidecar.stop().await;
         std::fs::write(dir.join("own.txt"), "enrolment-key state/enrolment.key.pub\n").unwrap();
         let verify = ["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "own.txt"];
         run(&dir, &verify);
-        desk.close_stopped()
-    }
-}
-
-impl Desk {
-    fn close_stopped(self) -> Value {
-        crate::checker::check(&self.estate.books, &self.tool, &self.estate.receipts)
+        crate::checker::check(&setup.estate.books, &setup.tool, &setup.estate.receipts)
     }
 }
 

@@ -5,7 +5,7 @@ use tonic::Request;
 use wicketgate::serve::pb;
 
 use crate::agent::Agent;
-use crate::desk::refused;
+use crate::control::refused;
 use crate::family::{Family, below, member, refusal};
 
 async fn listed(agent: &Agent) -> Vec<(String, String)> {
@@ -45,7 +45,7 @@ async fn a_tool_that_anybody_above_is_not_granted_does_not_exist_for_the_child()
     }
     never(helper.call("work.large", "l", "{}").await, "work.large");
     scout.call("work.do", "d", "{}").await.unwrap();
-    assert_eq!(family.desk.tool.count(), 1);
+    assert_eq!(family.setup.tool.count(), 1);
     family.close().await;
 }
 
@@ -95,7 +95,7 @@ async fn below_a_simulated_run_nothing_runs() {
     let answer = helper.call("work.do", "a", "{}").await;
     assert_eq!(refused(&answer), ("call.cancelled", "simulated"));
     assert_eq!(family.of_run(&helper.run, "run.opened")[0]["data"]["mode"], "simulate");
-    assert_eq!(family.desk.tool.count(), 0);
+    assert_eq!(family.setup.tool.count(), 0);
     family.close().await;
 }
 

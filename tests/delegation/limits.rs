@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::desk::spawn;
+use crate::control::spawn;
 use crate::family::{Family, member, refusal};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +30,7 @@ async fn a_parent_does_not_escape_its_limit_of_calls_by_delegating_and_the_denia
     // Another run of the lead has its own three.
     let again = family.lead().await;
     family.child("helper", &again).await.call("work.do", "g", "{}").await.unwrap();
-    assert_eq!(family.desk.tool.count(), 4);
+    assert_eq!(family.setup.tool.count(), 4);
     family.close().await;
 }
 
@@ -39,12 +39,12 @@ async fn calls_of_parent_and_child_at_the_same_time_count_together() {
     let family = Family::pair(|spec| spec["limits"] = json!({"concurrency": 1})).await;
     let lead = family.lead().await;
     let helper = family.child("helper", &lead).await;
-    family.desk.tool.hold();
+    family.setup.tool.hold();
     let running = spawn(&helper, "work.do", "a");
-    family.desk.tool.entered(1).await;
+    family.setup.tool.entered(1).await;
     let (_, detail, _) = refusal(lead.call("work.do", "b", "{}").await);
     assert_eq!(detail, "limit.concurrency");
-    family.desk.tool.release();
+    family.setup.tool.release();
     running.await.unwrap().unwrap();
     lead.call("work.do", "c", "{}").await.unwrap();
     helper.call("work.do", "d", "{}").await.unwrap();
@@ -82,7 +82,7 @@ async fn what_a_child_spends_its_parent_has_spent_also_after_the_child_is_sealed
     helper.call("work.do", "a", "{}").await.unwrap();
     helper.call("work.do", "b", "{}").await.unwrap();
     helper.seal().await.unwrap();
-    family.desk.restart().await;
+    family.setup.restart().await;
     lead.call("work.do", "c", "{}").await.unwrap();
     let (_, detail, _) = refusal(lead.call("work.do", "d", "{}").await);
     assert_eq!(detail, "limit.cost_usd");
@@ -97,7 +97,7 @@ async fn what_a_child_spends_its_parent_has_spent_also_after_the_child_is_sealed
     }
     let (_, detail, _) = refusal(lead.call("work.do", "j", "{}").await);
     assert_eq!(detail, "limit.calls");
-    assert_eq!(family.desk.tool.count(), 3);
+    assert_eq!(family.setup.tool.count(), 3);
     family.close().await;
 }
 

@@ -12,10 +12,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[allow(unused_macros, unused_imports, reason = "this harness has no second store")]
-#[path = "../control/desk.rs"]
-mod desk;
-
 mod evidence;
 mod family;
 mod grants;
@@ -25,4 +21,4 @@ mod restart;
 mod stopping;
 
 use waiting::until;
-use wicketgate_support::{agent, checker, sidecar, tool, waiting};
+use wicketgate_support::{agent, checker, control, sidecar, tool, waiting};

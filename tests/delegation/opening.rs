@@ -3,7 +3,7 @@
 use serde_json::json;
 use wicketgate::control::Action;
 
-use crate::desk::{agent, done};
+use crate::control::{agent, done};
 use crate::family::{Family, LEAD, alone, below, claimed, member, refusal, sign_lead};
 use crate::sidecar::run;
 
@@ -126,9 +126,9 @@ async fn a_delegate_that_nobody_is_configured_to_be_is_warned_of_and_cannot_be_o
     })
     .await;
     let check = ["config", "check", "wicketgate.yaml", "--json"];
-    let said = run(&family.desk.estate.path("."), &check);
+    let said = run(&family.setup.estate.path("."), &check);
     assert!(said.contains(&stranger) && said.contains("no configured agent"), "{said}");
-    let log = family.desk.sidecar.said();
+    let log = family.setup.sidecar.said();
     assert!(log.contains(&stranger), "{log}");
     let lead = family.lead().await;
     let (code, detail, _) = refusal(family.try_child(LEAD, claimed(&lead, &stranger)).await);
@@ -140,13 +140,13 @@ async fn a_delegate_that_nobody_is_configured_to_be_is_warned_of_and_cannot_be_o
 async fn a_stopped_agent_opens_no_children_and_the_child_of_a_stopped_one_is_none() {
     let family = Family::pair(|_| {}).await;
     let lead = family.lead().await;
-    done(&family.desk.order(Action::Suspend, agent()).await);
+    done(&family.setup.order(Action::Suspend, agent()).await);
     let (code, detail, _) = refusal(family.try_child("helper", below(&lead)).await);
     assert_eq!((code.as_str(), detail.as_str()), ("manifest.mismatch", "control.suspended"));
     // By itself, the helper is not stopped.
     let own = family.try_child("helper", alone()).await.unwrap();
     own.call("work.do", "a", "{}").await.unwrap();
-    done(&family.desk.order(Action::Reinstate, agent()).await);
+    done(&family.setup.order(Action::Reinstate, agent()).await);
     family.child("helper", &lead).await.call("work.do", "b", "{}").await.unwrap();
     family.close().await;
 }
@@ -161,9 +161,9 @@ async fn a_child_says_what_it_runs_and_its_own_manifest_is_held_against_it() {
     assert_eq!((code.as_str(), detail.as_str()), ("manifest.mismatch", "manifest.model"));
     // A new version of the lead is another manifest: what it names counts from then on.
     let mut family = family;
-    family.desk.sidecar.stop().await;
-    sign_lead(&family.desk.estate, "1.1.0", |_| {});
-    family.desk.sidecar = family.desk.estate.serve().await;
+    family.setup.sidecar.stop().await;
+    sign_lead(&family.setup.estate, "1.1.0", |_| {});
+    family.setup.sidecar = family.setup.estate.serve().await;
     let lead = family.lead().await;
     let (_, detail, _) = refusal(family.try_child("helper", below(&lead)).await);
     assert_eq!(detail, "delegate.not_named");

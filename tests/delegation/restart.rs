@@ -2,7 +2,7 @@
 
 use wicketgate::control::Action;
 
-use crate::desk::{agent, done, refused};
+use crate::control::{agent, done, refused};
 use crate::family::{Family, member, sign_lead};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -20,13 +20,13 @@ async fn a_child_is_still_a_child_after_the_process_was_killed() {
     let helper = family.child("helper", &lead).await;
     let claimed = crate::family::claimed(&lead, &family.digests[0]);
     let inside = family.try_child(crate::family::LEAD, claimed).await.unwrap();
-    family.desk.restart().await;
+    family.setup.restart().await;
     for child in [&helper, &inside] {
         assert_eq!(child.tools().await, ["work.do"]);
         child.call("work.do", "a", "{}").await.unwrap();
         assert_eq!(refused(&child.call("work.fail", "b", "{}").await).0, "tool.not_granted");
     }
-    let told = done(&family.desk.order(Action::Kill, agent()).await);
+    let told = done(&family.setup.order(Action::Kill, agent()).await);
     assert_eq!(told["runs_sealed"], 3, "{told}");
     assert_eq!(refused(&helper.call("work.do", "c", "{}").await).0, "run.sealed");
     family.close().await;
@@ -40,9 +40,9 @@ async fn a_lineage_whose_first_manifest_is_no_longer_in_force_is_sealed_from_bel
     let helper = family.child("helper", &lead).await;
     let scout = family.child("scout", &helper).await;
     scout.call("work.do", "a", "{}").await.unwrap();
-    family.desk.sidecar.kill();
-    sign_lead(&family.desk.estate, "1.1.0", |_| {});
-    family.desk.sidecar = family.desk.estate.serve().await;
+    family.setup.sidecar.kill();
+    sign_lead(&family.setup.estate, "1.1.0", |_| {});
+    family.setup.sidecar = family.setup.estate.serve().await;
     let sealed = |run: &str| family.of_run(run, "run.sealed");
     crate::until("the lineage is sealed", || async { !sealed(&lead.run).is_empty() }).await;
     let seals: Vec<_> = [&scout, &helper, &lead].map(|agent| sealed(&agent.run)[0].clone()).into();

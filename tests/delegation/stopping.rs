@@ -3,7 +3,7 @@
 use wicketgate::control::{Action, Target};
 
 use crate::agent::Agent;
-use crate::desk::{agent, done, refused, spawn, stopped};
+use crate::control::{agent, done, refused, spawn, stopped};
 use crate::family::{Family, alone, below, member, refusal, the_run};
 
 async fn three() -> (Family, [Agent; 3]) {
@@ -29,9 +29,9 @@ fn seals(family: &Family, runs: &[&Agent]) -> Vec<(u64, String)> {
 async fn sealing_a_parent_seals_those_below_first_after_their_calls_and_takes_no_more() {
     let (family, [lead, helper, scout]) = three().await;
     assert_eq!(refused(&helper.call("work.held", "h", "{}").await).0, "call.held");
-    family.desk.tool.hold();
+    family.setup.tool.hold();
     let running = spawn(&scout, "work.do", "a");
-    family.desk.tool.entered(1).await;
+    family.setup.tool.entered(1).await;
     let sealing = {
         let lead = lead.clone();
         tokio::spawn(async move { lead.seal().await })
@@ -44,7 +44,7 @@ async fn sealing_a_parent_seals_those_below_first_after_their_calls_and_takes_no
     .await;
     let (code, _, message) = refusal(family.try_child("helper", below(&lead)).await);
     assert_eq!((code.as_str(), message.as_str()), ("run.unknown", "no such run"));
-    family.desk.tool.release();
+    family.setup.tool.release();
     running.await.unwrap().unwrap();
     sealing.await.unwrap().unwrap();
     for run in [&lead, &helper, &scout] {
@@ -73,13 +73,13 @@ async fn a_kill_of_a_run_or_its_agent_reaches_everybody_below_and_the_answer_lis
     for by_run in [true, false] {
         let (family, [lead, helper, scout]) = three().await;
         let beside = family.try_child("helper", alone()).await.unwrap();
-        family.desk.tool.hold();
+        family.setup.tool.hold();
         let calls = [spawn(&lead, "work.do", "a"), spawn(&scout, "work.do", "b")];
         let spared = spawn(&beside, "work.do", "c");
-        family.desk.tool.entered(3).await;
+        family.setup.tool.entered(3).await;
         assert_eq!(refused(&helper.call("work.held", "h", "{}").await).0, "call.held");
         let target = if by_run { the_run(&lead) } else { agent() };
-        let told = done(&family.desk.order(Action::Kill, target).await);
+        let told = done(&family.setup.order(Action::Kill, target).await);
         assert_eq!(stopped(&told, "unknown"), ["a", "b"], "{told}");
         assert_eq!(stopped(&told, "unheld"), ["h"], "{told}");
         assert_eq!((&told["runs_sealed"], &told["left"]), (&3.into(), &0.into()), "{told}");
@@ -91,7 +91,7 @@ async fn a_kill_of_a_run_or_its_agent_reaches_everybody_below_and_the_answer_lis
         }
         let seals = seals(&family, &[&scout, &helper, &lead]);
         assert!(seals.is_sorted() && seals.iter().all(|(_, why)| why == "killed"), "{seals:?}");
-        family.desk.tool.release();
+        family.setup.tool.release();
         spared.await.unwrap().unwrap();
         family.close().await;
     }
@@ -100,7 +100,7 @@ async fn a_kill_of_a_run_or_its_agent_reaches_everybody_below_and_the_answer_lis
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_of_a_child_leaves_those_above_alone() {
     let (family, [lead, helper, scout]) = three().await;
-    let told = done(&family.desk.order(Action::Kill, Target::Agent("helper".into())).await);
+    let told = done(&family.setup.order(Action::Kill, Target::Agent("helper".into())).await);
     assert_eq!(told["runs_sealed"], 2, "{told}");
     assert_eq!(refused(&helper.call("work.do", "a", "{}").await).0, "run.sealed");
     assert_eq!(refused(&scout.call("work.do", "a", "{}").await).0, "run.sealed");
@@ -112,13 +112,13 @@ async fn a_kill_of_a_child_leaves_those_above_alone() {
 async fn what_is_suspended_above_is_suspended_below_until_it_is_reinstated() {
     let (family, [lead, _, scout]) = three().await;
     for target in [agent(), the_run(&lead)] {
-        done(&family.desk.order(Action::Suspend, target.clone()).await);
+        done(&family.setup.order(Action::Suspend, target.clone()).await);
         let answer = scout.call("work.do", "", "{}").await;
         assert_eq!(refused(&answer), ("policy.denied", "control.suspended"), "{target:?}");
-        done(&family.desk.order(Action::Reinstate, target).await);
+        done(&family.setup.order(Action::Reinstate, target).await);
         scout.call("work.do", "", "{}").await.unwrap();
     }
-    std::fs::write(family.desk.estate.path("state/switch"), "agent test-agent\n").unwrap();
+    std::fs::write(family.setup.estate.path("state/switch"), "agent test-agent\n").unwrap();
     crate::until("the switch file reaches the run below", || async {
         let answer = scout.call("work.do", "", "{}").await;
         answer.is_err_and(|refused| refused.detail == "control.switch_file")
@@ -133,7 +133,7 @@ async fn a_revoked_manifest_takes_those_below_with_it() {
     let digest = family.of_run(&lead.run, "run.opened")[0]["data"]["manifest"].clone();
     let digest = digest.as_str().unwrap();
     let digest = wicketgate::domain::digest::Digest::parse(digest).unwrap();
-    let told = done(&family.desk.order(Action::Revoke, Target::Manifest(digest)).await);
+    let told = done(&family.setup.order(Action::Revoke, Target::Manifest(digest)).await);
     assert_eq!(told["runs_sealed"], 3, "{told}");
     assert_eq!(refused(&scout.call("work.do", "a", "{}").await).0, "run.sealed");
     family.close().await;

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::{PROGRAM, top};
+use crate::top;
+use wicketgate_support::program;
 
 /// Asks one of the Python files beside this: whether it found things to be so, and what it prints.
 pub(crate) fn answer(file: &str, words: &[&str]) -> (bool, String) {
@@ -70,11 +71,7 @@ fn an_agent_in_a_pod_of_its_own_reaches_its_gate_and_nothing_else() {
     let place = |value: &serde_json::Value| {
         value.as_str().unwrap().replace("/run/secrets/wicketgate", &here)
     };
-    let program = |words: &[&str]| {
-        let mut program = Command::new(PROGRAM);
-        program.args(words).current_dir(home.path());
-        program
-    };
+    let program = |args: &[&str]| program::command(&home, args);
     for words in [
         &["keygen", "--out", "m.pem"][..],
         &["keygen", "--out", "p.pem"],

@@ -5,7 +5,8 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::{PROGRAM, top, waiting};
+use crate::{top, waiting};
+use wicketgate_support::program;
 
 /// As in the chart's values.
 const GATE: u32 = 65532;
@@ -131,7 +132,7 @@ fn block(begins: &str) -> String {
 
 /// Runs these commands with the program in their path; what they print.
 fn commands(dir: &Path, text: &str) -> String {
-    let bin = Path::new(PROGRAM).parent().unwrap().display();
+    let bin = Path::new(program::gate()).parent().unwrap().display();
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
     let done = Command::new("bash")
         .args(["-euc", text])
@@ -172,7 +173,7 @@ fn furnish(dir: &Path) -> Vec<String> {
 
 /// The shared libraries the program loads, by path; the loader among them.
 fn libraries() -> Vec<PathBuf> {
-    let done = run("ldd", &[PROGRAM], Path::new("/"));
+    let done = run("ldd", &[program::gate()], Path::new("/"));
     let said = String::from_utf8(done.stdout).unwrap();
     let paths = said.split_whitespace().filter(|word| word.starts_with('/'));
     paths.map(PathBuf::from).collect()
@@ -183,7 +184,7 @@ fn image(root: &Path, files: &Path, given: &[String]) {
     for dir in ["proc", "dev", "run/wicketgate", "var/lib/wicketgate"] {
         std::fs::create_dir_all(root.join(dir)).unwrap();
     }
-    std::fs::copy(PROGRAM, root.join("wicketgate")).unwrap();
+    std::fs::copy(program::gate(), root.join("wicketgate")).unwrap();
     for library in libraries() {
         let to = root.join(library.strip_prefix("/").unwrap());
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
@@ -249,7 +250,7 @@ fn knock(socket: &Path, uid: u32, groups: &[u32]) -> String {
 }
 
 fn health(url: &str, more: &[&str]) -> (Option<i32>, String) {
-    let done = run(PROGRAM, &[&["health", "--url", url], more].concat(), Path::new("/"));
+    let done = run(program::gate(), &[&["health", "--url", url], more].concat(), Path::new("/"));
     (done.status.code(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
 }
 

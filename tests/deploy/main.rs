@@ -22,8 +22,6 @@ mod roles;
 use std::path::{Path, PathBuf};
 use wicketgate_support::{ca, observed as gate, waiting};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
-
 /// A file of the repository.
 fn top(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

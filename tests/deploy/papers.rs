@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
-
-use crate::PROGRAM;
+use wicketgate_support::program;
 
 fn ran(program: &str, args: &[&str]) -> Output {
     Command::new(program).args(args).stdin(std::process::Stdio::null()).output().unwrap()
@@ -17,7 +16,7 @@ fn said(done: Output) -> String {
 
 /// The commands that `wicketgate --help` lists.
 fn commands() -> BTreeSet<String> {
-    let help = said(ran(PROGRAM, &["--help"]));
+    let help = said(ran(program::gate(), &["--help"]));
     let (_, list) = help.split_once("Commands:\n").unwrap();
     let lines = list.lines().take_while(|line| !line.is_empty());
     let found: BTreeSet<_> =
@@ -45,7 +44,7 @@ fn completed(scripts: &Path, words: &[&str]) -> BTreeSet<String> {
 #[test]
 fn bash_completes_every_command_and_its_options_and_offers_nothing_that_is_hidden() {
     let dir = tempfile::tempdir().unwrap();
-    said(ran(PROGRAM, &["completions", "bash", "--out", dir.path().to_str().unwrap()]));
+    said(ran(program::gate(), &["completions", "bash", "--out", dir.path().to_str().unwrap()]));
     let offered = completed(dir.path(), &["wicketgate", ""]);
     let named: BTreeSet<_> = offered.into_iter().filter(|word| !word.starts_with('-')).collect();
     assert_eq!(named, commands());
@@ -64,15 +63,15 @@ fn each_shell_gets_a_script_of_each_program_under_the_name_it_looks_for() {
         ("zsh", ["_wicketgate", "_wicketgate-verify"]),
         ("fish", ["wicketgate.fish", "wicketgate-verify.fish"]),
     ] {
-        said(ran(PROGRAM, &["completions", shell, "--out", out.to_str().unwrap()]));
+        said(ran(program::gate(), &["completions", shell, "--out", out.to_str().unwrap()]));
         let written = names.map(|name| std::fs::read_to_string(out.join(name)).unwrap());
-        assert_eq!(said(ran(PROGRAM, &["completions", shell])), written[0]);
+        assert_eq!(said(ran(program::gate(), &["completions", shell])), written[0]);
         assert!(written[0].contains("break-glass") && written[1].contains("level"), "{shell}");
     }
-    assert_eq!(ran(PROGRAM, &["completions", "cmd.exe"]).status.code(), Some(64));
+    assert_eq!(ran(program::gate(), &["completions", "cmd.exe"]).status.code(), Some(64));
     // A file where the directory should be.
     let taken = out.join("_wicketgate/below");
-    let done = ran(PROGRAM, &["completions", "bash", "--out", taken.to_str().unwrap()]);
+    let done = ran(program::gate(), &["completions", "bash", "--out", taken.to_str().unwrap()]);
     assert_eq!(done.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&done.stderr).contains("below"), "{done:?}");
 }
@@ -89,7 +88,7 @@ fn formatted(page: &Path) -> String {
 fn there_is_a_page_for_each_command_that_groff_takes_without_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let pages = dir.path().join("man1");
-    said(ran(PROGRAM, &["man", "--out", pages.to_str().unwrap()]));
+    said(ran(program::gate(), &["man", "--out", pages.to_str().unwrap()]));
     let names: BTreeSet<_> = std::fs::read_dir(&pages)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -107,5 +106,5 @@ fn there_is_a_page_for_each_command_that_groff_takes_without_a_warning() {
     let verify = formatted(&pages.join("wicketgate-verify.1"));
     assert!(verify.contains("--level") && verify.contains("2 unverifiable"), "{verify}");
     let first = std::fs::read_to_string(pages.join("wicketgate.1")).unwrap();
-    assert_eq!(said(ran(PROGRAM, &["man"])), first);
+    assert_eq!(said(ran(program::gate(), &["man"])), first);
 }

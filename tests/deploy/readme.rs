@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::PROGRAM;
 use crate::chart::ask;
+use wicketgate_support::program;
 
 #[test]
 fn every_command_of_the_readme_that_needs_no_cluster_is_run_and_what_comes_of_it_is_valid() {
-    let programs = Path::new(PROGRAM).parent().unwrap();
+    let programs = Path::new(program::gate()).parent().unwrap();
     let said = ask("readme.py", &[programs.to_str().unwrap()]);
     assert!(said.contains("6 blocks were run"), "{said}");
 }

@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::{PROGRAM, top};
+use crate::top;
+use wicketgate_support::program;
 
 /// What the schema of CycloneDX has against a file.
 const VALIDATE: &str = "import pathlib, sys
@@ -38,7 +39,7 @@ fn a_release_is_the_same_bytes_each_time_and_its_sums_and_bill_of_materials_hold
     let programs = dir.path().join("programs");
     std::fs::create_dir(&programs).unwrap();
     // What is packed, not how it was built, is asked here: small programs that pass the question on.
-    for (name, program) in [("wicketgate", PROGRAM), ("wicketgate-verify", "/bin/false")] {
+    for (name, program) in [("wicketgate", program::gate()), ("wicketgate-verify", "/bin/false")] {
         let path = programs.join(name);
         std::fs::write(&path, format!("#!/bin/sh\nexec {program} \"$@\"\n")).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();

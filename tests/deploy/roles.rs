@@ -2,13 +2,13 @@
 //! starts it.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
-use crate::{PROGRAM, top};
+use crate::top;
 use wicketgate_support::pg::Pg;
+use wicketgate_support::ran::Ran;
 
 fn yaml(path: &str) -> Value {
     let text = std::fs::read_to_string(top(path)).unwrap();
@@ -81,12 +81,9 @@ async fn the_migration_finds_the_roles_of_the_cluster_as_it_needs_them_and_adds_
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let values = yaml("deploy/helm/wicketgate/ci/hub.yaml")["migration"].clone();
     for _ in 0..2 {
-        let done = Command::new(PROGRAM)
-            .args(["ledger", "migrate", "--admin-url-file", file.to_str().unwrap()])
-            .args(logins(&values))
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let migrate = ["ledger", "migrate", "--admin-url-file", file.to_str().unwrap()];
+        let migrate = migrate.map(str::to_owned).into_iter();
+        Ran::gate(".", migrate.chain(logins(&values))).ok();
     }
     // CloudNativePG takes away what `inRoles` does not name: it must find nothing to take.
     assert_eq!(members(&mut admin).await, wanted);

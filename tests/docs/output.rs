@@ -5,6 +5,7 @@ use std::process::Command;
 use regex::Regex;
 
 use crate::document::Document;
+use wicketgate_support::program;
 
 /// Text without what differs from run to run.
 pub fn without_chance(text: &str) -> Vec<String> {
@@ -42,7 +43,7 @@ pub fn not_printed(shown: &str, printed: &str) -> Vec<String> {
 #[test]
 fn the_quickstart_prints_what_its_page_and_the_readme_show() {
     let (home, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
+    let done = Command::new(program::gate())
         .arg("quickstart")
         .env("HOME", home.path())
         .env("TMPDIR", work.path())

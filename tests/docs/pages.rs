@@ -12,6 +12,7 @@ use std::process::Command;
 use crate::document::{Document, pages};
 use crate::output::not_printed;
 use crate::top;
+use wicketgate_support::program;
 
 const OWN_GATE: &str = "quickstart.md#your-own-gate";
 
@@ -68,8 +69,7 @@ fn checkout() -> tempfile::TempDir {
 fn run(script: &str) -> (bool, String) {
     let (dir, home) = (checkout(), tempfile::tempdir().unwrap());
     std::fs::write(home.path().join("page.sh"), script).unwrap();
-    let mut path =
-        std::ffi::OsString::from(Path::new(env!("CARGO_BIN_EXE_wicketgate")).parent().unwrap());
+    let mut path = std::ffi::OsString::from(Path::new(program::gate()).parent().unwrap());
     if let Some(python) = std::env::var_os("WICKETGATE_TEST_PYTHON") {
         path.push(":");
         path.push(Path::new(&python).parent().unwrap());

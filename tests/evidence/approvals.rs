@@ -13,12 +13,12 @@ use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
 use wicketgate::record::Kind;
 
-use crate::books::{Books, json, key, run_id};
-use crate::desk::*;
-use crate::scene::*;
+use crate::approved::*;
+use crate::bundle::*;
+use crate::forged::{TestLedger, json, key, run_id};
 
 /// P4 notices it, and says so.
-fn noticed(said: &str, change: impl FnOnce(&mut Scene)) {
+fn noticed(said: &str, change: impl FnOnce(&mut ApprovedCall)) {
     let report = judged(change);
     caught(&report, "P4");
     let detail = report.outcome("P4").unwrap().detail().to_owned();
@@ -33,7 +33,7 @@ fn unverifiable(report: &Report, said: &str) {
 
 #[test]
 fn a_call_that_two_people_approved_is_proven_with_their_signatures() {
-    let files = export(&books_of(|_| {}));
+    let files = export(&ledger_of(|_| {}));
     let report = verify_files(&files, &trusting());
     holds(&report);
     let detail = report.outcome("P4").unwrap().detail();
@@ -55,12 +55,12 @@ fn a_word_by_a_list_that_was_not_in_force_is_noticed() {
     let newer = || (2, format!("{}# newer\n", list()), None);
     noticed("was in force until", |s| {
         s.lists.push(newer());
-        s.words[0].after_ms = 100_000;
+        s.votes[0].after_ms = 100_000;
     });
     // Whoever heard the word a moment before the list changed wrote it down a moment later.
     holds(&judged(|s| {
         s.lists.push(newer());
-        s.words.iter_mut().for_each(|word| word.after_ms = 1);
+        s.votes.iter_mut().for_each(|vote| vote.after_ms = 1);
     }));
     // An older list never comes back.
     noticed("version 1 of a list follows version 2", |s| s.lists.insert(0, newer()));
@@ -73,9 +73,9 @@ fn a_word_by_a_list_that_was_not_in_force_is_noticed() {
 #[test]
 fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
     let report = judged(|s| {
-        s.words.truncate(1);
-        s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = ApproverVerdict::Refuse;
+        s.votes.truncate(1);
+        s.votes[0].kind = Kind::ApprovalRefused;
+        s.votes[0].statement.verdict = ApproverVerdict::Refuse;
         s.released = None;
     });
     holds(&report);
@@ -88,7 +88,7 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
     }));
     // One of two, and then the time was over.
     holds(&judged(|s| {
-        s.words.truncate(1);
+        s.votes.truncate(1);
         s.released = None;
         s.after_ms = 1_000_000;
     }));
@@ -97,20 +97,20 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
 #[test]
 fn a_refusal_is_the_last_word_whoever_approves_after_it() {
     let report = judged(|s| {
-        s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = ApproverVerdict::Refuse;
+        s.votes[0].kind = Kind::ApprovalRefused;
+        s.votes[0].statement.verdict = ApproverVerdict::Refuse;
         let released = s.released.as_mut().unwrap();
         set(released, "approvals", json(&format!(r#"["{NONCE}"]"#)));
-        s.told = vec![("bob", BOB)];
+        s.policy_saw = vec![("bob", BOB)];
     });
     caught(&report, "S5");
     let detail = report.outcome("S5").unwrap().detail();
     assert!(detail.contains("`approval.granted` does not follow a refusal"), "{detail}");
     // Nor does anything run after it.
     let report = judged(|s| {
-        s.words.truncate(1);
-        s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = ApproverVerdict::Refuse;
+        s.votes.truncate(1);
+        s.votes[0].kind = Kind::ApprovalRefused;
+        s.votes[0].statement.verdict = ApproverVerdict::Refuse;
     });
     caught(&report, "S5");
 }
@@ -127,7 +127,7 @@ fn what_was_signed_about_anything_else_releases_nothing() {
         ("approval.definition", |s| s.definition = None),
     ];
     for (said, change) in table {
-        noticed(said, |s| change(&mut s.words[0].statement));
+        noticed(said, |s| change(&mut s.votes[0].statement));
     }
     // The entry speaks of this call, and another was signed.
     for name in ["call_digest", "nonce", "expires"] {
@@ -135,14 +135,14 @@ fn what_was_signed_about_anything_else_releases_nothing() {
             .into_iter()
             .find(|code| code.contains(&name[..4]));
         noticed(said.unwrap(), |s| {
-            let mut other = s.words[0].statement.clone();
+            let mut other = s.votes[0].statement.clone();
             match name {
                 "call_digest" => other.call_digest = Digest::of(&[b"another"]),
                 "nonce" => other.nonce = "f".repeat(32),
                 _ => other.expires = Timestamp::from_millis(other.expires.millis() + 1),
             }
-            s.words[0].signature = Some(sign(&Key::File(key(ALICE)), &other).unwrap());
-            s.words[0].text = Some(String::from_utf8(other.bytes()).unwrap());
+            s.votes[0].signature = Some(sign(&Key::File(key(ALICE)), &other).unwrap());
+            s.votes[0].text = Some(String::from_utf8(other.bytes()).unwrap());
         });
     }
 }
@@ -150,56 +150,56 @@ fn what_was_signed_about_anything_else_releases_nothing() {
 #[test]
 fn a_statement_edited_after_it_was_signed_is_noticed() {
     noticed("approval.signature", |s| {
-        let mut other = s.words[0].statement.clone();
+        let mut other = s.votes[0].statement.clone();
         other.verdict = ApproverVerdict::Refuse;
-        s.words[0].signature = Some(sign(&Key::File(key(ALICE)), &other).unwrap());
+        s.votes[0].signature = Some(sign(&Key::File(key(ALICE)), &other).unwrap());
     });
     noticed("approval.statement", |s| {
-        let text = String::from_utf8(s.words[0].statement.bytes()).unwrap();
-        s.words[0].text = Some(text.replacen(':', ": ", 1));
+        let text = String::from_utf8(s.votes[0].statement.bytes()).unwrap();
+        s.votes[0].text = Some(text.replacen(':', ": ", 1));
     });
     // Signed as a refusal and recorded as an approval.
-    noticed("`refuse` was signed", |s| s.words[0].statement.verdict = ApproverVerdict::Refuse);
+    noticed("`refuse` was signed", |s| s.votes[0].statement.verdict = ApproverVerdict::Refuse);
 }
 
 #[test]
 fn a_signature_for_something_else_or_by_somebody_else_is_noticed() {
     noticed("approval.namespace", |s| {
-        let message = s.words[0].statement.bytes();
+        let message = s.votes[0].statement.bytes();
         let mut answer = Vec::new();
         put(&mut answer, PLAIN.as_bytes());
         put(&mut answer, &key(ALICE).sign(&covered("git", SshHash::Sha512, &message)));
         let public = SshKey::Plain(key(ALICE).public());
         let made = SshSig::answered(public, "git", SshHash::Sha512, &answer).unwrap();
-        s.words[0].signature = Some(made.armored());
+        s.votes[0].signature = Some(made.armored());
     });
-    noticed("approval.signer", |s| s.words[0].by = MALLORY);
-    noticed("not those of the signature", |s| s.words[0].subject = "carol");
+    noticed("approval.signer", |s| s.votes[0].by = MALLORY);
+    noticed("not those of the signature", |s| s.votes[0].subject = "carol");
     noticed("not in its one form", |s| {
-        let signature = sign(&Key::File(key(ALICE)), &s.words[0].statement).unwrap();
-        s.words[0].signature = Some(signature.replace('\n', "\r\n"));
+        let signature = sign(&Key::File(key(ALICE)), &s.votes[0].statement).unwrap();
+        s.votes[0].signature = Some(signature.replace('\n', "\r\n"));
     });
 }
 
 #[test]
 fn one_person_is_one_person() {
     noticed("`alice` approves it a second time", |s| {
-        s.words[1].by = ALICE;
-        s.words[1].subject = "alice";
+        s.votes[1].by = ALICE;
+        s.votes[1].subject = "alice";
     });
     // Called somebody else, with the same key.
     noticed("approval.again", |s| {
-        s.words[1].by = ALICE;
-        s.words[1].subject = "bob";
+        s.votes[1].by = ALICE;
+        s.votes[1].subject = "bob";
     });
 }
 
 #[test]
 fn an_approval_or_a_release_after_the_hold_ended_is_noticed() {
-    noticed("after the hold ended", |s| s.words[0].after_ms = 910_000);
+    noticed("after the hold ended", |s| s.votes[0].after_ms = 910_000);
     noticed("after the hold ended", |s| s.after_ms = 910_000);
     // Its entry waited for a commit.
-    holds(&judged(|s| s.words[0].after_ms = 897_500));
+    holds(&judged(|s| s.votes[0].after_ms = 897_500));
 }
 
 #[test]
@@ -216,33 +216,33 @@ fn what_runs_is_what_was_held() {
     noticed("`approvals` does not name", |s| {
         set(s.released.as_mut().unwrap(), "approvals", json(&other));
     });
-    noticed("`approvals` does not name", |s| s.words.truncate(1));
+    noticed("`approvals` does not name", |s| s.votes.truncate(1));
     // Nobody approved it at all.
-    caught(&judged(|s| s.words.clear()), "S5");
+    caught(&judged(|s| s.votes.clear()), "S5");
 }
 
 #[test]
 fn the_policy_is_told_of_those_who_approved_and_of_nobody_else() {
-    noticed("an approval that was not given", |s| s.told.push(("carol", MALLORY)));
-    noticed("an approval that was not given", |s| s.told[1] = ("alice", BOB));
-    noticed("the policy saw no approval", |s| s.told.clear());
+    noticed("an approval that was not given", |s| s.policy_saw.push(("carol", MALLORY)));
+    noticed("an approval that was not given", |s| s.policy_saw[1] = ("alice", BOB));
+    noticed("the policy saw no approval", |s| s.policy_saw.clear());
 }
 
 #[test]
 fn approvals_of_a_call_that_was_never_held_are_noticed() {
-    let mut books = Books::new(1, key(ENROLMENT));
-    books.open(run_id(1));
-    let mut draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, Verdict::Allow);
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    ledger.open(run_id(1));
+    let mut draft = ledger.decided(run_id(1), "c1", Kind::CallAuthorized, Verdict::Allow);
     set(&mut draft, "approvals", json(&format!(r#"["{NONCE}"]"#)));
-    books.add(draft);
-    books.complete(run_id(1), "c1");
-    books.seal(run_id(1));
-    caught(&verify_files(&export(&books), &trusting()), "P4");
+    ledger.add(draft);
+    ledger.complete(run_id(1), "c1");
+    ledger.seal(run_id(1));
+    caught(&verify_files(&export(&ledger), &trusting()), "P4");
 }
 
 #[test]
 fn a_list_that_the_auditor_does_not_trust_proves_nothing() {
-    let files = export(&books_of(|_| {}));
+    let files = export(&ledger_of(|_| {}));
     unverifiable(&verify_files(&files, &trust()), "names no approvers");
     let other = Trust { approver_keys: vec![key(MALLORY).public()], ..trust() };
     caught(&verify_files(&files, &other), "P4");
@@ -252,11 +252,11 @@ fn a_list_that_the_auditor_does_not_trust_proves_nothing() {
 
 #[test]
 fn what_was_signed_and_is_withheld_cannot_be_told() {
-    let mut books = books_of(|_| {});
-    books.payloads.retain(|_, row| row.role != "approval");
-    unverifiable(&verify_files(&export(&books), &trusting()), "not opened");
+    let mut ledger = ledger_of(|_| {});
+    ledger.payloads.retain(|_, row| row.role != "approval");
+    unverifiable(&verify_files(&export(&ledger), &trusting()), "not opened");
     let files = {
-        let mut files = export(&books_of(|_| {}));
+        let mut files = export(&ledger_of(|_| {}));
         files.0.remove(APPROVERS);
         files.0.remove("approvals/allowed_signers.sig.json");
         remake(&mut files, &key(EVIDENCE));
@@ -268,7 +268,7 @@ fn what_was_signed_and_is_withheld_cannot_be_told() {
 #[test]
 fn what_stands_in_approvals_is_what_the_entries_commit_to() {
     let changed = |change: &dyn Fn(&mut Files)| {
-        let mut files = export(&books_of(|_| {}));
+        let mut files = export(&ledger_of(|_| {}));
         change(&mut files);
         remake(&mut files, &key(EVIDENCE));
         caught(&verify_files(&files, &trusting()), "P4");
@@ -287,7 +287,7 @@ fn what_stands_in_approvals_is_what_the_entries_commit_to() {
         let other = list().replace("bob", "eve");
         f.put(APPROVERS, other);
     });
-    let mut zip = export(&books_of(|_| {}));
+    let mut zip = export(&ledger_of(|_| {}));
     zip.put("approvals/other.allowed_signers", list());
     remake(&mut zip, &key(EVIDENCE));
     caught(&verify_files(&zip, &trusting()), "P4");

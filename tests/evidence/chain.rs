@@ -1,6 +1,6 @@
 //! Whole chains: what `ledger verify` reads, and the damage it names.
 
-use crate::books::Entry;
+use crate::forged::Entry;
 use futures_util::FutureExt as _;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
@@ -9,46 +9,46 @@ use wicketgate::domain::json::{Json, Limits};
 use wicketgate::ledger::verify::{ChainReport, chain_of};
 use wicketgate::record::Kind;
 
-use crate::books::{Books, key, run_id};
-use crate::desk::{ENROLMENT, books};
+use crate::bundle::{ENROLMENT, two_runs};
+use crate::forged::{TestLedger, key, run_id};
 
-fn read(books: &Books) -> ChainReport {
-    let row = books.row();
+fn read(ledger: &TestLedger) -> ChainReport {
+    let row = ledger.row();
     let trusted = [key(ENROLMENT).public()];
-    chain_of(books, &row, &trusted, &|_| {}).now_or_never().unwrap().unwrap()
+    chain_of(ledger, &row, &trusted, &|_| {}).now_or_never().unwrap().unwrap()
 }
 
-fn damaged(books: &Books, seq: u64, check: &str) {
-    let report = read(books);
+fn damaged(ledger: &TestLedger, seq: u64, check: &str) {
+    let report = read(ledger);
     let (at, damage) = report.damage.unwrap();
     assert_eq!((at, damage.check), (seq, check), "{damage}");
 }
 
 #[test]
 fn a_chain_written_by_the_rules_is_whole() {
-    let report = read(&books());
+    let report = read(&two_runs());
     assert!(report.whole(), "{:?}", report.damage);
     assert_eq!((report.sealed, report.open, report.enrolled), (2, 0, Some(true)));
-    assert_eq!(report.entries, books().rows.len() as u64);
+    assert_eq!(report.entries, two_runs().rows.len() as u64);
 }
 
 #[test]
 fn more_than_a_page_of_entries_is_read_to_the_end() {
-    let mut books = books();
+    let mut ledger = two_runs();
     for _ in 0..2100 {
-        books.beat();
+        ledger.beat();
     }
-    assert!(read(&books).whole());
-    books.rows[2000].body.push(b' ');
-    damaged(&books, 2000, "E1");
+    assert!(read(&ledger).whole());
+    ledger.rows[2000].body.push(b' ');
+    damaged(&ledger, 2000, "E1");
 }
 
 #[test]
 fn the_first_bad_entry_and_the_kind_of_damage_are_named() {
-    let change = |seq: u64, check: &str, change: &dyn Fn(&mut Books)| {
-        let mut books = books();
-        change(&mut books);
-        damaged(&books, seq, check);
+    let change = |seq: u64, check: &str, change: &dyn Fn(&mut TestLedger)| {
+        let mut ledger = two_runs();
+        change(&mut ledger);
+        damaged(&ledger, seq, check);
     };
     change(7, "S2", &|b| drop(b.rows.remove(7)));
     change(7, "D1", &|b| b.rows[7].kind = "call.denied".into());
@@ -66,7 +66,7 @@ fn the_first_bad_entry_and_the_kind_of_damage_are_named() {
 
 #[test]
 fn a_head_that_is_not_of_the_entries_is_named() {
-    let good = books();
+    let good = two_runs();
     let trusted = [key(ENROLMENT).public()];
     let with = |change: &dyn Fn(&mut wicketgate::ledger::store::HeadRow)| {
         let mut row = good.row();
@@ -83,51 +83,51 @@ fn a_head_that_is_not_of_the_entries_is_named() {
 
 #[test]
 fn an_untrusted_enrolment_key_is_not_whole_and_no_key_is_said() {
-    let books = books();
-    let row = books.row();
+    let ledger = two_runs();
+    let row = ledger.row();
     let with =
-        |trusted: &[_]| chain_of(&books, &row, trusted, &|_| {}).now_or_never().unwrap().unwrap();
+        |trusted: &[_]| chain_of(&ledger, &row, trusted, &|_| {}).now_or_never().unwrap().unwrap();
     assert!(!with(&[key(90).public()]).whole());
     assert_eq!(with(&[]).enrolled, None);
 }
 
 #[test]
 fn runs_and_calls_are_held_to_their_rules_across_the_whole_chain() {
-    let mut books = books();
-    books.allow(run_id(1), "late");
-    let last = books.rows.len() as u64 - 1;
-    damaged(&books, last, "S4");
-    let mut books = crate::desk::books();
-    books.open(run_id(3));
-    books.decide(run_id(3), "c1", Kind::CallDenied, Verdict::Deny);
-    books.complete(run_id(3), "c1");
-    let last = books.rows.len() as u64 - 1;
-    damaged(&books, last, "S5");
-    let mut books = crate::desk::books();
-    books.open(run_id(3));
-    books.allow(run_id(3), "c1");
-    let report = read(&books);
+    let mut ledger = two_runs();
+    ledger.allow(run_id(1), "late");
+    let last = ledger.rows.len() as u64 - 1;
+    damaged(&ledger, last, "S4");
+    let mut ledger = two_runs();
+    ledger.open(run_id(3));
+    ledger.decide(run_id(3), "c1", Kind::CallDenied, Verdict::Deny);
+    ledger.complete(run_id(3), "c1");
+    let last = ledger.rows.len() as u64 - 1;
+    damaged(&ledger, last, "S5");
+    let mut ledger = two_runs();
+    ledger.open(run_id(3));
+    ledger.allow(run_id(3), "c1");
+    let report = read(&ledger);
     assert!(report.whole());
     assert_eq!((report.open, report.open_calls), (1, 1));
 }
 
 #[test]
 fn an_epoch_begins_with_a_writer_the_enrolment_key_certified() {
-    let mut books = books();
-    books.epoch = 2;
-    books.beat();
-    let last = books.rows.len() as u64 - 1;
-    damaged(&books, last, "S1");
-    let mut books = crate::desk::books();
-    books.enrolment = key(91);
-    books.start(2, key(22));
-    let last = books.rows.len() as u64 - 1;
-    damaged(&books, last, "S1");
+    let mut ledger = two_runs();
+    ledger.epoch = 2;
+    ledger.beat();
+    let last = ledger.rows.len() as u64 - 1;
+    damaged(&ledger, last, "S1");
+    let mut ledger = two_runs();
+    ledger.enrolment = key(91);
+    ledger.start(2, key(22));
+    let last = ledger.rows.len() as u64 - 1;
+    damaged(&ledger, last, "S1");
 }
 
 #[test]
 fn a_kind_of_a_later_version_is_linked_and_counted_but_not_understood() {
-    let mut good = books();
+    let mut good = two_runs();
     let at = good.rows.len() - 1;
     let text = String::from_utf8(good.rows[at].body.clone()).unwrap();
     let body = text.replace(r#""kind":"heartbeat""#, r#""kind":"weather.changed""#).into_bytes();

@@ -8,8 +8,8 @@ use wicketgate::evidence::statement::{PAYLOAD_TYPE, statement};
 use wicketgate::evidence::verify::{Outcome, Report, verify, verify_files};
 use wicketgate::evidence::{contents, guide, page};
 
-use crate::books::{key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{key, run_id};
 
 /// Versions that an exporter may claim and this verifier cannot make files of.
 const OTHERS: [&str; 9] = [
@@ -25,7 +25,7 @@ const OTHERS: [&str; 9] = [
 ];
 
 fn good() -> Files {
-    export_of(&books(), run_id(1), &[])
+    export_of(&two_runs(), run_id(1), &[])
 }
 
 /// The bundle under another version, its page made again for that version, signed.
@@ -189,10 +189,10 @@ fn a_file_that_the_entries_do_not_ask_for_is_refused_wherever_it_stands() {
 
 #[test]
 fn a_consistency_proof_that_nobody_asked_to_check_says_nothing_else() {
-    let mut books = books();
-    let old = pin(&books).size;
-    books.beat();
-    let good = export_of(&books, run_id(1), &[old]);
+    let mut ledger = two_runs();
+    let old = pin(&ledger).size;
+    ledger.beat();
+    let good = export_of(&ledger, run_id(1), &[old]);
     assert_eq!(judged(&good).exit_code(), 0);
     let text = String::from_utf8(good.0[CONSISTENCY].clone()).unwrap();
     for changed in [

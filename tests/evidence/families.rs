@@ -3,26 +3,26 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::books::Draft;
+use crate::forged::Draft;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::id::CallId;
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Outcome, verify_files};
 use wicketgate::record::Kind;
 
-use crate::books::{Books, json, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{TestLedger, json, key, run_id};
 
 #[test]
 fn a_log_restored_from_a_backup_is_smaller_than_the_head_that_was_noted() {
     // C-03: the night's entries are lost, and the log went on in another way.
-    let mut lost = books();
+    let mut lost = two_runs();
     (0..5).for_each(|_| lost.beat());
-    let mut restored = books();
+    let mut restored = two_runs();
     restored.whole_run(run_id(3));
     let noted = pin(&lost);
     let pinned = Trust { heads: vec![noted.clone()], ..trust() };
-    let smaller = export_of(&books(), run_id(1), &[]);
+    let smaller = export_of(&two_runs(), run_id(1), &[]);
     caught(&verify_files(&smaller, &pinned), "H2");
     // Grown beyond the noted size: no proof leads from a head that is no beginning.
     assert!(restored.rows.len() as u64 > noted.size);
@@ -33,7 +33,7 @@ fn a_log_restored_from_a_backup_is_smaller_than_the_head_that_was_noted() {
 #[test]
 fn a_noted_head_of_a_forked_history_is_not_extended() {
     // C-04: of the same size as the head in the bundle, and smaller.
-    let (mut ours, mut theirs) = (books(), books());
+    let (mut ours, mut theirs) = (two_runs(), two_runs());
     theirs.whole_run(run_id(4));
     ours.whole_run(run_id(5));
     assert_eq!(ours.rows.len(), theirs.rows.len());
@@ -43,27 +43,27 @@ fn a_noted_head_of_a_forked_history_is_not_extended() {
     ours.beat();
     caught(&verify_files(&export_of(&ours, run_id(1), &[noted.size]), &pinned), "H2");
     // The same bundle under a head of its own history holds.
-    let own = PinnedHead { root: pin(&books()).root, ..pin(&books()) };
+    let own = PinnedHead { root: pin(&two_runs()).root, ..pin(&two_runs()) };
     let honest = Trust { heads: vec![own.clone()], ..trust() };
     let report = verify_files(&export_of(&ours, run_id(1), &[own.size]), &honest);
     assert_eq!((report.exit_code(), report.level()), (0, Some(2)), "{}", report.to_text());
 }
 
 /// A held call that runs after something this build cannot read.
-fn approved(kind: Option<&str>) -> Books {
-    let mut books = Books::new(1, key(ENROLMENT));
-    books.open(run_id(1));
-    books.decide(run_id(1), "c1", Kind::CallHeld, Verdict::RequireApproval);
+fn approved(kind: Option<&str>) -> TestLedger {
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    ledger.open(run_id(1));
+    ledger.decide(run_id(1), "c1", Kind::CallHeld, Verdict::RequireApproval);
     if let Some(kind) = kind {
         let mut approval = Draft::of(Kind::Heartbeat, json(r#"{"by":"alice"}"#));
         approval.run = Some(run_id(1));
         approval.call = CallId::parse("c1");
-        books.add_unknown(approval, kind);
+        ledger.add_unknown(approval, kind);
     }
-    books.allow(run_id(1), "c1");
-    books.complete(run_id(1), "c1");
-    books.seal(run_id(1));
-    books
+    ledger.allow(run_id(1), "c1");
+    ledger.complete(run_id(1), "c1");
+    ledger.seal(run_id(1));
+    ledger
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn an_approval_this_build_cannot_read_is_unverifiable_and_none_at_all_is_invalid
 
 #[test]
 fn limit_2_what_happened_outside_the_gate_is_not_detected_and_the_report_says_so() {
-    // Somebody used a tool without the gate: nothing about it is anywhere in these books.
-    let report = verify_files(&export_of(&books(), run_id(1), &[]), &trust());
+    // Somebody used a tool without the gate: nothing about it is anywhere in these ledger.
+    let report = verify_files(&export_of(&two_runs(), run_id(1), &[]), &trust());
     assert_eq!(report.exit_code(), 0, "not detected, as documented: {}", report.to_text());
     let said = |item: &String| item.starts_with("that nothing happened outside the gate");
     assert!(report.not_proven.iter().any(said), "{}", report.to_text());

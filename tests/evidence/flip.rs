@@ -7,16 +7,16 @@ use wicketgate::evidence::bundle::{CONTROLS, Files, GUIDE, PAGE, SCHEMA};
 use wicketgate::evidence::verify::{verify, verify_files};
 use wicketgate::record::Kind;
 
-use crate::books::{Books, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{TestLedger, key, run_id};
 
 /// A whole and valid bundle that is small enough to change every byte of: one refused call.
 fn small() -> Files {
-    let mut books = Books::new(1, key(ENROLMENT));
-    books.open(run_id(1));
-    books.decide(run_id(1), "c1", Kind::CallDenied, Verdict::Deny);
-    books.seal(run_id(1));
-    export_of(&books, run_id(1), &[])
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    ledger.open(run_id(1));
+    ledger.decide(run_id(1), "c1", Kind::CallDenied, Verdict::Deny);
+    ledger.seal(run_id(1));
+    export_of(&ledger, run_id(1), &[])
 }
 
 /// How a byte at this place is changed: another way from place to place, never none.

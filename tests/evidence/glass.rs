@@ -1,6 +1,6 @@
 //! Break-glass in a bundle: what was signed, by how many, about what, and everything that has to be noticed (P4).
 
-use crate::books::Draft;
+use crate::forged::Draft;
 use wicketgate::approval::approvers::Purpose;
 use wicketgate::approval::break_glass::{BreakGlassStatement, NAMESPACE, SignedBreakGlass};
 use wicketgate::approval::sign::{Key, sign_bytes};
@@ -17,9 +17,9 @@ use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
 use wicketgate::record::Kind;
 
-use crate::books::{Books, json, key, run_id};
-use crate::desk::*;
-use crate::scene::{NONCE, holds, set};
+use crate::approved::{NONCE, holds, set};
+use crate::bundle::*;
+use crate::forged::{TestLedger, json, key, run_id};
 
 const HUGO: u8 = 50;
 const IRIS: u8 = 51;
@@ -45,12 +45,12 @@ struct Glass {
     draft: Draft,
 }
 
-fn books_of(change: impl FnOnce(&mut Glass)) -> Books {
-    let mut books = Books::new(1, key(ENROLMENT));
-    books.list("break-glass signers", (1, &list()), None);
-    books.open(run_id(1));
-    let draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, Verdict::Allow);
-    let now = books.now().millis();
+fn ledger_of(change: impl FnOnce(&mut Glass)) -> TestLedger {
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    ledger.list("break-glass signers", (1, &list()), None);
+    ledger.open(run_id(1));
+    let draft = ledger.decided(run_id(1), "c1", Kind::CallAuthorized, Verdict::Allow);
+    let now = ledger.now().millis();
     let at = |seconds: i64| Timestamp::from_millis(now + seconds * 1000);
     let statement = BreakGlassStatement {
         tenant: "default".into(),
@@ -70,7 +70,7 @@ fn books_of(change: impl FnOnce(&mut Glass)) -> Books {
     let signatures = by.iter().map(signed).collect();
     let signed =
         SignedBreakGlass { statement: String::from_utf8(bytes.clone()).unwrap(), signatures };
-    let commitment = books.commit("approval", &signed.bytes());
+    let commitment = ledger.commit("approval", &signed.bytes());
     draft.commit.push(commitment);
     let told = told.unwrap_or_else(|| {
         json(&format!(
@@ -80,19 +80,19 @@ fn books_of(change: impl FnOnce(&mut Glass)) -> Books {
         ))
     });
     set(&mut draft, "break_glass", told);
-    books.add(draft);
-    books.complete(run_id(1), "c1");
-    books.seal(run_id(1));
-    books
+    ledger.add(draft);
+    ledger.complete(run_id(1), "c1");
+    ledger.seal(run_id(1));
+    ledger
 }
 
-fn export(books: &Books) -> Files {
+fn export(ledger: &TestLedger) -> Files {
     let dir = tempfile::tempdir().unwrap();
     let (text, artifacts) = (list(), artifacts(&dir));
     let kind = Purpose::BreakGlass.payload_type();
     let envelope = dsse::sign(kind, text.as_bytes(), &[&key(SECURITY)]);
     artifacts.put_approvers(&Digest::of(&[text.as_bytes()]), text.as_bytes(), &envelope).unwrap();
-    let exported = ask(books, &Query::Run(run_id(1)), &[], &dir, &Noted::default()).unwrap();
+    let exported = ask(ledger, &Query::Run(run_id(1)), &[], &dir, &FleetDrafts::default()).unwrap();
     assert!(exported.missing.is_empty());
     Files::read(&exported.dir).unwrap()
 }
@@ -102,7 +102,7 @@ fn trusting() -> Trust {
 }
 
 fn noticed(said: &str, change: impl FnOnce(&mut Glass)) {
-    let report = verify_files(&export(&books_of(change)), &trusting());
+    let report = verify_files(&export(&ledger_of(change)), &trusting());
     let outcome = report.outcome("P4").unwrap();
     assert!(matches!(outcome, Outcome::Invalid(why) if why.contains(said)), "{said}: {outcome:?}");
 }
@@ -114,7 +114,7 @@ fn unverifiable(report: &Report) {
 
 #[test]
 fn a_call_under_break_glass_is_proven_with_the_signatures_of_two_people() {
-    let files = export(&books_of(|_| {}));
+    let files = export(&ledger_of(|_| {}));
     let report = verify_files(&files, &trusting());
     holds(&report);
     assert!(report.outcome("P4").unwrap().detail().contains("1 call ran under BREAK-GLASS"));
@@ -160,11 +160,11 @@ fn a_break_glass_order_that_is_not_enough_peoples_or_not_about_the_call_is_notic
 
 #[test]
 fn a_call_after_the_end_of_its_break_glass_order_breaks_the_chain_of_its_run() {
-    let books = books_of(|g| {
+    let ledger = ledger_of(|g| {
         let end = g.statement.not_before.millis() + 1000;
         g.statement.expires = Timestamp::from_millis(end);
     });
-    let report = verify_files(&export(&books), &trusting());
+    let report = verify_files(&export(&ledger), &trusting());
     assert_eq!(report.exit_code(), 1, "{}", report.to_text());
     assert!(matches!(report.outcome("P4").unwrap(), Outcome::Invalid(_)), "{}", report.to_text());
 }

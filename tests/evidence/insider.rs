@@ -1,7 +1,7 @@
 //! Mutations by a holder of every key and writes the whole log again (ledger.md §4, K), and the
 //! limit that follows from it.
 
-use crate::books::Draft;
+use crate::forged::Draft;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ChainId;
@@ -10,86 +10,86 @@ use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Report, verify_files};
 use wicketgate::record::Kind;
 
-use crate::books::{Books, json, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{TestLedger, json, key, run_id};
 
 /// A log in which this happened between opening and sealing the run.
-fn log(change: impl FnOnce(&mut Books)) -> Books {
-    let mut books = Books::new(1, key(ENROLMENT));
-    books.open(run_id(1));
-    change(&mut books);
-    books
+fn log(change: impl FnOnce(&mut TestLedger)) -> TestLedger {
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    ledger.open(run_id(1));
+    change(&mut ledger);
+    ledger
 }
 
-fn judged(books: &Books) -> Report {
-    verify_files(&export_of(books, run_id(1), &[]), &trust())
+fn judged(ledger: &TestLedger) -> Report {
+    verify_files(&export_of(ledger, run_id(1), &[]), &trust())
 }
 
 #[test]
 fn a_completion_needs_a_start_and_a_start_an_allow() {
     // K-06
-    let books = log(|b| {
+    let ledger = log(|b| {
         b.complete(run_id(1), "c1");
         b.seal(run_id(1));
     });
-    caught(&judged(&books), "S5");
+    caught(&judged(&ledger), "S5");
     // K-07
-    let books = log(|b| {
+    let ledger = log(|b| {
         b.decide(run_id(1), "c1", Kind::CallAuthorized, Verdict::Deny);
         b.complete(run_id(1), "c1");
         b.seal(run_id(1));
     });
-    caught(&judged(&books), "S5");
+    caught(&judged(&ledger), "S5");
     // A held call that runs without an approval.
-    let books = log(|b| {
+    let ledger = log(|b| {
         b.decide(run_id(1), "c1", Kind::CallHeld, Verdict::RequireApproval);
         b.allow(run_id(1), "c1");
         b.complete(run_id(1), "c1");
         b.seal(run_id(1));
     });
-    caught(&judged(&books), "S5");
+    caught(&judged(&ledger), "S5");
 }
 
 #[test]
 fn a_dropped_completion_is_missed_although_the_seal_counts_right() {
     // K-12
-    let books = log(|b| {
+    let ledger = log(|b| {
         b.allow(run_id(1), "c1");
         b.seal(run_id(1));
     });
-    caught(&judged(&books), "S5");
+    caught(&judged(&ledger), "S5");
 }
 
 #[test]
 fn nothing_may_follow_the_seal() {
     // K-08
-    let books = log(|b| {
+    let ledger = log(|b| {
         b.seal(run_id(1));
         b.allow(run_id(1), "late");
         b.complete(run_id(1), "late");
     });
-    caught(&judged(&books), "S4");
-    let books = log(|b| {
+    caught(&judged(&ledger), "S4");
+    let ledger = log(|b| {
         let mut draft = Draft::of(Kind::RunSealed, json(r#"{"entries":9,"calls":[]}"#));
         draft.run = Some(run_id(1));
         b.add(draft);
     });
-    caught(&judged(&books), "S4");
+    caught(&judged(&ledger), "S4");
 }
 
 #[test]
 fn time_and_epochs_do_not_go_backwards() {
     // K-10
-    let books = log(|b| {
+    let ledger = log(|b| {
         b.allow(run_id(1), "c1");
         let draft = b.decided(run_id(1), "c2", Kind::CallDenied, Verdict::Deny);
         b.add_with(draft, |e| e.ts = Timestamp::from_millis(e.ts.millis() - 500));
         b.complete(run_id(1), "c1");
         b.seal(run_id(1));
     });
-    caught(&judged(&books), "C1");
+    caught(&judged(&ledger), "C1");
     // K-11
-    let books = log(|b| {
+    let ledger = log(|b| {
         b.start(2, key(21));
         b.allow(run_id(1), "c1");
         let draft = b.decided(run_id(1), "c2", Kind::CallDenied, Verdict::Deny);
@@ -97,52 +97,52 @@ fn time_and_epochs_do_not_go_backwards() {
         b.complete(run_id(1), "c1");
         b.seal(run_id(1));
     });
-    caught(&judged(&books), "S2");
+    caught(&judged(&ledger), "S2");
     // K-09, for a verifier that has a clock.
-    let books = books_of_today();
+    let ledger = books_of_today();
     let now = Trust { now: Some(Timestamp::from_millis(1_700_000_000_000)), ..trust() };
-    caught(&verify_files(&export_of(&books, run_id(1), &[]), &now), "C1");
+    caught(&verify_files(&export_of(&ledger, run_id(1), &[]), &now), "C1");
 }
 
-fn books_of_today() -> Books {
+fn books_of_today() -> TestLedger {
     log(|b| b.seal(run_id(1)))
 }
 
 #[test]
 fn a_run_that_was_taken_over_by_another_writer_holds() {
-    let books = log(|b| {
+    let ledger = log(|b| {
         b.allow(run_id(1), "c1");
         b.start(2, key(21));
         b.end(run_id(1), "c1", Kind::CallUnknown, r#"{"cause":"crash"}"#);
         b.seal(run_id(1));
     });
-    let report = judged(&books);
+    let report = judged(&ledger);
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
 }
 
 #[test]
 fn the_key_of_a_writer_that_was_fenced_out_vouches_for_nothing() {
-    let mut books = log(|b| {
+    let mut ledger = log(|b| {
         b.start(2, key(21));
         b.seal(run_id(1));
     });
-    books.writer = key(20);
-    caught(&judged(&books), "H1");
+    ledger.writer = key(20);
+    caught(&judged(&ledger), "H1");
 }
 
 #[test]
 fn an_entry_of_another_chain_and_a_writer_nobody_enrolled_are_refused() {
     // X-02
-    let books = log(|b| {
+    let ledger = log(|b| {
         let draft = b.decided(run_id(1), "c2", Kind::CallDenied, Verdict::Deny);
         b.add_with(draft, |e| e.chain = ChainId::from_bytes([9; 16]));
         b.seal(run_id(1));
     });
-    caught(&judged(&books), "S1");
+    caught(&judged(&ledger), "S1");
     // C-01 with everything re-signed below another enrolment key.
-    let mut books = Books::new(1, key(66));
-    books.whole_run(run_id(1));
-    caught(&judged(&books), "S1");
+    let mut ledger = TestLedger::new(1, key(66));
+    ledger.whole_run(run_id(1));
+    caught(&judged(&ledger), "S1");
     let wanted = Trust { origins: vec!["wicketgate.dev/bank/pay/0/0".into()], ..trust() };
     caught(&verify_files(&export_of(&books_of_today(), run_id(1), &[]), &wanted), "H1");
 }
@@ -150,15 +150,15 @@ fn an_entry_of_another_chain_and_a_writer_nobody_enrolled_are_refused() {
 #[test]
 fn a_policy_that_was_not_in_force_or_not_approved_is_refused() {
     // K-03
-    let books = log(|b| {
+    let ledger = log(|b| {
         let mut draft = b.decided(run_id(1), "c2", Kind::CallDenied, Verdict::Deny);
         draft.policy = Some(Digest::of(&[b"other"]));
         b.add(draft);
         b.seal(run_id(1));
     });
-    caught(&judged(&books), "P3");
+    caught(&judged(&ledger), "P3");
     let wanted = Trust { policies: vec![Digest::of(&[b"approved"])], ..trust() };
-    caught(&verify_files(&export_of(&crate::desk::books(), run_id(1), &[]), &wanted), "P3");
+    caught(&verify_files(&export_of(&two_runs(), run_id(1), &[]), &wanted), "P3");
 }
 
 #[test]

@@ -15,10 +15,8 @@
 
 mod alone;
 mod approvals;
-mod books;
 mod chain;
 mod chosen;
-mod desk;
 mod families;
 mod flip;
 mod glass;
@@ -29,8 +27,9 @@ mod orders;
 mod progress;
 mod proposals;
 mod replay;
-mod scene;
 mod scopes;
 mod tamper;
 mod windows;
 mod zips;
+
+use wicketgate_support::forged::{self, approved, bundle};

@@ -9,8 +9,8 @@ use wicketgate::evidence::guide::GUIDE as TEXT;
 use wicketgate::evidence::verify::{Outcome, TITLES, verify_files};
 use wicketgate::record::Kind;
 
-use crate::books::{Books, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{TestLedger, key, run_id};
 
 fn ids() -> BTreeSet<&'static str> {
     TITLES.iter().map(|(id, _)| *id).collect()
@@ -42,7 +42,7 @@ fn every_check_is_a_heading_of_the_guide_and_none_is_called_as_a_level_or_a_tier
     // And no heading names a check that is not made.
     let named = headings.iter().filter_map(|h| h.split_once(": ")).map(|(id, _)| id);
     assert_eq!(named.collect::<BTreeSet<_>>(), ids());
-    let files = export_of(&books(), run_id(1), &[]);
+    let files = export_of(&two_runs(), run_id(1), &[]);
     let report = verify_files(&files, &trust());
     assert!(report.checks.iter().all(|check| ids().contains(check.id)), "{}", report.to_text());
     for (requirement, _, checks) in rows(&files) {
@@ -74,29 +74,29 @@ const FATES: [Fate; 6] = [
     Fate::Waiting,
 ];
 
-fn meet(books: &mut Books, call: &str, fate: Fate) {
+fn meet(ledger: &mut TestLedger, call: &str, fate: Fate) {
     let run = run_id(1);
-    let held = |b: &mut Books| b.decide(run, call, Kind::CallHeld, Verdict::RequireApproval);
+    let held = |b: &mut TestLedger| b.decide(run, call, Kind::CallHeld, Verdict::RequireApproval);
     match fate {
         Fate::Allowed => {
-            books.allow(run, call);
-            books.complete(run, call);
+            ledger.allow(run, call);
+            ledger.complete(run, call);
         }
-        Fate::Refused => books.decide(run, call, Kind::CallDenied, Verdict::Deny),
+        Fate::Refused => ledger.decide(run, call, Kind::CallDenied, Verdict::Deny),
         Fate::Released => {
-            held(books);
-            books.allow(run, call);
-            books.complete(run, call);
+            held(ledger);
+            ledger.allow(run, call);
+            ledger.complete(run, call);
         }
         Fate::RefusedAfterHold => {
-            held(books);
-            books.decide(run, call, Kind::CallDenied, Verdict::Deny);
+            held(ledger);
+            ledger.decide(run, call, Kind::CallDenied, Verdict::Deny);
         }
         Fate::Expired => {
-            held(books);
-            books.end(run, call, Kind::CallExpired, r#"{"reason":"nobody answered"}"#);
+            held(ledger);
+            ledger.end(run, call, Kind::CallExpired, r#"{"reason":"nobody answered"}"#);
         }
-        Fate::Waiting => held(books),
+        Fate::Waiting => held(ledger),
     }
 }
 
@@ -104,8 +104,8 @@ fn meet(books: &mut Books, call: &str, fate: Fate) {
 fn the_sums_of_the_first_line_add_up_whatever_became_of_the_calls() {
     // Every selection of fates, some of them twice.
     for chosen in 1_u32..(1 << FATES.len()) {
-        let mut books = Books::new(1, key(ENROLMENT));
-        books.open(run_id(1));
+        let mut ledger = TestLedger::new(1, key(ENROLMENT));
+        ledger.open(run_id(1));
         let fates: Vec<Fate> = FATES
             .into_iter()
             .enumerate()
@@ -113,9 +113,9 @@ fn the_sums_of_the_first_line_add_up_whatever_became_of_the_calls() {
             .flat_map(|(at, fate)| vec![fate; 1 + (at + chosen as usize) % 2])
             .collect();
         for (n, fate) in fates.iter().enumerate() {
-            meet(&mut books, &format!("c{n}"), *fate);
+            meet(&mut ledger, &format!("c{n}"), *fate);
         }
-        let page = page(&export_of(&books, run_id(1), &[]));
+        let page = page(&export_of(&ledger, run_id(1), &[]));
         let lead = page.split("asked for ").nth(1).unwrap().split(". The run").next().unwrap();
         let numbers: Vec<usize> = lead
             .split(|c: char| !c.is_ascii_digit())
@@ -135,25 +135,25 @@ fn the_sums_of_the_first_line_add_up_whatever_became_of_the_calls() {
 
 #[test]
 fn the_control_map_claims_what_the_bundle_shows_and_no_more() {
-    let with = |change: &dyn Fn(&mut Books), seal: bool| {
-        let mut books = Books::new(1, key(ENROLMENT));
-        books.open(run_id(1));
-        change(&mut books);
+    let with = |change: &dyn Fn(&mut TestLedger), seal: bool| {
+        let mut ledger = TestLedger::new(1, key(ENROLMENT));
+        ledger.open(run_id(1));
+        change(&mut ledger);
         if seal {
-            books.seal(run_id(1));
+            ledger.seal(run_id(1));
         }
-        export_of(&books, run_id(1), &[])
+        export_of(&ledger, run_id(1), &[])
     };
-    let allowed = |b: &mut Books| {
+    let allowed = |b: &mut TestLedger| {
         b.allow(run_id(1), "c1");
         b.complete(run_id(1), "c1");
     };
-    let refused = |b: &mut Books| meet(b, "c1", Fate::Refused);
-    let held = |b: &mut Books| meet(b, "c1", Fate::Expired);
+    let refused = |b: &mut TestLedger| meet(b, "c1", Fate::Refused);
+    let held = |b: &mut TestLedger| meet(b, "c1", Fate::Expired);
     let says =
         |files: &Files, word: &str| rows(files).iter().any(|(_, claim, _)| claim.contains(word));
     // A claim about something is there only where that something is.
-    let cases: [(&str, &dyn Fn(&mut Books), bool); 7] = [
+    let cases: [(&str, &dyn Fn(&mut TestLedger), bool); 7] = [
         ("calls were refused", &allowed, false),
         ("calls were refused", &refused, true),
         ("had to wait for a person", &allowed, false),
@@ -168,7 +168,7 @@ fn the_control_map_claims_what_the_bundle_shows_and_no_more() {
     assert!(says(&with(&allowed, true), "no entry of it is left out"));
     assert!(!says(&with(&allowed, false), "no entry of it is left out"), "the run is open");
     // Each claim is backed by checks that hold for this very bundle.
-    let files = export_of(&books(), run_id(1), &[]);
+    let files = export_of(&two_runs(), run_id(1), &[]);
     let report = verify_files(&files, &trust());
     for (requirement, claim, checks) in rows(&files) {
         for id in checks {

@@ -1,7 +1,7 @@
 //! Calls that ran against the policy's word, and runs that were only simulated: what a bundle has to
 //! show of them, and what nobody may call observe mode.
 
-use crate::books::Draft;
+use crate::forged::Draft;
 use wicketgate::domain::canonical;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
@@ -12,10 +12,10 @@ use wicketgate::evidence::verify::{Outcome, Report, verify_files};
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::record::Kind;
 
-use crate::books::{Books, json, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{TestLedger, json, key, run_id};
 
-/// The books' own time is a little after this.
+/// The ledger' own time is a little after this.
 const NOW: &str = "2026-11-18T11:06:40.000Z";
 const AGENT: &str = r#""agent":{"mode":"observe","until":"2026-12-01T00:00:00Z"}"#;
 
@@ -51,8 +51,8 @@ const HONEST: Case = Case {
     time: NOW,
 };
 
-fn decided(books: &mut Books, case: &Case) -> Draft {
-    let mut draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, case.verdict);
+fn decided(ledger: &mut TestLedger, case: &Case) -> Draft {
+    let mut draft = ledger.decided(run_id(1), "c1", Kind::CallAuthorized, case.verdict);
     let Json::Object(data) = &mut draft.data else { panic!() };
     data.insert("enforced".into(), Json::from(false));
     data.insert("tier".into(), Json::from(case.tier));
@@ -65,23 +65,23 @@ fn decided(books: &mut Books, case: &Case) -> Draft {
         r#"{{"observe":{},"time":{{"rfc3339":"{}"}},"tool":{{"tier":"{}"}}}}"#,
         case.observe, case.time, case.tier
     );
-    draft.commit[1] = books.commit("policy_input", &canonical::bytes(&json(&input)));
+    draft.commit[1] = ledger.commit("policy_input", &canonical::bytes(&json(&input)));
     draft
 }
 
 fn exported(case: &Case, withheld: bool) -> (Files, Trust) {
-    let mut books = Books::under(1, key(ENROLMENT), &tar(case.enforcement));
-    books.open(run_id(1));
-    let draft = decided(&mut books, case);
-    books.add(draft);
-    books.complete(run_id(1), "c1");
-    books.decide(run_id(1), "c2", Kind::CallDenied, Verdict::Deny);
-    books.seal(run_id(1));
+    let mut ledger = TestLedger::under(1, key(ENROLMENT), &tar(case.enforcement));
+    ledger.open(run_id(1));
+    let draft = decided(&mut ledger, case);
+    ledger.add(draft);
+    ledger.complete(run_id(1), "c1");
+    ledger.decide(run_id(1), "c2", Kind::CallDenied, Verdict::Deny);
+    ledger.seal(run_id(1));
     if withheld {
-        books.payloads.retain(|_, payload| payload.role != "policy_input");
+        ledger.payloads.retain(|_, payload| payload.role != "policy_input");
     }
-    let policies = vec![Digest::of(&[&books.tar])];
-    (export_of(&books, run_id(1), &[]), Trust { policies, ..trust() })
+    let policies = vec![Digest::of(&[&ledger.tar])];
+    (export_of(&ledger, run_id(1), &[]), Trust { policies, ..trust() })
 }
 
 fn verified(case: &Case, withheld: bool) -> Report {
@@ -112,7 +112,7 @@ fn a_call_that_ran_against_the_policys_word_is_shown_as_such_and_holds() {
         let text = String::from_utf8_lossy(files.get(name).unwrap());
         assert!(text.contains(shown), "{name}: {shown}");
     }
-    let report = verify_files(&export_of(&books(), run_id(1), &[]), &trust());
+    let report = verify_files(&export_of(&two_runs(), run_id(1), &[]), &trust());
     assert_eq!(report.outcome("P6"), Some(&Outcome::Valid("every decision was enforced".into())));
     assert!(report.to_text().trim_end().ends_with("VALID, level L1"));
 }
@@ -158,12 +158,12 @@ fn nobody_else_than_a_layer_in_observe_mode_goes_unenforced() {
 fn a_decision_that_is_not_enforced_has_a_verdict_to_enforce_and_a_reversible_tool() {
     caught(&verified(&Case { tier: "T3", ..HONEST }, false), "S5");
     caught(&verified(&Case { verdict: Verdict::Allow, ..HONEST }, false), "S5");
-    let mut books = Books::under(1, key(ENROLMENT), &tar(AGENT));
-    books.open(run_id(1));
-    let draft = Draft { kind: Kind::CallDenied, ..decided(&mut books, &HONEST) };
-    books.add(draft);
-    books.seal(run_id(1));
-    caught(&verify_files(&export_of(&books, run_id(1), &[]), &trust()), "S5");
+    let mut ledger = TestLedger::under(1, key(ENROLMENT), &tar(AGENT));
+    ledger.open(run_id(1));
+    let draft = Draft { kind: Kind::CallDenied, ..decided(&mut ledger, &HONEST) };
+    ledger.add(draft);
+    ledger.seal(run_id(1));
+    caught(&verify_files(&export_of(&ledger, run_id(1), &[]), &trust()), "S5");
 }
 
 #[test]
@@ -178,16 +178,16 @@ fn without_the_policys_bytes_nobody_can_tell() {
 #[test]
 fn a_simulated_run_executes_nothing() {
     let log = |kind, data: &str| {
-        let mut books = Books::new(1, key(ENROLMENT));
-        books.open_in(run_id(1), "simulate");
-        books.allow(run_id(1), "c1");
+        let mut ledger = TestLedger::new(1, key(ENROLMENT));
+        ledger.open_in(run_id(1), "simulate");
+        ledger.allow(run_id(1), "c1");
         if kind == Kind::CallCompleted {
-            books.complete(run_id(1), "c1");
+            ledger.complete(run_id(1), "c1");
         } else {
-            books.end(run_id(1), "c1", kind, data);
+            ledger.end(run_id(1), "c1", kind, data);
         }
-        books.seal(run_id(1));
-        verify_files(&export_of(&books, run_id(1), &[]), &trust())
+        ledger.seal(run_id(1));
+        verify_files(&export_of(&ledger, run_id(1), &[]), &trust())
     };
     let failed = |started| {
         format!(r#"{{"us":1,"attempts":1,"class":"c","started":{started},"message":"m"}}"#)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::books::Draft;
+use crate::forged::Draft;
 use wicketgate::approval::SignedApproval;
 use wicketgate::approval::approvers::PAYLOAD_TYPE;
 use wicketgate::approval::order::{NAMESPACE, OrderKind, OrderStatement, Previous};
@@ -20,9 +20,9 @@ use wicketgate::evidence::verify::report::Outcome;
 use wicketgate::evidence::verify::verify_files;
 use wicketgate::record::Kind;
 
-use crate::books::{Books, ORIGIN, json, key, run_id};
-use crate::desk::*;
-use crate::scene::{set, unset};
+use crate::approved::{set, unset};
+use crate::bundle::*;
+use crate::forged::{ORIGIN, TestLedger, json, key, run_id};
 
 const OTTO: u8 = 50;
 const ALICE: u8 = 51;
@@ -47,7 +47,7 @@ struct Taken {
     bound: String,
 }
 
-fn taken(books: &Books) -> Taken {
+fn taken(ledger: &TestLedger) -> Taken {
     let statement = OrderStatement {
         tenant: "default".into(),
         order: OrderKind::Reinstate,
@@ -57,7 +57,7 @@ fn taken(books: &Books) -> Taken {
         payloads: BTreeSet::new(),
         request: None,
         reason: "fixed".into(),
-        at: books.now(),
+        at: ledger.now(),
         expires: None,
         previous: Previous { seq: 3, digest: Digest::of(&[b"row"]) },
     };
@@ -88,19 +88,19 @@ fn entry(taken: &Taken) -> Draft {
 }
 
 fn bundle(change: impl FnOnce(&mut Taken)) -> Files {
-    let mut books = Books::new(1, key(ENROLMENT));
-    let mut taken = taken(&books);
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    let mut taken = taken(&ledger);
     change(&mut taken);
-    books.list("approvers", (1, &taken.bound), None);
-    books.add(entry(&taken));
-    books.whole_run(run_id(1));
+    ledger.list("approvers", (1, &taken.bound), None);
+    ledger.add(entry(&taken));
+    ledger.whole_run(run_id(1));
     let dir = tempfile::tempdir().unwrap();
     let (text, artifacts) = (list(), artifacts(&dir));
     let envelope = dsse::sign(PAYLOAD_TYPE, text.as_bytes(), &[&key(SECURITY)]);
     artifacts.put_approvers(&Digest::of(&[text.as_bytes()]), text.as_bytes(), &envelope).unwrap();
-    let to = books.row().head.size;
+    let to = ledger.row().head.size;
     let query = Query::Range { log: ORIGIN.into(), span: Span { from: 0, to } };
-    let exported = ask(&books, &query, &[], &dir, &Noted::default()).unwrap();
+    let exported = ask(&ledger, &query, &[], &dir, &FleetDrafts::default()).unwrap();
     Files::read(&exported.dir).unwrap()
 }
 

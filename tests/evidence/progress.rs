@@ -9,8 +9,9 @@ use wicketgate::evidence::progress::LONG_BYTES;
 use wicketgate::evidence::query::Query;
 use wicketgate::evidence::scope::Span;
 
-use crate::books::{Books, ORIGIN, TAR, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{ORIGIN, TAR, TestLedger, key, run_id};
+use wicketgate_support::program;
 
 /// Runs a command with a terminal for its standard error, and says code, output and error.
 const AT_A_TERMINAL: &str = r#"
@@ -30,11 +31,11 @@ print(json.dumps([code, out.decode(), b"".join(seen).decode()]))
 
 /// A bundle in this directory, and the trust file beside it.
 fn made(dir: &tempfile::TempDir, runs: u8) {
-    let mut books = Books::new(1, key(ENROLMENT));
-    (1..=runs).for_each(|run| books.whole_run(run_id(run)));
-    let to = books.rows.len() as u64;
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    (1..=runs).for_each(|run| ledger.whole_run(run_id(run)));
+    let to = ledger.rows.len() as u64;
     let query = Query::Range { log: ORIGIN.into(), span: Span { from: 0, to } };
-    ask(&books, &query, &[], dir, &Noted::default()).unwrap();
+    ask(&ledger, &query, &[], dir, &FleetDrafts::default()).unwrap();
     let raw = |n: u8| STANDARD.encode(key(n).public().to_bytes());
     let (evidence, enrolment, signer) = (raw(EVIDENCE), raw(ENROLMENT), raw(SIGNER));
     let policy = wicketgate::domain::digest::Digest::of(&[TAR]).prefixed();
@@ -46,7 +47,7 @@ fn made(dir: &tempfile::TempDir, runs: u8) {
 }
 
 fn verify(more: &[&str]) -> Vec<String> {
-    let program = env!("CARGO_BIN_EXE_wicketgate");
+    let program = program::gate();
     let fixed = [program, "evidence", "verify", "--trust", "trust.txt", "bundle"];
     fixed.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }

@@ -5,12 +5,12 @@ use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::record::Kind;
 
-use crate::books::json;
-use crate::desk::caught;
-use crate::scene::*;
+use crate::approved::*;
+use crate::bundle::caught;
+use crate::forged::json;
 
 /// Bob proposes; Alice approves.
-fn modified(s: &mut Scene) {
+fn modified(s: &mut ApprovedCall) {
     s.proposed = Some(Proposed {
         by: BOB,
         subject: "bob",
@@ -18,15 +18,15 @@ fn modified(s: &mut Scene) {
         nonce: OLD_NONCE,
         kept: true,
     });
-    s.words.truncate(1);
-    s.told.truncate(1);
+    s.votes.truncate(1);
+    s.policy_saw.truncate(1);
     let released = s.released.as_mut().unwrap();
     set(released, "approvals", json(&format!(r#"["{NONCE}"]"#)));
 }
 
 /// P4 notices it, and says so.
 #[track_caller]
-fn noticed(said: &str, change: impl FnOnce(&mut Scene)) {
+fn noticed(said: &str, change: impl FnOnce(&mut ApprovedCall)) {
     let report = judged(|s| {
         modified(s);
         change(s);
@@ -36,13 +36,13 @@ fn noticed(said: &str, change: impl FnOnce(&mut Scene)) {
     assert!(detail.contains(said), "`{said}` is not in `{detail}`");
 }
 
-fn proposal(s: &mut Scene) -> &mut Proposed {
+fn proposal(s: &mut ApprovedCall) -> &mut Proposed {
     s.proposed.as_mut().unwrap()
 }
 
 #[test]
 fn a_call_that_somebody_else_approved_is_proven_with_both_signatures() {
-    let files = export(&books_of(modified));
+    let files = export(&ledger_of(modified));
     let report = wicketgate::evidence::verify::verify_files(&files, &trusting());
     holds(&report);
     let detail = report.outcome("P4").unwrap().detail();
@@ -56,28 +56,29 @@ fn a_call_that_somebody_else_approved_is_proven_with_both_signatures() {
 #[test]
 fn a_proposer_who_counted_is_noticed_under_whatever_name() {
     noticed("approves arguments of its own", |s| {
-        s.words[0].by = BOB;
-        s.words[0].subject = "bob";
-        s.told[0] = ("bob", BOB);
+        s.votes[0].by = BOB;
+        s.votes[0].subject = "bob";
+        s.policy_saw[0] = ("bob", BOB);
     });
     // Beside somebody else it does not count either.
     noticed("approves arguments of its own", |s| {
         let mut more = scene_words();
         more.truncate(2);
-        s.words = more;
-        s.told = vec![("alice", ALICE), ("bob", BOB)];
+        s.votes = more;
+        s.policy_saw = vec![("alice", ALICE), ("bob", BOB)];
     });
     // Recorded as somebody else, with the proposer's key.
     noticed("approval.self", |s| {
-        s.words[0].by = BOB;
-        s.told[0] = ("alice", BOB);
+        s.votes[0].by = BOB;
+        s.policy_saw[0] = ("alice", BOB);
     });
     noticed("`asked_by` is not whose signature", |s| proposal(s).subject = "alice_");
 }
 
-fn scene_words() -> Vec<Spoken> {
-    let mut books = crate::books::Books::new(1, crate::books::key(crate::desk::ENROLMENT));
-    scene(&mut books).words
+fn scene_words() -> Vec<Vote> {
+    let mut ledger =
+        crate::forged::TestLedger::new(1, crate::forged::key(crate::bundle::ENROLMENT));
+    approved_call(&mut ledger).votes
 }
 
 #[test]
@@ -93,8 +94,8 @@ fn what_was_proposed_is_what_was_signed_about_a_call_that_was_held() {
 #[test]
 fn nobody_else_approved_it_and_it_ran() {
     noticed("no other approver approved it", |s| {
-        s.words.clear();
-        s.told.clear();
+        s.votes.clear();
+        s.policy_saw.clear();
         unset(s.released.as_mut().unwrap(), "approvals");
         let signers = Digest::of(&[list().as_bytes()]).prefixed();
         let broken = format!(
@@ -108,11 +109,11 @@ fn nobody_else_approved_it_and_it_ran() {
 fn a_refused_proposal_is_proven_too() {
     holds(&judged(|s| {
         modified(s);
-        s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = ApproverVerdict::Refuse;
+        s.votes[0].kind = Kind::ApprovalRefused;
+        s.votes[0].statement.verdict = ApproverVerdict::Refuse;
         let denied = s.released.as_mut().unwrap();
         (denied.kind, denied.verdict) = (Kind::CallDenied, Some(Verdict::Deny));
         unset(denied, "approvals");
-        s.told.clear();
+        s.policy_saw.clear();
     }));
 }

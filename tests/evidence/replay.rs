@@ -1,7 +1,7 @@
 //! P5: decisions made again offline. Honest ones come out the same; whoever holds every key and writes
 //! the whole log again is still held to what the recorded policy says about the recorded input.
 
-use crate::books::Draft;
+use crate::forged::Draft;
 use wicketgate::domain::canonical;
 use wicketgate::domain::commitment::derived;
 use wicketgate::domain::decision::{Course, Decision, Verdict};
@@ -18,10 +18,10 @@ use wicketgate::policy::{self, Answer, PolicyEngine as _, input};
 use wicketgate::record::Kind;
 use wicketgate::record::decided;
 
-use crate::books::{Books, YAML, json, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{TestLedger, YAML, json, key, run_id};
 
-/// The books' own time is a little after this.
+/// The ledger' own time is a little after this.
 const NOW: &str = "2026-11-18T11:06:40.000Z";
 const OBSERVED: &str =
     r#","enforcement":{"agent":{"mode":"observe","until":"2026-12-01T00:00:00Z"}}"#;
@@ -55,27 +55,27 @@ fn asked(id: &str, args: &str, observe: &str) -> Json {
     ))
 }
 
-/// What the gate would have put on the books: the engine is really asked.
-fn decided(books: &mut Books, bundle: &Bundle, asked: &Json) -> Draft {
+/// What the gate would have put on the ledger: the engine is really asked.
+fn decided(ledger: &mut TestLedger, bundle: &Bundle, asked: &Json) -> Draft {
     let engine = RegoEngine::new(bundle, policy::rego::DEADLINE).unwrap();
     let bytes = canonical::bytes(asked);
     let observing = asked.get("observe").unwrap() != &Json::Array(Vec::new());
     let answer = policy::or_denial(policy::ask(&engine, &bytes, observing));
-    written(books, bundle, asked, &answer)
+    written(ledger, bundle, asked, &answer)
 }
 
 /// The entry about this input with this answer, whether or not it follows from it.
-fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) -> Draft {
+fn written(ledger: &mut TestLedger, bundle: &Bundle, asked: &Json, answer: &Answer) -> Draft {
     let engine = RegoEngine::new(bundle, policy::rego::DEADLINE).unwrap();
     let text = |part: &str, name: &str| {
         asked.get(part).unwrap().get(name).unwrap().as_str().unwrap().to_owned()
     };
     let call = CallId::parse(&text("call", "id")).unwrap();
     let tool = ToolName::parse("repo.read_file").unwrap();
-    let args = books.commit("args", &canonical::bytes(asked.get("args").unwrap()));
-    let told = books.commit("policy_input", &canonical::bytes(asked));
+    let args = ledger.commit("args", &canonical::bytes(asked.get("args").unwrap()));
+    let told = ledger.commit("policy_input", &canonical::bytes(asked));
     let digest = call_digest(&run_id(1), &call, &tool, &args.c).hex();
-    let salt = books.payloads[&args.c].salt;
+    let salt = ledger.payloads[&args.c].salt;
     let effect = derived(&salt, &[b"effect:", &canonical::bytes(asked.get("effect").unwrap())]);
     let effect = hex::encode(effect);
     let decision = Decision {
@@ -137,12 +137,12 @@ fn rule(engine: &RegoEngine, asked: &Json, answer: &Answer) -> Option<String> {
 }
 
 /// The last word about a call, whatever was decided.
-fn finish(books: &mut Books, draft: &Draft) {
+fn finish(ledger: &mut TestLedger, draft: &Draft) {
     let id = draft.call.as_ref().unwrap().as_str().to_owned();
     if draft.kind == Kind::CallAuthorized {
-        books.complete(run_id(1), &id);
+        ledger.complete(run_id(1), &id);
     } else if draft.kind == Kind::CallHeld {
-        books.end(run_id(1), &id, Kind::CallCancelled, r#"{"reason":"sealed"}"#);
+        ledger.end(run_id(1), &id, Kind::CallCancelled, r#"{"reason":"sealed"}"#);
     }
 }
 
@@ -151,27 +151,27 @@ fn trusting(bundle: &Bundle) -> Trust {
 }
 
 /// A sealed run of these entries, verified with replay.
-fn replayed(bundle: &Bundle, fill: impl FnOnce(&mut Books) -> Vec<Draft>) -> Report {
-    let books = books_of(bundle, fill);
-    verify_files(&export_of(&books, run_id(1), &[]), &trusting(bundle))
+fn replayed(bundle: &Bundle, fill: impl FnOnce(&mut TestLedger) -> Vec<Draft>) -> Report {
+    let ledger = ledger_of(bundle, fill);
+    verify_files(&export_of(&ledger, run_id(1), &[]), &trusting(bundle))
 }
 
-fn books_of(bundle: &Bundle, fill: impl FnOnce(&mut Books) -> Vec<Draft>) -> Books {
-    let mut books = Books::under(1, key(ENROLMENT), bundle.tar());
-    books.open(run_id(1));
-    for draft in fill(&mut books) {
-        books.add(draft.clone());
-        finish(&mut books, &draft);
+fn ledger_of(bundle: &Bundle, fill: impl FnOnce(&mut TestLedger) -> Vec<Draft>) -> TestLedger {
+    let mut ledger = TestLedger::under(1, key(ENROLMENT), bundle.tar());
+    ledger.open(run_id(1));
+    for draft in fill(&mut ledger) {
+        ledger.add(draft.clone());
+        finish(&mut ledger, &draft);
     }
-    books.seal(run_id(1));
-    books
+    ledger.seal(run_id(1));
+    ledger
 }
 
 /// One call with these arguments, its honest entry changed by a holder of every key.
 fn forged(args: &str, change: impl FnOnce(&mut Draft)) -> Report {
     let bundle = policies(RULES, "");
-    replayed(&bundle, |books| {
-        let mut draft = decided(books, &bundle, &asked("c1", args, "[]"));
+    replayed(&bundle, |ledger| {
+        let mut draft = decided(ledger, &bundle, &asked("c1", args, "[]"));
         change(&mut draft);
         vec![draft]
     })
@@ -194,9 +194,9 @@ const FAULTY: &str = r#"{"path":1}"#;
 #[test]
 fn honest_decisions_of_every_kind_are_made_again_and_counted() {
     let bundle = policies(RULES, "");
-    let report = replayed(&bundle, |books| {
+    let report = replayed(&bundle, |ledger| {
         let calls = [("c1", READ), ("c2", SECRET), ("c3", LARGE), ("c4", FAULTY)];
-        let drafts = calls.map(|(id, args)| decided(books, &bundle, &asked(id, args, "[]")));
+        let drafts = calls.map(|(id, args)| decided(ledger, &bundle, &asked(id, args, "[]")));
         let kinds = drafts.each_ref().map(|draft| draft.kind);
         let refused = Kind::CallDenied;
         assert_eq!(kinds, [Kind::CallAuthorized, refused, Kind::CallHeld, refused]);
@@ -210,9 +210,9 @@ fn honest_decisions_of_every_kind_are_made_again_and_counted() {
 #[test]
 fn nothing_is_made_again_unless_it_is_asked_for() {
     let bundle = policies(RULES, "");
-    let books = books_of(&bundle, |b| vec![decided(b, &bundle, &asked("c1", READ, "[]"))]);
+    let ledger = ledger_of(&bundle, |b| vec![decided(b, &bundle, &asked("c1", READ, "[]"))]);
     let trust = Trust { replay: false, ..trusting(&bundle) };
-    let report = verify_files(&export_of(&books, run_id(1), &[]), &trust);
+    let report = verify_files(&export_of(&ledger, run_id(1), &[]), &trust);
     assert_eq!(report.outcome("P5"), None);
     assert!(report.to_text().contains("would decide the same again"), "{}", report.to_text());
 }
@@ -220,8 +220,8 @@ fn nothing_is_made_again_unless_it_is_asked_for() {
 #[test]
 fn what_only_observed_is_made_again_as_such_and_irreversible_calls_are_not_observed() {
     let bundle = policies(RULES, OBSERVED);
-    let report = replayed(&bundle, |books| {
-        let draft = decided(books, &bundle, &asked("c1", SECRET, r#"["agent"]"#));
+    let report = replayed(&bundle, |ledger| {
+        let draft = decided(ledger, &bundle, &asked("c1", SECRET, r#"["agent"]"#));
         assert_eq!((draft.kind, draft.verdict), (Kind::CallAuthorized, Some(Verdict::Deny)));
         vec![draft]
     });
@@ -257,8 +257,9 @@ fn a_decision_flipped_by_somebody_who_holds_every_key_is_not_what_the_policy_say
         obligations: Vec::new(),
         enforced: true,
     };
-    let log =
-        |books: &mut Books| vec![written(books, &bundle, &asked("c1", SECRET, "[]"), &permission)];
+    let log = |ledger: &mut TestLedger| {
+        vec![written(ledger, &bundle, &asked("c1", SECRET, "[]"), &permission)]
+    };
     let report = replayed(&bundle, log);
     caught(&report, "P5");
     assert!(
@@ -268,12 +269,12 @@ fn a_decision_flipped_by_somebody_who_holds_every_key_is_not_what_the_policy_say
     );
     // Without replay the very same bundle passes: LIMIT-1.
     let trust = Trust { replay: false, ..trusting(&bundle) };
-    let files = export_of(&books_of(&bundle, log), run_id(1), &[]);
+    let files = export_of(&ledger_of(&bundle, log), run_id(1), &[]);
     assert_eq!(verify_files(&files, &trust).exit_code(), 0, "not detected, as documented");
     // A permission that becomes a denial.
     let refusal = policy::or_denial(Err(policy::EngineError::Undefined));
-    let report = replayed(&bundle, |books| {
-        vec![written(books, &bundle, &asked("c1", READ, "[]"), &refusal)]
+    let report = replayed(&bundle, |ledger| {
+        vec![written(ledger, &bundle, &asked("c1", READ, "[]"), &refusal)]
     });
     caught(&report, "P5");
 }
@@ -300,13 +301,13 @@ fn rule_reasons_obligations_layers_and_enforcement_are_compared_too() {
 fn the_rule_that_an_allow_names_is_the_one_it_follows_from() {
     let bundle = policies(RULES, "");
     let mut named = None;
-    let books = books_of(&bundle, |books| {
-        let draft = decided(books, &bundle, &asked("c1", READ, "[]"));
+    let ledger = ledger_of(&bundle, |ledger| {
+        let draft = decided(ledger, &bundle, &asked("c1", READ, "[]"));
         named.clone_from(&draft.rule);
         vec![draft]
     });
     assert_eq!(named.as_deref(), Some("wicketgate.agent.allow agent/a.rego:3"));
-    let files = export_of(&books, run_id(1), &[]);
+    let files = export_of(&ledger, run_id(1), &[]);
     assert_eq!(verify_files(&files, &trusting(&bundle)).exit_code(), 0);
     let page = String::from_utf8(files.get(PAGE).unwrap().to_vec()).unwrap();
     assert!(page.contains("wicketgate.agent.allow agent/a.rego:3"), "{page}");
@@ -353,22 +354,22 @@ fn an_input_of_another_decision_is_refused() {
         (r#""path":"a.rs""#, r#""path":"b.rs""#, "arguments"),
         (r#""v":"wicketgate/input/1""#, r#""v":"wicketgate/input/1","w":1"#, "other members"),
     ] {
-        let report = replayed(&bundle, |books| {
+        let report = replayed(&bundle, |ledger| {
             let honest = asked("c1", READ, "[]");
-            let mut draft = decided(books, &bundle, &honest);
+            let mut draft = decided(ledger, &bundle, &honest);
             let text = canonical::text(&honest);
             assert!(text.contains(from), "{from}");
             let swapped = canonical::bytes(&json(&text.replacen(from, to, 1)));
-            draft.commit[1] = books.commit("policy_input", &swapped);
+            draft.commit[1] = ledger.commit("policy_input", &swapped);
             vec![draft]
         });
         caught(&report, "P5");
         assert!(said(&report).contains(what), "{what}: {}", said(&report));
     }
     // The whole input of another decision of the same run.
-    let report = replayed(&bundle, |books| {
-        let first = decided(books, &bundle, &asked("c1", READ, "[]"));
-        let mut second = decided(books, &bundle, &asked("c2", SECRET, "[]"));
+    let report = replayed(&bundle, |ledger| {
+        let first = decided(ledger, &bundle, &asked("c1", READ, "[]"));
+        let mut second = decided(ledger, &bundle, &asked("c2", SECRET, "[]"));
         second.commit[1] = first.commit[1].clone();
         vec![first, second]
     });
@@ -379,8 +380,8 @@ fn an_input_of_another_decision_is_refused() {
 fn a_policy_exchanged_for_another_does_not_say_the_same() {
     // The lenient bundle was in force, and the strict one is what the log is made to name.
     let (lenient, strict) = (policies(&RULES.replace(".pem", ".key"), ""), policies(RULES, ""));
-    let report = replayed(&strict, |books| {
-        let mut draft = decided(books, &lenient, &asked("c1", SECRET, "[]"));
+    let report = replayed(&strict, |ledger| {
+        let mut draft = decided(ledger, &lenient, &asked("c1", SECRET, "[]"));
         assert_eq!(draft.verdict, Some(Verdict::Allow));
         draft.policy = Some(strict.digest());
         let layers = canonical::text(&Json::of(&decided::layers(strict.layers())));
@@ -389,25 +390,25 @@ fn a_policy_exchanged_for_another_does_not_say_the_same() {
     });
     caught(&report, "P5");
     // Bytes that are no policy at all cannot be asked.
-    let mut books = books();
-    let denial = books.decided(run_id(1), "c9", Kind::CallDenied, Verdict::Deny);
-    assert_eq!(denial.policy, Some(Digest::of(&[crate::books::TAR])));
-    let files = export_of(&books, run_id(1), &[]);
+    let mut ledger = two_runs();
+    let denial = ledger.decided(run_id(1), "c9", Kind::CallDenied, Verdict::Deny);
+    assert_eq!(denial.policy, Some(Digest::of(&[crate::forged::TAR])));
+    let files = export_of(&ledger, run_id(1), &[]);
     caught(&verify_files(&files, &Trust { replay: true, ..trust() }), "P5");
 }
 
 #[test]
 fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again() {
     let bundle = policies(RULES, "");
-    let all = |books: &mut Books| {
+    let all = |ledger: &mut TestLedger| {
         let args = |id| format!(r#"{{"path":"{id}.rs"}}"#);
-        ["c1", "c2"].map(|id| decided(books, &bundle, &asked(id, &args(id), "[]"))).to_vec()
+        ["c1", "c2"].map(|id| decided(ledger, &bundle, &asked(id, &args(id), "[]"))).to_vec()
     };
     for (role, why) in [("policy_input", "input is not disclosed"), ("args", "arguments are not")] {
-        let mut books = books_of(&bundle, all);
-        let one = books.payloads.iter().find(|(_, p)| p.role == role).map(|(c, _)| *c).unwrap();
-        books.payloads.remove(&one);
-        let report = verify_files(&export_of(&books, run_id(1), &[]), &trusting(&bundle));
+        let mut ledger = ledger_of(&bundle, all);
+        let one = ledger.payloads.iter().find(|(_, p)| p.role == role).map(|(c, _)| *c).unwrap();
+        ledger.payloads.remove(&one);
+        let report = verify_files(&export_of(&ledger, run_id(1), &[]), &trusting(&bundle));
         assert_eq!(report.exit_code(), 2, "{}", report.to_text());
         assert!(
             said(&report).starts_with("1 decision made again, the same; 1 not: "),
@@ -416,7 +417,7 @@ fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again(
         );
         assert!(said(&report).contains(why), "{}", said(&report));
     }
-    let mut files = export_of(&books_of(&bundle, all), run_id(1), &[]);
+    let mut files = export_of(&ledger_of(&bundle, all), run_id(1), &[]);
     files.0.remove(POLICY).unwrap();
     remake(&mut files, &key(EVIDENCE));
     let report = verify_files(&files, &trusting(&bundle));
@@ -428,9 +429,9 @@ fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again(
 fn a_refusal_for_taking_too_long_and_another_engine_are_told_and_not_made_again() {
     let bundle = policies(RULES, "");
     let late = policy::EngineError::Deadline(policy::rego::DEADLINE);
-    let report = replayed(&bundle, |books| {
+    let report = replayed(&bundle, |ledger| {
         let late = policy::or_denial(Err(late));
-        vec![written(books, &bundle, &asked("c1", READ, "[]"), &late)]
+        vec![written(ledger, &bundle, &asked("c1", READ, "[]"), &late)]
     });
     assert_eq!(report.exit_code(), 2, "{}", report.to_text());
     assert!(said(&report).contains("took too long"), "{}", said(&report));
@@ -442,8 +443,8 @@ fn a_refusal_for_taking_too_long_and_another_engine_are_told_and_not_made_again(
 #[test]
 fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
     let bundle = policies(RULES, "");
-    let before = |books: &mut Books, code: &str, kind: Kind, verdict: Verdict| {
-        let mut draft = decided(books, &bundle, &asked("c2", SECRET, "[]"));
+    let before = |ledger: &mut TestLedger, code: &str, kind: Kind, verdict: Verdict| {
+        let mut draft = decided(ledger, &bundle, &asked("c2", SECRET, "[]"));
         draft.commit.truncate(1);
         draft.kind = kind;
         draft.verdict = Some(verdict);
@@ -452,9 +453,9 @@ fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
         draft.rule = Some("limits".into());
         draft
     };
-    let report = replayed(&bundle, |books| {
-        let first = decided(books, &bundle, &asked("c1", READ, "[]"));
-        vec![first, before(books, "limit.exceeded", Kind::CallDenied, Verdict::Deny)]
+    let report = replayed(&bundle, |ledger| {
+        let first = decided(ledger, &bundle, &asked("c1", READ, "[]"));
+        vec![first, before(ledger, "limit.exceeded", Kind::CallDenied, Verdict::Deny)]
     });
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
     assert_eq!(
@@ -466,7 +467,7 @@ fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
         ("policy.error", Kind::CallDenied, Verdict::Deny, "without the input"),
         ("limit.exceeded", Kind::CallAuthorized, Verdict::Allow, "no policy was asked"),
     ] {
-        let report = replayed(&bundle, |books| vec![before(books, code, kind, verdict)]);
+        let report = replayed(&bundle, |ledger| vec![before(ledger, code, kind, verdict)]);
         caught(&report, "P5");
         assert!(said(&report).contains(why), "{}", said(&report));
     }
@@ -475,8 +476,8 @@ fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
 #[test]
 fn nothing_is_evaluated_for_a_bundle_that_has_failed_already() {
     let bundle = policies(RULES, "");
-    let books = books_of(&bundle, |b| vec![decided(b, &bundle, &asked("c1", READ, "[]"))]);
-    let mut files = export_of(&books, run_id(1), &[]);
+    let ledger = ledger_of(&bundle, |b| vec![decided(b, &bundle, &asked("c1", READ, "[]"))]);
+    let mut files = export_of(&ledger, run_id(1), &[]);
     files.put("extra.txt", "x");
     let report = verify_files(&files, &trusting(&bundle));
     assert!(matches!(report.outcome("P5"), Some(Outcome::Unverifiable(why)) if why.contains("B2")));

@@ -1,6 +1,6 @@
 //! Bundles of a range and of a population: that nothing is left out of them, and that it shows if it is.
 
-use crate::books::Draft;
+use crate::forged::Draft;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
@@ -17,15 +17,15 @@ use wicketgate::evidence::verify::{Outcome, Report, verify_files};
 use wicketgate::ledger::store::LedgerReader;
 use wicketgate::record::Kind;
 
-use crate::books::{Books, Library, ORIGIN, json, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{ORIGIN, TestLedger, TestLedgers, json, key, run_id};
 
 const OTHER: &str = "wicketgate.dev/default/local/1/0";
 const FLEET: &str = "wicketgate.dev/default/fleet";
 
 fn bundle(reader: &dyn LedgerReader, query: &Query) -> Files {
     let dir = tempfile::tempdir().unwrap();
-    let exported = ask(reader, query, &[], &dir, &Noted::default()).unwrap();
+    let exported = ask(reader, query, &[], &dir, &FleetDrafts::default()).unwrap();
     Files::read(&exported.dir).unwrap()
 }
 
@@ -38,19 +38,19 @@ fn all() -> Query {
 }
 
 /// Two chains with two runs each, and a fleet log that enrolled them.
-fn library() -> Library {
-    let mut second = Books::named(OTHER, 2, key(ENROLMENT));
+fn library() -> TestLedgers {
+    let mut second = TestLedger::named(OTHER, 2, key(ENROLMENT));
     second.whole_run(run_id(3));
     second.whole_run(run_id(4));
-    let mut fleet = Books::bare(FLEET, 3, key(ENROLMENT));
-    for (books, log) in [(&books(), ORIGIN), (&second, OTHER)] {
-        enrol(&mut fleet, books, log);
+    let mut fleet = TestLedger::bare(FLEET, 3, key(ENROLMENT));
+    for (ledger, log) in [(&two_runs(), ORIGIN), (&second, OTHER)] {
+        enrol(&mut fleet, ledger, log);
     }
-    Library(vec![books(), second, fleet])
+    TestLedgers(vec![two_runs(), second, fleet])
 }
 
-fn enrol(fleet: &mut Books, books: &Books, log: &str) {
-    let chain = books.chain;
+fn enrol(fleet: &mut TestLedger, ledger: &TestLedger, log: &str) {
+    let chain = ledger.chain;
     let data = format!(
         r#"{{"log":"{log}","chain":"{chain}","slot":"local/0","enrolment_key":"{}="}}"#,
         "A".repeat(43)
@@ -88,9 +88,9 @@ fn drop_line(files: &mut Files, name: &str, seq: u64) {
 
 #[test]
 fn a_range_of_whole_runs_holds_in_every_check_and_is_proven_whole() {
-    let books = books();
-    let size = books.rows.len() as u64;
-    let report = verify_files(&bundle(&books, &range(0, size)), &trust());
+    let ledger = two_runs();
+    let size = ledger.rows.len() as u64;
+    let report = verify_files(&bundle(&ledger, &range(0, size)), &trust());
     fine(&report);
     assert!(seen(&report, "R1").contains(&format!("0..{size} of {ORIGIN}: {size} entries")));
     assert!(seen(&report, "S4").starts_with("2 complete"), "{}", report.to_text());
@@ -99,9 +99,9 @@ fn a_range_of_whole_runs_holds_in_every_check_and_is_proven_whole() {
 
 #[test]
 fn runs_that_the_ends_of_a_range_cut_are_told_as_cut_and_never_as_complete() {
-    let books = books();
+    let ledger = two_runs();
     // The first run is entries 5..12, the second 12..19.
-    let files = bundle(&books, &range(8, 15));
+    let files = bundle(&ledger, &range(8, 15));
     let report = verify_files(&files, &trust());
     fine(&report);
     let said = seen(&report, "S4");
@@ -120,14 +120,14 @@ fn runs_that_the_ends_of_a_range_cut_are_told_as_cut_and_never_as_complete() {
 
 #[test]
 fn a_range_says_which_payloads_it_withholds() {
-    let report = verify_files(&bundle(&books(), &range(5, 12)), &trust());
+    let report = verify_files(&bundle(&two_runs(), &range(5, 12)), &trust());
     assert_eq!(seen(&report, "P1"), "0 of 7 opened");
     assert!(report.not_proven.iter().any(|item| item.contains("7 payloads: they are withheld")));
 }
 
 #[test]
 fn an_entry_left_out_of_a_range_added_or_moved_is_noticed() {
-    let good = bundle(&books(), &range(5, 19));
+    let good = bundle(&two_runs(), &range(5, 19));
     for seq in [5, 9, 18] {
         caught(&resigned(good.clone(), |f| drop_line(f, ENTRIES, seq)), "R1");
     }
@@ -140,12 +140,12 @@ fn an_entry_left_out_of_a_range_added_or_moved_is_noticed() {
 
 #[test]
 fn a_range_that_is_not_the_one_the_statement_names_is_refused() {
-    let report = resigned(bundle(&books(), &range(5, 12)), |f| {
+    let report = resigned(bundle(&two_runs(), &range(5, 12)), |f| {
         replace(f, MANIFEST, r#""to":12"#, r#""to":19"#);
     });
     caught(&report, "B4");
-    let shorter = bundle(&books(), &range(5, 12));
-    let report = resigned(bundle(&books(), &range(5, 19)), |f| {
+    let shorter = bundle(&two_runs(), &range(5, 12));
+    let report = resigned(bundle(&two_runs(), &range(5, 19)), |f| {
         for name in [ENTRIES, RANGE, INCLUSION] {
             f.put(name, shorter.get(name).unwrap());
         }
@@ -157,17 +157,18 @@ fn a_range_that_is_not_the_one_the_statement_names_is_refused() {
 fn a_range_beyond_its_log_or_of_no_log_is_refused_with_a_reason() {
     let refused = |query: &Query| {
         let dir = tempfile::tempdir().unwrap();
-        ask(&books(), query, &[], &dir, &Noted::default()).unwrap_err().to_string()
+        ask(&two_runs(), query, &[], &dir, &FleetDrafts::default()).unwrap_err().to_string()
     };
     assert!(refused(&range(90, 99)).contains("is no span of it"));
     let nowhere = Query::Range { log: "nowhere".into(), span: Span { from: 0, to: 1 } };
     assert!(refused(&nowhere).contains("no log `nowhere`"));
-    let mut pruned = books();
+    let mut pruned = two_runs();
     pruned.rows.drain(5..9);
     let dir = tempfile::tempdir().unwrap();
-    let error = ask(&pruned, &range(3, 12), &[], &dir, &Noted::default()).unwrap_err();
+    let error = ask(&pruned, &range(3, 12), &[], &dir, &FleetDrafts::default()).unwrap_err();
     assert!(error.to_string().contains("entries 5..9 of"), "{error}");
-    let error = ask(&pruned, &Query::Run(run_id(1)), &[], &dir, &Noted::default()).unwrap_err();
+    let error =
+        ask(&pruned, &Query::Run(run_id(1)), &[], &dir, &FleetDrafts::default()).unwrap_err();
     assert!(error.to_string().contains("pruned"), "{error}");
 }
 
@@ -281,13 +282,13 @@ fn what_a_query_picks_is_recomputed_and_a_decision_left_out_is_noticed() {
 
 #[test]
 fn a_population_of_a_time_begins_and_ends_where_that_time_does() {
-    let mut first = books();
+    let mut first = two_runs();
     first.pause(60_000);
     let since = Timestamp::from_millis(first.now().millis());
     first.whole_run(run_id(5));
     let until = Timestamp::from_millis(first.now().millis() + 1);
     first.whole_run(run_id(6));
-    let library = Library(vec![first]);
+    let library = TestLedgers(vec![first]);
     let query =
         Query::Population(Filter { since: Some(since), until: Some(until), ..Filter::default() });
     let files = bundle(&library, &query);
@@ -311,19 +312,19 @@ fn a_population_of_a_time_begins_and_ends_where_that_time_does() {
 
 #[test]
 fn a_silence_that_nothing_explains_is_told_and_one_with_a_reason_is_not_held_against_it() {
-    let mut silent = books();
+    let mut silent = two_runs();
     silent.pause(3_600_000);
     silent.beat();
-    let report = verify_files(&bundle(&Library(vec![silent]), &all()), &trust());
+    let report = verify_files(&bundle(&TestLedgers(vec![silent]), &all()), &trust());
     assert_eq!(report.exit_code(), 2, "{}", report.to_text());
     let Some(Outcome::Unverifiable(why)) = report.outcome("C2") else { panic!() };
     assert!(why.contains("1 pause that nothing explains") && why.contains("3600007 ms"), "{why}");
-    let mut stopped = books();
+    let mut stopped = two_runs();
     stopped.add(Draft::of(Kind::WriterStopped, json(r#"{"reason":"stopped"}"#)));
     stopped.pause(3_600_000);
     stopped.start(2, key(21));
     stopped.beat();
-    let files = bundle(&Library(vec![stopped]), &all());
+    let files = bundle(&TestLedgers(vec![stopped]), &all());
     let report = verify_files(&files, &trust());
     fine(&report);
     assert!(report.not_proven.iter().any(|item| item.contains("1 pause in which no writer ran")));
@@ -354,9 +355,9 @@ fn no_byte_of_a_population_can_be_changed() {
 
 #[test]
 fn an_export_is_recorded_with_what_was_asked_by_whom_and_the_digest_of_its_list() {
-    let noted = Noted::default();
+    let noted = FleetDrafts::default();
     let dir = tempfile::tempdir().unwrap();
-    let exported = ask(&books(), &range(5, 12), &[], &dir, &noted).unwrap();
+    let exported = ask(&two_runs(), &range(5, 12), &[], &dir, &noted).unwrap();
     let drafts = noted.0.lock();
     let [draft] = drafts.as_slice() else { panic!("{drafts:?}") };
     assert_eq!(draft.kind, Kind::EvidenceExported);
@@ -387,7 +388,7 @@ fn a_kill_between_record_and_write_leaves_the_record_and_no_bundle() {
     let dir = tempfile::tempdir().unwrap();
     {
         let artifacts = artifacts(&dir);
-        let order = order(&books(), &all(), &[], (&dir, &artifacts), &last, |order| {
+        let order = order(&two_runs(), &all(), &[], (&dir, &artifacts), &last, |order| {
             wicketgate::evidence::export::export(order).now_or_never().is_none()
         });
         assert!(order, "the export went on");
@@ -409,7 +410,7 @@ fn an_export_that_cannot_be_recorded_is_not_written() {
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let error = ask(&books(), &all(), &[], &dir, &Refusing).unwrap_err().to_string();
+    let error = ask(&two_runs(), &all(), &[], &dir, &Refusing).unwrap_err().to_string();
     assert!(error.contains("nothing was written") && error.contains("the disk is full"), "{error}");
     assert!(!dir.path().join("bundle").exists());
 }
@@ -417,6 +418,6 @@ fn an_export_that_cannot_be_recorded_is_not_written() {
 #[test]
 fn a_bundle_about_a_range_is_no_bundle_about_a_run() {
     let wanted = Trust { run: Some(run_id(1)), ..trust() };
-    let report = verify_files(&bundle(&books(), &range(5, 12)), &wanted);
+    let report = verify_files(&bundle(&two_runs(), &range(5, 12)), &wanted);
     assert_ne!(report.exit_code(), 0, "{}", report.to_text());
 }

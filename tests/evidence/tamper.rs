@@ -7,39 +7,39 @@ use wicketgate::evidence::bundle::*;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, verify, verify_files};
 
-use crate::books::{Books, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{TestLedger, key, run_id};
 
 #[test]
 fn an_honest_bundle_of_a_sealed_run_holds_in_every_check() {
-    let report = verify_files(&export_of(&books(), run_id(1), &[]), &trust());
+    let report = verify_files(&export_of(&two_runs(), run_id(1), &[]), &trust());
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
     assert_eq!(report.level(), Some(1));
     assert!(!report.not_proven.is_empty());
-    let pinned = Trust { heads: vec![pin(&books())], ..trust() };
-    let report = verify_files(&export_of(&books(), run_id(1), &[]), &pinned);
+    let pinned = Trust { heads: vec![pin(&two_runs())], ..trust() };
+    let report = verify_files(&export_of(&two_runs(), run_id(1), &[]), &pinned);
     assert_eq!((report.exit_code(), report.level()), (0, Some(2)), "{}", report.to_text());
 }
 
 #[test]
 fn a_run_that_is_open_is_never_called_complete() {
-    let mut books = Books::new(1, key(ENROLMENT));
-    books.open(run_id(1));
-    books.allow(run_id(1), "c1");
-    let report = verify_files(&export_of(&books, run_id(1), &[]), &trust());
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    ledger.open(run_id(1));
+    ledger.allow(run_id(1), "c1");
+    let report = verify_files(&export_of(&ledger, run_id(1), &[]), &trust());
     assert_eq!(report.exit_code(), 2, "{}", report.to_text());
     assert!(matches!(report.outcome("S4"), Some(Outcome::Unverifiable(_))));
 }
 
 #[test]
 fn without_trust_roots_nothing_is_valid() {
-    let report = verify_files(&export_of(&books(), run_id(1), &[]), &Trust::default());
+    let report = verify_files(&export_of(&two_runs(), run_id(1), &[]), &Trust::default());
     assert_eq!((report.exit_code(), report.level()), (2, None));
 }
 
 #[test]
 fn a_file_that_was_changed_added_removed_or_renamed_is_named() {
-    let good = export_of(&books(), run_id(1), &[]);
+    let good = export_of(&two_runs(), run_id(1), &[]);
     let check = |change: &dyn Fn(&mut Files), by: &str| {
         let mut files = good.clone();
         change(&mut files);
@@ -58,7 +58,7 @@ fn a_malleated_evidence_signature_is_refused() {
     // B-11: s + l verifies under lax rules.
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    let mut files = export_of(&books(), run_id(1), &[]);
+    let mut files = export_of(&two_runs(), run_id(1), &[]);
     let mut json: serde_json::Value = serde_json::from_slice(files.get(ENVELOPE).unwrap()).unwrap();
     let mut sig = STANDARD.decode(json["signatures"][0]["sig"].as_str().unwrap()).unwrap();
     let order =
@@ -77,7 +77,7 @@ fn a_malleated_evidence_signature_is_refused() {
 #[test]
 fn the_guide_in_the_bundle_works_with_stock_tools_and_fails_on_a_forged_entry() {
     let dir = tempfile::tempdir().unwrap();
-    let exported = try_export(&books(), run_id(1), &[], &dir).unwrap();
+    let exported = try_export(&two_runs(), run_id(1), &[], &dir).unwrap();
     let guide = std::fs::read_to_string(exported.dir.join(GUIDE)).unwrap();
     // What follows names programs that are not everywhere.
     let steps = guide.split_once("## 1.").unwrap().1.split_once("## 9.").unwrap().0;
@@ -115,7 +115,7 @@ fn names_that_leave_the_bundle_are_refused() {
     caught(&insider(|f| f.put("/etc/passwd", "x")), "B2");
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("copy");
-    wicketgate::evidence::written::write(&export_of(&books(), run_id(1), &[]), &out).unwrap();
+    wicketgate::evidence::written::write(&export_of(&two_runs(), run_id(1), &[]), &out).unwrap();
     assert_eq!(verify(&out, &trust()).exit_code(), 0);
     std::os::unix::fs::symlink("/etc/hostname", out.join("link")).unwrap();
     caught(&verify(&out, &trust()), "B2");
@@ -124,13 +124,13 @@ fn names_that_leave_the_bundle_are_refused() {
 #[test]
 fn an_export_goes_nowhere_that_is_occupied() {
     let dir = tempfile::tempdir().unwrap();
-    let first = try_export(&books(), run_id(1), &[], &dir).unwrap();
+    let first = try_export(&two_runs(), run_id(1), &[], &dir).unwrap();
     assert!(first.sealed == 1 && first.files > 12);
     assert_eq!(first.missing, vec![]);
-    let again = try_export(&books(), run_id(1), &[], &dir).unwrap_err();
+    let again = try_export(&two_runs(), run_id(1), &[], &dir).unwrap_err();
     assert!(again.to_string().contains("not empty"), "{again}");
     let empty = tempfile::tempdir().unwrap();
-    let nobody = try_export(&books(), run_id(9), &[], &empty).unwrap_err();
+    let nobody = try_export(&two_runs(), run_id(9), &[], &empty).unwrap_err();
     assert!(nobody.to_string().contains("no run"), "{nobody}");
 }
 
@@ -145,7 +145,7 @@ fn files_for_people_that_do_not_follow_from_the_entries_are_refused_even_if_sign
 
 #[test]
 fn the_page_escapes_what_came_from_outside_and_runs_nothing() {
-    let files = export_of(&books(), run_id(1), &[]);
+    let files = export_of(&two_runs(), run_id(1), &[]);
     let page = String::from_utf8(files.get(PAGE).unwrap().to_vec()).unwrap();
     assert!(page.contains("no &lt;b&gt;writes&lt;/b&gt;") && !page.contains("<script"));
     assert!(page.contains("default-src 'none'") && page.contains("Not proven"));
@@ -268,7 +268,7 @@ fn another_spelling_of_the_same_entry_is_refused() {
 #[test]
 fn an_entry_of_another_run_does_not_fit_even_with_its_own_proof() {
     // E-13
-    let other = export_of(&books(), run_id(2), &[]);
+    let other = export_of(&two_runs(), run_id(2), &[]);
     let report = insider(|f| {
         let mut all = lines(f);
         let at = lines(&other).len() - 1;
@@ -300,7 +300,7 @@ fn damaged_paths_and_checkpoints_are_refused() {
         }),
         "E2",
     );
-    let size = books().rows.len().to_string();
+    let size = two_runs().rows.len().to_string();
     caught(
         &insider(|f| replace(f, CHECKPOINT, &format!("\n{size}\n"), &format!("\n0{size}\n"))),
         "H1",
@@ -308,13 +308,13 @@ fn damaged_paths_and_checkpoints_are_refused() {
     caught(&insider(|f| replace(f, CHECKPOINT, "\n\n", "\nextension\n\n")), "H1"); // C-08
     caught(&insider(|f| replace(f, CHECKPOINT, "/0/0\n", "/0/1\n")), "H1");
     // C-01: the log's key exchanged for one nobody certified.
-    let all = books();
+    let all = two_runs();
     caught(&insider(|f| f.put(CHECKPOINT, all.checkpoint(all.rows.len(), &key(77)))), "H1");
 }
 
 #[test]
 fn a_pinned_head_catches_an_older_checkpoint_and_consistency_is_proven_on_demand() {
-    let mut grown = books();
+    let mut grown = two_runs();
     let old = pin(&grown);
     // C-02
     let earlier = export_of(&grown, run_id(1), &[]);
@@ -357,7 +357,7 @@ proptest! {
 /// One good bundle for many small changes.
 fn bundle() -> &'static Files {
     static GOOD: std::sync::OnceLock<Files> = std::sync::OnceLock::new();
-    GOOD.get_or_init(|| export_of(&books(), run_id(1), &[]))
+    GOOD.get_or_init(|| export_of(&two_runs(), run_id(1), &[]))
 }
 
 #[test]
@@ -378,9 +378,9 @@ fn no_bit_of_the_small_signed_files_can_be_changed() {
 
 #[test]
 fn the_transcript_shows_requests_and_results_and_says_when_they_are_withheld() {
-    let mut books = books();
-    books.payloads.retain(|_, payload| payload.role != "result");
-    let files = export_of(&books, run_id(1), &[]);
+    let mut ledger = two_runs();
+    ledger.payloads.retain(|_, payload| payload.role != "result");
+    let files = export_of(&ledger, run_id(1), &[]);
     let run = Json::parse(files.get(AGENT_RUN).unwrap(), &Limits::FILE).unwrap();
     let step = &run.get("steps").and_then(Json::as_array).unwrap()[0];
     let text = |part: &str, name: &str| {

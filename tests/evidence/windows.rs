@@ -10,8 +10,8 @@ use wicketgate::evidence::verify::report::Outcome;
 use wicketgate::evidence::verify::verify_files;
 use wicketgate::policy::bundle::Bundle;
 
-use crate::books::{Books, key, run_id};
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::{TestLedger, key, run_id};
 
 const HOUR: i64 = 60 * 60 * 1000;
 
@@ -20,7 +20,7 @@ const HOUR: i64 = 60 * 60 * 1000;
 struct Held(i64, i64);
 
 fn at(millis: i64) -> String {
-    let began = Books::new(1, key(ENROLMENT)).now().millis();
+    let began = TestLedger::new(1, key(ENROLMENT)).now().millis();
     Timestamp::from_millis(began + millis).to_string()
 }
 
@@ -42,19 +42,20 @@ fn manifest(Held(from, until): Held) -> Vec<u8> {
 
 /// A run that is opened an hour after the chain began; its call is decided after so long a pause.
 fn bundle(policy: &[u8], yaml: &[u8], pause: i64) -> Files {
-    let mut books = Books::after(HOUR, key(ENROLMENT), policy, yaml);
-    books.open(run_id(1));
-    books.pause(pause);
-    books.allow(run_id(1), "c1");
-    books.complete(run_id(1), "c1");
-    books.seal(run_id(1));
+    let mut ledger = TestLedger::after(HOUR, key(ENROLMENT), policy, yaml);
+    ledger.open(run_id(1));
+    ledger.pause(pause);
+    ledger.allow(run_id(1), "c1");
+    ledger.complete(run_id(1), "c1");
+    ledger.seal(run_id(1));
     let dir = tempfile::tempdir().unwrap();
     let artifacts = artifacts(&dir);
     artifacts.put_policy(&Digest::of(&[policy]), policy).unwrap();
     let kind = "application/vnd.wicketgate.manifest.v1+yaml";
     let signature = dsse::sign(kind, yaml, &[&key(SIGNER)]);
     artifacts.put_manifest(&Digest::of(&[yaml]), yaml, &signature).unwrap();
-    let exported = ask(&books, &Query::Run(run_id(1)), &[], &dir, &Noted::default()).unwrap();
+    let exported =
+        ask(&ledger, &Query::Run(run_id(1)), &[], &dir, &FleetDrafts::default()).unwrap();
     Files::read(&exported.dir).unwrap()
 }
 

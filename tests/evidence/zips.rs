@@ -4,8 +4,8 @@ use wicketgate::evidence::bundle::*;
 use wicketgate::evidence::verify::{verify, verify_files};
 use wicketgate::evidence::{written, zip};
 
-use crate::books::run_id;
-use crate::desk::*;
+use crate::bundle::*;
+use crate::forged::run_id;
 
 fn small() -> Files {
     let mut files = Files::default();
@@ -50,7 +50,7 @@ fn renamed(from: &str, to: &str) -> Vec<u8> {
 
 #[test]
 fn a_bundle_in_a_zip_verifies_as_the_directory_does_and_is_the_same_bytes_every_time() {
-    let files = export_of(&books(), run_id(1), &[]);
+    let files = export_of(&two_runs(), run_id(1), &[]);
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (dir.path().join("x.evidence.zip"), dir.path().join("y.zip"));
     written::write(&files, &one).unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use wicketgate::domain::digest::Digest;
 
-use crate::desk::{FLEET, run, run_with, vkey};
+use crate::fleet::{FLEET, run, run_with, vkey};
 use crate::sidecar::Estate;
 use wicketgate_support::ran::Ran;
 

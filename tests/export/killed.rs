@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::auditor::{desk, export, manifest, recorded, verify};
-use crate::desk::{anchor, fleet, some_calls, sqlite};
+use crate::fleet::{anchor, fleet, some_calls, sqlite};
 use crate::scopes::database;
 use crate::sidecar::Estate;
 use crate::tool::Tool;

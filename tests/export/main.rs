@@ -12,14 +12,10 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../fleet/desk.rs"]
-mod desk;
-
 mod auditor;
 mod door;
 mod killed;
 mod scopes;
 mod stamps;
 
-use waiting::until;
-use wicketgate_support::{authority, sidecar, tool, waiting};
+use wicketgate_support::{authority, fleet, sidecar, tool};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::auditor::{desk, export, manifest, recorded, verify};
-use crate::desk::{anchor, fleet, sqlite};
+use crate::fleet::{anchor, fleet, sqlite};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 use wicketgate_support::pg::{Pg, TestDb};

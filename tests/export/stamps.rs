@@ -8,8 +8,8 @@ use wicketgate::domain::digest::Digest;
 
 use crate::auditor::{desk, export, trusts, verify};
 use crate::authority::{Authority, Made, NONCE, USUAL};
-use crate::desk::{FLEET, anchor, calls_through, run, sqlite};
 use crate::door::{Door, Reply};
+use crate::fleet::{FLEET, anchor, calls_through, run, sqlite};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 

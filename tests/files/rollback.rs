@@ -3,17 +3,18 @@
 use serde_json::{Value, json};
 
 use crate::checker::check;
-use crate::desk::{Ended, outcome};
+use crate::desk::outcome;
 use crate::yard::Yard;
+use wicketgate_support::ran::Ran;
 
 /// Runs the command as a caller that claims what the manifest names.
-pub fn roll(yard: &Yard, run: &str, more: &[&str]) -> Ended {
+pub fn roll(yard: &Yard, run: &str, more: &[&str]) -> Ran {
     let instructions = "ab".repeat(32);
     let claims = ["--model", "test-model", "--instructions", &instructions];
     yard.desk.ask(&[&["run", "rollback", run][..], &claims, more].concat())
 }
 
-fn told(ended: &Ended) -> Value {
+fn told(ended: &Ran) -> Value {
     serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
 }
 

@@ -5,7 +5,7 @@ use wicketgate::ledger::fleet::file::AnchorFile;
 use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::LedgerReader as _;
 
-use crate::desk::{FLEET, Witness, anchor, run, some_calls, sqlite};
+use crate::fleet::{FLEET, Witness, anchor, run, some_calls, sqlite};
 use crate::tool::Tool;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,7 +27,7 @@ async fn heads_that_moved_are_recorded_once_and_a_second_round_writes_nothing() 
     let third = anchor(&estate).await.ends(0).json();
     assert_eq!(third["enrolled"], json!([]), "{third}");
     assert_eq!(third["recorded"][0]["log"], json!(slot), "{third}");
-    crate::desk::verify(&estate, "").await.ends(0).says(&format!("VALID {slot}"));
+    crate::fleet::verify(&estate, "").await.ends(0).says(&format!("VALID {slot}"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,9 +35,9 @@ async fn a_running_gate_is_anchored_beside_it() {
     let tool = Tool::start().await;
     let estate = sqlite(&tool);
     let mut gate = estate.serve().await;
-    crate::desk::calls_through(&gate, &["a"]).await;
+    crate::fleet::calls_through(&gate, &["a"]).await;
     anchor(&estate).await.ends(0);
-    crate::desk::calls_through(&gate, &["b"]).await;
+    crate::fleet::calls_through(&gate, &["b"]).await;
     anchor(&estate).await.ends(0).says(&estate.origin().await);
     gate.stop().await;
 }
@@ -50,7 +50,7 @@ async fn a_running_gate_writes_down_what_others_have_seen() {
     witness.known_to(&estate);
     estate.configure(|config| config["fleet"]["anchor_file"] = json!("anchor"));
     let mut gate = estate.serve().await;
-    crate::desk::calls_through(&gate, &["a"]).await;
+    crate::fleet::calls_through(&gate, &["a"]).await;
     let done = anchor(&estate).await.ends(0).json();
     let slot = estate.origin().await;
     let tail = ["ledger", "tail", "--config", "wicketgate.yaml", "--chain", &slot, "--json"];
@@ -63,7 +63,7 @@ async fn a_running_gate_writes_down_what_others_have_seen() {
     let entry: serde_json::Value = serde_json::from_str(line).unwrap();
     assert_eq!((&entry["data"]["root"], &entry["data"]["name"]), (&done["root"], &json!("one")));
     gate.stop().await;
-    crate::desk::verify(&estate, "").await.ends(0);
+    crate::fleet::verify(&estate, "").await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

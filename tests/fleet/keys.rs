@@ -8,7 +8,7 @@ use wicketgate::crypto::note::Checkpoint;
 use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::LedgerReader as _;
 
-use crate::desk::{
+use crate::fleet::{
     FLEET, anchor, calls_through, public, run, run_with, some_calls, sqlite, verify,
 };
 use crate::sidecar::Estate;

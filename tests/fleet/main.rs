@@ -13,7 +13,6 @@
 )]
 
 mod anchor;
-mod desk;
 mod keys;
 mod origins;
 mod recover;
@@ -21,4 +20,4 @@ mod rollback;
 mod shared;
 
 use waiting::until;
-use wicketgate_support::{sidecar, tool, waiting};
+use wicketgate_support::{fleet, sidecar, tool, waiting};

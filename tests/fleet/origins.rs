@@ -7,7 +7,7 @@ use wicketgate::crypto::note::Checkpoint;
 use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::{ChainRow, LedgerReader as _};
 
-use crate::desk::{anchor, public, run, some_calls, sqlite, verify};
+use crate::fleet::{anchor, public, run, some_calls, sqlite, verify};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 

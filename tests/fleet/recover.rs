@@ -4,7 +4,7 @@ use serde_json::json;
 use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::{ChainRow, LedgerReader as _};
 
-use crate::desk::{
+use crate::fleet::{
     FLEET, anchor, back_up, calls_through, restore, run, some_calls, sqlite, verify,
 };
 use crate::sidecar::Estate;

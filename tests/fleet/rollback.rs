@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::desk::{Witness, anchor, back_up, restore, some_calls, sqlite};
+use crate::fleet::{Witness, anchor, back_up, restore, some_calls, sqlite};
 use crate::tool::Tool;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use crate::desk::{FLEET, anchor, calls_through, fleet, run, some_calls};
+use crate::fleet::{FLEET, anchor, calls_through, fleet, run, some_calls};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 use wicketgate_support::pg::{Pg, TestDb};

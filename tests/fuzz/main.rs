@@ -13,14 +13,10 @@
     clippy::needless_pass_by_value,
     dead_code,
     missing_docs,
-    reason = "tests may stop at the first surprise; the desks of tests/evidence are used in part"
+    reason = "tests may stop at the first surprise"
 )]
 
 mod bodies;
-#[path = "../evidence/books.rs"]
-mod books;
-#[path = "../evidence/desk.rs"]
-mod desk;
 mod mutate;
 
 use std::panic::catch_unwind;

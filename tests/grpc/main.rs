@@ -21,7 +21,6 @@ mod broken;
 mod frames;
 mod reflection;
 mod secure;
-mod service;
 mod values;
 mod world;
 

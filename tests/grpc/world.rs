@@ -9,8 +9,8 @@ use crate::agent::{Agent, Refused};
 use crate::checker::Books;
 use crate::desk::Desk;
 use crate::private::private;
-pub use crate::service::Service;
 use crate::sidecar::Sidecar;
+pub use wicketgate_support::grpc_service::GrpcService as Service;
 use wicketgate_support::program::python;
 
 /// What the service is sent, and nobody else.

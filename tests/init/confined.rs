@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::desk::Desk;
 use crate::home;
+use wicketgate_support::program;
 use wicketgate_support::ran::Ran;
 
 /// A desk into which whoever runs in a sandbox may look, with a folder that it may change.
@@ -236,11 +237,10 @@ fn a_host_without_the_sandbox_starts_no_server_unless_a_person_says_so() {
         eprintln!("not tested here: a system without nested user namespaces ({})", able.err);
         return;
     }
-    let init = format!("{} init --from .cursor/mcp.json", env!("CARGO_BIN_EXE_wicketgate"));
+    let init = format!("{} init --from .cursor/mcp.json", program::gate());
     let refused = within(&init).ends(1).says("S2 is not there").says("--sandbox none");
     assert!(refused.out.is_empty() && !desk.path("wicketgate").exists());
-    let wrap =
-        format!("{} mcp wrap --state s -- python3 plain.py", env!("CARGO_BIN_EXE_wicketgate"));
+    let wrap = format!("{} mcp wrap --state s -- python3 plain.py", program::gate());
     within(&wrap).ends(1).says("S2 is not there");
     assert!(!desk.path("ws/started").exists(), "nothing was started");
     within(&format!("{init} --allow plain:unsandboxed")).ends(0);

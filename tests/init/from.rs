@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, Talk};
+use wicketgate_support::program;
 
 const SECRET: &str = "a-token-nobody-may-see";
 
@@ -143,7 +144,7 @@ fn a_server_that_cannot_be_governed_is_left_out_or_stops_everything() {
     let again = desk.run(&["init", "--from", "mcp.json"]).ends(1);
     assert!(again.err.contains("is not replaced") && again.err.contains("--dir"), "{}", again.err);
     // Nor is a file governed twice.
-    let (exe, entry) = (env!("CARGO_BIN_EXE_wicketgate"), &report["client_entries"]);
+    let (exe, entry) = (program::gate(), &report["client_entries"]);
     assert_eq!(entry["mcpServers"]["good"]["command"], exe);
     desk.write("mcp.json", &entry.to_string());
     desk.run(&["init", "--from", "mcp.json", "--dir", "b"]).ends(1).says("already uses wicketgate");

@@ -8,6 +8,8 @@ use wicketgate::serve::pb::{ChallengePostureRequest, PostureProbe, ReportPosture
 use crate::agent::{Refused, channel};
 use crate::checker::kinds;
 use crate::world::{self, AGENT, STRANGER, TWIN, World, as_uid};
+use wicketgate_support::program;
+use wicketgate_support::ran::Ran;
 
 /// Hands in a report under this uid: whether it passed.
 fn report(
@@ -135,15 +137,9 @@ fn where_isolation_is_advisory_an_opening_is_recorded_and_nothing_hangs_on_it() 
 #[test]
 fn a_doctor_that_is_asked_to_tell_a_gate_and_finds_none_says_nothing_of_isolation() {
     let folder = tempfile::tempdir().unwrap();
-    let told = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-        .args(["doctor", "--socket"])
-        .arg(folder.path().join("none.sock"))
-        .output()
-        .unwrap();
-    assert_eq!(told.status.code(), Some(2));
-    assert!(told.stdout.is_empty(), "{}", String::from_utf8_lossy(&told.stdout));
-    let err = String::from_utf8_lossy(&told.stderr);
-    assert!(err.contains("none.sock`: No such file"), "{err}");
+    let ran = Ran::gate(&folder, ["doctor", "--socket", "none.sock"]).ends(2);
+    let ran = ran.complains("none.sock`: No such file");
+    assert!(ran.out.is_empty(), "{}", ran.out);
 }
 
 #[tokio::test]
@@ -152,7 +148,7 @@ async fn a_doctor_that_looks_again_and_again_ends_by_a_signal_as_the_first_proce
     let folder = tempfile::tempdir().unwrap();
     let mut child = tokio::process::Command::new("unshare")
         .args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"])
-        .arg(env!("CARGO_BIN_EXE_wicketgate"))
+        .arg(program::gate())
         .args(["doctor", "--every", "3600", "--socket"])
         .arg(folder.path().join("none.sock"))
         .stdout(std::process::Stdio::null())

@@ -13,6 +13,7 @@ use crate::agent::{Agent, Receipts, Refused};
 use crate::canaries::{Canaries, V4, V6};
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
+use wicketgate_support::program;
 
 /// Set in the network: the process is a test's second life.
 const INSIDE: &str = "WICKETGATE_TEST_WORLD";
@@ -110,7 +111,7 @@ impl World {
         open(&estate.path("."));
         // Where the program was built, the agent may not be able to look.
         let program = estate.path("wicketgate");
-        std::fs::copy(env!("CARGO_BIN_EXE_wicketgate"), &program).unwrap();
+        std::fs::copy(program::gate(), &program).unwrap();
         open(&program);
         let sidecar = estate.start();
         let world = World { canaries, tool, estate, sidecar, runtime, program };

@@ -13,7 +13,7 @@ use wicketgate::enforce::{Answer, Bounds, CallRequest, Run, Thread};
 use wicketgate_support::memory::MemoryStore;
 
 use crate::desk::{bind, entries};
-use crate::road::Gate;
+use crate::in_process::Gate;
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 

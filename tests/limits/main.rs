@@ -21,8 +21,7 @@ mod floods;
 mod models;
 mod order;
 mod pools;
-mod road;
 mod shared;
 
 use waiting::until;
-use wicketgate_support::{agent, checker, inside, private, sidecar, tool, waiting};
+use wicketgate_support::{agent, checker, in_process, private, sidecar, tool, waiting};

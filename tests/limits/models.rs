@@ -360,11 +360,7 @@ async fn the_example_is_a_binding_as_it_stands() {
     estate.configure(|config| {
         config["tools"].as_array_mut().unwrap().extend(example.as_array().unwrap().clone());
     });
-    let check = || {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-        command.args(["config", "check"]).arg(estate.path("wicketgate.yaml"));
-        command
-    };
+    let check = || estate.command(&["config", "check", "wicketgate.yaml"]);
     let done = check().env("MODEL_API_KEY", SECRET).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let done = check().env_remove("MODEL_API_KEY").output().unwrap();

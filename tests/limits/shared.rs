@@ -9,7 +9,7 @@ use wicketgate::ledger::sqlite::{SqlitePools, SqliteStore};
 use wicketgate::limits::memory::Memory;
 use wicketgate::limits::pool::{Ask, Hold, Pools};
 
-use crate::road::{Gate, pool};
+use crate::in_process::{Gate, pool};
 use wicketgate_support::pg::{Pg, TestDb};
 
 async fn database() -> TestDb {

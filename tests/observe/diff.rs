@@ -1,11 +1,9 @@
 //! What differs between two bundles, as people and programs are told.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
+use wicketgate_support::ran::Ran;
 
 fn bundle(dir: &Path, name: &str, files: &[(&str, &str)]) {
     for (file, text) in files {
@@ -17,16 +15,7 @@ fn bundle(dir: &Path, name: &str, files: &[(&str, &str)]) {
 
 #[track_caller]
 fn diff(dir: &Path, args: &[&str], code: i32) -> String {
-    let done = Command::new(PROGRAM)
-        .args(["policy", "diff"])
-        .args(args)
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    let (out, err) =
-        (String::from_utf8(done.stdout).unwrap(), String::from_utf8_lossy(&done.stderr));
-    assert_eq!(done.status.code(), Some(code), "{out}{err}");
-    format!("{out}{err}")
+    Ran::gate(dir, [&["policy", "diff"], args].concat()).ends(code).text()
 }
 
 const META: (&str, &str) = ("bundle.json", r#"{"name":"main","version":"1.0.0"}"#);

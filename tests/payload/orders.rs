@@ -26,7 +26,8 @@ use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::record::Draft;
 
-use crate::desk::{Desk, Ended, olga, otto, outcome};
+use crate::desk::{Desk, olga, otto, outcome};
+use wicketgate_support::ran::Ran;
 
 /// What an operator would sign to erase this run.
 fn statement(run: &str, previous: Previous) -> OrderStatement {
@@ -95,12 +96,12 @@ fn hold(desk: &Desk, log: &str) {
 }
 
 /// Brings an order to erase.
-fn erases(desk: &Desk, signed: &SignedApproval) -> Ended {
+fn erases(desk: &Desk, signed: &SignedApproval) -> Ran {
     desk.record(&[&["payload", "erase", "--yes"], &brought(desk, signed)[..]].concat())
 }
 
 /// Brings an order to end a hold, which somebody else than olga signs.
-fn releases(desk: &Desk, statement: &OrderStatement) -> Ended {
+fn releases(desk: &Desk, statement: &OrderStatement) -> Ran {
     let key = Key::open(otto().as_ref(), &|_| None, &|_| None).unwrap();
     let order = brought(desk, &by(&key, statement, NAMESPACE));
     desk.record(&[&["payload", "release"], &order[..]].concat())

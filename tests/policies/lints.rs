@@ -269,10 +269,7 @@ fn an_approval_that_nobody_can_give_is_a_warning() {
 }
 
 fn program(dir: &std::path::Path, args: &[&str]) -> (i32, String, String) {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-    let done = command.args(["policy", "lint"]).arg(dir).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+    super::policy(&[&["lint", dir.to_str().unwrap()], args].concat())
 }
 
 #[test]
@@ -377,10 +374,8 @@ fn what_the_library_cannot_use_is_refused_by_check_and_lint_with_its_place() {
     for (rule, said) in MALFORMED {
         let text = format!("package wicketgate.agent\nimport rego.v1\n\n{rule}\n");
         let dir = super::dir(&[("agent/main.rego", &text)]);
-        let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-        let done = check.args(["policy", "check"]).arg(dir.path()).output().unwrap();
-        let err = String::from_utf8(done.stderr).unwrap();
-        assert_eq!(done.status.code(), Some(1), "{rule}: {err}");
+        let (code, _, err) = super::policy(&["check", dir.path().to_str().unwrap()]);
+        assert_eq!(code, 1, "{rule}: {err}");
         assert!(err.contains("agent/main.rego:4:"), "{rule}: {err}");
         if err.contains("policy.rule_shape") || err.contains("policy.allow") {
             // Such a rule does not even load.

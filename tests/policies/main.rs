@@ -34,6 +34,7 @@ use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::fault::LoadError;
 use wicketgate::policy::rego::RegoEngine;
 use wicketgate::policy::{Answer, EngineError, PolicyEngine as _};
+use wicketgate_support::ran::Ran;
 
 /// Generous: these tests share two cores with others.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -71,10 +72,8 @@ fn codes(loaded: Result<Bundle, Vec<LoadError>>) -> Vec<&'static str> {
 
 /// `wicketgate policy …`: exit code, standard output and standard error.
 fn policy(args: &[&str]) -> (i32, String, String) {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-    let done = command.arg("policy").args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+    let ran = Ran::gate(".", [&["policy"], args].concat());
+    (ran.code, ran.out, ran.err)
 }
 
 /// The one JSON object a command prints.

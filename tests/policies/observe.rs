@@ -1,6 +1,5 @@
 //! Observe mode: what a layer says is recorded and, for a while, not enforced.
 
-use std::process::Command;
 use std::time::Duration;
 
 use wicketgate::clock::SystemEntropy;
@@ -12,6 +11,7 @@ use wicketgate::policy::rego::RegoEngine;
 use wicketgate::policy::{Answer, PolicyEngine as _};
 
 use super::{DEADLINE, codes, decide, dir, load};
+use wicketgate_support::ran::Ran;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -188,13 +188,9 @@ fn a_bundle_that_would_observe_for_too_long_is_not_signed() {
             meta(&format!(r#","enforcement":{{"agent":{{"mode":"observe","until":"{until}"}}}}"#));
         let rule = ("agent/a.rego", "package wicketgate.agent\nimport rego.v1\nallow if true\n");
         let dir = dir(&[("bundle.json", &meta), rule]);
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["policy", "sign", "--key"])
-            .args([&key, dir.path()])
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.success(), signed, "{said}");
+        let ran = Ran::gate(&dir, ["policy", "sign", "--key", key.to_str().unwrap(), "."]);
+        let said = ran.err;
+        assert_eq!(ran.code == 0, signed, "{said}");
         assert_eq!(dir.path().join("bundle.sig.json").exists(), signed);
         assert!(signed || said.contains("30 days"), "{said}");
     }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::{dir, policy, shipped, told};
+use wicketgate_support::program;
 
 const RULES: &str = "package wicketgate.agent\nimport rego.v1\n\nallow if {\n\tinput.tool.name in names\n\tnot large\n}\n\n\
                      names := {\"pay\", \"look\"}\n\nlarge if input.args.amount > data.limits.most\n\n\
@@ -226,8 +227,7 @@ fn whatever_changes_is_tested_again() {
         ("data/limits.json", r#"{"most": 5}"#),
         ("tests/t.yaml", "cases: [{name: one, decision: allow}]"),
     ]);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-        .args(["policy", "test", "--watch", path(&dir)])
+    let mut child = program::command(".", ["policy", "test", "--watch", path(&dir)])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

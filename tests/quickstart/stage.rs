@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use wicketgate_support::program;
 
 /// What every process of one stage has in its environment.
 const MARK: &str = "WICKETGATE_TEST_STAGE";
@@ -37,7 +38,7 @@ impl Stage {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+        let mut command = Command::new(program::gate());
         command
             .args(args)
             .current_dir(self.work.path())

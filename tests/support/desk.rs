@@ -1,7 +1,6 @@
 //! A gate, its keys, and the commands of whoever keeps its books.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -11,7 +10,7 @@ use wicketgate_faces::serve::pb::gate_client::GateClient;
 
 use crate::agent::{Agent, Refused, channel, claims};
 use crate::pg::TestDb;
-use crate::program;
+use crate::ran::Ran;
 use crate::sidecar::{Estate, Sidecar, run};
 use crate::tool::Tool;
 
@@ -22,14 +21,6 @@ pub const IBAN: &str = "DE02120300000000202051";
 pub struct Desk {
     pub estate: Estate,
     pub tool: Tool,
-}
-
-/// How a command ended.
-#[derive(Debug)]
-pub struct Ended {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
 }
 
 impl Desk {
@@ -71,14 +62,12 @@ impl Desk {
     }
 
     /// Runs one command.
-    pub fn ask(&self, args: &[&str]) -> Ended {
-        let done =
-            Command::new(program::gate()).args(args).current_dir(self.path("")).output().unwrap();
-        Ended::of(&done)
+    pub fn ask(&self, args: &[&str]) -> Ran {
+        self.estate.try_run(args)
     }
 
     /// Runs one command that records in the fleet log.
-    pub fn record(&self, args: &[&str]) -> Ended {
+    pub fn record(&self, args: &[&str]) -> Ran {
         let keys = ["--config", "wicketgate.yaml", "--fleet-key", "fleet.pem"];
         self.ask(&[args, &keys].concat())
     }
@@ -91,7 +80,7 @@ impl Desk {
     }
 
     /// The operator with this key erases, or is refused.
-    pub fn try_erase(&self, key: &str, what: &[&str]) -> Ended {
+    pub fn try_erase(&self, key: &str, what: &[&str]) -> Ran {
         let why = ["payload", "erase", "--yes", "--basis", "GDPR 17", "--operator-key", key];
         self.record(&[&why, what].concat())
     }
@@ -207,16 +196,6 @@ impl Desk {
         let rows = rows.fetch_all(&mut conn).await.unwrap();
         conn.close().await.unwrap();
         rows.first().map_or(0, |row| row.get::<i64, _>(0))
-    }
-}
-
-impl Ended {
-    fn of(done: &Output) -> Self {
-        Self {
-            code: done.status.code().unwrap_or(-1),
-            out: String::from_utf8_lossy(&done.stdout).into_owned(),
-            err: String::from_utf8_lossy(&done.stderr).into_owned(),
-        }
     }
 }
 

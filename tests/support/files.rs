@@ -67,9 +67,7 @@ impl Files {
 
     /// A command of the program, to be run in the directory.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(program::gate());
-        command.args(args).current_dir(self.dir.path());
-        command
+        program::command(self, args)
     }
 
     /// Runs a command of the program.

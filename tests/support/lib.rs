@@ -10,6 +10,8 @@
     clippy::string_slice,
     clippy::disallowed_methods,
     clippy::print_stderr,
+    clippy::cast_possible_truncation,
+    clippy::needless_pass_by_value,
     clippy::new_without_default,
     clippy::len_without_is_empty,
     reason = "tests may stop at the first surprise, look at a clock that is not the gate's, and are no library for others"
@@ -21,13 +23,20 @@ pub mod ca;
 pub mod checker;
 pub mod collector;
 pub mod commands;
+pub mod control;
 pub mod desk;
 pub mod encodings;
 pub mod files;
+pub mod fleet;
+pub mod forged;
+pub mod grpc_service;
 pub mod home;
+pub mod hub;
+pub mod in_process;
 pub mod inside;
 pub mod memory;
 pub mod observed;
+pub mod people;
 pub mod pg;
 pub mod ports;
 pub mod private;

@@ -1,6 +1,8 @@
 //! Where the built programs and the files of the repository are.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
 
 /// The top of the repository.
@@ -20,6 +22,16 @@ pub fn gate() -> &'static str {
         built.into_os_string().into_string().unwrap()
     });
     &GATE
+}
+
+/// A command of it, to be run in this directory.
+pub fn command(
+    dir: impl AsRef<Path>,
+    args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Command {
+    let mut command = Command::new(gate());
+    command.args(args).current_dir(dir);
+    command
 }
 
 /// The Python that `tests/run` installed packages for, or the machine's.

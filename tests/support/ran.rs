@@ -1,8 +1,12 @@
 //! A command that ran to its end.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+
+use crate::program;
 
 /// How a command ended, and what it printed.
 #[derive(Debug)]
@@ -19,6 +23,17 @@ impl Ran {
     pub fn of(command: &mut Command) -> Self {
         let done = command.stdin(Stdio::null()).output();
         Self::from(&done.unwrap_or_else(|e| panic!("{command:?}: {e}")))
+    }
+
+    /// Runs a command of the program in this directory.
+    #[track_caller]
+    pub fn gate(dir: impl AsRef<Path>, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        Self::of(&mut program::command(dir, args))
+    }
+
+    /// What it printed, on both streams.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.out, self.err)
     }
 
     /// It ended with this code.

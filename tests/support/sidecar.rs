@@ -94,7 +94,7 @@ pub fn key(name: &str) -> String {
 /// Runs one command of the program to its end.
 #[track_caller]
 pub fn run(dir: &Path, args: &[&str]) -> String {
-    Ran::of(Command::new(program::gate()).args(args).current_dir(dir)).ok().out
+    Ran::gate(dir, args).ok().out
 }
 
 /// Everything one sidecar needs, in a directory of its own.

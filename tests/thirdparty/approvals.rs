@@ -6,10 +6,10 @@ use wicketgate::approval::sign::{Key, sign};
 use wicketgate::domain::digest::Digest;
 use wicketgate::evidence::bundle::Files;
 
-use crate::books::key;
-use crate::desk::EVIDENCE;
+use crate::approved::{ALICE, ApprovedCall, MALLORY, export, ledger_of, list, set, unset};
+use crate::bundle::EVIDENCE;
+use crate::forged::key;
 use crate::guide::{Tools, guide, run, script};
-use crate::scene::{ALICE, MALLORY, Scene, books_of, export, list, set, unset};
 use crate::stage::written;
 
 /// What an auditor with the guide says about these files, who has this list of approvers.
@@ -26,14 +26,14 @@ fn audited(files: &Files, approvers: Option<&str>) -> (bool, String) {
     run(&script(&guide(files), Tools::Stock, 1..=6), &path, &env)
 }
 
-fn refused(said: &str, change: impl FnOnce(&mut Scene)) {
-    let (fine, told) = audited(&export(&books_of(change)), None);
+fn refused(said: &str, change: impl FnOnce(&mut ApprovedCall)) {
+    let (fine, told) = audited(&export(&ledger_of(change)), None);
     assert!(!fine && told.contains("files match") && told.contains(said), "`{said}`:\n{told}");
 }
 
 #[test]
 fn an_auditor_with_the_guide_and_ssh_keygen_can_check_who_approved() {
-    let files = export(&books_of(|_| {}));
+    let files = export(&ledger_of(|_| {}));
     for own in [None, Some(list())] {
         let (fine, told) = audited(&files, own.as_deref());
         assert!(fine, "{told}");
@@ -54,20 +54,20 @@ fn an_auditor_with_the_guide_and_ssh_keygen_can_check_who_approved() {
 #[test]
 fn the_guide_alone_catches_approvals_that_are_none() {
     refused("Could not verify signature", |s| {
-        s.words[0].signature = Some(sign(&Key::File(key(MALLORY)), &s.words[0].statement).unwrap());
+        s.votes[0].signature = Some(sign(&Key::File(key(MALLORY)), &s.votes[0].statement).unwrap());
     });
     refused("incorrect signature", |s| {
-        let mut other = s.words[0].statement.clone();
+        let mut other = s.votes[0].statement.clone();
         other.nonce = "f".repeat(32);
-        s.words[0].signature = Some(sign(&Key::File(key(ALICE)), &other).unwrap());
+        s.votes[0].signature = Some(sign(&Key::File(key(ALICE)), &other).unwrap());
     });
     refused("about something else", |s| {
-        s.words[0].statement.call_digest = Digest::of(&[b"another"]);
+        s.votes[0].statement.call_digest = Digest::of(&[b"another"]);
     });
-    refused("about something else", |s| s.words[0].statement.layers.clear());
+    refused("about something else", |s| s.votes[0].statement.layers.clear());
     refused("one person twice", |s| {
-        s.words[1].by = ALICE;
-        s.words[1].subject = "alice";
+        s.votes[1].by = ALICE;
+        s.votes[1].subject = "alice";
     });
     refused("released without an approval", |s| {
         unset(s.released.as_mut().unwrap(), "approvals");

@@ -16,22 +16,11 @@
 )]
 
 mod approvals;
-#[path = "../evidence/books.rs"]
-#[allow(
-    dead_code,
-    clippy::cast_possible_truncation,
-    reason = "the whole library stands here, and this needs a shelf of it"
-)]
-mod books;
 mod checker;
-#[path = "../evidence/desk.rs"]
-#[allow(dead_code, reason = "as above")]
-mod desk;
 mod guide;
 mod page;
-#[path = "../evidence/scene.rs"]
-#[allow(dead_code, reason = "as above")]
-mod scene;
 mod scopes;
 mod stage;
 mod stamps;
+
+use wicketgate_support::forged::{self, approved, bundle};

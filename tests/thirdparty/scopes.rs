@@ -5,6 +5,7 @@ use std::process::Command;
 use crate::guide::{Tools, guide, run, script};
 use crate::stage::{calls, demo, noted_head, origin, python, said, sealed, witnesses};
 use wicketgate::evidence::bundle::Files;
+use wicketgate_support::ran::Ran;
 
 /// A copy of the play's directory, so that its ledger can be exported from again.
 fn copy() -> tempfile::TempDir {
@@ -25,14 +26,10 @@ fn a_span_and_a_population_are_accepted_by_the_guide_and_the_programs_it_names()
         (&["--range", whole.as_str(), "--payloads"][..], "span"),
         (&["--population"][..], "population"),
     ] {
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["evidence", "export", "--config", "wicketgate.yaml"])
-            .args(["--key", "keys/evidence.pem", "--artifacts", "state/artifacts", "--out", folder])
-            .args(scope)
-            .current_dir(&top)
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{}", said(&done));
+        let export = ["evidence", "export", "--config", "wicketgate.yaml"];
+        let files =
+            ["--key", "keys/evidence.pem", "--artifacts", "state/artifacts", "--out", folder];
+        Ran::gate(&top, [&export[..], &files, scope].concat()).ok();
         let (bundle, trusted) = (top.join(folder), witnesses());
         let text = guide(&Files::read(&bundle).unwrap());
         let head = if folder == "span" { noted_head() } else { String::new() };
@@ -58,12 +55,7 @@ fn what_was_erased_after_others_last_looked_is_shown_to_be_erased() {
     let told = std::fs::read_to_string(top.join("evidence/agent_run.json")).unwrap();
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     let run_id = told["run"].as_str().unwrap();
-    let wicketgate = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-        let done = command.args(args).current_dir(&top).output().unwrap();
-        assert!(done.status.success(), "{args:?}: {}", said(&done));
-        said(&done)
-    };
+    let wicketgate = |args: &[&str]| Ran::gate(&top, args).ok();
     let config = ["--config", "wicketgate.yaml", "--run", run_id];
     let erase = ["--role", "result", "--basis", "asked", "--operator-key", "people/otto", "--yes"];
     wicketgate(&[&["payload", "erase"], &config[..], &erase[..]].concat());
@@ -74,12 +66,9 @@ fn what_was_erased_after_others_last_looked_is_shown_to_be_erased() {
     let place = ["--out", "erased", "--since", noted];
     wicketgate(&[&["evidence", "export"], &config[..], &keys[..], &place[..]].concat());
     let args = ["evidence", "verify", "--trust", "auditor/trust.txt", "erased"];
-    let mut verify = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-    let done = verify.args(args).current_dir(&top).output().unwrap();
-    let report = said(&done);
     // Others saw the run, and not yet that something of it was erased: that is for the next round of
-    // anchoring, and said.
-    assert_eq!(done.status.code(), Some(0), "{report}");
+    // anchoring, and the report has it.
+    let report = Ran::gate(&top, args).ok().text();
     assert!(report.contains("VALID, level L3"), "{report}");
     let (opened, all, erased) = (2 * calls() + 3, 3 * calls() + 2, calls() - 1);
     assert!(report.contains(&format!("{opened} of {all} opened, {erased} erased")), "{report}");

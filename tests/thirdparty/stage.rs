@@ -11,13 +11,14 @@ use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::bundle::{ENVELOPE, Files, MANIFEST};
 use wicketgate::evidence::statement::{PAYLOAD_TYPE, statement};
 use wicketgate::evidence::written;
+use wicketgate_support::program;
 
 /// The directory `demo` of one play: keys, state, the auditor's trust file, the evidence.
 pub fn demo() -> &'static Path {
     static PLAYED: OnceLock<TempDir> = OnceLock::new();
     let dir = PLAYED.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
-        let mut play = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+        let mut play = Command::new(program::gate());
         play.args(["quickstart", "--dir", "demo"]).current_dir(dir.path()).env_clear();
         play.env("HOME", dir.path()).env("TMPDIR", dir.path()).stdin(Stdio::null());
         let done = play.output().unwrap();

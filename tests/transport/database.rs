@@ -101,13 +101,9 @@ fn a_database_on_another_machine_needs_verification_or_a_word_that_says_otherwis
                 config["ledger"]["postgres"]["accept_unverified_server"] = true.into();
             });
         }
-        let done = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["config", "check", "wicketgate.yaml"])
-            .current_dir(estate.path("."))
-            .output()
-            .unwrap();
-        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
-        assert_eq!(done.status.success(), good, "{url}: {said}");
+        let ran = estate.try_run(&["config", "check", "wicketgate.yaml"]);
+        let said = ran.text();
+        assert_eq!(ran.code == 0, good, "{url}: {said}");
         assert_eq!(said.contains("the server is not verified"), !good, "{url}: {said}");
     }
 }

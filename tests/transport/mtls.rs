@@ -161,16 +161,9 @@ async fn agents_beyond_loopback_need_tls_and_authorities_and_callers_with_certif
     let refused = |change: &dyn Fn(&mut Value), words: &[&str]| {
         let before = std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap();
         estate.configure(|config| change(config));
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["config", "check", "wicketgate.yaml"])
-            .current_dir(estate.path("."))
-            .output()
-            .unwrap();
-        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
-        assert!(
-            !done.status.success() && words.iter().all(|word| said.contains(word)),
-            "{words:?}: {said}"
-        );
+        let ran = estate.try_run(&["config", "check", "wicketgate.yaml"]);
+        let said = ran.text();
+        assert!(ran.code != 0 && words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
         std::fs::write(estate.path("wicketgate.yaml"), before).unwrap();
     };
     run(&estate.path("."), &["config", "check", "wicketgate.yaml"]);

@@ -2,10 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use crate::sidecar::Estate;
 use crate::tool::Tool;
+use wicketgate_support::ran::Ran;
 
 const LEFT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/upgrade");
 /// What the older build wrote into.
@@ -56,19 +56,14 @@ pub fn sealed_run() -> String {
 }
 
 /// Runs one command of this build in the estate.
-pub fn gate(estate: &Estate, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-    command.args(args).current_dir(estate.path(".")).output().unwrap()
+pub fn gate(estate: &Estate, args: &[&str]) -> Ran {
+    estate.try_run(args)
 }
 
 /// The same, to its good end: what it printed.
 #[track_caller]
 pub fn done(estate: &Estate, args: &[&str]) -> String {
-    let output = gate(estate, args);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {said}{err}");
-    said
+    estate.run(args)
 }
 
 /// The trust roots of an auditor who knew the older gate, in a file.

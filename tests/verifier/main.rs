@@ -17,6 +17,7 @@ mod same;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use wicketgate_support::program;
 
 /// The small program, built as the README says, once per run of these tests.
 fn small() -> &'static PathBuf {
@@ -25,7 +26,7 @@ fn small() -> &'static PathBuf {
 }
 
 fn large() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_wicketgate"))
+    PathBuf::from(program::gate())
 }
 
 /// The output of a command that has to start.

@@ -1,6 +1,6 @@
 //! What a verifier makes of a fleet log, its witnesses and its stamps.
 
-use crate::books::Draft;
+use crate::forged::Draft;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use wicketgate::crypto::cosign::cosign;
@@ -16,13 +16,13 @@ use wicketgate::evidence::trust::{PinnedHead, RevokedTrust, Trust, Use};
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
 use wicketgate::record::{Entry, Kind};
 
-use crate::books::{Books, ORIGIN, key, run_id};
-use crate::desk::{self, ENROLMENT, EVIDENCE, books, export_of, resign};
+use crate::bundle::{self, ENROLMENT, EVIDENCE, export_of, resign, two_runs};
+use crate::forged::{ORIGIN, TestLedger, key, run_id};
 use crate::stamps::{Authority, USUAL};
 
 const FLEET: &str = "wicketgate.dev/default/fleet";
 const FLEET_KEY: u8 = 70;
-/// Seconds: the books of the tests are written in the first of them.
+/// Seconds: the ledger of the tests are written in the first of them.
 const BASE: i64 = 1_795_000_000;
 
 fn witness(n: u8) -> VerifierKey {
@@ -33,8 +33,8 @@ type Change = dyn Fn(&Case, &mut Files);
 
 /// A bundle and the fleet log beside it.
 struct Case {
-    books: Books,
-    fleet: Books,
+    ledger: TestLedger,
+    fleet: TestLedger,
     trust: Trust,
     /// Cosignatures on the fleet head: witness, key, seconds after the beginning.
     cosigned: Vec<(u8, u8, i64)>,
@@ -42,7 +42,7 @@ struct Case {
     change: Box<Change>,
 }
 
-fn enrolled(chain: &Books, log: &str, enrolment: &SecretKey) -> Draft {
+fn enrolled(chain: &TestLedger, log: &str, enrolment: &SecretKey) -> Draft {
     let key = STANDARD.encode(enrolment.public().to_bytes());
     let (chain, log) = (Json::from(chain.chain.to_string()), Json::from(log));
     let data =
@@ -50,7 +50,7 @@ fn enrolled(chain: &Books, log: &str, enrolment: &SecretKey) -> Draft {
     Draft::of(Kind::ChainEnrolled, Json::object(data))
 }
 
-fn recorded(chain: &Books, size: u64, root: Digest) -> Draft {
+fn recorded(chain: &TestLedger, size: u64, root: Digest) -> Draft {
     let data = [
         ("chain", Json::from(chain.chain.to_string())),
         ("log", ORIGIN.into()),
@@ -61,30 +61,30 @@ fn recorded(chain: &Books, size: u64, root: Digest) -> Draft {
     Draft::of(Kind::ChainCheckpoint, Json::object(data))
 }
 
-fn head_of(books: &Books, size: usize) -> Checkpoint {
-    let leaves: Vec<Digest> = books.rows[..size].iter().map(|row| row.leaf).collect();
-    Checkpoint { origin: books.origin.clone(), size: size as u64, root: root(&leaves) }
+fn head_of(ledger: &TestLedger, size: usize) -> Checkpoint {
+    let leaves: Vec<Digest> = ledger.rows[..size].iter().map(|row| row.leaf).collect();
+    Checkpoint { origin: ledger.origin.clone(), size: size as u64, root: root(&leaves) }
 }
 
 impl Case {
     /// Two runs, enrolled, their head recorded, the fleet log cosigned by two witnesses.
     fn new() -> Self {
-        Self::of(books())
+        Self::of(two_runs())
     }
 
-    fn of(books: Books) -> Self {
-        let mut fleet = Books::bare(FLEET, 9, key(ENROLMENT));
-        fleet.add(enrolled(&books, ORIGIN, &key(ENROLMENT)));
-        let head = head_of(&books, books.rows.len());
-        fleet.add(recorded(&books, head.size, head.root));
+    fn of(ledger: TestLedger) -> Self {
+        let mut fleet = TestLedger::bare(FLEET, 9, key(ENROLMENT));
+        fleet.add(enrolled(&ledger, ORIGIN, &key(ENROLMENT)));
+        let head = head_of(&ledger, ledger.rows.len());
+        fleet.add(recorded(&ledger, head.size, head.root));
         let trust = Trust {
             fleet: vec![VerifierKey::log(FLEET, key(FLEET_KEY).public())],
             witnesses: vec![witness(1), witness(2), witness(3)],
             quorum: Some(2),
-            ..desk::trust()
+            ..bundle::trust()
         };
         let cosigned = vec![(1, 1, 100), (2, 2, 60)];
-        Self { books, fleet, trust, cosigned, change: Box::new(|_, _| {}) }
+        Self { ledger, fleet, trust, cosigned, change: Box::new(|_, _| {}) }
     }
 
     fn fleet_head(&self) -> Checkpoint {
@@ -102,7 +102,7 @@ impl Case {
     }
 
     fn files(&self) -> Files {
-        let mut files = export_of(&self.books, run_id(1), &[]);
+        let mut files = export_of(&self.ledger, run_id(1), &[]);
         let head = self.fleet_head();
         files.put("fleet/checkpoint.txt", self.note(&head, &self.cosigned));
         let mut jsonl = Vec::new();
@@ -143,8 +143,8 @@ fn text(json: &Json) -> String {
     wicketgate::domain::canonical::text(json)
 }
 
-fn consistency(books: &Books, old: usize, new: usize) -> String {
-    let leaves: Vec<Digest> = books.rows[..new].iter().map(|row| row.leaf).collect();
+fn consistency(ledger: &TestLedger, old: usize, new: usize) -> String {
+    let leaves: Vec<Digest> = ledger.rows[..new].iter().map(|row| row.leaf).collect();
     let path = hexes(&consistency_proof(&leaves, old).unwrap());
     let proof = Json::object([("old", Json::from(old as u64)), ("path", path)]);
     text(&Json::object([
@@ -192,7 +192,7 @@ fn a_chain_in_a_fleet_log_that_a_quorum_cosigned_is_witnessed() {
 #[test]
 fn what_the_trust_file_does_not_ask_for_is_not_proven_and_no_failure() {
     let mut case = Case::new();
-    case.trust = desk::trust();
+    case.trust = bundle::trust();
     let report = case.report();
     assert_eq!((report.exit_code(), report.level()), (0, Some(1)), "{}", report.to_text());
     assert!(report.outcome("F1").is_none() && report.outcome("W1").is_none());
@@ -259,7 +259,7 @@ fn a_forged_cosignature_and_one_of_an_older_head_are_refused() {
     // By a stranger's key under a name that is known: another key, so it is ignored.
     assert_eq!(case.report().level(), Some(3));
     case.change = Box::new(|_, files| {
-        desk::replace(
+        bundle::replace(
             files,
             "fleet/checkpoint.txt",
             "\u{2014} witness.example/2 ",
@@ -291,7 +291,12 @@ fn a_fleet_log_of_another_key_name_or_entry_is_refused() {
     invalid(&case.report(), "F1", "no signature by key");
     let mut case = Case::new();
     case.change = Box::new(|_, files| {
-        desk::replace(files, "fleet/entries.jsonl", "\"slot\":\"local/0\"", "\"slot\":\"local/1\"");
+        bundle::replace(
+            files,
+            "fleet/entries.jsonl",
+            "\"slot\":\"local/0\"",
+            "\"slot\":\"local/1\"",
+        );
     });
     invalid(&case.report(), "F1", "");
     let mut case = Case::new();
@@ -303,23 +308,24 @@ fn a_fleet_log_of_another_key_name_or_entry_is_refused() {
 
 #[test]
 fn a_chain_that_is_not_enrolled_or_enrolled_as_another_is_not_vouched_for() {
-    let anew = |add: &dyn Fn(&Books, &mut Books)| {
+    let anew = |add: &dyn Fn(&TestLedger, &mut TestLedger)| {
         let mut case = Case::new();
-        let head = head_of(&case.books, case.books.rows.len());
-        case.fleet = Books::bare(FLEET, 9, key(ENROLMENT));
-        add(&case.books, &mut case.fleet);
-        case.fleet.add(recorded(&case.books, head.size, head.root));
+        let head = head_of(&case.ledger, case.ledger.rows.len());
+        case.fleet = TestLedger::bare(FLEET, 9, key(ENROLMENT));
+        add(&case.ledger, &mut case.fleet);
+        case.fleet.add(recorded(&case.ledger, head.size, head.root));
         case.report()
     };
     unverifiable(&anew(&|_, _| {}), "F1", "is not enrolled in the fleet log");
-    let other_key = anew(&|books, fleet| fleet.add(enrolled(books, ORIGIN, &key(99))));
+    let other_key = anew(&|ledger, fleet| fleet.add(enrolled(ledger, ORIGIN, &key(99))));
     invalid(&other_key, "F1", "enrolled with another enrolment key");
-    let other_log = anew(&|books, fleet| fleet.add(enrolled(books, "elsewhere", &key(ENROLMENT))));
+    let other_log =
+        anew(&|ledger, fleet| fleet.add(enrolled(ledger, "elsewhere", &key(ENROLMENT))));
     invalid(&other_log, "F1", "two chains are enrolled");
     // A hidden second chain under the same name.
-    let hidden = anew(&|books, fleet| {
-        fleet.add(enrolled(books, ORIGIN, &key(ENROLMENT)));
-        let twin = Books::new(2, key(ENROLMENT));
+    let hidden = anew(&|ledger, fleet| {
+        fleet.add(enrolled(ledger, ORIGIN, &key(ENROLMENT)));
+        let twin = TestLedger::new(2, key(ENROLMENT));
         fleet.add(enrolled(&twin, ORIGIN, &key(ENROLMENT)));
     });
     invalid(&hidden, "F1", "two chains are enrolled");
@@ -329,22 +335,22 @@ fn a_chain_that_is_not_enrolled_or_enrolled_as_another_is_not_vouched_for() {
 fn a_chain_whose_recorded_heads_are_not_its_own_is_a_fork() {
     let with = |heads: &[(usize, Option<Digest>)], proof: bool| {
         let mut case = Case::new();
-        case.fleet = Books::bare(FLEET, 9, key(ENROLMENT));
-        case.fleet.add(enrolled(&case.books, ORIGIN, &key(ENROLMENT)));
+        case.fleet = TestLedger::bare(FLEET, 9, key(ENROLMENT));
+        case.fleet.add(enrolled(&case.ledger, ORIGIN, &key(ENROLMENT)));
         for (size, root) in heads {
-            let root = root.unwrap_or(head_of(&case.books, *size).root);
-            case.fleet.add(recorded(&case.books, *size as u64, root));
+            let root = root.unwrap_or(head_of(&case.ledger, *size).root);
+            case.fleet.add(recorded(&case.ledger, *size as u64, root));
         }
         if proof {
             let old = heads[0].0;
             case.change = Box::new(move |case, files| {
-                let proof = consistency(&case.books, old, case.books.rows.len());
+                let proof = consistency(&case.ledger, old, case.ledger.rows.len());
                 files.put("ledger/consistency.json", proof);
             });
         }
         case.report()
     };
-    let size = books().rows.len();
+    let size = two_runs().rows.len();
     let forged = Some(Digest::of(&[b"forged"]));
     assert_eq!(with(&[(size - 1, None)], true).level(), Some(3));
     invalid(&with(&[(size, forged)], false), "F1", "that is not this log's");
@@ -390,10 +396,14 @@ fn two_stories_of_the_fleet_log_are_refused() {
 }
 
 /// A fleet log that went on after two witnesses saw its first `seen` entries; nobody has seen its head.
-fn went_on(seen: usize, cosigned: &[(u8, u8, i64)], fill: &dyn Fn(&Books, &mut Books)) -> Report {
+fn went_on(
+    seen: usize,
+    cosigned: &[(u8, u8, i64)],
+    fill: &dyn Fn(&TestLedger, &mut TestLedger),
+) -> Report {
     let mut case = Case::new();
-    case.fleet = Books::bare(FLEET, 9, key(ENROLMENT));
-    fill(&case.books, &mut case.fleet);
+    case.fleet = TestLedger::bare(FLEET, 9, key(ENROLMENT));
+    fill(&case.ledger, &mut case.fleet);
     case.cosigned.clear();
     let cosigned = cosigned.to_vec();
     case.change = Box::new(move |case, files| {
@@ -402,19 +412,19 @@ fn went_on(seen: usize, cosigned: &[(u8, u8, i64)], fill: &dyn Fn(&Books, &mut B
         let proof = consistency(&case.fleet, seen, case.fleet.rows.len());
         files.put("anchors/0.consistency.json", proof);
         // Of a chain whose recorded head is smaller than the bundle's.
-        let size = case.books.rows.len();
-        files.put("ledger/consistency.json", consistency(&case.books, 6, size));
+        let size = case.ledger.rows.len();
+        files.put("ledger/consistency.json", consistency(&case.ledger, 6, size));
     });
     case.report()
 }
 
 #[test]
 fn what_others_saw_before_the_fleet_log_went_on_stays_witnessed_and_the_rest_is_not_proven() {
-    let first = Books::bare(FLEET, 9, key(ENROLMENT)).rows.len();
-    let whole = |books: &Books, fleet: &mut Books| {
-        let head = head_of(books, books.rows.len());
-        fleet.add(enrolled(books, ORIGIN, &key(ENROLMENT)));
-        fleet.add(recorded(books, head.size, head.root));
+    let first = TestLedger::bare(FLEET, 9, key(ENROLMENT)).rows.len();
+    let whole = |ledger: &TestLedger, fleet: &mut TestLedger| {
+        let head = head_of(ledger, ledger.rows.len());
+        fleet.add(enrolled(ledger, ORIGIN, &key(ENROLMENT)));
+        fleet.add(recorded(ledger, head.size, head.root));
         fleet.beat();
         fleet.beat();
     };
@@ -433,18 +443,18 @@ fn what_others_saw_before_the_fleet_log_went_on_stays_witnessed_and_the_rest_is_
     unverifiable(&went_on(first + 2, &two[..1], &whole), "W1", "0 of 3 witnesses");
     unverifiable(&went_on(first + 2, &[], &whole), "W1", "0 of 3 witnesses");
     // A chain that was enrolled only after that, and one of which they saw less than the bundle has.
-    let late = |books: &Books, fleet: &mut Books| {
-        let head = head_of(books, books.rows.len());
-        fleet.add(recorded(books, head.size, head.root));
+    let late = |ledger: &TestLedger, fleet: &mut TestLedger| {
+        let head = head_of(ledger, ledger.rows.len());
+        fleet.add(recorded(ledger, head.size, head.root));
         fleet.beat();
-        fleet.add(enrolled(books, ORIGIN, &key(ENROLMENT)));
+        fleet.add(enrolled(ledger, ORIGIN, &key(ENROLMENT)));
     };
     unverifiable(&went_on(first + 2, &two, &late), "W1", "0 of 3 witnesses");
-    let part = |books: &Books, fleet: &mut Books| {
-        fleet.add(enrolled(books, ORIGIN, &key(ENROLMENT)));
-        for size in [6, books.rows.len()] {
-            let head = head_of(books, size);
-            fleet.add(recorded(books, head.size, head.root));
+    let part = |ledger: &TestLedger, fleet: &mut TestLedger| {
+        fleet.add(enrolled(ledger, ORIGIN, &key(ENROLMENT)));
+        for size in [6, ledger.rows.len()] {
+            let head = head_of(ledger, size);
+            fleet.add(recorded(ledger, head.size, head.root));
         }
     };
     unverifiable(&went_on(first + 2, &two, &part), "W1", "0 of 3 witnesses");
@@ -540,7 +550,7 @@ fn bracketed(seen: i64) -> Case {
     let bare = Case::new();
     let early = head_of(&bare.fleet, 2);
     let note = bare.note(&early, &[(1, 1, seen), (2, 2, seen - 5)]);
-    let mut chain = Books::new(1, key(ENROLMENT));
+    let mut chain = TestLedger::new(1, key(ENROLMENT));
     chain.add(observed(&early, "witness", Digest::of(&[note.as_bytes()])));
     chain.whole_run(run_id(1));
     let mut case = Case::of(chain);
@@ -571,11 +581,11 @@ fn entries_lie_between_what_they_saw_and_who_saw_them() {
 fn a_chain_dated_after_those_who_saw_it_is_refused() {
     let mut case = Case::new();
     let hour = 3_600_000;
-    let head = head_of(&case.books, case.books.rows.len());
+    let head = head_of(&case.ledger, case.ledger.rows.len());
     // A fleet log whose entries are an hour older than the chain claims to be.
-    case.fleet = Books::bare(FLEET, 9, key(ENROLMENT));
-    case.fleet.add(enrolled(&case.books, ORIGIN, &key(ENROLMENT)));
-    case.fleet.add(recorded(&case.books, head.size, head.root));
+    case.fleet = TestLedger::bare(FLEET, 9, key(ENROLMENT));
+    case.fleet.add(enrolled(&case.ledger, ORIGIN, &key(ENROLMENT)));
+    case.fleet.add(recorded(&case.ledger, head.size, head.root));
     older_by(&mut case.fleet, hour);
     case.cosigned = vec![(1, 1, -3000), (2, 2, -3000)];
     invalid(&case.report(), "C1", "after 2026");
@@ -584,17 +594,17 @@ fn a_chain_dated_after_those_who_saw_it_is_refused() {
 }
 
 /// Writes the entries again, so many milliseconds earlier.
-fn older_by(books: &mut Books, millis: i64) {
+fn older_by(ledger: &mut TestLedger, millis: i64) {
     let mut prev = None;
-    books.frontier = Frontier::default();
-    for row in &mut books.rows {
+    ledger.frontier = Frontier::default();
+    for row in &mut ledger.rows {
         let mut entry = Entry::parse(&row.body).unwrap();
         entry.ts = Timestamp::from_millis(entry.ts.millis() - millis);
         entry.prev = prev.unwrap_or(entry.prev);
         row.body = entry.bytes();
         row.leaf = Entry::leaf(&row.body);
         prev = Some(row.leaf);
-        books.frontier.push(row.leaf);
+        ledger.frontier.push(row.leaf);
     }
 }
 

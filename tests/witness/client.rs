@@ -10,7 +10,7 @@ use wicketgate::crypto::note::{Checkpoint, VerifierKey};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::witness::client::{Cosignature, Error, Head, ProofError, WitnessClient};
 
-use crate::books::key;
+use crate::forged::key;
 use crate::office::{Log, NAME, Office, Running};
 
 /// A clock that stands still.

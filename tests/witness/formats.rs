@@ -10,7 +10,7 @@ use wicketgate::crypto::note::{self, Checkpoint, Error, VerifierKey};
 use wicketgate::crypto::tlog_proof::TlogProof;
 use wicketgate::domain::digest::Digest;
 
-use crate::books::key;
+use crate::forged::key;
 use crate::office::Log;
 
 /// A cosigner's key as the other implementation takes it: it knows names, ids, and asks us to verify.

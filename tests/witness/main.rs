@@ -15,15 +15,12 @@
 )]
 
 mod anchors;
-#[path = "../evidence/books.rs"]
-mod books;
 mod client;
 mod crash;
-#[path = "../evidence/desk.rs"]
-mod desk;
 mod formats;
 mod office;
 mod server;
 mod stamps;
 
 use wicketgate_support::authority;
+use wicketgate_support::forged::{self, bundle};

@@ -14,7 +14,9 @@ use wicketgate::crypto::merkle::{leaf_hash, root};
 use wicketgate::crypto::note::{Checkpoint, SignatureLine, VerifierKey};
 use wicketgate::domain::digest::Digest;
 
-use crate::books::key;
+use crate::forged::key;
+use wicketgate_support::program;
+use wicketgate_support::ran::Ran;
 
 pub const NAME: &str = "witness.example/1";
 
@@ -76,13 +78,8 @@ pub struct Office {
 impl Office {
     pub fn new(logs: &[&Log]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let out = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["witness", "keygen", "--name", NAME, "--json", "--out"])
-            .arg(dir.path().join("witness.pem"))
-            .output()
-            .unwrap();
-        assert!(out.status.success(), "{out:?}");
-        let told: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let keygen = ["witness", "keygen", "--name", NAME, "--json", "--out", "witness.pem"];
+        let told = Ran::gate(&dir, keygen).ok().json();
         let vkey = VerifierKey::parse(told["vkey"].as_str().unwrap()).unwrap();
         let pem = std::fs::read_to_string(dir.path().join("witness.pem.pub")).unwrap();
         assert_eq!(PublicKey::read_pems(&pem, "").unwrap(), [vkey.key]);
@@ -105,15 +102,9 @@ impl Office {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-        command
-            .args(["witness", "serve", "--name", NAME, "--listen", "127.0.0.1:0", "--key"])
-            .arg(self.path("witness.pem"))
-            .arg("--logs")
-            .arg(self.path("logs.txt"))
-            .arg("--state")
-            .arg(self.path("state"));
-        command
+        let serve = ["witness", "serve", "--name", NAME, "--listen", "127.0.0.1:0"];
+        let files = ["--key", "witness.pem", "--logs", "logs.txt", "--state", "state"];
+        program::command(&self.dir, serve.into_iter().chain(files))
     }
 
     /// Starts the witness; one that was killed a moment ago may still hold the lock.

@@ -5,8 +5,9 @@ use std::net::TcpStream;
 
 use wicketgate::crypto::note::Checkpoint;
 
-use crate::books::key;
+use crate::forged::key;
 use crate::office::{Log, NAME, Office, exists, now};
+use wicketgate_support::ran::Ran;
 
 #[test]
 fn it_cosigns_a_first_head_and_one_that_extends_it_and_shows_the_newest() {
@@ -242,12 +243,8 @@ fn clients_that_stop_half_way_do_not_keep_others_waiting() {
 #[test]
 fn a_key_is_never_replaced_and_others_may_not_read_it() {
     let office = Office::new(&[&Log::new("log.example/a", 1)]);
-    let out = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-        .args(["witness", "keygen", "--name", NAME, "--out"])
-        .arg(office.path("witness.pem"))
-        .output()
-        .unwrap();
-    assert_eq!(out.status.code(), Some(1));
+    let keygen = ["witness", "keygen", "--name", NAME, "--out", "witness.pem"];
+    Ran::gate(&office.dir, keygen).ends(1);
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(office.path("witness.pem"), permissions).unwrap();
     let (status, said) = office.refuses();

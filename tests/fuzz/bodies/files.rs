@@ -7,8 +7,7 @@ use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::verify_files;
 use wicketgate::policy::bundle::{Bundle, meta_of_archive};
 
-use crate::books::run_id;
-use crate::desk;
+use wicketgate_support::forged::{self, bundle, run_id};
 
 /// An archive that reads is in its one form, so it comes back byte for byte.
 pub fn archive(bytes: &[u8]) {
@@ -35,7 +34,7 @@ pub fn zip(bytes: &[u8]) {
 /// A good bundle, and those who trust it.
 fn good() -> &'static (Files, Trust) {
     static GOOD: OnceLock<(Files, Trust)> = OnceLock::new();
-    GOOD.get_or_init(|| (desk::export_of(&desk::books(), run_id(1), &[]), desk::trust()))
+    GOOD.get_or_init(|| (bundle::export_of(&bundle::two_runs(), run_id(1), &[]), bundle::trust()))
 }
 
 /// The first byte chooses a file of a good bundle, the rest is what it holds now: whatever that is, the
@@ -54,7 +53,7 @@ pub fn bundle(bytes: &[u8]) {
         return;
     }
     // Once more by somebody who signs what he finds: nothing but the form is known now.
-    desk::resign(&mut files, &crate::books::key(desk::EVIDENCE));
+    bundle::resign(&mut files, &forged::key(bundle::EVIDENCE));
     let report = verify_files(&files, &Trust { replay: true, ..trust.clone() });
     assert!(!report.to_text().contains('\u{1b}'));
     assert!(report.to_json().get("outcome").is_some());

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
-use wicketgate::crypto::keys::PublicKey;
-use wicketgate::crypto::note;
+use wicketgate_crypto::keys::PublicKey;
+use wicketgate_crypto::note;
 
+use crate::program;
+use crate::ran::Ran;
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
-use wicketgate_support::program;
-use wicketgate_support::ran::Ran;
 
 pub const FLEET: &str = "wicketgate.dev/default/fleet";
 

@@ -1,45 +1,46 @@
-//! The exporter's and the auditor's desks: bundles made, changed, signed again and verified.
+//! Bundles made, changed, signed again and verified.
 
-use crate::books::Draft;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use tempfile::TempDir;
-use wicketgate::clock::SystemClock;
-use wicketgate::crypto::dsse;
-use wicketgate::crypto::keys::SecretKey;
-use wicketgate::crypto::note::Checkpoint;
-use wicketgate::domain::digest::Digest;
-use wicketgate::domain::id::{RunId, Seq};
-use wicketgate::domain::json::{Json, Limits};
-use wicketgate::evidence::Error;
-use wicketgate::evidence::artifacts::Artifacts;
-use wicketgate::evidence::bundle::{CONTROLS, ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST, PAGE};
-use wicketgate::evidence::contents;
-use wicketgate::evidence::controls;
-use wicketgate::evidence::disclosed::Redactions;
-use wicketgate::evidence::export::{self, ExportOrder, ExportedBundle, Recorder};
-use wicketgate::evidence::page;
-use wicketgate::evidence::query::Query;
-use wicketgate::evidence::scope::Scope;
-use wicketgate::evidence::statement::{Exporter, PAYLOAD_TYPE, statement};
-use wicketgate::evidence::trust::{PinnedHead, Trust};
-use wicketgate::evidence::verify::{Report, verify_files};
-use wicketgate::ledger::store::LedgerReader;
+use wicketgate_crypto::dsse;
+use wicketgate_crypto::keys::SecretKey;
+use wicketgate_crypto::note::Checkpoint;
+use wicketgate_gate::evidence::Error;
+use wicketgate_gate::evidence::artifacts::Artifacts;
+use wicketgate_gate::evidence::bundle::{
+    CONTROLS, ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST, PAGE,
+};
+use wicketgate_gate::evidence::contents;
+use wicketgate_gate::evidence::controls;
+use wicketgate_gate::evidence::disclosed::Redactions;
+use wicketgate_gate::evidence::export::{self, ExportOrder, ExportedBundle, Recorder};
+use wicketgate_gate::evidence::page;
+use wicketgate_gate::evidence::query::Query;
+use wicketgate_gate::evidence::scope::Scope;
+use wicketgate_gate::evidence::statement::{Exporter, PAYLOAD_TYPE, statement};
+use wicketgate_gate::evidence::trust::{PinnedHead, Trust};
+use wicketgate_gate::evidence::verify::{Report, verify_files};
+use wicketgate_gate::ledger::store::LedgerReader;
+use wicketgate_record::clock::SystemClock;
+use wicketgate_record::domain::digest::Digest;
+use wicketgate_record::domain::id::{RunId, Seq};
+use wicketgate_record::domain::json::{Json, Limits};
 
-use crate::books::{Books, ORIGIN, TAR, YAML, key, run_id};
+use super::{Draft, ORIGIN, TAR, TestLedger, YAML, key, run_id};
 
 pub const EVIDENCE: u8 = 30;
 pub const ENROLMENT: u8 = 31;
 pub const SIGNER: u8 = 32;
 
 /// Two runs, and something after them.
-pub fn books() -> Books {
-    let mut books = Books::new(1, key(ENROLMENT));
-    books.whole_run(run_id(1));
-    books.whole_run(run_id(2));
-    books.beat();
-    books
+pub fn two_runs() -> TestLedger {
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    ledger.whole_run(run_id(1));
+    ledger.whole_run(run_id(2));
+    ledger.beat();
+    ledger
 }
 
 pub fn artifacts(dir: &TempDir) -> Artifacts {
@@ -52,14 +53,14 @@ pub fn artifacts(dir: &TempDir) -> Artifacts {
 }
 
 pub fn try_export(
-    books: &Books,
+    ledger: &TestLedger,
     run: RunId,
     since: &[Seq],
     dir: &TempDir,
 ) -> Result<ExportedBundle, Error> {
     let artifacts = artifacts(dir);
-    artifacts.put_policy(&Digest::of(&[&books.tar]), &books.tar).unwrap();
-    ask(books, &Query::Run(run), since, dir, &Noted::default())
+    artifacts.put_policy(&Digest::of(&[&ledger.tar]), &ledger.tar).unwrap();
+    ask(ledger, &Query::Run(run), since, dir, &FleetDrafts::default())
 }
 
 /// Exports what the query asks for.
@@ -107,22 +108,22 @@ pub fn order<T>(
 
 /// A fleet log on paper: what was recorded, and nothing that could fail.
 #[derive(Default)]
-pub struct Noted(pub Mutex<Vec<Draft>>);
+pub struct FleetDrafts(pub Mutex<Vec<Draft>>);
 
 #[async_trait]
-impl Recorder for Noted {
+impl Recorder for FleetDrafts {
     async fn record(
         &self,
-        draft: wicketgate::record::Draft,
-    ) -> Result<(), wicketgate::ledger::Error> {
+        draft: wicketgate_record::Draft,
+    ) -> Result<(), wicketgate_gate::ledger::Error> {
         self.0.lock().push(draft.into());
         Ok(())
     }
 }
 
-pub fn export_of(books: &Books, run: RunId, since: &[Seq]) -> Files {
+pub fn export_of(ledger: &TestLedger, run: RunId, since: &[Seq]) -> Files {
     let dir = tempfile::tempdir().unwrap();
-    let exported = try_export(books, run, since, &dir).unwrap();
+    let exported = try_export(ledger, run, since, &dir).unwrap();
     Files::read(&exported.dir).unwrap()
 }
 
@@ -136,9 +137,9 @@ pub fn trust() -> Trust {
     }
 }
 
-/// The head of these books as an auditor notes it.
-pub fn pin(books: &Books) -> PinnedHead {
-    let (checkpoint, _) = Checkpoint::parse(&books.row().head.checkpoint).unwrap();
+/// The head of these ledger as an auditor notes it.
+pub fn pin(ledger: &TestLedger) -> PinnedHead {
+    let (checkpoint, _) = Checkpoint::parse(&ledger.row().head.checkpoint).unwrap();
     PinnedHead { origin: ORIGIN.into(), size: checkpoint.size, root: checkpoint.root }
 }
 
@@ -161,7 +162,7 @@ pub fn remake(files: &mut Files, with: &SecretKey) {
 
 /// A good bundle after this change, signed again by the real evidence key.
 pub fn insider(change: impl FnOnce(&mut Files)) -> Report {
-    let mut files = export_of(&books(), run_id(1), &[]);
+    let mut files = export_of(&two_runs(), run_id(1), &[]);
     change(&mut files);
     resign(&mut files, &key(EVIDENCE));
     verify_files(&files, &trust())

@@ -1,29 +1,30 @@
-//! A gate on either store with its agent and its tool, and the operator's hand on the list.
+//! A gate on either store with its agent and its tool, and the orders of an operator.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
-use wicketgate::approval::SignedApproval;
-use wicketgate::approval::order::{NAMESPACE, OrderKind, OrderStatement, Previous};
-use wicketgate::approval::sign::{Key, sign_bytes};
-use wicketgate::control::answer::{self, OrderProgress};
-use wicketgate::control::postgres::PostgresControl;
-use wicketgate::control::sqlite::SqliteControl;
-use wicketgate::control::{Action, Order, OrderOrigin, Orders, Row, Target};
-use wicketgate::domain::canonical;
-use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::postgres::Options;
+use wicketgate_gate::control::answer::{self, OrderProgress};
+use wicketgate_gate::control::postgres::PostgresControl;
+use wicketgate_gate::control::sqlite::SqliteControl;
+use wicketgate_gate::control::{Action, Order, OrderOrigin, Orders, Row, Target};
+use wicketgate_gate::ledger::postgres::Options;
+use wicketgate_policy::approval::SignedApproval;
+use wicketgate_policy::approval::order::{NAMESPACE, OrderKind, OrderStatement, Previous};
+use wicketgate_policy::approval::sign::{Key, sign_bytes};
+use wicketgate_record::clock::{Clock as _, SystemClock};
+use wicketgate_record::domain::canonical;
+use wicketgate_record::domain::time::Timestamp;
 
 use crate::agent::{Agent, Refused};
 use crate::checker::{Books, check};
+use crate::pg::{Pg, TestDb};
 use crate::sidecar::{Estate, Sidecar, key};
 use crate::tool::Tool;
-use wicketgate_support::pg::{Pg, TestDb};
 
 /// Everything one test needs.
-pub struct Desk {
+pub struct Setup {
     pub tool: Tool,
     pub estate: Estate,
     pub sidecar: Sidecar,
@@ -35,33 +36,33 @@ pub async fn postgres_list(url: &str) -> Arc<dyn Orders> {
     Arc::new(PostgresControl::connect(url, Options::default()).await.unwrap())
 }
 
-impl Desk {
-    pub async fn sqlite() -> Desk {
+impl Setup {
+    pub async fn sqlite() -> Setup {
         Self::sqlite_with(|_| {}).await
     }
 
-    pub async fn sqlite_with(change: impl FnOnce(&mut Value)) -> Desk {
+    pub async fn sqlite_with(change: impl FnOnce(&mut Value)) -> Setup {
         let tool = Tool::start().await;
         let estate = Estate::sqlite(&tool);
         estate.configure(change);
         let sidecar = estate.serve().await;
         let Books::Sqlite(path) = &estate.books else { unreachable!() };
         let operator = Arc::new(SqliteControl::open(path).await.unwrap());
-        Desk { tool, estate, sidecar, operator, db: None }
+        Setup { tool, estate, sidecar, operator, db: None }
     }
 
-    pub async fn postgres() -> Desk {
+    pub async fn postgres() -> Setup {
         Self::postgres_with(|_| {}).await
     }
 
-    pub async fn postgres_with(change: impl FnOnce(&mut Value)) -> Desk {
+    pub async fn postgres_with(change: impl FnOnce(&mut Value)) -> Setup {
         let tool = Tool::start().await;
         let db = Pg::cluster().database().await;
         let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
         estate.configure(change);
         let sidecar = estate.serve().await;
         let operator = postgres_list(&db.operator_url).await;
-        Desk { tool, estate, sidecar, operator, db: Some(db) }
+        Setup { tool, estate, sidecar, operator, db: Some(db) }
     }
 
     /// Gives an order; its number.
@@ -74,7 +75,7 @@ impl Desk {
         order(&*self.operator, action, target).await
     }
 
-    /// Whoever owns the table changes an order so that it has lapsed.
+    /// The owner of the table changes an order so that it has lapsed.
     pub async fn lapse(&self, seq: u64) {
         let lapse = |table: &str| format!("UPDATE {table} SET expires = 1 WHERE seq = {seq}");
         match (&self.estate.books, &self.db) {
@@ -100,7 +101,7 @@ impl Desk {
         self.sidecar = self.estate.serve().await;
     }
 
-    /// Ends the gate in order; the books hold, and say what the tool counted.
+    /// Ends the gate in order; the ledger verifies, and has what the tool counted.
     pub async fn close(mut self) -> Value {
         self.tool.release();
         self.sidecar.stop().await;
@@ -128,7 +129,7 @@ pub async fn put_until(
     target: Target,
     expires: Option<Timestamp>,
 ) -> u64 {
-    let now = jiff::Timestamp::now().as_millisecond();
+    let now = SystemClock::new().now();
     let given = OrderOrigin { expires, ..given() };
     let order = match action {
         Action::Reinstate => {
@@ -137,7 +138,7 @@ pub async fn put_until(
         }
         Action::Suspend | Action::Revoke | Action::Kill => Order::Switch { action, target },
     };
-    list.put(Timestamp::from_millis(now), &given, &order).await.unwrap()
+    list.put(now, &given, &order).await.unwrap()
 }
 
 /// What an operator signs to take back what stands against a target after this row.
@@ -151,7 +152,7 @@ pub fn statement(target: &Target, expires: Option<Timestamp>, previous: &Row) ->
         payloads: BTreeSet::new(),
         request: None,
         reason: "the test".into(),
-        at: Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()),
+        at: SystemClock::new().now(),
         expires,
         previous: Previous { seq: previous.seq, digest: previous.digest },
     }
@@ -208,8 +209,8 @@ pub fn refused(answer: &Result<String, Refused>) -> (&str, &str) {
 }
 
 /// Opening is refused like this.
-pub async fn no_run(desk: &Desk) -> Refused {
-    let opened = Agent::try_open(&desk.estate.socket(), &desk.estate.receipts).await;
+pub async fn no_run(setup: &Setup) -> Refused {
+    let opened = Agent::try_open(&setup.estate.socket(), &setup.estate.receipts).await;
     match opened {
         Ok(_) => panic!("a run was opened"),
         Err(status) => Refused::of(&status),
@@ -221,16 +222,17 @@ pub fn agent() -> Target {
 }
 
 /// The same tests on both stores.
+#[macro_export]
 macro_rules! on_both_stores {
     ($($name:ident),+ $(,)?) => {
         mod sqlite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::$name($crate::desk::Desk::sqlite().await).await; })+
+            async fn $name() { super::$name($crate::control::Setup::sqlite().await).await; })+
         }
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::$name($crate::desk::Desk::postgres().await).await; })+
+            async fn $name() { super::$name($crate::control::Setup::postgres().await).await; })+
         }
     };
 }
-pub(crate) use on_both_stores;
+pub use crate::on_both_stores;

@@ -7,32 +7,32 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
-use wicketgate::clock::{Clock, SystemClock};
-use wicketgate::domain::call::{CallerAuth, ToolCall};
-use wicketgate::domain::decision::LayerReason;
-use wicketgate::domain::effect::Effect;
-use wicketgate::domain::facts::ToolFacts;
-use wicketgate::domain::id::ToolName;
-use wicketgate::domain::outcome::{AnswerContent, Unmasked};
-use wicketgate::domain::tier::{Face, Tier};
-use wicketgate::enforce::{
+use wicketgate_catalog::identity::Caller;
+use wicketgate_catalog::identity::manifest::Grant;
+use wicketgate_catalog::limits::pool::{Per, Pool, Pools, Unit};
+use wicketgate_gate::enforce::{
     self, Answer, Backlog, Bounds, CallRequest, Opening, Policy, Road, Run, Thread,
 };
-use wicketgate::identity::Caller;
-use wicketgate::identity::manifest::Grant;
-use wicketgate::judge::prepared::PreparedResource;
-use wicketgate::ledger;
-use wicketgate::ledger::permit::Permit;
-use wicketgate::ledger::store::LedgerStore;
-use wicketgate::limits::pool::{Per, Pool, Pools, Unit};
-use wicketgate::policy::EngineError;
-use wicketgate::telemetry::metrics::Metrics;
-use wicketgate::tool::ToolExecutor;
-use wicketgate::tool::scrub::Scrub;
-use wicketgate::tool::toolbox::{Tool, Toolbox};
-use wicketgate_support::memory::MemoryStore;
+use wicketgate_gate::judge::prepared::PreparedResource;
+use wicketgate_gate::ledger;
+use wicketgate_gate::ledger::permit::Permit;
+use wicketgate_gate::ledger::store::LedgerStore;
+use wicketgate_gate::telemetry::metrics::Metrics;
+use wicketgate_gate::tool::ToolExecutor;
+use wicketgate_gate::tool::scrub::Scrub;
+use wicketgate_gate::tool::toolbox::{Tool, Toolbox};
+use wicketgate_policy::EngineError;
+use wicketgate_record::clock::{Clock, SystemClock};
+use wicketgate_record::domain::call::{CallerAuth, ToolCall};
+use wicketgate_record::domain::decision::LayerReason;
+use wicketgate_record::domain::effect::Effect;
+use wicketgate_record::domain::facts::ToolFacts;
+use wicketgate_record::domain::id::ToolName;
+use wicketgate_record::domain::outcome::{AnswerContent, Unmasked};
+use wicketgate_record::domain::tier::{Face, Tier};
 
 use crate::inside;
+use crate::memory::MemoryStore;
 
 /// One gate. Its engine allows what is not asked to be denied.
 pub struct Gate {

@@ -1,24 +1,23 @@
-//! A held call that two people approve and that runs, and any other play with it.
+//! A held call that two people approve and that runs, and every change of it.
 
-use crate::books::Draft;
-use wicketgate::approval::approvers::PAYLOAD_TYPE;
-use wicketgate::approval::proposal::Proposal;
-use wicketgate::approval::sign::{Key, sign, sign_bytes};
-use wicketgate::approval::{ApprovalStatement, ApproverVerdict, NAMESPACE, SignedApproval};
-use wicketgate::crypto::dsse;
-use wicketgate::crypto::ssh::SshKey;
-use wicketgate::domain::decision::Verdict;
-use wicketgate::domain::digest::Digest;
-use wicketgate::domain::json::Json;
-use wicketgate::domain::time::Timestamp;
-use wicketgate::evidence::bundle::Files;
-use wicketgate::evidence::query::Query;
-use wicketgate::evidence::trust::Trust;
-use wicketgate::evidence::verify::{Report, verify_files};
-use wicketgate::record::Kind;
+use wicketgate_crypto::dsse;
+use wicketgate_crypto::ssh::SshKey;
+use wicketgate_gate::evidence::bundle::Files;
+use wicketgate_gate::evidence::query::Query;
+use wicketgate_gate::evidence::trust::Trust;
+use wicketgate_gate::evidence::verify::{Report, verify_files};
+use wicketgate_policy::approval::approvers::PAYLOAD_TYPE;
+use wicketgate_policy::approval::proposal::Proposal;
+use wicketgate_policy::approval::sign::{Key, sign, sign_bytes};
+use wicketgate_policy::approval::{ApprovalStatement, ApproverVerdict, NAMESPACE, SignedApproval};
+use wicketgate_record::Kind;
+use wicketgate_record::domain::decision::Verdict;
+use wicketgate_record::domain::digest::Digest;
+use wicketgate_record::domain::json::Json;
+use wicketgate_record::domain::time::Timestamp;
 
-use crate::books::{Books, TAR, YAML, json, key, run_id};
-use crate::desk::*;
+use super::bundle::*;
+use super::{Draft, TAR, TestLedger, YAML, json, key, run_id};
 
 pub const ALICE: u8 = 40;
 pub const BOB: u8 = 41;
@@ -47,8 +46,8 @@ pub fn unset(draft: &mut Draft, name: &str) {
     members.remove(name);
 }
 
-/// An approver's word on its way into the log.
-pub struct Spoken {
+/// A signed approval or refusal, before it is recorded.
+pub struct Vote {
     pub kind: Kind,
     pub by: u8,
     pub subject: &'static str,
@@ -72,7 +71,7 @@ pub struct Proposed {
 }
 
 /// A held call that two people approve and that runs.
-pub struct Scene {
+pub struct ApprovedCall {
     /// The lists of approvers that were in force one after the other: version, text, and end.
     pub lists: Vec<(u64, String, Option<Timestamp>)>,
     /// Who wrote its arguments, if the agent did not.
@@ -80,17 +79,17 @@ pub struct Scene {
     pub held: Draft,
     /// What approvers of the held call sign; the verdict is theirs.
     pub statement: ApprovalStatement,
-    pub words: Vec<Spoken>,
+    pub votes: Vec<Vote>,
     /// Who the policy saw.
-    pub told: Vec<(&'static str, u8)>,
+    pub policy_saw: Vec<(&'static str, u8)>,
     pub released: Option<Draft>,
     pub after_ms: i64,
 }
 
-pub fn scene(books: &mut Books) -> Scene {
+pub fn approved_call(ledger: &mut TestLedger) -> ApprovedCall {
     let run = run_id(1);
-    books.open(run);
-    let mut held = books.decided(run, "c1", Kind::CallHeld, Verdict::RequireApproval);
+    ledger.open(run);
+    let mut held = ledger.decided(run, "c1", Kind::CallHeld, Verdict::RequireApproval);
     let layer = Digest::of(&[b"layer"]);
     set(
         &mut held,
@@ -100,7 +99,7 @@ pub fn scene(books: &mut Books) -> Scene {
     set(&mut held, "effect", Digest::of(&[b"effect"]).hex());
     set(&mut held, "definition", Digest::of(&[b"definition"]).prefixed());
     set(&mut held, "nonce", NONCE);
-    let expires = Timestamp::from_millis(books.now().millis() + 900_000);
+    let expires = Timestamp::from_millis(ledger.now().millis() + 900_000);
     set(&mut held, "expires", expires.to_string());
     let call_digest = held.data.get("call_digest").and_then(Json::as_str).unwrap();
     let statement = ApprovalStatement {
@@ -113,7 +112,7 @@ pub fn scene(books: &mut Books) -> Scene {
         nonce: NONCE.into(),
         verdict: ApproverVerdict::Approve,
     };
-    let spoken = |by, subject| Spoken {
+    let vote = |by, subject| Vote {
         kind: Kind::ApprovalGranted,
         by,
         subject,
@@ -127,44 +126,44 @@ pub fn scene(books: &mut Books) -> Scene {
     unset(&mut released, "nonce");
     unset(&mut released, "expires");
     set(&mut released, "approvals", json(&format!(r#"["{NONCE}","{NONCE}"]"#)));
-    Scene {
+    ApprovedCall {
         lists: vec![(1, list(), None)],
         proposed: None,
         held,
         statement: statement.clone(),
-        words: vec![spoken(ALICE, "alice"), spoken(BOB, "bob")],
-        told: vec![("alice", ALICE), ("bob", BOB)],
+        votes: vec![vote(ALICE, "alice"), vote(BOB, "bob")],
+        policy_saw: vec![("alice", ALICE), ("bob", BOB)],
         released: Some(released),
         after_ms: 1000,
     }
 }
 
-/// Another call is held and ends, and the scene's call has the arguments that somebody proposed instead.
-fn propose(books: &mut Books, scene: &mut Scene, proposed: &Proposed) {
+/// Another call is held and ends, and the approved call has the arguments that were proposed instead.
+fn propose(ledger: &mut TestLedger, call: &mut ApprovedCall, proposed: &Proposed) {
     let run = run_id(1);
-    let args = scene.held.commit[0].c;
-    let own = books.payloads.get(&args).unwrap().body.clone();
-    let mut old = books.decided(run, "c0", Kind::CallHeld, Verdict::RequireApproval);
+    let args = call.held.commit[0].c;
+    let own = ledger.payloads.get(&args).unwrap().body.clone();
+    let mut old = ledger.decided(run, "c0", Kind::CallHeld, Verdict::RequireApproval);
     for name in ["layers", "effect", "definition", "expires"] {
-        set(&mut old, name, scene.held.data.get(name).unwrap().clone());
+        set(&mut old, name, call.held.data.get(name).unwrap().clone());
     }
     set(&mut old, "nonce", OLD_NONCE);
-    let salt = books.payloads.get(&old.commit[0].c).unwrap().salt;
+    let salt = ledger.payloads.get(&old.commit[0].c).unwrap().salt;
     let call_digest = old.data.get("call_digest").and_then(Json::as_str).unwrap();
     let about = ApprovalStatement {
         call_digest: Digest::parse(call_digest).unwrap(),
         nonce: proposed.nonce.into(),
         verdict: ApproverVerdict::Refuse,
-        ..scene.statement.clone()
+        ..call.statement.clone()
     };
     let named = if proposed.arguments.is_empty() { &own } else { &proposed.arguments };
     let statement = Proposal::new(about, &salt, named).bytes();
     let signature = sign_bytes(&Key::File(key(proposed.by)), NAMESPACE, &statement).unwrap();
     let signed = SignedApproval { statement: String::from_utf8(statement).unwrap(), signature };
-    books.add(old);
-    books.end(run, "c0", Kind::CallCancelled, r#"{"reason":"modified"}"#);
+    ledger.add(old);
+    ledger.end(run, "c0", Kind::CallCancelled, r#"{"reason":"modified"}"#);
     if proposed.kept {
-        scene.held.commit.push(books.commit("approval", &signed.bytes()));
+        call.held.commit.push(ledger.commit("approval", &signed.bytes()));
     }
     let by = json(&format!(
         r#"{{"key":"{}","roles":["approver","treasury"],"signers":"{}","subject":"{}"}}"#,
@@ -172,8 +171,8 @@ fn propose(books: &mut Books, scene: &mut Scene, proposed: &Proposed) {
         Digest::of(&[list().as_bytes()]).prefixed(),
         proposed.subject
     ));
-    set(&mut scene.held, "asked_by", by.clone());
-    if let Some(released) = &mut scene.released {
+    set(&mut call.held, "asked_by", by.clone());
+    if let Some(released) = &mut call.released {
         set(released, "asked_by", by);
     }
 }
@@ -182,52 +181,51 @@ pub fn fingerprint(n: u8) -> String {
     SshKey::Plain(key(n).public()).fingerprint()
 }
 
-pub fn speak(books: &mut Books, spoken: Spoken) {
-    let text = String::from_utf8(spoken.statement.bytes()).unwrap();
-    let signature = spoken
-        .signature
-        .unwrap_or_else(|| sign(&Key::File(key(spoken.by)), &spoken.statement).unwrap());
-    let signed = SignedApproval { statement: spoken.text.unwrap_or(text), signature };
-    let commitment = books.commit("approval", &signed.bytes());
-    let digest = spoken.statement.call_digest.hex();
-    let (fingerprint, list) = (fingerprint(spoken.by), Digest::of(&[list().as_bytes()]));
+pub fn record_vote(ledger: &mut TestLedger, vote: Vote) {
+    let text = String::from_utf8(vote.statement.bytes()).unwrap();
+    let signature =
+        vote.signature.unwrap_or_else(|| sign(&Key::File(key(vote.by)), &vote.statement).unwrap());
+    let signed = SignedApproval { statement: vote.text.unwrap_or(text), signature };
+    let commitment = ledger.commit("approval", &signed.bytes());
+    let digest = vote.statement.call_digest.hex();
+    let (fingerprint, list) = (fingerprint(vote.by), Digest::of(&[list().as_bytes()]));
     let mut draft = Draft::of(
-        spoken.kind,
+        vote.kind,
         json(&format!(
             r#"{{"call_digest":"{digest}","key":"{fingerprint}","nonce":"{}","roles":["approver","treasury"],"signers":"{}","subject":"{}"}}"#,
-            spoken.statement.nonce,
+            vote.statement.nonce,
             list.prefixed(),
-            spoken.subject
+            vote.subject
         )),
     );
-    if spoken.kind == Kind::ApprovalGranted {
-        set(&mut draft, "expires", spoken.statement.expires.to_string());
+    if vote.kind == Kind::ApprovalGranted {
+        set(&mut draft, "expires", vote.statement.expires.to_string());
     }
     draft.run = Some(run_id(1));
-    draft.call = wicketgate::domain::id::CallId::parse("c1");
+    draft.call = wicketgate_record::domain::id::CallId::parse("c1");
     draft.commit = vec![commitment];
-    books.pause(spoken.after_ms);
-    books.add(draft);
+    ledger.pause(vote.after_ms);
+    ledger.add(draft);
 }
 
-pub fn books_of(change: impl FnOnce(&mut Scene)) -> Books {
-    let mut books = Books::new(1, key(ENROLMENT));
-    let mut scene = scene(&mut books);
-    change(&mut scene);
-    for (version, text, expires) in &scene.lists {
-        books.list("approvers", (*version, text), *expires);
-        // One list may be for both: which of them was asked about is told.
-        books.list("break-glass signers", (*version, text), *expires);
+pub fn ledger_of(change: impl FnOnce(&mut ApprovedCall)) -> TestLedger {
+    let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    let mut call = approved_call(&mut ledger);
+    change(&mut call);
+    for (version, text, expires) in &call.lists {
+        ledger.list("approvers", (*version, text), *expires);
+        // One list may be for both: the report names the one it used.
+        ledger.list("break-glass signers", (*version, text), *expires);
     }
-    if let Some(proposed) = scene.proposed.take() {
-        propose(&mut books, &mut scene, &proposed);
+    if let Some(proposed) = call.proposed.take() {
+        propose(&mut ledger, &mut call, &proposed);
     }
-    books.add(scene.held.clone());
-    scene.words.into_iter().for_each(|spoken| speak(&mut books, spoken));
-    books.pause(scene.after_ms);
-    match scene.released {
+    ledger.add(call.held.clone());
+    call.votes.into_iter().for_each(|vote| record_vote(&mut ledger, vote));
+    ledger.pause(call.after_ms);
+    match call.released {
         Some(mut released) => {
-            let told = scene.told.iter().map(|(subject, n)| {
+            let told = call.policy_saw.iter().map(|(subject, n)| {
                 format!(
                     r#"{{"approver":"{subject}","key":"{}","roles":["approver","treasury"]}}"#,
                     fingerprint(*n)
@@ -235,27 +233,27 @@ pub fn books_of(change: impl FnOnce(&mut Scene)) -> Books {
             });
             let told = told.collect::<Vec<_>>().join(",");
             let input =
-                books.commit("policy_input", format!(r#"{{"approvals":[{told}]}}"#).as_bytes());
-            released.commit = vec![scene.held.commit[0].clone(), input];
+                ledger.commit("policy_input", format!(r#"{{"approvals":[{told}]}}"#).as_bytes());
+            released.commit = vec![call.held.commit[0].clone(), input];
             let runs = released.kind == Kind::CallAuthorized;
-            books.add(released);
+            ledger.add(released);
             if runs {
-                books.complete(run_id(1), "c1");
+                ledger.complete(run_id(1), "c1");
             }
         }
-        None => books.end(run_id(1), "c1", Kind::CallExpired, r#"{"reason":"timeout"}"#),
+        None => ledger.end(run_id(1), "c1", Kind::CallExpired, r#"{"reason":"timeout"}"#),
     }
-    books.seal(run_id(1));
-    books
+    ledger.seal(run_id(1));
+    ledger
 }
 
-pub fn export(books: &Books) -> Files {
+pub fn export(ledger: &TestLedger) -> Files {
     let dir = tempfile::tempdir().unwrap();
     let (text, artifacts) = (list(), artifacts(&dir));
     let envelope = dsse::sign(PAYLOAD_TYPE, text.as_bytes(), &[&key(SECURITY)]);
     artifacts.put_approvers(&Digest::of(&[text.as_bytes()]), text.as_bytes(), &envelope).unwrap();
     let query = Query::Run(run_id(1));
-    let exported = ask(books, &query, &[], &dir, &Noted::default()).unwrap();
+    let exported = ask(ledger, &query, &[], &dir, &FleetDrafts::default()).unwrap();
     assert!(exported.missing.is_empty());
     Files::read(&exported.dir).unwrap()
 }
@@ -268,8 +266,8 @@ pub fn trusting() -> Trust {
     }
 }
 
-pub fn judged(change: impl FnOnce(&mut Scene)) -> Report {
-    verify_files(&export(&books_of(change)), &trusting())
+pub fn judged(change: impl FnOnce(&mut ApprovedCall)) -> Report {
+    verify_files(&export(&ledger_of(change)), &trusting())
 }
 
 pub fn holds(report: &Report) {

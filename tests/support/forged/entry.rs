@@ -1,12 +1,12 @@
-//! Entries as JSON: what somebody who holds the keys of a gate can write, whatever the program's own structs can hold.
+//! Entries as JSON: what the holder of the keys of a gate can write, also where no struct of the program can hold it.
 
-use wicketgate::domain::canonical::Members;
-use wicketgate::domain::decision::Verdict;
-use wicketgate::domain::digest::Digest;
-use wicketgate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
-use wicketgate::domain::json::Json;
-use wicketgate::domain::time::Timestamp;
-use wicketgate::record::{self, Kind, VERSION};
+use wicketgate_record::domain::canonical::Members;
+use wicketgate_record::domain::decision::Verdict;
+use wicketgate_record::domain::digest::Digest;
+use wicketgate_record::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
+use wicketgate_record::domain::json::Json;
+use wicketgate_record::domain::time::Timestamp;
+use wicketgate_record::{self as record, Kind, VERSION};
 
 /// A payload's salted commitment as it stands in an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub struct RunLink {
     pub prev: Option<Digest>,
 }
 
-/// What somebody wants recorded; the writer adds place, links and time.
+/// What is to be recorded; the writer adds place, links and time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Draft {
     /// What it records.

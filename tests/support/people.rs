@@ -1,16 +1,16 @@
 //! Approvers and operators: their keys, their tokens, the signed list, and what they type.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::ran::Ran;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wicketgate::clock::SystemEntropy;
-use wicketgate::crypto::keys::SecretKey;
-use wicketgate::crypto::openssh;
-use wicketgate::crypto::ssh::SshKey;
+use wicketgate_crypto::keys::SecretKey;
+use wicketgate_crypto::openssh;
+use wicketgate_crypto::ssh::SshKey;
+use wicketgate_record::clock::SystemEntropy;
 
 /// A call with `{"hold":true}` waits for one person, with `{"hold":2}` for two.
 pub const RULES: &str = "package wicketgate.agent\nimport rego.v1\nallow if startswith(input.tool.name, \"work.\")\n\
@@ -143,19 +143,15 @@ impl People {
     /// Somebody types a command at this door. Exit code and what was said.
     pub fn types(&self, who: &str, url: &str, args: &[&str]) -> (Option<i32>, String) {
         let token = self.shown(&format!("{who}.token"));
-        let done =
-            typed(self.dir.path(), &[args, &["--url", url, "--token-file", &token]].concat());
-        let said = [done.stdout, done.stderr].concat();
-        (done.status.code(), String::from_utf8(said).unwrap())
+        let ran = Ran::gate(&self.dir, [args, &["--url", url, "--token-file", &token]].concat());
+        (Some(ran.code), ran.text())
     }
 
     /// Somebody asks the office for what others do beside a ledger.
     pub fn asks(&self, who: &str, url: &str, args: &[&str]) -> (Option<i32>, String) {
         let token = self.shown(&format!("{who}.token"));
-        let done =
-            typed(self.dir.path(), &[args, &["--hub", url, "--token-file", &token]].concat());
-        let said = [done.stdout, done.stderr].concat();
-        (done.status.code(), String::from_utf8(said).unwrap())
+        let ran = Ran::gate(&self.dir, [args, &["--hub", url, "--token-file", &token]].concat());
+        (Some(ran.code), ran.text())
     }
 
     /// The same, signed with one's own key where it loosens.
@@ -192,15 +188,10 @@ impl People {
             "--yes",
             "--json",
         ];
-        let done = typed(self.dir.path(), &args);
-        let told = serde_json::from_slice(&done.stdout);
-        let told = told.unwrap_or_else(|_| json!({"err": String::from_utf8_lossy(&done.stderr)}));
-        (done.status.code(), told)
+        let ran = Ran::gate(&self.dir, args);
+        let answer = serde_json::from_str(&ran.out).unwrap_or_else(|_| json!({"err": ran.err}));
+        (Some(ran.code), answer)
     }
-}
-
-fn typed(dir: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_wicketgate")).args(args).current_dir(dir).output().unwrap()
 }
 
 /// What the gate that holds the call did with a word about it: where the call is, and why not.

@@ -5,28 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use wicketgate::clock::Entropy;
-use wicketgate::crypto::dsse;
-use wicketgate::crypto::keys::SecretKey;
-use wicketgate::crypto::merkle::Frontier;
-use wicketgate::crypto::note::Checkpoint;
-use wicketgate::domain::canonical;
-use wicketgate::domain::commitment::commit;
-use wicketgate::domain::decision::Verdict;
-use wicketgate::domain::digest::{Digest, call_digest};
-use wicketgate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
-use wicketgate::domain::json::{Json, Limits};
-use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::store::{
+use wicketgate_crypto::dsse;
+use wicketgate_crypto::keys::SecretKey;
+use wicketgate_crypto::merkle::Frontier;
+use wicketgate_crypto::note::Checkpoint;
+use wicketgate_gate::ledger::store::{
     ChainRow, EntryRange, EntryRow, HeadRow, LedgerReader, PayloadRow, StoreError,
 };
-use wicketgate::policy::rego::ENGINE;
-use wicketgate::record::Kind;
+use wicketgate_policy::rego::ENGINE;
+use wicketgate_record::Kind;
+use wicketgate_record::clock::Entropy;
+use wicketgate_record::domain::canonical;
+use wicketgate_record::domain::commitment::commit;
+use wicketgate_record::domain::decision::Verdict;
+use wicketgate_record::domain::digest::{Digest, call_digest};
+use wicketgate_record::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
+use wicketgate_record::domain::json::{Json, Limits};
+use wicketgate_record::domain::time::Timestamp;
 
-#[path = "forged.rs"]
-pub mod forged;
-
-pub use forged::{Commitment, Draft, Entry, RunLink};
+use super::entry::{Commitment, Draft, Entry, RunLink};
 
 pub const ORIGIN: &str = "wicketgate.dev/default/local/0/0";
 pub const TAR: &[u8] = b"a deterministic tar of policies";
@@ -53,7 +50,7 @@ pub fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
 }
 
-pub struct Books {
+pub struct TestLedger {
     pub chain: ChainId,
     pub origin: String,
     pub enrolment: SecretKey,
@@ -70,7 +67,7 @@ pub struct Books {
     runs: BTreeMap<RunId, (u64, Option<Digest>)>,
 }
 
-impl Books {
+impl TestLedger {
     /// A chain with genesis, writer, policy, manifest and a heartbeat.
     pub fn new(chain: u8, enrolment: SecretKey) -> Self {
         Self::under(chain, enrolment, TAR)
@@ -78,33 +75,33 @@ impl Books {
 
     /// The same under this policy.
     pub fn under(chain: u8, enrolment: SecretKey, tar: &[u8]) -> Self {
-        let mut books = Self::blank(ORIGIN, chain, enrolment, tar);
-        books.begin();
-        books
+        let mut ledger = Self::blank(ORIGIN, chain, enrolment, tar);
+        ledger.begin();
+        ledger
     }
 
     /// A chain of this name without a policy or a manifest: a fleet log.
     pub fn bare(origin: &str, chain: u8, enrolment: SecretKey) -> Self {
-        let mut books = Self::blank(origin, chain, enrolment, TAR);
-        books.introduce();
-        books
+        let mut ledger = Self::blank(origin, chain, enrolment, TAR);
+        ledger.introduce();
+        ledger
     }
 
     /// A further chain of this name.
     pub fn named(origin: &str, chain: u8, enrolment: SecretKey) -> Self {
-        let mut books = Self::blank(origin, chain, enrolment, TAR);
-        books.begin();
-        books
+        let mut ledger = Self::blank(origin, chain, enrolment, TAR);
+        ledger.begin();
+        ledger
     }
 
     /// The same under this policy and this manifest, not before this time.
     pub fn after(millis: i64, enrolment: SecretKey, tar: &[u8], yaml: &[u8]) -> Self {
-        let mut books = Self::blank(ORIGIN, 1, enrolment, tar);
-        books.yaml = yaml.to_vec();
-        books.introduce();
-        books.pause(millis);
-        books.activate();
-        books
+        let mut ledger = Self::blank(ORIGIN, 1, enrolment, tar);
+        ledger.yaml = yaml.to_vec();
+        ledger.introduce();
+        ledger.pause(millis);
+        ledger.activate();
+        ledger
     }
 
     fn blank(origin: &str, chain: u8, enrolment: SecretKey, tar: &[u8]) -> Self {
@@ -229,7 +226,7 @@ impl Books {
         }
     }
 
-    /// Appends an entry after somebody had their way with it.
+    /// Appends an entry after this change.
     pub fn add_with(&mut self, draft: Draft, change: impl FnOnce(&mut Entry)) {
         let mut entry = self.next(draft);
         change(&mut entry);
@@ -390,7 +387,7 @@ impl Books {
 }
 
 #[async_trait]
-impl LedgerReader for Books {
+impl LedgerReader for TestLedger {
     async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
         Ok(vec![self.row()])
     }
@@ -457,18 +454,18 @@ impl LedgerReader for Books {
 }
 
 /// A ledger of several chains.
-pub struct Library(pub Vec<Books>);
+pub struct TestLedgers(pub Vec<TestLedger>);
 
-impl Library {
-    fn of(&self, chain: &ChainId) -> &Books {
-        self.0.iter().find(|books| books.chain == *chain).unwrap()
+impl TestLedgers {
+    fn of(&self, chain: &ChainId) -> &TestLedger {
+        self.0.iter().find(|ledger| ledger.chain == *chain).unwrap()
     }
 }
 
 #[async_trait]
-impl LedgerReader for Library {
+impl LedgerReader for TestLedgers {
     async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
-        Ok(self.0.iter().map(Books::row).collect())
+        Ok(self.0.iter().map(TestLedger::row).collect())
     }
 
     async fn select(
@@ -480,8 +477,8 @@ impl LedgerReader for Library {
     }
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
-        let has = |books: &&Books| books.rows.iter().any(|row| row.run == Some(*run));
-        Ok(self.0.iter().find(has).map(|books| books.chain))
+        let has = |ledger: &&TestLedger| ledger.rows.iter().any(|row| row.run == Some(*run));
+        Ok(self.0.iter().find(has).map(|ledger| ledger.chain))
     }
 
     async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {

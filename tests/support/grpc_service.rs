@@ -7,28 +7,28 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::python;
+use crate::program::{python, top};
 
 /// A service of grpcio; it ends when dropped.
-pub struct Service {
+pub struct GrpcService {
     child: Child,
     dir: TempDir,
     pub port: u16,
 }
 
-impl Service {
-    pub fn start() -> Service {
+impl GrpcService {
+    pub fn start() -> GrpcService {
         Self::with(&[])
     }
 
     /// Over TLS with this certificate and key.
-    pub fn secure(cert: &Path, key: &Path) -> Service {
+    pub fn secure(cert: &Path, key: &Path) -> GrpcService {
         Self::with(&[cert, key])
     }
 
-    fn with(more: &[&Path]) -> Service {
+    fn with(more: &[&Path]) -> GrpcService {
         let dir = tempfile::tempdir().unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/grpc/service.py");
+        let script = top().join("tests/grpc/service.py");
         let mut child = Command::new(python())
             .arg("-B")
             .arg(script)
@@ -41,7 +41,7 @@ impl Service {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let port = line.trim().strip_prefix("port ").expect("the service starts").parse().unwrap();
-        Service { child, dir, port }
+        GrpcService { child, dir, port }
     }
 
     /// The descriptor set that protoc made.
@@ -66,7 +66,7 @@ impl Service {
     }
 }
 
-impl Drop for Service {
+impl Drop for GrpcService {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
