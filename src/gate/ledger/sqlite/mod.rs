@@ -20,6 +20,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions, Row};
 use tokio::sync::{Mutex, MutexGuard};
 
+use super::rows::DatabaseRow as _;
 use super::schema::{SQLITE, Step};
 use super::store::StoreError;
 use rows::sql;
@@ -206,8 +207,7 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
 }
 
 async fn version(conn: &mut SqliteConnection) -> Result<u64, StoreError> {
-    let row = sql("PRAGMA user_version").one(conn).await?;
-    rows::unsigned(row.try_get(0).map_err(|e| unreadable(&e))?)
+    sql("PRAGMA user_version").one(conn).await?.number("user_version")
 }
 
 /// Checks that the file has the schema of this build.
