@@ -243,10 +243,14 @@ impl Kind {
 /// The section of one kind in the configuration of a tool. It is named as the kind, up to the dot.
 trait Section {
     /// Whether the tool's `credentials` belong to it.
-    fn takes_credentials(&self) -> bool;
+    fn takes_credentials(&self) -> bool {
+        true
+    }
 
     /// The files of secrets that it names: no tool and no server may read them.
-    fn secret_files(&self) -> Vec<&Path>;
+    fn secret_files(&self) -> Vec<&Path> {
+        Vec::new()
+    }
 
     /// The schema of the arguments and the checked kind, or `None` with all of its problems.
     fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)>;
@@ -260,10 +264,14 @@ trait Reach {
     fn definition(&self) -> Json;
 
     /// See [`Kind::origins`].
-    fn origins(&self) -> Vec<Origin>;
+    fn origins(&self) -> Vec<Origin> {
+        Vec::new()
+    }
 
     /// See [`Kind::secrets`].
-    fn secrets(&self) -> Vec<Secret>;
+    fn secrets(&self) -> Vec<Secret> {
+        Vec::new()
+    }
 
     /// See [`Kind::demand`]. A kind that starts no program demands no isolation.
     fn demand(&self) -> Option<Demand> {
@@ -288,6 +296,13 @@ struct Problems(Vec<ConfigError>);
 impl Problems {
     fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.0.push(ConfigError { path: path.into(), message: message.into() });
+    }
+
+    /// A problem for each of these fields that is given.
+    fn foreign<const N: usize>(&mut self, at: &str, given: [(&str, bool); N], message: &str) {
+        for (field, _) in given.into_iter().filter(|(_, given)| *given) {
+            self.add(format!("{at}.{field}"), message);
+        }
     }
 
     /// The value, or `None` and one more problem.

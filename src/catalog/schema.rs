@@ -286,7 +286,8 @@ fn lower_first(text: &str) -> String {
     chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())
 }
 
-fn clip(text: &str, chars_max: usize) -> String {
+/// A text of at most so many characters; what was cut is marked.
+pub fn clip(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_owned();
     }

@@ -62,7 +62,7 @@ enum Mode {
 /// Archives every chain that has a head.
 pub(super) async fn run(command: &Archive) -> Result<Exit, Failure> {
     let trusted = trusted(command.trust.as_deref())?;
-    let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
+    let reader = reader::open_reader(&command.source).await?;
     let mut worst = Exit::Ok;
     for row in chains(reader.as_ref(), command.chain.as_deref()).await? {
         if row.head.size == 0 {

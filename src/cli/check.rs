@@ -11,11 +11,11 @@ use super::ledger::unreadable;
 use super::progress::Progress;
 use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, FileError, note, present, report, say};
-use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::plural::many;
 use crate::evidence::trust::Trust;
 use crate::ledger::archive;
+use crate::ledger::archive::check::ArchiveReport;
 use crate::ledger::archive::shelf::{ArchiveStore, Directory};
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::announced::Announced;
@@ -55,60 +55,52 @@ pub struct Verify {
 
 /// The findings about one log.
 struct Verdict {
-    origin: String,
+    report: ArchiveReport,
     chain: Option<String>,
+    /// Its first entry: those before it were pruned.
     from: Seq,
-    entries: Seq,
-    root: Digest,
-    /// Sealed and open runs, and open calls.
-    counts: (usize, usize, usize),
-    unknown: BTreeMap<String, u64>,
-    enrolled: Option<bool>,
-    finding: Option<Finding>,
+    open_calls: usize,
     /// The loss before this chain, as the chain records it, if it continues another.
     loss: Option<String>,
 }
 
 impl Verdict {
     fn code(&self) -> Exit {
-        if self.finding.is_some() || self.enrolled == Some(false) {
+        let ArchiveReport { finding, enrolled, unknown, .. } = &self.report;
+        if finding.is_some() || *enrolled == Some(false) {
             return Exit::Invalid;
         }
-        let understood = self.unknown.is_empty() && self.enrolled.is_some();
+        let understood = unknown.is_empty() && enrolled.is_some();
         if understood { Exit::Ok } else { Exit::Unverifiable }
     }
 
     fn of(report: ChainReport, finding: Option<Finding>) -> Self {
-        Self {
-            origin: report.chain.origin.clone(),
-            chain: Some(report.chain.chain.to_string()),
-            from: report.from,
-            entries: report.entries,
-            root: report.root,
-            counts: (report.sealed, report.open, report.open_calls),
-            unknown: report.unknown,
-            enrolled: report.enrolled,
-            finding,
-            loss: None,
-        }
+        let ChainReport { chain, entries, root, sealed, open, unknown, enrolled, .. } = report;
+        let (origin, name) = (chain.origin, chain.chain.to_string());
+        let archived =
+            ArchiveReport { origin, entries, root, sealed, open, unknown, enrolled, finding };
+        let (from, open_calls) = (report.from, report.open_calls);
+        Self { chain: Some(name), from, open_calls, ..Self::archived(archived) }
+    }
+
+    const fn archived(report: ArchiveReport) -> Self {
+        Self { report, chain: None, from: 0, open_calls: 0, loss: None }
     }
 
     /// A log that should be there and is not.
     fn missing(origin: &str, by: &str) -> Self {
         let why = format!("{by} names the log, but it is not in this ledger");
         let kind = DamageKind::MissingPartition;
-        Self {
+        Self::archived(ArchiveReport {
             origin: origin.to_owned(),
-            chain: None,
-            from: 0,
             entries: 0,
             root: crate::crypto::merkle::empty_root(),
-            counts: (0, 0, 0),
+            sealed: 0,
+            open: 0,
             unknown: BTreeMap::new(),
             enrolled: None,
             finding: Some(Finding { kind, seq: 0, check: "F1", why }),
-            loss: None,
-        }
+        })
     }
 }
 
@@ -142,16 +134,16 @@ pub(super) async fn run(command: &Verify) -> Result<Exit, Failure> {
 
 /// Every selected chain of a ledger.
 async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure> {
-    let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
+    let reader = reader::open_reader(&command.source).await?;
     let reader = reader.as_ref();
-    let rows = reader.chains().await.map_err(unreadable)?;
+    let rows = reader.chains().await?;
     let roots = announced(reader, &rows, trust).await?;
     let mut fleet = FleetHeads::default();
     let mut done: BTreeMap<String, Verdict> = BTreeMap::new();
     // Fleet logs first: their entries about other chains count only if they are whole.
     for row in rows.iter().filter(|row| is_fleet(row)) {
         let verdict = one(reader, row, &roots, &pins(trust, &row.origin)).await?;
-        if verdict.finding.is_none() {
+        if verdict.report.finding.is_none() {
             fleet.take(reader, row).await.map_err(unreadable)?;
         } else {
             note(format!("{}: damaged, so its entries about other logs are not used", row.origin));
@@ -240,7 +232,7 @@ async fn announced(
 }
 
 async fn loss(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Option<String>, Failure> {
-    let genesis = reader.entries(&row.chain, 0, 1).await.map_err(unreadable)?;
+    let genesis = reader.entries(&row.chain, 0, 1).await?;
     let genesis = genesis.first().and_then(|row| Entry::parse(&row.body).ok());
     Ok(genesis.as_ref().and_then(super::recover::told))
 }
@@ -265,19 +257,7 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
         }
         let known = pins(trust, &origin);
         let report = archive::check::archive(shelf, roots, &known.heads);
-        let report = report.await.map_err(unreadable)?;
-        verdicts.push(Verdict {
-            origin: report.origin,
-            chain: None,
-            from: 0,
-            entries: report.entries,
-            root: report.root,
-            counts: (report.sealed, report.open, 0),
-            unknown: report.unknown,
-            enrolled: report.enrolled,
-            finding: report.finding,
-            loss: None,
-        });
+        verdicts.push(Verdict::archived(report.await.map_err(unreadable)?));
     }
     Ok(verdicts)
 }
@@ -310,16 +290,17 @@ const fn outcome(exit: Exit) -> &'static str {
 }
 
 fn print(verdict: &Verdict) {
-    let (sealed, open, _) = verdict.counts;
+    let report = &verdict.report;
     say(format!(
-        "{} {}: {}, {} sealed, {open} open, root {}",
+        "{} {}: {}, {} sealed, {} open, root {}",
         outcome(verdict.code()),
-        verdict.origin,
-        many(verdict.entries, "entry"),
-        many(sealed, "run"),
-        verdict.root
+        report.origin,
+        many(report.entries, "entry"),
+        many(report.sealed, "run"),
+        report.open,
+        report.root
     ));
-    if let Some(Finding { kind, seq, check, why }) = &verdict.finding {
+    if let Some(Finding { kind, seq, check, why }) = &report.finding {
         say(format!("  {} at seq {seq}: {check}: {why}", kind.word()));
     }
     if verdict.from > 0 {
@@ -331,7 +312,7 @@ fn print(verdict: &Verdict) {
     if let Some(loss) = &verdict.loss {
         say(format!("  {loss}"));
     }
-    match verdict.enrolled {
+    match report.enrolled {
         Some(true) => {}
         Some(false) => say("  its enrolment key is not trusted"),
         None => say(
@@ -339,7 +320,7 @@ fn print(verdict: &Verdict) {
              the gate's `enrolment.key.pub`",
         ),
     }
-    for (kind, count) in &verdict.unknown {
+    for (kind, count) in &report.unknown {
         say(format!(
             "  {} of kind `{kind}`, which this version does not know",
             many(count, "entry")
@@ -348,21 +329,21 @@ fn print(verdict: &Verdict) {
 }
 
 fn facts(verdict: &Verdict) -> Value {
-    let (sealed, open, calls) = verdict.counts;
-    let damage = verdict.finding.as_ref().map(|Finding { kind, seq, check, why }| {
+    let report = &verdict.report;
+    let damage = report.finding.as_ref().map(|Finding { kind, seq, check, why }| {
         json!({"kind": kind.word(), "seq": seq, "check": check, "why": why})
     });
     present(json!({
         "outcome": outcome(verdict.code()),
-        "origin": verdict.origin,
-        "entries": verdict.entries,
-        "root": verdict.root.hex(),
-        "runs_sealed": sealed,
-        "runs_open": open,
-        "calls_open": calls,
-        "unknown_kinds": verdict.unknown,
+        "origin": report.origin,
+        "entries": report.entries,
+        "root": report.root.hex(),
+        "runs_sealed": report.sealed,
+        "runs_open": report.open,
+        "calls_open": verdict.open_calls,
+        "unknown_kinds": report.unknown,
         "chain": verdict.chain,
-        "enrolled": verdict.enrolled,
+        "enrolled": report.enrolled,
         "pruned_below": (verdict.from > 0).then_some(verdict.from),
         "damage": damage,
     }))

@@ -56,11 +56,9 @@ enum Command {
     Man(man::Args),
 }
 
-/// The configuration, as an option like everywhere else or as an argument.
+/// The configuration, as an option.
 #[derive(clap::Args, Debug)]
-struct ConfigArgument {
-    /// Configuration file, instead of --config
-    file: Option<PathBuf>,
+pub(super) struct ConfigFile {
     /// Configuration file
     #[arg(
         short,
@@ -70,12 +68,21 @@ struct ConfigArgument {
         env = "WICKETGATE_CONFIG",
         hide_env_values = true
     )]
-    config: PathBuf,
+    pub config: PathBuf,
+}
+
+/// The configuration, as an option like everywhere else or as an argument.
+#[derive(clap::Args, Debug)]
+struct ConfigArgument {
+    /// Configuration file, instead of --config
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    at: ConfigFile,
 }
 
 impl ConfigArgument {
     fn path(&self) -> &Path {
-        self.file.as_deref().unwrap_or(&self.config)
+        self.file.as_deref().unwrap_or(&self.at.config)
     }
 }
 

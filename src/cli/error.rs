@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Exit, fail};
+use super::{Exit, fail, reader};
 use crate::domain::id::RunId;
+use crate::ledger::store::StoreError;
 use crate::policy::fault::LoadError;
 
 /// An error of any module, for the one place that prints it.
@@ -51,6 +52,20 @@ impl Failure {
     /// Prints it, and returns how the command ends.
     pub fn print(self) -> Exit {
         fail(self.exit, self.cause)
+    }
+}
+
+/// A ledger that cannot be opened.
+impl From<reader::Error> for Failure {
+    fn from(error: reader::Error) -> Self {
+        Self::unverifiable(error)
+    }
+}
+
+/// A ledger that does not answer.
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::unverifiable(error)
     }
 }
 

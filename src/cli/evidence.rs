@@ -277,7 +277,7 @@ async fn write(command: &Export, query: Query) -> Result<ExportedBundle, Failure
     let key = key.map_err(Failure::usage)?;
     let recording =
         Recording::prepare(&command.source, &command.fleet).await.map_err(Failure::usage)?;
-    let reader = reader::open_reader(&command.source).await.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(&command.source).await?;
     let tenant = recording.tenant.clone();
     let recorder = DeferredFleetLog::of(recording.parts());
     let whole_run = matches!(query, Query::Run(_));

@@ -51,8 +51,7 @@ pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
         sqlite: None,
         postgres_url_file: None,
     };
-    let reader = reader::open_reader(&source).await;
-    let reader = reader.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(&source).await?;
     let Some(seconds) = command.every else {
         return once(&config, &keys, &outside, reader.as_ref()).await;
     };

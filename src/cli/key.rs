@@ -10,6 +10,7 @@ use super::{Cause, Exit, Failure, JsonArg, tell, write_new};
 use crate::app::fleet::{self, FleetKeys};
 use crate::clock::SystemEntropy;
 use crate::config::{self, Config};
+use crate::crypto::files::beside;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::vkey;
 use crate::crypto::signer::{self, Signer, agent_key};
@@ -241,9 +242,7 @@ fn made(path: &Path) -> Result<Arc<dyn Signer>, Failure> {
     if agent_key(path).is_none() && !path.exists() {
         let key = SecretKey::generate(&SystemEntropy);
         key.store(path).map_err(system)?;
-        let mut public = path.as_os_str().to_owned();
-        public.push(".pub");
-        write_new(Path::new(&public), key.public().to_pem().as_bytes()).map_err(system)?;
+        write_new(&beside(path, ".pub"), key.public().to_pem().as_bytes()).map_err(system)?;
     }
     signer::open(path, &config::environment).map_err(Failure::usage)
 }

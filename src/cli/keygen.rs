@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::error::Occupied;
 use super::{Exit, FileError, create, fail, say, write_new};
 use crate::clock::SystemEntropy;
+use crate::crypto::files::beside;
 use crate::crypto::keys::SecretKey;
 use crate::domain::token::Family;
 use crate::identity::token::mint;
@@ -53,9 +54,7 @@ pub fn run(args: &Args) -> Exit {
     if let Some(bearer) = args.token {
         return make_token(args, bearer.family());
     }
-    let mut public = args.out.clone().into_os_string();
-    public.push(".pub");
-    let public = PathBuf::from(public);
+    let public = beside(&args.out, ".pub");
     if public.exists() {
         return fail(Exit::Invalid, Occupied::File(public));
     }

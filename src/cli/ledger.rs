@@ -142,7 +142,7 @@ pub(super) async fn chains(
     reader: &dyn LedgerReader,
     origin: Option<&str>,
 ) -> Result<Vec<ChainRow>, Failure> {
-    let mut rows = reader.chains().await.map_err(unreadable)?;
+    let mut rows = reader.chains().await?;
     rows.retain(|row| origin.is_none_or(|origin| row.origin == origin));
     match origin {
         Some(origin) if rows.is_empty() => {
@@ -153,10 +153,10 @@ pub(super) async fn chains(
 }
 
 async fn tail(command: &Tail) -> Result<Exit, Failure> {
-    let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
+    let reader = reader::open_reader(&command.source).await?;
     for row in chains(reader.as_ref(), command.chain.as_deref()).await? {
         let from = row.head.size.saturating_sub(u64::from(command.number));
-        let rows = reader.entries(&row.chain, from, command.number).await.map_err(unreadable)?;
+        let rows = reader.entries(&row.chain, from, command.number).await?;
         if !command.json {
             say(format!("{} ({})", row.origin, many(row.head.size, "entry")));
         }
@@ -238,7 +238,7 @@ fn said(what: &[&str], by: Option<&str>) -> String {
 }
 
 async fn head(command: &Head) -> Result<Exit, Failure> {
-    let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
+    let reader = reader::open_reader(&command.source).await?;
     for row in chains(reader.as_ref(), None).await? {
         if command.json {
             say_json(

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::argument::ArgumentError;
 use super::error::LookupError;
 use super::reader::{self, LedgerSource};
-use super::{Exit, Failure, block_on, note, output, say};
+use super::{Exit, Failure, note, output, say, wait};
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::decision::Verdict;
 use crate::domain::id::RunId;
@@ -239,11 +239,11 @@ pub(super) fn plain(text: &str) -> String {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Exit {
-    let report = match block_on(read(args)) {
-        Ok(Ok(report)) => report,
-        Ok(Err(failure)) => return failure.print(),
-        Err(exit) => return exit,
-    };
+    wait(print(args))
+}
+
+async fn print(args: &Args) -> Result<Exit, Failure> {
+    let report = read(args).await?;
     output::report(report.facts(), || report.print());
     if report.unread > 0 {
         note(format!(
@@ -251,7 +251,7 @@ pub fn run(args: &Args) -> Exit {
             many(report.unread, "entry")
         ));
     }
-    Exit::Ok
+    Ok(Exit::Ok)
 }
 
 /// What was decided since then in a SQLite ledger, in one line.
@@ -261,30 +261,26 @@ pub fn run(args: &Args) -> Exit {
 pub(super) async fn line(ledger: &std::path::Path, from: Timestamp) -> Result<String, Failure> {
     let source =
         LedgerSource { config: None, sqlite: Some(ledger.to_owned()), postgres_url_file: None };
-    let reader = reader::open_reader(&source).await.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(&source).await?;
     let mut report = ObservationReport::default();
     let wanted = |entry: &Entry| entry.ts >= from;
-    let read = every_entry(reader.as_ref(), |row| report.take(row, &wanted)).await;
-    read.map_err(Failure::unverifiable)?;
+    every_entry(reader.as_ref(), |row| report.take(row, &wanted)).await?;
     Ok(report.line())
 }
 
 async fn read(args: &Args) -> Result<ObservationReport, Failure> {
-    let opened = reader::open_reader(&args.source).await;
-    let reader = opened.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(&args.source).await?;
     let from = args.since.map(|since| since.instant(SystemClock::new().now()));
     let wanted = |entry: &Entry| from.is_none_or(|from| entry.ts >= from);
     let mut report = ObservationReport::default();
     if let Some(run) = &args.run {
-        let found = reader.find_run(run).await.map_err(Failure::unverifiable)?;
+        let found = reader.find_run(run).await?;
         let chain = found.ok_or_else(|| Failure::usage(LookupError::Run(*run)))?;
-        let rows = reader.run_entries(&chain, run).await.map_err(Failure::unverifiable)?;
+        let rows = reader.run_entries(&chain, run).await?;
         rows.iter().for_each(|row| report.take(row, &wanted));
         return Ok(report);
     }
-    every_entry(reader.as_ref(), |row| report.take(row, &wanted))
-        .await
-        .map_err(Failure::unverifiable)?;
+    every_entry(reader.as_ref(), |row| report.take(row, &wanted)).await?;
     Ok(report)
 }
 

@@ -77,7 +77,7 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
     if command.keep_days < FLOOR_DAYS {
         return Err(Failure::usage(TooSoon));
     }
-    let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
+    let reader = reader::open_reader(&command.source).await?;
     let reader = reader.as_ref();
     let rows = chains(reader, Some(&command.chain)).await?;
     let row =

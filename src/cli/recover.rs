@@ -10,6 +10,7 @@ use super::{Cause, Exit, Failure, FileError, JsonArg, note, tell};
 use crate::app::fleet::{self, FleetKeys};
 use crate::clock::{Entropy, SystemClock, SystemEntropy};
 use crate::config::{self, Config};
+use crate::crypto::files::beside;
 use crate::crypto::signer::{self, Signer};
 use crate::ledger::fleet::restart::{Error, Examined, RestartParts, is_fleet, retired};
 use crate::ledger::fleet::seen::LostEntry;
@@ -267,9 +268,7 @@ async fn slot(config: &Config, entropy: &dyn Entropy) -> Result<Slot, Failure> {
             let store = SqliteStore::open(&sqlite.path).await.map_err(taken)?;
             let pool = store.pool(&tenant, entropy).await.map_err(taken)?;
             let store = Arc::new(store);
-            let mut memory = sqlite.path.clone().into_os_string();
-            memory.push(".head");
-            let memory = PathBuf::from(memory);
+            let memory = beside(&sqlite.path, ".head");
             let journal = Box::new(HeadFile::open(&memory).map_err(system)?);
             Slot { store, journal, memory, lease, enrolment, tenant, pool }
         }
@@ -287,9 +286,7 @@ async fn slot(config: &Config, entropy: &dyn Entropy) -> Result<Slot, Failure> {
 /// Keeps a file or directory under a name of its own; its contents no longer count.
 fn aside(path: &Path) -> Result<(), Failure> {
     for number in 0..1000_u32 {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".lost-{number}"));
-        let kept = PathBuf::from(name);
+        let kept = beside(path, &format!(".lost-{number}"));
         if !kept.exists() {
             let renamed = std::fs::rename(path, &kept);
             return renamed.map_err(FileError::at(path)).map_err(system);

@@ -1,7 +1,8 @@
 //! `wicketgate serve`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::config::ConfigFile;
 use super::{Exit, config, fail, fail_all, hub, mcp};
 use crate::app::{self, Ended};
 use crate::config::Config;
@@ -22,16 +23,8 @@ use crate::config::Config;
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Configuration file.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "wicketgate.yaml",
-        env = "WICKETGATE_CONFIG",
-        hide_env_values = true
-    )]
-    config: PathBuf,
+    #[command(flatten)]
+    at: ConfigFile,
     /// Start although the clock is more than a day behind the newest entry of the ledger. Use it once, after you
     /// corrected a wrong clock.
     #[arg(long)]
@@ -65,7 +58,7 @@ pub fn run(args: &Args) -> Exit {
     }
     let accept_clock_step = args.accept_clock_step;
     let with = |config| Config { accept_clock_step, ..config };
-    process(&args.config, |config| app::serve(with(config), args.json))
+    process(&args.at.config, |config| app::serve(with(config), args.json))
 }
 
 /// Loads the configuration and runs a process with it to its end.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ledger::{chains, unreadable};
+use super::ledger::chains;
 use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, present, report, say};
 use crate::crypto::tiles::{self, WIDTH};
@@ -50,8 +50,8 @@ struct SizeRow {
 
 /// Counts and prints.
 pub(super) async fn run(command: &Size) -> Result<Exit, Failure> {
-    let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
-    let volumes = reader.volumes().await.map_err(unreadable)?;
+    let reader = reader::open_reader(&command.source).await?;
+    let volumes = reader.volumes().await?;
     let mut counted = Counted::default();
     for row in chains(reader.as_ref(), None).await? {
         count(reader.as_ref(), &row, &mut counted).await?;
@@ -76,7 +76,7 @@ async fn count(
     let (mut first, mut last): (Option<Timestamp>, Option<Timestamp>) = (None, None);
     let mut bodies = 0_u64;
     while from < row.head.size {
-        let rows = reader.entries(&row.chain, from, PAGE).await.map_err(unreadable)?;
+        let rows = reader.entries(&row.chain, from, PAGE).await?;
         let Some(end) = rows.last() else { break };
         from = end.seq.saturating_add(1);
         for entry in &rows {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::error::LookupError;
 use super::policy::archive::{free, write_all};
 use super::reader::{self, LedgerSource};
-use super::{Cause, Exit, Failure, block_on, note, say};
+use super::{Cause, Exit, Failure, note, say, wait};
 use crate::domain::canonical;
 use crate::domain::commitment::opens;
 use crate::domain::decision::{LayerReason, Verdict};
@@ -76,29 +76,25 @@ struct Study {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Exit {
-    let done = block_on(study(args)).map(|studied| studied.and_then(|study| finish(args, &study)));
-    match done {
-        Ok(Ok(())) => Exit::Ok,
-        Ok(Err(failure)) => failure.print(),
-        Err(exit) => exit,
-    }
+    wait(async {
+        let study = study(args).await?;
+        finish(args, &study).map(|()| Exit::Ok)
+    })
 }
 
 async fn study(args: &Args) -> Result<Study, Failure> {
-    let opened = reader::open_reader(&args.source).await;
-    let reader = opened.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(&args.source).await?;
     let (chain, run) = match args.run {
         Some(run) => {
-            let found = reader.find_run(&run).await.map_err(Failure::unverifiable)?;
+            let found = reader.find_run(&run).await?;
             let no_run = || Failure::usage(LookupError::Run(run));
             (found.ok_or_else(no_run)?, run)
         }
         None => newest(reader.as_ref())
-            .await
-            .map_err(Failure::unverifiable)?
+            .await?
             .ok_or_else(|| Failure::invalid("no run was ever opened here: use the agent first"))?,
     };
-    let rows = reader.run_entries(&chain, &run).await.map_err(Failure::unverifiable)?;
+    let rows = reader.run_entries(&chain, &run).await?;
     let mut calls: BTreeMap<CallId, SuggestedCall> = BTreeMap::new();
     let mut order = Vec::new();
     let mut study = Study { run: Some(run), ..Study::default() };
@@ -117,17 +113,11 @@ async fn study(args: &Args) -> Result<Study, Failure> {
         }
     }
     for (id, call) in order.iter().filter_map(|id| calls.get(id).map(|call| (id, call))) {
-        let input = input_of(reader.as_ref(), &chain, &call.decided)
-            .await
-            .map_err(Failure::unverifiable)?;
+        let input = input_of(reader.as_ref(), &chain, &call.decided).await?;
         study.sort(id, call, input, args);
     }
     let policy = calls.values().find_map(|call| call.decided.draft.policy);
-    for row in reader
-        .entries_of(&chain, &[Kind::PolicyActivated.as_str()])
-        .await
-        .map_err(Failure::unverifiable)?
-    {
+    for row in reader.entries_of(&chain, &[Kind::PolicyActivated.as_str()]).await? {
         let Ok(entry) = Entry::parse(&row.body) else { continue };
         if let Some(one) = entry.draft.get::<PolicyActivated>()
             && entry.draft.policy == policy

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::Occupied;
 use super::{Exit, Failure, argument, say, write_new};
 use crate::clock::{SystemClock, SystemEntropy};
+use crate::crypto::files::beside;
 use crate::crypto::keys::SecretKey;
 use crate::crypto::note::VerifierKey;
 use crate::serve::listener;
@@ -93,9 +94,7 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 fn keygen(command: &WitnessKeygen) -> Result<(), Failure> {
-    let mut public = command.out.clone().into_os_string();
-    public.push(".pub");
-    let public = PathBuf::from(public);
+    let public = beside(&command.out, ".pub");
     if public.exists() {
         return Err(Failure::invalid(Occupied::File(public)));
     }

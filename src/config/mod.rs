@@ -236,6 +236,14 @@ pub fn variables() -> Vec<String> {
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
 }
 
+/// What of the items of a list cannot be read into its type.
+fn unread<T: for<'de> Deserialize<'de>>(document: &Document, list: &str) -> Vec<Problem> {
+    let items = document.value.get(list).and_then(Value::as_array);
+    let read = items.into_iter().flatten().map(|item| T::deserialize(item)).enumerate();
+    let wrong = read.filter_map(|(i, read)| Some((i, read.err()?)));
+    wrong.map(|(i, e)| document.error(&format!("/{list}/{i}"), e.to_string())).collect()
+}
+
 impl Config {
     /// Reads, completes and checks the file. `env` looks up one environment variable.
     ///
@@ -276,18 +284,8 @@ impl Config {
         resolve(&mut document.value, &schema, base);
         let connect = check::check(&document, env, &mut problems);
         if problems.is_empty() {
-            let tools = document.value.get("tools").and_then(Value::as_array);
-            for (i, tool) in tools.into_iter().flatten().enumerate() {
-                if let Err(error) = catalog::Tool::deserialize(tool) {
-                    problems.push(document.error(&format!("/tools/{i}"), error.to_string()));
-                }
-            }
-            let servers = document.value.get("servers").and_then(Value::as_array);
-            for (i, one) in servers.into_iter().flatten().enumerate() {
-                if let Err(error) = server::config::McpServerConfig::deserialize(one) {
-                    problems.push(document.error(&format!("/servers/{i}"), error.to_string()));
-                }
-            }
+            problems.extend(unread::<catalog::Tool>(&document, "tools"));
+            problems.extend(unread::<server::config::McpServerConfig>(&document, "servers"));
         }
         if problems.is_empty() {
             match Self::deserialize(&document.value) {

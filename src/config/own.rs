@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Config;
 use crate::catalog::{self, Binding, Surroundings, server};
+use crate::crypto::files::beside;
 
 /// Tells every root which files are the gate's own.
 pub(super) fn shield(config: &Config, mut bindings: Vec<Binding>) -> Vec<Binding> {
@@ -72,14 +73,7 @@ fn files(config: &Config) -> Vec<PathBuf> {
         }
         named(&Value::Object(all), &mut own);
     }
-    let signatures: Vec<PathBuf> = own
-        .iter()
-        .map(|path| {
-            let mut name = path.clone().into_os_string();
-            name.push(".sig.json");
-            name.into()
-        })
-        .collect();
+    let signatures: Vec<PathBuf> = own.iter().map(|path| beside(path, ".sig.json")).collect();
     own.extend(signatures);
     own
 }

@@ -1,35 +1,15 @@
 //! RFC 6962 consistency proofs: an older tree is the beginning of a newer one.
 
-use super::merkle::{node_hash, root};
+use super::merkle::node_hash;
+use super::tiles;
 use crate::domain::digest::Digest;
 
 /// The proof that the first `old` of these leaves are the whole older tree (RFC 6962 §2.1.2).
 ///
 /// `None` unless `0 < old <= leaves.len()`. Empty when the trees are equal.
 pub fn consistency_proof(leaves: &[Digest], old: usize) -> Option<Vec<Digest>> {
-    if old == 0 || old > leaves.len() {
-        return None;
-    }
-    let mut path = Vec::new();
-    let (mut leaves, mut old, mut whole) = (leaves, old, true);
-    while old < leaves.len() {
-        let half = leaves.len().checked_sub(1)?.checked_ilog2().map(|bits| 1_usize << bits)?;
-        let (left, right) = leaves.split_at_checked(half)?;
-        if old <= half {
-            path.push(root(right));
-            leaves = left;
-        } else {
-            path.push(root(left));
-            old = old.checked_sub(half)?;
-            leaves = right;
-            whole = false;
-        }
-    }
-    if !whole {
-        path.push(root(leaves));
-    }
-    path.reverse();
-    Some(path)
+    let (old, new) = (u64::try_from(old).ok()?, u64::try_from(leaves.len()).ok()?);
+    tiles::prove(leaves, &tiles::consistency_spans(old, new)?)
 }
 
 /// Whether the tree of `old` leaves and `old_root` is the beginning of the one of `new` leaves and
@@ -82,7 +62,7 @@ pub fn verifies_consistency(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::merkle::leaf_hash;
+    use crate::merkle::{leaf_hash, root};
 
     #[test]
     fn proofs_agree_with_an_implementation_nobody_here_wrote() {

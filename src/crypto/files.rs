@@ -53,6 +53,13 @@ impl FileMarks {
     }
 }
 
+/// The file beside another one whose name is longer by this ending: `tools.lock.sig.json`.
+pub fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
 fn mark(path: &Path) -> Mark {
     let facts = std::fs::metadata(path).ok()?;
     Some((facts.mtime(), facts.mtime_nsec(), facts.ino(), facts.size()))

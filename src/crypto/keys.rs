@@ -11,6 +11,7 @@ use ed25519_dalek::pkcs8::{
 };
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
+use super::files::beside;
 use super::private::{self, Unused};
 use super::ssh::SshKey;
 use crate::clock::{Entropy, random32};
@@ -121,8 +122,7 @@ impl SecretKey {
 /// # Errors
 /// The file exists, or the file system's.
 pub fn keep_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
+    let part = beside(path, ".part");
     // A leftover part may have another mode or owner.
     match std::fs::remove_file(&part) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),

@@ -1,6 +1,7 @@
 //! RFC 6962 Merkle trees: leaf and node hashes, a frontier that grows, inclusion proofs.
 
 use super::range::Node;
+use super::tiles;
 use crate::domain::digest::Digest;
 
 /// Hash of a leaf: SHA-256(0x00 || bytes).
@@ -101,10 +102,6 @@ impl Frontier {
 }
 
 /// The largest power of two below `n` (n ≥ 2).
-fn split(n: usize) -> usize {
-    n.checked_sub(1).map_or(0, |m| m.checked_ilog2().map_or(0, |bits| 1_usize << bits))
-}
-
 /// Root over these leaf hashes.
 pub fn root(leaves: &[Digest]) -> Digest {
     let mut frontier = Frontier::default();
@@ -117,24 +114,8 @@ pub fn root(leaves: &[Digest]) -> Digest {
 /// The audit path of one leaf (RFC 6962 §2.1.1), lowest sibling first; `None` if the leaf does not
 /// exist.
 pub fn inclusion_proof(leaves: &[Digest], index: usize) -> Option<Vec<Digest>> {
-    if index >= leaves.len() {
-        return None;
-    }
-    let (mut leaves, mut index) = (leaves, index);
-    let mut path = Vec::new();
-    while leaves.len() > 1 {
-        let (left, right) = leaves.split_at_checked(split(leaves.len()))?;
-        if index < left.len() {
-            path.push(root(right));
-            leaves = left;
-        } else {
-            path.push(root(left));
-            index = index.checked_sub(left.len())?;
-            leaves = right;
-        }
-    }
-    path.reverse();
-    Some(path)
+    let (index, size) = (u64::try_from(index).ok()?, u64::try_from(leaves.len()).ok()?);
+    tiles::prove(leaves, &tiles::inclusion_spans(index, size)?)
 }
 
 /// Audit paths of several leaves of one tree, each subtree hashed once.

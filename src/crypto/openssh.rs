@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use ctr::Ctr128BE;
 use zeroize::Zeroizing;
 
+use super::files::beside;
 use super::keys::{SecretKey, keep_secret};
 use super::ssh::{self, HARDWARE, PLAIN, SshKey, Wire, put};
 
@@ -180,10 +181,8 @@ pub fn store(key: &SecretKey, path: &Path, comment: &str) -> Result<(), Error> {
     let shown = path.display().to_string();
     let io = |source| Error::Io { path: shown.clone(), source };
     let public = SshKey::Plain(key.public());
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".pub");
     keep_secret(path, text(key, &public, comment).as_bytes()).map_err(io)?;
-    std::fs::write(beside, format!("{} {comment}\n", public.line())).map_err(io)
+    std::fs::write(beside(path, ".pub"), format!("{} {comment}\n", public.line())).map_err(io)
 }
 
 fn text(key: &SecretKey, public: &SshKey, comment: &str) -> Zeroizing<String> {

@@ -20,13 +20,13 @@ pub mod decided;
 pub mod domain;
 mod entry;
 pub mod fleet;
-#[cfg(test)]
-mod oracle;
 pub mod payload;
 pub mod run;
 #[cfg(any(test, feature = "testing"))]
 pub mod sample;
 pub mod schema;
+#[cfg(test)]
+mod tests;
 mod text;
 pub mod yaml;
 

@@ -16,7 +16,8 @@ use crate::domain::digest::Digest;
 use crate::domain::json::INT_MAX;
 
 /// Text of at most `MAX` Unicode characters.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[serde(transparent)]
 pub struct Text<const MAX: usize = 4096>(String);
 
 impl<const MAX: usize> Text<MAX> {
@@ -106,12 +107,6 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
     }
 }
 
-impl<const MAX: usize> Serialize for Text<MAX> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&self.0)
-    }
-}
-
 impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         Self::new(String::deserialize(from)?)
@@ -120,7 +115,8 @@ impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
 }
 
 /// `MIN` to `MAX` items.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
 pub struct List<T, const MAX: usize = 256, const MIN: usize = 0>(Vec<T>);
 
 impl<T, const MAX: usize, const MIN: usize> List<T, MAX, MIN> {
@@ -158,12 +154,6 @@ impl<T: fmt::Debug, const MAX: usize, const MIN: usize> fmt::Debug for List<T, M
     }
 }
 
-impl<T: Serialize, const MAX: usize, const MIN: usize> Serialize for List<T, MAX, MIN> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(to)
-    }
-}
-
 impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Deserialize<'de>
     for List<T, MAX, MIN>
 {
@@ -178,7 +168,8 @@ impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Deserialize<'
 }
 
 /// An integer from `MIN` to 2^53 − 1, which every reader of JSON keeps exact.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[serde(transparent)]
 pub struct Int<const MIN: u64 = 0>(u64);
 
 impl<const MIN: u64> Int<MIN> {
@@ -218,12 +209,6 @@ impl<const MIN: u64> fmt::Display for Int<MIN> {
 impl<const MIN: u64> fmt::Debug for Int<MIN> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl<const MIN: u64> Serialize for Int<MIN> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(self.0)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Bindings of servers and their lock: which tools exist, under which names, and which are refused.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::*;
-use crate::domain::json::Limits;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
 use crate::lock::{Lock, Shown};
 use crate::mcp::Version;
 use crate::{Surroundings, server};

@@ -218,9 +218,7 @@ impl Draft<'_> {
             ("input_schema", self.tool.input_schema.is_some()),
             ("input_schema_file", self.tool.input_schema_file.is_some()),
         ];
-        for (name, _) in schemas.iter().filter(|(_, given)| *given) {
-            self.foreign(name, problems);
-        }
+        problems.foreign(self.at, schemas, &format!("means nothing for kind `{}`", self.kind));
     }
 
     /// Milliseconds from the permit to the end of a call.

@@ -44,10 +44,6 @@ pub(crate) struct CgroupError(String);
 
 impl Section for config::Command {
     /// WHY true: its own check refuses them, and names `command.credentials` instead.
-    fn takes_credentials(&self) -> bool {
-        true
-    }
-
     fn secret_files(&self) -> Vec<&Path> {
         self.credentials.iter().filter_map(|one| one.file.as_deref()).collect()
     }

@@ -15,7 +15,6 @@ pub use elf::{Elf, ElfError, inspect};
 use std::path::PathBuf;
 
 use self::argv::Element;
-use super::host::Origin;
 use super::secret::Secret;
 use super::{Reach, definition};
 use crate::domain::closed::texts;
@@ -172,10 +171,6 @@ impl Reach for Command {
             members["cgroup"] = "required".into();
         }
         members.into()
-    }
-
-    fn origins(&self) -> Vec<Origin> {
-        Vec::new()
     }
 
     fn secrets(&self) -> Vec<Secret> {

@@ -1,7 +1,6 @@
 //! The checks of a `fetch` binding.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
 
 use http::{HeaderName, Method};
 
@@ -57,14 +56,6 @@ const fn v4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
 }
 
 impl Section for config::FetchConfig {
-    fn takes_credentials(&self) -> bool {
-        true
-    }
-
-    fn secret_files(&self) -> Vec<&Path> {
-        Vec::new()
-    }
-
     fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {
         let schema = draft.schema(Some(SCHEMA.as_bytes()), problems);
         let rule = rule(self, draft, schema.as_ref(), problems);

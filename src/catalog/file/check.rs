@@ -1,6 +1,6 @@
 //! Tools that work on files beneath a root: which root, and which of its files no agent gets.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{Listing, Root, Writing, config};
 use crate::check::{Draft, Error, Surroundings, bounded};
@@ -39,10 +39,6 @@ const WRITE: &str = r#"{"type":"object","required":["path"],"properties":{
 impl Section for config::File {
     fn takes_credentials(&self) -> bool {
         false
-    }
-
-    fn secret_files(&self) -> Vec<&Path> {
-        Vec::new()
     }
 
     fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {

@@ -6,8 +6,6 @@ pub mod config;
 use std::path::PathBuf;
 
 use super::Reach;
-use super::host::Origin;
-use super::secret::Secret;
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 
@@ -72,14 +70,6 @@ impl Reach for Root {
     fn definition(&self) -> Json {
         Json::object(self.members())
     }
-
-    fn origins(&self) -> Vec<Origin> {
-        Vec::new()
-    }
-
-    fn secrets(&self) -> Vec<Secret> {
-        Vec::new()
-    }
 }
 
 impl Reach for Listing {
@@ -93,14 +83,6 @@ impl Reach for Listing {
         members.push(("depth_max", Json::from(self.depth_max)));
         Json::object(members)
     }
-
-    fn origins(&self) -> Vec<Origin> {
-        Vec::new()
-    }
-
-    fn secrets(&self) -> Vec<Secret> {
-        Vec::new()
-    }
 }
 
 impl Reach for Writing {
@@ -112,13 +94,5 @@ impl Reach for Writing {
         let mut members = self.root.members();
         members.push(("create_parents", Json::from(self.create_parents)));
         Json::object(members)
-    }
-
-    fn origins(&self) -> Vec<Origin> {
-        Vec::new()
-    }
-
-    fn secrets(&self) -> Vec<Secret> {
-        Vec::new()
     }
 }

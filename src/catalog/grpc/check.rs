@@ -29,14 +29,6 @@ enum Error {
 }
 
 impl Section for config::GrpcConfig {
-    fn takes_credentials(&self) -> bool {
-        true
-    }
-
-    fn secret_files(&self) -> Vec<&Path> {
-        Vec::new()
-    }
-
     fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {
         draft.no_schema(problems);
         let (schema, grpc) = service(self, draft, problems)?;

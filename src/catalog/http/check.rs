@@ -1,7 +1,5 @@
 //! The checks of an `http` binding.
 
-use std::path::Path;
-
 use super::{Http, config};
 use crate::check::Draft;
 use crate::domain::json::{Json, Limits};
@@ -13,14 +11,6 @@ use crate::{ConfigError, Kind, Problems, Section};
 
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 impl Section for config::HttpConfig {
-    fn takes_credentials(&self) -> bool {
-        true
-    }
-
-    fn secret_files(&self) -> Vec<&Path> {
-        Vec::new()
-    }
-
     fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {
         let schema = draft.schema(None, problems);
         let http = request(self, draft, schema.as_ref(), problems);

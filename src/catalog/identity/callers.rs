@@ -427,3 +427,6 @@ pub fn read_token_of(
         Some(found) => Err(TokenError::Family { path: path.to_owned(), found, expected: family }),
     }
 }
+
+#[cfg(test)]
+mod tests;

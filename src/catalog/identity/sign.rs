@@ -9,6 +9,7 @@ use super::error::Error;
 use super::manifest::Manifest;
 use super::schema;
 use crate::crypto::dsse;
+use crate::crypto::files::beside;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -19,9 +20,7 @@ pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";
 
 /// Where the envelope of a manifest lies: `agent.yaml` → `agent.yaml.sig.json`.
 pub fn envelope_path(manifest: &Path) -> PathBuf {
-    let mut name = manifest.as_os_str().to_owned();
-    name.push(".sig.json");
-    PathBuf::from(name)
+    beside(manifest, ".sig.json")
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {

@@ -1,26 +1,15 @@
-//! Manifests and callers, as a table of refusals with their codes.
+//! Manifests, as a table of refusals with their codes.
 
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use super::callers::{CallerConfig, Callers, Config, Trust};
-use super::certificate::ClientCertificate;
 use super::manifest::{Manifest, Mode};
-use super::token::RunTokens;
-use super::{
-    Error, IdentityError, PAYLOAD_TYPE, Peer, accept, bind, bind_unclaimed, envelope_path, sign,
-    succeeds,
-};
+use super::{Error, PAYLOAD_TYPE, accept, bind, bind_unclaimed, succeeds};
 use crate::clock::SystemEntropy;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
-use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
 use crate::domain::tier::{Binding, Face, Tier};
 use crate::domain::time::Timestamp;
 
-const TEXT: &str = r#"apiVersion: wicketgate.dev/v1
+pub(super) const TEXT: &str = r#"apiVersion: wicketgate.dev/v1
 kind: AgentManifest
 metadata: {name: code-review-agent, version: 1.4.0, owner: platform@example.com, labels: {team: payments}}
 spec:
@@ -39,11 +28,11 @@ spec:
   validity: {not_before: 2026-11-01T00:00:00Z, not_after: 2027-05-01T00:00:00Z}
 "#;
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp::parse("2026-11-21T12:00:00.000Z").unwrap()
 }
 
-fn key() -> SecretKey {
+pub(super) fn key() -> SecretKey {
     SecretKey::generate(&SystemEntropy)
 }
 
@@ -464,181 +453,4 @@ fn who_claims_nothing_is_unclaimed_and_who_claims_something_claims_it_whole() {
     let tool = ["repo.read_file".to_owned()];
     assert!(bind(&manifest, "", &[], &tool).is_err(), "tools alone claim half");
     assert!(bind(&manifest, "", &["a".repeat(64)], &[]).is_err());
-}
-
-struct Desk {
-    dir: tempfile::TempDir,
-    key: SecretKey,
-}
-
-impl Desk {
-    fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), key: key() }
-    }
-
-    fn manifest(&self, name: &str) -> PathBuf {
-        let path = self.dir.path().join(format!("{name}.yaml"));
-        let text = TEXT.replace("code-review-agent", name);
-        std::fs::write(&path, &text).unwrap();
-        std::fs::write(envelope_path(&path), sign(text.as_bytes(), "x", &[&self.key]).unwrap())
-            .unwrap();
-        path
-    }
-
-    fn token(&self, name: &str, text: &str, mode: u32) -> CallerConfig {
-        let path = self.dir.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-        CallerConfig { token_file: Some(path), ..CallerConfig::default() }
-    }
-
-    fn load(&self, agents: &[Config]) -> Result<Callers, String> {
-        let trust = Trust {
-            keys: &[self.key.public()],
-            threshold: 1,
-            socket: Some(Path::new("/run/a.sock")),
-        };
-        Callers::load(agents, &trust, &Arc::new(RunTokens::new([1; 32])), now())
-            .map_err(|e| e.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-    }
-}
-
-fn uid(uid: u32) -> CallerConfig {
-    CallerConfig { uid: Some(uid), ..CallerConfig::default() }
-}
-
-fn peer(socket: Option<&str>, uid: Option<u32>) -> Peer {
-    let listener = if socket.is_some() { "uds" } else { "tcp" };
-    Peer { listener, uid, socket: socket.map(PathBuf::from), certificate: None }
-}
-
-const T1: &str = "0123456789abcdef0123456789abcdef";
-
-#[test]
-fn listener_or_token_fix_the_manifest_and_any_doubt_is_nobody() {
-    let desk = Desk::new();
-    let other = CallerConfig { socket: Some("/run/b.sock".into()), ..uid(1000) };
-    let agents = [
-        Config {
-            ordered: false,
-            manifest: desk.manifest("one"),
-            callers: vec![uid(1000), desk.token("t", &format!("{T1}\n"), 0o600)],
-        },
-        Config { ordered: false, manifest: desk.manifest("two"), callers: vec![other, uid(1001)] },
-    ];
-    let callers = desk.load(&agents).unwrap();
-    let who = |peer: &Peer, bearer| {
-        callers.identify(peer, bearer).map(|c| (c.manifest.name.clone(), c.auth))
-    };
-    let name = |peer: &Peer, bearer| who(peer, bearer).map(|(name, _)| name);
-    assert_eq!(name(&peer(Some("/run/a.sock"), Some(1000)), None).unwrap(), "one");
-    assert_eq!(name(&peer(Some("/run/b.sock"), Some(1000)), None).unwrap(), "two");
-    assert_eq!(name(&peer(Some("/run/a.sock"), Some(1001)), None).unwrap(), "two");
-    assert_eq!(name(&peer(Some("/run/a.sock"), Some(0)), None), Err(IdentityError::Missing));
-    assert_eq!(name(&peer(Some("/run/a.sock"), None), None), Err(IdentityError::Missing));
-    assert_eq!(name(&peer(None, Some(1000)), None), Err(IdentityError::Missing));
-    let (agent, auth) = who(&peer(None, None), Some(T1)).unwrap();
-    assert_eq!((agent.as_str(), auth.method.as_str(), auth.uid), ("one", "token", None));
-    assert_eq!(auth.token.unwrap().len(), 16);
-    let (_, auth) = who(&peer(Some("/run/a.sock"), Some(1000)), None).unwrap();
-    assert_eq!((auth.method.as_str(), auth.uid, auth.token), ("uds", Some(1000), None));
-    let wrong = "x".repeat(32);
-    assert_eq!(
-        name(&peer(Some("/run/a.sock"), Some(1000)), Some(&wrong)),
-        Err(IdentityError::Unknown)
-    );
-    assert_eq!(
-        name(&peer(Some("/run/b.sock"), Some(1000)), Some(T1)),
-        Err(IdentityError::Ambiguous)
-    );
-    assert_eq!(name(&peer(None, None), Some("")), Err(IdentityError::Unknown));
-}
-
-#[test]
-fn a_certificate_is_one_agent_by_its_spiffe_id_or_its_thumbprint_and_nobody_if_they_disagree() {
-    let desk = Desk::new();
-    let id = |name: &str| format!("spiffe://example.org/{name}");
-    let spiffe = |name: &str| CallerConfig { spiffe: Some(id(name)), ..CallerConfig::default() };
-    let print = Digest::of(&[b"known"]);
-    let known = CallerConfig { certificate: Some(print.prefixed()), ..CallerConfig::default() };
-    let one = vec![spiffe("one"), known, desk.token("t", T1, 0o600)];
-    let agents = [
-        Config { ordered: false, manifest: desk.manifest("one"), callers: one },
-        Config { ordered: false, manifest: desk.manifest("two"), callers: vec![spiffe("two")] },
-    ];
-    let callers = desk.load(&agents).unwrap();
-    let who = |shown: Option<&str>, der: &[u8], bearer| {
-        let (thumbprint, not_after) = (Digest::of(&[der]), now());
-        let shown = ClientCertificate { thumbprint, not_after, spiffe: shown.map(id) };
-        let peer = Peer { listener: "tls", certificate: Some(Arc::new(shown)), ..Peer::default() };
-        callers.identify(&peer, bearer).map(|c| (c.manifest.name.clone(), c.auth))
-    };
-    let (agent, auth) = who(Some("two"), b"any", None).unwrap();
-    assert_eq!((agent.as_str(), auth.method.as_str()), ("two", "mtls"));
-    assert_eq!(auth.holder(), Some(id("two").as_str()));
-    assert!(auth.admits(&who(Some("two"), b"renewed", None).unwrap().1));
-    let (agent, auth) = who(None, b"known", None).unwrap();
-    assert_eq!((agent.as_str(), auth.holder()), ("one", Some(print.prefixed().as_str())));
-    assert!(!auth.admits(&who(Some("two"), b"any", None).unwrap().1));
-    assert!(!auth.admits(&Peer::default().auth("token", None)));
-    assert_eq!(who(Some("two"), b"known", None).unwrap_err(), IdentityError::Ambiguous);
-    assert_eq!(who(Some("two"), b"any", Some(T1)).unwrap_err(), IdentityError::Ambiguous);
-    assert_eq!(who(Some("three"), b"any", None).unwrap_err(), IdentityError::Missing);
-    let (agent, auth) = who(Some("one"), b"any", Some(T1)).unwrap();
-    assert_eq!((agent.as_str(), auth.method.as_str()), ("one", "token"));
-    assert_eq!(auth.spiffe, Some(id("one")));
-    let twice =
-        Config { ordered: false, manifest: desk.manifest("three"), callers: vec![spiffe("one")] };
-    let said = desk.load(&[agents[0].clone(), twice]).unwrap_err();
-    assert!(
-        said.contains("agents[1].callers[0]: `spiffe://example.org/one` is mapped twice"),
-        "{said}"
-    );
-}
-
-#[test]
-fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() {
-    let desk = Desk::new();
-    let spiffe = CallerConfig { spiffe: Some("spiffe://x".into()), ..CallerConfig::default() };
-    let k8s = CallerConfig { k8s_service_account: Some("x".into()), ..CallerConfig::default() };
-    let both = CallerConfig { uid: Some(1), ..desk.token("b", T1, 0o600) };
-    let first = vec![
-        uid(1000),
-        uid(1000),
-        spiffe,
-        k8s,
-        both,
-        CallerConfig::default(),
-        desk.token("open", T1, 0o644),
-        desk.token("short", "abc", 0o600),
-        desk.token("ok", T1, 0o600),
-    ];
-    let agents = [
-        Config { ordered: false, manifest: desk.manifest("one"), callers: first },
-        Config {
-            ordered: false,
-            manifest: desk.manifest("two"),
-            callers: vec![desk.token("same", T1, 0o600)],
-        },
-        Config { ordered: false, manifest: desk.dir.path().join("one.yaml"), callers: vec![] },
-        Config { ordered: false, manifest: desk.dir.path().join("none.yaml"), callers: vec![] },
-    ];
-    let said = desk.load(&agents).unwrap_err();
-    let expected = [
-        "agents[0].callers[1]: uid `1000` on `/run/a.sock` is mapped twice",
-        "agents[0].callers[2]: `spiffe://x` is not a SPIFFE id",
-        "agents[0].callers[3]: `k8s_service_account` is not supported",
-        "agents[0].callers[4]: `token_file` stands alone",
-        "agents[0].callers[5]: expected `uid`",
-        "has mode 644",
-        "at least 32 printable characters",
-        "agents[1].callers[0]: the token in",
-        "agents[2].manifest: agent `one` is configured twice",
-        "none.yaml",
-    ];
-    for part in expected {
-        assert!(said.contains(part), "{part}\n{said}");
-    }
-    assert_eq!(said.lines().count(), expected.len(), "{said}");
-    assert!(!said.contains(T1));
 }

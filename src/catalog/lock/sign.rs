@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{BYTES_MAX, Error, Lock};
 use crate::crypto::dsse;
+use crate::crypto::files::beside;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::domain::digest::Digest;
 
@@ -15,9 +16,7 @@ pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.tools-lock.v1+json";
 
 /// Where the envelope of a lock lies: `tools.lock` → `tools.lock.sig.json`.
 pub fn envelope_path(lock: &Path) -> PathBuf {
-    let mut name = lock.as_os_str().to_owned();
-    name.push(".sig.json");
-    PathBuf::from(name)
+    beside(lock, ".sig.json")
 }
 
 /// The envelope of these bytes by these keys.

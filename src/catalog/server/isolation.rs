@@ -227,12 +227,9 @@ fn plain(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> Opti
         ("pids", raw.pids.is_some()),
         ("cgroup", raw.cgroup.is_some()),
     ];
-    let given: Vec<&str> =
-        given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
-    for name in &given {
-        problems.add(format!("{at}.{name}"), "means nothing with `level: none`");
-    }
-    given.is_empty().then_some(Isolation::None { said: true })
+    let nothing = given.iter().all(|(_, given)| !given);
+    problems.foreign(at, given, "means nothing with `level: none`");
+    nothing.then_some(Isolation::None { said: true })
 }
 
 fn paths(

@@ -239,9 +239,7 @@ fn sqlite(
         ("private_addresses", !sql.private_addresses.is_empty()),
         ("search_path", sql.search_path.is_some()),
     ];
-    for (name, _) in foreign.iter().filter(|(_, given)| *given) {
-        problems.add(format!("{at}.{name}"), "means nothing for `sqlite`");
-    }
+    problems.foreign(at, foreign, "means nothing for `sqlite`");
     let at = format!("{at}.path");
     let Some(file) = &sql.path else {
         problems.add(at, "`sqlite` needs it");

@@ -10,6 +10,7 @@ use jsonc_parser::{Scanner, ScannerOptions};
 use super::error::Error;
 use super::shape::{ClientFile, JSONC, Shape, split_mark};
 use crate::cli::{FileError, create};
+use crate::crypto::files::beside;
 use crate::mcp::raw::quoted;
 
 /// How the client reaches a governed server.
@@ -100,9 +101,7 @@ pub fn rewritten(
 
 /// Where the file as it was is kept.
 pub fn backup(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".before-wicketgate");
-    PathBuf::from(name)
+    beside(file, ".before-wicketgate")
 }
 
 /// The replacement of a credential in the backup.
@@ -149,9 +148,7 @@ pub fn replace(source: &ClientFile, text: &str, withheld: &[&str]) -> Result<Pat
     let mode = mode.permissions().mode() & 0o777;
     let before = without(&source.text, withheld);
     create(&kept, before.as_bytes(), mode & 0o700).map_err(FileError::at(&kept))?;
-    let mut part = source.file.as_os_str().to_owned();
-    part.push(".wicketgate-part");
-    let part = PathBuf::from(part);
+    let part = beside(&source.file, ".wicketgate-part");
     create(&part, text.as_bytes(), mode)
         .and_then(|()| std::fs::rename(&part, &source.file))
         .map_err(|e| {

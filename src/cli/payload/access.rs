@@ -50,7 +50,7 @@ impl PayloadLedger {
             Some(url) => postgres(&url).await.map_err(Failure::unverifiable)?,
             None => sqlite(&access.source, config.as_ref()).await?,
         };
-        let chains = reader.chains().await.map_err(Failure::unverifiable)?;
+        let chains = reader.chains().await?;
         let chains = chains.into_iter().map(|row| (row.chain, row)).collect();
         Ok(Self { reader, keeper, chains, config, store })
     }
@@ -75,7 +75,7 @@ async fn sqlite(source: &LedgerSource, config: Option<&Config>) -> Result<Opened
         (_, Some(Config { ledger: config::Ledger::Sqlite(ledger), .. })) => ledger.path.clone(),
         (_, _) => return Err(Failure::usage(reader::Error::Nowhere)),
     };
-    let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(source).await?;
     Ok((
         reader,
         Arc::new(SqliteKeeper::open(&path).await.map_err(Failure::unverifiable)?),

@@ -28,7 +28,7 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let change = LegalHoldChange::Place(reason.clone());
     let by = by.as_deref().unwrap_or_default();
     let recording = prepare(source, fleet).await?;
-    let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(source).await?;
     // WHY: report a missing log before opening the fleet log.
     log_of(reader.as_ref(), &recording.tenant, &on).await.map_err(refused)?;
     record(reader.as_ref(), recording, &on, (&change, by)).await
@@ -56,7 +56,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         return remote::hold(&api, &lift(signing.sign(&statement)?)).await;
     }
     let config = configuration(source)?;
-    let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(source).await?;
     let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
     // Report missing payloads before the operator signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;

@@ -19,7 +19,7 @@ pub async fn run(command: &ListPayloads) -> Result<Exit, Failure> {
     let records = shelf.records().await.map_err(refused)?;
     let mut kept = shelf.kept().await.map_err(refused)?;
     if let Some(run) = &command.run {
-        let chain = ledger.reader.find_run(run).await.map_err(Failure::unverifiable)?;
+        let chain = ledger.reader.find_run(run).await?;
         let chain = chain.ok_or_else(|| Failure::invalid(LookupError::Run(*run)))?;
         let of_run = commitments_of(ledger.reader.as_ref(), &chain, run)
             .await

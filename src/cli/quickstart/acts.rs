@@ -7,9 +7,9 @@ use super::agent::{DemoAgent, DemoAnswer, DemoRefusal};
 use super::approvers;
 use super::desk::{DemoDirectory, INSTRUCTIONS};
 use super::error::{CallFault, Error};
-use super::own::OwnProgram;
 use super::story::StepPrinter;
 use super::tools::ToolServer;
+use crate::catalog::schema::clip;
 use crate::domain::digest::Digest;
 use crate::domain::plural::many;
 
@@ -195,16 +195,11 @@ fn told(
 /// At most one line that fits.
 fn shortened(result: &str) -> String {
     const CHARS_MAX: usize = 96;
-    let line = result.replace('\n', " ");
-    if line.chars().count() <= CHARS_MAX {
-        return line;
-    }
-    line.chars().take(CHARS_MAX).chain("…".chars()).collect()
+    clip(&result.replace('\n', " "), CHARS_MAX)
 }
 
 /// Two people approve the held call, and it runs.
 pub async fn approve(
-    own: &OwnProgram,
     desk: &DemoDirectory,
     at: (&str, &str),
     agent: &mut DemoAgent,
@@ -214,7 +209,7 @@ pub async fn approve(
     let acts = acts();
     let held = acts.iter().find(|act| act.id == HELD).ok_or(Error::NotRefused(HELD))?;
     let call = (held.id, held.tool, &held.arguments);
-    approvers::approve(own, desk, at, (agent, call), story).await
+    approvers::approve(desk, at, (agent, call), story).await
 }
 
 /// Compares the tool server's counters with the allowed and approved calls.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::agent::{DemoAgent, DemoAnswer};
 use super::desk::DemoDirectory;
 use super::error::{CallFault, Error};
-use super::own::{CommandOutput, OwnProgram};
+use super::own::CommandOutput;
 use super::story::StepPrinter;
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
@@ -52,7 +52,6 @@ fn line(
 
 /// Both approve the held call, one after the other; then the agent repeats it and gets its result.
 pub async fn approve(
-    own: &OwnProgram,
     desk: &DemoDirectory,
     (run, url): (&str, &str),
     (agent, call): (&mut DemoAgent, (&'static str, &str, &Value)),
@@ -66,7 +65,7 @@ pub async fn approve(
         let args =
             ["approval", "approve", run, id, "--token-file", &token, "--key", &key, "--url", url];
         let with: Vec<&str> = args.iter().copied().chain(["--yes", "--json"]).collect();
-        let ran = own.run(desk.dir(), &with).await?;
+        let ran = desk.run(&with).await?;
         let now = became(&ran);
         if ran.code != Some(0) || now.as_deref() != Some(state) {
             return Err(Error::Approval { subject, state: now, ran });

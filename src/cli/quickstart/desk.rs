@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::approvers;
 use super::error::Error;
+use super::own::{CommandOutput, OwnProgram};
 use crate::cli::error::Occupied;
 use crate::cli::{BundleError, FileError, create};
 use crate::clock::{SystemEntropy, random32};
@@ -75,6 +76,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// The directory.
 pub struct DemoDirectory {
+    own: OwnProgram,
     dir: PathBuf,
     token: String,
     command: bool,
@@ -82,7 +84,7 @@ pub struct DemoDirectory {
 
 impl DemoDirectory {
     /// Makes the directory, for this user alone. `command`: the play has its command.
-    pub fn make(wanted: Option<&Path>, command: bool) -> Result<Self, Error> {
+    pub fn make(own: OwnProgram, wanted: Option<&Path>, command: bool) -> Result<Self, Error> {
         let random = hex::encode(random32(&SystemEntropy));
         let name = random.get(..8).unwrap_or_default();
         let dir = match wanted {
@@ -101,7 +103,7 @@ impl DemoDirectory {
             }
         }
         let dir = dir.canonicalize().map_err(FileError::at(&dir))?;
-        Ok(Self { dir, token: hex::encode(random32(&SystemEntropy)), command })
+        Ok(Self { own, dir, token: hex::encode(random32(&SystemEntropy)), command })
     }
 
     /// Makes the key of the fleet log, and tells the auditor's witness its public half.
@@ -228,6 +230,16 @@ impl DemoDirectory {
         self.dir.join(name)
     }
 
+    /// This program.
+    pub const fn own(&self) -> &OwnProgram {
+        &self.own
+    }
+
+    /// Runs a command of this program in the directory, to its end.
+    pub async fn run(&self, args: &[&str]) -> Result<CommandOutput, Error> {
+        self.own.run(&self.dir, args).await
+    }
+
     /// The directory itself.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -278,12 +290,10 @@ mod tests {
     #[test]
     fn a_directory_with_something_in_it_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(DemoDirectory::make(Some(dir.path()), true).is_ok());
+        let make = || DemoDirectory::make(OwnProgram::new().unwrap(), Some(dir.path()), true);
+        assert!(make().is_ok());
         std::fs::write(dir.path().join("x"), "").unwrap();
-        assert!(
-            DemoDirectory::make(Some(dir.path()), true)
-                .is_err_and(|e| matches!(e, Error::Occupied(_)))
-        );
+        assert!(make().is_err_and(|e| matches!(e, Error::Occupied(_))));
         assert!(fill("a", "b", "c").is_err());
     }
 }

@@ -13,7 +13,6 @@ use tonic_health::pb::health_client::HealthClient;
 
 use super::desk::DemoDirectory;
 use super::error::{DemoPart, Error};
-use super::own::OwnProgram;
 use super::{PATIENCE, agent};
 use crate::cli::FileError;
 
@@ -30,12 +29,12 @@ pub struct DemoGate {
 
 impl DemoGate {
     /// Starts it; its log goes to `gate.log`.
-    pub fn start(own: &OwnProgram, desk: &DemoDirectory) -> Result<Self, Error> {
+    pub fn start(desk: &DemoDirectory) -> Result<Self, Error> {
         let log = desk.path("gate.log");
         let shown = log.display().to_string();
         let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;
         let parent = std::process::id().to_string();
-        let mut command = own.command(&["serve", "--parent", &parent]);
+        let mut command = desk.own().command(&["serve", "--parent", &parent]);
         command.current_dir(desk.dir()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let child = command.spawn().map_err(failed)?;
         let process = child.id().unwrap_or_default();

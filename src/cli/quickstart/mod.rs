@@ -74,10 +74,10 @@ async fn play(args: &Args, story: &mut StepPrinter) -> Result<(), Error> {
     story.begin();
     let own = OwnProgram::new()?;
     let left_out = sandbox::missing();
-    let desk = DemoDirectory::make(args.dir.as_deref(), left_out.is_none())?;
-    let mut tools = ToolServer::start(&own, desk.tool_token()).await?;
+    let desk = DemoDirectory::make(own, args.dir.as_deref(), left_out.is_none())?;
+    let mut tools = ToolServer::start(desk.own(), desk.tool_token()).await?;
     desk.introduce()?;
-    let mut witness = DemoWitness::start(&own, &desk).await?;
+    let mut witness = DemoWitness::start(&desk).await?;
     let keys = desk.furnish(&tools.address(), witness.url(), clock.now())?;
     story.step("files", "files", &desk.shown(), &json!({"dir": desk.shown(), "keys": keys}));
     story.more("keys, a signed manifest, policy bundle and list of two approvers, wicketgate.yaml");
@@ -91,26 +91,26 @@ async fn play(args: &Args, story: &mut StepPrinter) -> Result<(), Error> {
     }
 
     let began = clock.monotonic();
-    let mut gate = DemoGate::start(&own, &desk)?;
+    let mut gate = DemoGate::start(&desk)?;
     gate.ready(&desk.socket()).await?;
     let took = clock.monotonic().saturating_sub(began).as_millis();
     let facts = json!({"process": gate.process(), "ready_ms": u64::try_from(took).unwrap_or(0)});
     let line = format!("wicketgate serve, process {}, ready in {took} ms", gate.process());
     story.step("gate", "gate", &line, &facts);
 
-    let pinned = proof::pin(&own, &desk, story).await?;
+    let pinned = proof::pin(&desk, story).await?;
     let mut agent = DemoAgent::connect(&desk.socket()).await?;
     let run = acts::open(&mut agent, &desk, story).await?;
     acts::calls(&mut agent, &desk, story).await?;
     let at = (run.as_str(), gate.operators_at()?);
-    acts::approve(&own, &desk, (at.0, &at.1), &mut agent, story).await?;
+    acts::approve(&desk, (at.0, &at.1), &mut agent, story).await?;
     acts::count(&mut tools, story).await?;
     acts::seal(&mut agent, story).await?;
-    proof::tail(&own, &desk, story).await?;
-    proof::anchor(&own, &desk, story).await?;
-    proof::export(&own, &desk, &run, pinned, story).await?;
-    proof::verify(&own, &desk, story).await?;
-    proof::tamper(&own, &desk, story).await?;
+    proof::tail(&desk, story).await?;
+    proof::anchor(&desk, story).await?;
+    proof::export(&desk, &run, pinned, story).await?;
+    proof::verify(&desk, story).await?;
+    proof::tamper(&desk, story).await?;
     let mut took = clock.monotonic();
     if args.keep {
         stay(&desk, &mut gate, story).await?;
@@ -119,7 +119,7 @@ async fn play(args: &Args, story: &mut StepPrinter) -> Result<(), Error> {
     gate.stop().await?;
     tools.stop().await?;
     witness.stop().await?;
-    proof::ledger(&own, &desk, story).await?;
+    proof::ledger(&desk, story).await?;
     // The time while the user kept it open does not count.
     took = took.saturating_add(clock.monotonic().saturating_sub(resumed));
     story.end(&desk, took);

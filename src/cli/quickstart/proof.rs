@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::desk::DemoDirectory;
 use super::error::Error;
-use super::own::{CommandOutput, OwnProgram};
+use super::own::CommandOutput;
 use super::story::StepPrinter;
 use crate::cli::FileError;
 use crate::domain::plural::many;
@@ -16,16 +16,12 @@ const CONFIG: &str = "wicketgate.yaml";
 const TRUST: &str = "auditor/trust.txt";
 
 /// Notes the head of the log before the run. Its size.
-pub async fn pin(
-    own: &OwnProgram,
-    desk: &DemoDirectory,
-    story: &mut StepPrinter,
-) -> Result<u64, Error> {
+pub async fn pin(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<u64, Error> {
     let args = ["ledger", "head", "--config", CONFIG];
-    let ran = own.run(desk.dir(), &args).await?;
+    let ran = done(desk, &args).await?;
     let line = ran.out.trim();
     let size: Option<u64> = line.split(' ').nth(2).and_then(|size| size.parse().ok());
-    let size = size.filter(|_| ran.code == Some(0) && line.starts_with("head "));
+    let size = size.filter(|_| line.starts_with("head "));
     let Some(size) = size else { return Err(unexpected(&args, ran)) };
     desk.note(line)?;
     let told =
@@ -35,17 +31,10 @@ pub async fn pin(
 }
 
 /// Shows the end of the ledger, which must contain the approval of the held call.
-pub async fn tail(
-    own: &OwnProgram,
-    desk: &DemoDirectory,
-    story: &mut StepPrinter,
-) -> Result<(), Error> {
+pub async fn tail(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
     let args = ["ledger", "tail", "--config", CONFIG, "-n", "8"];
-    let ran = own.run(desk.dir(), &args).await?;
-    if ran.code != Some(0)
-        || !ran.out.contains("run.sealed")
-        || !ran.out.contains("approval.granted")
-    {
+    let ran = done(desk, &args).await?;
+    if !ran.out.contains("run.sealed") || !ran.out.contains("approval.granted") {
         return Err(unexpected(&args, ran));
     }
     let lines: Vec<&str> = ran.out.lines().collect();
@@ -70,17 +59,13 @@ fn without_run(line: &str) -> String {
 }
 
 /// Has the head of all chains cosigned by the auditor's witness.
-pub async fn anchor(
-    own: &OwnProgram,
-    desk: &DemoDirectory,
-    story: &mut StepPrinter,
-) -> Result<(), Error> {
+pub async fn anchor(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
     let args = ["ledger", "anchor", "--config", CONFIG];
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
-    let ran = own.run(desk.dir(), &with_json).await?;
+    let ran = done(desk, &with_json).await?;
     let told: Value = ran.out.parse().unwrap_or_default();
     let cosigned = Anchored::deserialize(&told).is_ok_and(|done| !done.cosigned.is_empty());
-    if ran.code != Some(0) || !cosigned {
+    if !cosigned {
         return Err(unexpected(&with_json, ran));
     }
     let line = "the head of the log goes on the fleet log; the auditor's witness cosigns that";
@@ -90,7 +75,6 @@ pub async fn anchor(
 
 /// Writes the evidence of the run.
 pub async fn export(
-    own: &OwnProgram,
     desk: &DemoDirectory,
     run: &str,
     since: u64,
@@ -114,10 +98,10 @@ pub async fn export(
         &since,
         "--json",
     ];
-    let ran = own.run(desk.dir(), &args).await?;
+    let ran = done(desk, &args).await?;
     let told: Value = ran.out.parse().unwrap_or_default();
     let exported = Exported::deserialize(&told).ok().filter(|done| done.sealed);
-    let Some(Exported { files, entries, .. }) = exported.filter(|_| ran.code == Some(0)) else {
+    let Some(Exported { files, entries, .. }) = exported else {
         return Err(unexpected(&args, ran));
     };
     let line = format!("evidence/: {}, {}", many(files, "file"), many(entries, "entry"));
@@ -126,13 +110,9 @@ pub async fn export(
 }
 
 /// Verifies it, offline, with the auditor's own trust.
-pub async fn verify(
-    own: &OwnProgram,
-    desk: &DemoDirectory,
-    story: &mut StepPrinter,
-) -> Result<(), Error> {
+pub async fn verify(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
     let args = ["evidence", "verify", "--trust", TRUST, "evidence"];
-    let (ran, report) = verified(own, desk, &args).await?;
+    let (ran, report) = verified(desk, &args).await?;
     let (checks, level) = (report.checks.len(), report.level);
     if ran.code != Some(0) || checks == 0 {
         return Err(unexpected(&args, ran));
@@ -146,14 +126,10 @@ pub async fn verify(
 }
 
 /// Changes one byte in a copy, and verifies that.
-pub async fn tamper(
-    own: &OwnProgram,
-    desk: &DemoDirectory,
-    story: &mut StepPrinter,
-) -> Result<(), Error> {
+pub async fn tamper(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
     let (file, from, to) = forge(&desk.path("evidence"), &desk.path("evidence-tampered"))?;
     let args = ["evidence", "verify", "--trust", TRUST, "evidence-tampered"];
-    let (ran, report) = verified(own, desk, &args).await?;
+    let (ran, report) = verified(desk, &args).await?;
     let failed: Vec<ProofCheck> =
         report.checks.into_iter().filter(|check| check.outcome == "INVALID").collect();
     if ran.code != Some(1) || failed.is_empty() {
@@ -170,16 +146,9 @@ pub async fn tamper(
 }
 
 /// Verifies the whole ledger once the gate has ended.
-pub async fn ledger(
-    own: &OwnProgram,
-    desk: &DemoDirectory,
-    story: &mut StepPrinter,
-) -> Result<(), Error> {
+pub async fn ledger(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
     let args = ["ledger", "verify", "--config", CONFIG, "--trust", TRUST];
-    let ran = own.run(desk.dir(), &args).await?;
-    if ran.code != Some(0) {
-        return Err(unexpected(&args, ran));
-    }
+    let ran = done(desk, &args).await?;
     let lines: Vec<&str> = ran.out.lines().collect();
     let first = lines.last().copied().unwrap_or_default();
     story.step("ledger", "ledger", first, &json!({"exit": 0, "says": ran.out.trim()}));
@@ -187,13 +156,9 @@ pub async fn ledger(
     Ok(())
 }
 
-async fn verified(
-    own: &OwnProgram,
-    desk: &DemoDirectory,
-    args: &[&str],
-) -> Result<(CommandOutput, Report), Error> {
+async fn verified(desk: &DemoDirectory, args: &[&str]) -> Result<(CommandOutput, Report), Error> {
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
-    let ran = own.run(desk.dir(), &with_json).await?;
+    let ran = desk.run(&with_json).await?;
     match serde_json::from_str(&ran.out) {
         Ok(report) => Ok((ran, report)),
         Err(_) => Err(unexpected(&with_json, ran)),
@@ -267,6 +232,12 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The output of a command that has to succeed.
+async fn done(desk: &DemoDirectory, args: &[&str]) -> Result<CommandOutput, Error> {
+    let ran = desk.run(args).await?;
+    if ran.code == Some(0) { Ok(ran) } else { Err(unexpected(args, ran)) }
 }
 
 fn unexpected(args: &[&str], ran: CommandOutput) -> Error {

@@ -8,7 +8,6 @@ use tokio::process::Child;
 use super::PATIENCE;
 use super::desk::{DemoDirectory, WITNESS};
 use super::error::{DemoPart, Error};
-use super::own::OwnProgram;
 use crate::cli::FileError;
 
 /// The running witness. Killed when it is dropped.
@@ -19,11 +18,11 @@ pub struct DemoWitness {
 
 impl DemoWitness {
     /// Starts it and waits until it listens; its log goes to `witness.log`.
-    pub async fn start(own: &OwnProgram, desk: &DemoDirectory) -> Result<Self, Error> {
+    pub async fn start(desk: &DemoDirectory) -> Result<Self, Error> {
         let log = desk.path("witness.log");
         let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;
         let parent = std::process::id().to_string();
-        let mut command = own.command(&[
+        let mut command = desk.own().command(&[
             "witness",
             "serve",
             "--name",

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cli::payload::Disclosure;
 use crate::cli::reader::{self, LedgerLocation, LedgerSource};
-use crate::cli::{Exit, Failure, block_on, report, say};
+use crate::cli::{Exit, Failure, report, say, wait};
 use crate::domain::id::RunId;
 use crate::domain::plural::many;
 use crate::evidence::artifacts::Artifacts;
@@ -51,14 +51,10 @@ pub struct Args {
 
 /// Writes it.
 pub(super) fn run(args: &Args) -> Exit {
-    match block_on(write(args)) {
-        Ok(Ok(exported)) => {
-            tell(args, &exported);
-            Exit::Ok
-        }
-        Ok(Err(failure)) => failure.print(),
-        Err(exit) => exit,
-    }
+    wait(async {
+        tell(args, &write(args).await?);
+        Ok(Exit::Ok)
+    })
 }
 
 async fn write(args: &Args) -> Result<ExportedRecording, Failure> {
@@ -80,8 +76,7 @@ async fn write(args: &Args) -> Result<ExportedRecording, Failure> {
     };
     let vault = args.disclosure.vault(&args.source)?;
     let redactions = args.disclosure.redactions()?;
-    let reader = reader::open_reader(&args.source).await;
-    let reader = reader.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(&args.source).await?;
     let order = RecordingOrder {
         reader: reader.as_ref(),
         tenant: &tenant,

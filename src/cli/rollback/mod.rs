@@ -103,8 +103,7 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
         sqlite: None,
         postgres_url_file: None,
     };
-    let opened = reader::open_reader(&source).await;
-    let reader = opened.map_err(Failure::unverifiable)?;
+    let reader = reader::open_reader(&source).await?;
     let vault = config.vault().map_err(Failure::config)?;
     let undo = plan::of_run(reader.as_ref(), vault.as_deref(), &command.run).await?;
     let mut told = Vec::new();

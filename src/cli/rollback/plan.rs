@@ -143,10 +143,10 @@ pub(super) async fn of_run(
     vault: Option<&Vault>,
     run: &RunId,
 ) -> Result<Vec<Undo>, Failure> {
-    let found = reader.find_run(run).await.map_err(Failure::unverifiable)?;
+    let found = reader.find_run(run).await?;
     let no_run = || Failure::usage(LookupError::Run(*run));
     let chain = found.ok_or_else(no_run)?;
-    let rows = reader.run_entries(&chain, run).await.map_err(Failure::unverifiable)?;
+    let rows = reader.run_entries(&chain, run).await?;
     let mut kept: Vec<(Entry, Commitment)> = Vec::new();
     let mut ends: BTreeMap<CallId, End> = BTreeMap::new();
     for row in &rows {

@@ -13,6 +13,7 @@ use crate::catalog::lock::{
 };
 use crate::cli::{Exit, Failure, FileError, note, runtime, say};
 use crate::config::{self, Config};
+use crate::crypto::files::beside;
 use crate::crypto::keys::SecretKey;
 use crate::domain::plural::many;
 
@@ -156,18 +157,14 @@ fn consent(at: &ToolsArgs, path: &Path) -> bool {
 
 /// Writes both files aside and renames them, so that no reader sees half of one.
 fn write(path: &Path, text: &str, envelope: &[u8]) -> Result<(), FileError> {
-    let beside = envelope_path(path);
-    let aside = |path: &Path| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".new");
-        PathBuf::from(name)
-    };
-    for (to, bytes) in [(path, text.as_bytes()), (&beside, envelope)] {
+    let signature = envelope_path(path);
+    let aside = |path: &Path| beside(path, ".new");
+    for (to, bytes) in [(path, text.as_bytes()), (&signature, envelope)] {
         std::fs::write(aside(to), bytes).map_err(FileError::at(to))?;
     }
     // WHY: between the two renames the lock does not count, and a gate that looks keeps its old
     // one.
-    for to in [path, &beside] {
+    for to in [path, &signature] {
         std::fs::rename(aside(to), to).map_err(FileError::at(to))?;
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+use super::config::ConfigFile;
 use super::{Exit, Failure};
 use crate::catalog::lock::{UngovernedTool, printable};
 use crate::catalog::server::Server;
@@ -31,16 +32,8 @@ pub struct Args {
 /// The configuration, and how long a server may take to list its tools.
 #[derive(clap::Args, Debug)]
 struct ToolsArgs {
-    /// Configuration file.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "wicketgate.yaml",
-        env = "WICKETGATE_CONFIG",
-        hide_env_values = true
-    )]
-    config: PathBuf,
+    #[command(flatten)]
+    at: ConfigFile,
     /// Seconds that a server has to start and list its tools.
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
         value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -139,7 +132,7 @@ pub fn run(args: &Args) -> Exit {
 
 impl ToolsArgs {
     fn load(&self) -> Result<Config, Failure> {
-        super::config::load(&self.config).map_err(wrong)
+        super::config::load(&self.at.config).map_err(wrong)
     }
 
     /// The configured servers of these names, or all of them without a name.

@@ -27,11 +27,6 @@ impl RunId {
     pub const fn uuid(&self) -> Uuid {
         self.0
     }
-
-    /// The id this UUID is.
-    pub const fn from_uuid(id: Uuid) -> Self {
-        Self(id)
-    }
 }
 
 impl fmt::Display for RunId {

@@ -28,7 +28,7 @@ mod verify;
 /// are taken from the new bundle. The ledger is only read.
 #[derive(Debug, clap::Args)]
 #[command(
-    group = clap::ArgGroup::new("ledger").multiple(false),
+    mut_group("LedgerSource", |group| group.required(false)),
     after_help = "Examples:\n  \
         wicketgate policy backtest --config wicketgate.yaml --bundle new --since 7d\n  \
         wicketgate policy backtest --sqlite state/ledger.sqlite --bundle new --against old --flips flips.jsonl\n  \
@@ -39,15 +39,8 @@ mod verify;
         A change of the reasons alone is printed and does not count as a change."
 )]
 pub struct Args {
-    /// Configuration file that names the ledger
-    #[arg(short, long, value_name = "FILE", group = "ledger")]
-    config: Option<PathBuf>,
-    /// Read this SQLite ledger
-    #[arg(long, value_name = "PATH", group = "ledger")]
-    sqlite: Option<PathBuf>,
-    /// Read the Postgres ledger whose URL is in this file
-    #[arg(long, value_name = "FILE", group = "ledger")]
-    postgres_url_file: Option<PathBuf>,
+    #[command(flatten)]
+    ledger: Option<LedgerSource>,
     /// New bundle: its directory, or its archive
     #[arg(long, value_name = "DIR", required_unless_present = "verify")]
     bundle: Option<PathBuf>,
@@ -113,14 +106,6 @@ pub fn run(args: &Args) -> Exit {
 }
 
 impl Args {
-    fn source(&self) -> LedgerSource {
-        LedgerSource {
-            config: self.config.clone(),
-            sqlite: self.sqlite.clone(),
-            postgres_url_file: self.postgres_url_file.clone(),
-        }
-    }
-
     fn query(&self) -> BacktestQuery {
         let now = SystemClock::new().now();
         BacktestQuery {
@@ -139,7 +124,9 @@ impl Args {
         if let Some((first, others)) = self.encryption_key.split_first() {
             return Vault::load(first, others).map(Arc::new).map(Some).map_err(unjudged);
         }
-        let Some(path) = &self.config else { return Ok(None) };
+        let Some(path) = self.ledger.as_ref().and_then(|source| source.config.as_ref()) else {
+            return Ok(None);
+        };
         reader::configuration(path).map_err(unjudged)?.vault().map_err(unjudged)
     }
 
@@ -176,8 +163,8 @@ fn compare(args: &Args) -> Result<Exit, Failure> {
         }
     };
     let runtime = runtime()?;
-    let opened = runtime.block_on(reader::open_reader(&args.source()));
-    let ledger = opened.map_err(unjudged)?;
+    let source = args.ledger.as_ref().ok_or(reader::Error::Nowhere).map_err(unjudged)?;
+    let ledger = runtime.block_on(reader::open_reader(source)).map_err(unjudged)?;
     let query = args.query();
     let old = old.as_ref().map_or(Baseline::Recorded, Baseline::Bundle);
     let vault = args.vault()?;

@@ -75,10 +75,9 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
     let list = args.flips.as_deref().map(digest_of).transpose()?;
     let verified = statement::verify(&envelope, &trusted, bundle.as_ref(), list.as_ref())
         .map_err(Failure::invalid)?;
-    let source = args.source();
     let predicate: Predicate = verified.predicate.read().map_err(Failure::invalid)?;
-    if source.place().is_some() {
-        heads(&source, &predicate)?;
+    if let Some(source) = &args.ledger {
+        heads(source, &predicate)?;
     }
     if args.json {
         let (signers, predicate) = (&verified.signers, &verified.predicate);
