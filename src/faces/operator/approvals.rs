@@ -14,7 +14,7 @@ use super::{OperatorApi, unavailable};
 use crate::approval::ApproverVerdict;
 use crate::control::Order;
 use crate::domain::canonical;
-use crate::domain::code::Code;
+use crate::domain::code::{Code, held};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
@@ -108,7 +108,7 @@ impl OperatorApi {
     }
 
     fn not_held(&self) -> Problem {
-        self.refuse(Problem::new(Code::CallNotFound, "approval.not_held", "no such held call"))
+        self.refuse(Problem::new(Code::CallNotFound, "approval.not_held", held::NOT_HELD))
     }
 
     fn named(&self, path: &HeldCallPath) -> Result<(RunId, CallId), Problem> {

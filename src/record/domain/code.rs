@@ -314,6 +314,9 @@ pub mod held {
     pub const INSTRUCTION: &str = "A call that waits for an approval says until when: make the same call again to learn what \
          was decided.";
 
+    /// What an approver reads of a call that is not held.
+    pub const NOT_HELD: &str = "the call does not wait for an approval";
+
     /// The message about one held call: until when it waits, and why.
     #[must_use]
     pub fn message(expires: Timestamp, why: &str) -> String {
