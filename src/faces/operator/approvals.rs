@@ -14,7 +14,7 @@ use super::view::{Approved, Claim, Facts, Layer, REVIEW_MAX, Reason, Unviewable,
 use crate::approval::ApproverVerdict;
 use crate::control::Order;
 use crate::domain::canonical;
-use crate::domain::code::Code;
+use crate::domain::code::{Code, held};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
@@ -107,7 +107,7 @@ impl OperatorApi {
     }
 
     fn not_held(&self) -> Problem {
-        self.refused(Code::CallNotFound, "approval.not_held", "no such held call")
+        self.refused(Code::CallNotFound, "approval.not_held", held::NOT_HELD)
     }
 
     fn named(&self, path: &HeldCallPath) -> Result<(RunId, CallId), Problem> {

@@ -17,7 +17,7 @@ use super::{AdmittedCall, ResumedHold, Road, Trip, call_span};
 use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, ApproverVerdict, SignedApproval};
 use crate::domain::call::{CallOrigin, ToolCall};
-use crate::domain::code::Code;
+use crate::domain::code::{Code, held};
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
@@ -141,9 +141,7 @@ impl CallParties {
         match self {
             Self::Counted(call) => object(true, call, "", ""),
             Self::Refused(why) => object(false, "held", &why.detail, &why.message),
-            Self::NotHeld => {
-                object(false, "", "approval.not_held", "the call does not wait for an approval")
-            }
+            Self::NotHeld => object(false, "", "approval.not_held", held::NOT_HELD),
             Self::Unavailable(why) => object(false, "held", "ledger.unavailable", why),
         }
     }

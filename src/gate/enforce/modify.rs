@@ -8,7 +8,7 @@ use super::answer::{Answer, Fault};
 use super::approve::{ApprovalRefusal, ApproverStatement, CallParties, parties};
 use super::run::Run;
 use super::{AdmittedCall, CallRequest, Entered, Road};
-use crate::domain::code::Code;
+use crate::domain::code::{Code, held};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::ledger;
@@ -87,9 +87,7 @@ impl Road {
         call: &CallId,
         other: Other<'_>,
     ) -> Result<Modified, Fault> {
-        let missing = || {
-            Fault::new(Code::CallNotFound, format!("call `{call}` does not wait for an approval"))
-        };
+        let missing = || Fault::new(Code::CallNotFound, held::NOT_HELD);
         let unread = |heard: CallParties| match heard {
             CallParties::Unavailable(why) => Fault::new(Code::LedgerUnavailable, why),
             CallParties::Counted(_) | CallParties::Refused(_) | CallParties::NotHeld => missing(),

@@ -113,32 +113,32 @@ impl Retry {
 
 /// Whether the call that the code is about ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ran {
+pub enum Execution {
     /// It did not, or there is no call.
-    No,
+    NotRun,
     /// It did not, and an entry that becomes durable later does not start it either.
-    Never,
+    NeverRun,
     /// It was stopped before it took effect.
     Stopped,
     /// It was allowed, and the tool failed.
     Failed,
     /// It may have.
-    Perhaps,
+    Possible,
     /// It did.
-    Yes,
+    Done,
 }
 
-impl Ran {
+impl Execution {
     /// The sentence for a caller.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::No => "nothing ran",
-            Self::Never => "nothing ran and nothing will",
+            Self::NotRun => "nothing ran",
+            Self::NeverRun => "nothing ran and nothing will",
             Self::Stopped => "the call was stopped before it took effect",
             Self::Failed => "the call was allowed and did not succeed",
-            Self::Perhaps => "the call may have taken effect",
-            Self::Yes => "the call ran",
+            Self::Possible => "the call may have taken effect",
+            Self::Done => "the call ran",
         }
     }
 }
@@ -169,7 +169,7 @@ pub struct Rule {
     /// Whether asking again is safe.
     pub retry: Retry,
     /// Whether the call ran.
-    pub ran: Ran,
+    pub execution: Execution,
     /// The reader, where models and programs get different answers.
     pub reader: Reader,
     /// Whether a recorded denial can have the code.
@@ -182,7 +182,7 @@ pub struct Rule {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,
-        $wire:ident $retry:ident $ran:ident $reader:ident $denial:ident, $title:expr, $next:expr;)*) => {
+        $wire:ident $retry:ident $execution:ident $reader:ident $denial:ident, $title:expr, $next:expr;)*) => {
         /// A stable dotted code.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Code { $($(#[$doc])* $name,)* }
@@ -194,7 +194,7 @@ macro_rules! codes {
             /// The row of the contract's table.
             pub const fn rule(self) -> Rule {
                 match self { $(Self::$name => Rule {
-                    wire: $wire, retry: Retry::$retry, ran: Ran::$ran, reader: Reader::$reader,
+                    wire: $wire, retry: Retry::$retry, execution: Execution::$execution, reader: Reader::$reader,
                     denial: Denial::$denial, title: $title, next: $next,
                 },)* }
             }
@@ -211,90 +211,90 @@ macro_rules! codes {
 // Columns: statuses, retry, whether it ran, reader, denial; then what happened, and what to do next.
 codes! {
     /// The request cannot be read; `detail` says why.
-    RequestMalformed = "request.malformed", INVALID No No Program Recorded,
+    RequestMalformed = "request.malformed", INVALID No NotRun Program Recorded,
         "the request cannot be read", "correct the request: `detail` names the place";
     /// No credential, or one that is not known.
-    IdentityMissing = "identity.missing", UNKNOWN_CALLER No No Program Recorded,
+    IdentityMissing = "identity.missing", UNKNOWN_CALLER No NotRun Program Recorded,
         "no credential that is known", "show the agent's token or certificate, or use its socket with its uid";
     /// Model, instructions or tools are not those of the manifest.
-    ManifestMismatch = "manifest.mismatch", FORBIDDEN No No Program Recorded,
+    ManifestMismatch = "manifest.mismatch", FORBIDDEN No NotRun Program Recorded,
         "the agent is not the manifest's",
         "claim the model and instructions of the signed manifest, or sign a new one";
     /// The face is switched off for this agent, or too little is known of the model behind the run or
     /// call (`spec.binding` of the manifest).
-    BindingInsufficient = "binding.insufficient", FORBIDDEN No No Model Recorded,
+    BindingInsufficient = "binding.insufficient", FORBIDDEN No NotRun Model Recorded,
         "the manifest accepts no such binding",
         "use a face the manifest's `spec.binding` accepts, claim the model at `OpenRun`, or sign other terms";
     /// The tool does not exist for this agent.
-    ToolNotGranted = "tool.not_granted", FORBIDDEN No No Model Recorded,
+    ToolNotGranted = "tool.not_granted", FORBIDDEN No NotRun Model Recorded,
         "the tool does not exist for this agent",
         "list the tools; grant the tool in the manifest if the agent needs it";
     /// The arguments do not satisfy the tool's schema.
-    ArgumentsInvalid = "arguments.invalid", INVALID No No Model Recorded,
+    ArgumentsInvalid = "arguments.invalid", INVALID No NotRun Model Recorded,
         "the arguments break the tool's schema", "correct the arguments to the tool's schema";
     /// What the tool would touch cannot be opened or is out of bounds.
-    EffectRefused = "effect.refused", FORBIDDEN No No Model Recorded,
+    EffectRefused = "effect.refused", FORBIDDEN No NotRun Model Recorded,
         "the target is off limits or missing", "choose another target; `detail` names the limit of the binding";
     /// A policy said no.
-    PolicyDenied = "policy.denied", FORBIDDEN No No Model Recorded,
+    PolicyDenied = "policy.denied", FORBIDDEN No NotRun Model Recorded,
         "denied by policy", "read `reasons`: change the call, or go on without it";
     /// The policy could not answer.
-    PolicyError = "policy.error", FORBIDDEN No No Model Recorded,
+    PolicyError = "policy.error", FORBIDDEN No NotRun Model Recorded,
         "the policy could not answer", "policy author: explain the entry with `wicketgate policy eval --entry`";
     /// The call waits for an approval.
-    CallHeld = "call.held", WAITING Poll No Model Never, held::TITLE, held::NEXT;
+    CallHeld = "call.held", WAITING Poll NotRun Model Never, held::TITLE, held::NEXT;
     /// A limit of the manifest is reached.
-    LimitExceeded = "limit.exceeded", EXHAUSTED After No Model Recorded,
+    LimitExceeded = "limit.exceeded", EXHAUSTED After NotRun Model Recorded,
         "a limit is reached", "wait; raise the limit in the manifest or the pool if it is too low";
     /// Too much work is waiting; nothing was recorded or run.
-    Overloaded = "overloaded", UNAVAILABLE SameId No Program Never,
+    Overloaded = "overloaded", UNAVAILABLE SameId NotRun Program Never,
         "too much work is waiting", "ask again later; raise `limits.in_flight_max` if it stays";
     /// The gate is draining; nothing was recorded or run.
-    Shutdown = "shutdown", UNAVAILABLE SameId No Program Never,
+    Shutdown = "shutdown", UNAVAILABLE SameId NotRun Program Never,
         "the gate is draining", "ask again: the gate restarts";
     /// The ledger cannot be written; nothing ran.
-    LedgerUnavailable = "ledger.unavailable", UNAVAILABLE SameId No Program Never,
+    LedgerUnavailable = "ledger.unavailable", UNAVAILABLE SameId NotRun Program Never,
         "the ledger cannot be written", "operator: see `wicketgate control health`; nothing ran";
     /// The ledger did not confirm in time; nothing ran and nothing will.
-    LedgerUnknown = "ledger.unknown", UNAVAILABLE SameId Never Program Never,
+    LedgerUnknown = "ledger.unknown", UNAVAILABLE SameId NeverRun Program Never,
         "the ledger did not confirm in time",
         "ask again: the answer is the call's, or the proof that it never started";
     /// The tool said error, or a known timeout.
     ToolFailed = "tool.failed", FAILED No Failed Model Never,
         "the tool failed", "read `detail`; the call ran and failed";
     /// It ran and the outcome is unknown or not recorded.
-    CallUnknown = "call.unknown", LOST No Perhaps Model Never,
+    CallUnknown = "call.unknown", LOST No Possible Model Never,
         "the outcome of the call is unknown", "look at the tool's own records before asking for the same again";
     /// The same call id with other bytes.
-    CallConflict = "call.conflict", TAKEN No No Program Never,
+    CallConflict = "call.conflict", TAKEN No NotRun Program Never,
         "the call id was used for another call", "choose a new call id";
     /// No call of this id in this run.
-    CallNotFound = "call.not_found", MISSING No No Program Never,
+    CallNotFound = "call.not_found", MISSING No NotRun Program Never,
         "no such call in this run", "check the id: the run has no such call";
     /// The recorded result can no longer be given.
-    CallResultUnavailable = "call.result_unavailable", ERASED No Yes Model Never,
+    CallResultUnavailable = "call.result_unavailable", ERASED No Done Model Never,
         "the recorded result can no longer be given",
         "use the receipt: the call ran, and its result was erased or not kept";
     /// No such run, or not yours.
-    RunUnknown = "run.unknown", MISSING No No Program Never, "no such run", "open a run first";
+    RunUnknown = "run.unknown", MISSING No NotRun Program Never, "no such run", "open a run first";
     /// The run is over.
-    RunSealed = "run.sealed", SEALED No No Program Never, "the run is sealed", "open a new run";
+    RunSealed = "run.sealed", SEALED No NotRun Program Never, "the run is sealed", "open a new run";
     /// The call was held too long.
-    CallExpired = "call.expired", EXPIRED NewId No Model Recorded, held::EXPIRED, "ask again as a new call";
+    CallExpired = "call.expired", EXPIRED NewId NotRun Model Recorded, held::EXPIRED, "ask again as a new call";
     /// The call was cancelled.
     CallCancelled = "call.cancelled", CANCELLED NewId Stopped Model Never,
         "the call was cancelled", "ask again as a new call, if it is still wanted";
     /// The operator is known and may not do this.
-    OperatorForbidden = "operator.forbidden", FORBIDDEN No No Program Recorded,
+    OperatorForbidden = "operator.forbidden", FORBIDDEN No NotRun Program Recorded,
         "the operator may not do this", "use a login with the role that the message names";
     /// A held call cannot be shown completely, so it is not shown at all; `detail` says why.
-    ApprovalUnviewable = "approval.unviewable", UNVIEWABLE No No Program Recorded,
+    ApprovalUnviewable = "approval.unviewable", UNVIEWABLE No NotRun Program Recorded,
         "the held call cannot be shown whole", "refuse the call; `detail` says what cannot be shown";
     /// The gate is not ready to serve (no policy, no manifest, not the writer).
-    NotReady = "not_ready", UNAVAILABLE SameId No Program Never,
+    NotReady = "not_ready", UNAVAILABLE SameId NotRun Program Never,
         "the gate is not ready", "operator: `/readyz` lists the reasons";
     /// No method or path of this name is served here.
-    RouteUnknown = "route.unknown", NO_ROUTE No No Program Never,
+    RouteUnknown = "route.unknown", NO_ROUTE No NotRun Program Never,
         "there is nothing here", "check the method or the path";
 }
 
@@ -311,6 +311,9 @@ pub mod held {
     /// What instructions for models say about held calls.
     pub const INSTRUCTION: &str = "A call that waits for an approval says until when: make the same call again to learn what \
          was decided.";
+
+    /// What an approver reads of a call that is not held.
+    pub const NOT_HELD: &str = "the call does not wait for an approval";
 
     /// The message about one held call: until when it waits, and why.
     #[must_use]
@@ -338,9 +341,9 @@ impl Code {
     /// where that decides about a retry.
     #[must_use]
     pub fn message(self) -> String {
-        let Rule { title, retry, ran, .. } = self.rule();
-        if retry == Retry::SameId || ran != Ran::No {
-            return format!("{title}; {}", ran.as_str());
+        let Rule { title, retry, execution, .. } = self.rule();
+        if retry == Retry::SameId || execution != Execution::NotRun {
+            return format!("{title}; {}", execution.as_str());
         }
         title.to_owned()
     }
@@ -348,15 +351,19 @@ impl Code {
     /// What a model can do now; `wait` is the number of seconds after which the gate has room.
     #[must_use]
     pub fn advice(self, wait: Option<u64>) -> String {
-        let Rule { retry, ran, .. } = self.rule();
-        let advice = match (ran, retry, wait) {
-            (Ran::Failed, ..) => "the gate does not try again by itself",
-            (Ran::Perhaps, ..) => "find out what happened before you do anything like it again",
-            (Ran::Yes, ..) => "it will not be run again for its result",
+        let Rule { retry, execution, .. } = self.rule();
+        let advice = match (execution, retry, wait) {
+            (Execution::Failed, ..) => "the gate does not try again by itself",
+            (Execution::Possible, ..) => {
+                "find out what happened before you do anything like it again"
+            }
+            (Execution::Done, ..) => "it will not be run again for its result",
             (_, Retry::After | Retry::SameId, Some(seconds)) => {
                 return format!("try again in {}", many(seconds, "second"));
             }
-            (Ran::No | Ran::Never | Ran::Stopped, retry, _) => retry.advice(),
+            (Execution::NotRun | Execution::NeverRun | Execution::Stopped, retry, _) => {
+                retry.advice()
+            }
         };
         advice.to_owned()
     }

@@ -114,7 +114,7 @@ impl Problem {
     /// what the model can do now.
     #[must_use]
     pub fn tool_text(&self) -> String {
-        let Rule { title, ran, .. } = self.code.rule();
+        let Rule { title, execution, .. } = self.code.rule();
         let mut text = if self.message == self.code.message() {
             title.to_owned()
         } else if self.message.starts_with(title) {
@@ -132,7 +132,7 @@ impl Problem {
             let _ = write!(text, "/{}", self.detail);
         }
         let advice = self.code.advice(self.retry_after.map(whole_seconds));
-        let _ = write!(text, "). {}. {}.", ran.as_str(), advice);
+        let _ = write!(text, "). {}. {}.", execution.as_str(), advice);
         for reason in self.reasons.iter().skip(1).take(REASONS_MAX) {
             let _ = write!(text, " also: {} ({}).", reason.message, reason.rule);
         }
