@@ -22,8 +22,7 @@ mod tool;
 
 pub use diff::{Difference, differences};
 pub use sign::{PAYLOAD_TYPE, Verified, envelope_path, sign};
-use tool::own_name;
-pub use tool::{Pinned, ToolError, pinned};
+pub use tool::{Pinned, ToolError, own_name, pinned};
 
 const API_VERSION: &str = "wicketgate.dev/v1";
 const KIND: &str = "ToolsLock";

@@ -59,7 +59,8 @@ pub struct Pinned {
 }
 
 /// The server's own name for its tool, if the object has one.
-pub(super) fn own_name(tool: &Json) -> Option<&str> {
+#[must_use]
+pub fn own_name(tool: &Json) -> Option<&str> {
     tool.get("name")?.as_str()
 }
 

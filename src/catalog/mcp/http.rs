@@ -1,8 +1,8 @@
-//! The client's side of streamable HTTP: headers of a request, the session, and the messages of an
-//! answer.
+//! Streamable HTTP: headers of a request, the session, and the messages of an answer.
 //!
 //! The gate calls servers with it (`tool::mcp`), and the bridge for clients on standard streams
-//! calls the gate with it (`cli::mcp`). Each brings its own transport.
+//! calls the gate with it (`cli::mcp`). Each brings its own transport. The face for agents
+//! (`serve::mcp`) reads the same headers.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,10 @@
-//! The vocabulary of the Model Context Protocol that both sides of the gate share.
+//! The one home of the wire forms of the Model Context Protocol: messages, lines, events, headers,
+//! lists and names.
 //!
-//! The gate speaks MCP to agents (`serve::mcp`) and to servers (`tool::mcp`). It handles messages
-//! raw and keeps a server's answer byte for byte, member by member, because a typed model drops
-//! unknown members. No code here opens a connection.
+//! The gate speaks MCP to agents (`serve::mcp`) and to servers (`tool::mcp`); the bridge passes
+//! messages of a client on to the gate (`cli::mcp`). They handle messages raw and keep them byte
+//! for byte, member by member, because a typed model drops unknown members. No code here opens a
+//! connection.
 
 pub mod header;
 pub mod http;

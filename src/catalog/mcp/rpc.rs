@@ -1,8 +1,9 @@
 //! JSON-RPC 2.0 as MCP uses it: parses the frame of one message, and leaves the rest raw.
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::raw::{Members, ObjectWriter, quoted};
+use super::raw::{self, Members, ObjectWriter, quoted};
 
 /// The text is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
@@ -22,9 +23,9 @@ pub const MISSING_CAPABILITY: i64 = -32021;
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Begins the outcome of a call that a server answered with an error; its code and `: ` follow.
-pub const SERVER_SAID: &str = "the server answered with error ";
+const ANSWERED: &str = "the server answered with error ";
 /// Before the names of capabilities, at the end of a message about `MISSING_CAPABILITY`.
-pub const NEEDS: &str = "; it needs the capabilities ";
+const NEEDS: &str = "; it needs the capabilities ";
 
 /// What joins a response to its request.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,6 +66,59 @@ pub struct Error {
     pub message: String,
     /// Further data of the error, as the peer sent it.
     pub data: Option<String>,
+}
+
+/// An error of a server, in the form that the ledger keeps in the outcome of a call.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{ANSWERED}{code}: {message}")]
+pub struct ServerError {
+    /// The server's code.
+    pub code: i64,
+    /// The server's message on one line, with the capabilities that it needs.
+    pub message: String,
+}
+
+impl ServerError {
+    /// Of an error that a server answered with.
+    #[must_use]
+    pub fn of(error: &Error) -> Self {
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let mut message: String = error.message.chars().map(plain).collect();
+        message.push_str(&needs(error).unwrap_or_default());
+        Self { code: error.code, message }
+    }
+
+    /// Of the message of an outcome, if it is one.
+    #[must_use]
+    pub fn read(outcome: &str) -> Option<Self> {
+        let (code, message) = outcome.strip_prefix(ANSWERED)?.split_once(": ")?;
+        Some(Self { code: code.parse().ok()?, message: message.to_owned() })
+    }
+
+    /// The message alone, and the client capabilities that the server needs.
+    #[must_use]
+    pub fn needs(&self) -> Option<(&str, Vec<&str>)> {
+        let (message, names) = self.message.split_once(NEEDS)?;
+        (self.code == MISSING_CAPABILITY).then(|| (message, names.split(", ").collect()))
+    }
+}
+
+/// The `data` of an error about a missing capability.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MissingCapability<'a> {
+    #[serde(borrow)]
+    required_capabilities: &'a RawValue,
+}
+
+/// The client capabilities that the server demands.
+fn needs(error: &Error) -> Option<String> {
+    let data = error.data.as_ref().filter(|_| error.code == MISSING_CAPABILITY)?;
+    let data: MissingCapability<'_> = raw::read(data).ok()?;
+    let required = Members::of(data.required_capabilities).ok()?;
+    let plain = |name: &&str| name.len() <= 32 && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    let names: Vec<&str> = required.iter().map(|(name, _)| name).filter(plain).take(8).collect();
+    (!names.is_empty()).then(|| format!("{NEEDS}{}", names.join(", ")))
 }
 
 /// One message. What it carries is not looked into.
@@ -247,6 +301,18 @@ mod tests {
             panic!()
         };
         assert_eq!((error.code, error.data.as_deref()), (PARSE_ERROR, Some("[1]")));
+    }
+
+    #[test]
+    fn an_error_of_a_server_is_read_back_from_the_outcome_that_records_it() {
+        let data = Some(r#"{"requiredCapabilities":{"sampling":{},"roots":{}}}"#.to_owned());
+        let error = Error { code: MISSING_CAPABILITY, message: "no: not\nnow".into(), data };
+        let read = ServerError::read(&ServerError::of(&error).to_string()).unwrap();
+        assert_eq!(read, ServerError::of(&error));
+        assert_eq!(read.needs(), Some(("no: not now", vec!["sampling", "roots"])));
+        let other = ServerError { code: INVALID_PARAMS, ..read };
+        assert_eq!(other.needs(), None);
+        assert_eq!(ServerError::read("the server answered with status 500"), None);
     }
 
     #[test]

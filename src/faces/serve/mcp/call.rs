@@ -23,7 +23,8 @@ use crate::domain::effect::ToolKind;
 use crate::domain::id::CallId;
 use crate::domain::json::Json;
 use crate::enforce::{CallRequest, Fault, Road, Run, Thread};
-use crate::mcp::{META_CALL_ID, rpc};
+use crate::mcp::META_CALL_ID;
+use crate::mcp::rpc::{self, ServerError};
 use crate::serve::problem::mcp::Broken;
 use crate::serve::problem::{Problem, receipt_json};
 
@@ -288,7 +289,7 @@ fn refused(
             let refused = ReplyRefusal::from(fault);
             return Err(theirs
                 .into_iter()
-                .fold(refused, |refused, (code, words)| refused.said(code, words)));
+                .fold(refused, |refused, theirs| refused.said(theirs.code, theirs.message)));
         }
         let mut refused = ReplyRefusal::method(&ask.method).on_the_books();
         refused = refused.with("code", fault.code.as_str().into());
@@ -315,21 +316,16 @@ fn refused(
 
 /// A server's own error for a method, read from its outcome (`tool::mcp`). A client that asks for a
 /// resource knows the server's own codes, and none of ours.
-fn servers_own(fault: &Fault) -> Option<(i64, String)> {
-    let said =
-        fault.message.strip_prefix(rpc::SERVER_SAID).filter(|_| fault.code == Code::ToolFailed)?;
-    let (code, words) = said.split_once(": ")?;
-    Some((code.parse().ok()?, words.to_owned()))
+fn servers_own(fault: &Fault) -> Option<ServerError> {
+    ServerError::read(&fault.message).filter(|_| fault.code == Code::ToolFailed)
 }
 
 /// The server needs a capability that this client lacks: the error is for the client, since no
 /// model can help it. A capability that the client has and this gate does not pass on stays a tool
 /// error.
 fn lacking(manner: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
-    let (code, words) = servers_own(fault).filter(|_| manner.style.modern)?;
-    let (words, needs) =
-        words.split_once(rpc::NEEDS).filter(|_| code == rpc::MISSING_CAPABILITY)?;
-    let needs: Vec<&str> = needs.split(", ").collect();
+    let theirs = servers_own(fault).filter(|_| manner.style.modern)?;
+    let (words, needs) = theirs.needs()?;
     if needs.iter().all(|need| manner.capabilities.iter().any(|declared| declared == need)) {
         return None;
     }

@@ -15,9 +15,9 @@ use super::link::McpTransport;
 use super::traffic::{McpRequest, Traffic, TrafficError, client};
 use super::{DiscoverError, Error};
 use crate::domain::json::{Json, Limits};
-use crate::mcp::Version;
-use crate::mcp::raw::{self, quoted};
+use crate::mcp::raw::{self, Members, quoted};
 use crate::mcp::rpc::{self, UNSUPPORTED_VERSION};
+use crate::mcp::{META_SERVER, Version};
 use crate::tool::shape::lenient;
 
 /// How long a server may take to reject `server/discover`.
@@ -65,12 +65,6 @@ struct DiscoverResult<'a> {
     capabilities: Option<&'a RawValue>,
     #[serde(borrow, rename = "_meta")]
     meta: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct DiscoverMeta<'a> {
-    #[serde(borrow, rename = "io.modelcontextprotocol/serverInfo")]
-    server_info: Option<&'a RawValue>,
 }
 
 /// The `data` of an error about a version.
@@ -195,8 +189,8 @@ async fn discover(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated, 
     if !supported.iter().any(|named| named == version.as_str()) {
         return Err(attempt(DiscoverError::Version));
     }
-    let meta = result.meta.and_then(|meta| raw::read::<DiscoverMeta<'_>>(meta.get()).ok());
-    let server_info = object(meta.and_then(|meta| meta.server_info));
+    let meta = result.meta.and_then(|meta| Members::of(meta).ok()).unwrap_or_default();
+    let server_info = object(meta.get(META_SERVER));
     let capabilities = Capabilities::of(&object(result.capabilities));
     Ok(Negotiated { version, server_info, capabilities })
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Error;
 use super::link::McpLink;
 use super::traffic::McpRequest;
+use crate::catalog::lock::own_name;
 use crate::domain::json::{Json, Limits};
 use crate::mcp::list::ToolsPage;
 use crate::mcp::raw::quoted;
@@ -20,12 +20,6 @@ pub(super) const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(super) const PAGES_MAX: usize = 1_000;
 /// Bytes of a cursor, as JSON.
 const CURSOR_BYTES_MAX: usize = 4 * 1024;
-
-/// The member that every tool has.
-#[derive(Deserialize)]
-struct NamedTool {
-    name: String,
-}
 
 /// The tools of one server, in the order of the list.
 #[derive(Debug, Default)]
@@ -57,7 +51,7 @@ impl Listed {
             Ok(tool) => tool,
             Err(error) => return self.left_out.push(format!("a tool is no strict JSON: {error}")),
         };
-        let Ok(NamedTool { name }) = tool.read() else {
+        let Some(name) = own_name(&tool).map(str::to_owned) else {
             return self.left_out.push("a tool has no name".to_owned());
         };
         match self.by_name.get_mut(&name) {
@@ -126,7 +120,7 @@ mod tests {
     fn page(text: &str) -> Result<Page, Error> {
         let mut listed = Listed::default();
         let cursor = read(&RawValue::from_string(text.to_owned()).unwrap(), &mut listed)?;
-        let name = |tool: &Json| tool.read::<NamedTool>().unwrap().name;
+        let name = |tool: &Json| own_name(tool).unwrap().to_owned();
         Ok((listed.tools().iter().map(name).collect(), listed.left_out.len(), cursor))
     }
 

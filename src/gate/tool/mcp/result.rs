@@ -8,7 +8,7 @@ use super::traffic::Notes;
 use crate::domain::json::Json;
 use crate::domain::members::present;
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked};
-use crate::mcp::raw::{self, Members, ObjectWriter};
+use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
 use crate::tool::shape::lenient;
 
@@ -116,29 +116,7 @@ fn opaque(result: &[u8]) -> Option<Opaque> {
 
 /// The outcome of an error response, with the whole message: `Scrub` masks it before it is cut.
 pub(super) fn refused(error: &rpc::Error) -> Unmasked {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let message: String = error.message.chars().map(plain).collect();
-    let needs = needs(error).map(|needs| format!("{}{needs}", rpc::NEEDS)).unwrap_or_default();
-    let message = format!("{}{}: {message}{needs}", rpc::SERVER_SAID, error.code);
-    failed(FailureClass::ToolError, &message)
-}
-
-/// The `data` of an error about a missing capability.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MissingCapability<'a> {
-    #[serde(borrow)]
-    required_capabilities: &'a RawValue,
-}
-
-/// The client capabilities that the server demands: `sampling, roots`.
-fn needs(error: &rpc::Error) -> Option<String> {
-    let data = error.data.as_ref().filter(|_| error.code == rpc::MISSING_CAPABILITY)?;
-    let data: MissingCapability<'_> = raw::read(data).ok()?;
-    let required = Members::of(data.required_capabilities).ok()?;
-    let plain = |name: &&str| name.len() <= 32 && name.bytes().all(|b| b.is_ascii_alphanumeric());
-    let names: Vec<&str> = required.iter().map(|(name, _)| name).filter(plain).take(8).collect();
-    (!names.is_empty()).then(|| names.join(", "))
+    failed(FailureClass::ToolError, &rpc::ServerError::of(error).to_string())
 }
 
 /// The result with another `_meta`; `None` if nothing has to change.
