@@ -31,7 +31,7 @@ mod release;
 mod table;
 
 use std::time::Duration;
-use wicketgate_support::{agent, checker, people, sidecar, tool};
+use wicketgate_support::{agent, people, sidecar, tool};
 
 use bench::Asked;
 use table::Table;

@@ -28,7 +28,7 @@ pub async fn sqlite(plan: &Plan, dir: &Path, table: &mut Table) {
     estate.configure(|config| people.configure(config, true));
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
-    let seen = released(plan, &people, &sidecar.door(), &agent, &tool).await;
+    let seen = released(plan, &people, &sidecar.operator_url(), &agent, &tool).await;
     let sync = floor::fdatasync(dir);
     add(table, "SQLite, the sidecar's own office", &seen, &sync, "fdatasync");
     sidecar.stop().await;

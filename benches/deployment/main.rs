@@ -26,8 +26,8 @@ use wicketgate_support::ca;
 mod bench;
 #[path = "../road/decide.rs"]
 mod decide;
-#[path = "../road/desk.rs"]
-mod desk;
+#[path = "../road/folder.rs"]
+mod folder;
 #[path = "../road/load.rs"]
 mod load;
 #[path = "../road/table.rs"]
@@ -40,7 +40,7 @@ mod agents;
 use agents::{Agent, Place};
 use bench::Asked;
 use ca::Ca;
-use desk::{Desk, Sidecar, Store};
+use folder::{Folder, Sidecar, Store};
 use load::{Seen, short};
 use table::{Row, Table, Target};
 use wicketgate_support::program;
@@ -67,12 +67,12 @@ fn main() {
 
 async fn measure(asked: Asked) {
     let mut table = Table::default();
-    let (desk, ca) = (Desk::new(), Ca::new());
+    let (folder, ca) = (Folder::new(), Ca::new());
     ca.server("gate");
     ca.svid("agent", &format!("URI:{AGENT}"));
     let tool = tool::start().await;
-    sizes(desk.dir(), &mut table);
-    let (sidecar, at) = secured(&desk, &ca, tool);
+    sizes(folder.dir(), &mut table);
+    let (sidecar, at) = secured(&folder, &ca, tool);
     let lives = if asked.quick() { 3 } else { LIVES };
     if asked.wants("start") {
         starts(&sidecar, lives, &mut table);
@@ -103,10 +103,10 @@ fn sizes(dir: &Path, table: &mut Table) {
 }
 
 /// A gate whose agents come by Unix socket, or by mutual TLS from elsewhere.
-fn secured(desk: &Desk, ca: &Ca, tool: SocketAddr) -> (Sidecar, SocketAddr) {
-    let sidecar = desk.configure("deployed", &Store::Sqlite, "fifteen", tool);
+fn secured(folder: &Folder, ca: &Ca, tool: SocketAddr) -> (Sidecar, SocketAddr) {
+    let sidecar = folder.configure("deployed", &Store::Sqlite, "fifteen", tool);
     let at = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let file = desk.dir().join("deployed.yaml");
+    let file = folder.dir().join("deployed.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     let [cert, key, authority] = ["gate.pem", "gate.key", "ca.pem"].map(|name| ca.shown(name));
     let listen = format!(

@@ -21,7 +21,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use wicketgate_support::inside;
 
 use wicketgate::enforce::Bounds;
 use wicketgate::ledger::sqlite::{SqlitePools, SqliteStore};

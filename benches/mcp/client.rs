@@ -10,8 +10,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use crate::desk::TOKEN;
 use crate::far::TEXT_BYTES;
+use crate::folder::TOKEN;
 
 /// How the protocol is spoken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

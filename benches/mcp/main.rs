@@ -20,8 +20,8 @@
 #[path = "../support/bench.rs"]
 mod bench;
 mod client;
-mod desk;
 mod far;
+mod folder;
 
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/floor.rs"]
@@ -37,8 +37,8 @@ use std::time::Duration;
 use wicketgate_support::pg;
 
 use client::{Era, Place};
-use desk::{Desk, Store};
 use far::Far;
+use folder::{Folder, Store};
 use load::{Seen, short};
 use table::{Row, Table, Target};
 
@@ -71,10 +71,10 @@ async fn measure(plan: Plan) {
     let mut table = Table::default();
     let database = pg::Pg::cluster().database().await;
     let upstream = Far::upstream();
-    let desk = Desk::new(upstream.address);
-    table.say(&floor::machine(desk.dir(), &database.admin_url).await);
+    let folder = Folder::new(upstream.address);
+    table.say(&floor::machine(folder.dir(), &database.admin_url).await);
     let commit = floor::commit(&database.admin_url, plan.each / 2).await;
-    let sync = floor::fdatasync(desk.dir());
+    let sync = floor::fdatasync(folder.dir());
     table.say(&format!(
         "one durable INSERT of {} B, Postgres: {}",
         floor::ENTRY_BYTES,
@@ -84,7 +84,7 @@ async fn measure(plan: Plan) {
     let direct = Place::plain(upstream.address);
     let forwarded = Place::plain(proxy.address);
     for store in [Store::Sqlite, Store::Postgres(database.writer_url.clone())] {
-        let gate = desk.serve(&store);
+        let gate = folder.serve(&store);
         let governed = Place::gate(gate.agents);
         for era in [Era::Stateless, Era::Session] {
             for many in [1, 16] {
@@ -103,7 +103,7 @@ async fn measure(plan: Plan) {
         _ => "slower than the target supposes",
     };
     table.say(&format!("this disk is {waits} (fdatasync ≈ 0.1 ms)"));
-    table.say(&floor::after(desk.dir()));
+    table.say(&floor::after(folder.dir()));
     table.finish();
 }
 

@@ -22,7 +22,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
-use wicketgate_support::inside;
 
 use wicketgate::enforce::{Bounds, Thread};
 use wicketgate::evidence::backtest::{

@@ -11,8 +11,8 @@ use tonic::transport::{Channel, Endpoint};
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::gate_client::GateClient;
 
-use crate::desk::{Desk, Running, Sidecar, Store};
 use crate::echo::EchoServer;
+use crate::folder::{Folder, Running, Sidecar, Store};
 use crate::load::{self, Seen, short};
 use crate::pg::TestDb;
 use crate::table::{Row, Table, Target};
@@ -134,8 +134,8 @@ impl Floors {
     }
 }
 
-async fn floors(plan: &Plan, desk: &Desk, admin_url: &str, table: &mut Table) -> Floors {
-    let echo = EchoServer::start(desk.dir()).await;
+async fn floors(plan: &Plan, folder: &Folder, admin_url: &str, table: &mut Table) -> Floors {
+    let echo = EchoServer::start(folder.dir()).await;
     let mut rows = Vec::new();
     for (size, many) in [(SMALL, 1), (SMALL, 16), (SMALL, 128), (LARGE, 16), (LARGE, 128)] {
         let (mut over_unix, mut over_tcp) = (Vec::new(), Vec::new());
@@ -171,22 +171,22 @@ async fn floors(plan: &Plan, desk: &Desk, admin_url: &str, table: &mut Table) ->
 }
 
 /// Prints the rows about whole calls, memory and start.
-pub async fn measure(plan: &Plan, desk: &Desk, database: &TestDb, table: &mut Table) {
+pub async fn measure(plan: &Plan, folder: &Folder, database: &TestDb, table: &mut Table) {
     let tool = tool::start().await;
     let stores = [Store::Sqlite, Store::Postgres(database.writer_url.clone())];
     if plan.asked.wants("start") {
         for store in &stores {
             let sidecar =
-                desk.configure(&format!("start-{}", store.name()), store, "fifteen", tool);
+                folder.configure(&format!("start-{}", store.name()), store, "fifteen", tool);
             starts(&sidecar, store, table);
         }
     }
     if !plan.asked.wants("calls") {
         return;
     }
-    let floors = floors(plan, desk, &database.admin_url, table).await;
+    let floors = floors(plan, folder, &database.admin_url, table).await;
     for store in &stores {
-        let sidecar = desk.configure(&format!("calls-{}", store.name()), store, "fifteen", tool);
+        let sidecar = folder.configure(&format!("calls-{}", store.name()), store, "fifteen", tool);
         let running = sidecar.start();
         let rest = running.memory("VmRSS");
         let target = Some(Target::Figure(rest, 30.0, "MiB"));
@@ -195,14 +195,14 @@ pub async fn measure(plan: &Plan, desk: &Desk, database: &TestDb, table: &mut Ta
         running.stop();
     }
     let store = Store::Postgres(database.writer_url.clone());
-    let sidecar = desk.configure("calls-small", &store, "small", tool);
+    let sidecar = folder.configure("calls-small", &store, "small", tool);
     let running = sidecar.start();
     single(plan, &sidecar, &floors, table).await;
     running.stop();
     let far = delay::start(pg::Pg::cluster().port());
     let near = format!(":{}/", pg::Pg::cluster().port());
     let store = Store::Postgres(database.writer_url.replace(&near, &format!(":{}/", far.port())));
-    let sidecar = desk.configure("calls-far", &store, "fifteen", tool);
+    let sidecar = folder.configure("calls-far", &store, "fifteen", tool);
     let running = sidecar.start();
     for many in [1, 128] {
         let seen = governed(plan, &sidecar.socket, many, SMALL).await;

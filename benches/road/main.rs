@@ -23,9 +23,9 @@ mod bench;
 mod calls;
 mod decide;
 mod delay;
-mod desk;
 mod echo;
 mod floor;
+mod folder;
 mod load;
 mod table;
 mod tool;
@@ -66,18 +66,18 @@ fn main() {
 
 async fn measure(plan: &Plan) {
     let mut table = Table::default();
-    let desk = desk::Desk::new();
+    let folder = folder::Folder::new();
     let database = pg::Pg::cluster().database().await;
-    table.say(&floor::machine(desk.dir(), &database.admin_url).await);
+    table.say(&floor::machine(folder.dir(), &database.admin_url).await);
     if plan.asked.wants("policy") {
         decide::measure(plan, &mut table);
     }
     if plan.asked.wants("writer") {
-        writer::measure(plan, desk.dir(), &mut table).await;
+        writer::measure(plan, folder.dir(), &mut table).await;
     }
     if plan.asked.wants("calls") || plan.asked.wants("start") {
-        calls::measure(plan, &desk, &database, &mut table).await;
+        calls::measure(plan, &folder, &database, &mut table).await;
     }
-    table.say(&floor::after(desk.dir()));
+    table.say(&floor::after(folder.dir()));
     table.finish();
 }

@@ -21,7 +21,7 @@ use wicketgate::domain::tier::Tier;
 
 use crate::pg::Pg;
 use crate::server;
-use crate::turns::{Desk, binding};
+use crate::turns::{Setup, binding};
 
 const SELECT: &str = "SELECT customer, total FROM orders WHERE id = $1";
 const ROWS: &str = "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, total INTEGER);
@@ -76,13 +76,13 @@ fn model(at: SocketAddr) -> Kind {
 }
 
 /// Has a tool of this kind, and asks it and its far side by turns.
-async fn by_turns(desk: &Desk, what: &str, kind: Kind, args: &str, direct: impl AsyncFnMut()) {
-    desk.tools(vec![binding("t0", Tier::T0, kind)]).await;
-    desk.by_turns(what, "t0", args, direct).await;
+async fn by_turns(setup: &Setup, what: &str, kind: Kind, args: &str, direct: impl AsyncFnMut()) {
+    setup.tools(vec![binding("t0", Tier::T0, kind)]).await;
+    setup.by_turns(what, "t0", args, direct).await;
 }
 
-async fn lite(desk: &Desk) {
-    let path = desk.path("orders.db");
+async fn lite(setup: &Setup) {
+    let path = setup.path("orders.db");
     let file = rusqlite::Connection::open(&path).unwrap();
     file.execute_batch(ROWS).unwrap();
     let mut statement = file.prepare(SELECT).unwrap();
@@ -91,10 +91,10 @@ async fn lite(desk: &Desk) {
         assert_eq!(name, "bob");
     };
     let kind = sql(SqlTarget::Sqlite(path), "orders");
-    by_turns(desk, "sql, SQLite", kind, r#"{"id":2}"#, ask).await;
+    by_turns(setup, "sql, SQLite", kind, r#"{"id":2}"#, ask).await;
 }
 
-async fn postgres(desk: &Desk) {
+async fn postgres(setup: &Setup) {
     let pg = Pg::own_cluster();
     let admin = pg.empty_database().await.admin_url;
     let mut owner = sqlx::PgConnection::connect(&admin).await.unwrap();
@@ -118,10 +118,10 @@ async fn postgres(desk: &Desk) {
         let row = sqlx::query(SELECT).bind(2).fetch_one(&mut direct).await.unwrap();
         assert_eq!(sqlx::Row::get::<String, _>(&row, 0), "bob");
     };
-    by_turns(desk, "sql, PostgreSQL", sql(target, "public.orders"), r#"{"id":2}"#, ask).await;
+    by_turns(setup, "sql, PostgreSQL", sql(target, "public.orders"), r#"{"id":2}"#, ask).await;
 }
 
-async fn chat(desk: &Desk) {
+async fn chat(setup: &Setup) {
     let at = server::start("application/json", SAID.as_bytes());
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let asked = r#"{"model":"m","messages":[{"role":"user","content":"is it so?"}]}"#;
@@ -133,14 +133,14 @@ async fn chat(desk: &Desk) {
         let answer = client.request(request).await.unwrap();
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), SAID.as_bytes());
     };
-    by_turns(desk, "model, scripted", model(at), asked, ask).await;
+    by_turns(setup, "model, scripted", model(at), asked, ask).await;
 }
 
 /// Prints one line per database and one for the model.
 pub async fn measure(dir: &Path) {
-    let desk = Desk::new(dir).await;
-    lite(&desk).await;
-    postgres(&desk).await;
-    chat(&desk).await;
-    desk.gate.end().await;
+    let setup = Setup::new(dir).await;
+    lite(&setup).await;
+    postgres(&setup).await;
+    chat(&setup).await;
+    setup.gate.end().await;
 }

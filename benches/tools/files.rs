@@ -9,7 +9,7 @@ use wicketgate::catalog::Binding;
 use wicketgate::catalog::binding::{Kind, Root, Writing};
 use wicketgate::domain::tier::Tier;
 
-use crate::turns::{Desk, binding};
+use crate::turns::{Setup, binding};
 
 const SIZES: [usize; 3] = [1 << 10, 64 << 10, 256 << 10];
 
@@ -34,10 +34,10 @@ fn write_alone(root: &Path, content: &[u8]) {
 
 /// Prints one line per tool and size.
 pub async fn measure(dir: &Path) {
-    let desk = Desk::new(dir).await;
-    let root = desk.path("root");
+    let setup = Setup::new(dir).await;
+    let root = setup.path("root");
     std::fs::create_dir(&root).unwrap();
-    desk.tools(bindings(&root)).await;
+    setup.tools(bindings(&root)).await;
     for size in SIZES {
         let content = "x".repeat(size);
         std::fs::write(root.join("f"), &content).unwrap();
@@ -45,9 +45,9 @@ pub async fn measure(dir: &Path) {
         let read = async || assert_eq!(std::fs::read(root.join("f")).unwrap().len(), size);
         let write = async || write_alone(&root, content.as_bytes());
         let what = |kind: &str| format!("{kind}, {size} bytes");
-        desk.by_turns(&what("file.read"), "t0", r#"{"path":"f"}"#, read).await;
-        desk.by_turns(&what("file.write T1"), "t", &args, write).await;
-        desk.by_turns(&what("file.write T2"), "t2", &args, write).await;
+        setup.by_turns(&what("file.read"), "t0", r#"{"path":"f"}"#, read).await;
+        setup.by_turns(&what("file.write T1"), "t", &args, write).await;
+        setup.by_turns(&what("file.write T2"), "t2", &args, write).await;
     }
-    desk.gate.end().await;
+    setup.gate.end().await;
 }

@@ -12,7 +12,7 @@ use wicketgate::catalog::host::Origin;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::tier::Tier;
 
-use crate::turns::{Desk, binding};
+use crate::turns::{Setup, binding};
 
 fn kind(url: &str) -> Kind {
     let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).unwrap();
@@ -41,11 +41,11 @@ pub async fn measure(dir: &Path) {
     tokio::spawn(server.serve_with_incoming(incoming));
     let channel = tonic::transport::Endpoint::new(url.clone()).unwrap().connect().await.unwrap();
     let client = HealthClient::new(channel);
-    let desk = Desk::new(dir).await;
-    desk.tools(vec![binding("t0", Tier::T0, kind(&url))]).await;
+    let setup = Setup::new(dir).await;
+    setup.tools(vec![binding("t0", Tier::T0, kind(&url))]).await;
     let ask = async || {
         client.clone().check(HealthCheckRequest::default()).await.unwrap();
     };
-    desk.by_turns("grpc, unary", "t0", "{}", ask).await;
-    desk.gate.end().await;
+    setup.by_turns("grpc, unary", "t0", "{}", ask).await;
+    setup.gate.end().await;
 }

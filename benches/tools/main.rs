@@ -26,7 +26,7 @@ mod bench;
 #[path = "../support/server.rs"]
 mod server;
 
-use wicketgate_support::{inside, pg};
+use wicketgate_support::pg;
 
 fn main() {
     bench::bench("tools", async |_| {

@@ -23,12 +23,12 @@ use wicketgate_support::in_process::Gate;
 const CALLS: usize = 300;
 
 /// A gate over a ledger of its own in a new folder, which goes with it.
-pub struct Desk {
+pub struct Setup {
     dir: TempDir,
     pub gate: Gate,
 }
 
-impl Desk {
+impl Setup {
     /// Opens it below `dir`.
     pub async fn new(dir: &Path) -> Self {
         let dir = tempfile::tempdir_in(dir).unwrap();

@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use wicketgate::domain::id::ChainId;
 use wicketgate::domain::json::Json;
 
-use crate::desk::{Ledger, Report as _, State, chain, verify};
+use crate::ledgers::{Ledger, Report as _, State, chain, verify};
 use crate::prune::{made, prune};
 use crate::tiles::archive;
 

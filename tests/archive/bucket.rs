@@ -7,8 +7,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use wicketgate::domain::json::{Json, Limits};
 
-use crate::desk::{ENROLMENT, Ledger, Report as _, State, chain, state, trust, words};
 use crate::forged::{ORIGIN, TestLedger, key, run_id};
+use crate::ledgers::{ENROLMENT, Ledger, Report as _, State, chain, state, trust, words};
 use wicketgate_support::program;
 use wicketgate_support::ran::Ran;
 

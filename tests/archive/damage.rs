@@ -5,8 +5,10 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::domain::json::Json;
 use wicketgate::record::{Draft, Entry, Kind};
 
-use crate::desk::{ENROLMENT, Ledger, Report as _, State, chain, run, state, trust, verify, words};
 use crate::forged::{ORIGIN, TestLedger, key, run_id};
+use crate::ledgers::{
+    ENROLMENT, Ledger, Report as _, State, chain, run, state, trust, verify, words,
+};
 
 const RUNS: u8 = 22;
 

@@ -3,8 +3,8 @@
 use wicketgate::domain::id::RunId;
 use wicketgate::record::Entry;
 
-use crate::desk::{ENROLMENT, FLEET, Ledger, trust, words};
 use crate::forged::{ORIGIN, key, run_id};
+use crate::ledgers::{ENROLMENT, FLEET, Ledger, trust, words};
 use crate::prune::{made, pem, prune};
 use crate::tiles::archive;
 use wicketgate_support::ran::Ran;

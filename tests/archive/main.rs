@@ -18,9 +18,9 @@
 mod blocks;
 mod bucket;
 mod damage;
-mod desk;
 mod gone;
 mod holds;
+mod ledgers;
 mod prune;
 mod tiles;
 

@@ -7,9 +7,11 @@ use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::record::{Draft, Kind};
 
-use crate::desk::{ENROLMENT, FLEET, Ledger, Report as _, State, chain, run, trust, verify, words};
 use crate::forged::{ORIGIN, TestLedger, key, run_id};
 use crate::holds::{lifted, placed};
+use crate::ledgers::{
+    ENROLMENT, FLEET, Ledger, Report as _, State, chain, run, trust, verify, words,
+};
 use crate::tiles::{archive, check};
 use wicketgate_support::ran::Ran;
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use wicketgate::domain::json::Json;
 
-use crate::desk::{ENROLMENT, Ledger, Report as _, State, chain, run, state, trust, words};
 use crate::forged::{ORIGIN, TestLedger, key, run_id};
+use crate::ledgers::{ENROLMENT, Ledger, Report as _, State, chain, run, state, trust, words};
 use wicketgate_support::ran::Ran;
 
 pub fn archive(ledger: &Ledger, out: &Path) -> Ran {

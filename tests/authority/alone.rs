@@ -11,7 +11,7 @@ use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
 
-struct Desk {
+struct Setup {
     people: People,
     tool: Tool,
     estate: Estate,
@@ -19,12 +19,12 @@ struct Desk {
     agent: Agent,
 }
 
-impl Desk {
-    async fn new() -> Desk {
+impl Setup {
+    async fn new() -> Setup {
         Self::with(|_, _| {}).await
     }
 
-    async fn with(change: impl FnOnce(&Estate, &mut Value)) -> Desk {
+    async fn with(change: impl FnOnce(&Estate, &mut Value)) -> Setup {
         let (people, tool) = (People::new(), Tool::start().await);
         let estate = Estate::sqlite(&tool);
         estate.bundle("1.0.1", RULES, "policy");
@@ -34,11 +34,11 @@ impl Desk {
         });
         let sidecar = estate.serve().await;
         let agent = sidecar.open().await;
-        Desk { people, tool, estate, sidecar, agent }
+        Setup { people, tool, estate, sidecar, agent }
     }
 
     fn url(&self) -> String {
-        self.sidecar.door()
+        self.sidecar.operator_url()
     }
 
     async fn hold(&self, id: &str, args: &str) {
@@ -63,75 +63,75 @@ fn code(answer: &Result<String, Refused>) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approved_call_runs_once_and_nothing_else_runs_on_the_same_word() {
-    let desk = Desk::new().await;
-    desk.hold("c1", r#"{"hold":true,"n":1}"#).await;
-    let waiting = desk.agent.wait("c1", 20_000);
+    let setup = Setup::new().await;
+    setup.hold("c1", r#"{"hold":true,"n":1}"#).await;
+    let waiting = setup.agent.wait("c1", 20_000);
     let approving = async {
-        let (exit, told) = desk.says("ada", "approve", "c1");
+        let (exit, told) = setup.says("ada", "approve", "c1");
         assert_eq!((exit, done(&told)), (Some(0), ("authorized".into(), String::new())), "{told}");
     };
     let (waited, ()) = tokio::join!(waiting, approving);
     waited.unwrap();
-    desk.agent.call("work.do", "c1", r#"{"hold":true,"n":1}"#).await.unwrap();
+    setup.agent.call("work.do", "c1", r#"{"hold":true,"n":1}"#).await.unwrap();
     // The word was about these very bytes, this tool, this call.
-    let other = desk.agent.call("work.do", "c1", r#"{"hold":true,"n":2}"#).await;
+    let other = setup.agent.call("work.do", "c1", r#"{"hold":true,"n":2}"#).await;
     assert_eq!(other.unwrap_err().code, "call.conflict");
-    let other = desk.agent.call("work.do", "c2", r#"{"hold":true,"n":1}"#).await;
+    let other = setup.agent.call("work.do", "c2", r#"{"hold":true,"n":1}"#).await;
     assert_eq!(other.unwrap_err().code, "call.held");
-    let (exit, _) = desk.says("grace", "approve", "c1");
+    let (exit, _) = setup.says("grace", "approve", "c1");
     assert_eq!(exit, Some(1), "nothing waits under this id any more");
-    assert_eq!(desk.tool.count(), 1);
-    desk.close().await;
+    assert_eq!(setup.tool.count(), 1);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_people_are_needed_and_a_restart_between_them_forgets_neither() {
-    let mut desk = Desk::new().await;
+    let mut setup = Setup::new().await;
     let args = r#"{"hold":2}"#;
-    desk.hold("c", args).await;
-    assert_eq!(done(&desk.says("ada", "approve", "c").1).0, "held");
-    let (exit, told) = desk.says("ada", "approve", "c");
+    setup.hold("c", args).await;
+    assert_eq!(done(&setup.says("ada", "approve", "c").1).0, "held");
+    let (exit, told) = setup.says("ada", "approve", "c");
     assert_eq!((exit, done(&told).1.as_str()), (Some(1), "approval.again"), "{told}");
-    desk.sidecar.kill();
-    desk.sidecar = desk.estate.serve().await;
-    desk.hold("c", args).await;
-    assert_eq!(done(&desk.says("grace", "approve", "c").1).0, "authorized");
-    let waited = desk.agent.wait("c", 20_000).await;
+    setup.sidecar.kill();
+    setup.sidecar = setup.estate.serve().await;
+    setup.hold("c", args).await;
+    assert_eq!(done(&setup.says("grace", "approve", "c").1).0, "authorized");
+    let waited = setup.agent.wait("c", 20_000).await;
     waited.unwrap();
-    assert_eq!(desk.tool.count(), 1);
-    desk.close().await;
+    assert_eq!(setup.tool.count(), 1);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_not_on_the_list_or_no_more_counts_for_nothing_whatever_token_they_have() {
-    let desk = Desk::new().await;
-    desk.hold("c", r#"{"hold":true}"#).await;
-    let (exit, told) = desk.says("mallory", "approve", "c");
+    let setup = Setup::new().await;
+    setup.hold("c", r#"{"hold":true}"#).await;
+    let (exit, told) = setup.says("mallory", "approve", "c");
     assert_eq!((exit, done(&told).1.as_str()), (Some(1), "approval.signer"), "{told}");
     // Taken off the list while the call is held.
-    desk.people.list(&["grace"]);
-    assert_eq!(done(&desk.says("ada", "approve", "c").1).1, "approval.signer");
+    setup.people.list(&["grace"]);
+    assert_eq!(done(&setup.says("ada", "approve", "c").1).1, "approval.signer");
     // Revoked by an operator.
-    let key = desk.people.fingerprint("grace");
-    let (exit, said) = desk.people.types(
+    let key = setup.people.fingerprint("grace");
+    let (exit, said) = setup.people.types(
         "otto",
-        &desk.url(),
+        &setup.url(),
         &["control", "revoke", "key", &key, "--reason", "lost"],
     );
     assert_eq!(exit, Some(0), "{said}");
-    assert_eq!(done(&desk.says("grace", "approve", "c").1).1, "approval.revoked");
+    assert_eq!(done(&setup.says("grace", "approve", "c").1).1, "approval.revoked");
     // An unsigned list is none.
-    std::fs::write(desk.people.path("signers"), "").unwrap();
-    assert_eq!(done(&desk.says("ada", "approve", "c").1).1, "approval.signer");
-    desk.hold("c", r#"{"hold":true}"#).await;
-    assert_eq!(desk.tool.count(), 0);
-    desk.close().await;
+    std::fs::write(setup.people.path("signers"), "").unwrap();
+    assert_eq!(done(&setup.says("ada", "approve", "c").1).1, "approval.signer");
+    setup.hold("c", r#"{"hold":true}"#).await;
+    assert_eq!(setup.tool.count(), 0);
+    setup.close().await;
 }
 
 /// The list in force, and its signature.
-fn list(desk: &Desk) -> [(PathBuf, Vec<u8>); 2] {
+fn list(setup: &Setup) -> [(PathBuf, Vec<u8>); 2] {
     ["signers", "signers.sig.json"].map(|name| {
-        let path = desk.people.path(name);
+        let path = setup.people.path(name);
         let bytes = std::fs::read(&path).unwrap();
         (path, bytes)
     })
@@ -143,103 +143,103 @@ fn put_back(list: &[(PathBuf, Vec<u8>)]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_list_gives_nobody_back_who_was_taken_off_it() {
-    let mut desk = Desk::new().await;
-    let older = list(&desk);
-    desk.people.list(&["grace"]);
-    let newer = list(&desk);
-    desk.hold("c", r#"{"hold":2}"#).await;
+    let mut setup = Setup::new().await;
+    let older = list(&setup);
+    setup.people.list(&["grace"]);
+    let newer = list(&setup);
+    setup.hold("c", r#"{"hold":2}"#).await;
     // The newer list was read for somebody's word, whatever became of that.
-    assert_eq!(done(&desk.says("ada", "approve", "c").1).1, "approval.signer");
+    assert_eq!(done(&setup.says("ada", "approve", "c").1).1, "approval.signer");
     put_back(&older);
     let refused = |told: &Value| {
         let told = told.to_string();
         assert!(told.contains("approvers.version") && told.contains("version=3"), "{told}");
     };
-    refused(&desk.says("ada", "approve", "c").1);
+    refused(&setup.says("ada", "approve", "c").1);
     // Nor does it after a restart, with nothing left beside the ledger of what was read.
-    desk.sidecar.stop().await;
-    std::fs::remove_dir_all(desk.estate.path("state/artifacts")).unwrap();
-    desk.sidecar = desk.estate.serve().await;
-    refused(&desk.says("ada", "approve", "c").1);
-    assert!(desk.sidecar.said().contains("no approval can count"), "{}", desk.sidecar.said());
+    setup.sidecar.stop().await;
+    std::fs::remove_dir_all(setup.estate.path("state/artifacts")).unwrap();
+    setup.sidecar = setup.estate.serve().await;
+    refused(&setup.says("ada", "approve", "c").1);
+    assert!(setup.sidecar.said().contains("no approval can count"), "{}", setup.sidecar.said());
     // The same version with other people, or no version, is no newer list.
     let text = String::from_utf8(older[0].1.clone()).unwrap();
     for first in ["# wicketgate: version=2", "# wicketgate: version=0", "# the first list"] {
-        desk.people.sign(&text.replacen("# wicketgate: version=1", first, 1));
-        refused(&desk.says("ada", "approve", "c").1);
+        setup.people.sign(&text.replacen("# wicketgate: version=1", first, 1));
+        refused(&setup.says("ada", "approve", "c").1);
     }
     // One that has ended counts for nobody, and the same one without an end for everybody on it.
     let with = |words: &str| text.replacen("version=1", words, 1);
-    desk.people.sign(&with("version=3 expires=20200101Z"));
-    let told = desk.says("ada", "approve", "c").1.to_string();
+    setup.people.sign(&with("version=3 expires=20200101Z"));
+    let told = setup.says("ada", "approve", "c").1.to_string();
     assert!(told.contains("has ended"), "{told}");
     put_back(&newer);
-    assert_eq!(done(&desk.says("grace", "approve", "c").1).0, "held");
-    desk.people.sign(&with("version=3"));
-    assert_eq!(done(&desk.says("ada", "approve", "c").1).0, "authorized");
-    desk.agent.wait("c", 20_000).await.unwrap();
+    assert_eq!(done(&setup.says("grace", "approve", "c").1).0, "held");
+    setup.people.sign(&with("version=3"));
+    assert_eq!(done(&setup.says("ada", "approve", "c").1).0, "authorized");
+    setup.agent.wait("c", 20_000).await.unwrap();
     put_back(&newer);
-    desk.hold("d", r#"{"hold":true}"#).await;
-    let told = desk.says("grace", "approve", "d").1.to_string();
+    setup.hold("d", r#"{"hold":true}"#).await;
+    let told = setup.says("grace", "approve", "d").1.to_string();
     assert!(told.contains("approvers.version"), "{told}");
-    desk.close().await;
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_told_as_one_and_a_timeout_as_itself() {
-    let desk = Desk::new().await;
-    desk.hold("c", r#"{"hold":2}"#).await;
-    assert_eq!(done(&desk.says("ada", "approve", "c").1).0, "held");
-    assert_eq!(done(&desk.says("grace", "refuse", "c").1).0, "denied");
-    let told = desk.agent.call("work.do", "c", r#"{"hold":2}"#).await;
+    let setup = Setup::new().await;
+    setup.hold("c", r#"{"hold":2}"#).await;
+    assert_eq!(done(&setup.says("ada", "approve", "c").1).0, "held");
+    assert_eq!(done(&setup.says("grace", "refuse", "c").1).0, "denied");
+    let told = setup.agent.call("work.do", "c", r#"{"hold":2}"#).await;
     assert_eq!(code(&told), "policy.denied approval.refused");
-    let mut desk = desk;
-    desk.sidecar.stop().await;
-    desk.estate.configure(|config| config["limits"]["hold_seconds"] = 1.into());
-    desk.sidecar = desk.estate.serve().await;
-    desk.hold("late", r#"{"hold":true}"#).await;
-    let expired = desk.agent.wait("late", 20_000).await;
+    let mut setup = setup;
+    setup.sidecar.stop().await;
+    setup.estate.configure(|config| config["limits"]["hold_seconds"] = 1.into());
+    setup.sidecar = setup.estate.serve().await;
+    setup.hold("late", r#"{"hold":true}"#).await;
+    let expired = setup.agent.wait("late", 20_000).await;
     assert_eq!(expired.unwrap_err().code, "call.expired");
-    assert_eq!(desk.tool.count(), 0);
-    desk.close().await;
+    assert_eq!(setup.tool.count(), 0);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approver_may_not_stop_agents_and_an_operator_may_not_approve() {
-    let desk = Desk::new().await;
-    desk.hold("c", r#"{"hold":true}"#).await;
-    let url = desk.url();
-    let (exit, said) = desk.people.types(
+    let setup = Setup::new().await;
+    setup.hold("c", r#"{"hold":true}"#).await;
+    let url = setup.url();
+    let (exit, said) = setup.people.types(
         "ada",
         &url,
         &["control", "kill", "agent", "test-agent", "--reason", "x"],
     );
     assert!(exit == Some(1) && said.contains("operator.forbidden"), "{said}");
-    let (exit, told) = desk.says("otto", "approve", "c");
+    let (exit, told) = setup.says("otto", "approve", "c");
     assert!(exit == Some(1) && told.to_string().contains("operator.forbidden"), "{told}");
     let kill = ["control", "kill", "agent", "test-agent", "--reason", "it runs away"];
-    let (exit, said) = desk.people.types("otto", &url, &kill);
+    let (exit, said) = setup.people.types("otto", &url, &kill);
     assert_eq!(exit, Some(0), "{said}");
-    let killed = desk.agent.call("work.do", "c", r#"{"hold":true}"#).await;
+    let killed = setup.agent.call("work.do", "c", r#"{"hold":true}"#).await;
     assert_eq!(killed.unwrap_err().code, "call.cancelled");
-    desk.close().await;
+    setup.close().await;
 }
 
 /// Opens a run over TCP with the agent's own token.
-async fn open_with_token(desk: &Desk, token: &str) -> Result<Agent, tonic::Status> {
-    let mut gate = GateClient::connect(format!("http://{}", desk.sidecar.agents())).await.unwrap();
+async fn open_with_token(setup: &Setup, token: &str) -> Result<Agent, tonic::Status> {
+    let mut gate = GateClient::connect(format!("http://{}", setup.sidecar.agents())).await.unwrap();
     let mut request = tonic::Request::new(claims());
     let credential = format!("Bearer {token}").parse().unwrap();
     request.metadata_mut().insert("authorization", credential);
     let opened = gate.open_run(request).await?.into_inner();
-    let receipts = desk.estate.receipts.clone();
+    let receipts = setup.estate.receipts.clone();
     Ok(Agent { gate, token: opened.run_token, run: opened.run_id, receipts })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revocation_reaches_every_caller_of_the_agent_whatever_credential_it_shows() {
     let token = "t".repeat(48);
-    let desk = Desk::with(|estate, config| {
+    let setup = Setup::with(|estate, config| {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::write(estate.path("agent.token"), &token).unwrap();
         let mode = std::fs::Permissions::from_mode(0o600);
@@ -249,17 +249,17 @@ async fn a_revocation_reaches_every_caller_of_the_agent_whatever_credential_it_s
         callers.push(serde_json::json!({"token_file": "agent.token"}));
     })
     .await;
-    let by_token = open_with_token(&desk, &token).await.unwrap();
+    let by_token = open_with_token(&setup, &token).await.unwrap();
     by_token.call("work.do", "a", "{}").await.unwrap();
-    desk.agent.call("work.do", "b", "{}").await.unwrap();
+    setup.agent.call("work.do", "b", "{}").await.unwrap();
     let revoke = ["control", "revoke", "agent", "test-agent", "--reason", "stolen"];
-    let (exit, said) = desk.people.types("otto", &desk.url(), &revoke);
+    let (exit, said) = setup.people.types("otto", &setup.url(), &revoke);
     assert_eq!(exit, Some(0), "{said}");
-    for agent in [&by_token, &desk.agent] {
+    for agent in [&by_token, &setup.agent] {
         assert_eq!(agent.call("work.do", "c", "{}").await.unwrap_err().code, "run.sealed");
     }
-    open_with_token(&desk, &token).await.err().unwrap();
-    Agent::try_open(&desk.estate.socket(), &desk.estate.receipts).await.err().unwrap();
-    assert_eq!(desk.tool.count(), 2);
-    desk.close().await;
+    open_with_token(&setup, &token).await.err().unwrap();
+    Agent::try_open(&setup.estate.socket(), &setup.estate.receipts).await.err().unwrap();
+    assert_eq!(setup.tool.count(), 2);
+    setup.close().await;
 }

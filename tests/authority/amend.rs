@@ -22,7 +22,7 @@ pub const FIRST: &str =
 /// What the second one does not.
 pub const SECOND: &str = "package wicketgate.agent\nimport rego.v1\nallow if input.args.n == 2\n";
 
-pub struct Desk {
+pub struct Setup {
     pub people: People,
     pub tool: Tool,
     pub estate: Estate,
@@ -68,23 +68,23 @@ pub fn refused((exit, told): (Option<i32>, Value)) -> String {
     code.unwrap_or_else(|| panic!("{told}")).to_owned()
 }
 
-impl Desk {
-    async fn new(rules: &str) -> Desk {
+impl Setup {
+    async fn new(rules: &str) -> Setup {
         let (people, tool) = (People::new(), Tool::start().await);
         let estate = Estate::sqlite(&tool);
         estate.bundle("1.0.0", rules, "policy");
         estate.configure(|config| people.configure_amendments(config, true));
         let sidecar = estate.serve().await;
-        Desk { people, tool, estate, sidecar }
+        Setup { people, tool, estate, sidecar }
     }
 
     fn types(&self, who: &str, args: &[&str]) -> (Option<i32>, Value) {
-        types(&self.people, who, &self.sidecar.door(), args)
+        types(&self.people, who, &self.sidecar.operator_url(), args)
     }
 
     fn propose(&self, version: &str, rules: &str) -> String {
         let dir = draft(&self.estate, version, rules, "policy");
-        proposed(&self.people, "paula", &self.sidecar.door(), &dir)
+        proposed(&self.people, "paula", &self.sidecar.operator_url(), &dir)
     }
 
     fn says(&self, who: &str, word: &str, bundle: &str) -> (Option<i32>, Value) {
@@ -159,38 +159,38 @@ impl Desk {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bundle_that_one_proposed_and_another_approved_replaces_the_old_one_and_stays() {
-    let mut desk = Desk::new(FIRST).await;
-    let bundle = desk.propose("1.1.0", SECOND);
-    assert!(desk.runs(r#"{"n":1}"#).await, "a proposal changes nothing");
-    assert_eq!(refused(desk.types("grace", &["activate", &bundle])), "amendment.unapproved");
-    let (exit, told) = desk.says("grace", "approve", &bundle);
+    let mut setup = Setup::new(FIRST).await;
+    let bundle = setup.propose("1.1.0", SECOND);
+    assert!(setup.runs(r#"{"n":1}"#).await, "a proposal changes nothing");
+    assert_eq!(refused(setup.types("grace", &["activate", &bundle])), "amendment.unapproved");
+    let (exit, told) = setup.says("grace", "approve", &bundle);
     assert_eq!((exit, &told["gates"][0]["done"]["subject"]), (Some(0), &json!("grace")), "{told}");
-    assert_eq!(desk.standing(&bundle), "approved");
-    assert!(desk.runs(r#"{"n":1}"#).await, "an approval changes nothing");
+    assert_eq!(setup.standing(&bundle), "approved");
+    assert!(setup.runs(r#"{"n":1}"#).await, "an approval changes nothing");
     // What is approved is remembered over a restart.
-    desk.again().await;
-    let (exit, told) = desk.types("grace", &["activate", &bundle]);
+    setup.again().await;
+    let (exit, told) = setup.types("grace", &["activate", &bundle]);
     assert_eq!(exit, Some(0), "{told}");
-    assert_eq!(desk.standing(&bundle), "activated");
-    assert!(!desk.runs(r#"{"n":1}"#).await);
-    assert!(desk.runs(r#"{"n":2}"#).await);
+    assert_eq!(setup.standing(&bundle), "activated");
+    assert!(!setup.runs(r#"{"n":1}"#).await);
+    assert!(setup.runs(r#"{"n":2}"#).await);
     // The directory still holds the first bundle; it is not what is in force.
-    desk.again().await;
-    assert!(!desk.runs(r#"{"n":1}"#).await);
-    let (_, readiness) = desk.sidecar.readiness().await.unwrap();
+    setup.again().await;
+    assert!(!setup.runs(r#"{"n":1}"#).await);
+    let (_, readiness) = setup.sidecar.readiness().await.unwrap();
     assert!(readiness.contains("which no amendment put in force"), "{readiness}");
     // The next one is on top of it.
-    let next = desk.propose("1.2.0", FIRST);
-    assert_eq!(desk.says("hugo", "approve", &next).0, Some(0));
-    assert_eq!(desk.types("grace", &["activate", &next]).0, Some(0));
-    let agent = desk.sidecar.open().await;
+    let next = setup.propose("1.2.0", FIRST);
+    assert_eq!(setup.says("hugo", "approve", &next).0, Some(0));
+    assert_eq!(setup.types("grace", &["activate", &next]).0, Some(0));
+    let agent = setup.sidecar.open().await;
     agent.call("work.do", "c", r#"{"n":1}"#).await.unwrap();
     agent.seal().await.unwrap();
-    let (policies, page) = desk.evidence(&agent.run);
+    let (policies, page) = setup.evidence(&agent.run);
     assert_eq!(policies["outcome"], "VALID", "{policies}");
     assert!(policies.to_string().contains("amended 1 time,"), "{policies}");
     assert!(page.contains("Recorded amendments of the policy") && page.contains("hugo"), "{page}");
-    let summary = desk.close().await;
+    let summary = setup.close().await;
     let seen = ["proposed", "approved", "refused"]
         .map(|word| kinds(&summary, &format!("amendment.{word}")));
     assert_eq!(seen, [2, 2, 1]);
@@ -198,13 +198,13 @@ async fn a_bundle_that_one_proposed_and_another_approved_replaces_the_old_one_an
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_alone_changes_the_policy_and_no_other_signature_counts() {
-    let desk = Desk::new(FIRST).await;
-    let bundle = desk.propose("1.1.0", SECOND);
+    let setup = Setup::new(FIRST).await;
+    let bundle = setup.propose("1.1.0", SECOND);
     // Paula has both roles and a key on the list; the bundle is her own.
-    assert_eq!(refused(desk.says("paula", "approve", &bundle)), "amendment.self");
+    assert_eq!(refused(setup.says("paula", "approve", &bundle)), "amendment.self");
     // A key that is not on the list, a token that is.
-    let stranger = desk.people.path("mallory").display().to_string();
-    let forged = desk.types("grace", &["approve", &bundle, "--key", &stranger]);
+    let stranger = setup.people.path("mallory").display().to_string();
+    let forged = setup.types("grace", &["approve", &bundle, "--key", &stranger]);
     assert_eq!(refused(forged), "approval.signer");
     for (who, args) in [
         ("vera", &["approve", &bundle, "--key", &stranger][..]),
@@ -214,108 +214,108 @@ async fn nobody_alone_changes_the_policy_and_no_other_signature_counts() {
         ("vera", &["propose", "--bundle", "bundle"]),
     ] {
         let words = [&["policy"], args].concat();
-        let (exit, said) = desk.people.types(who, &desk.sidecar.door(), &words);
+        let (exit, said) = setup.people.types(who, &setup.sidecar.operator_url(), &words);
         let allowed = said.contains("operator.forbidden") || said.contains("does not load");
         assert!(exit == Some(1) && allowed, "{who} {args:?}: {said}");
     }
     // Signed for calls, not for amendments.
     let words = ["amendments", "show", &bundle, "--statement", "approve"];
     let words = [&["policy"], &words[..]].concat();
-    let (_, statement) = desk.people.types("grace", &desk.sidecar.door(), &words);
+    let (_, statement) = setup.people.types("grace", &setup.sidecar.operator_url(), &words);
     let sign = |namespace: &str, text: &str, name: &str| {
-        let file = desk.people.path(name);
+        let file = setup.people.path(name);
         std::fs::write(&file, text).unwrap();
         let done = std::process::Command::new("ssh-keygen")
             .args(["-q", "-Y", "sign", "-n", namespace, "-f"])
-            .arg(desk.people.path("grace"))
+            .arg(setup.people.path("grace"))
             .arg(&file)
             .output()
             .unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        desk.people.path(&format!("{name}.sig")).display().to_string()
+        setup.people.path(&format!("{name}.sig")).display().to_string()
     };
     let send =
-        |signature: &str| desk.types("grace", &["approve", &bundle, "--signature", signature]);
+        |signature: &str| setup.types("grace", &["approve", &bundle, "--signature", signature]);
     let foreign = sign("wicketgate-approval", &statement, "foreign");
     assert_eq!(refused(send(&foreign)), "approval.namespace");
     let other = statement.replace("\"author\":\"paula\"", "\"author\":\"vera\"");
     assert_ne!(other, statement);
     let edited = sign("wicketgate-amendment", &other, "edited");
     assert_eq!(refused(send(&edited)), "approval.signature");
-    assert_eq!(refused(desk.types("grace", &["activate", &bundle])), "amendment.unapproved");
+    assert_eq!(refused(setup.types("grace", &["activate", &bundle])), "amendment.unapproved");
     // What stock tools sign in the right namespace counts, once.
     let good = sign("wicketgate-amendment", &statement, "good");
     assert_eq!(send(&good).0, Some(0));
     assert_eq!(refused(send(&good)), "amendment.again");
     // One who refuses is enough.
-    assert_eq!(desk.says("hugo", "refuse", &bundle).0, Some(0));
-    assert_eq!(refused(desk.types("grace", &["activate", &bundle])), "amendment.refused");
-    assert_eq!(desk.standing(&bundle), "refused");
-    assert!(desk.runs(r#"{"n":1}"#).await);
-    desk.close().await;
+    assert_eq!(setup.says("hugo", "refuse", &bundle).0, Some(0));
+    assert_eq!(refused(setup.types("grace", &["activate", &bundle])), "amendment.refused");
+    assert_eq!(setup.standing(&bundle), "refused");
+    assert!(setup.runs(r#"{"n":1}"#).await);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approval_on_top_of_another_bundle_is_void_and_an_older_version_is_refused() {
-    let mut desk = Desk::new(FIRST).await;
-    let (left, right) = (desk.propose("1.1.0", SECOND), desk.propose("1.2.0", FIRST));
+    let mut setup = Setup::new(FIRST).await;
+    let (left, right) = (setup.propose("1.1.0", SECOND), setup.propose("1.2.0", FIRST));
     for bundle in [&left, &right] {
-        assert_eq!(desk.says("grace", "approve", bundle).0, Some(0));
+        assert_eq!(setup.says("grace", "approve", bundle).0, Some(0));
     }
-    assert_eq!(desk.types("grace", &["activate", &right]).0, Some(0));
-    assert_eq!(refused(desk.types("grace", &["activate", &left])), "amendment.stale");
-    desk.again().await;
-    assert_eq!(refused(desk.types("grace", &["activate", &left])), "amendment.stale");
+    assert_eq!(setup.types("grace", &["activate", &right]).0, Some(0));
+    assert_eq!(refused(setup.types("grace", &["activate", &left])), "amendment.stale");
+    setup.again().await;
+    assert_eq!(refused(setup.types("grace", &["activate", &left])), "amendment.stale");
     // Proposed again on top of what is in force now, it is older.
-    let dir = draft(&desk.estate, "1.1.0", SECOND, "policy").display().to_string();
-    let again = desk.types("paula", &["propose", "--bundle", &dir]);
+    let dir = draft(&setup.estate, "1.1.0", SECOND, "policy").display().to_string();
+    let again = setup.types("paula", &["propose", "--bundle", &dir]);
     assert_eq!(refused(again), "amendment.bundle");
-    assert!(desk.runs(r#"{"n":1}"#).await);
-    desk.close().await;
+    assert!(setup.runs(r#"{"n":1}"#).await);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_changed_directory_alone_puts_nothing_in_force() {
-    let mut desk = Desk::new(FIRST).await;
-    desk.estate.bundle("1.1.0", SECOND, "policy");
-    desk.sidecar.signal(rustix::process::Signal::HUP);
+    let mut setup = Setup::new(FIRST).await;
+    setup.estate.bundle("1.1.0", SECOND, "policy");
+    setup.sidecar.signal(rustix::process::Signal::HUP);
     crate::until("the note", || async {
-        let (ready, text) = desk.sidecar.readiness().await.unwrap();
+        let (ready, text) = setup.sidecar.readiness().await.unwrap();
         ready && text.contains("which no amendment put in force")
     })
     .await;
-    assert!(desk.runs(r#"{"n":1}"#).await);
-    desk.again().await;
-    assert!(desk.runs(r#"{"n":1}"#).await, "the first bundle is kept");
-    let summary = desk.close().await;
+    assert!(setup.runs(r#"{"n":1}"#).await);
+    setup.again().await;
+    assert!(setup.runs(r#"{"n":1}"#).await, "the first bundle is kept");
+    let summary = setup.close().await;
     assert_eq!(kinds(&summary, "policy.activated"), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bundle_that_fails_when_it_is_put_in_force_leaves_the_old_one_deciding() {
-    let mut desk = Desk::new(FIRST).await;
+    let mut setup = Setup::new(FIRST).await;
     // Nobody trusted signed this one.
-    let dir = draft(&desk.estate, "1.1.0", SECOND, "stranger").display().to_string();
-    let unsigned = desk.types("paula", &["propose", "--bundle", &dir]);
+    let dir = draft(&setup.estate, "1.1.0", SECOND, "stranger").display().to_string();
+    let unsigned = setup.types("paula", &["propose", "--bundle", &dir]);
     assert_eq!(refused(unsigned), "amendment.bundle");
-    let bundle = desk.propose("1.1.0", SECOND);
-    assert_eq!(desk.says("grace", "approve", &bundle).0, Some(0));
+    let bundle = setup.propose("1.1.0", SECOND);
+    assert_eq!(setup.says("grace", "approve", &bundle).0, Some(0));
     // Between approval and activation, the manifest comes to pin the rules that are in force.
-    let shown = sidecar::run(&desk.estate.path("."), &["policy", "check", "bundle", "--json"]);
+    let shown = sidecar::run(&setup.estate.path("."), &["policy", "check", "bundle", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let layers = shown["layers"].as_array().unwrap();
     let agent = layers.iter().find(|layer| layer["layer"] == "agent").unwrap();
-    desk.estate.manifest("1.0.1", "manifest", |text| {
+    setup.estate.manifest("1.0.1", "manifest", |text| {
         let mut manifest: Value = serde_json::from_str(&text).unwrap();
         manifest["spec"]["policy"] = json!({"agent": agent["digest"]});
         manifest.to_string()
     });
-    desk.again().await;
-    let (exit, told) = desk.types("grace", &["activate", &bundle]);
+    setup.again().await;
+    let (exit, told) = setup.types("grace", &["activate", &bundle]);
     assert!(told.to_string().contains("policy.pin"), "{told}");
     assert_eq!(refused((exit, told)), "amendment.findings");
-    assert!(desk.runs(r#"{"n":1}"#).await);
-    let summary = desk.close().await;
+    assert!(setup.runs(r#"{"n":1}"#).await);
+    let summary = setup.close().await;
     assert_eq!(kinds(&summary, "amendment.refused"), 2);
 }
 
@@ -352,11 +352,11 @@ fn with(lines: &[EntryLine], kind: Kind, name: &str, text: &str) -> Vec<EntryLin
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verifier_finds_an_amendment_that_lacks_what_it_needs() {
-    let desk = Desk::new(FIRST).await;
-    let bundle = desk.propose("1.1.0", SECOND);
-    assert_eq!(desk.says("grace", "approve", &bundle).0, Some(0));
-    assert_eq!(desk.types("grace", &["activate", &bundle]).0, Some(0));
-    let lines = desk.lines().await;
+    let setup = Setup::new(FIRST).await;
+    let bundle = setup.propose("1.1.0", SECOND);
+    assert_eq!(setup.says("grace", "approve", &bundle).0, Some(0));
+    assert_eq!(setup.types("grace", &["activate", &bundle]).0, Some(0));
+    let lines = setup.lines().await;
     assert_eq!(against(&lines), "");
     let without = |kind: Kind| {
         let rest: Vec<EntryLine> = lines.iter().filter(|line| !line.is(kind)).cloned().collect();
@@ -394,5 +394,5 @@ async fn a_verifier_finds_an_amendment_that_lacks_what_it_needs() {
     let activated = lines.iter().rfind(|line| line.is(Kind::PolicyActivated)).unwrap();
     later.accept(activated).unwrap();
     assert_eq!(later.untold(), activated.entry.draft.policy.as_ref());
-    desk.close().await;
+    setup.close().await;
 }

@@ -167,7 +167,7 @@ async fn a_t3_call_runs_after_two_approvers_over_every_face_whose_binding_the_ma
             assert_eq!(told.contains(never), *tier3 == "observed", "{tier3}: {told}");
         }
         let mut sidecar = estate.serve().await;
-        let url = sidecar.door();
+        let url = sidecar.operator_url();
         let agent = sidecar.open().await;
         let client = Client::begin(&sidecar, &estate).await.unwrap();
         let args = json!({"hold": 2, "n": n});

@@ -38,7 +38,7 @@ fn configure(people: &People, config: &mut Value) {
 }
 
 /// One machine.
-struct Desk {
+struct Setup {
     people: People,
     tool: Tool,
     estate: Estate,
@@ -46,8 +46,8 @@ struct Desk {
     agent: Agent,
 }
 
-impl Desk {
-    async fn new() -> Desk {
+impl Setup {
+    async fn new() -> Setup {
         let (people, tool) = (People::new(), Tool::start().await);
         people.custodians();
         let estate = Estate::sqlite(&tool);
@@ -56,11 +56,11 @@ impl Desk {
         estate.configure(|config| configure(&people, config));
         let sidecar = estate.serve().await;
         let agent = sidecar.open().await;
-        Desk { people, tool, estate, sidecar, agent }
+        Setup { people, tool, estate, sidecar, agent }
     }
 
     fn url(&self) -> String {
-        self.sidecar.door()
+        self.sidecar.operator_url()
     }
 
     fn asks(&self, who: &str, args: &[&str]) -> (Option<i32>, String) {
@@ -149,38 +149,38 @@ fn verify(dir: &Path, bundle: &Path, enrolment: &[PathBuf]) {
 }
 
 /// One request to the office as somebody: status, head and body.
-async fn ask(desk: &Desk, who: &str, line: &str, body: &Value) -> (u16, String, Value) {
-    crate::people::ask(&desk.url(), &desk.people.token(who), line, body).await
+async fn ask(setup: &Setup, who: &str, line: &str, body: &Value) -> (u16, String, Value) {
+    crate::people::ask(&setup.url(), &setup.people.token(who), line, body).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_auditor_takes_a_run_away_and_the_fleet_log_has_the_auditors_name() {
-    let desk = Desk::new().await;
+    let setup = Setup::new().await;
     for id in ["a", "b"] {
-        desk.agent.call("work.do", id, r#"{"n":1}"#).await.unwrap();
+        setup.agent.call("work.do", id, r#"{"n":1}"#).await.unwrap();
     }
-    desk.agent.seal().await.unwrap();
-    let dir = desk.estate.path(".");
+    setup.agent.seal().await.unwrap();
+    let dir = setup.estate.path(".");
     let (zip, folder) = (dir.join("run.zip"), dir.join("run"));
     let takes = |who: &str, run: &str, out: &Path| {
         let out = out.display().to_string();
-        desk.asks(who, &["evidence", "export", "--run", run, "--out", &out])
+        setup.asks(who, &["evidence", "export", "--run", run, "--out", &out])
     };
     for who in ["otto", "ada", "hugo"] {
-        let (exit, said) = takes(who, &desk.agent.run, &zip);
+        let (exit, said) = takes(who, &setup.agent.run, &zip);
         assert!(exit == Some(1) && said.contains("operator.forbidden"), "{who}: {said}");
     }
     let nobodys = "00000000-0000-4000-8000-000000000000";
     let (exit, said) = takes("vera", nobodys, &zip);
     assert!(exit == Some(1) && said.contains("run.unknown"), "{said}");
-    assert_eq!(desk.recorded(Kind::EvidenceExported).await, []);
+    assert_eq!(setup.recorded(Kind::EvidenceExported).await, []);
     assert!(!zip.exists());
     for out in [&zip, &folder] {
-        let (exit, said) = takes("vera", &desk.agent.run, out);
+        let (exit, said) = takes("vera", &setup.agent.run, out);
         assert_eq!(exit, Some(0), "{said}");
         verify(&dir, out, &[dir.join("state/enrolment.key.pub")]);
     }
-    let recorded = desk.recorded(Kind::EvidenceExported).await;
+    let recorded = setup.recorded(Kind::EvidenceExported).await;
     let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
     let digest = wicketgate::domain::digest::Digest::of(&[&manifest]).hex();
     assert_eq!(recorded.len(), 2);
@@ -192,22 +192,22 @@ async fn an_auditor_takes_a_run_away_and_the_fleet_log_has_the_auditors_name() {
     let left = std::fs::read_dir(dir.join("state/exports")).unwrap().count();
     assert_eq!(left, 0, "nothing is left of a bundle that was sent");
     // A place that is taken is not written to.
-    assert_eq!(takes("vera", &desk.agent.run, &zip).0, Some(64));
+    assert_eq!(takes("vera", &setup.agent.run, &zip).0, Some(64));
     // What an export left that was killed in the middle goes when the office opens again.
-    let mut desk = desk;
-    desk.sidecar.kill();
+    let mut setup = setup;
+    setup.sidecar.kill();
     std::fs::write(dir.join("state/exports/left.zip"), "a bundle").unwrap();
-    desk.sidecar = desk.estate.serve().await;
+    setup.sidecar = setup.estate.serve().await;
     assert!(!dir.join("state/exports/left.zip").exists());
-    desk.close().await;
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_export_that_cannot_be_recorded_is_not_sent_and_a_question_that_is_none_is_told() {
-    let desk = Desk::new().await;
-    desk.agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
-    let run = desk.agent.run.clone();
-    let log = desk.estate.origin().await;
+    let setup = Setup::new().await;
+    setup.agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    let run = setup.agent.run.clone();
+    let log = setup.estate.origin().await;
     for (body, code) in [
         (json!({}), "export.query"),
         (json!({"query": {"scope": "run", "run": run, "log": "x"}}), "export.query"),
@@ -217,79 +217,79 @@ async fn an_export_that_cannot_be_recorded_is_not_sent_and_a_question_that_is_no
         (json!({"query": {"scope": "range", "log": "none", "from": 0, "to": 1}}), "export.log"),
         (json!({"query": {"scope": "range", "log": log, "from": 9000, "to": 9001}}), "export.span"),
     ] {
-        let (status, _, said) = ask(&desk, "vera", "POST /v1/exports", &body).await;
+        let (status, _, said) = ask(&setup, "vera", "POST /v1/exports", &body).await;
         assert_eq!((status, said["cause"].as_str()), (400, Some(code)), "{body}: {said}");
     }
-    let (status, _, said) = ask(&desk, "vera", "POST /v1/exports", &json!({"run": run})).await;
+    let (status, _, said) = ask(&setup, "vera", "POST /v1/exports", &json!({"run": run})).await;
     assert_eq!((status, said["code"].as_str()), (400, Some("request.malformed")), "{said}");
     // The fleet log has another key than the one it is written with from now on: it is not continued.
     let asked = json!({"query": {"scope": "run", "run": run}});
-    assert_eq!(ask(&desk, "vera", "POST /v1/exports", &asked).await.0, 200);
-    let dir = desk.estate.path(".");
+    assert_eq!(ask(&setup, "vera", "POST /v1/exports", &asked).await.0, 200);
+    let dir = setup.estate.path(".");
     std::fs::remove_file(dir.join("fleet.pem")).unwrap();
-    let (status, head, said) = ask(&desk, "vera", "POST /v1/exports", &asked).await;
+    let (status, head, said) = ask(&setup, "vera", "POST /v1/exports", &asked).await;
     assert_eq!((status, said["cause"].as_str()), (503, Some("export.failed")), "{said}");
     assert!(!head.contains("application/zip") && !said.to_string().contains("fleet.pem"), "{said}");
-    assert_eq!(desk.recorded(Kind::EvidenceExported).await.len(), 1);
-    desk.agent.seal().await.unwrap();
-    desk.close().await;
+    assert_eq!(setup.recorded(Kind::EvidenceExported).await.len(), 1);
+    setup.agent.seal().await.unwrap();
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_erases_holds_nothing_and_had_no_part_in_what_is_erased() {
-    let desk = Desk::new().await;
-    let held = desk.agent.call("work.do", "c", r#"{"hold":true}"#).await;
+    let setup = Setup::new().await;
+    let held = setup.agent.call("work.do", "c", r#"{"hold":true}"#).await;
     assert_eq!(held.unwrap_err().code, "call.held");
-    let told = desk.people.says("grace", "approve", &desk.url(), (&desk.agent.run, "c")).1;
+    let told = setup.people.says("grace", "approve", &setup.url(), (&setup.agent.run, "c")).1;
     assert_eq!(done(&told).0, "authorized");
-    desk.agent.wait("c", 20_000).await.unwrap();
-    desk.agent.seal().await.unwrap();
+    setup.agent.wait("c", 20_000).await.unwrap();
+    setup.agent.seal().await.unwrap();
     for who in ["vera", "ada", "hugo"] {
-        let (exit, said) = desk.erases(who, &[]);
+        let (exit, said) = setup.erases(who, &[]);
         assert!(exit == Some(1) && said.contains("operator.forbidden"), "{who}: {said}");
     }
-    let (exit, said) = desk.erases("grace", &[]);
+    let (exit, said) = setup.erases("grace", &[]);
     assert!(exit == Some(1) && said.contains("erasure.part"), "she approved it: {said}");
     // Naming the payloads instead of their run is no way round.
     let list = ["payload", "list", "--config", "wicketgate.yaml", "--json"];
-    let listed = run(&desk.estate.path("."), &list);
+    let listed = run(&setup.estate.path("."), &list);
     let first: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
     let one = first["commitment"].as_str().unwrap();
     let some = ["payload", "erase", "--yes", "--basis", "b", "--commitment", one];
-    let (exit, said) = desk.orders("grace", &some);
+    let (exit, said) = setup.orders("grace", &some);
     assert!(exit == Some(1) && said.contains("erasure.part"), "{said}");
     let hold = |who: &str, verb: &str| {
-        let why = ["--run", &desk.agent.run, "--reason", "case 4"];
+        let why = ["--run", &setup.agent.run, "--reason", "case 4"];
         let args = [&["payload", verb][..], &why].concat();
-        if verb == "hold" { desk.asks(who, &args) } else { desk.orders(who, &args) }
+        if verb == "hold" { setup.asks(who, &args) } else { setup.orders(who, &args) }
     };
     assert!(hold("otto", "hold").1.contains("operator.forbidden"));
     assert!(hold("mallory", "release").1.contains("hold.none"));
     assert!(hold("vera", "release").1.contains("order.signer"), "she gives no orders");
     assert_eq!(hold("vera", "hold").0, Some(0));
     assert!(hold("mallory", "hold").1.contains("already held"));
-    let (exit, said) = desk.erases("otto", &[]);
+    let (exit, said) = setup.erases("otto", &[]);
     assert!(exit == Some(1) && said.contains("erasure.held") && said.contains("case 4"), "{said}");
-    let (_, _, holds) = ask(&desk, "otto", "GET /v1/holds", &json!({})).await;
+    let (_, _, holds) = ask(&setup, "otto", "GET /v1/holds", &json!({})).await;
     assert_eq!(holds["holds"][0]["by"], "operator:vera", "{holds}");
     // Whoever lifts the hold is not the one who erases.
     assert_eq!(hold("mallory", "release").0, Some(0));
-    let (exit, said) = desk.erases("mallory", &[]);
+    let (exit, said) = setup.erases("mallory", &[]);
     assert!(exit == Some(1) && said.contains("erasure.part"), "{said}");
-    assert_eq!(desk.recorded(Kind::PayloadErased).await, []);
-    let (exit, said) = desk.erases("otto", &[]);
+    assert_eq!(setup.recorded(Kind::PayloadErased).await, []);
+    let (exit, said) = setup.erases("otto", &[]);
     assert_eq!(exit, Some(0), "{said}");
-    let recorded = desk.recorded(Kind::PayloadErased).await;
+    let recorded = setup.recorded(Kind::PayloadErased).await;
     assert_eq!(text(&recorded[0], "by"), "operator:otto");
-    desk.close().await;
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_erased_is_gone_once_and_its_receipt_can_be_had_again() {
-    let desk = Desk::new().await;
-    desk.agent.call("work.do", "a", r#"{"note":"secret-4711"}"#).await.unwrap();
-    desk.agent.seal().await.unwrap();
-    let dir = desk.estate.path(".");
+    let setup = Setup::new().await;
+    setup.agent.call("work.do", "a", r#"{"note":"secret-4711"}"#).await.unwrap();
+    setup.agent.seal().await.unwrap();
+    let dir = setup.estate.path(".");
     let count = || {
         let list = ["payload", "list", "--config", "wicketgate.yaml", "--json"];
         run(&dir, &list).lines().count()
@@ -297,44 +297,44 @@ async fn what_is_erased_is_gone_once_and_its_receipt_can_be_had_again() {
     let before = count();
     assert!(before > 0);
     let unknown = "ab".repeat(32);
-    let (exit, said) = desk
+    let (exit, said) = setup
         .orders("otto", &["payload", "erase", "--yes", "--basis", "b", "--commitment", &unknown]);
     assert!(exit == Some(1) && said.contains("erasure.unknown"), "{said}");
     let run_of_nobody = json!({"run": "00000000-0000-4000-8000-000000000000", "dry_run": true});
-    let (status, _, said) = ask(&desk, "otto", "POST /v1/erasures", &run_of_nobody).await;
+    let (status, _, said) = ask(&setup, "otto", "POST /v1/erasures", &run_of_nobody).await;
     assert_eq!((status, said["code"].as_str()), (404, Some("run.unknown")), "{said}");
     for body in [
         json!({"dry_run": true}),
-        json!({"run": desk.agent.run, "dry_run": "yes"}),
-        json!({"run": desk.agent.run, "dry_run": true, "commitments": [unknown]}),
+        json!({"run": setup.agent.run, "dry_run": "yes"}),
+        json!({"run": setup.agent.run, "dry_run": true, "commitments": [unknown]}),
         json!({"commitments": [unknown], "role": "args", "dry_run": true}),
         json!({"commitments": [], "dry_run": true}),
-        json!({"run": desk.agent.run, "dry_run": true, "by": "somebody else"}),
+        json!({"run": setup.agent.run, "dry_run": true, "by": "somebody else"}),
         json!({"statement": "{}", "signature": "s"}),
         json!({"statement": "{}"}),
     ] {
-        let (status, _, said) = ask(&desk, "otto", "POST /v1/erasures", &body).await;
+        let (status, _, said) = ask(&setup, "otto", "POST /v1/erasures", &body).await;
         assert_eq!((status, said["code"].as_str()), (400, Some("request.malformed")), "{body}");
     }
     let (status, _, said) =
-        ask(&desk, "otto", "POST /v1/erasures", &json!({"run": desk.agent.run})).await;
+        ask(&setup, "otto", "POST /v1/erasures", &json!({"run": setup.agent.run})).await;
     assert_eq!((status, said["cause"].as_str()), (403, Some("order.unsigned")), "{said}");
     // Without `--yes` nothing happens.
-    let dry = ["payload", "erase", "--basis", "b", "--run", &desk.agent.run];
-    let (exit, said) = desk.asks("otto", &dry);
+    let dry = ["payload", "erase", "--basis", "b", "--run", &setup.agent.run];
+    let (exit, said) = setup.asks("otto", &dry);
     assert!(exit == Some(0) && said.contains("nothing was erased: add `--yes`"), "{said}");
-    assert_eq!((count(), desk.recorded(Kind::PayloadErased).await), (before, vec![]));
+    assert_eq!((count(), setup.recorded(Kind::PayloadErased).await), (before, vec![]));
     let first = dir.join("first.receipt").display().to_string();
-    let (exit, said) = desk.erases("otto", &["--request", "ticket 9", "--receipt", &first]);
+    let (exit, said) = setup.erases("otto", &["--request", "ticket 9", "--receipt", &first]);
     assert!(exit == Some(0) && said.contains(&format!("{before} payloads erased")), "{said}");
     assert_eq!(count(), 0);
-    let (exit, said) = desk.erases("otto", &["--receipt", "none.receipt"]);
+    let (exit, said) = setup.erases("otto", &["--receipt", "none.receipt"]);
     assert!(
         exit == Some(0) && said.contains("no receipt, because nothing new was recorded"),
         "{said}"
     );
-    assert_eq!(desk.recorded(Kind::PayloadErased).await.len(), 1, "twice is once");
-    let (_, _, all) = ask(&desk, "vera", "GET /v1/erasures", &json!({})).await;
+    assert_eq!(setup.recorded(Kind::PayloadErased).await.len(), 1, "twice is once");
+    let (_, _, all) = ask(&setup, "vera", "GET /v1/erasures", &json!({})).await;
     assert_eq!(all["erasures"].as_array().map(Vec::len), Some(1), "{all}");
     let (said, entry) = (&all["erasures"][0], all["erasures"][0]["entry"].as_u64().unwrap());
     assert_eq!(
@@ -342,7 +342,7 @@ async fn what_is_erased_is_gone_once_and_its_receipt_can_be_had_again() {
         (Some("ticket 9"), Some("operator:otto"))
     );
     let (status, _, again) =
-        ask(&desk, "vera", &format!("GET /v1/erasures/{entry}"), &json!({})).await;
+        ask(&setup, "vera", &format!("GET /v1/erasures/{entry}"), &json!({})).await;
     assert_eq!(status, 200, "{again}");
     std::fs::write(dir.join("again.receipt"), again["receipt"].to_string()).unwrap();
     for receipt in [&first, "again.receipt"] {
@@ -351,30 +351,30 @@ async fn what_is_erased_is_gone_once_and_its_receipt_can_be_had_again() {
         assert!(said.contains(&format!("entry {entry} of")) && said.contains("Art. 17"), "{said}");
     }
     let line = format!("GET /v1/erasures/{}", entry + 1);
-    assert_eq!(ask(&desk, "vera", &line, &json!({})).await.0, 404);
-    desk.close().await;
+    assert_eq!(ask(&setup, "vera", &line, &json!({})).await.0, 404);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn erasing_in_a_live_run_takes_what_it_stored_and_lets_it_go_on() {
-    let desk = Desk::new().await;
-    desk.agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
-    let (exit, said) = desk.erases("otto", &[]);
+    let setup = Setup::new().await;
+    setup.agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    let (exit, said) = setup.erases("otto", &[]);
     assert_eq!(exit, Some(0), "{said}");
     // The result is gone: it is not made anew.
-    let again = desk.agent.call("work.do", "a", r#"{"n":1}"#).await;
+    let again = setup.agent.call("work.do", "a", r#"{"n":1}"#).await;
     assert_eq!(again.unwrap_err().code, "call.result_unavailable");
-    assert_eq!(desk.tool.count(), 1);
-    desk.agent.call("work.do", "b", r#"{"n":2}"#).await.unwrap();
-    desk.agent.seal().await.unwrap();
-    let out = desk.estate.path("after.zip");
+    assert_eq!(setup.tool.count(), 1);
+    setup.agent.call("work.do", "b", r#"{"n":2}"#).await.unwrap();
+    setup.agent.seal().await.unwrap();
+    let out = setup.estate.path("after.zip");
     let shown = out.display().to_string();
-    let take = ["evidence", "export", "--run", &desk.agent.run, "--out", &shown];
-    let (exit, said) = desk.asks("vera", &take);
+    let take = ["evidence", "export", "--run", &setup.agent.run, "--out", &shown];
+    let (exit, said) = setup.asks("vera", &take);
     assert_eq!(exit, Some(0), "{said}");
-    let dir = desk.estate.path(".");
+    let dir = setup.estate.path(".");
     verify(&dir, &out, &[dir.join("state/enrolment.key.pub")]);
-    desk.close().await;
+    setup.close().await;
 }
 
 /// Two gates over one database that has a role that erases, each with one sealed run.

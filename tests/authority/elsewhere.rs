@@ -84,7 +84,7 @@ async fn a_signed_word_counts_for_no_other_call_run_tool_agent_or_manifest() {
     let (agent, sibling) = (sidecar.open().await, sidecar.open().await);
     let stranger = other_agent(&estate, &sidecar, &token).await;
     holds(&agent, "work.do", "c1").await;
-    let (statement, signed) = word(&people, &sidecar.door(), &agent.run, "c1").await;
+    let (statement, signed) = word(&people, &sidecar.operator_url(), &agent.run, "c1").await;
     let word = (statement.as_str(), signed.as_str());
     for (what, agent, tool, id) in [
         ("another call of the run with the same arguments", &agent, "work.do", "c2"),
@@ -93,7 +93,7 @@ async fn a_signed_word_counts_for_no_other_call_run_tool_agent_or_manifest() {
         ("another agent", &stranger, "work.do", "c1"),
     ] {
         holds(agent, tool, id).await;
-        let (status, said) = says(&people, &sidecar.door(), (&agent.run, id), word).await;
+        let (status, said) = says(&people, &sidecar.operator_url(), (&agent.run, id), word).await;
         assert_eq!((status, said["cause"].as_str()), (400, Some("approval.statement")), "{what}");
         holds(agent, tool, id).await;
     }
@@ -103,7 +103,7 @@ async fn a_signed_word_counts_for_no_other_call_run_tool_agent_or_manifest() {
     let mut sidecar = estate.serve().await;
     let newer = sidecar.open().await;
     holds(&newer, "work.do", "c1").await;
-    let (status, said) = says(&people, &sidecar.door(), (&newer.run, "c1"), word).await;
+    let (status, said) = says(&people, &sidecar.operator_url(), (&newer.run, "c1"), word).await;
     assert_eq!((status, said["cause"].as_str()), (400, Some("approval.statement")), "{said}");
     assert_eq!(tool.count(), 0, "nothing ran");
     sidecar.stop().await;
@@ -117,7 +117,7 @@ async fn a_word_counts_in_the_bytes_that_were_shown_once_and_a_refusal_is_final(
     estate.bundle("1.0.1", RULES, "policy");
     estate.configure(|config| people.configure(config, true));
     let mut sidecar = estate.serve().await;
-    let (agent, door, dir) = (sidecar.open().await, sidecar.door(), people.path("."));
+    let (agent, door, dir) = (sidecar.open().await, sidecar.operator_url(), people.path("."));
     holds(&agent, "work.do", "c1").await;
     let (statement, signed) = word(&people, &door, &agent.run, "c1").await;
     let value: Value = serde_json::from_str(&statement).unwrap();
@@ -171,7 +171,7 @@ async fn a_word_counts_nothing_once_the_configuration_names_no_approvers_any_mor
     });
     let read = "the configuration is read";
     crate::until(read, || async { sidecar.said().contains(read) }).await;
-    let (_, told) = people.says("ada", "approve", &sidecar.door(), (&agent.run, "c1"));
+    let (_, told) = people.says("ada", "approve", &sidecar.operator_url(), (&agent.run, "c1"));
     assert_eq!(done(&told), ("held".to_owned(), "approval.signer".to_owned()), "{told}");
     sidecar.stop().await;
     assert_eq!(tool.count(), 0);

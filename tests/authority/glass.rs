@@ -23,7 +23,7 @@ pub const RULES: &str = "package wicketgate.agent\nimport rego.v1\n\
     require_approval contains \"somebody\" if input.args.unknown\n";
 
 /// Approvers and operators, and Harry, Iris and Jack, who hold break-glass keys; Jack is no signer.
-struct Desk {
+struct Setup {
     people: People,
     tool: Tool,
     estate: Estate,
@@ -90,12 +90,12 @@ pub fn configure(people: &People, config: &mut Value) {
     config["operators"].as_array_mut().unwrap().push(aude);
 }
 
-impl Desk {
-    async fn new() -> Desk {
+impl Setup {
+    async fn new() -> Setup {
         Self::with(|_| {}).await
     }
 
-    async fn with(change: impl FnOnce(&mut Value)) -> Desk {
+    async fn with(change: impl FnOnce(&mut Value)) -> Setup {
         let (people, tool) = (People::new(), Tool::start().await);
         hand_out(&people);
         let estate = Estate::sqlite(&tool);
@@ -106,7 +106,7 @@ impl Desk {
         });
         let sidecar = estate.serve().await;
         let agent = sidecar.open().await;
-        Desk { people, tool, estate, sidecar, agent }
+        Setup { people, tool, estate, sidecar, agent }
     }
 
     async fn restart(&mut self) {
@@ -115,7 +115,7 @@ impl Desk {
     }
 
     fn types(&self, who: &str, args: &[&str]) -> (Option<i32>, String) {
-        self.people.types(who, &self.sidecar.door(), args)
+        self.people.types(who, &self.sidecar.operator_url(), args)
     }
 
     /// A statement about this tool, for this long.
@@ -181,197 +181,197 @@ impl Desk {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn break_glass_lets_run_what_waits_for_approvers_and_nothing_that_is_denied() {
-    let desk = Desk::new().await;
-    desk.held("work.do", "before", r#"{"hold":true,"n":1}"#).await;
-    desk.breaks("glass.json", "work.do");
+    let setup = Setup::new().await;
+    setup.held("work.do", "before", r#"{"hold":true,"n":1}"#).await;
+    setup.breaks("glass.json", "work.do");
     // What waited runs, and so does what is asked now.
-    desk.agent.wait("before", 20_000).await.unwrap();
-    desk.agent.call("work.do", "after", r#"{"hold":true,"n":2}"#).await.unwrap();
-    let denied = desk.agent.call("work.do", "evil", r#"{"hold":true,"evil":true}"#).await;
+    setup.agent.wait("before", 20_000).await.unwrap();
+    setup.agent.call("work.do", "after", r#"{"hold":true,"n":2}"#).await.unwrap();
+    let denied = setup.agent.call("work.do", "evil", r#"{"hold":true,"evil":true}"#).await;
     assert_eq!(denied.unwrap_err().code, "policy.denied");
     // No rule allows it: with every approval in the world it would not run.
-    desk.held("work.do", "unknown", r#"{"unknown":true}"#).await;
-    desk.held("work.held", "other-tool", r#"{"hold":true}"#).await;
-    assert_eq!(desk.tool.count(), 2);
-    desk.close().await;
+    setup.held("work.do", "unknown", r#"{"unknown":true}"#).await;
+    setup.held("work.held", "other-tool", r#"{"hold":true}"#).await;
+    assert_eq!(setup.tool.count(), 2);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn break_glass_needs_two_different_key_holders_and_keys_of_its_own() {
-    let desk = Desk::new().await;
-    desk.request("glass.json", "work.do", "30");
-    let (harry, jack) = (desk.signs("harry", "glass.json"), desk.signs("jack", "glass.json"));
-    desk.refused("glass.json", &[&harry], "break_glass.quorum");
-    desk.refused("glass.json", &[&harry, &harry], "break_glass.again");
-    desk.refused("glass.json", &[&harry, &jack], "break_glass.signer");
+    let setup = Setup::new().await;
+    setup.request("glass.json", "work.do", "30");
+    let (harry, jack) = (setup.signs("harry", "glass.json"), setup.signs("jack", "glass.json"));
+    setup.refused("glass.json", &[&harry], "break_glass.quorum");
+    setup.refused("glass.json", &[&harry, &harry], "break_glass.again");
+    setup.refused("glass.json", &[&harry, &jack], "break_glass.signer");
     // An approver's key, and an approval's namespace.
-    let ada = desk.signs("ada", "glass.json");
-    desk.refused("glass.json", &[&harry, &ada], "break_glass.signer");
+    let ada = setup.signs("ada", "glass.json");
+    setup.refused("glass.json", &[&harry, &ada], "break_glass.signer");
     let args = ["-Y", "sign", "-n", "wicketgate-approval", "-f", "iris", "glass.json"];
-    let done = Command::new("ssh-keygen").args(args).current_dir(desk.people.path(".")).output();
+    let done = Command::new("ssh-keygen").args(args).current_dir(setup.people.path(".")).output();
     assert!(done.unwrap().status.success());
-    desk.refused("glass.json", &[&harry, "glass.json.sig"], "break_glass.namespace");
+    setup.refused("glass.json", &[&harry, "glass.json.sig"], "break_glass.namespace");
     // A statement of somebody's own making: edited, longer than configured, for another tenant.
-    let iris = desk.signs("iris", "glass.json");
-    let text = std::fs::read_to_string(desk.people.path("glass.json")).unwrap();
+    let iris = setup.signs("iris", "glass.json");
+    let text = std::fs::read_to_string(setup.people.path("glass.json")).unwrap();
     let edited = text.replace("work.do", "work.fail");
-    std::fs::write(desk.people.path("edited.json"), edited).unwrap();
-    desk.refused("edited.json", &[&harry, &iris], "break_glass.signature");
-    desk.request("long.json", "work.do", "31");
-    let both = [desk.signs("harry", "long.json"), desk.signs("iris", "long.json")];
-    desk.refused("long.json", &[&both[0], &both[1]], "break_glass.span");
+    std::fs::write(setup.people.path("edited.json"), edited).unwrap();
+    setup.refused("edited.json", &[&harry, &iris], "break_glass.signature");
+    setup.request("long.json", "work.do", "31");
+    let both = [setup.signs("harry", "long.json"), setup.signs("iris", "long.json")];
+    setup.refused("long.json", &[&both[0], &both[1]], "break_glass.span");
     let other = text.replace("\"tenant\":\"default\"", "\"tenant\":\"others\"");
-    std::fs::write(desk.people.path("other.json"), other).unwrap();
-    let both = [desk.signs("harry", "other.json"), desk.signs("iris", "other.json")];
-    desk.refused("other.json", &[&both[0], &both[1]], "break_glass.tenant");
+    std::fs::write(setup.people.path("other.json"), other).unwrap();
+    let both = [setup.signs("harry", "other.json"), setup.signs("iris", "other.json")];
+    setup.refused("other.json", &[&both[0], &both[1]], "break_glass.tenant");
     // A signer who approves calls too is none.
-    list(&desk.people, &["harry", "ada"]);
-    desk.refused("glass.json", &[&harry, &ada], "break-glass has keys of its own");
-    list(&desk.people, &["harry", "iris"]);
+    list(&setup.people, &["harry", "ada"]);
+    setup.refused("glass.json", &[&harry, &ada], "break-glass has keys of its own");
+    list(&setup.people, &["harry", "iris"]);
     // Only operators bring it.
     let args = ["break-glass", "open", "glass.json", "--signature", &harry, "--signature", &iris];
-    let (exit, said) = desk.types("ada", &args);
+    let (exit, said) = setup.types("ada", &args);
     assert!(exit == Some(1) && said.contains("operator.forbidden"), "{said}");
-    desk.held("work.do", "c", r#"{"hold":true}"#).await;
-    assert_eq!(desk.tool.count(), 0);
-    desk.close().await;
+    setup.held("work.do", "c", r#"{"hold":true}"#).await;
+    assert_eq!(setup.tool.count(), 0);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn break_glass_opens_once_survives_a_restart_and_ends_when_it_is_closed() {
-    let mut desk = Desk::new().await;
-    let signatures = desk.breaks("glass.json", "work.do");
+    let mut setup = Setup::new().await;
+    let signatures = setup.breaks("glass.json", "work.do");
     let (harry, iris) = (signatures[0].as_str(), signatures[1].as_str());
-    desk.refused("glass.json", &[harry, iris], "break_glass.used");
-    desk.restart().await;
-    desk.agent.call("work.do", "c1", r#"{"hold":true}"#).await.unwrap();
-    let (_, told) = desk.sidecar.readiness().await.unwrap();
+    setup.refused("glass.json", &[harry, iris], "break_glass.used");
+    setup.restart().await;
+    setup.agent.call("work.do", "c1", r#"{"hold":true}"#).await.unwrap();
+    let (_, told) = setup.sidecar.readiness().await.unwrap();
     assert!(told.contains("break-glass: agent `test-agent` needs no approver"), "{told}");
-    let said = desk.sidecar.metrics().await;
+    let said = setup.sidecar.metrics().await;
     assert!(said.contains("wicketgate_break_glass_open 1"), "{said}");
     assert!(said.contains("wicketgate_break_glass_calls_total 1"), "{said}");
-    desk.refused("glass.json", &[harry, iris], "break_glass.used");
-    let nonce = desk.nonce("glass.json");
-    let (exit, said) = desk.types("otto", &["break-glass", "close", &nonce, "--reason", "over"]);
+    setup.refused("glass.json", &[harry, iris], "break_glass.used");
+    let nonce = setup.nonce("glass.json");
+    let (exit, said) = setup.types("otto", &["break-glass", "close", &nonce, "--reason", "over"]);
     assert_eq!(exit, Some(0), "{said}");
-    desk.held("work.do", "c2", r#"{"hold":true}"#).await;
-    desk.restart().await;
-    desk.held("work.do", "c3", r#"{"hold":true}"#).await;
-    desk.refused("glass.json", &[harry, iris], "break_glass.used");
-    let (_, told) = desk.sidecar.readiness().await.unwrap();
+    setup.held("work.do", "c2", r#"{"hold":true}"#).await;
+    setup.restart().await;
+    setup.held("work.do", "c3", r#"{"hold":true}"#).await;
+    setup.refused("glass.json", &[harry, iris], "break_glass.used");
+    let (_, told) = setup.sidecar.readiness().await.unwrap();
     assert!(!told.contains("break-glass"), "{told}");
-    assert_eq!(desk.tool.count(), 1);
-    desk.close().await;
+    assert_eq!(setup.tool.count(), 1);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn break_glass_ends_by_itself_and_with_the_keys_that_signed_it() {
-    let mut desk = Desk::new().await;
-    desk.breaks("glass.json", "work.do");
-    desk.agent.call("work.do", "c1", r#"{"hold":true}"#).await.unwrap();
-    let key = desk.people.fingerprint("iris");
-    let (exit, said) = desk.types("otto", &["control", "revoke", "key", &key, "--reason", "lost"]);
+    let mut setup = Setup::new().await;
+    setup.breaks("glass.json", "work.do");
+    setup.agent.call("work.do", "c1", r#"{"hold":true}"#).await.unwrap();
+    let key = setup.people.fingerprint("iris");
+    let (exit, said) = setup.types("otto", &["control", "revoke", "key", &key, "--reason", "lost"]);
     assert_eq!(exit, Some(0), "{said}");
-    desk.held("work.do", "c2", r#"{"hold":true}"#).await;
-    let otto = desk.people.path("otto").display().to_string();
+    setup.held("work.do", "c2", r#"{"hold":true}"#).await;
+    let otto = setup.people.path("otto").display().to_string();
     let reinstate = ["control", "reinstate", "key", &key, "--reason", "x", "--key", &otto];
-    let (exit, said) = desk.types("otto", &reinstate);
+    let (exit, said) = setup.types("otto", &reinstate);
     assert_eq!(exit, Some(0), "{said}");
-    desk.held("work.do", "c3", r#"{"hold":true}"#).await;
+    setup.held("work.do", "c3", r#"{"hold":true}"#).await;
     // A statement whose time is over opens nothing, before and after a restart.
     let ends = wicketgate::clock::Clock::now(&wicketgate::clock::SystemClock::new());
     let at = |seconds: i64| {
         let at = ends.millis() + seconds * 1000;
         wicketgate::domain::time::Timestamp::from_millis(at).to_string()
     };
-    desk.request("short.json", "work.do", "1");
-    let path = desk.people.path("short.json");
+    setup.request("short.json", "work.do", "1");
+    let path = setup.people.path("short.json");
     let mut said: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     (said["not_before"], said["expires"]) = (at(-60).into(), at(15).into());
     std::fs::write(&path, said.to_string()).unwrap();
-    let both = [desk.signs("harry", "short.json"), desk.signs("iris", "short.json")];
-    let (exit, said) = desk.opens("short.json", &[&both[0], &both[1]]);
+    let both = [setup.signs("harry", "short.json"), setup.signs("iris", "short.json")];
+    let (exit, said) = setup.opens("short.json", &[&both[0], &both[1]]);
     assert_eq!(exit, Some(0), "{said}");
     for open in [true, false] {
         crate::until("break-glass to be told, and then to end by itself", || async {
-            let (_, told) = desk.sidecar.readiness().await.unwrap();
+            let (_, told) = setup.sidecar.readiness().await.unwrap();
             told.contains("needs no approver") == open
         })
         .await;
     }
-    desk.held("work.do", "c4", r#"{"hold":true}"#).await;
-    desk.restart().await;
-    desk.held("work.do", "c5", r#"{"hold":true}"#).await;
-    desk.request("late.json", "work.do", "1");
-    let path = desk.people.path("late.json");
+    setup.held("work.do", "c4", r#"{"hold":true}"#).await;
+    setup.restart().await;
+    setup.held("work.do", "c5", r#"{"hold":true}"#).await;
+    setup.request("late.json", "work.do", "1");
+    let path = setup.people.path("late.json");
     let mut said: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     (said["not_before"], said["expires"]) = (at(600).into(), at(900).into());
     std::fs::write(&path, said.to_string()).unwrap();
-    let both = [desk.signs("harry", "late.json"), desk.signs("iris", "late.json")];
-    desk.refused("late.json", &[&both[0], &both[1]], "break_glass.not_yet");
+    let both = [setup.signs("harry", "late.json"), setup.signs("iris", "late.json")];
+    setup.refused("late.json", &[&both[0], &both[1]], "break_glass.not_yet");
     // The first, and what waited when the second statement opened.
-    assert_eq!(desk.tool.count(), 3);
-    desk.close().await;
+    assert_eq!(setup.tool.count(), 3);
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn break_glass_is_reviewed_by_somebody_who_had_no_part_in_it() {
-    let desk = Desk::new().await;
-    desk.breaks("glass.json", "work.do");
-    let nonce = desk.nonce("glass.json");
-    let review = |who: &str| desk.types(who, &["break-glass", "review", &nonce, "--note", "fine"]);
+    let setup = Setup::new().await;
+    setup.breaks("glass.json", "work.do");
+    let nonce = setup.nonce("glass.json");
+    let review = |who: &str| setup.types(who, &["break-glass", "review", &nonce, "--note", "fine"]);
     let (exit, said) = review("aude");
     assert!(exit == Some(1) && said.contains("break_glass.open"), "{said}");
-    let (exit, said) = desk.types("otto", &["break-glass", "close", &nonce, "--reason", "over"]);
+    let (exit, said) = setup.types("otto", &["break-glass", "close", &nonce, "--reason", "over"]);
     assert_eq!(exit, Some(0), "{said}");
-    let (_, listed) = desk.types("aude", &["break-glass", "list"]);
+    let (_, listed) = setup.types("aude", &["break-glass", "list"]);
     assert!(listed.contains(&nonce) && listed.contains("NOT REVIEWED"), "{listed}");
     let (exit, said) = review("otto");
     assert!(exit == Some(1) && said.contains("break_glass.self"), "{said}");
     // Where nobody can tell who signed it, nobody can tell who had no part in it.
-    let signed = std::fs::read(desk.people.path("glass")).unwrap();
-    std::fs::write(desk.people.path("glass"), "nobody signed this").unwrap();
+    let signed = std::fs::read(setup.people.path("glass")).unwrap();
+    std::fs::write(setup.people.path("glass"), "nobody signed this").unwrap();
     let (exit, said) = review("aude");
     assert!(exit == Some(1) && said.contains("break_glass.signers"), "{said}");
-    list(&desk.people, &["harry", "jack"]);
+    list(&setup.people, &["harry", "jack"]);
     let (exit, said) = review("aude");
     assert!(exit == Some(1) && said.contains("has one of its keys no more"), "{said}");
-    list(&desk.people, &["harry", "iris"]);
-    assert_eq!(std::fs::read(desk.people.path("glass")).unwrap(), signed);
+    list(&setup.people, &["harry", "iris"]);
+    assert_eq!(std::fs::read(setup.people.path("glass")).unwrap(), signed);
     let (exit, said) = review("aude");
     assert_eq!(exit, Some(0), "{said}");
-    let (_, listed) = desk.types("aude", &["break-glass", "list"]);
+    let (_, listed) = setup.types("aude", &["break-glass", "list"]);
     assert!(listed.contains("reviewed by aude: fine") && !listed.contains("NOT"), "{listed}");
-    desk.close().await;
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_without_break_glass_signers_has_no_break_glass() {
-    let desk = Desk::with(|config| {
+    let setup = Setup::with(|config| {
         config["trust"].as_object_mut().unwrap().remove("break_glass");
     })
     .await;
-    desk.request("glass.json", "work.do", "30");
-    let both = [desk.signs("harry", "glass.json"), desk.signs("iris", "glass.json")];
-    desk.refused("glass.json", &[&both[0], &both[1]], "break_glass.none");
-    desk.held("work.do", "c", r#"{"hold":true}"#).await;
-    desk.close().await;
+    setup.request("glass.json", "work.do", "30");
+    let both = [setup.signs("harry", "glass.json"), setup.signs("iris", "glass.json")];
+    setup.refused("glass.json", &[&both[0], &both[1]], "break_glass.none");
+    setup.held("work.do", "c", r#"{"hold":true}"#).await;
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_under_break_glass_is_proven_with_the_statement_and_its_signatures() {
-    let desk = Desk::new().await;
-    desk.held("work.do", "held", r#"{"hold":true,"n":1}"#).await;
-    desk.breaks("glass.json", "work.do");
-    desk.agent.wait("held", 20_000).await.unwrap();
-    desk.agent.call("work.do", "asked", r#"{"hold":true,"n":2}"#).await.unwrap();
+    let setup = Setup::new().await;
+    setup.held("work.do", "held", r#"{"hold":true,"n":1}"#).await;
+    setup.breaks("glass.json", "work.do");
+    setup.agent.wait("held", 20_000).await.unwrap();
+    setup.agent.call("work.do", "asked", r#"{"hold":true,"n":2}"#).await.unwrap();
     // What needs no approver anyway has nothing to do with it.
-    desk.agent.call("work.do", "plain", r#"{"n":3}"#).await.unwrap();
-    desk.agent.seal().await.unwrap();
-    let dir = desk.estate.path(".");
+    setup.agent.call("work.do", "plain", r#"{"n":3}"#).await.unwrap();
+    setup.agent.seal().await.unwrap();
+    let dir = setup.estate.path(".");
     run(&dir, &["keygen", "--out", "evidence.pem"]);
     run(&dir, &["keygen", "--out", "fleet.pem"]);
-    let order = ["evidence", "export", "--config", "wicketgate.yaml", "--run", &desk.agent.run];
+    let order = ["evidence", "export", "--config", "wicketgate.yaml", "--run", &setup.agent.run];
     let rest = [
         "--out",
         "proof",
@@ -407,7 +407,7 @@ async fn a_call_under_break_glass_is_proven_with_the_statement_and_its_signature
         };
         (check("P4"), check("P5"), check("S5"))
     };
-    let glass = desk.people.path("glass.pem.pub");
+    let glass = setup.people.path("glass.pem.pub");
     let (p4, p5, s5) = verify(&format!("break-glass {}\n", glass.display()));
     assert!(p4.1.contains("2 calls ran under BREAK-GLASS"), "{p4:?}");
     assert_eq!(
@@ -418,10 +418,10 @@ async fn a_call_under_break_glass_is_proven_with_the_statement_and_its_signature
     let (p4, ..) = verify("");
     assert!(p4.0 == "UNVERIFIABLE" && p4.1.contains("no break-glass signers"), "{p4:?}");
     // Who may sign lists of approvers may not say who breaks glass.
-    let list = desk.people.path("list.pem.pub");
+    let list = setup.people.path("list.pem.pub");
     let (p4, ..) = verify(&format!("break-glass {}\n", list.display()));
     assert_eq!(p4.0, "INVALID", "{p4:?}");
-    desk.close().await;
+    setup.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -431,12 +431,12 @@ async fn nothing_opens_while_the_alarm_is_not_taken() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path(), &["keygen", "--out", "hook.pem"]);
     let key = dir.path().join("hook.pem").display().to_string();
-    let desk = Desk::with(|config| {
+    let setup = Setup::with(|config| {
         config["approvals"]["webhook"] = json!({"url": url, "key": key});
     })
     .await;
-    desk.request("glass.json", "work.do", "30");
-    let both = [desk.signs("harry", "glass.json"), desk.signs("iris", "glass.json")];
+    setup.request("glass.json", "work.do", "30");
+    let both = [setup.signs("harry", "glass.json"), setup.signs("iris", "glass.json")];
     // The receiver fails once, then takes it.
     let heard = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
     let told = std::sync::Arc::clone(&heard);
@@ -447,16 +447,16 @@ async fn nothing_opens_while_the_alarm_is_not_taken() {
             told.lock().push(body);
         }
     });
-    desk.refused("glass.json", &[&both[0], &both[1]], "break_glass.alarm");
-    let (exit, said) = desk.opens("glass.json", &[&both[0], &both[1]]);
+    setup.refused("glass.json", &[&both[0], &both[1]], "break_glass.alarm");
+    let (exit, said) = setup.opens("glass.json", &[&both[0], &both[1]]);
     assert_eq!(exit, Some(0), "{said}");
     hears.await.unwrap();
     let heard = heard.lock().clone();
     assert_eq!(heard.len(), 2);
     assert!(heard.iter().all(|one| one.contains("break_glass.opening")), "{heard:?}");
     assert!(heard[1].contains("\"signed_by\":[\"harry\",\"iris\"]"), "{heard:?}");
-    desk.agent.call("work.do", "d", r#"{"hold":true}"#).await.unwrap();
-    desk.close().await;
+    setup.agent.call("work.do", "d", r#"{"hold":true}"#).await.unwrap();
+    setup.close().await;
 }
 
 /// Reads one request and answers it; its body.

@@ -20,6 +20,7 @@ mod bindings;
 mod custody;
 mod elsewhere;
 mod enrol;
+mod enrolled;
 mod example;
 mod glass;
 mod glass_fleet;
@@ -31,7 +32,6 @@ mod reaper;
 mod refused;
 mod table;
 mod tls;
-mod town;
 
 use waiting::until;
 use wicketgate_support::{agent, ca, checker, people, proxy, sidecar, tool, waiting};

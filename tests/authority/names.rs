@@ -8,7 +8,7 @@ async fn an_order_for_what_no_gate_knows_is_never_success_and_names_what_is_near
     let run = place.agent.run.clone();
     let digest = format!("sha256:{}", "0".repeat(64));
     let other = "00000000-0000-4000-8000-000000000000";
-    let url = place.sidecar.door();
+    let url = place.sidecar.operator_url();
     let ordered = |action: &str, kind: &str, name: &str| {
         place.people.types("otto", &url, &["control", action, kind, name, "--reason", "x"])
     };

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use crate::api_server::{AUDIENCE, ApiServer, Projected, Reply, response, uid};
 use crate::ca::Ca;
 use crate::checker::check_running;
+use crate::enrolled::{EnrolledFleet, key, request};
 use crate::sidecar::Estate;
-use crate::town::{Town, key, request};
 use wicketgate_support::hub::Hub;
 use wicketgate_support::program;
 
 const ACCOUNT: &str = "agents/gate";
 const OTHER: &str = "agents/other";
 
-/// A town in a cluster: an API server, and the hub's own volume.
+/// A fleet in a cluster: an API server, and the hub's own volume.
 struct Cluster {
-    town: Town,
+    enrolled: EnrolledFleet,
     api: ApiServer,
     own: Projected,
     volumes: AtomicU32,
@@ -29,17 +29,17 @@ struct Cluster {
 
 impl Cluster {
     async fn new(tls: bool) -> Cluster {
-        let town = Town::new(tls).await;
-        let api = ApiServer::start(&town.ca, 0);
+        let enrolled = EnrolledFleet::new(tls).await;
+        let api = ApiServer::start(&enrolled.ca, 0);
         let token = api.token_for("agents/hub", "hub-0", "https://kubernetes.default.svc");
         api.lets_ask(&token);
-        let own = Projected::new(&town.path("hub"), &token);
-        Cluster { town, api, own, volumes: AtomicU32::new(0) }
+        let own = Projected::new(&enrolled.path("hub"), &token);
+        Cluster { enrolled, api, own, volumes: AtomicU32::new(0) }
     }
 
     /// `hub.enrolment.kubernetes`.
     fn section(&self) -> Value {
-        json!({"api": self.api.url(), "ca_file": self.town.ca.shown("ca.pem"),
+        json!({"api": self.api.url(), "ca_file": self.enrolled.ca.shown("ca.pem"),
             "token_file": self.own.token(), "audience": AUDIENCE, "pools": [ACCOUNT, OTHER]})
     }
 
@@ -49,14 +49,14 @@ impl Cluster {
             registry.as_object_mut().unwrap().remove("tokens");
             registry["kubernetes"] = section.clone();
         };
-        self.town.hub_with(estate, name, &change).await
+        self.enrolled.hub_with(estate, name, &change).await
     }
 
     /// A sidecar that takes slots of this account, and the volume with the token it shows.
     fn sidecar(&self, slots: &str, token: &str) -> (Estate, Projected) {
         let number = self.volumes.fetch_add(1, Ordering::SeqCst);
-        let volume = Projected::new(&self.town.path(&format!("volume-{number}")), token);
-        let estate = self.town.sidecar("local");
+        let volume = Projected::new(&self.enrolled.path(&format!("volume-{number}")), token);
+        let estate = self.enrolled.sidecar("local");
         estate.configure(|config| {
             config["ledger"]["postgres"]["slots"] = json!(slots);
             config["enrolment"]["token_file"] = json!(volume.token());
@@ -66,7 +66,7 @@ impl Cluster {
 
     /// What the books say of each who was enrolled.
     async fn booked(&self, name: &str) -> Vec<Value> {
-        self.town.enrolled().await.iter().map(|data| data[name].clone()).collect()
+        self.enrolled.enrolled().await.iter().map(|data| data[name].clone()).collect()
     }
 }
 
@@ -84,7 +84,7 @@ fn is(status: u16, code: &str, cause: &str) -> (u16, String, String) {
 async fn pods_take_slots_of_their_service_account_and_their_evidence_verifies_under_the_enrolment_key()
  {
     let cluster = Cluster::new(true).await;
-    let (town, api) = (&cluster.town, &cluster.api);
+    let (enrolled, api) = (&cluster.enrolled, &cluster.api);
     let tokens = ["gate-0", "gate-1", "gate-2"].map(|pod| api.token(ACCOUNT, pod));
     let pods = [&tokens[0], &tokens[1]].map(|token| cluster.sidecar(ACCOUNT, token));
     let hub = cluster.hub(&pods[0].0, "hub").await;
@@ -117,14 +117,14 @@ async fn pods_take_slots_of_their_service_account_and_their_evidence_verifies_un
     assert_eq!(cluster.booked("epoch").await.last(), Some(&json!(2)));
     assert_eq!(cluster.booked("pod").await.last(), Some(&named("gate-2")));
 
-    town.proves(&pods[0].0, &runs).await;
+    enrolled.proves(&pods[0].0, &runs).await;
     let heard: Vec<String> =
         gates.iter().map(crate::sidecar::Sidecar::said).chain([hub.said()]).collect();
     for gate in &mut gates {
         gate.stop().await;
     }
     for (estate, _) in &pods {
-        check_running(&estate.books, &town.tool, &estate.receipts);
+        check_running(&estate.books, &enrolled.tool, &estate.receipts);
     }
     let own = std::fs::read_to_string(cluster.own.token()).unwrap();
     for token in tokens.iter().chain([&own]) {
@@ -138,7 +138,7 @@ async fn a_hub_with_the_uid_of_its_pod_starts_with_the_token_that_kubelet_wrote_
     const POD: u32 = 65_532;
     const GROUP: u32 = 2_000;
     let cluster = Cluster::new(true).await;
-    let town = &cluster.town;
+    let enrolled = &cluster.enrolled;
     let (estate, _volume) = cluster.sidecar(ACCOUNT, &cluster.api.token(ACCOUNT, "gate-0"));
     drop(cluster.hub(&estate, "hub").await);
     // Everything else is the pod's, and so is the program: where it was built nobody else may look.
@@ -148,13 +148,17 @@ async fn a_hub_with_the_uid_of_its_pod_starts_with_the_token_that_kubelet_wrote_
         let owned = Command::new("chown").args(["-R", &owner]).arg(dir).status();
         assert!(owned.unwrap().success());
     };
-    for dir in [estate.path("."), town.path("."), town.people.path("."), town.ca.shown(".").into()]
-    {
+    for dir in [
+        estate.path("."),
+        enrolled.path("."),
+        enrolled.people.path("."),
+        enrolled.ca.shown(".").into(),
+    ] {
         own(format!("{POD}:{POD}"), dir);
     }
     // Volumes are kubelet's, which is root.
-    own(format!("0:{GROUP}"), town.path("hub"));
-    own("0:0".to_owned(), town.path("volume-0"));
+    own(format!("0:{GROUP}"), enrolled.path("hub"));
+    own("0:0".to_owned(), enrolled.path("volume-0"));
     let token = std::fs::canonicalize(cluster.own.token()).unwrap();
     for (number, (owner, mode)) in [(POD, 0o640), (0, 0o640), (POD, 0o600)].into_iter().enumerate()
     {
@@ -165,7 +169,7 @@ async fn a_hub_with_the_uid_of_its_pod_starts_with_the_token_that_kubelet_wrote_
         pod.arg(format!("--groups={POD},{GROUP}")).arg("--no-new-privs").arg(&program);
         let _hub = Hub::run(&estate, "hub", pod).await;
         let mut gate = estate.serve().await;
-        assert_eq!(town.enrolled().await.len(), number + 1, "{owner} {mode:o}");
+        assert_eq!(enrolled.enrolled().await.len(), number + 1, "{owner} {mode:o}");
         gate.stop().await;
     }
 }
@@ -189,7 +193,7 @@ async fn a_pod_of_another_service_account_is_not_enrolled_into_the_slots_of_this
         hub.said().contains("service account token has expired")
     })
     .await;
-    assert_eq!(cluster.town.enrolled().await, Vec::<Value>::new());
+    assert_eq!(cluster.enrolled.enrolled().await, Vec::<Value>::new());
     // Kubelet replaces the token, and the next attempt shows the new one.
     volume.put(&api.token(ACCOUNT, "gate-0"));
     gate.ready().await;
@@ -212,7 +216,7 @@ async fn an_api_server_that_comes_back_and_a_token_of_the_hub_that_is_replaced_c
     api.lets_ask(&fresh);
     api.is_good_again();
     crate::until("the hub to be refused", || async { hub.said().contains("it answers 401") }).await;
-    assert_eq!(cluster.town.enrolled().await, Vec::<Value>::new());
+    assert_eq!(cluster.enrolled.enrolled().await, Vec::<Value>::new());
     cluster.own.put(&fresh);
     gate.ready().await;
     gate.open().await.call("work.do", "a", "{}").await.unwrap();
@@ -289,15 +293,15 @@ const MANNERS: [(Change, Refused); 20] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_not_a_plain_yes_of_the_api_server_enrols_nobody() {
     let cluster = Cluster::new(false).await;
-    let (town, api) = (&cluster.town, &cluster.api);
+    let (enrolled, api) = (&cluster.enrolled, &cluster.api);
     let (estate, _volume) = cluster.sidecar(ACCOUNT, &api.token(ACCOUNT, "gate-0"));
     let hub = cluster.hub(&estate, "hub").await;
-    let (leased, mine) = (town.lease(ACCOUNT).await, key());
+    let (leased, mine) = (enrolled.lease(ACCOUNT).await, key());
     let signed = request(&leased, &mine).prove(&mine).unwrap();
     let token = api.token(ACCOUNT, "gate-0");
     for (i, (manner, (status, code, cause))) in MANNERS.into_iter().enumerate() {
         api.answers(manner);
-        let shown = said(town.shows(&token, &signed).await);
+        let shown = said(enrolled.shows(&token, &signed).await);
         assert_eq!(shown, is(status, code, cause), "manner {i}");
     }
     let elsewhere = api.asked().into_iter().filter(|(line, ..)| line.contains("elsewhere"));
@@ -309,7 +313,7 @@ async fn whatever_is_not_a_plain_yes_of_the_api_server_enrols_nobody() {
         answer["status"] = json!({"error": error});
         Reply::Says(201, answer)
     });
-    assert_eq!(said(town.shows(&token, &signed).await).0, NOBODY.0);
+    assert_eq!(said(enrolled.shows(&token, &signed).await).0, NOBODY.0);
     assert!(hub.said().contains("[(the token)] is odd"), "{}", hub.said());
 
     // What is no projected token is nobody's, and the API server does not hear of it.
@@ -317,48 +321,48 @@ async fn whatever_is_not_a_plain_yes_of_the_api_server_enrols_nobody() {
     let before = api.asked().len();
     let long = format!("a.b.{}", "c".repeat(9000));
     for other in ["no-projected-token-at-all-but-a-long-one", "a.b", long.as_str()] {
-        let (status, code, _) = said(town.shows(other, &signed).await);
+        let (status, code, _) = said(enrolled.shows(other, &signed).await);
         assert!(matches!(
             (status, code.as_str()),
             (401, "identity.missing") | (429, "limit.exceeded")
         ));
     }
     assert_eq!(api.asked().len(), before);
-    assert_eq!(town.enrolled().await, Vec::<Value>::new(), "nothing of this was certified");
+    assert_eq!(enrolled.enrolled().await, Vec::<Value>::new(), "nothing of this was certified");
 
     // The same request with a plain yes is certified, for the pod of the review, whatever it says itself.
-    let (status, first) = town.shows(&token, &signed).await;
+    let (status, first) = enrolled.shows(&token, &signed).await;
     assert_eq!(status, 200, "{first}");
     assert_eq!(cluster.booked("pod").await, [json!(format!("gate-0/{}", uid("gate-0")))]);
-    assert_eq!(town.shows(&token, &signed).await, (200, first), "asked again");
+    assert_eq!(enrolled.shows(&token, &signed).await, (200, first), "asked again");
     // Nothing of that yes was kept: the pod is gone, and so is its token.
     api.expire(&token);
-    assert_ne!(town.shows(&token, &signed).await.0, 200);
+    assert_ne!(enrolled.shows(&token, &signed).await.0, 200);
     let another = api.token(ACCOUNT, "gate-1");
     let taken = is(403, "operator.forbidden", "enrolment.taken");
-    assert_eq!(said(town.shows(&another, &signed).await), taken, "another pod with that key");
+    assert_eq!(said(enrolled.shows(&another, &signed).await), taken, "another pod with that key");
     assert!(!hub.said().contains(&token) && !hub.said().contains(&another), "a token in the log");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_api_server_of_another_authority_is_shown_no_token() {
     let cluster = Cluster::new(false).await;
-    let (town, api) = (&cluster.town, &cluster.api);
+    let (enrolled, api) = (&cluster.enrolled, &cluster.api);
     let strangers = Ca::new();
     let stranger = ApiServer::start(&strangers, 0);
     let (estate, _volume) = cluster.sidecar(ACCOUNT, &api.token(ACCOUNT, "gate-0"));
     let mut section = cluster.section();
     section["api"] = json!(stranger.url());
     let change = |registry: &mut Value| registry["kubernetes"] = section.clone();
-    let hub = town.hub_with(&estate, "hub", &change).await;
-    let (leased, mine) = (town.lease("local").await, key());
+    let hub = enrolled.hub_with(&estate, "hub", &change).await;
+    let (leased, mine) = (enrolled.lease("local").await, key());
     let signed = request(&leased, &mine).prove(&mine).unwrap();
-    let shown = town.shows(&api.token(ACCOUNT, "gate-0"), &signed).await;
+    let shown = enrolled.shows(&api.token(ACCOUNT, "gate-0"), &signed).await;
     assert_eq!(said(shown), is(503, "not_ready", "enrolment.review"));
     assert!(hub.said().contains("certificate"), "{}", hub.said());
     assert!(stranger.asked().is_empty());
     // Shared tokens beside it need no API server.
-    assert_eq!(town.asks("local", &signed).await.0, 200);
+    assert_eq!(enrolled.asks("local", &signed).await.0, 200);
     assert_eq!(cluster.booked("auth").await, [json!("token")]);
     assert_eq!(cluster.booked("pod").await, [json!("pod")]);
 }
@@ -367,17 +371,18 @@ async fn an_api_server_of_another_authority_is_shown_no_token() {
 async fn an_api_server_that_hangs_is_given_up_and_no_more_than_sixteen_wait_for_it() {
     const AT_ONCE: u32 = 16;
     let cluster = Cluster::new(false).await;
-    let (town, api) = (&cluster.town, &cluster.api);
+    let (enrolled, api) = (&cluster.enrolled, &cluster.api);
     let (estate, _volume) = cluster.sidecar(ACCOUNT, &api.token(ACCOUNT, "gate-0"));
     let _hub = cluster.hub(&estate, "hub").await;
-    let (leased, mine) = (town.lease(ACCOUNT).await, key());
+    let (leased, mine) = (enrolled.lease(ACCOUNT).await, key());
     let signed = request(&leased, &mine).prove(&mine).unwrap();
     let token = api.token(ACCOUNT, "gate-0");
     api.answers(|_| Reply::Nothing);
-    let waiting = futures_util::future::join_all((0..AT_ONCE).map(|_| town.shows(&token, &signed)));
+    let waiting =
+        futures_util::future::join_all((0..AT_ONCE).map(|_| enrolled.shows(&token, &signed)));
     let more = async {
         crate::until("all to wait", || async { api.waiting() == AT_ONCE }).await;
-        let one_more = said(town.shows(&token, &signed).await);
+        let one_more = said(enrolled.shows(&token, &signed).await);
         assert_eq!(one_more, is(503, "overloaded", "enrolment.review"));
     };
     let (answers, ()) = tokio::join!(waiting, more);
@@ -385,20 +390,20 @@ async fn an_api_server_that_hangs_is_given_up_and_no_more_than_sixteen_wait_for_
         assert_eq!(said(answer), is(503, "not_ready", "enrolment.review"));
     }
     api.is_good_again();
-    assert_eq!(town.shows(&token, &signed).await.0, 200, "their turns came back");
+    assert_eq!(enrolled.shows(&token, &signed).await.0, 200, "their turns came back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_with_a_cluster_in_a_configuration_is_said_with_its_place() {
     let cluster = Cluster::new(false).await;
-    let town = &cluster.town;
+    let enrolled = &cluster.enrolled;
     let refused = |change: &dyn Fn(&mut Value), words: &[&str]| {
         let in_full = |config: &mut Value| {
             let mut registry = json!({"listen": "127.0.0.1:0", "kubernetes": cluster.section()});
             change(&mut registry);
             config["hub"] = json!({"enrolment": registry});
         };
-        town.checks(&in_full, words);
+        enrolled.checks(&in_full, words);
     };
     refused(&|_| (), &[]);
     // The example shows these fields and no others.
@@ -413,15 +418,15 @@ async fn what_is_wrong_with_a_cluster_in_a_configuration_is_said_with_its_place(
     };
     refused(&field("api", json!("http://127.0.0.1:1")), &["hub.enrolment.kubernetes.api", "https"]);
     refused(
-        &field("ca_file", json!(town.shown("none.pem"))),
+        &field("ca_file", json!(enrolled.shown("none.pem"))),
         &["hub.enrolment.kubernetes.ca_file", "none.pem"],
     );
     refused(
-        &field("ca_file", json!(town.shown("local.token"))),
+        &field("ca_file", json!(enrolled.shown("local.token"))),
         &["hub.enrolment.kubernetes.ca_file"],
     );
     refused(
-        &field("token_file", json!(town.shown("none"))),
+        &field("token_file", json!(enrolled.shown("none"))),
         &["hub.enrolment.kubernetes.token_file", "none"],
     );
     for audience in [cluster.api.url(), "https://kubernetes.default.svc.cluster.local".to_owned()] {
@@ -438,7 +443,7 @@ async fn what_is_wrong_with_a_cluster_in_a_configuration_is_said_with_its_place(
         &field("pools", json!([ACCOUNT, ACCOUNT])),
         &["hub.enrolment.kubernetes.pools[1]", "twice"],
     );
-    let token = json!({"pool": ACCOUNT, "token_file": town.shown("local.token")});
+    let token = json!({"pool": ACCOUNT, "token_file": enrolled.shown("local.token")});
     refused(
         &|registry| registry["tokens"] = json!([token]),
         &["hub.enrolment.kubernetes.pools[0]", "twice"],

@@ -39,11 +39,11 @@ impl Place {
         let (file, key) = (file.display().to_string(), self.people.path(key).display().to_string());
         let run = &self.agent.run;
         let args = ["approval", "modify", run, call, "--arguments", &file, "--key", &key, "--yes"];
-        self.people.types(who, &self.sidecar.door(), &args)
+        self.people.types(who, &self.sidecar.operator_url(), &args)
     }
 
     fn says(&self, who: &str, word: &str, call: &str) -> (Option<i32>, Value) {
-        self.people.says(who, word, &self.sidecar.door(), (&self.agent.run, call))
+        self.people.says(who, word, &self.sidecar.operator_url(), (&self.agent.run, call))
     }
 }
 
@@ -65,7 +65,7 @@ async fn who_proposes_arguments_never_approves_them_whatever_the_policy_says_of_
         place.sidecar = place.estate.serve().await;
         let (exit, told) = place.says("ada", "approve", &new);
         assert_eq!((exit, done(&told).1.as_str()), (Some(1), "approval.self"), "{told}");
-        let url = place.sidecar.door();
+        let url = place.sidecar.operator_url();
         let shown =
             place.people.types("grace", &url, &["approval", "show", &place.agent.run, &new]);
         assert!(shown.1.contains("ARGUMENTS BY") && shown.1.contains("ada"), "{}", shown.1);

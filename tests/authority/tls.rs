@@ -241,7 +241,7 @@ async fn the_sidecars_own_listener_speaks_both_http_versions_over_tls_and_answer
         sidecar.said().lines().any(|line| line.contains("readiness") && line.contains("ready=true"))
     })
     .await;
-    let url = sidecar.door().replace("http:", "https:");
+    let url = sidecar.operator_url().replace("http:", "https:");
     let get = |path: &str, host: &str| {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         house.sends(&url, &["-alpn", "http/1.1"], &request)

@@ -1,6 +1,6 @@
 //! The configuration, through the built program.
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 
 const SMALL: &str = "trust: {manifest_keys: [k.pub]}
 agents:
@@ -8,21 +8,21 @@ agents:
   callers: [{uid: 1000}]
 ";
 
-fn desk(text: &str) -> Desk {
-    let desk = Desk::with_manifest();
-    desk.write("wicketgate.yaml", text);
-    desk
+fn folder(text: &str) -> Folder {
+    let folder = Folder::with_manifest();
+    folder.write("wicketgate.yaml", text);
+    folder
 }
 
 #[test]
 fn a_small_configuration_is_fine_and_printed_in_full() {
-    let desk = desk(SMALL);
-    desk.run(&["config", "check"]).ends(0);
-    let printed = desk.run(&["config", "print", "wicketgate.yaml"]).ends(0);
+    let folder = folder(SMALL);
+    folder.run(&["config", "check"]).ends(0);
+    let printed = folder.run(&["config", "print", "wicketgate.yaml"]).ends(0);
     assert!(printed.out.contains("in_flight_max: 512"), "{}", printed.out);
     assert!(printed.out.contains(".local/state/wicketgate/agent.sock"), "{}", printed.out);
-    desk.write("printed.yaml", &printed.out);
-    assert_eq!(desk.run(&["config", "print", "printed.yaml"]).ends(0).out, printed.out);
+    folder.write("printed.yaml", &printed.out);
+    assert_eq!(folder.run(&["config", "print", "printed.yaml"]).ends(0).out, printed.out);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn in_a_pod_a_ledger_of_sqlite_is_said_to_end_with_its_directory_and_nowhere_els
         (&sqlite, &[], false),
         (&postgres, &[pod], false),
     ] {
-        let said = desk(text).run_with(&["config", "check"], env).ends(0);
+        let said = folder(text).run_with(&["config", "check"], env).ends(0);
         assert_eq!(
             said.err.contains("every entry is gone with the pod"),
             told,
@@ -53,7 +53,7 @@ fn five_errors_are_five_lines_and_the_exit_code_is_78() {
         "{SMALL}listen: {{tcp: 0.0.0.0:1}}\nlimits: {{extra: 1, hold_seconds: 0}}\n\
          telemetry: {{log: loud}}\nledger: {{postgres: {{url: 'postgres://u:hunter2@h/d'}}}}\n"
     );
-    let said = desk(&text).run(&["config", "check", "wicketgate.yaml"]).ends(78);
+    let said = folder(&text).run(&["config", "check", "wicketgate.yaml"]).ends(78);
     let expected = [
         "wicketgate.yaml:5:10: listen.tcp: ",
         "wicketgate.yaml:6:10: limits.extra: unknown field",
@@ -70,38 +70,40 @@ fn five_errors_are_five_lines_and_the_exit_code_is_78() {
 
 #[test]
 fn the_manifests_are_loaded_too() {
-    let desk = desk(SMALL);
-    desk.edit("agent.yaml", "calls: 500", "calls: 501");
-    desk.run(&["config", "check"]).ends(78).complains("(manifest.signature)");
-    desk.write("wicketgate.yaml", "trust: {manifest_keys: [k.pub]}\nagents: &a []\n");
-    desk.run(&["config", "check"])
+    let folder = folder(SMALL);
+    folder.edit("agent.yaml", "calls: 500", "calls: 501");
+    folder.run(&["config", "check"]).ends(78).complains("(manifest.signature)");
+    folder.write("wicketgate.yaml", "trust: {manifest_keys: [k.pub]}\nagents: &a []\n");
+    folder
+        .run(&["config", "check"])
         .ends(78)
         .complains("wicketgate.yaml:2:12: agents: anchors are not");
-    desk.run(&["config", "check", "none.yaml"]).ends(78).complains("none.yaml: cannot be read");
+    folder.run(&["config", "check", "none.yaml"]).ends(78).complains("none.yaml: cannot be read");
 }
 
 #[test]
 fn the_environment_overrides_and_a_misspelled_variable_is_an_error() {
-    let desk = desk(SMALL);
+    let folder = folder(SMALL);
     let print = ["config", "print", "wicketgate.yaml"];
-    let printed = desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_SECONDS", "3")]).ends(0);
+    let printed = folder.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_SECONDS", "3")]).ends(0);
     assert!(printed.out.contains("hold_seconds: 3"), "{}", printed.out);
-    desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_SECOND", "3")])
+    folder
+        .run_with(&print, &[("WICKETGATE__LIMITS__HOLD_SECOND", "3")])
         .ends(78)
         .complains("environment: WICKETGATE__LIMITS__HOLD_SECOND: no such field");
 }
 
 #[test]
 fn the_printed_schema_accepts_what_is_accepted_and_refuses_the_rest() {
-    let desk = desk(SMALL);
-    let schema = desk.run(&["config", "schema"]).ends(0).out;
+    let folder = folder(SMALL);
+    let schema = folder.run(&["config", "schema"]).ends(0).out;
     let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let value = |text: &str| -> serde_json::Value {
         wicketgate::yaml::from_str(text, "wicketgate.yaml").unwrap()
     };
     assert!(validator.is_valid(&value(SMALL)));
-    let printed = desk.run(&["config", "print"]).ends(0).out;
+    let printed = folder.run(&["config", "print"]).ends(0).out;
     assert!(validator.is_valid(&value(&printed)), "{printed}");
     assert!(!validator.is_valid(&value(&format!("{SMALL}extra: 1\n"))));
 }

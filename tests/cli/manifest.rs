@@ -1,58 +1,62 @@
 //! Manifests that must not be accepted, through the built program.
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 use wicketgate_support::ran::Ran;
 
 const VERIFY: [&str; 5] = ["manifest", "verify", "agent.yaml", "--trust", "k.pub"];
 
-fn resigned(desk: &Desk, from: &str, to: &str) -> Ran {
-    desk.edit("agent.yaml", from, to);
-    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"])
+fn resigned(folder: &Folder, from: &str, to: &str) -> Ran {
+    folder.edit("agent.yaml", from, to);
+    folder.run(&["manifest", "sign", "agent.yaml", "--key", "k"])
 }
 
 #[test]
 fn a_fresh_example_is_signed_and_verified_and_never_overwritten() {
-    let desk = Desk::with_manifest();
-    let shown = desk.run(&VERIFY).ends(0);
+    let folder = Folder::with_manifest();
+    let shown = folder.run(&VERIFY).ends(0);
     assert!(shown.out.starts_with("example-agent 1.0.0 (active)"), "{}", shown.out);
-    let json = desk.run(&[&VERIFY[..], &["--json"]].concat()).ends(0);
+    let json = folder.run(&[&VERIFY[..], &["--json"]].concat()).ends(0);
     let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((&value["ok"], &value["tools"][0]), (&true.into(), &"repo.read_file".into()));
-    desk.run(&["manifest", "init", "agent.yaml"])
+    folder
+        .run(&["manifest", "init", "agent.yaml"])
         .ends(1)
         .complains("`agent.yaml` exists and is not replaced");
-    desk.run(&["manifest", "init", "b.yaml", "--name", "No Name"])
+    folder
+        .run(&["manifest", "init", "b.yaml", "--name", "No Name"])
         .ends(1)
         .complains("metadata.name");
 }
 
 #[test]
 fn a_changed_byte_is_refused() {
-    let desk = Desk::with_manifest();
-    desk.edit("agent.yaml", "calls: 500", "calls: 501");
-    desk.run(&VERIFY)
+    let folder = Folder::with_manifest();
+    folder.edit("agent.yaml", "calls: 500", "calls: 501");
+    folder
+        .run(&VERIFY)
         .ends(1)
         .complains("agent.yaml.sig.json: signatures: they are over other bytes");
-    let desk = Desk::with_manifest();
-    desk.edit("agent.yaml", "# What", "#  What");
-    desk.run(&VERIFY).ends(1).complains("(manifest.signature)");
+    let folder = Folder::with_manifest();
+    folder.edit("agent.yaml", "# What", "#  What");
+    folder.run(&VERIFY).ends(1).complains("(manifest.signature)");
 }
 
 #[test]
 fn an_unsigned_manifest_and_one_by_a_stranger_are_refused() {
-    let desk = Desk::with_manifest();
-    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "k2.pub"]).ends(1).complains(
+    let folder = Folder::with_manifest();
+    folder.run(&["manifest", "verify", "agent.yaml", "--trust", "k2.pub"]).ends(1).complains(
         "agent.yaml.sig.json: signatures: none is by a trusted key (manifest.signature)",
     );
-    desk.write("agent.yaml.sig.json", "{\"payload\":\"\",\"payloadType\":\"x\",\"signatures\":[]}");
-    desk.run(&VERIFY).ends(1).complains("(manifest.signature)");
-    std::fs::remove_file(desk.path("agent.yaml.sig.json")).unwrap();
-    desk.run(&VERIFY).ends(1).complains("`agent.yaml` is not signed");
+    folder
+        .write("agent.yaml.sig.json", "{\"payload\":\"\",\"payloadType\":\"x\",\"signatures\":[]}");
+    folder.run(&VERIFY).ends(1).complains("(manifest.signature)");
+    std::fs::remove_file(folder.path("agent.yaml.sig.json")).unwrap();
+    folder.run(&VERIFY).ends(1).complains("`agent.yaml` is not signed");
 }
 
 #[test]
 fn two_of_two_need_two_distinct_keys() {
-    let desk = Desk::with_manifest();
+    let folder = Folder::with_manifest();
     let two = [
         "manifest",
         "verify",
@@ -64,63 +68,70 @@ fn two_of_two_need_two_distinct_keys() {
         "--threshold",
         "2",
     ];
-    desk.run(&two)
+    folder
+        .run(&two)
         .ends(1)
         .complains("1 of the 2 required trusted signatures hold (manifest.threshold)");
-    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k"]).ends(0);
-    desk.run(&two).ends(1).complains("(manifest.threshold)");
-    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k2"]).ends(0);
-    desk.run(&two).ends(0);
+    folder.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k"]).ends(0);
+    folder.run(&two).ends(1).complains("(manifest.threshold)");
+    folder.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k2"]).ends(0);
+    folder.run(&two).ends(0);
 }
 
 #[test]
 fn an_expired_and_a_future_manifest_are_refused_by_field() {
-    let desk = Desk::with_manifest();
-    let text = desk.read("agent.yaml");
+    let folder = Folder::with_manifest();
+    let text = folder.read("agent.yaml");
     let line = |name: &str| text.lines().find(|l| l.contains(name)).unwrap().to_owned();
     let (from, to) = (line("not_before:"), line("not_after:"));
-    resigned(&desk, &to, "    not_after: 2020-01-02T00:00:00Z").ends(1).complains("not later than");
-    desk.edit("agent.yaml", &from, "    not_before: 2020-01-01T00:00:00Z");
-    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(0);
-    desk.run(&VERIFY).ends(1).complains("agent.yaml: spec.validity.not_after: expired at");
-    resigned(&desk, "2020-01-02", "2999-01-02").ends(0);
-    desk.run(&VERIFY).ends(0);
-    resigned(&desk, "2020-01-01", "2998-01-01").ends(0);
-    desk.run(&VERIFY).ends(1).complains("spec.validity.not_before: not valid before");
+    resigned(&folder, &to, "    not_after: 2020-01-02T00:00:00Z")
+        .ends(1)
+        .complains("not later than");
+    folder.edit("agent.yaml", &from, "    not_before: 2020-01-01T00:00:00Z");
+    folder.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(0);
+    folder.run(&VERIFY).ends(1).complains("agent.yaml: spec.validity.not_after: expired at");
+    resigned(&folder, "2020-01-02", "2999-01-02").ends(0);
+    folder.run(&VERIFY).ends(0);
+    resigned(&folder, "2020-01-01", "2998-01-01").ends(0);
+    folder.run(&VERIFY).ends(1).complains("spec.validity.not_before: not valid before");
 }
 
 #[test]
 fn an_older_version_and_other_bytes_of_the_same_version_are_refused() {
-    let desk = Desk::with_manifest();
+    let folder = Folder::with_manifest();
     let again = [&VERIFY[..], &["--previous", "old.yaml"]].concat();
-    desk.write("old.yaml", desk.read("agent.yaml"));
-    desk.run(&again).ends(0);
-    resigned(&desk, "calls: 500", "calls: 501").ends(0);
-    desk.run(&again)
+    folder.write("old.yaml", folder.read("agent.yaml"));
+    folder.run(&again).ends(0);
+    resigned(&folder, "calls: 500", "calls: 501").ends(0);
+    folder
+        .run(&again)
         .ends(1)
         .complains("metadata.version: `1.0.0` was used before with other content");
-    resigned(&desk, "version: 1.0.0", "version: 0.9.0").ends(0);
-    desk.run(&again)
+    resigned(&folder, "version: 1.0.0", "version: 0.9.0").ends(0);
+    folder
+        .run(&again)
         .ends(1)
         .complains("`0.9.0` is older than `1.0.0`, used before (manifest.downgrade)");
-    resigned(&desk, "version: 0.9.0", "version: 1.0.1").ends(0);
-    desk.run(&again).ends(0);
+    resigned(&folder, "version: 0.9.0", "version: 1.0.1").ends(0);
+    folder.run(&again).ends(0);
 }
 
 #[test]
 fn a_small_order_key_and_a_readable_secret_key_cannot_be_used() {
-    let desk = Desk::with_manifest();
+    let folder = Folder::with_manifest();
     // The identity point, in SubjectPublicKeyInfo: every message has a signature under it.
-    desk.write("weak.pub", "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n-----END PUBLIC KEY-----\n");
-    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "weak.pub"])
+    folder.write("weak.pub", "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n-----END PUBLIC KEY-----\n");
+    folder
+        .run(&["manifest", "verify", "agent.yaml", "--trust", "weak.pub"])
         .ends(2)
         .complains("`weak.pub` holds no usable ed25519 key: a small-order point");
-    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "none.pub"])
+    folder
+        .run(&["manifest", "verify", "agent.yaml", "--trust", "none.pub"])
         .ends(2)
         .complains("none.pub");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    std::fs::set_permissions(desk.path("k"), open).unwrap();
-    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(2).complains("mode 644");
+    std::fs::set_permissions(folder.path("k"), open).unwrap();
+    folder.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(2).complains("mode 644");
 }
 
 #[test]
@@ -147,10 +158,10 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
         ("status: active", "status: yes", "spec.status: expected `active`"),
     ];
     for (from, to, says) in cases {
-        let desk = Desk::with_manifest();
-        resigned(&desk, from, to).ends(1).complains(says);
+        let folder = Folder::with_manifest();
+        resigned(&folder, from, to).ends(1).complains(says);
     }
-    let desk = Desk::with_manifest();
-    let both = resigned(&desk, "status: active", "status: x\n  more: 1").ends(1);
+    let folder = Folder::with_manifest();
+    let both = resigned(&folder, "status: active", "status: x\n  more: 1").ends(1);
     assert_eq!(both.err.lines().count(), 2, "{}", both.err);
 }

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 
 use crate::ca::Ca;
-use crate::desk::Desk;
+use crate::folder::Folder;
 use crate::private::private;
 use wicketgate_support::ran::Ran;
 
@@ -78,9 +78,9 @@ fn python() -> String {
     wicketgate::config::environment("WICKETGATE_TEST_PYTHON").unwrap_or_else(|| "python3".into())
 }
 
-/// A desk with one tool of every kind, all of them up.
+/// A folder with one tool of every kind, all of them up.
 struct World {
-    desk: Desk,
+    folder: Folder,
     ca: Ca,
     shop: Silent,
     tools: Vec<Value>,
@@ -113,13 +113,13 @@ fn sort() -> String {
 
 impl World {
     fn new() -> Self {
-        let (desk, ca, shop) = (Desk::with_manifest(), Ca::new(), Silent::new());
+        let (folder, ca, shop) = (Folder::with_manifest(), Ca::new(), Silent::new());
         let secure = tls(&ca, "shop", HERE);
-        std::fs::copy(ca.path("ca.pem"), desk.path("ca.pem")).unwrap();
-        private(desk.path("token"), TOKEN);
-        desk.write("server.py", SERVER);
-        std::fs::create_dir(desk.path("files")).unwrap();
-        let file = rusqlite::Connection::open(desk.path("books.db")).unwrap();
+        std::fs::copy(ca.path("ca.pem"), folder.path("ca.pem")).unwrap();
+        private(folder.path("token"), TOKEN);
+        folder.write("server.py", SERVER);
+        std::fs::create_dir(folder.path("files")).unwrap();
+        let file = rusqlite::Connection::open(folder.path("books.db")).unwrap();
         file.execute_batch("CREATE TABLE t (a TEXT)").unwrap();
         let port = shop.port();
         let mut secured = http("web.secure", &format!("https://127.0.0.1:{secure}/"));
@@ -152,7 +152,7 @@ impl World {
                 json!({"engine": "sqlite", "path": "books.db", "tables": ["t"]}),
             ),
         ];
-        let world = Self { desk, ca, shop, tools };
+        let world = Self { folder, ca, shop, tools };
         world.shows(
             &json!([{"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}]),
         );
@@ -164,7 +164,7 @@ impl World {
     fn shows(&self, tools: &Value) {
         let says = json!({"capabilities": {"tools": {}}, "info": {"name": "f", "version": "1"},
             "tools": tools});
-        self.desk.write("notes.json", says.to_string());
+        self.folder.write("notes.json", says.to_string());
     }
 
     fn configure(&self, change: impl FnOnce(&mut Vec<Value>)) {
@@ -177,12 +177,12 @@ impl World {
             "tools": tools,
             "servers": [{"name": "notes", "tier": "T2", "stdio": stdio}],
         });
-        self.desk.write("wicketgate.yaml", config.to_string());
+        self.folder.write("wicketgate.yaml", config.to_string());
     }
 
     fn ask(&self, args: &[&str]) -> Ran {
         let path = wicketgate::config::environment("PATH").unwrap();
-        self.desk.run_with(args, &[("PATH", &path)])
+        self.folder.run_with(args, &[("PATH", &path)])
     }
 
     /// The picture, after the tool of this name became this one.
@@ -257,7 +257,7 @@ fn every_kind_that_is_up_is_ready_and_nothing_was_sent_to_any_of_them() {
     let (came, bytes) = world.shop.got();
     assert_eq!((came, bytes), (3, 0), "connections that were made to be looked at said something");
     assert!(!picture.to_string().contains(TOKEN));
-    assert_eq!(std::fs::read_dir(world.desk.path("files")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(world.folder.path("files")).unwrap().count(), 0);
 }
 
 #[test]
@@ -369,7 +369,9 @@ fn what_keeps_the_gate_from_starting_is_told_and_the_rest_is_looked_at_all_the_s
 #[test]
 fn a_file_that_is_no_database_is_unfit() {
     let world = World::new();
-    world.desk.write("books.db", "this is a plain text and has been one for all of its long life");
+    world
+        .folder
+        .write("books.db", "this is a plain text and has been one for all of its long life");
     let picture = world.picture(1);
     let (state, points) = said(&picture, "books");
     assert_eq!(state, "unfit", "{points}");
@@ -386,7 +388,7 @@ fn a_root_that_may_not_be_written_is_unfit_for_whoever_writes_there() {
         return;
     }
     let mode = std::fs::Permissions::from_mode(0o500);
-    std::fs::set_permissions(world.desk.path("files"), mode).unwrap();
+    std::fs::set_permissions(world.folder.path("files"), mode).unwrap();
     let picture = world.picture(1);
     assert_eq!(said(&picture, "files.write").0, "unfit");
     assert_eq!(said(&picture, "files.read").0, "ready");
@@ -421,7 +423,7 @@ fn tools_of_a_server_are_changed_drifted_missing_new_or_unreached_against_the_lo
     let picture = world.picture(0);
     assert_eq!(said(&picture, "notes.more").0, "new");
     assert_eq!(said(&picture, "notes.read").0, "ready");
-    std::fs::remove_file(world.desk.path("notes.json")).unwrap();
+    std::fs::remove_file(world.folder.path("notes.json")).unwrap();
     let picture = world.picture(2);
     assert_eq!(said(&picture, "notes.read").0, "unreached");
     assert_eq!(picture["servers"][0]["state"], "unreached");
@@ -430,7 +432,7 @@ fn tools_of_a_server_are_changed_drifted_missing_new_or_unreached_against_the_lo
     world.ask(&["tools", "probe", "--tool", "web.plain"]).ends(0);
     world.ask(&["tools", "probe", "--kind", "sql"]).ends(0);
     world.ask(&["tools", "probe", "--kind", "mcp"]).ends(2);
-    world.desk.edit("tools.lock", "read", "reed");
+    world.folder.edit("tools.lock", "read", "reed");
     let picture = world.picture(78);
     assert!(picture["errors"].to_string().contains("over other bytes"), "{picture}");
     others_are_ready(&picture, "");

@@ -2,11 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 
 /// Everything a failure of these commands has to say: the exit code, and words of it.
-fn fails(desk: &Desk, args: &[&str], code: i32, words: &[&str]) {
-    let said = desk.run(args).ends(code);
+fn fails(folder: &Folder, args: &[&str], code: i32, words: &[&str]) {
+    let said = folder.run(args).ends(code);
     for word in words {
         assert!(said.err.contains(word), "{args:?} does not say `{word}`: {}", said.err);
     }
@@ -18,46 +18,46 @@ fn fails(desk: &Desk, args: &[&str], code: i32, words: &[&str]) {
 
 #[test]
 fn a_ledger_that_cannot_be_read_is_named_with_what_to_do() {
-    let desk = Desk::new();
-    desk.write("empty.db", "");
-    desk.write(
+    let folder = Folder::new();
+    folder.write("empty.db", "");
+    folder.write(
         "text.db",
         "this is no database, however long one looks at it: ".repeat(20).as_str(),
     );
     for command in ["verify", "tail", "head"] {
         let of = |file| ["ledger", command, "--sqlite", file];
-        fails(&desk, &of("none.db"), 2, &["`none.db`", "is not there", "--config"]);
-        fails(&desk, &of("empty.db"), 2, &["`empty.db`", "no gate has written in it yet"]);
-        fails(&desk, &of("text.db"), 2, &["`text.db`", "cannot be read as a ledger"]);
+        fails(&folder, &of("none.db"), 2, &["`none.db`", "is not there", "--config"]);
+        fails(&folder, &of("empty.db"), 2, &["`empty.db`", "no gate has written in it yet"]);
+        fails(&folder, &of("text.db"), 2, &["`text.db`", "cannot be read as a ledger"]);
         let of = ["ledger", command, "--config", "none.yaml"];
-        fails(&desk, &of, 2, &["none.yaml: cannot be read", "wicketgate init"]);
+        fails(&folder, &of, 2, &["none.yaml: cannot be read", "wicketgate init"]);
     }
 }
 
 #[test]
 fn evidence_that_is_none_and_trust_that_is_none_are_named_with_what_to_do() {
-    let desk = Desk::new();
-    std::fs::create_dir(desk.path("empty")).unwrap();
-    desk.write("nobody.txt", "# nobody\n");
-    desk.write("wrong.txt", "evidence-kex k.pub\n");
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("empty")).unwrap();
+    folder.write("nobody.txt", "# nobody\n");
+    folder.write("wrong.txt", "evidence-kex k.pub\n");
     let of = |trust, bundle| ["evidence", "verify", "--trust", trust, bundle];
-    fails(&desk, &of("none.txt", "empty"), 64, &["the trust file `none.txt`", "evidence guide"]);
-    fails(&desk, &of("wrong.txt", "empty"), 64, &["`wrong.txt` line 1: unknown keyword"]);
-    fails(&desk, &of("nobody.txt", "none"), 64, &["`none` is no directory", "evidence export"]);
-    fails(&desk, &of("nobody.txt", "empty"), 1, &["holds no `manifest.json`", "evidence export"]);
-    desk.write("empty/manifest.json", "{}");
-    fails(&desk, &of("nobody.txt", "empty"), 1, &["names no `evidence-key`"]);
+    fails(&folder, &of("none.txt", "empty"), 64, &["the trust file `none.txt`", "evidence guide"]);
+    fails(&folder, &of("wrong.txt", "empty"), 64, &["`wrong.txt` line 1: unknown keyword"]);
+    fails(&folder, &of("nobody.txt", "none"), 64, &["`none` is no directory", "evidence export"]);
+    fails(&folder, &of("nobody.txt", "empty"), 1, &["holds no `manifest.json`", "evidence export"]);
+    folder.write("empty/manifest.json", "{}");
+    fails(&folder, &of("nobody.txt", "empty"), 1, &["names no `evidence-key`"]);
 }
 
 #[test]
 fn a_gate_that_does_not_answer_and_an_answer_that_is_no_gates_are_told_apart() {
-    let desk = Desk::new();
+    let folder = Folder::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = format!("http://{}", free.local_addr().unwrap());
     drop(free);
     let asks = ["health", "--url", &nobody];
-    fails(&desk, &asks, 2, &[&nobody, "does not answer", "wicketgate serve", "--socket"]);
-    fails(&desk, &["health", "--socket", "none.sock"], 2, &["`none.sock`", "operator.listen"]);
+    fails(&folder, &asks, 2, &[&nobody, "does not answer", "wicketgate serve", "--socket"]);
+    fails(&folder, &["health", "--socket", "none.sock"], 2, &["`none.sock`", "operator.listen"]);
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", other.local_addr().unwrap());
     let answering = std::thread::spawn(move || {
@@ -67,24 +67,24 @@ fn a_gate_that_does_not_answer_and_an_answer_that_is_no_gates_are_told_apart() {
         let page = "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
         stream.write_all(page.as_bytes()).unwrap();
     });
-    fails(&desk, &["health", "--url", &url], 2, &[&url, "404", "is not a gate"]);
+    fails(&folder, &["health", "--url", &url], 2, &[&url, "404", "is not a gate"]);
     answering.join().unwrap();
 }
 
 #[test]
 fn a_gate_that_cannot_start_says_what_stands_in_its_way() {
-    let desk = Desk::with_manifest();
-    fails(&desk, &["serve", "--config", "none.yaml"], 78, &["none.yaml", "wicketgate init"]);
-    desk.write(
+    let folder = Folder::with_manifest();
+    fails(&folder, &["serve", "--config", "none.yaml"], 78, &["none.yaml", "wicketgate init"]);
+    folder.write(
         "wicketgate.yaml",
         "state: state\noperator: {listen: '127.0.0.1:0'}\ntrust: {manifest_keys: [k.pub]}\n\
          agents:\n- manifest: agent.yaml\n  callers: [{uid: 1000}]\n",
     );
-    std::fs::create_dir(desk.path("state")).unwrap();
-    desk.write(
+    std::fs::create_dir(folder.path("state")).unwrap();
+    folder.write(
         "state/ledger.sqlite",
         "this is no database, however long one looks: ".repeat(20).as_str(),
     );
-    let said = desk.run(&["serve"]).ends(1);
+    let said = folder.run(&["serve"]).ends(1);
     assert!(said.err.contains("state/ledger.sqlite`: keep the file as it is"), "{}", said.err);
 }

@@ -10,7 +10,7 @@ use crate::sidecar::Estate;
 use wicketgate_support::ran::Ran;
 
 /// The evidence key, and a trust file with it, the fleet key and the enrolment keys of these gates.
-pub fn desk(estate: &Estate, gates: &[&Estate]) {
+pub fn auditor(estate: &Estate, gates: &[&Estate]) {
     if !estate.path("evidence.pem").exists() {
         run_with(estate, &["keygen", "--out", "evidence.pem"], &[]).ends(0);
     }

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::auditor::{desk, export, manifest, recorded, verify};
+use crate::auditor::{auditor, export, manifest, recorded, verify};
 use crate::fleet::{anchor, fleet, some_calls, sqlite};
 use crate::scopes::database;
 use crate::sidecar::Estate;
@@ -85,7 +85,7 @@ async fn killed_at_any_moment_an_export_from_sqlite_leaves_no_bundle_without_a_r
     let estate = sqlite(&tool);
     some_calls(&estate, &["a", "b"]).await;
     anchor(&estate).await.ends(0);
-    desk(&estate, &[&estate]);
+    auditor(&estate, &[&estate]);
     sweep(&estate).await;
 }
 
@@ -97,6 +97,6 @@ async fn killed_at_any_moment_an_export_from_postgres_leaves_no_bundle_without_a
     some_calls(&estate, &["a", "b"]).await;
     fleet(&estate);
     anchor(&estate).await.ends(0);
-    desk(&estate, &[&estate]);
+    auditor(&estate, &[&estate]);
     sweep(&estate).await;
 }

@@ -13,9 +13,9 @@
 )]
 
 mod auditor;
-mod door;
 mod killed;
 mod scopes;
 mod stamps;
+mod tsa;
 
 use wicketgate_support::{authority, fleet, sidecar, tool};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::auditor::{desk, export, manifest, recorded, verify};
+use crate::auditor::{auditor, export, manifest, recorded, verify};
 use crate::fleet::{anchor, fleet, sqlite};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
@@ -28,7 +28,7 @@ fn told(estate: &Estate, bundle: &str) -> Value {
 /// Spans and populations of what these gates wrote; the first has the fleet key. Logs by name.
 async fn spans_and_populations(gates: &[&Estate], logs: &[&str]) {
     let estate = gates[0];
-    desk(estate, gates);
+    auditor(estate, gates);
     anchor(estate).await.ends(0);
     let mut bundles = Vec::new();
     // A span of the whole log, one from the middle of a run to the middle of another, one entry.

@@ -6,12 +6,12 @@ use serde_json::json;
 use wicketgate::crypto::tsp;
 use wicketgate::domain::digest::Digest;
 
-use crate::auditor::{desk, export, trusts, verify};
+use crate::auditor::{auditor, export, trusts, verify};
 use crate::authority::{Authority, Made, NONCE, USUAL};
-use crate::door::{Door, Reply};
 use crate::fleet::{FLEET, anchor, calls_through, run, sqlite};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
+use crate::tsa::{Reply, TsaServer};
 
 /// A gate that made one run and stopped, and the run.
 async fn after_a_run(tool: &Tool) -> (Estate, String) {
@@ -21,7 +21,7 @@ async fn after_a_run(tool: &Tool) -> (Estate, String) {
     agent.call("work.do", "a", "{}").await.unwrap();
     agent.seal().await.unwrap();
     gate.stop().await;
-    desk(&estate, &[&estate]);
+    auditor(&estate, &[&estate]);
     (estate, agent.run)
 }
 
@@ -43,14 +43,14 @@ async fn a_head_that_an_authority_stamped_makes_a_bundle_of_level_4_that_stock_o
     let (estate, run_id) = after_a_run(&tool).await;
     let authority = std::sync::Arc::new(Authority::new(USUAL));
     let at_work = std::sync::Arc::clone(&authority);
-    let door = Door::open(move |question| Reply::token(at_work.answer(question)));
-    stamped_by(&estate, &door.url(), &authority);
+    let tsa = TsaServer::open(move |question| Reply::token(at_work.answer(question)));
+    stamped_by(&estate, &tsa.url(), &authority);
     let done = anchor(&estate).await.ends(0).json();
     assert_eq!((&done["enough"], &done["failed"]), (&json!(true), &json!([])), "{done}");
     assert!(done["stamped"].is_string(), "{done}");
     // A round with nothing new asks nobody.
     anchor(&estate).await.ends(0).says("\"shown\":false");
-    assert_eq!(door.asked(), 1);
+    assert_eq!(tsa.asked(), 1);
     export(&estate, &["--run", &run_id], "evidence").await.ends(0);
     trusting(&estate, &authority);
     let said = verify(&estate, &["--level", "4"], "evidence").await.ends(0);
@@ -85,7 +85,7 @@ async fn a_head_that_an_authority_stamped_makes_a_bundle_of_level_4_that_stock_o
     gate.stop().await;
     let slot = estate.origin().await;
     let anew = anchor(&estate).await.ends(0).json();
-    assert_eq!((&anew["recorded"][0]["log"], door.asked()), (&json!(slot), 2), "{anew}");
+    assert_eq!((&anew["recorded"][0]["log"], tsa.asked()), (&json!(slot), 2), "{anew}");
 }
 
 /// The question's imprint.
@@ -164,8 +164,8 @@ async fn an_authority_that_lies_is_refused_and_the_round_says_why_and_anchors_no
     let (estate, run_id) = after_a_run(&tool).await;
     estate.configure(|config| config["fleet"]["anchor_file"] = json!("anchor"));
     for (answer, ca, why) in lies() {
-        let door = Door::open(answer);
-        stamped_by(&estate, &door.url(), &ca);
+        let tsa = TsaServer::open(answer);
+        stamped_by(&estate, &tsa.url(), &ca);
         let round = anchor(&estate).await.ends(2).says(why);
         assert!(round.err.lines().any(|l| l.contains("warning: ") && l.contains(why)), "{round:?}");
         assert!(
@@ -173,14 +173,14 @@ async fn an_authority_that_lies_is_refused_and_the_round_says_why_and_anchors_no
         );
         let done = round.json();
         assert_eq!((&done["enough"], done["stamped"].as_str()), (&json!(false), None), "{done}");
-        assert_eq!(door.asked(), 1, "{why}");
+        assert_eq!(tsa.asked(), 1, "{why}");
         assert!(
             !estate.path("anchor").exists(),
             "a head that is not anchored was published: {why}"
         );
     }
     // Somebody who is not there at all.
-    let gone = Door::open(|_| None).url();
+    let gone = TsaServer::open(|_| None).url();
     let honest = std::sync::Arc::new(Authority::new(USUAL));
     stamped_by(&estate, &gone, &honest);
     anchor(&estate).await.ends(2).says("the time stamping authority cannot be reached");
@@ -191,8 +191,8 @@ async fn an_authority_that_lies_is_refused_and_the_round_says_why_and_anchors_no
     verify(&estate, &[], "unstamped").await.ends(2).says("UNVERIFIABLE  W2 ");
     // The next round asks again, and an honest authority makes up for all of it.
     let at_work = std::sync::Arc::clone(&honest);
-    let door = Door::open(move |question| Reply::token(at_work.answer(question)));
-    stamped_by(&estate, &door.url(), &honest);
+    let tsa = TsaServer::open(move |question| Reply::token(at_work.answer(question)));
+    stamped_by(&estate, &tsa.url(), &honest);
     anchor(&estate).await.ends(0).says("\"enough\":true");
     export(&estate, &["--run", &run_id], "stamped").await.ends(0);
     verify(&estate, &["--level", "4"], "stamped").await.ends(0);

@@ -12,7 +12,7 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-mod yard;
+mod rig;
 
 mod faults;
 mod list;
@@ -22,4 +22,4 @@ mod rollback;
 mod steering;
 mod write;
 
-use wicketgate_support::{agent, checker, desk, sidecar};
+use wicketgate_support::{agent, checker, keeper, sidecar};

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use crate::yard::Yard;
+use crate::rig::Rig;
 
 const OUTSIDE: &[&str] = &[
     "../outside/canary",
@@ -56,9 +56,9 @@ const PROTECTED: &[&str] = &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_spelling_of_a_path_leads_out_of_the_root() {
-    let yard = Yard::new().await;
-    yard.put("ok.txt", "fine");
-    let (sidecar, agent) = yard.serve().await;
+    let rig = Rig::new().await;
+    rig.put("ok.txt", "fine");
+    let (sidecar, agent) = rig.serve().await;
     let long = ["a/".repeat(65) + "x", "x".repeat(256), "y/".repeat(2048) + "z"];
     let paths = OUTSIDE.iter().map(|path| (*path).to_owned()).chain(long);
     for path in paths {
@@ -68,24 +68,24 @@ async fn no_spelling_of_a_path_leads_out_of_the_root() {
             ("fs.write", json!({"path": path, "content": "OWNED"})),
             ("fs.deep", json!({"path": path, "content": "OWNED"})),
         ] {
-            let refused = yard.call(&agent, tool, args).await.expect_err(&path);
+            let refused = rig.call(&agent, tool, args).await.expect_err(&path);
             let detail = refused.detail.as_str();
             assert!(detail == "file.path" || detail.starts_with("schema."), "{path}: {refused:?}");
         }
     }
     let nul = r#"{"path":"ok.txt\u0000.md","content":"OWNED"}"#;
     assert!(agent.call("fs.write", "nul", nul).await.is_err());
-    assert_eq!(std::fs::read_dir(yard.path("")).unwrap().count(), 1, "only what was there");
-    assert_eq!(yard.text("ok.txt"), "fine");
-    yard.end(sidecar, &agent).await;
+    assert_eq!(std::fs::read_dir(rig.path("")).unwrap().count(), 1, "only what was there");
+    assert_eq!(rig.text("ok.txt"), "fine");
+    rig.end(sidecar, &agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn protected_names_are_denied_in_every_spelling_also_before_they_exist() {
-    let yard = Yard::new().await;
-    std::fs::create_dir(yard.path(".git")).unwrap();
-    yard.put(".git/config", "[core]");
-    let (sidecar, agent) = yard.serve().await;
+    let rig = Rig::new().await;
+    std::fs::create_dir(rig.path(".git")).unwrap();
+    rig.put(".git/config", "[core]");
+    let (sidecar, agent) = rig.serve().await;
     for path in PROTECTED {
         for (tool, args) in [
             ("fs.read", json!({"path": path})),
@@ -95,46 +95,46 @@ async fn protected_names_are_denied_in_every_spelling_also_before_they_exist() {
             ("fs.deep", json!({"path": path, "content": "{}"})),
             ("fs.heavy", json!({"path": path, "content": "{}"})),
         ] {
-            let detail = yard.denied(&agent, tool, args).await;
+            let detail = rig.denied(&agent, tool, args).await;
             assert_eq!(detail, "file.protected_name", "{tool} {path}");
         }
     }
     // What a build machine runs may be read and not written.
-    yard.put("Jenkinsfile", "stages: []");
-    yard.call(&agent, "fs.read", json!({"path": "Jenkinsfile"})).await.unwrap();
+    rig.put("Jenkinsfile", "stages: []");
+    rig.call(&agent, "fs.read", json!({"path": "Jenkinsfile"})).await.unwrap();
     let write = json!({"path": "Jenkinsfile", "content": "evil"});
-    assert_eq!(yard.denied(&agent, "fs.write", write).await, "file.protected_name");
-    assert_eq!(yard.text("Jenkinsfile"), "stages: []");
-    let names: Vec<_> = std::fs::read_dir(yard.path("")).unwrap().collect();
+    assert_eq!(rig.denied(&agent, "fs.write", write).await, "file.protected_name");
+    assert_eq!(rig.text("Jenkinsfile"), "stages: []");
+    let names: Vec<_> = std::fs::read_dir(rig.path("")).unwrap().collect();
     assert_eq!(names.len(), 2, "nothing was made: {names:?}");
-    yard.end(sidecar, &agent).await;
+    rig.end(sidecar, &agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_root_protects_more_names_and_excepts_exact_paths_only() {
-    let yard = Yard::with(|config| {
+    let rig = Rig::with(|config| {
         for tool in config["tools"].as_array_mut().unwrap() {
             tool["file"]["protect"] = json!(["Payroll"]);
             tool["file"]["allow"] = json!([".env.example"]);
         }
     })
     .await;
-    std::fs::create_dir(yard.path("payroll")).unwrap();
-    yard.put("payroll/may.csv", "1");
-    let (sidecar, agent) = yard.serve().await;
+    std::fs::create_dir(rig.path("payroll")).unwrap();
+    rig.put("payroll/may.csv", "1");
+    let (sidecar, agent) = rig.serve().await;
     for path in ["payroll/may.csv", "PAYROLL/may.csv", ".env", "sub/.env.example", ".ENV.example"] {
-        let detail = yard.denied(&agent, "fs.write", json!({"path": path, "content": "x"})).await;
+        let detail = rig.denied(&agent, "fs.write", json!({"path": path, "content": "x"})).await;
         assert_eq!(detail, "file.protected_name", "{path}");
     }
-    yard.write(&agent, ".env.example", "KEY=").await;
-    assert_eq!(yard.text(".env.example"), "KEY=");
-    assert_eq!(yard.text("payroll/may.csv"), "1");
-    yard.end(sidecar, &agent).await;
+    rig.write(&agent, ".env.example", "KEY=").await;
+    assert_eq!(rig.text(".env.example"), "KEY=");
+    assert_eq!(rig.text("payroll/may.csv"), "1");
+    rig.end(sidecar, &agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gates_own_files_are_not_given_even_where_a_root_holds_them() {
-    let yard = Yard::with(|config| {
+    let rig = Rig::with(|config| {
         config["agents"][0]["manifest"] = "work/agent.yaml".into();
         for tool in config["tools"].as_array_mut().unwrap() {
             tool["file"]["allow"] = json!(["agent.yaml"]);
@@ -142,37 +142,37 @@ async fn the_gates_own_files_are_not_given_even_where_a_root_holds_them() {
     })
     .await;
     for name in ["agent.yaml", "agent.yaml.sig.json"] {
-        std::fs::copy(yard.desk.path(name), yard.path(name)).unwrap();
+        std::fs::copy(rig.keeper.path(name), rig.path(name)).unwrap();
     }
-    let before = yard.text("agent.yaml");
-    let (sidecar, agent) = yard.serve().await;
+    let before = rig.text("agent.yaml");
+    let (sidecar, agent) = rig.serve().await;
     // Under another name it is the same file.
-    std::fs::rename(yard.path("agent.yaml"), yard.path("renamed")).unwrap();
+    std::fs::rename(rig.path("agent.yaml"), rig.path("renamed")).unwrap();
     for path in ["agent.yaml", "AGENT.yaml", "agent.yaml.sig.json", "renamed"] {
         for (tool, args) in [
             ("fs.read", json!({"path": path})),
             ("fs.write", json!({"path": path, "content": "spec: {}"})),
             ("fs.write", json!({"path": path, "mode": "delete"})),
         ] {
-            assert_eq!(yard.denied(&agent, tool, args).await, "file.protected_name", "{path}");
+            assert_eq!(rig.denied(&agent, tool, args).await, "file.protected_name", "{path}");
         }
     }
-    assert_eq!(yard.text("renamed"), before);
-    yard.end(sidecar, &agent).await;
+    assert_eq!(rig.text("renamed"), before);
+    rig.end(sidecar, &agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_symbolic_link_is_followed_at_any_place_of_a_path() {
-    let yard = Yard::new().await;
-    std::fs::create_dir_all(yard.path("a/b")).unwrap();
-    yard.put("a/b/file", "inside");
-    symlink(yard.desk.path("outside"), yard.path("out")).unwrap();
-    symlink(yard.desk.path("outside/canary"), yard.path("a/b/link")).unwrap();
-    symlink("file", yard.path("a/b/inner")).unwrap();
-    symlink("a", yard.path("alias")).unwrap();
-    symlink("/proc/self/root", yard.path("magic")).unwrap();
-    symlink("/nowhere", yard.path("dangling")).unwrap();
-    let (sidecar, agent) = yard.serve().await;
+    let rig = Rig::new().await;
+    std::fs::create_dir_all(rig.path("a/b")).unwrap();
+    rig.put("a/b/file", "inside");
+    symlink(rig.keeper.path("outside"), rig.path("out")).unwrap();
+    symlink(rig.keeper.path("outside/canary"), rig.path("a/b/link")).unwrap();
+    symlink("file", rig.path("a/b/inner")).unwrap();
+    symlink("a", rig.path("alias")).unwrap();
+    symlink("/proc/self/root", rig.path("magic")).unwrap();
+    symlink("/nowhere", rig.path("dangling")).unwrap();
+    let (sidecar, agent) = rig.serve().await;
     for path in [
         "out/canary",
         "out/new",
@@ -189,14 +189,14 @@ async fn no_symbolic_link_is_followed_at_any_place_of_a_path() {
             ("fs.write", json!({"path": path, "mode": "delete"})),
             ("fs.deep", json!({"path": path, "content": "OWNED"})),
         ] {
-            assert_eq!(yard.denied(&agent, tool, args).await, "file.symlink", "{tool} {path}");
+            assert_eq!(rig.denied(&agent, tool, args).await, "file.symlink", "{tool} {path}");
         }
     }
     for path in ["out", "alias", "magic"] {
-        let detail = yard.denied(&agent, "fs.list", json!({"path": path})).await;
+        let detail = rig.denied(&agent, "fs.list", json!({"path": path})).await;
         assert_eq!(detail, "file.symlink", "{path}");
     }
-    assert_eq!(yard.text("a/b/file"), "inside");
-    assert!(yard.path("a/b/link").is_symlink() && yard.path("dangling").is_symlink());
-    yard.end(sidecar, &agent).await;
+    assert_eq!(rig.text("a/b/file"), "inside");
+    assert!(rig.path("a/b/link").is_symlink() && rig.path("dangling").is_symlink());
+    rig.end(sidecar, &agent).await;
 }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
-use crate::yard::{Yard, sha256};
+use crate::rig::{Rig, sha256};
 
 /// Swaps two names again and again until it is stopped.
 struct Swapper {
@@ -63,15 +63,15 @@ impl Round {
     }
 
     /// One call while `name` and `link` are as this round has them.
-    async fn call(self, yard: &Yard, agent: &Agent, (name, link): (&str, &str), args: Value) {
-        let (name, link) = (yard.path(name), yard.path(link));
+    async fn call(self, rig: &Rig, agent: &Agent, (name, link): (&str, &str), args: Value) {
+        let (name, link) = (rig.path(name), rig.path(link));
         let swapper = (self == Self::Race).then(|| Swapper::of(name.clone(), link.clone()));
         if self == Self::CalmLink {
             let cwd = rustix::fs::CWD;
             rustix::fs::renameat_with(cwd, name, cwd, link, rustix::fs::RenameFlags::EXCHANGE)
                 .unwrap();
         }
-        let answer = yard.call(agent, "fs.heavy", args).await;
+        let answer = rig.call(agent, "fs.heavy", args).await;
         if let Some(swapper) = swapper {
             swapper.end();
         }
@@ -89,63 +89,63 @@ impl Round {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn swapping_a_directory_for_a_link_never_writes_outside() {
-    let yard = Yard::new().await;
-    let (sidecar, agent) = yard.serve().await;
+    let rig = Rig::new().await;
+    let (sidecar, agent) = rig.serve().await;
     for round in 0..300 {
         // As they were: the last round may have ended on either.
         for name in ["d", "link"] {
-            let path = yard.path(name);
+            let path = rig.path(name);
             drop(std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path)));
         }
-        std::fs::create_dir(yard.path("d")).unwrap();
-        yard.put("d/canary", "inside");
-        symlink(yard.desk.path("outside"), yard.path("link")).unwrap();
+        std::fs::create_dir(rig.path("d")).unwrap();
+        rig.put("d/canary", "inside");
+        symlink(rig.keeper.path("outside"), rig.path("link")).unwrap();
         let mode = ["write", "create"][round as usize / 10 % 2];
         let path = if mode == "write" { "d/canary".to_owned() } else { format!("d/new-{round}") };
         let args = json!({"path": path, "content": "OWNED", "mode": mode});
-        Round::of(round).call(&yard, &agent, ("d", "link"), args).await;
-        yard.canary();
+        Round::of(round).call(&rig, &agent, ("d", "link"), args).await;
+        rig.canary();
     }
-    yard.end(sidecar, &agent).await;
+    rig.end(sidecar, &agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn swapping_the_target_for_a_link_never_writes_through_it() {
-    let yard = Yard::new().await;
-    let (sidecar, agent) = yard.serve().await;
+    let rig = Rig::new().await;
+    let (sidecar, agent) = rig.serve().await;
     for round in 0..300 {
         for name in ["t.txt", "link"] {
-            drop(std::fs::remove_file(yard.path(name)));
+            drop(std::fs::remove_file(rig.path(name)));
         }
-        yard.put("t.txt", "calm");
-        symlink(yard.desk.path("outside/canary"), yard.path("link")).unwrap();
+        rig.put("t.txt", "calm");
+        symlink(rig.keeper.path("outside/canary"), rig.path("link")).unwrap();
         let args = json!({"path": "t.txt", "content": format!("X{round}")});
-        Round::of(round).call(&yard, &agent, ("t.txt", "link"), args).await;
-        yard.canary();
+        Round::of(round).call(&rig, &agent, ("t.txt", "link"), args).await;
+        rig.canary();
     }
-    yard.end(sidecar, &agent).await;
+    rig.end(sidecar, &agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_that_say_what_they_saw_lose_no_update_of_each_other() {
     const WRITERS: u64 = 6;
     const EACH: u64 = 8;
-    let yard = Arc::new(Yard::new().await);
-    yard.put("count", "0");
-    let (sidecar, agent) = yard.serve().await;
+    let rig = Arc::new(Rig::new().await);
+    rig.put("count", "0");
+    let (sidecar, agent) = rig.serve().await;
     let writers: Vec<_> = (0..WRITERS)
         .map(|_| {
-            let (yard, agent) = (Arc::clone(&yard), agent.clone());
+            let (rig, agent) = (Arc::clone(&rig), agent.clone());
             tokio::spawn(async move {
                 let mut done = 0;
                 while done < EACH {
-                    let read = yard.call(&agent, "fs.read", json!({"path": "count"})).await;
+                    let read = rig.call(&agent, "fs.read", json!({"path": "count"})).await;
                     // Another writer was on its way.
                     let Ok(read) = read else { continue };
                     let seen = read["text"].as_str().unwrap().to_owned();
                     let next = (seen.parse::<u64>().unwrap() + 1).to_string();
                     let args = json!({"path": "count", "content": next, "if_match": sha256(&seen)});
-                    done += u64::from(yard.call(&agent, "fs.heavy", args).await.is_ok());
+                    done += u64::from(rig.call(&agent, "fs.heavy", args).await.is_ok());
                 }
             })
         })
@@ -153,21 +153,21 @@ async fn writers_that_say_what_they_saw_lose_no_update_of_each_other() {
     for writer in writers {
         writer.await.unwrap();
     }
-    assert_eq!(yard.text("count"), (WRITERS * EACH).to_string());
-    yard.end(sidecar, &agent).await;
+    assert_eq!(rig.text("count"), (WRITERS * EACH).to_string());
+    rig.end(sidecar, &agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_who_create_one_file_one_does() {
-    let yard = Arc::new(Yard::new().await);
-    let (sidecar, agent) = yard.serve().await;
+    let rig = Arc::new(Rig::new().await);
+    let (sidecar, agent) = rig.serve().await;
     let makers: Vec<_> = (0..12)
         .map(|n| {
-            let (yard, agent) = (Arc::clone(&yard), agent.clone());
+            let (rig, agent) = (Arc::clone(&rig), agent.clone());
             tokio::spawn(async move {
                 let content = format!("maker {n}");
                 let args = json!({"path": "made", "content": content, "mode": "create"});
-                yard.call(&agent, "fs.write", args).await.map(|_: Value| content)
+                rig.call(&agent, "fs.write", args).await.map(|_: Value| content)
             })
         })
         .collect();
@@ -175,6 +175,6 @@ async fn of_many_who_create_one_file_one_does() {
     for maker in makers {
         made.extend(maker.await.unwrap());
     }
-    assert_eq!(made, [yard.text("made")]);
-    yard.end(sidecar, &agent).await;
+    assert_eq!(made, [rig.text("made")]);
+    rig.end(sidecar, &agent).await;
 }

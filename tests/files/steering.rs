@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use crate::yard::Yard;
+use crate::rig::Rig;
 
 /// What an agent that wants more than it has would write: instructions, hooks, recipes, start-up files.
 const STEERING: &[&str] = &[
@@ -236,86 +236,86 @@ fn is_refused(detail: &str) -> bool {
     ["file.protected_name", "file.path", "file.symlink"].contains(&detail)
 }
 
-fn all_below(yard: &Yard) -> usize {
+fn all_below(rig: &Rig) -> usize {
     fn count(dir: &std::path::Path) -> usize {
         let all = std::fs::read_dir(dir).unwrap().flatten();
         all.map(|one| 1 + if one.file_type().unwrap().is_dir() { count(&one.path()) } else { 0 })
             .sum()
     }
-    count(&yard.path(""))
+    count(&rig.path(""))
 }
 
 /// Costs some three thousand calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_name_that_steers_is_written_or_deleted_in_any_spelling() {
     assert!(STEERING.len() >= 60, "{}", STEERING.len());
-    let yard = Yard::new().await;
-    std::fs::create_dir_all(yard.path("a/b")).unwrap();
-    symlink(".", yard.path("alias")).unwrap();
-    yard.put("package.json", "{}");
-    let before = all_below(&yard);
-    let (sidecar, agent) = yard.serve().await;
+    let rig = Rig::new().await;
+    std::fs::create_dir_all(rig.path("a/b")).unwrap();
+    symlink(".", rig.path("alias")).unwrap();
+    rig.put("package.json", "{}");
+    let before = all_below(&rig);
+    let (sidecar, agent) = rig.serve().await;
     for path in STEERING {
         for spelled in spellings(path) {
             for (tool, args) in [
                 ("fs.write", json!({"path": spelled, "content": "OWNED"})),
                 ("fs.deep", json!({"path": spelled, "content": "OWNED"})),
             ] {
-                let detail = yard.denied(&agent, tool, args).await;
+                let detail = rig.denied(&agent, tool, args).await;
                 assert!(is_refused(&detail), "{tool} {spelled}: {detail}");
             }
         }
-        let detail = yard.denied(&agent, "fs.write", json!({"path": path, "mode": "delete"})).await;
+        let detail = rig.denied(&agent, "fs.write", json!({"path": path, "mode": "delete"})).await;
         assert!(is_refused(&detail), "delete {path}: {detail}");
     }
-    assert_eq!(all_below(&yard), before);
-    assert_eq!(yard.text("package.json"), "{}");
-    yard.end(sidecar, &agent).await;
+    assert_eq!(all_below(&rig), before);
+    assert_eq!(rig.text("package.json"), "{}");
+    rig.end(sidecar, &agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_store_of_secrets_is_read_listed_or_written_in_any_spelling() {
     assert!(STORES.len() >= 60, "{}", STORES.len());
-    let yard = Yard::new().await;
-    symlink(".", yard.path("alias")).unwrap();
+    let rig = Rig::new().await;
+    symlink(".", rig.path("alias")).unwrap();
     for path in STORES {
         if let Some((dir, _)) = path.rsplit_once('/') {
-            std::fs::create_dir_all(yard.path(dir)).unwrap();
+            std::fs::create_dir_all(rig.path(dir)).unwrap();
         }
-        if !yard.path(path).exists() {
-            std::fs::write(yard.path(path), "hunter2").unwrap();
+        if !rig.path(path).exists() {
+            std::fs::write(rig.path(path), "hunter2").unwrap();
         }
     }
-    let (sidecar, agent) = yard.serve().await;
+    let (sidecar, agent) = rig.serve().await;
     for path in STORES {
         for spelled in spellings(path) {
             for tool in ["fs.read", "fs.list"] {
-                let detail = yard.denied(&agent, tool, json!({"path": spelled})).await;
+                let detail = rig.denied(&agent, tool, json!({"path": spelled})).await;
                 assert!(is_refused(&detail), "{tool} {spelled}: {detail}");
             }
         }
-        let detail = yard.denied(&agent, "fs.write", json!({"path": path, "content": "x"})).await;
+        let detail = rig.denied(&agent, "fs.write", json!({"path": path, "content": "x"})).await;
         assert!(is_refused(&detail), "write {path}: {detail}");
     }
     // A listing from above names them and shows nothing of them.
-    let listing = yard.call(&agent, "fs.list", json!({"path": ".", "depth": 3})).await.unwrap();
+    let listing = rig.call(&agent, "fs.list", json!({"path": ".", "depth": 3})).await.unwrap();
     assert!(!listing.to_string().contains("credentials.toml"), "{listing}");
-    yard.end(sidecar, &agent).await;
+    rig.end(sidecar, &agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_binding_names_is_given_and_nothing_beside_it() {
-    let yard = Yard::with(|config| {
+    let rig = Rig::with(|config| {
         for tool in config["tools"].as_array_mut().unwrap() {
             tool["file"]["allow_names"] = json!([".github", "package.json"]);
         }
     })
     .await;
-    std::fs::create_dir_all(yard.path(".github/workflows")).unwrap();
-    let (sidecar, agent) = yard.serve().await;
+    std::fs::create_dir_all(rig.path(".github/workflows")).unwrap();
+    let (sidecar, agent) = rig.serve().await;
     for path in [".github/labeler.yml", "package.json"] {
-        yard.write(&agent, path, "{}").await;
-        yard.call(&agent, "fs.read", json!({"path": path})).await.unwrap();
+        rig.write(&agent, path, "{}").await;
+        rig.call(&agent, "fs.read", json!({"path": path})).await.unwrap();
     }
     for path in [
         ".github/workflows/ci.yml",
@@ -325,8 +325,8 @@ async fn what_the_binding_names_is_given_and_nothing_beside_it() {
         ".gitignore",
         ".env",
     ] {
-        let detail = yard.denied(&agent, "fs.write", json!({"path": path, "content": "x"})).await;
+        let detail = rig.denied(&agent, "fs.write", json!({"path": path, "content": "x"})).await;
         assert_eq!(detail, "file.protected_name", "{path}");
     }
-    yard.end(sidecar, &agent).await;
+    rig.end(sidecar, &agent).await;
 }

@@ -109,8 +109,8 @@ async fn a_credential_reaches_the_service_and_comes_back_to_nobody() {
     assert_eq!(service.seen().len(), 3);
     assert!(!world.sidecar.said().contains(SECRET));
     world.agent.seal().await.unwrap();
-    let bundle = world.desk.export(&world.agent.run.clone(), "exported", &[]);
-    let report = world.desk.verify(&bundle);
+    let bundle = world.keeper.export(&world.agent.run.clone(), "exported", &[]);
+    let report = world.keeper.verify(&bundle);
     let failed: Vec<&Value> = report["checks"]
         .as_array()
         .unwrap()
@@ -118,8 +118,8 @@ async fn a_credential_reaches_the_service_and_comes_back_to_nobody() {
         .filter(|check| check["outcome"] == "INVALID")
         .collect();
     assert!(failed.is_empty(), "{failed:?}");
-    assert_eq!(crate::desk::outcome(&report, "P1").0, "VALID", "{report}");
-    assert!(!crate::desk::holds(&crate::desk::whole(&bundle), SECRET));
+    assert_eq!(crate::keeper::outcome(&report, "P1").0, "VALID", "{report}");
+    assert!(!crate::keeper::holds(&crate::keeper::whole(&bundle), SECRET));
     world.close().await;
 }
 
@@ -163,9 +163,9 @@ async fn a_policy_judges_the_method_and_the_message_before_anything_is_sent() {
     assert!(refused.message.contains("only small messages"), "{refused:?}");
     assert_eq!(service.seen(), Vec::<Value>::new());
     assert_eq!(world.act("orders.small", "say", "x").await.unwrap()["text"], "x");
-    let entries = world.desk.raw();
+    let entries = world.keeper.raw();
     for fact in [r#""kind":"grpc""#, r#""service":"shop.v1.Orders""#, r#""method":"Change""#] {
-        assert!(crate::desk::holds(&entries, fact), "{fact} is on the books");
+        assert!(crate::keeper::holds(&entries, fact), "{fact} is on the books");
     }
     world.close().await;
 }

@@ -19,16 +19,16 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
         tool[name] = value;
         tool
     };
-    let desk = World::desk(&service.descriptors(), vec![right()]).await;
-    let checked = desk.ask(&["config", "check", "wicketgate.yaml"]);
+    let keeper = World::keeper(&service.descriptors(), vec![right()]).await;
+    let checked = keeper.ask(&["config", "check", "wicketgate.yaml"]);
     assert_eq!(checked.code, 0, "{checked:?}");
-    std::fs::write(desk.path("garbage.pb"), b"\xff\xff\xff").unwrap();
-    std::fs::write(desk.path("empty.pb"), b"").unwrap();
-    private(desk.path("open"), "secret-0123456789");
+    std::fs::write(keeper.path("garbage.pb"), b"\xff\xff\xff").unwrap();
+    std::fs::write(keeper.path("empty.pb"), b"").unwrap();
+    private(keeper.path("open"), "secret-0123456789");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    std::fs::set_permissions(desk.path("open"), mode).unwrap();
+    std::fs::set_permissions(keeper.path("open"), mode).unwrap();
     // The one file alone, without what it imports.
-    std::fs::write(desk.path("alone.pb"), alone(&std::fs::read(service.descriptors()).unwrap()))
+    std::fs::write(keeper.path("alone.pb"), alone(&std::fs::read(service.descriptors()).unwrap()))
         .unwrap();
     for (tool, says) in [
         (with("method", json!("Watch")), "tools[0].grpc.method: `Watch` is a streaming method"),
@@ -54,10 +54,10 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
         (top("http", json!({"method": "GET", "url": "https://example.com"})), "means nothing"),
         (top("kind", json!("http")), "tools[0].grpc: means nothing for kind `http`"),
     ] {
-        desk.estate.configure(|config| config["tools"] = json!([tool]));
-        let checked = desk.ask(&["config", "check", "wicketgate.yaml"]);
+        keeper.estate.configure(|config| config["tools"] = json!([tool]));
+        let checked = keeper.ask(&["config", "check", "wicketgate.yaml"]);
         assert_ne!(checked.code, 0, "{tool} is taken");
-        let started = desk.ask(&["serve", "--config", "wicketgate.yaml"]);
+        let started = keeper.ask(&["serve", "--config", "wicketgate.yaml"]);
         assert_eq!(started.code, 78, "{tool}: {started:?}");
         assert!(started.err.contains(says), "`{says}` is not in {}", started.err);
     }
@@ -77,7 +77,7 @@ async fn a_descriptor_set_that_changes_moves_no_gate_and_every_definition() {
     let service = Service::start();
     let world = World::before(&service).await;
     let definition = || {
-        let listed = world.desk.ask(&["tools", "list", "--config", "wicketgate.yaml", "--json"]);
+        let listed = world.keeper.ask(&["tools", "list", "--config", "wicketgate.yaml", "--json"]);
         assert_eq!(listed.code, 0, "{listed:?}");
         let listed: Value = serde_json::from_str(&listed.out).unwrap();
         let tools = listed["tools"].as_array().unwrap();
@@ -94,7 +94,7 @@ async fn a_descriptor_set_that_changes_moves_no_gate_and_every_definition() {
     let order = file.message_type.iter_mut().find(|message| message.name() == "Order").unwrap();
     let message = order.field.iter_mut().find(|field| field.name() == "message").unwrap();
     message.number = Some(9);
-    std::fs::write(world.desk.path("shop.pb"), set.encode_to_vec()).unwrap();
+    std::fs::write(world.keeper.path("shop.pb"), set.encode_to_vec()).unwrap();
     assert_ne!(definition(), before, "another file is another definition");
     // The gate that runs sends what it read at its start.
     assert_eq!(world.act("orders.act", "say", "as pinned").await.unwrap()["text"], "as pinned");
@@ -104,24 +104,24 @@ async fn a_descriptor_set_that_changes_moves_no_gate_and_every_definition() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_example_is_a_configuration_and_a_policy() {
     let service = Service::start();
-    let desk = World::desk(&service.descriptors(), vec![tool("orders.x", 1, "Act")]).await;
+    let keeper = World::keeper(&service.descriptors(), vec![tool("orders.x", 1, "Act")]).await;
     let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/grpc");
     let text = std::fs::read_to_string(example.join("tools.yaml")).unwrap();
     let tools: Value = serde_saphyr::from_str(&text).unwrap();
     let made = std::process::Command::new(crate::python())
         .args(["-m", "grpc_tools.protoc", "--include_imports", "--descriptor_set_out"])
-        .arg(desk.path("orders.pb"))
+        .arg(keeper.path("orders.pb"))
         .arg("-I")
         .arg(&example)
         .arg("orders.proto")
         .status();
     assert!(made.unwrap().success());
-    private(desk.path("orders.token"), "token-0123456789");
-    desk.estate.configure(|config| config["tools"] = tools["tools"].clone());
+    private(keeper.path("orders.token"), "token-0123456789");
+    keeper.estate.configure(|config| config["tools"] = tools["tools"].clone());
     let policy = std::fs::read_to_string(example.join("policy.rego")).unwrap();
-    desk.estate.bundle("1.0.2", &policy, "policy");
+    keeper.estate.bundle("1.0.2", &policy, "policy");
     for order in [&["config", "check"][..], &["policy", "lint", "--bundle", "bundle"]] {
-        let checked = desk.ask(order);
+        let checked = keeper.ask(order);
         assert_eq!(checked.code, 0, "{order:?}: {checked:?}");
     }
 }
@@ -136,8 +136,8 @@ async fn a_look_at_the_tool_connects_to_the_service_and_asks_it_nothing() {
         closed
     };
     let tools = vec![tool("orders.up", service.port, "Act"), tool("orders.down", 1, "Act"), closed];
-    let desk = World::desk(&service.descriptors(), tools).await;
-    let looked = desk.ask(&["tools", "probe", "--kind", "grpc", "--json"]);
+    let keeper = World::keeper(&service.descriptors(), tools).await;
+    let looked = keeper.ask(&["tools", "probe", "--kind", "grpc", "--json"]);
     let shown: Value = serde_json::from_str(&looked.out).unwrap();
     let states: Vec<_> = shown["tools"]
         .as_array()

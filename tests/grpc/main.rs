@@ -26,4 +26,4 @@ mod world;
 
 use waiting::until;
 use wicketgate_support::program::python;
-use wicketgate_support::{agent, ca, checker, desk, private, sidecar, waiting};
+use wicketgate_support::{agent, ca, checker, keeper, private, sidecar, waiting};

@@ -26,35 +26,35 @@ async fn reflecting(set: &'static [u8], older: bool) -> u16 {
 async fn a_server_is_asked_once_by_a_command_and_its_answer_is_what_a_gate_pins() {
     let service = Service::start();
     let set: &'static [u8] = std::fs::read(service.descriptors()).unwrap().leak();
-    let desk = World::desk(&service.descriptors(), vec![tool("orders.act", 1, "Act")]).await;
+    let keeper = World::keeper(&service.descriptors(), vec![tool("orders.act", 1, "Act")]).await;
     for older in [false, true] {
         let port = reflecting(set, older).await;
         let from = format!("http://127.0.0.1:{port}");
         let order = ["tools", "descriptors", "--from", &from, "--write", "asked.pb", "--json"];
-        let closed = desk.ask(&order);
+        let closed = keeper.ask(&order);
         assert_eq!(closed.code, 2, "{closed:?}");
         assert!(closed.err.contains("not allowed"), "{closed:?}");
         let open = ["--private-address", "127.0.0.1/32"];
-        let nobody = desk.ask(&[&order[..], &open, &["--service", "shop.v1.Nobody"]].concat());
+        let nobody = keeper.ask(&[&order[..], &open, &["--service", "shop.v1.Nobody"]].concat());
         assert_eq!(nobody.code, 2, "{nobody:?}");
-        assert!(!desk.path("asked.pb").exists(), "nothing is written of what failed");
+        assert!(!keeper.path("asked.pb").exists(), "nothing is written of what failed");
         let named = ["--service", "shop.v1.Orders"];
-        let asked = desk.ask(&[&order[..], &open, &named].concat());
+        let asked = keeper.ask(&[&order[..], &open, &named].concat());
         assert_eq!(asked.code, 0, "older: {older}: {asked:?}");
         let said: Value = serde_json::from_str(&asked.out).unwrap();
         assert_eq!(said["services"], json!(["shop.v1.Orders"]));
-        let again = desk.ask(&[&order[..], &open, &named].concat());
+        let again = keeper.ask(&[&order[..], &open, &named].concat());
         assert_eq!(again.code, 64, "a file that is there stays: {again:?}");
-        let over = desk.ask(&[&order[..], &open, &["--yes"]].concat());
+        let over = keeper.ask(&[&order[..], &open, &["--yes"]].concat());
         assert_eq!(over.code, 0, "{over:?}");
-        std::fs::rename(desk.path("asked.pb"), desk.path("pinned.pb")).unwrap();
+        std::fs::rename(keeper.path("asked.pb"), keeper.path("pinned.pb")).unwrap();
     }
     // What was asked for is what the service speaks.
     let world =
-        World::with(&desk.path("pinned.pb"), vec![tool("orders.act", service.port, "Act")]).await;
+        World::with(&keeper.path("pinned.pb"), vec![tool("orders.act", service.port, "Act")]).await;
     assert_eq!(world.act("orders.act", "say", "pinned").await.unwrap()["text"], "pinned");
     world.close().await;
-    let none = desk.ask(&[
+    let none = keeper.ask(&[
         "tools",
         "descriptors",
         "--from",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::agent::{Agent, Refused};
 use crate::checker::Books;
-use crate::desk::Desk;
+use crate::keeper::Keeper;
 use crate::private::private;
 use crate::sidecar::Sidecar;
 pub use wicketgate_support::grpc_service::GrpcService as Service;
@@ -54,7 +54,7 @@ pub fn writer(name: &str, port: u16, method: &str) -> Value {
 
 /// Everything of one test.
 pub struct World {
-    pub desk: Desk,
+    pub keeper: Keeper,
     pub sidecar: Sidecar,
     pub agent: Agent,
     calls: std::sync::atomic::AtomicU32,
@@ -91,27 +91,27 @@ impl World {
 
     /// With these tools.
     pub async fn with(descriptors: &Path, tools: Vec<Value>) -> World {
-        let desk = Self::desk(descriptors, tools).await;
-        let sidecar = desk.estate.serve().await;
+        let keeper = Self::keeper(descriptors, tools).await;
+        let sidecar = keeper.estate.serve().await;
         let agent = sidecar.open().await;
-        World { desk, sidecar, agent, calls: 0.into() }
+        World { keeper, sidecar, agent, calls: 0.into() }
     }
 
     /// The files of a gate with these tools.
-    pub async fn desk(descriptors: &Path, tools: Vec<Value>) -> Desk {
-        let desk = Desk::sqlite().await;
-        std::fs::copy(descriptors, desk.path("shop.pb")).unwrap();
-        private(desk.path("secret"), SECRET);
+    pub async fn keeper(descriptors: &Path, tools: Vec<Value>) -> Keeper {
+        let keeper = Keeper::sqlite().await;
+        std::fs::copy(descriptors, keeper.path("shop.pb")).unwrap();
+        private(keeper.path("secret"), SECRET);
         let granted: Vec<Value> =
             tools.iter().map(|tool| json!({"name": tool["name"], "tier": "T0"})).collect();
-        desk.estate.manifest("1.0.1", "manifest", |text| {
+        keeper.estate.manifest("1.0.1", "manifest", |text| {
             let mut manifest: Value = serde_json::from_str(&text).unwrap();
             manifest["spec"]["tools"] = json!(granted);
             serde_json::to_string_pretty(&manifest).unwrap()
         });
-        desk.estate.bundle("1.0.1", RULES, "policy");
-        desk.estate.configure(|config| config["tools"] = json!(tools));
-        desk
+        keeper.estate.bundle("1.0.1", RULES, "policy");
+        keeper.estate.configure(|config| config["tools"] = json!(tools));
+        keeper
     }
 
     /// One call.
@@ -129,9 +129,9 @@ impl World {
     /// Ends the gate in order; the books hold.
     pub async fn close(mut self) -> Value {
         self.sidecar.stop().await;
-        let Books::Sqlite(path) = &self.desk.estate.books else { unreachable!() };
+        let Books::Sqlite(path) = &self.keeper.estate.books else { unreachable!() };
         let given = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(given.path(), self.desk.estate.receipts.lines().join("\n")).unwrap();
+        std::fs::write(given.path(), self.keeper.estate.receipts.lines().join("\n")).unwrap();
         let top = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut checker = Command::new(python());
         checker.arg("-B").arg(top.join("tests/checker/check_ledger.py")).arg("--sqlite").arg(path);

@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Talk};
+use crate::folder::{Folder, Talk};
 use crate::gate::{Gate, Seen};
 
 /// A configuration of a gate that this test plays itself.
-fn desk() -> (Desk, Gate) {
-    let desk = Desk::new();
-    desk.run(&["keygen", "--out", "k"]).ends(0);
-    desk.write("agent.yaml", "not read by the bridge\n");
-    desk.write(
+fn folder() -> (Folder, Gate) {
+    let folder = Folder::new();
+    folder.run(&["keygen", "--out", "k"]).ends(0);
+    folder.write("agent.yaml", "not read by the bridge\n");
+    folder.write(
         "wicketgate.yaml",
         "state: state\ntrust: {manifest_keys: [k.pub], lock_keys: [k.pub]}\n\
          agents: [{manifest: agent.yaml, callers: [{uid: 1}]}]\n\
          servers: [{name: git, stdio: {command: git}}, {name: db, stdio: {command: db}}]\n",
     );
-    std::fs::create_dir(desk.path("state")).unwrap();
-    let gate = Gate::listen(&desk.path("state/agent.sock"));
-    (desk, gate)
+    std::fs::create_dir(folder.path("state")).unwrap();
+    let gate = Gate::listen(&folder.path("state/agent.sock"));
+    (folder, gate)
 }
 
 fn posts<'a>(seen: &'a [Seen], method: &str) -> Vec<&'a Seen> {
@@ -36,8 +36,8 @@ fn text(answer: &Value) -> &str {
 
 #[test]
 fn a_session_is_kept_used_and_ended() {
-    let (desk, gate) = desk();
-    let mut talk = desk.talk(&["mcp", "--server", "git"]);
+    let (folder, gate) = folder();
+    let mut talk = folder.talk(&["mcp", "--server", "git"]);
     let hello = talk.handshake();
     assert_eq!(hello["result"]["serverInfo"]["name"], "pretended");
     talk.request(1, "tools/list", &json!({}));
@@ -61,8 +61,8 @@ fn a_session_is_kept_used_and_ended() {
 
 #[test]
 fn what_the_gate_says_by_itself_reaches_the_client() {
-    let (desk, _gate) = desk();
-    let mut talk = desk.talk(&["mcp"]);
+    let (folder, _gate) = folder();
+    let mut talk = folder.talk(&["mcp"]);
     talk.handshake();
     loop {
         if talk.hear()["method"] == "notifications/tools/list_changed" {
@@ -74,8 +74,8 @@ fn what_the_gate_says_by_itself_reaches_the_client() {
 
 #[test]
 fn answers_come_in_any_order_and_each_to_its_request() {
-    let (desk, gate) = desk();
-    let mut talk = desk.talk(&["mcp"]);
+    let (folder, gate) = folder();
+    let mut talk = folder.talk(&["mcp"]);
     talk.handshake();
     talk.request(1, "tools/call", &json!({"name": "slow", "arguments": {}}));
     gate.until(|seen, _| (posts(seen, "tools/call").len() == 1).then_some(()));
@@ -96,8 +96,8 @@ fn answers_come_in_any_order_and_each_to_its_request() {
 
 #[test]
 fn a_message_passes_byte_for_byte() {
-    let (desk, _gate) = desk();
-    let mut talk = desk.talk(&["mcp"]);
+    let (folder, _gate) = folder();
+    let mut talk = folder.talk(&["mcp"]);
     talk.say_raw(r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"exact"}}"#);
     let line = talk.line();
     assert_eq!(
@@ -116,8 +116,8 @@ fn alone(extra: &Value) -> Value {
 
 #[test]
 fn a_request_without_a_session_carries_headers_that_mirror_its_body() {
-    let (desk, gate) = desk();
-    let mut talk = desk.talk(&["mcp", "--server", "db"]);
+    let (folder, gate) = folder();
+    let mut talk = folder.talk(&["mcp", "--server", "db"]);
     let call = json!({"name": "query", "arguments": {"region": "Zürich"}});
     talk.request(1, "tools/call", &alone(&call));
     assert_eq!(text(&talk.answer(1)), r#"{"region":"Zürich"}"#);
@@ -145,8 +145,8 @@ fn a_request_without_a_session_carries_headers_that_mirror_its_body() {
 
 #[test]
 fn a_cancelled_request_without_a_session_is_hung_up_and_one_with_a_session_is_told() {
-    let (desk, gate) = desk();
-    let mut talk = desk.talk(&["mcp", "--run", "night"]);
+    let (folder, gate) = folder();
+    let mut talk = folder.talk(&["mcp", "--run", "night"]);
     talk.request(1, "tools/call", &alone(&json!({"name": "hang", "arguments": {}})));
     while talk.hear()["method"] != "notifications/progress" {}
     talk.notify("notifications/cancelled", &json!({"requestId": 1}));
@@ -166,8 +166,8 @@ fn a_cancelled_request_without_a_session_is_hung_up_and_one_with_a_session_is_to
 
 #[test]
 fn a_gate_that_forgot_the_session_gets_a_new_handshake_and_the_request_once() {
-    let (desk, gate) = desk();
-    let mut talk = desk.talk(&["mcp"]);
+    let (folder, gate) = folder();
+    let mut talk = folder.talk(&["mcp"]);
     talk.handshake();
     assert_eq!(text(&talk.call(1, "echo", &json!({}))), "{}");
     gate.forget();
@@ -182,8 +182,8 @@ fn a_gate_that_forgot_the_session_gets_a_new_handshake_and_the_request_once() {
 
 #[test]
 fn what_goes_wrong_is_an_error_of_the_request_and_never_silence() {
-    let (desk, _gate) = desk();
-    let mut talk = desk.talk(&["mcp"]);
+    let (folder, _gate) = folder();
+    let mut talk = folder.talk(&["mcp"]);
     let down = talk.call(1, "down", &json!({}));
     assert_eq!(down["error"]["data"]["code"], "ledger.unavailable");
     assert!(down["error"]["message"].as_str().unwrap().contains("the ledger does not answer"));
@@ -202,8 +202,8 @@ fn what_goes_wrong_is_an_error_of_the_request_and_never_silence() {
 
 #[test]
 fn a_client_that_hangs_up_still_gets_the_answers_it_asked_for() {
-    let (desk, gate) = desk();
-    let mut talk = desk.talk(&["mcp"]);
+    let (folder, gate) = folder();
+    let mut talk = folder.talk(&["mcp"]);
     talk.request(1, "tools/call", &json!({"name": "slow", "arguments": {}}));
     talk.hang_up();
     gate.until(|seen, _| (posts(seen, "tools/call").len() == 1).then_some(()));
@@ -214,8 +214,8 @@ fn a_client_that_hangs_up_still_gets_the_answers_it_asked_for() {
 
 #[test]
 fn a_signal_ends_it_whatever_is_in_progress() {
-    let (desk, gate) = desk();
-    let mut talk: Talk = desk.talk(&["mcp"]);
+    let (folder, gate) = folder();
+    let mut talk: Talk = folder.talk(&["mcp"]);
     talk.request(1, "tools/call", &json!({"name": "hang", "arguments": {}}));
     gate.until(|seen, _| (posts(seen, "tools/call").len() == 1).then_some(()));
     terminate(&talk);
@@ -226,8 +226,8 @@ fn a_signal_ends_it_whatever_is_in_progress() {
 #[test]
 fn a_gate_that_is_silent_keeps_it_from_no_signal() {
     for method in ["initialize", "notifications/initialized"] {
-        let (desk, gate) = desk();
-        let mut talk = desk.talk(&["mcp"]);
+        let (folder, gate) = folder();
+        let mut talk = folder.talk(&["mcp"]);
         gate.fall_silent();
         match method {
             "initialize" => talk.request(0, method, &json!({})),
@@ -241,8 +241,8 @@ fn a_gate_that_is_silent_keeps_it_from_no_signal() {
 
 #[test]
 fn a_client_that_asks_nothing_hears_of_changes_after_its_gate_was_replaced() {
-    let (desk, gate) = desk();
-    let mut talk = desk.talk(&["mcp"]);
+    let (folder, gate) = folder();
+    let mut talk = folder.talk(&["mcp"]);
     talk.handshake();
     let listened = |seen: &[Seen], session: &str| {
         let of = |s: &&Seen| {
@@ -261,11 +261,11 @@ fn a_client_that_asks_nothing_hears_of_changes_after_its_gate_was_replaced() {
 
 #[test]
 fn without_a_usable_configuration_it_says_so_and_ends_with_78() {
-    let desk = Desk::new();
-    let ran = desk.run(&["mcp", "--config", "nowhere.yaml"]).ends(78).says("nowhere.yaml");
+    let folder = Folder::new();
+    let ran = folder.run(&["mcp", "--config", "nowhere.yaml"]).ends(78).says("nowhere.yaml");
     assert!(ran.out.is_empty());
-    desk.run(&["mcp", "--server", "A.b"]).ends(64).says("[a-z0-9_-]{1,32}");
-    let (desk, _gate) = self::desk();
-    desk.run(&["mcp", "--server", "other"]).ends(78).says("there is no server `other`");
-    desk.run(&["mcp", "--run", "a/b"]).ends(64).says("[A-Za-z0-9_.-]{1,64}");
+    folder.run(&["mcp", "--server", "A.b"]).ends(64).says("[a-z0-9_-]{1,32}");
+    let (folder, _gate) = self::folder();
+    folder.run(&["mcp", "--server", "other"]).ends(78).says("there is no server `other`");
+    folder.run(&["mcp", "--run", "a/b"]).ends(64).says("[A-Za-z0-9_.-]{1,64}");
 }

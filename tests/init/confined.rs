@@ -6,19 +6,19 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::folder::Folder;
 use crate::home;
 use wicketgate_support::program;
 use wicketgate_support::ran::Ran;
 
-/// A desk into which whoever runs in a sandbox may look, with a folder that it may change.
-fn open_desk() -> Desk {
-    let desk = Desk::new();
-    std::fs::create_dir(desk.path("ws")).unwrap();
+/// A folder into which whoever runs in a sandbox may look, with a folder that it may change.
+fn open_desk() -> Folder {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("ws")).unwrap();
     for (name, mode) in [("", 0o755), ("ws", 0o777)] {
-        std::fs::set_permissions(desk.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+        std::fs::set_permissions(folder.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
     }
-    desk
+    folder
 }
 
 /// What `init` says of this server as one object.
@@ -31,43 +31,43 @@ fn sandbox(ran: &Ran, name: &str) -> Value {
 }
 
 /// The level of every call that ended, as the ledger has it.
-fn levels(desk: &Desk, config: &str) -> Vec<Value> {
+fn levels(folder: &Folder, config: &str) -> Vec<Value> {
     let tail = ["ledger", "tail", "--config", config, "-n", "100", "--json"];
-    let entries = desk.run(&tail).ends(0).out;
+    let entries = folder.run(&tail).ends(0).out;
     let entries = entries.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let ended = entries.filter(|entry| entry["kind"] == "call.completed");
     ended.map(|entry| entry["data"]["observed"]["sandbox"].clone()).collect()
 }
 
 /// The server of these tests under this name, with these words changed.
-fn variant(desk: &Desk, name: &str, changes: &[(&str, &str)]) {
-    desk.server(changes);
-    std::fs::rename(desk.path("server.py"), desk.path(name)).unwrap();
+fn variant(folder: &Folder, name: &str, changes: &[(&str, &str)]) {
+    folder.server(changes);
+    std::fs::rename(folder.path("server.py"), folder.path(name)).unwrap();
 }
 
 #[test]
 fn each_server_starts_in_s2_and_gets_more_only_by_what_a_person_names() {
-    let desk = open_desk();
+    let folder = open_desk();
     let [canary, meant] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    variant(&desk, "plain.py", &[]);
+    variant(&folder, "plain.py", &[]);
     for (name, listener) in [("online.py", &canary), ("keyed.py", &canary), ("meant.py", &meant)] {
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
         let connect = format!(
             "import socket\n\nsocket.create_connection((\"127.0.0.1\", {port})).close()\n\n\ndef main():"
         );
-        variant(&desk, name, &[("def main():", &connect)]);
+        variant(&folder, name, &[("def main():", &connect)]);
     }
     // In a root of its own there is no such file; it shows other tools where there is.
     let looks = "if \"--loud\" in sys.argv or os.path.exists(\"/etc/passwd\"):";
-    variant(&desk, "looks.py", &[("if \"--loud\" in sys.argv:", looks)]);
-    desk.write("extra.txt", "more");
-    let extra = desk.path("extra.txt").display().to_string();
+    variant(&folder, "looks.py", &[("if \"--loud\" in sys.argv:", looks)]);
+    folder.write("extra.txt", "more");
+    let extra = folder.path("extra.txt").display().to_string();
     let needs = format!("open({extra:?}).read()\n\n\ndef main():");
-    variant(&desk, "needs.py", &[("def main():", &needs)]);
-    desk.write("bin/npx", "#!/bin/sh\nexec python3 \"$1\"\n");
+    variant(&folder, "needs.py", &[("def main():", &needs)]);
+    folder.write("bin/npx", "#!/bin/sh\nexec python3 \"$1\"\n");
     let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(desk.path("bin/npx"), executable).unwrap();
+    std::fs::set_permissions(folder.path("bin/npx"), executable).unwrap();
     let python = |script: &str| json!({"command": "python3", "args": [script]});
     let keyed = |script: &str| json!({"command": "python3", "args": [script], "env": {"NOTES_TOKEN": "a-token-of-somebody"}});
     let file = json!({"mcpServers": {
@@ -75,7 +75,7 @@ fn each_server_starts_in_s2_and_gets_more_only_by_what_a_person_names() {
         "keyed": keyed("keyed.py"), "meant": keyed("meant.py"), "needs": python("needs.py"),
         "given": python("needs.py"), "named": python("plain.py"), "less": python("looks.py"), "free": python("looks.py"),
         "fetched": {"command": "./bin/npx", "args": ["plain.py"]}}});
-    desk.write(".cursor/mcp.json", &file.to_string());
+    folder.write(".cursor/mcp.json", &file.to_string());
     let read = format!("given:read={extra}");
     let init = [
         "init",
@@ -96,21 +96,22 @@ fn each_server_starts_in_s2_and_gets_more_only_by_what_a_person_names() {
         "--allow",
         "free:unsandboxed",
     ];
-    desk.run(&[&init[..], &["--allow", "nobody:network"]].concat())
+    folder
+        .run(&[&init[..], &["--allow", "nobody:network"]].concat())
         .ends(1)
         .says("has no server of this name");
-    desk.run(&[&init[..], &["--allow", "plain:everything"]].concat()).ends(64);
-    let ran = desk.run(&init).ends(0);
+    folder.run(&[&init[..], &["--allow", "plain:everything"]].concat()).ends(64);
+    let ran = folder.run(&init).ends(0);
 
     let plain = sandbox(&ran, "plain");
-    assert_eq!(plain, json!({"level": "S2", "read": [desk.path("plain.py")], "why": []}));
+    assert_eq!(plain, json!({"level": "S2", "read": [folder.path("plain.py")], "why": []}));
     assert_eq!(sandbox(&ran, "looks")["level"], "S2");
     assert_eq!(sandbox(&ran, "less")["level"], "S1");
     assert_eq!(sandbox(&ran, "less")["why"], json!(["`--allow s1`"]));
     assert_eq!(sandbox(&ran, "free"), json!({"level": "none", "why": ["`--allow unsandboxed`"]}));
     assert_eq!(
         sandbox(&ran, "given")["read"],
-        json!([desk.path("extra.txt"), desk.path("needs.py")])
+        json!([folder.path("extra.txt"), folder.path("needs.py")])
     );
     assert_eq!(sandbox(&ran, "meant")["network"], "host");
     assert_eq!(sandbox(&ran, "named")["hosts"], json!(["api.example.com", "api.example.com:8443"]));
@@ -131,17 +132,17 @@ fn each_server_starts_in_s2_and_gets_more_only_by_what_a_person_names() {
 
     // What is written is what runs.
     let config = "wicketgate/wicketgate.yaml";
-    desk.run(&["config", "check", config]).ends(0);
-    let client = desk.json(".cursor/mcp.json");
+    folder.run(&["config", "check", config]).ends(0);
+    let client = folder.json(".cursor/mcp.json");
     for (at, name) in ["plain", "less", "free"].iter().enumerate() {
-        let mut talk = desk.talk_as(&client["mcpServers"][name]);
+        let mut talk = folder.talk_as(&client["mcpServers"][name]);
         talk.handshake();
         let read = talk.call(1, "read_note", &json!({"path": "todo.txt"}));
         assert_eq!(read["result"]["content"][0]["text"], "buy milk", "{name}: {read}");
         talk.end().ends(0);
-        assert_eq!(levels(&desk, config).len(), at + 1);
+        assert_eq!(levels(&folder, config).len(), at + 1);
     }
-    assert_eq!(levels(&desk, config), ["S2", "S1", "none"]);
+    assert_eq!(levels(&folder, config), ["S2", "S1", "none"]);
 }
 
 /// What a stranger does when it is looked at: it stays, watches for keys, and writes what it can.
@@ -188,48 +189,49 @@ fn alive(mark: &str) -> Vec<String> {
 
 #[test]
 fn a_server_that_leaves_a_daemon_or_crashes_when_it_is_looked_at_gets_nothing_by_it() {
-    let desk = open_desk();
-    let here = desk.path("").display().to_string();
+    let folder = open_desk();
+    let here = folder.path("").display().to_string();
     let here = here.trim_end_matches('/');
     let stays = DAEMON.replace("HERE", &format!("{here:?}"));
-    variant(&desk, "stays.py", &[("def main():", &stays)]);
+    variant(&folder, "stays.py", &[("def main():", &stays)]);
     // It works where it is not confined, and only there: what a lesser level would be a reward for.
     let crashes = "if not os.path.exists(\"/etc/passwd\"):\n    sys.exit(9)\n\n\ndef main():";
-    variant(&desk, "crashes.py", &[("def main():", crashes)]);
+    variant(&folder, "crashes.py", &[("def main():", crashes)]);
     let mark = format!("mark-{}", std::process::id());
-    let ws = desk.path("ws");
+    let ws = folder.path("ws");
     let file = json!({"mcpServers": {
         "stays": {"command": "python3", "args": ["stays.py", ws, mark]},
         "crashes": {"command": "python3", "args": ["crashes.py"]}}});
-    desk.write(".cursor/mcp.json", &file.to_string());
-    let ran = desk.run(&["init", "--from", ".cursor/mcp.json", "--json"]).ends(0);
+    folder.write(".cursor/mcp.json", &file.to_string());
+    let ran = folder.run(&["init", "--from", ".cursor/mcp.json", "--json"]).ends(0);
     assert_eq!(sandbox(&ran, "stays")["level"], "S2");
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["left_out"][0]["client_name"], "crashes", "{report}");
     assert!(alive(&mark).is_empty(), "nothing outlives the look: {:?}", alive(&mark));
-    assert!(!desk.path("ws/stolen").exists(), "{}", desk.read("ws/stolen"));
+    assert!(!folder.path("ws/stolen").exists(), "{}", folder.read("ws/stolen"));
     // To be wrapped is the same look.
-    let wrapped = desk.run(&["mcp", "wrap", "--state", "s", "--", "python3", "crashes.py"]).ends(1);
+    let wrapped =
+        folder.run(&["mcp", "wrap", "--state", "s", "--", "python3", "crashes.py"]).ends(1);
     assert!(wrapped.err.contains("`crashes:unsandboxed`"), "{}", wrapped.err);
-    assert!(desk.names("s/wrap").is_empty());
+    assert!(folder.names("s/wrap").is_empty());
 }
 
 /// In a user namespace in which no other can be made.
 #[test]
 fn a_host_without_the_sandbox_starts_no_server_unless_a_person_says_so() {
-    let desk = open_desk();
+    let folder = open_desk();
     let seen = "open(HERE + \"/ws/started\", \"a\").write(\"x\")\n\n\ndef main():".replace(
         "HERE",
-        &format!("{:?}", desk.path("").display().to_string().trim_end_matches('/')),
+        &format!("{:?}", folder.path("").display().to_string().trim_end_matches('/')),
     );
-    variant(&desk, "plain.py", &[("def main():", &seen)]);
+    variant(&folder, "plain.py", &[("def main():", &seen)]);
     let file = json!({"mcpServers": {"plain": {"command": "python3", "args": ["plain.py"]}}});
-    desk.write(".cursor/mcp.json", &file.to_string());
+    folder.write(".cursor/mcp.json", &file.to_string());
     let within = |words: &str| {
         let text = format!("echo 0 > /proc/sys/user/max_user_namespaces && {words}");
         let mut command = std::process::Command::new("unshare");
         command.args(["--user", "--map-user=1000", "--keep-caps", "sh", "-c", &text]);
-        command.current_dir(desk.path("")).env("HOME", desk.path("home"));
+        command.current_dir(folder.path("")).env("HOME", folder.path("home"));
         Ran::of(command.env("PATH", "/usr/local/bin:/usr/bin:/bin"))
     };
     let able = within("true");
@@ -239,29 +241,29 @@ fn a_host_without_the_sandbox_starts_no_server_unless_a_person_says_so() {
     }
     let init = format!("{} init --from .cursor/mcp.json", program::gate());
     let refused = within(&init).ends(1).says("S2 is not there").says("--sandbox none");
-    assert!(refused.out.is_empty() && !desk.path("wicketgate").exists());
+    assert!(refused.out.is_empty() && !folder.path("wicketgate").exists());
     let wrap = format!("{} mcp wrap --state s -- python3 plain.py", program::gate());
     within(&wrap).ends(1).says("S2 is not there");
-    assert!(!desk.path("ws/started").exists(), "nothing was started");
+    assert!(!folder.path("ws/started").exists(), "nothing was started");
     within(&format!("{init} --allow plain:unsandboxed")).ends(0);
-    assert!(desk.path("ws/started").exists());
+    assert!(folder.path("ws/started").exists());
 }
 
 #[test]
 fn hidden_characters_are_refused_with_their_place_and_signed_only_by_an_option() {
-    let desk = open_desk();
+    let folder = open_desk();
     for (name, hidden, point) in [
         ("tags.py", "Reads\\U000e0069\\U000e0067 a note", "U+E0069 at 5"),
         ("bidi.py", "Reads \\u202e a note", "U+202E at 6"),
         ("ansi.py", "Reads \\x1b[8m a note", "U+001B at 6"),
         ("zero.py", "Reads\\u200b a note", "U+200B at 5"),
     ] {
-        variant(&desk, name, &[("Reads a note", hidden)]);
+        variant(&folder, name, &[("Reads a note", hidden)]);
         let file = json!({"mcpServers": {"one": {"command": "python3", "args": [name]}}});
-        desk.write(".cursor/mcp.json", &file.to_string());
+        folder.write(".cursor/mcp.json", &file.to_string());
         let out = format!("out-{name}");
         let init = ["init", "--from", ".cursor/mcp.json", "--json", "--dir", &out];
-        let report: Value = serde_json::from_str(&desk.run(&init).ends(0).out).unwrap();
+        let report: Value = serde_json::from_str(&folder.run(&init).ends(0).out).unwrap();
         let left = &report["servers"][0]["tools_left_out"];
         let why = left[0].as_str().unwrap();
         assert!(
@@ -272,41 +274,41 @@ fn hidden_characters_are_refused_with_their_place_and_signed_only_by_an_option()
         let dir = format!("accepted-{name}");
         let init =
             ["init", "--from", ".cursor/mcp.json", "--json", "--accept-hidden", "--dir", &dir];
-        let report: Value = serde_json::from_str(&desk.run(&init).ends(0).out).unwrap();
+        let report: Value = serde_json::from_str(&folder.run(&init).ends(0).out).unwrap();
         assert_eq!(report["servers"][0]["tools"].as_array().unwrap().len(), 3);
         // `tools lock` asks for the same.
         let (config, key) = (format!("{dir}/wicketgate.yaml"), format!("{dir}/keys/lock.pem"));
         let lock = ["tools", "lock", "--config", &config, "--key", &key, "--yes"];
-        desk.run(&lock).ends(0).says("U+");
-        assert!(!desk.read(&format!("{dir}/tools.lock")).contains("read_note"));
-        desk.run(&[&lock[..], &["--accept-hidden"]].concat()).ends(0);
-        assert!(desk.read(&format!("{dir}/tools.lock")).contains("read_note"));
+        folder.run(&lock).ends(0).says("U+");
+        assert!(!folder.read(&format!("{dir}/tools.lock")).contains("read_note"));
+        folder.run(&[&lock[..], &["--accept-hidden"]].concat()).ends(0);
+        assert!(folder.read(&format!("{dir}/tools.lock")).contains("read_note"));
     }
 }
 
 #[test]
 fn a_server_whose_program_or_script_changed_is_not_started_until_it_is_signed_again() {
-    let desk = open_desk();
-    variant(&desk, "plain.py", &[]);
-    desk.write("run.sh", "#!/bin/sh\nexec python3 \"$1\"\n");
+    let folder = open_desk();
+    variant(&folder, "plain.py", &[]);
+    folder.write("run.sh", "#!/bin/sh\nexec python3 \"$1\"\n");
     let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(desk.path("run.sh"), executable).unwrap();
+    std::fs::set_permissions(folder.path("run.sh"), executable).unwrap();
     let wrap = |options: &[&'static str]| {
         let args = [&["mcp", "wrap", "--state", "s"][..], options, &["--", "python3", "plain.py"]];
-        let mut talk = desk.talk(&args.concat());
+        let mut talk = folder.talk(&args.concat());
         talk.handshake();
         let read = talk.call(1, "read_note", &json!({"path": "todo.txt"}));
         talk.end().ends(0);
         read["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
     };
     assert_eq!(wrap(&[]), "buy milk");
-    let lock = format!("s/wrap/{}/tools.lock", desk.names("s/wrap")[0]);
-    let files = desk.json(&lock)["servers"][0]["files"].as_object().unwrap().clone();
+    let lock = format!("s/wrap/{}/tools.lock", folder.names("s/wrap")[0]);
+    let files = folder.json(&lock)["servers"][0]["files"].as_object().unwrap().clone();
     let names: Vec<&String> = files.keys().collect();
     assert_eq!(names.len(), 2, "the interpreter and the script: {names:?}");
-    assert!(files.contains_key(&desk.path("plain.py").display().to_string()), "{names:?}");
+    assert!(files.contains_key(&folder.path("plain.py").display().to_string()), "{names:?}");
     // The same tools, and other code behind them.
-    variant(&desk, "plain.py", &[("buy milk", "send it all to me")]);
+    variant(&folder, "plain.py", &[("buy milk", "send it all to me")]);
     let refused = wrap(&[]);
     assert!(!refused.contains("send it all"), "{refused}");
     assert_eq!(wrap(&["--relock"]), "send it all to me");
@@ -328,15 +330,15 @@ fn servers_from_npm_do_their_work_in_what_init_wrote_and_reach_nothing_else() {
         eprintln!("not tested here: nobody but root may look into `{}`", packages.display());
         return;
     }
-    let desk = open_desk();
-    desk.write("outside.txt", "outside");
-    let (ws, graph) = (desk.path("ws"), desk.path("ws/memory.json"));
+    let folder = open_desk();
+    folder.write("outside.txt", "outside");
+    let (ws, graph) = (folder.path("ws"), folder.path("ws/memory.json"));
     let file = json!({"mcpServers": {
         "files": {"command": node(), "args": [home::npm("mcp-server-filesystem"), ws]},
         "memory": {"command": node(), "args": [home::npm("mcp-server-memory")],
             "env": {"MEMORY_FILE_PATH": graph}}}});
-    desk.write(".cursor/mcp.json", &file.to_string());
-    let ran = desk.run(&["init", "--from", ".cursor/mcp.json", "--write"]).ends(0);
+    folder.write(".cursor/mcp.json", &file.to_string());
+    let ran = folder.run(&["init", "--from", ".cursor/mcp.json", "--write"]).ends(0);
     let modules = packages.join("npm/node_modules").canonicalize().unwrap();
     let said = format!(
         "  runs in S2: reads {}, {}; changes {}; connects to nothing",
@@ -346,66 +348,66 @@ fn servers_from_npm_do_their_work_in_what_init_wrote_and_reach_nothing_else() {
     );
     assert_eq!(ran.out.lines().filter(|line| *line == said).count(), 2, "{said}: {}", ran.out);
 
-    let client = desk.json(".cursor/mcp.json");
-    let mut files = desk.talk_as(&client["mcpServers"]["files"]);
+    let client = folder.json(".cursor/mcp.json");
+    let mut files = folder.talk_as(&client["mcpServers"]["files"]);
     files.handshake();
-    let args = json!({"path": desk.path("ws/new.txt"), "content": "written in there"});
+    let args = json!({"path": folder.path("ws/new.txt"), "content": "written in there"});
     let wrote = files.call(1, "write_file", &args);
     assert_ne!(wrote["result"]["isError"], true, "{wrote}");
-    assert_eq!(desk.read("ws/new.txt"), "written in there");
-    let read = files.call(2, "read_text_file", &json!({"path": desk.path("outside.txt")}));
+    assert_eq!(folder.read("ws/new.txt"), "written in there");
+    let read = files.call(2, "read_text_file", &json!({"path": folder.path("outside.txt")}));
     assert_eq!(read["result"]["isError"], true, "{read}");
     files.end().ends(0);
-    let mut memory = desk.talk_as(&client["mcpServers"]["memory"]);
+    let mut memory = folder.talk_as(&client["mcpServers"]["memory"]);
     memory.handshake();
     let entity = json!({"name": "gate", "entityType": "door", "observations": ["small"]});
     let made = memory.call(1, "create_entities", &json!({"entities": [entity]}));
     assert_ne!(made["result"]["isError"], true, "{made}");
     memory.end().ends(0);
-    assert!(desk.read("ws/memory.json").contains("\"door\""));
-    let levels = levels(&desk, "wicketgate/wicketgate.yaml");
+    assert!(folder.read("ws/memory.json").contains("\"door\""));
+    let levels = levels(&folder, "wicketgate/wicketgate.yaml");
     assert!(levels.len() >= 2 && levels.iter().all(|level| level == "S2"), "{levels:?}");
 }
 
 #[test]
 fn what_lies_around_the_gates_own_files_is_given_to_no_server() {
-    let desk = open_desk();
-    variant(&desk, "plain.py", &[]);
+    let folder = open_desk();
+    variant(&folder, "plain.py", &[]);
     // Its home lies in the first, and what `init` writes in the second.
-    let around = |name: &str| json!({"mcpServers": {"around": {"command": "python3", "args": ["plain.py", desk.path(name)]}}});
+    let around = |name: &str| json!({"mcpServers": {"around": {"command": "python3", "args": ["plain.py", folder.path(name)]}}});
     let anybody = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(desk.path(""), anybody).unwrap();
+    std::fs::set_permissions(folder.path(""), anybody).unwrap();
     for (name, dir, why) in [
         ("", "first", "in which everything of this user lies"),
         ("ws", "ws/second", "which no tool may read"),
     ] {
-        desk.write(".cursor/mcp.json", &around(name).to_string());
+        folder.write(".cursor/mcp.json", &around(name).to_string());
         let from = ["init", "--from", ".cursor/mcp.json", "--json", "--dir", dir];
-        desk.run(&from).ends(1).says(why).says("nothing was written");
+        folder.run(&from).ends(1).says(why).says("nothing was written");
         let free = [&from[..], &["--allow", "around:unsandboxed"]].concat();
-        assert_eq!(sandbox(&desk.run(&free).ends(0), "around")["level"], "none");
+        assert_eq!(sandbox(&folder.run(&free).ends(0), "around")["level"], "none");
     }
 }
 
 #[test]
 fn a_wrapped_server_stays_in_what_was_said_when_it_was_signed() {
-    let desk = open_desk();
-    variant(&desk, "plain.py", &[]);
+    let folder = open_desk();
+    variant(&folder, "plain.py", &[]);
     let wrap = |options: &[&'static str]| {
         let args = [&["mcp", "wrap", "--state", "s"][..], options, &["--", "python3", "plain.py"]];
-        let mut talk = desk.talk(&args.concat());
+        let mut talk = folder.talk(&args.concat());
         talk.handshake();
         let read = talk.call(1, "read_note", &json!({"path": "todo.txt"}));
         assert_eq!(read["result"]["content"][0]["text"], "buy milk", "{read}");
         talk.end().ends(0).err
     };
-    let told = format!("`plain` runs in S2: reads {}", desk.path("plain.py").display());
+    let told = format!("`plain` runs in S2: reads {}", folder.path("plain.py").display());
     let said = wrap(&[]);
     assert!(said.contains(&told), "{said}");
     // A later start says nothing new; to sign again does.
     assert!(!wrap(&["--sandbox", "none"]).contains(" runs "));
     let said = wrap(&["--relock", "--sandbox", "none"]);
     assert!(said.contains("`plain` runs without a sandbox (`--sandbox none`)"), "{said}");
-    let config = format!("s/wrap/{}/wicketgate.yaml", desk.names("s/wrap")[0]);
-    assert_eq!(levels(&desk, &config), ["S2", "S2", "none"]);
+    let config = format!("s/wrap/{}/wicketgate.yaml", folder.names("s/wrap")[0]);
+    assert_eq!(levels(&folder, &config), ["S2", "S2", "none"]);
 }

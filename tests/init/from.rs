@@ -4,13 +4,13 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Talk};
+use crate::folder::{Folder, Talk};
 use wicketgate_support::program;
 
 const SECRET: &str = "a-token-nobody-may-see";
 
-fn two_servers(desk: &Desk) -> Value {
-    let server = desk.server(&[]);
+fn two_servers(folder: &Folder) -> Value {
+    let server = folder.server(&[]);
     json!({"mcpServers": {
         "Notes": {"command": "python3", "args": [server],
             "env": {"NOTES_TOKEN": SECRET, "NOTES_MODE": "fast"}},
@@ -30,19 +30,19 @@ fn tools(talk: &mut Talk) -> Vec<String> {
 
 #[test]
 fn a_clients_servers_are_governed_and_only_its_commands_change() {
-    let desk = Desk::new();
-    let before = two_servers(&desk).to_string();
-    desk.write(".mcp.json", &before);
-    let ran = desk.run(&["init", "--from", ".mcp.json", "--write"]).ends(0);
+    let folder = Folder::new();
+    let before = two_servers(&folder).to_string();
+    folder.write(".mcp.json", &before);
+    let ran = folder.run(&["init", "--from", ".mcp.json", "--write"]).ends(0);
     assert!(ran.out.contains("Notes (here `notes`): stdio, 3 tools; 2 read-only"), "{}", ran.out);
     assert!(ran.out.contains("loud: stdio, 4 tools"), "{}", ran.out);
-    let kept = desk.read(".mcp.json.before-wicketgate");
+    let kept = folder.read(".mcp.json.before-wicketgate");
     assert_eq!(kept, before.replace(SECRET, "<taken out by wicketgate init>"));
-    let kept = std::fs::metadata(desk.path(".mcp.json.before-wicketgate")).unwrap();
+    let kept = std::fs::metadata(folder.path(".mcp.json.before-wicketgate")).unwrap();
     assert_eq!(kept.permissions().mode() & 0o077, 0, "it was somebody's credentials");
 
     // The secret is where the gate reads it, for its owner alone, and nowhere else.
-    for path in desk.files("wicketgate") {
+    for path in folder.files("wicketgate") {
         let holds = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).contains(SECRET);
         let shown = path.display().to_string();
         assert_eq!(holds, shown.ends_with("credentials/notes.NOTES_TOKEN"), "{shown}");
@@ -50,11 +50,11 @@ fn a_clients_servers_are_governed_and_only_its_commands_change() {
         let private = holds || shown.ends_with(".pem") || shown.ends_with("wicketgate.yaml");
         assert_eq!(mode, if private { 0o600 } else { 0o644 }, "{shown}");
     }
-    assert!(!desk.read(".mcp.json").contains(SECRET));
-    desk.run(&["config", "check", "wicketgate/wicketgate.yaml"]).ends(0);
+    assert!(!folder.read(".mcp.json").contains(SECRET));
+    folder.run(&["config", "check", "wicketgate/wicketgate.yaml"]).ends(0);
 
-    let client = desk.json(".mcp.json");
-    let mut talk = desk.talk_as(&client["mcpServers"]["Notes"]);
+    let client = folder.json(".mcp.json");
+    let mut talk = folder.talk_as(&client["mcpServers"]["Notes"]);
     talk.handshake();
     assert_eq!(tools(&mut talk), ["read_note", "whoami", "write_note"], "its own names");
     let who = talk.call(1, "whoami", &json!({}));
@@ -65,23 +65,23 @@ fn a_clients_servers_are_governed_and_only_its_commands_change() {
     let denied = talk.call(3, "read_note", &json!({"path": "../project/.env"}));
     assert_eq!(denied["result"]["isError"], true);
     assert!(text(&denied).contains("org/guard.rego:7"), "{denied}");
-    let mut other = desk.talk_as(&client["mcpServers"]["loud"]);
+    let mut other = folder.talk_as(&client["mcpServers"]["loud"]);
     other.handshake();
     assert_eq!(text(&other.call(1, "shout", &json!({"text": "hey"}))), "HEY");
     other.end().ends(0);
     talk.end().ends(0);
 
     let config = "wicketgate/wicketgate.yaml";
-    let observed = desk.run(&["policy", "observed", "--config", config, "--json"]).ends(0);
+    let observed = folder.run(&["policy", "observed", "--config", config, "--json"]).ends(0);
     let observed: Value = serde_json::from_str(&observed.out).unwrap();
     assert_eq!((&observed["decided"], &observed["denied"]), (&json!(4), &json!(2)), "{observed}");
     let rule = observed["rules"][0]["rule"].as_str().unwrap();
     assert!(rule.contains("agent/review.rego:"), "{rule}");
-    proven(&desk, observed["rules"][0]["examples"][0]["run"].as_str().unwrap());
+    proven(&folder, observed["rules"][0]["examples"][0]["run"].as_str().unwrap());
 }
 
-/// A run of this desk, as an auditor sees it.
-fn proven(desk: &Desk, run: &str) {
+/// A run of this folder, as an auditor sees it.
+fn proven(folder: &Folder, run: &str) {
     let at = |name: &str| format!("wicketgate/{name}");
     let export = [
         "evidence",
@@ -95,21 +95,21 @@ fn proven(desk: &Desk, run: &str) {
         "--key",
         &at("keys/evidence.pem"),
     ];
-    desk.run(&export).ends(0);
+    folder.run(&export).ends(0);
     let trust = at("auditor/trust.txt");
-    desk.run(&["evidence", "verify", "--trust", &trust, "--run", run, "evidence"]).ends(0);
+    folder.run(&["evidence", "verify", "--trust", &trust, "--run", run, "evidence"]).ends(0);
 }
 
 #[test]
 fn a_gate_whose_bridge_ends_is_started_again_by_the_next_message_of_another() {
-    let desk = Desk::new();
-    desk.write("mcp.json", &two_servers(&desk).to_string());
-    desk.run(&["init", "--from", "mcp.json", "--write"]).ends(0);
-    let client = desk.json("mcp.json");
-    let mut first = desk.talk_as(&client["mcpServers"]["Notes"]);
+    let folder = Folder::new();
+    folder.write("mcp.json", &two_servers(&folder).to_string());
+    folder.run(&["init", "--from", "mcp.json", "--write"]).ends(0);
+    let client = folder.json("mcp.json");
+    let mut first = folder.talk_as(&client["mcpServers"]["Notes"]);
     first.handshake();
     assert_eq!(text(&first.call(1, "whoami", &json!({}))).split(' ').next(), Some("22"));
-    let mut second = desk.talk_as(&client["mcpServers"]["loud"]);
+    let mut second = folder.talk_as(&client["mcpServers"]["loud"]);
     second.handshake();
     assert_eq!(text(&second.call(1, "shout", &json!({"text": "a"}))), "A");
     first.end().ends(0);
@@ -119,41 +119,44 @@ fn a_gate_whose_bridge_ends_is_started_again_by_the_next_message_of_another() {
 
 #[test]
 fn a_server_that_cannot_be_governed_is_left_out_or_stops_everything() {
-    let desk = Desk::new();
-    let server = desk.server(&[]);
+    let folder = Folder::new();
+    let server = folder.server(&[]);
     let both = json!({"mcpServers": {
         "good": {"command": "python3", "args": [server]},
         "bad": {"command": "python3", "args": [server, "--broken"], "env": {"API_KEY": SECRET}},
         "off": {"command": "python3", "disabled": true}}});
-    desk.write("mcp.json", &both.to_string());
-    let strict = desk.run(&["init", "--from", "mcp.json", "--strict"]).ends(1);
+    folder.write("mcp.json", &both.to_string());
+    let strict = folder.run(&["init", "--from", "mcp.json", "--strict"]).ends(1);
     assert!(strict.err.contains("bad: ") && strict.err.contains("cannot open the notebook"));
     assert!(strict.err.contains("nothing was written"), "{}", strict.err);
-    assert_eq!(desk.names("."), ["mcp.json", "server.py"], "nothing half done");
-    let ran = desk.run(&["init", "--from", "mcp.json", "--json"]).ends(0);
+    assert_eq!(folder.names("."), ["mcp.json", "server.py"], "nothing half done");
+    let ran = folder.run(&["init", "--from", "mcp.json", "--json"]).ends(0);
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["servers"][0]["name"], "good");
     assert_eq!(report["left_out"].as_array().unwrap().len(), 2);
     assert!(report["client_entries"]["mcpServers"].get("bad").is_none());
     assert!(
-        desk.files("wicketgate").iter().all(|path| {
+        folder.files("wicketgate").iter().all(|path| {
             !String::from_utf8_lossy(&std::fs::read(path).unwrap()).contains(SECRET)
         })
     );
 
-    let again = desk.run(&["init", "--from", "mcp.json"]).ends(1);
+    let again = folder.run(&["init", "--from", "mcp.json"]).ends(1);
     assert!(again.err.contains("is not replaced") && again.err.contains("--dir"), "{}", again.err);
     // Nor is a file governed twice.
     let (exe, entry) = (program::gate(), &report["client_entries"]);
     assert_eq!(entry["mcpServers"]["good"]["command"], exe);
-    desk.write("mcp.json", &entry.to_string());
-    desk.run(&["init", "--from", "mcp.json", "--dir", "b"]).ends(1).says("already uses wicketgate");
+    folder.write("mcp.json", &entry.to_string());
+    folder
+        .run(&["init", "--from", "mcp.json", "--dir", "b"])
+        .ends(1)
+        .says("already uses wicketgate");
 }
 
 #[test]
 fn a_vs_code_file_keeps_its_comments_and_what_it_asks_for_comes_from_a_file() {
-    let desk = Desk::new();
-    let server = desk.server(&[]);
+    let folder = Folder::new();
+    let server = folder.server(&[]);
     let file = String::from(
         "{\n  // what we use\n  \"inputs\": [{\"id\": \"pat\", \"type\": \"promptString\", \"password\": true}],\n  \
          \"servers\": {\n    \"notes\": {\n      \"type\": \"stdio\", \"command\": \"python3\",\n      \
@@ -161,21 +164,21 @@ fn a_vs_code_file_keeps_its_comments_and_what_it_asks_for_comes_from_a_file() {
          \"env\": {\"NOTES_TOKEN\": \"${input:pat}\"},\n    },\n  },\n}\n",
     );
     assert!(server.ends_with("/server.py"));
-    desk.write(".vscode/mcp.json", &file);
-    let asked = desk.run(&["init", "--from", ".vscode/mcp.json"]).ends(1);
+    folder.write(".vscode/mcp.json", &file);
+    let asked = folder.run(&["init", "--from", ".vscode/mcp.json"]).ends(1);
     assert!(asked.err.contains("--input pat=FILE"), "{}", asked.err);
-    desk.write("pat.txt", &format!("{SECRET}\n"));
+    folder.write("pat.txt", &format!("{SECRET}\n"));
     let args = ["init", "--from", ".vscode/mcp.json", "--input", "pat=pat.txt", "--write"];
-    desk.run(&args).ends(0);
-    let after = desk.read(".vscode/mcp.json");
+    folder.run(&args).ends(0);
+    let after = folder.read(".vscode/mcp.json");
     assert!(after.contains("// what we use") && after.contains("\"inputs\""), "{after}");
     assert!(!after.contains("server.py"), "{after}");
-    assert_eq!(desk.read("wicketgate/credentials/notes.NOTES_TOKEN"), SECRET);
+    assert_eq!(folder.read("wicketgate/credentials/notes.NOTES_TOKEN"), SECRET);
     let plain = after.replace("// what we use", "").replace("},\n  },\n}", "}\n  }\n}");
     let entry: Value = serde_json::from_str(&plain).unwrap_or_else(|e| panic!("{e}: {after}"));
     let entry = &entry["servers"]["notes"];
     assert_eq!(entry["type"], "stdio");
-    let mut talk = desk.talk_as(entry);
+    let mut talk = folder.talk_as(entry);
     talk.handshake();
     let who = talk.call(1, "whoami", &json!({}));
     assert!(text(&who).starts_with(&format!("{} characters", SECRET.len())), "{who}");
@@ -184,62 +187,62 @@ fn a_vs_code_file_keeps_its_comments_and_what_it_asks_for_comes_from_a_file() {
 
 #[test]
 fn a_variable_of_the_environment_stays_a_reference() {
-    let desk = Desk::new();
-    let server = desk.server(&[]);
+    let folder = Folder::new();
+    let server = folder.server(&[]);
     let file = json!({"mcpServers": {"notes": {"command": "python3", "args": [server],
         "env": {"NOTES_TOKEN": "${env:MY_PAT}", "NOTES_MODE": "${env:MODE}"}}}});
-    desk.write(".cursor/mcp.json", &file.to_string());
-    desk.run(&["init", "--from", ".cursor/mcp.json"]).ends(1).says("`MODE` is not set");
+    folder.write(".cursor/mcp.json", &file.to_string());
+    folder.run(&["init", "--from", ".cursor/mcp.json"]).ends(1).says("`MODE` is not set");
     let env = [("MY_PAT", SECRET), ("MODE", "slow")];
     let args = ["init", "--from", ".cursor/mcp.json", "--sandbox", "none"];
-    desk.run_with(&args, &env).ends(0).says("runs without a sandbox (`--sandbox none`)");
-    let yaml = desk.read("wicketgate/wicketgate.yaml");
+    folder.run_with(&args, &env).ends(0).says("runs without a sandbox (`--sandbox none`)");
+    let yaml = folder.read("wicketgate/wicketgate.yaml");
     assert!(yaml.contains("{env: NOTES_TOKEN, from_env: MY_PAT}"), "{yaml}");
     assert!(yaml.contains("sandbox: {level: none}"), "what it runs in is said: {yaml}");
     assert!(yaml.contains("NOTES_MODE: slow") && !yaml.contains(SECRET), "{yaml}");
-    assert!(!desk.path("wicketgate/credentials").exists());
+    assert!(!folder.path("wicketgate/credentials").exists());
 }
 
 #[test]
 fn over_http_a_client_gets_a_url_and_takes_its_token_from_a_variable() {
-    let desk = Desk::new();
-    desk.write("mcp.json", &two_servers(&desk).to_string());
-    let ran = desk.run(&["init", "--from", "mcp.json", "--http", "127.0.0.1:7399"]).ends(0);
+    let folder = Folder::new();
+    folder.write("mcp.json", &two_servers(&folder).to_string());
+    let ran = folder.run(&["init", "--from", "mcp.json", "--http", "127.0.0.1:7399"]).ends(0);
     assert!(ran.out.contains("http://127.0.0.1:7399/mcp/s/notes"), "{}", ran.out);
     assert!(ran.out.contains("Bearer ${WICKETGATE_AGENT_TOKEN}"), "{}", ran.out);
-    let token = desk.read("wicketgate/credentials/agent.token");
+    let token = folder.read("wicketgate/credentials/agent.token");
     let known = wicketgate::domain::token::parse(&token).map(|(family, _)| family.as_str());
     assert!(known == Some("agent") && !ran.out.contains(&token));
-    let yaml = desk.read("wicketgate/wicketgate.yaml");
+    let yaml = folder.read("wicketgate/wicketgate.yaml");
     assert!(yaml.contains("listen: {tcp: \"127.0.0.1:7399\"}"), "{yaml}");
-    desk.run(&["init", "--from", "mcp.json", "--http", "0.0.0.0:1"]).ends(64);
+    folder.run(&["init", "--from", "mcp.json", "--http", "0.0.0.0:1"]).ends(64);
 }
 
 #[test]
 fn what_is_wrong_with_a_file_is_said_with_its_place_and_nothing_is_written() {
-    let desk = Desk::new();
-    desk.write("mcp.json", "{\"mcpServers\": {\n  \"a\": {\"command\": 7}\n}}");
-    let wrong = desk.run(&["init", "--from", "mcp.json"]).ends(1);
+    let folder = Folder::new();
+    folder.write("mcp.json", "{\"mcpServers\": {\n  \"a\": {\"command\": 7}\n}}");
+    let wrong = folder.run(&["init", "--from", "mcp.json"]).ends(1);
     assert!(
         wrong.err.contains("mcp.json:2:20: mcpServers.a.command: expected text"),
         "{}",
         wrong.err
     );
-    desk.run(&["init", "--from", "none.json"]).ends(1).says("none.json");
-    desk.run(&["init"]).ends(64).says("--from");
-    desk.run(&["init", "--from", "mcp.json", "--observe-days", "31"]).ends(64);
-    assert_eq!(desk.names("."), ["mcp.json"]);
+    folder.run(&["init", "--from", "none.json"]).ends(1).says("none.json");
+    folder.run(&["init"]).ends(64).says("--from");
+    folder.run(&["init", "--from", "mcp.json", "--observe-days", "31"]).ends(64);
+    assert_eq!(folder.names("."), ["mcp.json"]);
 }
 
 /// Most servers say nothing of their tools: whether they only read, or what they change.
 #[test]
 fn the_three_commands_of_the_readme_work_for_a_server_without_annotations() {
-    let desk = Desk::new();
-    let server = desk.server(&[(", read_only=True", "")]);
+    let folder = Folder::new();
+    let server = folder.server(&[(", read_only=True", "")]);
     let notes = json!({"mcpServers": {"Notes": {"command": "python3", "args": [server]}}});
-    desk.write(".mcp.json", &notes.to_string());
-    desk.run(&["init", "--from", ".mcp.json", "--write"]).ends(0).says("3 tools");
-    let mut talk = desk.talk_as(&desk.json(".mcp.json")["mcpServers"]["Notes"]);
+    folder.write(".mcp.json", &notes.to_string());
+    folder.run(&["init", "--from", ".mcp.json", "--write"]).ends(0).says("3 tools");
+    let mut talk = folder.talk_as(&folder.json(".mcp.json")["mcpServers"]["Notes"]);
     talk.handshake();
     assert_eq!(text(&talk.call(1, "read_note", &json!({"path": "todo.txt"}))), "buy milk");
     let wrote = talk.call(2, "write_note", &json!({"path": "a.txt", "content": "x"}));
@@ -249,16 +252,16 @@ fn the_three_commands_of_the_readme_work_for_a_server_without_annotations() {
     talk.end().ends(0);
 
     let config = ["--config", "wicketgate/wicketgate.yaml"];
-    let observed = desk.run(&[&["policy", "observed"][..], &config].concat()).ends(0);
+    let observed = folder.run(&[&["policy", "observed"][..], &config].concat()).ends(0);
     assert!(observed.out.contains("would have denied 2"), "{}", observed.out);
     let suggest = [&["policy", "suggest"][..], &config].concat();
-    let rules = desk.run(&suggest).ends(0);
+    let rules = folder.run(&suggest).ends(0);
     for tool in ["notes.read_note", "notes.write_note"] {
         assert!(rules.out.contains(&format!("input.tool.name == \"{tool}\"")), "{}", rules.out);
     }
     for part in ["the inputs of 2 calls", "only observed", "left out: ", "org/guard.rego:7"] {
         assert!(rules.err.contains(part), "`{part}` is not in {}", rules.err);
     }
-    desk.run(&[&suggest[..], &["--out", "suggested"]].concat()).ends(0);
-    desk.run(&["policy", "check", "suggested"]).ends(0);
+    folder.run(&[&suggest[..], &["--out", "suggested"]].concat()).ends(0);
+    folder.run(&["policy", "check", "suggested"]).ends(0);
 }

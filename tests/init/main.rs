@@ -13,7 +13,7 @@
 
 mod bridge;
 mod confined;
-mod desk;
+mod folder;
 mod from;
 mod gate;
 mod starter;

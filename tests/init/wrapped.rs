@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Talk};
+use crate::folder::{Folder, Talk};
 use wicketgate_support::ran::Ran;
 
 fn wrap<'a>(options: &[&'a str], server: &'a str) -> Vec<&'a str> {
@@ -20,17 +20,17 @@ fn said(ran: &Ran) -> Vec<&str> {
     ran.err.lines().filter(|line| line.starts_with("wicketgate: ")).collect()
 }
 
-fn began(desk: &Desk, options: &[&str], server: &str) -> Talk {
-    let mut talk = desk.talk(&wrap(options, server));
+fn began(folder: &Folder, options: &[&str], server: &str) -> Talk {
+    let mut talk = folder.talk(&wrap(options, server));
     talk.handshake();
     talk
 }
 
 #[test]
 fn one_command_governs_one_server_and_says_at_its_end_what_would_have_been_denied() {
-    let desk = Desk::new();
-    let server = desk.server(&[]);
-    let mut talk = began(&desk, &[], &server);
+    let folder = Folder::new();
+    let server = folder.server(&[]);
+    let mut talk = began(&folder, &[], &server);
     assert_eq!(text(&talk.call(1, "read_note", &json!({"path": "todo.txt"}))), "buy milk");
     for id in 2..4 {
         let wrote = talk.call(id, "write_note", &json!({"path": "a", "content": "b"}));
@@ -55,32 +55,32 @@ fn one_command_governs_one_server_and_says_at_its_end_what_would_have_been_denie
     );
 
     // The next start uses what is there.
-    let dirs = desk.names("s/wrap");
+    let dirs = folder.names("s/wrap");
     assert_eq!(dirs.len(), 1);
-    let keys = desk.read(&format!("s/wrap/{}/keys/lock.pem", dirs[0]));
-    let mut talk = began(&desk, &[], &server);
+    let keys = folder.read(&format!("s/wrap/{}/keys/lock.pem", dirs[0]));
+    let mut talk = began(&folder, &[], &server);
     assert_eq!(text(&talk.call(1, "read_note", &json!({"path": "todo.txt"}))), "buy milk");
     let ran = talk.end().ends(0);
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
     assert!(ran.err.starts_with("wicketgate: 1 call; ledger "), "{}", ran.err);
-    assert_eq!(desk.names("s/wrap"), dirs);
-    assert_eq!(desk.read(&format!("s/wrap/{}/keys/lock.pem", dirs[0])), keys);
+    assert_eq!(folder.names("s/wrap"), dirs);
+    assert_eq!(folder.read(&format!("s/wrap/{}/keys/lock.pem", dirs[0])), keys);
 }
 
 #[test]
 fn a_tool_that_changed_is_denied_until_it_is_signed_again() {
-    let desk = Desk::new();
+    let folder = Folder::new();
     // Its own files stay as they are, which the lock pins too: it shows what another file says.
-    desk.write("flag.txt", "");
-    let flag = desk.path("flag.txt").display().to_string();
+    folder.write("flag.txt", "");
+    let flag = folder.path("flag.txt").display().to_string();
     let shows = format!(
         "{{\"path\": text, **({{\"reason\": text}} if open({flag:?}).read() else {{}})}}, read_only=True"
     );
-    let server = desk.server(&[(r#"{"path": text}, read_only=True"#, &shows)]);
+    let server = folder.server(&[(r#"{"path": text}, read_only=True"#, &shows)]);
     let allow = format!("read={flag}");
-    began(&desk, &["--allow", &allow], &server).end().ends(0);
-    desk.write("flag.txt", "on");
-    let mut talk = began(&desk, &[], &server);
+    began(&folder, &["--allow", &allow], &server).end().ends(0);
+    folder.write("flag.txt", "on");
+    let mut talk = began(&folder, &[], &server);
     let denied = talk.call(1, "read_note", &json!({"path": "todo.txt"}));
     // It is noticed before the call is judged, or when the call reaches its tool.
     let detail = denied["result"]["_meta"]["wicketgate.dev/detail"].as_str().unwrap();
@@ -90,7 +90,7 @@ fn a_tool_that_changed_is_denied_until_it_is_signed_again() {
     assert_eq!(again["result"]["_meta"]["wicketgate.dev/detail"], "tool.drift", "{again}");
     let ran = talk.end().ends(0);
     assert!(said(&ran).iter().any(|line| line.contains("--relock")), "{}", ran.err);
-    let mut talk = began(&desk, &["--relock", "--allow", &allow], &server);
+    let mut talk = began(&folder, &["--relock", "--allow", &allow], &server);
     let read = talk.call(1, "read_note", &json!({"path": "todo.txt", "reason": "thirst"}));
     assert_eq!(text(&read), "buy milk");
     let ran = talk.end().ends(0);
@@ -99,53 +99,53 @@ fn a_tool_that_changed_is_denied_until_it_is_signed_again() {
 
 #[test]
 fn a_credential_is_passed_on_and_written_nowhere() {
-    let desk = Desk::new();
-    let server = desk.server(&[]);
+    let folder = Folder::new();
+    let server = folder.server(&[]);
     let secret = "a-token-nobody-may-see";
     let options = ["--env", "NOTES_TOKEN", "--name", "notes"];
-    desk.run(&wrap(&options, &server)).ends(1).says("NOTES_TOKEN: it is not set");
-    let mut command = desk.command(&wrap(&options, &server));
+    folder.run(&wrap(&options, &server)).ends(1).says("NOTES_TOKEN: it is not set");
+    let mut command = folder.command(&wrap(&options, &server));
     command.env("NOTES_TOKEN", secret).env("NOTES_MODE", "unseen");
     let mut talk = Talk::start(command);
     talk.handshake();
     let who = talk.call(1, "whoami", &json!({}));
     assert_eq!(text(&who), "22 characters of a token, mode none");
     talk.end().ends(0);
-    for path in desk.files("s") {
+    for path in folder.files("s") {
         let bytes = std::fs::read(&path).unwrap();
         assert!(!String::from_utf8_lossy(&bytes).contains(secret), "{}", path.display());
     }
-    assert!(desk.names("s/wrap")[0].starts_with("notes-"));
+    assert!(folder.names("s/wrap")[0].starts_with("notes-"));
 }
 
 #[test]
 fn a_new_end_of_observing_is_signed_only_when_asked_for() {
-    let desk = Desk::new();
-    let server = desk.server(&[]);
-    let ran = began(&desk, &["--observe-days", "2"], &server).end().ends(0);
+    let folder = Folder::new();
+    let server = folder.server(&[]);
+    let ran = began(&folder, &["--observe-days", "2"], &server).end().ends(0);
     assert!(
         said(&ran).iter().any(|line| line.contains("--observe-days signs a new end")),
         "{}",
         ran.err
     );
-    let bundle = format!("s/wrap/{}/policy/bundle.json", desk.names("s/wrap")[0]);
-    let first = desk.json(&bundle);
-    began(&desk, &[], &server).end().ends(0);
-    assert_eq!(desk.json(&bundle), first);
-    let ran = began(&desk, &["--observe-days", "30"], &server).end().ends(0);
+    let bundle = format!("s/wrap/{}/policy/bundle.json", folder.names("s/wrap")[0]);
+    let first = folder.json(&bundle);
+    began(&folder, &[], &server).end().ends(0);
+    assert_eq!(folder.json(&bundle), first);
+    let ran = began(&folder, &["--observe-days", "30"], &server).end().ends(0);
     assert!(!ran.err.contains("--observe-days"), "{}", ran.err);
-    let next = desk.json(&bundle);
+    let next = folder.json(&bundle);
     assert_eq!((&first["version"], &next["version"]), (&json!("1.0.0"), &json!("1.0.1")));
 }
 
 #[test]
 fn a_server_that_does_not_start_is_said_to_and_leaves_nothing() {
-    let desk = Desk::new();
-    let server = desk.server(&[]);
+    let folder = Folder::new();
+    let server = folder.server(&[]);
     let mut args = wrap(&[], &server);
     args.push("--broken");
-    let ran = desk.run(&args).ends(1).says("cannot open the notebook");
+    let ran = folder.run(&args).ends(1).says("cannot open the notebook");
     assert!(ran.out.is_empty());
-    assert!(desk.files("s").is_empty() && desk.names("s/wrap").is_empty());
-    desk.run(&["mcp", "wrap"]).ends(64);
+    assert!(folder.files("s").is_empty() && folder.names("s/wrap").is_empty());
+    folder.run(&["mcp", "wrap"]).ends(64);
 }

@@ -183,7 +183,7 @@ fn an_agent_in_a_pod_of_its_own_reaches_the_gate_by_its_certificate_and_nothing_
             let mut pods = Pods::begin();
             pods.rules();
             assert_eq!(refusal(&pods.call("reviewer")), "isolation.missing");
-            let door = pods.world.sidecar.door();
+            let door = pods.world.sidecar.operator_url();
             let operators: SocketAddr = door.strip_prefix("http://").unwrap().parse().unwrap();
             in_pod(move || escape(operators));
             let [v4, v6] = pods.refused();

@@ -33,7 +33,7 @@ fn escape(operators: SocketAddr) {
 }
 
 fn operators(world: &World) -> SocketAddr {
-    world.sidecar.door().strip_prefix("http://").unwrap().parse().unwrap()
+    world.sidecar.operator_url().strip_prefix("http://").unwrap().parse().unwrap()
 }
 
 #[test]

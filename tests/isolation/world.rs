@@ -122,7 +122,7 @@ impl World {
     /// Waits until the agent may connect and the gate says what it misses.
     fn opened(&self) {
         let socket = self.estate.socket();
-        self.wait("the agent's socket", || socket.exists() && self.door().is_some());
+        self.wait("the agent's socket", || socket.exists() && self.operator_url().is_some());
         std::os::unix::fs::chown(&socket, None, Some(GROUP)).unwrap();
         // Only a gate that is open says what it misses of agents.
         self.runtime.block_on(crate::until("the open gate", || async {
@@ -141,7 +141,7 @@ impl World {
         self.runtime.block_on(crate::until(what, || async { done() }));
     }
 
-    fn door(&self) -> Option<()> {
+    fn operator_url(&self) -> Option<()> {
         self.sidecar.said().contains("operator API listening").then_some(())
     }
 

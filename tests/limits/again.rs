@@ -12,8 +12,8 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{Answer, Bounds, CallRequest, Run, Thread};
 use wicketgate_support::memory::MemoryStore;
 
-use crate::desk::{bind, entries};
 use crate::in_process::Gate;
+use crate::settings::{bind, entries};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 

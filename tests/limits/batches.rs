@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wicketgate::serve::pb;
 
 use crate::agent::Agent;
-use crate::desk::{bind, bound, entries};
+use crate::settings::{bind, bound, entries};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 

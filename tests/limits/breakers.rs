@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::desk::{bind, bound, limits};
+use crate::settings::{bind, bound, limits};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 
@@ -149,10 +149,10 @@ async fn a_run_with_too_many_denials_is_suspended_once_and_stays_so_after_a_rest
     // Another run of the same agent is not.
     sidecar.open().await.call("work.do", "f", "{}").await.unwrap();
     sidecar.stop().await;
-    let said = crate::desk::entries(&estate, "control.applied");
+    let said = crate::settings::entries(&estate, "control.applied");
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!(said[0]["data"]["name"], agent.run);
-    assert_eq!(crate::desk::entries(&estate, "call.denied").len(), 3);
+    assert_eq!(crate::settings::entries(&estate, "call.denied").len(), 3);
     assert_eq!(tool.count(), 2);
     crate::checker::check(&estate.books, &tool, &estate.receipts);
 }
@@ -221,7 +221,7 @@ async fn a_tool_that_was_denied_too_often_is_suspended_for_that_run_and_stays_so
     denied!(agent.call("work.do", "e", "{}").await, "limit.tool_suspended");
     sidecar.open().await.call("work.do", "f", "{}").await.unwrap();
     sidecar.stop().await;
-    let said = crate::desk::entries(&estate, "control.applied");
+    let said = crate::settings::entries(&estate, "control.applied");
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!(said[0]["data"]["name"], format!("{}/work.do", agent.run));
     crate::checker::check(&estate.books, &tool, &estate.receipts);
@@ -275,6 +275,6 @@ async fn calls_of_resumed_runs_are_never_denied_because_the_gate_was_restarted()
         asked.await.unwrap();
     }
     sidecar.stop().await;
-    let denied = crate::desk::entries(&estate, "call.denied");
+    let denied = crate::settings::entries(&estate, "call.denied");
     assert!(denied.is_empty(), "{denied:?}");
 }

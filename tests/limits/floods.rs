@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tonic_types::StatusExt as _;
 
-use crate::desk::{bound, entries};
+use crate::settings::{bound, entries};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 

@@ -16,11 +16,11 @@
 mod again;
 mod batches;
 mod breakers;
-mod desk;
 mod floods;
 mod models;
 mod order;
 mod pools;
+mod settings;
 mod shared;
 
 use waiting::until;

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
-use crate::desk::{entries, limits};
 use crate::private::private;
+use crate::settings::{entries, limits};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::desk::{bound, entries, limits};
+use crate::settings::{bound, entries, limits};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 

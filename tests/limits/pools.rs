@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::checker::{calls, check};
-use crate::desk::{bind, bound};
+use crate::settings::{bind, bound};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 use wicketgate_support::pg::Pg;

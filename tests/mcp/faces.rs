@@ -79,7 +79,7 @@ async fn channel(at: &str) -> Channel {
 
 /// What every face answers to these values of `authorization`.
 async fn answers(gate: &Gate, shown: &[String]) -> Vec<(&'static str, Words)> {
-    let door = gate.sidecar.door();
+    let door = gate.sidecar.operator_url();
     let door = door.strip_prefix("http://").unwrap();
     let mut lines = vec![("Host", gate.host.as_str()), ("Content-Type", "application/json")];
     lines.extend(shown.iter().map(|value| ("Authorization", value.as_str())));
@@ -201,7 +201,7 @@ async fn a_denial_is_told_as_what_was_recorded_on_every_face() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_path_that_is_not_served_is_not_found_in_status_body_and_code() {
     let gate = gate().await;
-    let door = gate.sidecar.door();
+    let door = gate.sidecar.operator_url();
     let door = Place::Tcp(door.strip_prefix("http://").unwrap().to_owned());
     let bearer = format!("Bearer {OTTO}");
     for path in

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::hall::{GATE, Hall, run_id};
+use crate::api::{ApiServer, GATE, run_id};
 
 const STOPPED: &str = r#"{"left":0,"runs_sealed":1,"stopped":[],"stopped_count":0}"#;
 
@@ -26,13 +26,13 @@ const CROWDS: [(&str, &str); 7] = [
 ];
 
 /// 200 connections that say this, each opened again as soon as it is closed.
-fn crowd(hall: &Hall, says: &'static str) -> tokio::task::JoinSet<()> {
+fn crowd(api: &ApiServer, says: &'static str) -> tokio::task::JoinSet<()> {
     let mut crowd = tokio::task::JoinSet::new();
     for _ in 0..200 {
-        let door = hall.door;
+        let address = api.address;
         crowd.spawn(async move {
             loop {
-                let Ok(mut stream) = TcpStream::connect(door).await else { continue };
+                let Ok(mut stream) = TcpStream::connect(address).await else { continue };
                 if stream.write_all(says.as_bytes()).await.is_err() {
                     continue;
                 }
@@ -47,17 +47,17 @@ fn crowd(hall: &Hall, says: &'static str) -> tokio::task::JoinSet<()> {
 // 7 crowds, of 200 newcomers each, before whom each request waits for about a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_two_hundred_strangers_do_every_kill_order_and_every_probe_comes_through() {
-    let hall = Hall::open().await;
+    let api = ApiServer::open().await;
     let run = run_id(1);
-    hall.open_run(run).await;
-    let _gate = hall.gate(GATE, STOPPED).await;
+    api.open_run(run).await;
+    let _gate = api.gate(GATE, STOPPED).await;
     let kill = json!({"action": "kill", "target": "run", "name": run.to_string(), "reason": "x"});
     for (name, says) in CROWDS {
-        let crowd = crowd(&hall, says);
+        let crowd = crowd(&api, says);
         for n in 0..2 {
-            let (status, body) = hall.post("otto", "/v1/control", &kill).await;
+            let (status, body) = api.post("otto", "/v1/control", &kill).await;
             assert_eq!(status, 200, "{name} {n}: {body}");
-            let (status, _, body) = hall.raw("GET /readyz", "", "").await;
+            let (status, _, body) = api.raw("GET /readyz", "", "").await;
             assert!([200, 503].contains(&status), "{name} {n}: {body}");
         }
         drop(crowd);
@@ -66,18 +66,18 @@ async fn whatever_two_hundred_strangers_do_every_kill_order_and_every_probe_come
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_shown_a_credential_stays_connected_whoever_comes_after() {
-    let hall = Hall::open().await;
-    let mut known = TcpStream::connect(hall.door).await.unwrap();
-    let token = crate::hall::token("otto");
+    let api = ApiServer::open().await;
+    let mut known = TcpStream::connect(api.address).await.unwrap();
+    let token = crate::api::token("otto");
     let request = format!(
         "GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
     );
     let mut answer = [0; 4096];
     known.write_all(request.as_bytes()).await.unwrap();
     assert!(known.read(&mut answer).await.unwrap() > 0);
-    let crowd = crowd(&hall, "");
+    let crowd = crowd(&api, "");
     // A stranger has five seconds and is closed long before by the others; this one is neither.
-    let (status, _, _) = hall.raw("GET /livez", "", "").await;
+    let (status, _, _) = api.raw("GET /livez", "", "").await;
     assert_eq!(status, 200);
     tokio::time::sleep(Duration::from_secs(6)).await;
     known.write_all(request.as_bytes()).await.unwrap();

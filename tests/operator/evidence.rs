@@ -26,7 +26,7 @@ use wicketgate::operator::Cause;
 use wicketgate::operator::evidence::{Archive, Evidence};
 use wicketgate::record::Kind;
 
-use crate::hall::{Hall, run_id, token};
+use crate::api::{ApiServer, run_id, token};
 
 /// A ledger that opens when the test says so, and says how often it was asked.
 struct Slow {
@@ -68,24 +68,24 @@ impl Archive for Slow {
     }
 }
 
-/// An office whose ledger opens at a word: the word, and how often it was asked for.
-async fn slow() -> (Hall, watch::Sender<bool>, watch::Receiver<u64>) {
-    let hall = Hall::open().await;
-    hall.open_run(run_id(1)).await;
+/// An operator API whose ledger opens at a word: the word, and how often it was asked for.
+async fn slow() -> (ApiServer, watch::Sender<bool>, watch::Receiver<u64>) {
+    let api = ApiServer::open().await;
+    api.open_run(run_id(1)).await;
     let (open_in, open) = watch::channel(false);
     let (asked, asked_out) = watch::channel(0);
     let key = SecretKey::generate(&SystemEntropy);
-    let scratch = hall.path("exports");
+    let scratch = api.path("exports");
     std::fs::DirBuilder::new().mode(0o700).create(&scratch).unwrap();
-    hall.office.allow_evidence(Evidence {
-        archive: Arc::new(Slow { path: hall.path("ledger.sqlite"), key: key.clone(), open, asked }),
+    api.handler.allow_evidence(Evidence {
+        archive: Arc::new(Slow { path: api.path("ledger.sqlite"), key: key.clone(), open, asked }),
         key: Arc::new(key),
-        artifacts: Artifacts::at(&hall.path("artifacts")),
+        artifacts: Artifacts::at(&api.path("artifacts")),
         scratch,
         backups: Duration::from_secs(60),
         store: "sqlite",
     });
-    (hall, open_in, asked_out)
+    (api, open_in, asked_out)
 }
 
 fn question() -> Value {
@@ -93,8 +93,8 @@ fn question() -> Value {
 }
 
 /// Asks for the run as Aude: the head of the answer and its body's bytes.
-async fn take(door: std::net::SocketAddr) -> (String, Vec<u8>) {
-    let mut stream = TcpStream::connect(door).await.unwrap();
+async fn take(address: std::net::SocketAddr) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
     let (token, body) = (token("aude"), question().to_string());
     let request = format!(
         "POST /v1/exports HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer \
@@ -111,34 +111,34 @@ async fn take(door: std::net::SocketAddr) -> (String, Vec<u8>) {
 
 #[tokio::test]
 async fn one_export_is_made_at_a_time_and_holds_up_no_order() {
-    let (hall, open, mut asked) = slow().await;
-    let first = tokio::spawn(take(hall.door));
+    let (api, open, mut asked) = slow().await;
+    let first = tokio::spawn(take(api.address));
     asked.wait_for(|asked| *asked == 1).await.unwrap();
-    let (head, body) = take(hall.door).await;
+    let (head, body) = take(api.address).await;
     assert!(head.starts_with("http/1.1 429") && head.contains("retry-after: 5"), "{head}");
     assert!(String::from_utf8_lossy(&body).contains("export.busy"), "{head}");
     let kill = json!({"action": "kill", "target": "all", "reason": "now"});
-    assert_eq!(hall.post("otto", "/v1/control", &kill).await.0, 202, "a kill waits for nobody");
-    assert!(hall.entries(Kind::EvidenceExported).await.is_empty());
+    assert_eq!(api.post("otto", "/v1/control", &kill).await.0, 202, "a kill waits for nobody");
+    assert!(api.entries(Kind::EvidenceExported).await.is_empty());
     open.send_replace(true);
     let (head, body) = first.await.unwrap();
     assert!(head.starts_with("http/1.1 200") && head.contains("application/zip"), "{head}");
     assert!(head.contains("content-digest: sha-256=:") && body.starts_with(b"PK"), "{head}");
-    let (head, _) = take(hall.door).await;
+    let (head, _) = take(api.address).await;
     assert!(head.starts_with("http/1.1 200"), "{head}");
-    assert_eq!(hall.entries(Kind::EvidenceExported).await.len(), 2);
-    assert_eq!(std::fs::read_dir(hall.path("exports")).unwrap().count(), 0);
+    assert_eq!(api.entries(Kind::EvidenceExported).await.len(), 2);
+    assert_eq!(std::fs::read_dir(api.path("exports")).unwrap().count(), 0);
 }
 
 #[tokio::test]
 async fn an_export_whose_client_has_left_is_given_up_and_recorded_nowhere() {
-    let (hall, open, mut asked) = slow().await;
-    let stream = TcpStream::connect(hall.door).await.unwrap();
+    let (api, open, mut asked) = slow().await;
+    let stream = TcpStream::connect(api.address).await.unwrap();
     let shaken =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (mut sender, connection) = shaken.unwrap();
     let driving = tokio::spawn(connection);
-    let request = http::Request::post(format!("http://{}/v1/exports", hall.door))
+    let request = http::Request::post(format!("http://{}/v1/exports", api.address))
         .header("authorization", format!("Bearer {}", token("aude")))
         .header("content-type", "application/json")
         .body(Full::new(Bytes::from(question().to_string())))
@@ -147,9 +147,9 @@ async fn an_export_whose_client_has_left_is_given_up_and_recorded_nowhere() {
     asked.wait_for(|asked| *asked == 1).await.unwrap();
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
-    // Its place is free once the office has heard of it: whoever asks then is not told to wait.
+    // Its place is free once the handler has dropped it: a request after that is not refused.
     let second = tokio::spawn({
-        let door = hall.door;
+        let door = api.address;
         async move {
             loop {
                 let (head, body) = take(door).await;
@@ -164,6 +164,6 @@ async fn an_export_whose_client_has_left_is_given_up_and_recorded_nowhere() {
     open.send_replace(true);
     let (head, _) = second.await.unwrap();
     assert!(head.starts_with("http/1.1 200"), "{head}");
-    assert_eq!(hall.entries(Kind::EvidenceExported).await.len(), 1, "only what was sent");
+    assert_eq!(api.entries(Kind::EvidenceExported).await.len(), 1, "only what was sent");
     driving.abort();
 }

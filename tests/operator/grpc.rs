@@ -1,4 +1,4 @@
-//! The office over gRPC: the twin of what it says over HTTP, to a client that is not ours.
+//! The operator API over gRPC: the twin of what it says over HTTP, to a client that is not ours.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,10 +18,10 @@ use wicketgate::record::Kind;
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::approvals_client::ApprovalsClient;
 
-use crate::hall::{ARMOR, GATE, Hall, ask, run_id, token};
+use crate::api::{ARMOR, ApiServer, GATE, ask, run_id, token};
 
-async fn channel(hall: &Hall) -> Channel {
-    Endpoint::from_shared(format!("http://{}", hall.door)).unwrap().connect().await.unwrap()
+async fn channel(api: &ApiServer) -> Channel {
+    Endpoint::from_shared(format!("http://{}", api.address)).unwrap().connect().await.unwrap()
 }
 
 fn with<T>(who: Option<&str>, message: T) -> Request<T> {
@@ -48,13 +48,18 @@ fn code(status: &Status) -> String {
 }
 
 /// One request of the Python client as one of the people.
-async fn python(hall: &Hall, who: &str, (service, method): (&str, &str), body: &Value) -> Value {
+async fn python(
+    api: &ApiServer,
+    who: &str,
+    (service, method): (&str, &str),
+    body: &Value,
+) -> Value {
     let program = std::env::var("WICKETGATE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(program);
     command.arg("-B").arg(top.join("tests/interop/operator_client.py"));
-    command.args([&hall.door.to_string(), service, method, &body.to_string(), "--token-file"]);
-    command.arg(hall.path(&format!("{who}.token")));
+    command.args([&api.address.to_string(), service, method, &body.to_string(), "--token-file"]);
+    command.arg(api.path(&format!("{who}.token")));
     let done = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let err = String::from_utf8_lossy(&done.stderr);
     assert!(matches!(done.status.code(), Some(0 | 3)), "{err}");
@@ -79,8 +84,8 @@ fn every_route_but_those_of_http_alone_has_a_method() {
 
 #[tokio::test]
 async fn a_method_lets_in_whom_its_route_lets_in_and_nobody_without_a_credential() {
-    let hall = Hall::open().await;
-    let channel = channel(&hall).await;
+    let api = ApiServer::open().await;
+    let channel = channel(&api).await;
     let methods = ROUTES.iter().flat_map(|row| row.methods().map(move |name| (name, row.right)));
     for (method, right) in methods {
         for (who, rights) in [
@@ -102,27 +107,27 @@ async fn a_method_lets_in_whom_its_route_lets_in_and_nobody_without_a_credential
             "{method}"
         );
     }
-    assert_eq!(hall.orders.since(0, 10).await.unwrap(), []);
+    assert_eq!(api.orders.since(0, 10).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn a_python_client_lists_shows_approves_and_is_refused_with_the_same_codes() {
-    let hall = Hall::open().await;
+    let api = ApiServer::open().await;
     let run = run_id(1);
-    hall.open_run(run).await;
-    hall.hold(ask(run, "c1", r#"{"amount":1200}"#)).await;
+    api.open_run(run).await;
+    api.hold(ask(run, "c1", r#"{"amount":1200}"#)).await;
     let _gate =
-        hall.gate(GATE, r#"{"counted":true,"call":"authorized","detail":"","message":""}"#).await;
+        api.gate(GATE, r#"{"counted":true,"call":"authorized","detail":"","message":""}"#).await;
 
-    let listed = python(&hall, "vera", ("Approvals", "List"), &json!({})).await;
-    let (_, http) = hall.get("vera", "/v1/approvals").await;
+    let listed = python(&api, "vera", ("Approvals", "List"), &json!({})).await;
+    let (_, http) = api.get("vera", "/v1/approvals").await;
     let line = &listed["ok"]["held"][0];
     for name in ["run", "call", "calls", "tool", "tier", "agent", "expires", "reasons", "digest"] {
         assert_eq!(line[name], http["held"][0][name], "{name}: {listed}");
     }
     let named = json!({"run": run.to_string(), "call": "c1"});
-    let shown = python(&hall, "anna", ("Approvals", "Show"), &named).await;
-    let (_, http) = hall.get("anna", &format!("/v1/approvals/{run}/c1")).await;
+    let shown = python(&api, "anna", ("Approvals", "Show"), &named).await;
+    let (_, http) = api.get("anna", &format!("/v1/approvals/{run}/c1")).await;
     let facts: Value = serde_json::from_slice(&decoded(&shown["ok"]["facts"])).unwrap();
     assert_eq!((&facts, &shown["ok"]["view"]), (&http["facts"], &http["view"]));
     assert_eq!(decoded(&shown["ok"]["statement"]), http["statement"].as_str().unwrap().as_bytes());
@@ -131,15 +136,15 @@ async fn a_python_client_lists_shows_approves_and_is_refused_with_the_same_codes
     word["statement"] = shown["ok"]["statement"].clone();
     word["signature"] = json!(ARMOR);
     // A statement that approves is no refusal, and none at all is none of either.
-    let crossed = python(&hall, "anna", ("Approvals", "Refuse"), &word).await;
+    let crossed = python(&api, "anna", ("Approvals", "Refuse"), &word).await;
     assert_eq!(crossed["error"]["metadata"]["detail"], "approval.statement", "{crossed}");
-    let forbidden = python(&hall, "otto", ("Approvals", "Approve"), &word).await;
+    let forbidden = python(&api, "otto", ("Approvals", "Approve"), &word).await;
     let said =
         ["status", "domain", "reason"].map(|name| forbidden["error"][name].as_str().unwrap());
     assert_eq!(said, ["PERMISSION_DENIED", "wicketgate.dev", "operator.forbidden"]);
-    let counted = python(&hall, "anna", ("Approvals", "Approve"), &word).await;
+    let counted = python(&api, "anna", ("Approvals", "Approve"), &word).await;
     assert_eq!(counted["ok"]["complete"], true, "{counted}");
-    let rows = hall.orders.since(0, 10).await.unwrap();
+    let rows = api.orders.since(0, 10).await.unwrap();
     let Some(Order::Word { statement, .. }) = &rows[0].order else { panic!("{rows:?}") };
     assert_eq!(statement.as_bytes(), decoded(&shown["ok"]["statement"]));
     assert_eq!((rows.len(), rows[0].given.subject.as_str()), (1, "anna"));
@@ -147,39 +152,39 @@ async fn a_python_client_lists_shows_approves_and_is_refused_with_the_same_codes
 
 #[tokio::test]
 async fn a_python_client_stops_an_agent_and_reads_what_became_of_it() {
-    let hall = Hall::open().await;
-    let _gate = hall.gate(GATE, r#"{"runs_sealed":2,"stopped_count":1,"left":0}"#).await;
+    let api = ApiServer::open().await;
+    let _gate = api.gate(GATE, r#"{"runs_sealed":2,"stopped_count":1,"left":0}"#).await;
     let order =
         json!({"action": "kill", "target": "agent", "name": "refund-agent", "reason": "it loops"});
-    let sent = python(&hall, "otto", ("Control", "Set"), &order).await;
+    let sent = python(&api, "otto", ("Control", "Set"), &order).await;
     let told = &sent["ok"];
     assert_eq!(
         (&told["complete"], &told["runs_sealed"], &told["stopped"]),
         (&json!(true), &json!("2"), &json!("1")),
         "{sent}"
     );
-    assert_eq!(hall.entries(Kind::ControlSet).await.len(), 1);
-    let (_, http) = hall.get("vera", "/v1/control").await;
-    let listed = python(&hall, "vera", ("Control", "List"), &json!({})).await;
+    assert_eq!(api.entries(Kind::ControlSet).await.len(), 1);
+    let (_, http) = api.get("vera", "/v1/control").await;
+    let listed = python(&api, "vera", ("Control", "List"), &json!({})).await;
     let first: Value = serde_json::from_slice(&decoded(&listed["ok"]["orders"][0])).unwrap();
     assert_eq!(first, http["orders"][0]);
-    let again = python(&hall, "vera", ("Control", "Get"), &json!({"seq": "1"})).await;
+    let again = python(&api, "vera", ("Control", "Get"), &json!({"seq": "1"})).await;
     assert_eq!(again["ok"]["runs_sealed"], "2", "{again}");
-    let fleet = python(&hall, "vera", ("Control", "Fleet"), &json!({})).await;
+    let fleet = python(&api, "vera", ("Control", "Fleet"), &json!({})).await;
     assert!(String::from_utf8(decoded(&fleet["ok"]["gates"][0])).unwrap().contains(GATE));
-    let none = python(&hall, "otto", ("Control", "Set"), &json!({"action": "kill"})).await;
+    let none = python(&api, "otto", ("Control", "Set"), &json!({"action": "kill"})).await;
     assert_eq!(
         (&none["error"]["status"], &none["error"]["reason"]),
         (&json!("INVALID_ARGUMENT"), &json!("request.malformed"))
     );
-    let unknown = python(&hall, "vera", ("Control", "Get"), &json!({"seq": "9"})).await;
+    let unknown = python(&api, "vera", ("Control", "Get"), &json!({"seq": "9"})).await;
     assert_eq!(unknown["error"]["reason"], "call.not_found", "{unknown}");
 }
 
 #[tokio::test]
 async fn what_cannot_be_read_is_refused_in_the_contracts_words() {
-    let hall = Hall::open().await;
-    let channel = channel(&hall).await;
+    let api = ApiServer::open().await;
+    let channel = channel(&api).await;
     let mut client = ApprovalsClient::new(channel.clone());
     let large = pb::ModifyCallRequest { arguments: vec![b' '; 300 * 1024], ..Default::default() };
     let refused = client.modify(with(Some("anna"), large)).await.unwrap_err();
@@ -190,9 +195,9 @@ async fn what_cannot_be_read_is_refused_in_the_contracts_words() {
     assert_eq!(code(&refused), "request.malformed", "{refused:?}");
     let elsewhere = call(&channel, "wicketgate.v1.Gate/OpenRun", Some("anna")).await.unwrap_err();
     assert_eq!(elsewhere.code(), tonic::Code::Unimplemented, "agents come in elsewhere");
-    let (status, _, body) = hall.raw("POST /wicketgate.v1.Control/Set", "", "").await;
+    let (status, _, body) = api.raw("POST /wicketgate.v1.Control/Set", "", "").await;
     assert_eq!(status, 404, "over HTTP/1.1: {body}");
-    let evil = Endpoint::from_shared(format!("http://{}", hall.door)).unwrap();
+    let evil = Endpoint::from_shared(format!("http://{}", api.address)).unwrap();
     let evil = evil.origin("http://evil.example".parse().unwrap()).connect().await.unwrap();
     let refused = call(&evil, "wicketgate.v1.Control/Fleet", Some("anna")).await.unwrap_err();
     assert!(refused.message().contains("not a name of this machine"), "{refused:?}");
@@ -207,8 +212,8 @@ async fn health_and_reflection_speak_of_the_offices_services_and_not_of_the_agen
     use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
     use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-    let hall = Hall::open().await;
-    let channel = channel(&hall).await;
+    let api = ApiServer::open().await;
+    let channel = channel(&api).await;
     let mut health = HealthClient::new(channel.clone());
     for service in ["", "wicketgate.v1.Approvals", "wicketgate.v1.Control"] {
         let asked = HealthCheckRequest { service: service.into() };

@@ -9,7 +9,7 @@ use wicketgate_support::pg::{Pg, TestDb};
 use wicketgate_support::process::Process;
 use wicketgate_support::ran::Ran;
 
-use crate::hall::token;
+use crate::api::token;
 
 struct Hub {
     files: Files,

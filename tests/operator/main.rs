@@ -10,13 +10,13 @@
 )]
 
 mod access;
+mod api;
 mod approvals;
 mod commands;
 mod control;
 mod crowd;
 mod evidence;
 mod grpc;
-mod hall;
 mod hub;
 mod pending;
 mod webhook;

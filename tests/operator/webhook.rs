@@ -13,7 +13,7 @@ use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::operator::webhook::Webhook;
 
-use crate::hall::{Hall, ask, run_id};
+use crate::api::{ApiServer, ask, run_id};
 
 /// One request as it came.
 struct Came {
@@ -67,7 +67,7 @@ async fn next(receiver: &TcpListener, status: &str) -> Came {
 
 #[tokio::test]
 async fn a_held_call_is_told_signed_without_arguments_until_it_is_taken_and_then_no_more() {
-    let hall = Hall::open().await;
+    let api = ApiServer::open().await;
     let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/held", receiver.local_addr().unwrap());
     let key = SecretKey::generate(&SystemEntropy);
@@ -75,11 +75,11 @@ async fn a_held_call_is_told_signed_without_arguments_until_it_is_taken_and_then
     let link = Some("https://desk.example.com/approvals/".to_owned());
     let hook = Webhook::new(&url, None, Arc::new(key), link).unwrap();
     let stop = CancellationToken::new();
-    let telling = tokio::spawn(hook.run(Arc::clone(&hall.office), stop.clone()));
+    let telling = tokio::spawn(hook.run(Arc::clone(&api.handler), stop.clone()));
 
     let run = run_id(1);
-    hall.open_run(run).await;
-    let digest = hall.hold(ask(run, "c1", r#"{"iban":"DE02120300000000202051"}"#)).await;
+    api.open_run(run).await;
+    let digest = api.hold(ask(run, "c1", r#"{"iban":"DE02120300000000202051"}"#)).await;
     let failed = next(&receiver, "503 Service Unavailable").await;
     let taken = next(&receiver, "204 No Content").await;
     assert_eq!(failed.header("webhook-id"), taken.header("webhook-id"), "told again as the same");
@@ -95,7 +95,7 @@ async fn a_held_call_is_told_signed_without_arguments_until_it_is_taken_and_then
     assert!(!taken.body.contains("iban") && !taken.body.contains("DE02"), "{}", taken.body);
 
     // The next one that comes is about the next call: the first was taken.
-    hall.hold(ask(run, "c2", r#"{"amount":1}"#)).await;
+    api.hold(ask(run, "c2", r#"{"amount":1}"#)).await;
     let second = next(&receiver, "200 OK").await;
     assert_eq!(second.verified(&public)["data"]["call"], "c2");
     stop.cancel();
@@ -104,18 +104,18 @@ async fn a_held_call_is_told_signed_without_arguments_until_it_is_taken_and_then
 
 #[tokio::test]
 async fn a_call_that_is_not_held_any_more_is_not_told() {
-    let hall = Hall::open().await;
+    let api = ApiServer::open().await;
     let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", receiver.local_addr().unwrap());
     let key = Arc::new(SecretKey::generate(&SystemEntropy));
     let hook = Webhook::new(&url, None, key, None).unwrap();
     let stop = CancellationToken::new();
     let run = run_id(1);
-    hall.open_run(run).await;
-    hall.hold(ask(run, "gone", "{}")).await;
-    hall.hold(ask(run, "stays", r#"{"a":1}"#)).await;
-    hall.end_call(run, "gone").await;
-    let telling = tokio::spawn(hook.run(Arc::clone(&hall.office), stop.clone()));
+    api.open_run(run).await;
+    api.hold(ask(run, "gone", "{}")).await;
+    api.hold(ask(run, "stays", r#"{"a":1}"#)).await;
+    api.end_call(run, "gone").await;
+    let telling = tokio::spawn(hook.run(Arc::clone(&api.handler), stop.clone()));
     let only = next(&receiver, "200 OK").await;
     assert!(only.body.contains("\"stays\""), "{}", only.body);
     stop.cancel();

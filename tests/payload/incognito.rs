@@ -7,45 +7,45 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
 use crate::checker::check;
-use crate::desk::{Desk, IBAN, args, holds, outcome, whole};
+use crate::keeper::{IBAN, Keeper, args, holds, outcome, whole};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_an_incognito_run_is_stored_and_its_agent_gets_its_results() {
-    let desk = Desk::sqlite().await;
-    desk.grant_incognito("allowed");
-    let (mut sidecar, open) = desk.served(0).await;
-    let agent = desk.open_incognito().await;
+    let keeper = Keeper::sqlite().await;
+    keeper.grant_incognito("allowed");
+    let (mut sidecar, open) = keeper.served(0).await;
+    let agent = keeper.open_incognito().await;
     let answer = agent.call("work.do", "c1", &args(1)).await.unwrap();
     assert!(answer.contains(IBAN), "{answer}");
     // The gate still knows it, in memory only.
     assert_eq!(agent.call("work.do", "c1", &args(1)).await.unwrap(), answer);
     open.call("work.do", "c1", r#"{"n":1}"#).await.unwrap();
-    assert_eq!(desk.listed(&["--run", &agent.run]).len(), 0);
-    assert_eq!(desk.listed(&[]).len(), 3, "the other run's are stored");
-    assert!(!holds(&desk.raw(), IBAN) && !holds(sidecar.said().as_bytes(), IBAN));
+    assert_eq!(keeper.listed(&["--run", &agent.run]).len(), 0);
+    assert_eq!(keeper.listed(&[]).len(), 3, "the other run's are stored");
+    assert!(!holds(&keeper.raw(), IBAN) && !holds(sidecar.said().as_bytes(), IBAN));
     // It forgot: the call is answered, and not run again.
     sidecar.kill();
-    let sidecar_again = desk.estate.serve().await;
-    let ran = desk.tool.count();
+    let sidecar_again = keeper.estate.serve().await;
+    let ran = keeper.tool.count();
     let refused = agent.call("work.do", "c1", &args(1)).await.unwrap_err();
     assert_eq!(refused.code, "call.result_unavailable", "{refused:?}");
-    assert_eq!(desk.tool.count(), ran);
+    assert_eq!(keeper.tool.count(), ran);
     // A run that was taken up again is still incognito.
     agent.call("work.do", "c2", &args(2)).await.unwrap();
-    assert_eq!(desk.listed(&["--run", &agent.run]).len(), 0);
+    assert_eq!(keeper.listed(&["--run", &agent.run]).len(), 0);
     agent.seal().await.unwrap();
     open.seal().await.unwrap();
-    let bundle = desk.export(&agent.run, "shown", &[]);
-    let report = desk.verify(&bundle);
+    let bundle = keeper.export(&agent.run, "shown", &[]);
+    let report = keeper.verify(&bundle);
     assert_eq!(outcome(&report, "P1").0, "VALID", "{report}");
     let text = std::fs::read_to_string(bundle.join("payloads/index.json")).unwrap();
     assert_eq!(text.matches(r#"{"why":"incognito","withheld":true}"#).count(), 6, "{text}");
     let lines = std::fs::read_to_string(bundle.join("ledger/entries.jsonl")).unwrap();
     assert!(lines.contains(r#""incognito":true"#));
     assert!(report["not_proven"].to_string().contains("nothing of the run was stored"));
-    assert!(!holds(&whole(&bundle), IBAN) && !holds(&desk.raw(), IBAN));
+    assert!(!holds(&whole(&bundle), IBAN) && !holds(&keeper.raw(), IBAN));
     drop(sidecar_again);
-    check(&desk.estate.books, &desk.tool, &desk.estate.receipts);
+    check(&keeper.estate.books, &keeper.tool, &keeper.estate.receipts);
 }
 
 /// The policy is told whether a run is incognito, and allows calls of such runs only.
@@ -66,14 +66,14 @@ async fn a_run_is_incognito_only_as_its_manifest_grants_it_and_the_policy_sees_i
         ("required", true, Some(true)),
     ];
     for grants in cases.chunks(2) {
-        let desk = Desk::sqlite().await;
-        desk.estate.bundle("1.0.0", ONLY_INCOGNITO, "policy");
+        let keeper = Keeper::sqlite().await;
+        keeper.estate.bundle("1.0.0", ONLY_INCOGNITO, "policy");
         if !grants[0].0.is_empty() {
-            desk.grant_incognito(grants[0].0);
+            keeper.grant_incognito(grants[0].0);
         }
-        let _sidecar = desk.estate.serve().await;
+        let _sidecar = keeper.estate.serve().await;
         for (grant, asked, wanted) in grants {
-            let opened = desk.try_open_incognito(*asked).await;
+            let opened = keeper.try_open_incognito(*asked).await;
             let Some(incognito) = wanted else {
                 let refused = opened.err().unwrap();
                 let said = (refused.code.as_str(), refused.detail.as_str());
@@ -84,7 +84,7 @@ async fn a_run_is_incognito_only_as_its_manifest_grants_it_and_the_policy_sees_i
             let agent = opened.unwrap();
             let answer = agent.call("work.do", "c", &args(1)).await;
             assert_eq!(answer.is_ok(), *incognito, "{grant} {asked}: {answer:?}");
-            let stored = desk.listed(&["--run", &agent.run]).len();
+            let stored = keeper.listed(&["--run", &agent.run]).len();
             assert_eq!(stored == 0, *incognito, "{grant} {asked}: {stored} payloads");
         }
     }
@@ -92,16 +92,16 @@ async fn a_run_is_incognito_only_as_its_manifest_grants_it_and_the_policy_sees_i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manifest_that_requires_what_it_forbids_is_refused_with_its_line() {
-    let desk = Desk::sqlite().await;
+    let keeper = Keeper::sqlite().await;
     let sign = |spec: &[(&str, serde_json::Value)]| {
-        let text = std::fs::read_to_string(desk.path("agent.yaml")).unwrap();
+        let text = std::fs::read_to_string(keeper.path("agent.yaml")).unwrap();
         let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
         for (name, value) in spec {
             manifest["spec"][name] = value.clone();
         }
-        std::fs::write(desk.path("odd.yaml"), serde_json::to_string_pretty(&manifest).unwrap())
+        std::fs::write(keeper.path("odd.yaml"), serde_json::to_string_pretty(&manifest).unwrap())
             .unwrap();
-        desk.ask(&["manifest", "sign", "odd.yaml", "--key", &crate::sidecar::key("manifest")])
+        keeper.ask(&["manifest", "sign", "odd.yaml", "--key", &crate::sidecar::key("manifest")])
     };
     for word in ["forbiden", "Allowed", "", "yes"] {
         let refused = sign(&[("incognito", word.into())]);
@@ -148,17 +148,17 @@ fn neighbours() -> Vec<(String, Vec<String>)> {
 
 /// Asks for each call, and then under the same ids for its neighbours, before and after a restart and with what
 /// was stored erased.
-pub async fn nothing_is_taken_for_another_call(desk: &Desk, from: &[&str]) {
-    desk.grant_incognito("allowed");
-    let mut sidecar = desk.estate.serve().await;
+pub async fn nothing_is_taken_for_another_call(keeper: &Keeper, from: &[&str]) {
+    keeper.grant_incognito("allowed");
+    let mut sidecar = keeper.estate.serve().await;
     let calls = neighbours();
-    let (hidden, plain) = (desk.open_incognito().await, sidecar.open().await);
+    let (hidden, plain) = (keeper.open_incognito().await, sidecar.open().await);
     for agent in [&hidden, &plain] {
         for (n, (args, _)) in calls.iter().enumerate() {
             agent.call("work.do", &format!("c{n}"), args).await.unwrap();
         }
     }
-    let ran = desk.tool.count();
+    let ran = keeper.tool.count();
     for erased in [false, true] {
         for (n, (args, others)) in calls.iter().enumerate() {
             let id = format!("c{n}");
@@ -180,15 +180,15 @@ pub async fn nothing_is_taken_for_another_call(desk: &Desk, from: &[&str]) {
         }
         if !erased {
             sidecar.kill();
-            desk.erase(&[&["--run", plain.run.as_str()], from].concat());
-            sidecar = desk.estate.serve().await;
+            keeper.erase(&[&["--run", plain.run.as_str()], from].concat());
+            sidecar = keeper.estate.serve().await;
         }
     }
-    assert_eq!(desk.tool.count(), ran, "a call ran twice");
+    assert_eq!(keeper.tool.count(), ran, "a call ran twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_with_other_bytes_is_a_conflict_whether_or_not_what_was_asked_is_kept() {
-    let desk = Desk::sqlite().await;
-    nothing_is_taken_for_another_call(&desk, &[]).await;
+    let keeper = Keeper::sqlite().await;
+    nothing_is_taken_for_another_call(&keeper, &[]).await;
 }

@@ -22,4 +22,4 @@ mod postgres;
 mod redact;
 mod sealed;
 
-use wicketgate_support::{checker, desk, record as json_entry, sidecar};
+use wicketgate_support::{checker, keeper, record as json_entry, sidecar};

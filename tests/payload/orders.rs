@@ -26,7 +26,7 @@ use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::record::Draft;
 
-use crate::desk::{Desk, olga, otto, outcome};
+use crate::keeper::{Keeper, olga, otto, outcome};
 use wicketgate_support::ran::Ran;
 
 /// What an operator would sign to erase this run.
@@ -61,15 +61,15 @@ fn by(key: &Key, statement: &OrderStatement, namespace: &str) -> SignedApproval 
 }
 
 /// The order in two files, as somebody brings it who signed it elsewhere.
-fn brought(desk: &Desk, signed: &SignedApproval) -> [&'static str; 4] {
-    std::fs::write(desk.path("order"), &signed.statement).unwrap();
-    std::fs::write(desk.path("order.sig"), &signed.signature).unwrap();
+fn brought(keeper: &Keeper, signed: &SignedApproval) -> [&'static str; 4] {
+    std::fs::write(keeper.path("order"), &signed.statement).unwrap();
+    std::fs::write(keeper.path("order.sig"), &signed.signature).unwrap();
     ["--order", "order", "--signature", "order.sig"]
 }
 
 /// What the newest entry of the fleet log is: as a statement that the program itself writes has it.
-fn newest(desk: &Desk, run: &str) -> Previous {
-    let ended = desk.record(&["payload", "erase", "--run", run, "--basis", "b", "--statement"]);
+fn newest(keeper: &Keeper, run: &str) -> Previous {
+    let ended = keeper.record(&["payload", "erase", "--run", run, "--basis", "b", "--statement"]);
     assert_eq!(ended.code, 0, "{ended:?}");
     OrderStatement::parse(ended.out.as_bytes()).unwrap().previous
 }
@@ -84,27 +84,27 @@ fn given() -> OrderOrigin {
     }
 }
 
-async fn recorded(desk: &Desk) -> i64 {
-    desk.sql("SELECT count(*) FROM entry WHERE kind IN ('payload.erased', 'hold.lifted')").await
+async fn recorded(keeper: &Keeper) -> i64 {
+    keeper.sql("SELECT count(*) FROM entry WHERE kind IN ('payload.erased', 'hold.lifted')").await
 }
 
 /// Holds the whole log.
 #[track_caller]
-fn hold(desk: &Desk, log: &str) {
-    let ended = desk.record(&["payload", "hold", "--reason", "r", "--by", "l", "--log", log]);
+fn hold(keeper: &Keeper, log: &str) {
+    let ended = keeper.record(&["payload", "hold", "--reason", "r", "--by", "l", "--log", log]);
     assert_eq!(ended.code, 0, "{ended:?}");
 }
 
 /// Brings an order to erase.
-fn erases(desk: &Desk, signed: &SignedApproval) -> Ran {
-    desk.record(&[&["payload", "erase", "--yes"], &brought(desk, signed)[..]].concat())
+fn erases(keeper: &Keeper, signed: &SignedApproval) -> Ran {
+    keeper.record(&[&["payload", "erase", "--yes"], &brought(keeper, signed)[..]].concat())
 }
 
 /// Brings an order to end a hold, which somebody else than olga signs.
-fn releases(desk: &Desk, statement: &OrderStatement) -> Ran {
+fn releases(keeper: &Keeper, statement: &OrderStatement) -> Ran {
     let key = Key::open(otto().as_ref(), &|_| None, &|_| None).unwrap();
-    let order = brought(desk, &by(&key, statement, NAMESPACE));
-    desk.record(&[&["payload", "release"], &order[..]].concat())
+    let order = brought(keeper, &by(&key, statement, NAMESPACE));
+    keeper.record(&[&["payload", "release"], &order[..]].concat())
 }
 
 /// Orders to erase that are none, and how each is refused. `lift` orders something else.
@@ -140,76 +140,76 @@ fn wrong(good: &OrderStatement, lift: &OrderStatement) -> Vec<(SignedApproval, &
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_erased_by_an_order_that_no_operator_signed_for_just_that() {
-    let desk = Desk::sqlite().await;
-    let (_sidecar, agent) = desk.served(1).await;
-    let (run, log) = (["--run", agent.run.as_str()], desk.estate.origin().await);
-    hold(&desk, &log);
-    let good = statement(&agent.run, newest(&desk, &agent.run));
+    let keeper = Keeper::sqlite().await;
+    let (_sidecar, agent) = keeper.served(1).await;
+    let (run, log) = (["--run", agent.run.as_str()], keeper.estate.origin().await);
+    hold(&keeper, &log);
+    let good = statement(&agent.run, newest(&keeper, &agent.run));
     let lift = OrderStatement {
         order: OrderKind::Release,
         target: "log".into(),
         name: log.clone(),
         ..good.clone()
     };
-    let lifted = releases(&desk, &lift);
+    let lifted = releases(&keeper, &lift);
     assert_eq!(lifted.code, 0, "{lifted:?}");
     for (signed, why) in wrong(&good, &lift) {
-        let ended = erases(&desk, &signed);
+        let ended = erases(&keeper, &signed);
         assert!(ended.code != 0 && ended.err.contains(why), "{why}: {ended:?}");
-        assert_eq!((desk.listed(&run).len(), recorded(&desk).await), (3, 1), "{why}");
+        assert_eq!((keeper.listed(&run).len(), recorded(&keeper).await), (3, 1), "{why}");
     }
     // What was signed is what is erased: nothing is said beside it.
-    let order = brought(&desk, &signed(&good, NAMESPACE));
-    let beside = desk.record(&[&["payload", "erase", "--yes"], &run[..], &order].concat());
+    let order = brought(&keeper, &signed(&good, NAMESPACE));
+    let beside = keeper.record(&[&["payload", "erase", "--yes"], &run[..], &order].concat());
     assert_eq!(beside.code, 64, "{beside:?}");
-    let ended = erases(&desk, &signed(&good, NAMESPACE));
+    let ended = erases(&keeper, &signed(&good, NAMESPACE));
     assert!(ended.code == 0 && ended.out.contains("3 payloads erased"), "{ended:?}");
-    assert_eq!(desk.listed(&run).len(), 0);
+    assert_eq!(keeper.listed(&run).len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_good_once_and_ends_no_hold_that_was_placed_after_it() {
-    let desk = Desk::sqlite().await;
-    let (_sidecar, agent) = desk.served(1).await;
-    let log = desk.estate.origin().await;
-    hold(&desk, &log);
-    let erase = statement(&agent.run, newest(&desk, &agent.run));
+    let keeper = Keeper::sqlite().await;
+    let (_sidecar, agent) = keeper.served(1).await;
+    let log = keeper.estate.origin().await;
+    hold(&keeper, &log);
+    let erase = statement(&agent.run, newest(&keeper, &agent.run));
     let (target, name) = ("log".to_owned(), log.clone());
     let lift = OrderStatement { order: OrderKind::Release, target, name, ..erase.clone() };
     let other = OrderStatement { reason: "another".into(), ..lift.clone() };
-    assert_eq!(releases(&desk, &lift).code, 0);
-    hold(&desk, &log);
+    assert_eq!(releases(&keeper, &lift).code, 0);
+    hold(&keeper, &log);
     for (statement, why) in [(&lift, "used before"), (&other, "placed after")] {
-        let ended = releases(&desk, statement);
+        let ended = releases(&keeper, statement);
         assert!(ended.code == 1 && ended.err.contains(why), "{ended:?}");
     }
     let lift = ["payload", "release", "--reason", "r", "--operator-key", otto(), "--log", &log];
-    assert_eq!(desk.record(&lift).code, 0);
+    assert_eq!(keeper.record(&lift).code, 0);
     // Of an order to erase only what is stored is gone: what comes later is not meant by it.
-    assert_eq!(erases(&desk, &signed(&erase, NAMESPACE)).code, 0);
+    assert_eq!(erases(&keeper, &signed(&erase, NAMESPACE)).code, 0);
     agent.call("work.do", "later", "{}").await.unwrap();
-    let ended = erases(&desk, &signed(&erase, NAMESPACE));
+    let ended = erases(&keeper, &signed(&erase, NAMESPACE));
     assert!(ended.code == 1 && ended.err.contains("used before"), "{ended:?}");
-    assert_eq!(desk.listed(&[]).len(), 3);
+    assert_eq!(keeper.listed(&[]).len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
-    let desk = Desk::sqlite().await;
-    let (_sidecar, _agent) = desk.served(2).await;
-    let all = desk.listed(&[]);
+    let keeper = Keeper::sqlite().await;
+    let (_sidecar, _agent) = keeper.served(2).await;
+    let all = keeper.listed(&[]);
     let erase = |n: usize| {
         let c = all[n]["commitment"].as_str().unwrap();
-        desk.try_erase(olga(), &["--commitment", c])
+        keeper.try_erase(olga(), &["--commitment", c])
     };
     let list = std::fs::read_to_string(crate::sidecar::key("signers")).unwrap();
     let sign = |edition: &str, list: &str| {
-        std::fs::write(desk.path("signers"), format!("# wicketgate: {edition}\n{list}")).unwrap();
+        std::fs::write(keeper.path("signers"), format!("# wicketgate: {edition}\n{list}")).unwrap();
         let key = crate::sidecar::key("list");
         let sign = ["approval", "sign-approvers", "signers", "--key", &key];
-        crate::sidecar::run(&desk.path(""), &sign);
+        crate::sidecar::run(&keeper.path(""), &sign);
     };
-    desk.estate.configure(|config| config["approvals"]["signers"] = "signers".into());
+    keeper.estate.configure(|config| config["approvals"]["signers"] = "signers".into());
     for (version, code) in [(2, 0), (1, 1), (3, 0)] {
         sign(&format!("version={version}"), &list);
         let ended = erase(version);
@@ -226,7 +226,7 @@ async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
     let what = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga()];
     let from = ["--sqlite", "state/ledger.sqlite", "--signers", "signers", "--approver-key", &key];
     let one = ["--commitment", all[1]["commitment"].as_str().unwrap()];
-    for ended in [erase(1), desk.ask(&[&what[..], &from, &one].concat())] {
+    for ended in [erase(1), keeper.ask(&[&what[..], &from, &one].concat())] {
         assert!(ended.code == 64 && ended.err.contains("the list has ended"), "{ended:?}");
     }
     sign("version=6", &list);
@@ -234,16 +234,16 @@ async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
     let key = SshKey::parse(line.trim()).unwrap().fingerprint();
     let order = Order::Switch { action: Action::Revoke, target: Target::Key(key) };
     let orders =
-        control::sqlite::SqliteControl::open(&desk.path("state/ledger.sqlite")).await.unwrap();
+        control::sqlite::SqliteControl::open(&keeper.path("state/ledger.sqlite")).await.unwrap();
     orders.put(now(), &given(), &order).await.unwrap();
     let ended = erase(1);
     assert!(ended.code == 1 && ended.err.contains("order.revoked"), "{ended:?}");
-    assert_eq!(desk.listed(&[]).len(), 4);
+    assert_eq!(keeper.listed(&[]).len(), 4);
 }
 
 /// Writes an entry into the fleet log as anybody can who has its keys.
-async fn write(desk: &Desk, ledger: &Path, draft: Draft) {
-    let key = |name: &str| Arc::new(SecretKey::load(&desk.path(name)).unwrap());
+async fn write(keeper: &Keeper, ledger: &Path, draft: Draft) {
+    let key = |name: &str| Arc::new(SecretKey::load(&keeper.path(name)).unwrap());
     let fleet = OpenFleetLog::open(FleetParts {
         store: Arc::new(SqliteStore::open_fleet(ledger).await.unwrap()),
         clock: Arc::new(SystemClock::new()),
@@ -341,14 +341,14 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_loosened_without_an_operators_order_is_no_evidence_whoever_wrote_it() {
-    let desk = Desk::sqlite().await;
-    let (mut sidecar, agent) = desk.served(1).await;
+    let keeper = Keeper::sqlite().await;
+    let (mut sidecar, agent) = keeper.served(1).await;
     agent.seal().await.unwrap();
-    let log = desk.estate.origin().await;
+    let log = keeper.estate.origin().await;
     sidecar.stop().await;
     // The list is kept where exports find it, as it is by whoever goes by it.
-    desk.erase(&["--run", &agent.run, "--role", "none"]);
-    let payloads = desk.listed(&["--run", &agent.run]);
+    keeper.erase(&["--run", &agent.run, "--role", "none"]);
+    let payloads = keeper.listed(&["--run", &agent.run]);
     let place =
         |one: &serde_json::Value| Digest::parse(one["commitment"].as_str().unwrap()).unwrap();
     let args = payloads.iter().find(|one| one["role"] == "args").map(place).unwrap();
@@ -357,12 +357,12 @@ async fn what_was_loosened_without_an_operators_order_is_no_evidence_whoever_wro
     for (number, (draft, expected, part)) in entries(&sealed).into_iter().enumerate() {
         let copy = tempfile::tempdir().unwrap();
         let ledger = copy.path().join("ledger.sqlite");
-        std::fs::copy(desk.path("state/ledger.sqlite"), &ledger).unwrap();
+        std::fs::copy(keeper.path("state/ledger.sqlite"), &ledger).unwrap();
         let data = data(&draft);
-        write(&desk, &ledger, draft).await;
+        write(&keeper, &ledger, draft).await;
         let from = ["--sqlite", ledger.to_str().unwrap()];
-        let bundle = desk.export_from(&from, &agent.run, &format!("bundle-{number}"), &[]);
-        let report = desk.verify(&bundle);
+        let bundle = keeper.export_from(&from, &agent.run, &format!("bundle-{number}"), &[]);
+        let report = keeper.verify(&bundle);
         let (found, why) = outcome(&report, "P4");
         assert!(found == expected && why.contains(part), "{part}: {found} {why}\n{data:?}");
     }

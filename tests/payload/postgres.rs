@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use wicketgate::ledger::postgres::{Login, migrate};
 
 use crate::checker::check;
-use crate::desk::{Desk, IBAN, holds, olga};
+use crate::keeper::{IBAN, Keeper, holds, olga};
 use wicketgate_support::pg::{Pg, TestDb};
 
 async fn database() -> (TestDb, String) {
@@ -18,13 +18,13 @@ async fn database() -> (TestDb, String) {
 }
 
 /// All bytes of the payload table, and of the spool beside the sidecar.
-async fn stored(desk: &Desk, db: &TestDb) -> Vec<u8> {
+async fn stored(keeper: &Keeper, db: &TestDb) -> Vec<u8> {
     let mut admin = PgConnection::connect(&db.admin_url).await.unwrap();
     let sql =
         "SELECT salt || convert_to(role || media_type, 'UTF8') || body AS all FROM ledger.payload";
     let rows = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_all(&mut admin).await.unwrap();
     let mut bytes: Vec<u8> = rows.iter().flat_map(|row| row.get::<Vec<u8>, _>(0)).collect();
-    for entry in std::fs::read_dir(desk.path("state/spool")).unwrap() {
+    for entry in std::fs::read_dir(keeper.path("state/spool")).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         for word in text.split('"') {
             use base64::Engine as _;
@@ -39,13 +39,13 @@ async fn stored(desk: &Desk, db: &TestDb) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_eraser_erases_and_a_writer_or_a_reader_cannot() {
     let (db, eraser) = database().await;
-    let desk = Desk::postgres(&db).await;
-    std::fs::write(desk.path("eraser.url"), &eraser).unwrap();
-    let (mut sidecar, agent) = desk.served(3).await;
+    let keeper = Keeper::postgres(&db).await;
+    std::fs::write(keeper.path("eraser.url"), &eraser).unwrap();
+    let (mut sidecar, agent) = keeper.served(3).await;
     agent.seal().await.unwrap();
-    assert!(holds(&stored(&desk, &db).await, IBAN));
+    assert!(holds(&stored(&keeper, &db).await, IBAN));
     let erase =
-        |url: &str| desk.try_erase(olga(), &["--run", &agent.run, "--eraser-url-file", url]);
+        |url: &str| keeper.try_erase(olga(), &["--run", &agent.run, "--eraser-url-file", url]);
     let refused = erase("reader.url");
     assert_ne!(refused.code, 0, "{refused:?}");
     // The record stands and the rows too: the next one finishes it.
@@ -57,38 +57,38 @@ async fn an_eraser_erases_and_a_writer_or_a_reader_cannot() {
     let row = sqlx::raw_sql(AssertSqlSafe(count.to_owned())).fetch_one(&mut admin).await.unwrap();
     assert_eq!(row.get::<i64, _>(0), 0);
     sidecar.stop().await;
-    check(&desk.estate.books, &desk.tool, &desk.estate.receipts);
+    check(&keeper.estate.books, &keeper.tool, &keeper.estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_key_neither_the_database_nor_the_spool_holds_plain_text() {
     let (db, _) = database().await;
-    let desk = Desk::postgres(&db).await;
-    desk.encrypt("payload.key", &[]);
-    let (_sidecar, agent) = desk.served(5).await;
-    let bytes = stored(&desk, &db).await;
+    let keeper = Keeper::postgres(&db).await;
+    keeper.encrypt("payload.key", &[]);
+    let (_sidecar, agent) = keeper.served(5).await;
+    let bytes = stored(&keeper, &db).await;
     assert!(bytes.len() > 5000 && !holds(&bytes, IBAN) && !holds(&bytes, "note-0003-end"));
-    let ran = desk.tool.count();
-    let again = agent.call("work.do", "c3", &crate::desk::args(3)).await.unwrap();
-    assert!(again.contains(IBAN) && desk.tool.count() == ran);
+    let ran = keeper.tool.count();
+    let again = agent.call("work.do", "c3", &crate::keeper::args(3)).await.unwrap();
+    assert!(again.contains(IBAN) && keeper.tool.count() == ran);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_an_incognito_run_is_in_the_database_or_the_spool() {
     let (db, _) = database().await;
-    let desk = Desk::postgres(&db).await;
-    desk.grant_incognito("allowed");
-    let _sidecar = desk.estate.serve().await;
-    let agent = desk.open_incognito().await;
-    assert!(agent.call("work.do", "c", &crate::desk::args(1)).await.unwrap().contains(IBAN));
-    assert!(!holds(&stored(&desk, &db).await, IBAN));
+    let keeper = Keeper::postgres(&db).await;
+    keeper.grant_incognito("allowed");
+    let _sidecar = keeper.estate.serve().await;
+    let agent = keeper.open_incognito().await;
+    assert!(agent.call("work.do", "c", &crate::keeper::args(1)).await.unwrap().contains(IBAN));
+    assert!(!holds(&stored(&keeper, &db).await, IBAN));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_with_other_bytes_is_a_conflict_whether_or_not_what_was_asked_is_kept() {
     let (db, eraser) = database().await;
-    let desk = Desk::postgres(&db).await;
-    std::fs::write(desk.path("eraser.url"), &eraser).unwrap();
+    let keeper = Keeper::postgres(&db).await;
+    std::fs::write(keeper.path("eraser.url"), &eraser).unwrap();
     let from = ["--eraser-url-file", "eraser.url"];
-    crate::incognito::nothing_is_taken_for_another_call(&desk, &from).await;
+    crate::incognito::nothing_is_taken_for_another_call(&keeper, &from).await;
 }

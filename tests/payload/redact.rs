@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::desk::{Desk, IBAN, holds, outcome, whole};
+use crate::keeper::{IBAN, Keeper, holds, outcome, whole};
 
 fn index(bundle: &std::path::Path) -> serde_json::Map<String, Value> {
     let text = std::fs::read_to_string(bundle.join("payloads/index.json")).unwrap();
@@ -16,12 +16,12 @@ fn index(bundle: &std::path::Path) -> serde_json::Map<String, Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_hidden_is_in_no_file_of_the_bundle_and_what_is_opened_verifies() {
-    let desk = Desk::sqlite().await;
-    let (_sidecar, agent) = desk.served(3).await;
+    let keeper = Keeper::sqlite().await;
+    let (_sidecar, agent) = keeper.served(3).await;
     agent.seal().await.unwrap();
     let open = ["--redact", "args:iban,pin", "--disclose", "result:status"];
-    let bundle = desk.export(&agent.run, "shown", &open);
-    let report = desk.verify(&bundle);
+    let bundle = keeper.export(&agent.run, "shown", &open);
+    let report = keeper.verify(&bundle);
     assert_eq!(outcome(&report, "P1").0, "VALID", "{report}");
     assert_eq!((outcome(&report, "V1").0, outcome(&report, "B4").0), ("VALID", "VALID"));
     let all = whole(&bundle);
@@ -44,12 +44,15 @@ async fn what_is_hidden_is_in_no_file_of_the_bundle_and_what_is_opened_verifies(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hidden_member_of_few_possible_values_cannot_be_guessed_from_what_the_bundle_says() {
-    let desk = Desk::sqlite().await;
-    let (_sidecar, agent) = desk.served(1).await;
+    let keeper = Keeper::sqlite().await;
+    let (_sidecar, agent) = keeper.served(1).await;
     agent.seal().await.unwrap();
-    let bundle =
-        desk.export(&agent.run, "shown", &["--redact", "args:pin", "--disclose", "result:status"]);
-    let full = desk.export(&agent.run, "full", &[]);
+    let bundle = keeper.export(
+        &agent.run,
+        "shown",
+        &["--redact", "args:pin", "--disclose", "result:status"],
+    );
+    let full = keeper.export(&agent.run, "full", &[]);
     // Whoever guesses knows everything but the pin: also what the policy saw, to the letter.
     let known: Vec<String> = index(&full)
         .iter()
@@ -105,10 +108,10 @@ async fn a_hidden_member_of_few_possible_values_cannot_be_guessed_from_what_the_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_was_changed_added_removed_or_swapped_is_refused() {
-    let desk = Desk::sqlite().await;
-    let (_sidecar, agent) = desk.served(2).await;
+    let keeper = Keeper::sqlite().await;
+    let (_sidecar, agent) = keeper.served(2).await;
     agent.seal().await.unwrap();
-    let bundle = desk.export(&agent.run, "shown", &["--redact", "args:iban"]);
+    let bundle = keeper.export(&agent.run, "shown", &["--redact", "args:iban"]);
     let good = index(&bundle);
     let of_args: Vec<&String> =
         good.iter().filter(|(_, told)| told["role"] == "args").map(|(c, _)| c).collect();
@@ -129,21 +132,21 @@ async fn a_member_that_was_changed_added_removed_or_swapped_is_refused() {
         index[of_args[0]]["disclosures"] = list.into();
         let text = serde_json_canonicalizer::to_vec(&Value::Object(index)).unwrap();
         std::fs::write(bundle.join("payloads/index.json"), text).unwrap();
-        let report = desk.verify(&bundle);
+        let report = keeper.verify(&bundle);
         assert_eq!(outcome(&report, "P1").0, "INVALID", "{report}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_understood_redacts_nothing_and_exports_nothing() {
-    let desk = Desk::sqlite().await;
-    let (_sidecar, agent) = desk.served(1).await;
+    let keeper = Keeper::sqlite().await;
+    let (_sidecar, agent) = keeper.served(1).await;
     for wrong in [["--redact", "args"], ["--redact", "arg:x"], ["--redact", "args:"]] {
         let order =
             ["evidence", "export", "--run", &agent.run, "--out", "b", "--key", "evidence.pem"];
         let ended =
-            desk.record(&[&order[..], &["--artifacts", "state/artifacts"], &wrong].concat());
+            keeper.record(&[&order[..], &["--artifacts", "state/artifacts"], &wrong].concat());
         assert_eq!(ended.code, 64, "{wrong:?}: {ended:?}");
-        assert!(!desk.path("b").exists());
+        assert!(!keeper.path("b").exists());
     }
 }

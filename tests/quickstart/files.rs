@@ -4,12 +4,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::stage::{Played, Stage};
+use crate::session::{Played, Session};
 
-fn played() -> (Stage, Played) {
-    let stage = Stage::new();
-    let played = stage.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
-    (stage, played)
+fn played() -> (Session, Played) {
+    let session = Session::new();
+    let played = session.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
+    (session, played)
 }
 
 /// Every file below a directory.
@@ -28,12 +28,12 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_refusal_names_the_file_and_line_of_the_rule_that_said_no() {
-    let (stage, played) = played();
+    let (session, played) = played();
     for (verdict, rule) in [("denied", "deny contains"), ("held", "require_approval contains")] {
         let call = played.calls().find(|call| call["verdict"] == verdict).unwrap();
         let (_, place) = call["rule"].as_str().unwrap().split_once(' ').unwrap();
         let (file, line) = place.split_once(':').unwrap();
-        let text = std::fs::read_to_string(stage.path("demo/policy").join(file)).unwrap();
+        let text = std::fs::read_to_string(session.path("demo/policy").join(file)).unwrap();
         let line = text.lines().nth(line.parse::<usize>().unwrap() - 1).unwrap();
         assert!(line.starts_with(rule), "{place}: {line}");
     }
@@ -41,25 +41,25 @@ fn a_refusal_names_the_file_and_line_of_the_rule_that_said_no() {
 
 #[test]
 fn the_files_it_writes_are_valid_for_the_commands_that_check_them() {
-    let (stage, _) = played();
+    let (session, _) = played();
     for args in [
         &["config", "check", "demo/wicketgate.yaml"][..],
         &["policy", "check", "demo/policy"],
         &["manifest", "verify", "demo/agent.yaml", "--trust", "demo/keys/manifest.pem.pub"],
     ] {
-        stage.play(args).ends(0);
+        session.play(args).ends(0);
     }
     // Three signers, three keys.
-    stage
+    session
         .play(&["manifest", "verify", "demo/agent.yaml", "--trust", "demo/keys/policy.pem.pub"])
         .ends(1);
 }
 
 #[test]
 fn the_ledger_it_leaves_can_be_verified_and_read() {
-    let (stage, _) = played();
+    let (session, _) = played();
     let ledger = ["--sqlite", "demo/state/ledger.sqlite"];
-    let on = |args: &[&str]| stage.play(&[args, &ledger].concat());
+    let on = |args: &[&str]| session.play(&[args, &ledger].concat());
     let said = on(&["ledger", "verify", "--trust", "demo/auditor/trust.txt"]).ends(0).out;
     assert!(said.contains("VALID") && said.contains("1 run sealed, 0 open"), "{said}");
     // Whom nobody trusts, nobody vouches for.
@@ -84,9 +84,9 @@ fn the_ledger_it_leaves_can_be_verified_and_read() {
 
 #[test]
 fn the_evidence_verifies_and_its_tampered_copy_fails_by_name() {
-    let (stage, played) = played();
+    let (session, played) = played();
     let verify = |dir: &str| {
-        stage.play(&[
+        session.play(&[
             "evidence",
             "verify",
             "--trust",
@@ -103,9 +103,9 @@ fn the_evidence_verifies_and_its_tampered_copy_fails_by_name() {
     assert_eq!(failed[0]["id"], "B3", "{failed}");
     // Exactly one byte differs.
     let (mut files_differing, mut bytes_differing) = (0, 0);
-    let top = stage.path("demo/evidence");
+    let top = session.path("demo/evidence");
     for path in files(&top) {
-        let copy = stage.path("demo/evidence-tampered").join(path.strip_prefix(&top).unwrap());
+        let copy = session.path("demo/evidence-tampered").join(path.strip_prefix(&top).unwrap());
         let (a, b) = (std::fs::read(&path).unwrap(), std::fs::read(copy).unwrap());
         assert_eq!(a.len(), b.len());
         files_differing += usize::from(a != b);
@@ -116,8 +116,8 @@ fn the_evidence_verifies_and_its_tampered_copy_fails_by_name() {
 
 #[test]
 fn stock_openssh_verifies_who_approved_the_held_call() {
-    let (stage, _) = played();
-    let folder = stage.path("demo/evidence/approvals");
+    let (session, _) = played();
+    let folder = session.path("demo/evidence/approvals");
     let mut signed: Vec<_> = files(&folder);
     signed.retain(|path| path.extension().is_some_and(|e| e == "sig"));
     assert_eq!(signed.len(), 2);
@@ -164,16 +164,16 @@ fn stock_openssh_verifies_who_approved_the_held_call() {
 
 #[test]
 fn no_credential_is_in_the_ledger_the_evidence_or_the_log() {
-    let (stage, _) = played();
-    let token = std::fs::read_to_string(stage.path("demo/keys/crm.token")).unwrap();
+    let (session, _) = played();
+    let token = std::fs::read_to_string(session.path("demo/keys/crm.token")).unwrap();
     assert_eq!(token.len(), 64);
     let holds = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap();
         bytes.windows(token.len()).any(|window| window == token.as_bytes())
             || bytes.windows(4).any(|window| window == b"wgr_")
     };
-    let holding: Vec<_> = files(&stage.path("demo")).into_iter().filter(holds).collect();
-    assert_eq!(holding, [stage.path("demo/keys/crm.token")]);
+    let holding: Vec<_> = files(&session.path("demo")).into_iter().filter(holds).collect();
+    assert_eq!(holding, [session.path("demo/keys/crm.token")]);
 }
 
 /// One thing that is wrong with what the configuration names: the file, what stands there, what is put there instead
@@ -219,11 +219,11 @@ const WRONG: [Wrong<'_>; 14] = [
 
 #[test]
 fn config_check_loads_whatever_the_configuration_names_and_says_where_and_what_to_do() {
-    let (stage, _) = played();
-    let check = || stage.play(&["config", "check", "demo/wicketgate.yaml"]);
+    let (session, _) = played();
+    let check = || session.play(&["config", "check", "demo/wicketgate.yaml"]);
     check().ends(0);
     for (file, from, to, words) in WRONG {
-        let path = stage.path("demo").join(file);
+        let path = session.path("demo").join(file);
         let before = std::fs::read_to_string(&path).unwrap();
         if from.is_empty() {
             std::fs::remove_file(&path).unwrap();
@@ -252,16 +252,16 @@ fn config_check_loads_whatever_the_configuration_names_and_says_where_and_what_t
 
 #[test]
 fn config_check_holds_versions_against_those_in_force_on_the_ledger() {
-    let (stage, _) = played();
-    let check = || stage.play(&["config", "check", "demo/wicketgate.yaml"]);
+    let (session, _) = played();
+    let check = || session.play(&["config", "check", "demo/wicketgate.yaml"]);
     let edit = |file: &str, from: &str, to: &str| {
-        let path = stage.path("demo").join(file);
+        let path = session.path("demo").join(file);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains(from), "`{from}` is not in {text}");
         std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
     };
     let sign = || {
-        stage.play(&["policy", "sign", "demo/policy", "--key", "demo/keys/policy.pem"]).ends(0);
+        session.play(&["policy", "sign", "demo/policy", "--key", "demo/keys/policy.pem"]).ends(0);
     };
     edit("policy/agent/amount.rego", "1000", "2000");
     sign();
@@ -275,7 +275,9 @@ fn config_check_holds_versions_against_those_in_force_on_the_ledger() {
     sign();
     check().ends(0);
     edit("agent.yaml", "version: 1", "version: 0");
-    stage.play(&["manifest", "sign", "demo/agent.yaml", "--key", "demo/keys/manifest.pem"]).ends(0);
+    session
+        .play(&["manifest", "sign", "demo/agent.yaml", "--key", "demo/keys/manifest.pem"])
+        .ends(0);
     let said = check().ends(78).err;
     assert!(said.contains("metadata.version") && said.contains("is older than"), "{said}");
 }

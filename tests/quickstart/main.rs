@@ -12,10 +12,10 @@
 
 mod files;
 mod play;
-mod stage;
+mod session;
 
 use serde_json::json;
-use stage::Stage;
+use session::Session;
 use wicketgate_support::waiting;
 
 const STEPS: [&str; 23] = [
@@ -25,7 +25,7 @@ const STEPS: [&str; 23] = [
 ];
 
 /// The steps of this play: where there is no sandbox, the command is said to be left out.
-fn steps(played: &stage::Played) -> Vec<&'static str> {
+fn steps(played: &session::Played) -> Vec<&'static str> {
     let mut steps = STEPS.to_vec();
     if played.names().contains(&"sandbox".to_owned()) {
         eprintln!("not tested here: the command of the play: {}", played.step("sandbox")["why"]);
@@ -37,22 +37,22 @@ fn steps(played: &stage::Played) -> Vec<&'static str> {
 
 #[test]
 fn every_step_goes_as_told_nothing_is_left_running_and_it_can_be_played_again() {
-    let stage = Stage::new();
-    let first = stage.play(&["quickstart", "--json"]).ends(0);
+    let session = Session::new();
+    let first = session.play(&["quickstart", "--json"]).ends(0);
     assert_eq!(first.names(), steps(&first));
-    let again = stage.play(&["quickstart", "--json"]).ends(0);
+    let again = session.play(&["quickstart", "--json"]).ends(0);
     assert_eq!(again.names(), steps(&again));
     assert_ne!(first.step("end")["dir"], again.step("end")["dir"]);
     assert_ne!(first.step("files")["keys"], again.step("files")["keys"]);
-    assert_eq!(stage.processes(), Vec::<String>::new());
+    assert_eq!(session.processes(), Vec::<String>::new());
     // Nothing is written where the user did not ask for it.
-    assert_eq!(std::fs::read_dir(stage.home()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(session.home()).unwrap().count(), 0);
 }
 
 #[test]
 fn the_tools_counted_exactly_the_calls_that_were_allowed() {
-    let stage = Stage::new();
-    let played = stage.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
+    let session = Session::new();
+    let played = session.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
     let verdicts: Vec<_> = played
         .calls()
         .filter(|call| call["tool"] != "text.count")
@@ -72,8 +72,8 @@ fn the_tools_counted_exactly_the_calls_that_were_allowed() {
 
 #[test]
 fn files_a_database_a_sandboxed_command_and_http_are_behind_one_gate() {
-    let stage = Stage::new();
-    let played = stage.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
+    let session = Session::new();
+    let played = session.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
     let result = |tool: &str| -> Option<serde_json::Value> {
         let call = played.calls().find(|call| call["tool"] == tool)?;
         Some(serde_json::from_str(call["result"].as_str().unwrap()).unwrap())
@@ -87,14 +87,14 @@ fn files_a_database_a_sandboxed_command_and_http_are_behind_one_gate() {
     };
     assert_eq!((&counted["stdout"], &counted["sandbox"]), (&json!("5\n"), &json!("S1")));
     // What it ran in is on the books, in the evidence that the auditor checked.
-    let entries = std::fs::read_to_string(stage.path("demo/evidence/ledger/entries.jsonl"));
+    let entries = std::fs::read_to_string(session.path("demo/evidence/ledger/entries.jsonl"));
     assert!(entries.unwrap().contains(r#""sandbox":"S1""#));
 }
 
 #[test]
 fn the_plain_story_names_the_rule_and_the_paths_and_has_no_colours_in_a_pipe() {
-    let stage = Stage::new();
-    let played = stage.play(&["quickstart", "--dir", "demo"]).ends(0);
+    let session = Session::new();
+    let played = session.play(&["quickstart", "--dir", "demo"]).ends(0);
     assert!(!played.out.contains('\u{1b}'), "{}", played.out);
     for part in [
         "said by wicketgate.agent.deny agent/personal_data.rego:",
@@ -104,7 +104,7 @@ fn the_plain_story_names_the_rule_and_the_paths_and_has_no_colours_in_a_pipe() {
         "INVALID, exit 1",
         "VALID wicketgate.dev/",
         "No process was left running",
-        &stage.path("demo").display().to_string(),
+        &session.path("demo").display().to_string(),
     ] {
         assert!(played.out.contains(part), "`{part}` is not in:\n{}", played.out);
     }
@@ -112,18 +112,18 @@ fn the_plain_story_names_the_rule_and_the_paths_and_has_no_colours_in_a_pipe() {
 
 #[test]
 fn a_directory_with_something_in_it_is_refused_and_left_alone() {
-    let stage = Stage::new();
-    std::fs::create_dir(stage.path("demo")).unwrap();
-    std::fs::write(stage.path("demo/mine"), "x").unwrap();
-    let played = stage.play(&["quickstart", "--json", "--dir", "demo"]).ends(1);
+    let session = Session::new();
+    std::fs::create_dir(session.path("demo")).unwrap();
+    std::fs::write(session.path("demo/mine"), "x").unwrap();
+    let played = session.play(&["quickstart", "--json", "--dir", "demo"]).ends(1);
     assert_eq!(played.names(), ["failed"]);
     assert!(played.err.contains("is not empty"), "{}", played.err);
-    assert_eq!(std::fs::read_dir(stage.path("demo")).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(session.path("demo")).unwrap().count(), 1);
 }
 
 #[test]
 fn overrides_in_the_environment_do_not_reach_the_play() {
-    let stage = Stage::new();
+    let session = Session::new();
     let env = [("WICKETGATE__POLICY__BUNDLE", "/nowhere"), ("WICKETGATE__STATE", "/nowhere")];
-    stage.play_with(&["quickstart", "--json"], &env).ends(0);
+    session.play_with(&["quickstart", "--json"], &env).ends(0);
 }

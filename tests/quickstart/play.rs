@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::stage::Stage;
+use crate::session::Session;
 use crate::waiting::PATIENCE;
 
 /// A play that was told to stay, and did.
@@ -26,8 +26,8 @@ impl Drop for Staying {
     }
 }
 
-fn stay(stage: &Stage) -> Staying {
-    let mut command = stage.command(&["quickstart", "--json", "--keep", "--dir", "demo"]);
+fn stay(session: &Session) -> Staying {
+    let mut command = session.command(&["quickstart", "--json", "--keep", "--dir", "demo"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let (mut gate, mut tools) = (0, 0);
@@ -69,26 +69,26 @@ fn signal(child: &Child, name: &str) {
 
 #[test]
 fn a_play_that_is_told_to_end_drains_the_gate_and_verifies_the_ledger() {
-    let stage = Stage::new();
-    let mut staying = stay(&stage);
+    let session = Session::new();
+    let mut staying = stay(&session);
     assert!(runs(staying.gate) && runs(staying.tools));
     signal(&staying.child, "-TERM");
     let rest: Vec<String> = staying.out.take().unwrap().lines().map(Result::unwrap).collect();
     assert!(rest.iter().any(|line| line.contains(r#""step":"ledger""#)), "{rest:?}");
     assert_eq!(staying.child.wait().unwrap().code(), Some(0));
-    assert_eq!(stage.processes(), Vec::<String>::new());
+    assert_eq!(session.processes(), Vec::<String>::new());
 }
 
 #[test]
 fn a_play_that_is_killed_leaves_no_process_behind_and_a_ledger_that_verifies() {
-    let stage = Stage::new();
-    let mut staying = stay(&stage);
+    let session = Session::new();
+    let mut staying = stay(&session);
     staying.child.kill().unwrap();
     staying.child.wait().unwrap();
     ends(staying.gate);
     ends(staying.tools);
     let args = ["--sqlite", "demo/state/ledger.sqlite", "--trust", "demo/auditor/trust.txt"];
-    stage.play(&[&["ledger", "verify"][..], &args].concat()).ends(0);
+    session.play(&[&["ledger", "verify"][..], &args].concat()).ends(0);
 }
 
 /// The agent of `examples/python`, when the packages it needs are there (`tests/run` sees to that).
@@ -98,12 +98,12 @@ fn the_example_agent_in_python_gets_its_answers_from_the_gate() {
         eprintln!("not asked: WICKETGATE_TEST_PYTHON is not set; tests/run sets it");
         return;
     };
-    let stage = Stage::new();
-    let mut staying = stay(&stage);
+    let session = Session::new();
+    let mut staying = stay(&session);
     let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/agent.py");
     let done = Command::new(python)
         .args([agent, &staying.socket])
-        .arg(stage.path("demo/instructions.txt"))
+        .arg(session.path("demo/instructions.txt"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()
         .unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::house::{House, agent, drifts, rounds};
+use crate::rig::{Rig, agent, drifts, rounds};
 
 fn three() -> [(&'static str, Value); 3] {
     [
@@ -12,15 +12,15 @@ fn three() -> [(&'static str, Value); 3] {
     ]
 }
 
-fn house() -> House {
-    let mut house = House::new(&json!({"mode": "record"}));
-    house.record(&agent(&rounds(&three())));
-    house
+fn rig() -> Rig {
+    let mut rig = Rig::new(&json!({"mode": "record"}));
+    rig.record(&agent(&rounds(&three())));
+    rig
 }
 
 #[test]
 fn the_first_drift_is_named_at_its_step_and_nothing_is_answered_after_it() {
-    let house = house();
+    let rig = rig();
     let mut changed = three();
     changed[1].1 = json!({"text": "good bye", "id": "r-2"});
     let mut other = three();
@@ -38,13 +38,13 @@ fn the_first_drift_is_named_at_its_step_and_nothing_is_answered_after_it() {
         ("an end too early", &short[..], "missing", Some(3)),
         ("a call too many", &longer[..], "extra", None),
     ] {
-        let ran = house.replay(&["--json"], &agent(&rounds(calls)));
+        let ran = rig.replay(&["--json"], &agent(&rounds(calls)));
         assert_eq!(ran.code, 1, "{what}: {ran:?}");
         let report = ran.json();
         assert_eq!(drifts(&report), [(kind.to_owned(), step)], "{what}: {report}");
         assert_eq!(report["verdict"], "drift");
     }
-    let ran = house.replay(&[], &agent(&rounds(&changed)));
+    let ran = rig.replay(&[], &agent(&rounds(&changed)));
     // Of three calls one was answered; the drift says in which argument it lies, the last is not answered.
     let answers: Vec<&str> = ran.out.lines().skip(1).collect();
     assert!(answers[0].starts_with("look.up False"), "{ran:?}");
@@ -56,14 +56,14 @@ fn the_first_drift_is_named_at_its_step_and_nothing_is_answered_after_it() {
 
 #[test]
 fn a_report_collects_all_and_is_understood_by_what_reads_results_of_tests() {
-    let house = house();
+    let rig = rig();
     let calls = rounds(&[
         ("note.add", json!({"text": "hello", "id": "r-2"})),
         ("look.up", json!({"name": "ada", "id": "r-1"})),
         ("look.up", json!({"name": "eve", "id": "r-3"})),
         ("note.add", json!({"text": "<more & more>"})),
     ]);
-    let ran = house.replay(&["--report", "--json", "--junit", "replay.xml"], &agent(&calls));
+    let ran = rig.replay(&["--report", "--json", "--junit", "replay.xml"], &agent(&calls));
     assert_eq!(ran.code, 1, "{ran:?}");
     let report = ran.json();
     let found = drifts(&report);
@@ -75,7 +75,7 @@ fn a_report_collects_all_and_is_understood_by_what_reads_results_of_tests() {
     assert_eq!((&report["steps"], &report["asked"]), (&json!(3), &json!(3)));
     let check = "import sys, xml.etree.ElementTree as e; s = e.parse(sys.argv[1]).getroot(); \
                  print(s.get('tests'), s.get('failures'), [c.get('name') for c in s if c.find('failure') is not None])";
-    let mut command = std::process::Command::new(crate::house::python());
+    let mut command = std::process::Command::new(crate::rig::python());
     command.args(["-c", check, "replay.xml"]);
     let read = house.ran(command);
     let names = "['step 1 look.up', 'step 3 look.up', 'nothing beside the steps']";
@@ -110,42 +110,42 @@ fn a_build_holds_an_agent_against_all_its_recordings_with_the_script_of_the_exam
         let result = std::fs::read_to_string(result).unwrap();
         assert!(result.contains("tests=\"4\" failures=\"1\""), "{result}");
     }
-    std::fs::write(house.path("recordings/one.recording"), "no recording").unwrap();
+    std::fs::write(rig.path("recordings/one.recording"), "no recording").unwrap();
     assert_eq!(check(&three()).code, 2);
 }
 
 #[test]
 fn what_is_never_the_same_twice_need_not_be() {
-    let house = house();
+    let rig = rig();
     let mut calls = three();
     for (_, args) in &mut calls {
         args["id"] = json!("other");
     }
     let words = agent(&rounds(&calls));
-    let strict = house.replay(&["--json"], &words);
+    let strict = rig.replay(&["--json"], &words);
     assert_eq!(drifts(&strict.json()), [("arguments".to_owned(), Some(1))]);
     let volatile = ["--volatile", "look.up:/id", "--volatile", "note.add:/id", "--json"];
-    let ran = house.replay(&volatile, &words);
+    let ran = rig.replay(&volatile, &words);
     assert_eq!(ran.code, 0, "{ran:?}");
     // The same from the manifest.
     let volatile = json!({"look.up": ["/id"], "note.add": ["/id"]});
-    let mut house = House::new(&json!({"mode": "record", "volatile": volatile}));
-    house.record(&agent(&rounds(&three())));
-    let ran = house.replay(&["--json"], &words);
+    let mut rig = Rig::new(&json!({"mode": "record", "volatile": volatile}));
+    rig.record(&agent(&rounds(&three())));
+    let ran = rig.replay(&["--json"], &words);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
 #[test]
 fn nothing_is_claimed_about_a_command_that_fails_or_never_comes() {
-    let house = house();
-    let nobody = house.replay(&["--json"], &["true".to_owned()]);
+    let rig = rig();
+    let nobody = rig.replay(&["--json"], &["true".to_owned()]);
     assert_eq!(nobody.code, 2, "{nobody:?}");
     assert_eq!(nobody.json()["verdict"], "unknown");
     let words = agent(&rounds(&three()));
     let line = format!("'{}' '{}' '{}'; exit 3", words[0], words[1], words[2]);
-    let failed = house.replay(&["--json"], &["sh".to_owned(), "-c".to_owned(), line]);
+    let failed = rig.replay(&["--json"], &["sh".to_owned(), "-c".to_owned(), line]);
     assert_eq!(failed.code, 2, "{failed:?}");
     assert!(failed.json()["why"].as_str().unwrap().contains('3'), "{failed:?}");
-    let none = house.replay(&[], &["/no/such/program".to_owned()]);
+    let none = rig.replay(&[], &["/no/such/program".to_owned()]);
     assert_eq!(none.code, 2, "{none:?}");
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::house::{House, drifts};
 use crate::opened::grpc_python;
+use crate::rig::{Rig, drifts};
 use crate::spoiled::sealed;
 use wicketgate_support::ran::Ran;
 
@@ -42,27 +42,27 @@ fn without(orders: &[Value], run: &str) -> Vec<Value> {
     orders.iter().filter(|order| order[1] != run).cloned().collect()
 }
 
-fn recorded() -> (House, Vec<Value>, String) {
-    let (mut house, helper) = House::family(&json!({"mode": "deterministic"}));
+fn recorded() -> (Rig, Vec<Value>, String) {
+    let (mut rig, helper) = Rig::family(&json!({"mode": "deterministic"}));
     let orders = orders(&helper);
-    let printed = house.record(&family(&json!(orders)));
-    assert_eq!(house.tool.came(), 4, "{printed}");
-    (house, orders, printed)
+    let printed = rig.record(&family(&json!(orders)));
+    assert_eq!(rig.tool.came(), 4, "{printed}");
+    (rig, orders, printed)
 }
 
-fn replay(house: &House, options: &[&str], orders: &[Value]) -> Ran {
-    house.replay(options, &family(&json!(orders)))
+fn replay(rig: &Rig, options: &[&str], orders: &[Value]) -> Ran {
+    rig.replay(options, &family(&json!(orders)))
 }
 
-fn lines(house: &House) -> Vec<Value> {
-    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+fn lines(rig: &Rig) -> Vec<Value> {
+    let text = std::fs::read_to_string(rig.path("run.recording")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
 fn child_runs_are_recorded_with_their_parent_and_answered_again_with_the_tools_gone() {
-    let (house, orders, printed) = recorded();
-    let (lines, entries) = (lines(&house), house.entries());
+    let (rig, orders, printed) = recorded();
+    let (lines, entries) = (lines(&rig), rig.entries());
     let kinds: Vec<&str> = lines.iter().map(|line| line["t"].as_str().unwrap()).collect();
     let shape = ["recording", "file", "file", "file", "tools", "child", "child"];
     assert_eq!(kinds, [&shape[..], &["step"; 5], &["end"]].concat());
@@ -81,30 +81,30 @@ fn child_runs_are_recorded_with_their_parent_and_answered_again_with_the_tools_g
         assert_eq!((&opened["data"]["parent"], &child["before"]), (&lines[0]["run"], &json!(2)));
     }
     // The same runs, calls, results and denial: nobody but the recording is there.
-    let again = replay(&house, &[], &orders);
+    let again = replay(&rig, &[], &orders);
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(again.out, printed);
     assert!(printed.contains("refused call claimed policy.denied"), "{printed}");
-    assert_eq!(house.tool.came(), 4);
-    let checked = house.run(&["replay", "check", "run.recording", "--json"]);
+    assert_eq!(rig.tool.came(), 4);
+    let checked = rig.run(&["replay", "check", "run.recording", "--json"]);
     let checked: Value = serde_json::from_str(&checked).unwrap();
     assert_eq!(checked["children"].as_array().unwrap().len(), 2);
 }
 
 #[test]
 fn each_run_drifts_for_itself_and_a_child_that_is_missing_or_too_many_is_named() {
-    let (house, orders, _) = recorded();
+    let (rig, orders, _) = recorded();
     let mut changed = orders.clone();
     changed[4] = json!(["call", "attested", "note.add", {"text": "three"}]);
-    let ran = replay(&house, &["--json"], &changed);
+    let ran = replay(&rig, &["--json"], &changed);
     assert_eq!(ran.code, 1, "{ran:?}");
     let report = ran.json();
     assert_eq!(drifts(&report), [("arguments".to_owned(), Some(2))], "{report}");
     let children: Vec<Value> =
-        lines(&house).into_iter().filter(|line| line["t"] == "child").collect();
+        lines(&rig).into_iter().filter(|line| line["t"] == "child").collect();
     assert_eq!(report["drifts"][0]["run"], children[1]["run"], "{report}");
     // Whose calls are not named one by one.
-    let ran = replay(&house, &["--json", "--report"], &without(&orders, "claimed"));
+    let ran = replay(&rig, &["--json", "--report"], &without(&orders, "claimed"));
     let report = ran.json();
     assert_eq!(drifts(&report), [("missing_child".to_owned(), None)], "{report}");
     assert_eq!(report["drifts"][0]["run"], children[0]["run"], "{report}");
@@ -114,21 +114,21 @@ fn each_run_drifts_for_itself_and_a_child_that_is_missing_or_too_many_is_named()
     third[1] = json!("third");
     more.insert(4, third);
     more.insert(5, json!(["call", "attested", "look.up", {"name": "eve"}]));
-    let ran = replay(&house, &["--json", "--report"], &more);
+    let ran = replay(&rig, &["--json", "--report"], &more);
     let report = ran.json();
     let both = [("extra_child".to_owned(), None), ("extra".to_owned(), Some(2))];
     assert_eq!(drifts(&report), both, "{report}");
     assert!(ran.err.contains("refused open third effect.refused replay.extra_child"), "{ran:?}");
-    let ran = replay(&house, &["--json"], &more);
+    let ran = replay(&rig, &["--json"], &more);
     assert_eq!(drifts(&ran.json()), [("extra_child".to_owned(), None)], "{ran:?}");
 }
 
 #[test]
 fn children_that_are_opened_in_another_order_are_told_apart_by_what_they_claim() {
-    let (house, mut orders, printed) = recorded();
+    let (rig, mut orders, printed) = recorded();
     orders.swap(2, 3);
     orders.swap(4, 5);
-    let ran = replay(&house, &[], &orders);
+    let ran = replay(&rig, &[], &orders);
     assert_eq!(ran.code, 0, "{ran:?}");
     let sorted = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -140,24 +140,24 @@ fn children_that_are_opened_in_another_order_are_told_apart_by_what_they_claim()
 
 #[test]
 fn what_is_left_out_is_left_out_of_children_too_and_a_child_is_not_exported_alone() {
-    let (house, helper) = House::family(&json!({"mode": "record"}));
+    let (rig, helper) = Rig::family(&json!({"mode": "record"}));
     let orders = orders(&helper);
-    house.worked(&family(&json!(orders)));
-    house.run(&[&house.export()[..], &["--redact", "result:body"]].concat());
-    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+    rig.worked(&family(&json!(orders)));
+    rig.run(&[&rig.export()[..], &["--redact", "result:body"]].concat());
+    let text = std::fs::read_to_string(rig.path("run.recording")).unwrap();
     assert!(!text.contains("ann@example.com") && text.contains("\"t\":\"child\""));
-    let child = lines(&house).into_iter().find(|line| line["t"] == "child").unwrap();
+    let child = lines(&rig).into_iter().find(|line| line["t"] == "child").unwrap();
     let run = child["run"].as_str().unwrap();
     let alone = ["replay", "export", run, "--config", "wicketgate.yaml", "--out", "alone"];
-    let ran = house.try_run(&alone);
+    let ran = rig.try_run(&alone);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains(&format!("child of run {}", child["parent"].as_str().unwrap())));
 }
 
 #[test]
 fn a_child_line_that_was_changed_is_refused() {
-    let (house, orders, _) = recorded();
-    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+    let (rig, orders, _) = recorded();
+    let text = std::fs::read_to_string(rig.path("run.recording")).unwrap();
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let child = lines.iter().position(|line| line.contains("\"t\":\"child\"")).unwrap();
     let step = lines
@@ -198,18 +198,18 @@ fn a_child_line_that_was_changed_is_refused() {
         ("a child in the version before", older, "`wicketgate/recording/1` has no children"),
     ] {
         let text: String = spoiled.iter().map(|line| format!("{line}\n")).collect();
-        std::fs::write(house.path("run.recording"), text).unwrap();
-        let ran = replay(&house, &["--json"], &orders);
+        std::fs::write(rig.path("run.recording"), text).unwrap();
+        let ran = replay(&rig, &["--json"], &orders);
         assert!(ran.code == 2 && ran.err.contains(why), "{what}: {ran:?}");
     }
 }
 
 #[test]
 fn a_fork_goes_on_before_the_first_child_and_never_behind_it() {
-    let (house, helper) = House::family(&json!({"mode": "deterministic"}));
+    let (rig, helper) = Rig::family(&json!({"mode": "deterministic"}));
     let orders = orders(&helper);
-    let printed = house.worked(&family(&json!(orders)));
-    house.run(&house.export());
+    let printed = rig.worked(&family(&json!(orders)));
+    rig.run(&rig.export());
     let fork = |at: &str| {
         let mut command = std::process::Command::new(wicketgate_support::program::gate());
         let options = [
@@ -223,17 +223,17 @@ fn a_fork_goes_on_before_the_first_child_and_never_behind_it() {
             "--",
         ];
         command.args(options).args(family(&json!(orders)));
-        command.env("WICKETGATE_SOCKET_HELPER", house.path("helper.sock"));
-        house.ran(command)
+        command.env("WICKETGATE_SOCKET_HELPER", rig.path("helper.sock"));
+        rig.ran(command)
     };
     let behind = fork("3");
     assert!(behind.code == 2 && behind.err.contains("was opened before step 3"), "{behind:?}");
-    assert_eq!(house.tool.came(), 4);
+    assert_eq!(rig.tool.came(), 4);
     let before = fork("2");
     assert_eq!(before.code, 0, "{before:?}");
     // The lead's first call is told, and everything of the children is live.
     let (was, is): (Vec<&str>, Vec<&str>) =
         (printed.lines().collect(), before.err.lines().collect());
     assert_eq!((is[1], was[1] == is[1]), (was[1], true), "{before:?}");
-    assert_eq!(house.tool.came(), 7, "{before:?}");
+    assert_eq!(rig.tool.came(), 7, "{before:?}");
 }

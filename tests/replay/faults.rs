@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wicketgate::domain::commitment::commit;
 use wicketgate::domain::digest::Digest;
 
-use crate::house::{House, RULES, SECRET, TOKEN, agent, drifts, rounds};
+use crate::rig::{RULES, Rig, SECRET, TOKEN, agent, drifts, rounds};
 use wicketgate_support::program;
 
 fn two() -> [(&'static str, Value); 2] {
@@ -12,19 +12,19 @@ fn two() -> [(&'static str, Value); 2] {
 }
 
 /// A recorded run that is not exported yet.
-fn worked(calls: &Value) -> House {
-    let house = House::new(&json!({"mode": "record"}));
-    let gate = house.serve();
-    house.work(&gate, &agent(calls));
+fn worked(calls: &Value) -> Rig {
+    let rig = Rig::new(&json!({"mode": "record"}));
+    let gate = rig.serve();
+    rig.work(&gate, &agent(calls));
     gate.finish();
-    house
+    rig
 }
 
 #[test]
 fn payloads_that_were_erased_are_named_and_nothing_is_written() {
-    let house = worked(&rounds(&two()));
-    let export = house.export();
-    house.run(&["keygen", "--out", "fleet"]);
+    let rig = worked(&rounds(&two()));
+    let export = rig.export();
+    rig.run(&["keygen", "--out", "fleet"]);
     let erase = [
         "payload",
         "erase",
@@ -37,23 +37,23 @@ fn payloads_that_were_erased_are_named_and_nothing_is_written() {
         "result",
     ];
     let place = ["--run", export[2], "--config", "wicketgate.yaml", "--fleet-key", "fleet"];
-    house.run(&[&erase[..], &place].concat());
-    let ran = house.try_run(&export);
+    rig.run(&[&erase[..], &place].concat());
+    let ran = rig.try_run(&export);
     assert_eq!(ran.code, 1, "{ran:?}");
     for step in
         ["step 1: `result` of `look.up` was erased", "step 2: `result` of `note.add` was erased"]
     {
         assert!(ran.err.contains(step), "{ran:?}");
     }
-    assert!(!house.path("run.recording").exists());
+    assert!(!rig.path("run.recording").exists());
 }
 
 #[test]
 fn what_is_left_out_stays_committed_to_and_a_replay_says_at_which_step_it_needs_it() {
-    let house = worked(&rounds(&two()));
+    let rig = worked(&rounds(&two()));
     let redact = ["--redact", "result:body"];
-    house.run(&[&house.export()[..], &redact].concat());
-    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+    rig.run(&[&rig.export()[..], &redact].concat());
+    let text = std::fs::read_to_string(rig.path("run.recording")).unwrap();
     for line in text.lines().filter(|line| line.contains("\"t\":\"step\"")) {
         let step: Value = serde_json::from_str(line).unwrap();
         assert_eq!((step.get("result"), &step["redacted"]), (None, &json!(["result"])));
@@ -66,54 +66,53 @@ fn what_is_left_out_stays_committed_to_and_a_replay_says_at_which_step_it_needs_
     for secret in [SECRET, TOKEN] {
         assert!(!text.contains(secret), "a credential is there");
     }
-    house.run(&["replay", "check", "run.recording"]);
-    let ran = house.replay(&["--json"], &agent(&rounds(&two())));
+    rig.run(&["replay", "check", "run.recording"]);
+    let ran = rig.replay(&["--json"], &agent(&rounds(&two())));
     assert_eq!(ran.code, 1, "{ran:?}");
     assert_eq!(drifts(&ran.json()), [("redacted".to_owned(), Some(1))], "{ran:?}");
-    let ran = house.replay(&["--json", "--report"], &agent(&rounds(&two())));
+    let ran = rig.replay(&["--json", "--report"], &agent(&rounds(&two())));
     let both = [("redacted".to_owned(), Some(1)), ("redacted".to_owned(), Some(2))];
     assert_eq!(drifts(&ran.json()), both, "{ran:?}");
     // Nobody goes on from a step that cannot be answered, and nothing runs for it.
-    let came = house.tool.came();
+    let came = rig.tool.came();
     let fork = ["--json", "--fork-at", "3", "--config", "wicketgate.yaml"];
-    let ran = house.replay(&fork, &agent(&rounds(&two())));
+    let ran = rig.replay(&fork, &agent(&rounds(&two())));
     assert_eq!(drifts(&ran.json())[0], ("redacted".to_owned(), Some(1)), "{ran:?}");
-    assert_eq!(house.tool.came(), came);
+    assert_eq!(rig.tool.came(), came);
     // Who changes what stands for it is found out.
     let hidden = text.find("\"hidden\":[\"").unwrap() + 11;
     let other = if text.as_bytes()[hidden] == b'0' { "1" } else { "0" };
     let mut spoiled = text;
     spoiled.replace_range(hidden..=hidden, other);
-    std::fs::write(house.path("run.recording"), spoiled).unwrap();
-    let ran = house.try_run(&["replay", "check", "run.recording"]);
+    std::fs::write(rig.path("run.recording"), spoiled).unwrap();
+    let ran = rig.try_run(&["replay", "check", "run.recording"]);
     assert!(ran.code == 2 && ran.err.contains("`result` is not what was recorded"), "{ran:?}");
 }
 
 #[test]
 fn arguments_that_are_left_out_match_nothing_and_only_their_step_is_not_answered() {
-    let house = worked(&rounds(&two()));
-    house.run(&[&house.export()[..], &["--redact", "args:text"]].concat());
-    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+    let rig = worked(&rounds(&two()));
+    rig.run(&[&rig.export()[..], &["--redact", "args:text"]].concat());
+    let text = std::fs::read_to_string(rig.path("run.recording")).unwrap();
     assert!(!text.contains("hello"), "what was left out is there");
-    let only = |calls: &[(&str, Value)]| house.replay(&["--json"], &agent(&rounds(calls)));
+    let only = |calls: &[(&str, Value)]| rig.replay(&["--json"], &agent(&rounds(calls)));
     let ran = only(&two());
     // What the policy saw arguments is left out with them, of every call.
     assert_eq!(ran.code, 1, "{ran:?}");
     assert_eq!(drifts(&ran.json())[0].0, "redacted", "{ran:?}");
-    let what =
-        house.try_run(&[&house.export()[..6], &["other", "--redact", "tools:name"]].concat());
+    let what = rig.try_run(&[&rig.export()[..6], &["other", "--redact", "tools:name"]].concat());
     assert!(what.code == 1 && what.err.contains("nothing can be left out"), "{what:?}");
-    assert!(!house.path("other").exists());
+    assert!(!rig.path("other").exists());
 }
 
 #[test]
 fn a_bundle_that_is_swapped_while_a_run_or_its_replay_goes_on_decides_what_it_decided() {
-    let mut house = House::new(&json!({"mode": "record"}));
+    let mut rig = Rig::new(&json!({"mode": "record"}));
     let stricter =
         format!("{RULES}\ndeny contains \"no notes\" if input.tool.name == \"note.add\"\n");
-    house.bundle_of("stricter", &stricter, "1.1.0");
-    house.bundle("lax", RULES);
-    let gate = house.serve();
+    rig.bundle_of("stricter", &stricter, "1.1.0");
+    rig.bundle("lax", RULES);
+    let gate = rig.serve();
     let tail = format!("'{}' ledger tail --config wicketgate.yaml --json -n 1000", program::gate());
     let swap = format!(
         "cp -r stricter/. bundle/ && kill -HUP {} && \
@@ -124,10 +123,10 @@ fn a_bundle_that_is_swapped_while_a_run_or_its_replay_goes_on_decides_what_it_de
         let [look, note] = two();
         json!([[note], [look], between, [note], [look]])
     };
-    let printed = house.work(&gate, &agent(&with(&swap)));
+    let printed = rig.work(&gate, &agent(&with(&swap)));
     gate.finish();
-    house.run(&house.export());
-    house.tool.stop();
+    rig.run(&rig.export());
+    rig.tool.stop();
     let answers: Vec<&str> = printed.lines().skip(1).collect();
     assert!(answers[0].starts_with("note.add False"), "{printed}");
     assert!(
@@ -135,23 +134,23 @@ fn a_bundle_that_is_swapped_while_a_run_or_its_replay_goes_on_decides_what_it_de
         "{printed}"
     );
     // Each step is decided by the bundle that decided it, whatever becomes of the files meanwhile.
-    let again = house.replay(&[], &agent(&with("rm -r bundle stricter")));
+    let again = rig.replay(&[], &agent(&with("rm -r bundle stricter")));
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(again.out, printed);
     // And by the one that is named, as it was when the replay began.
     let swap = "printf 'package wicketgate.agent\\n' > lax/agent/main.rego";
-    let other = house.replay(&["--json", "--report", "--bundle", "lax"], &agent(&with(swap)));
+    let other = rig.replay(&["--json", "--report", "--bundle", "lax"], &agent(&with(swap)));
     assert_eq!(drifts(&other.json()), [("decision".to_owned(), Some(3))], "{other:?}");
 }
 
 #[test]
 fn sixty_four_calls_side_by_side_do_not_drift_by_themselves() {
-    let mut house = House::new(&json!({"mode": "deterministic"}));
+    let mut rig = Rig::new(&json!({"mode": "deterministic"}));
     let side: Vec<_> = (0..64).map(|n| json!(["look.up", {"name": format!("side{n}")}])).collect();
     let calls = json!([side, [["note.add", {"text": "then"}]], side]);
-    let printed = house.record(&agent(&calls));
-    assert_eq!(house.tool.came(), 129);
-    let again = house.replay(&["--json"], &agent(&calls));
+    let printed = rig.record(&agent(&calls));
+    assert_eq!(rig.tool.came(), 129);
+    let again = rig.replay(&["--json"], &agent(&calls));
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(again.json()["asked"], 129);
     assert!(again.err.starts_with(&printed), "the agent was told something else");
@@ -185,11 +184,11 @@ fn enlarged(small: &str) -> String {
 
 /// Kilobytes of memory that a replay of two calls took at most, as its own agent reads them.
 #[track_caller]
-fn memory(house: &House, calls: &Value, code: i32) -> u64 {
+fn memory(rig: &Rig, calls: &Value, code: i32) -> u64 {
     let words = agent(calls);
     let line =
         format!("'{}' '{}' '{}' && grep VmHWM /proc/$PPID/status", words[0], words[1], words[2]);
-    let ran = house.replay(&["--listen", "127.0.0.1:0"], &["sh".to_owned(), "-c".to_owned(), line]);
+    let ran = rig.replay(&["--listen", "127.0.0.1:0"], &["sh".to_owned(), "-c".to_owned(), line]);
     assert_eq!(ran.code, code, "{}", ran.err);
     let line = ran.out.lines().find(|line| line.starts_with("VmHWM")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
@@ -197,16 +196,16 @@ fn memory(house: &House, calls: &Value, code: i32) -> u64 {
 
 #[test]
 fn a_recording_of_more_than_a_hundred_megabytes_is_replayed_without_holding_it() {
-    let mut house = House::new(&json!({"mode": "record"}));
+    let mut rig = Rig::new(&json!({"mode": "record"}));
     let look = ("look.up", json!({"name": "ada"}));
     let once = rounds(std::slice::from_ref(&look));
-    house.record(&agent(&once));
-    let small = std::fs::read_to_string(house.path("run.recording")).unwrap();
-    let before = memory(&house, &once, 0);
+    rig.record(&agent(&once));
+    let small = std::fs::read_to_string(rig.path("run.recording")).unwrap();
+    let before = memory(&rig, &once, 0);
     let large = enlarged(&small);
     assert!(large.len() > 100_000_000, "{}", large.len());
-    std::fs::write(house.path("run.recording"), large).unwrap();
+    std::fs::write(rig.path("run.recording"), large).unwrap();
     // Two calls of many are made: the others are missing.
-    let after = memory(&house, &rounds(&[look.clone(), look]), 1);
+    let after = memory(&rig, &rounds(&[look.clone(), look]), 1);
     assert!(after.saturating_sub(before) < 60_000, "{before} kB, and {after} kB");
 }

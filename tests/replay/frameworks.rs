@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::home;
-use crate::house::{House, drifts};
+use crate::rig::{Rig, drifts};
 
 /// A whole agent of this framework that makes these calls: the task is completed from the environment.
 fn agent(script: &str, calls: &[(&str, Value)]) -> Vec<String> {

@@ -12,7 +12,7 @@
     reason = "tests may stop at the first surprise"
 )]
 
-mod house;
+mod rig;
 mod tool;
 
 mod drifted;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::family::family;
-use crate::house::{House, drifts};
+use crate::rig::{Rig, drifts};
 
 fn three(run: &str) -> Vec<Value> {
     vec![
@@ -19,19 +19,19 @@ fn of(run: &str, asked: &Value, calls: &[Value]) -> Vec<Value> {
     [&[open][..], calls, &[seal]].concat()
 }
 
-/// A house with a recording of three calls on its shelf; its digest, and what was printed.
-fn recorded() -> (House, String, String) {
-    let house = House::new(&json!({"mode": "deterministic"}));
-    let printed = house.worked(&family(&json!(of("first", &json!({}), &three("first")))));
-    house.run(&house.export());
-    let checked = house.run(&["replay", "check", "run.recording", "--json"]);
+/// A rig with a recording of three calls on its shelf; its digest, and what was printed.
+fn recorded() -> (Rig, String, String) {
+    let rig = Rig::new(&json!({"mode": "deterministic"}));
+    let printed = rig.worked(&family(&json!(of("first", &json!({}), &three("first")))));
+    rig.run(&rig.export());
+    let checked = rig.run(&["replay", "check", "run.recording", "--json"]);
     let checked: Value = serde_json::from_str(&checked).unwrap();
     let digest = checked["recording"].as_str().unwrap().to_owned();
     let name = format!("{}.recording", digest.trim_start_matches("sha256:"));
-    std::fs::create_dir(house.path("shelf")).unwrap();
-    std::fs::copy(house.path("run.recording"), house.path("shelf").join(name)).unwrap();
-    house.configure(|config| config["replay"] = json!({"recordings": "shelf"}));
-    (house, digest, printed)
+    std::fs::create_dir(rig.path("shelf")).unwrap();
+    std::fs::copy(rig.path("run.recording"), rig.path("shelf").join(name)).unwrap();
+    rig.configure(|config| config["replay"] = json!({"recordings": "shelf"}));
+    (rig, digest, printed)
 }
 
 fn asked(digest: &str, at: u64) -> Value {
@@ -40,12 +40,12 @@ fn asked(digest: &str, at: u64) -> Value {
 
 #[test]
 fn an_agent_opens_a_run_that_goes_on_from_a_recording_it_names() {
-    let (house, digest, printed) = recorded();
+    let (rig, digest, printed) = recorded();
     let mut calls = three("again");
     calls[2] = json!(["call", "again", "look.up", {"name": "eve"}]);
     calls.push(json!(["call", "again", "look.up", {"name": "forbidden"}]));
     let orders = of("again", &asked(&digest, 3), &calls);
-    let came = house.worked(&family(&json!(orders)));
+    let came = rig.worked(&family(&json!(orders)));
     let strip = |text: &str| -> Vec<String> {
         text.lines().map(|line| line.replace(" first ", " again ")).collect()
     };
@@ -56,9 +56,9 @@ fn an_agent_opens_a_run_that_goes_on_from_a_recording_it_names() {
     assert_eq!(was[1..3], is[1..3], "{came}");
     assert!(is[3].contains("\"number\":4") && is[3].contains("eve"), "{came}");
     assert!(is[4].starts_with("refused call again policy.denied"), "{came}");
-    assert_eq!(house.tool.came(), 4);
+    assert_eq!(rig.tool.came(), 4);
     // The same opening on the books as that of `wicketgate run replay --fork-at`.
-    let entries = house.entries();
+    let entries = rig.entries();
     let opened = entries.iter().rfind(|entry| entry["kind"] == "run.opened").unwrap();
     let origin = &opened["data"]["replay"];
     let said = (&origin["mode"], &origin["recording"], &origin["at"]);
@@ -67,34 +67,34 @@ fn an_agent_opens_a_run_that_goes_on_from_a_recording_it_names() {
     let kinds: Vec<&str> = mine.map(|entry| entry["kind"].as_str().unwrap()).collect();
     let live = ["run.opened", "call.authorized", "call.completed", "call.denied", "run.sealed"];
     assert_eq!(kinds, live);
-    std::fs::write(house.path("trust.txt"), "enrolment-key state/enrolment.key.pub\n").unwrap();
-    house.run(&["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"]);
+    std::fs::write(rig.path("trust.txt"), "enrolment-key state/enrolment.key.pub\n").unwrap();
+    rig.run(&["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"]);
 }
 
 #[test]
 fn several_runs_go_on_from_one_recording_and_each_for_itself() {
-    let (house, digest, _) = recorded();
+    let (rig, digest, _) = recorded();
     let [one, mut other] = ["one", "other"].map(three);
     other[1] = json!(["call", "other", "note.add", {"text": "good bye"}]);
     let (one, other) =
         (of("one", &asked(&digest, 4), &one), of("other", &asked(&digest, 3), &other));
     let orders = [one, other].concat();
-    let came = house.worked(&family(&json!(orders)));
+    let came = rig.worked(&family(&json!(orders)));
     let refused = "refused call other effect.refused replay.";
     assert!(came.contains(&format!("{refused}arguments")), "{came}");
     assert!(came.contains(&format!("{refused}stopped")), "{came}");
     assert!(!came.contains("refused call one"), "{came}");
     // All of the first was told, and nothing of the second ran.
-    assert_eq!(house.tool.came(), 3);
+    assert_eq!(rig.tool.came(), 3);
 }
 
 #[test]
 fn a_recording_that_is_not_there_not_whole_or_of_another_manifest_is_no_beginning() {
-    let (house, digest, _) = recorded();
+    let (rig, digest, _) = recorded();
     let none = "sha256:".to_owned() + &"00".repeat(32);
-    let shelf = house.path("shelf");
+    let shelf = rig.path("shelf");
     let spoiled = shelf.join(format!("{}.recording", "11".repeat(32)));
-    std::fs::copy(house.path("run.recording"), spoiled).unwrap();
+    std::fs::copy(rig.path("run.recording"), spoiled).unwrap();
     let other = "sha256:".to_owned() + &"11".repeat(32);
     let cases = [
         (asked(&none, 2), "run.recording"),
@@ -110,7 +110,7 @@ fn a_recording_that_is_not_there_not_whole_or_of_another_manifest_is_no_beginnin
         (json!({"mode": "replay", "recording": digest}), "run.mode"),
     ];
     let orders: Vec<Value> = cases.iter().map(|(ask, _)| json!(["open", "run", ask])).collect();
-    let came = house.worked(&family(&json!(orders)));
+    let came = rig.worked(&family(&json!(orders)));
     let wanted: Vec<String> = cases
         .iter()
         .map(|(_, what)| match what.starts_with("manifest") {
@@ -120,34 +120,34 @@ fn a_recording_that_is_not_there_not_whole_or_of_another_manifest_is_no_beginnin
         .collect();
     assert_eq!(came.lines().collect::<Vec<_>>(), wanted);
     // Another version of the manifest is another agent.
-    let manifest = std::fs::read_to_string(house.path("agent.yaml")).unwrap();
-    std::fs::write(house.path("agent.yaml"), manifest.replace("1.0.0", "1.1.0")).unwrap();
-    house.run(&["manifest", "sign", "agent.yaml", "--key", "manifest"]);
-    let came = house.worked(&family(&json!([["open", "run", asked(&digest, 2)]])));
+    let manifest = std::fs::read_to_string(rig.path("agent.yaml")).unwrap();
+    std::fs::write(rig.path("agent.yaml"), manifest.replace("1.0.0", "1.1.0")).unwrap();
+    rig.run(&["manifest", "sign", "agent.yaml", "--key", "manifest"]);
+    let came = rig.worked(&family(&json!([["open", "run", asked(&digest, 2)]])));
     assert_eq!(came.trim(), "refused open run request.malformed run.manifest");
-    assert_eq!(house.tool.came(), 3);
+    assert_eq!(rig.tool.came(), 3);
 }
 
 #[test]
 fn a_gate_that_was_given_no_recordings_forks_none_and_one_that_was_given_one_forks_only_that() {
-    let (house, digest, _) = recorded();
-    house.configure(|config| drop(config.as_object_mut().unwrap().remove("replay")));
+    let (rig, digest, _) = recorded();
+    rig.configure(|config| drop(config.as_object_mut().unwrap().remove("replay")));
     let orders = json!([["open", "run", asked(&digest, 2)]]);
-    let came = house.worked(&family(&orders));
+    let came = rig.worked(&family(&orders));
     assert_eq!(came.trim(), "refused open run request.malformed run.fork_at");
-    house.configure(|config| config["replay"] = json!({"recordings": "nowhere"}));
-    let ran = house.try_run(&["serve", "--config", "wicketgate.yaml"]);
+    rig.configure(|config| config["replay"] = json!({"recordings": "nowhere"}));
+    let ran = rig.try_run(&["serve", "--config", "wicketgate.yaml"]);
     assert!(ran.code != 0 && ran.err.contains("is no directory"), "{ran:?}");
-    house.configure(|config| drop(config.as_object_mut().unwrap().remove("replay")));
+    rig.configure(|config| drop(config.as_object_mut().unwrap().remove("replay")));
     // The step of the command line, and no other; a gate that replays everything goes on from nowhere.
     let named = |at: u64| asked("$WICKETGATE_REPLAY", at);
     let orders = [of("wrong", &named(3), &[]), of("run", &named(2), &three("run"))].concat();
     let fork = ["--json", "--fork-at", "2", "--config", "wicketgate.yaml"];
-    let ran = house.replay(&fork, &family(&json!(orders[..1])));
+    let ran = rig.replay(&fork, &family(&json!(orders[..1])));
     assert!(ran.err.contains("refused open wrong request.malformed run.fork_at"), "{ran:?}");
-    let ran = house.replay(&fork, &family(&json!(orders[2..])));
+    let ran = rig.replay(&fork, &family(&json!(orders[2..])));
     assert_eq!((ran.code, drifts(&ran.json())), (0, Vec::new()), "{ran:?}");
-    assert_eq!(house.tool.came(), 5);
-    let ran = house.replay(&["--json"], &family(&json!(orders[2..])));
+    assert_eq!(rig.tool.came(), 5);
+    let ran = rig.replay(&["--json"], &family(&json!(orders[2..])));
     assert!(ran.err.contains("refused open run request.malformed run.fork_at"), "{ran:?}");
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::house::House;
 use crate::process::Process;
+use crate::rig::Rig;
 
 /// A Python with gRPC.
 pub fn grpc_python() -> PathBuf {
@@ -23,7 +23,7 @@ pub fn opens(asked: &Value) -> Vec<String> {
 
 #[test]
 fn an_agent_may_ask_to_be_recorded_and_only_a_replaying_gate_replays() {
-    let mut house = House::new(&json!({"mode": "off"}));
+    let mut rig = Rig::new(&json!({"mode": "off"}));
     let none = "sha256:".to_owned() + &"00".repeat(32);
     let asked = json!([
         {"mode": "replay"},
@@ -33,7 +33,7 @@ fn an_agent_may_ask_to_be_recorded_and_only_a_replaying_gate_replays() {
         {"replay": "off"},
         {"replay": "deterministic"},
     ]);
-    let printed = house.record(&opens(&asked));
+    let printed = rig.record(&opens(&asked));
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines[..3], ["refused request.malformed run.mode"; 3], "{printed}");
     assert_eq!(lines[3], "refused request.malformed run.replay");
@@ -47,7 +47,7 @@ fn an_agent_may_ask_to_be_recorded_and_only_a_replaying_gate_replays() {
         {"mode": "replay", "recording": none},
         {"mode": "replay", "recording": "$WICKETGATE_REPLAY"},
     ]);
-    let again = house.replay(&[], &opens(&asked));
+    let again = rig.replay(&[], &opens(&asked));
     assert_eq!(again.code, 0, "{again:?}");
     let replayed: Vec<&str> = again.out.lines().collect();
     assert_eq!(replayed[0], "refused request.malformed run.recording", "{again:?}");
@@ -57,25 +57,25 @@ fn an_agent_may_ask_to_be_recorded_and_only_a_replaying_gate_replays() {
 
 #[test]
 fn a_call_that_was_approved_is_answered_again_without_an_approver() {
-    let mut house = House::new(&json!({"mode": "record"}));
+    let mut rig = Rig::new(&json!({"mode": "record"}));
     let asked = json!([{"tool": "wire.out", "arguments": {"amount": 7}}]);
     let words = opens(&asked);
-    let gate = house.serve();
+    let gate = rig.serve();
     let mut command = std::process::Command::new(&words[0]);
-    command.args(&words[1..]).env("WICKETGATE_SOCKET", house.path("agent.sock"));
+    command.args(&words[1..]).env("WICKETGATE_SOCKET", rig.path("agent.sock"));
     let mut agent = Process::start(command);
     let run =
         agent.hear("that the call is held", |line| line.strip_prefix("held ").map(str::to_owned));
-    assert_eq!(house.tool.came(), 0);
+    assert_eq!(rig.tool.came(), 0);
     let url = format!("http://{}", gate.operators());
     let who = ["--token-file", "ada.token", "--key", "ada", "--url", &url, "--yes"];
-    house.run(&[&["approval", "approve", &run, "the-call"], &who[..]].concat());
+    rig.run(&[&["approval", "approve", &run, "the-call"], &who[..]].concat());
     assert!(agent.wait_for_end().success());
     gate.finish();
-    house.run(&house.export());
-    assert_eq!(house.tool.came(), 1);
-    house.tool.stop();
-    let again = house.replay(&["--json"], &words);
+    rig.run(&rig.export());
+    assert_eq!(rig.tool.came(), 1);
+    rig.tool.stop();
+    let again = rig.replay(&["--json"], &words);
     assert_eq!(again.code, 0, "{again:?}");
     // The result of the approved call, and no hold.
     assert!(again.err.contains("asked") && !again.err.contains("held"), "{again:?}");

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::house::{House, SECRET, agent, rounds};
+use crate::rig::{Rig, SECRET, agent, rounds};
 
-fn lines(house: &House) -> Vec<Value> {
-    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+fn lines(rig: &Rig) -> Vec<Value> {
+    let text = std::fs::read_to_string(rig.path("run.recording")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
 fn a_recording_is_a_view_of_the_runs_entries_and_holds_no_credential() {
-    let mut house = House::new(&json!({"mode": "record"}));
+    let mut rig = Rig::new(&json!({"mode": "record"}));
     let calls =
         rounds(&[("look.up", json!({"name": "ada"})), ("note.add", json!({"text": "hello"}))]);
-    house.record(&agent(&calls));
-    let (lines, entries) = (lines(&house), house.entries());
+    rig.record(&agent(&calls));
+    let (lines, entries) = (lines(&rig), rig.entries());
     let kinds: Vec<&str> = lines.iter().map(|line| line["t"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["recording", "file", "file", "tools", "step", "step", "end"]);
     // Every entry of the calls is named with its leaf hash, at its place.
@@ -40,7 +40,7 @@ fn a_recording_is_a_view_of_the_runs_entries_and_holds_no_credential() {
             );
         }
     }
-    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+    let text = std::fs::read_to_string(rig.path("run.recording")).unwrap();
     assert!(!text.contains(SECRET), "a credential is in the recording");
     assert!(text.contains("\"sorry\"") || text.contains("ada"));
     // What was masked when it was recorded is not there either.
@@ -49,55 +49,55 @@ fn a_recording_is_a_view_of_the_runs_entries_and_holds_no_credential() {
     let opened = entries.iter().find(|entry| entry["kind"] == "run.opened").unwrap();
     assert_eq!(opened["data"]["replay"]["mode"], "record");
     assert_eq!(opened["data"].get("seed"), None);
-    std::fs::write(house.path("trust.txt"), "enrolment-key state/enrolment.key.pub\n").unwrap();
-    house.run(&["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"]);
+    std::fs::write(rig.path("trust.txt"), "enrolment-key state/enrolment.key.pub\n").unwrap();
+    rig.run(&["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"]);
     let checked: Value =
-        serde_json::from_str(&house.run(&["replay", "check", "run.recording", "--json"])).unwrap();
+        serde_json::from_str(&rig.run(&["replay", "check", "run.recording", "--json"])).unwrap();
     assert_eq!((checked["steps"].as_u64(), checked["agent"].as_str()), (Some(2), Some("player")));
 }
 
 #[test]
 fn a_run_that_was_not_recorded_is_not_exported() {
-    let house = House::new(&json!({"mode": "off"}));
-    let gate = house.serve();
-    house.work(&gate, &agent(&rounds(&[("look.up", json!({"name": "ada"}))])));
+    let rig = Rig::new(&json!({"mode": "off"}));
+    let gate = rig.serve();
+    rig.work(&gate, &agent(&rounds(&[("look.up", json!({"name": "ada"}))])));
     gate.finish();
-    let ran = house.try_run(&house.export());
+    let ran = rig.try_run(&rig.export());
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("it was not recorded"), "{ran:?}");
-    assert!(!house.path("run.recording").exists());
+    assert!(!rig.path("run.recording").exists());
 }
 
 #[test]
 fn what_was_never_stored_is_named_and_nothing_is_written() {
-    let house = House::new(&json!({"mode": "record"}));
-    let gate = house.serve();
+    let rig = Rig::new(&json!({"mode": "record"}));
+    let gate = rig.serve();
     // Arguments with a credential are committed to and never stored.
     let calls =
         rounds(&[("look.up", json!({"name": "ada"})), ("note.add", json!({"text": SECRET}))]);
-    house.work(&gate, &agent(&calls));
+    rig.work(&gate, &agent(&calls));
     gate.finish();
-    let ran = house.try_run(&house.export());
+    let ran = rig.try_run(&rig.export());
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("step 2: `args` of `note.add` was not stored"), "{ran:?}");
-    assert!(!house.path("run.recording").exists());
+    assert!(!rig.path("run.recording").exists());
     // A file that is there is not replaced, and not removed.
-    std::fs::write(house.path("run.recording"), "mine").unwrap();
-    assert_eq!(house.try_run(&house.export()).code, 64);
-    assert_eq!(std::fs::read_to_string(house.path("run.recording")).unwrap(), "mine");
+    std::fs::write(rig.path("run.recording"), "mine").unwrap();
+    assert_eq!(rig.try_run(&rig.export()).code, 64);
+    assert_eq!(std::fs::read_to_string(rig.path("run.recording")).unwrap(), "mine");
 }
 
 #[test]
 fn a_deterministic_run_has_a_seed_its_ids_derive_from_and_a_clock() {
     let calls = json!([[["look.up", {"name": "ada"}], ["look.up", {"name": "ada"}]]]);
-    let mut house = House::new(&json!({"mode": "deterministic"}));
-    let printed = house.record(&agent(&calls));
+    let mut rig = Rig::new(&json!({"mode": "deterministic"}));
+    let printed = rig.record(&agent(&calls));
     let first = printed.lines().next().unwrap();
     let words: Vec<&str> = first.split(' ').collect();
     let (seed, clock, header) = (words[1], words[3], words[5]);
     assert_eq!(seed.len(), 16, "{first}");
     assert_eq!(seed, header);
-    let entries = house.entries();
+    let entries = rig.entries();
     let opened = entries.iter().find(|entry| entry["kind"] == "run.opened").unwrap();
     assert_eq!(opened["data"]["seed"], seed);
     assert_eq!(opened["data"]["replay"], json!({"mode": "deterministic", "clock": clock}));
@@ -106,7 +106,7 @@ fn a_deterministic_run_has_a_seed_its_ids_derive_from_and_a_clock() {
         entries.iter().filter_map(|entry| entry["call"].as_str()).collect();
     assert_eq!(ids.len(), 2);
     // And come again, side by side or not.
-    let again = house.replay(&[], &agent(&calls));
+    let again = rig.replay(&[], &agent(&calls));
     assert_eq!(again.code, 0, "{again:?}");
     let id_of = |text: &str| -> Vec<String> {
         let ids = text.lines().skip(1).map(|line| line.split(' ').nth(2).unwrap().to_owned());

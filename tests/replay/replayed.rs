@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::house::{House, RULES, agent, drifts, rounds};
+use crate::rig::{RULES, Rig, agent, drifts, rounds};
 use crate::tool::SIDE;
 use wicketgate_support::program::gate;
 use wicketgate_support::ran::Ran;
@@ -16,7 +16,7 @@ fn record() -> serde_json::Value {
 
 #[test]
 fn an_agent_that_does_the_same_is_answered_byte_for_byte_the_same_with_the_tools_gone() {
-    let mut house = House::new(&record());
+    let mut rig = Rig::new(&record());
     let calls = rounds(&[
         ("look.up", json!({"name": "ada"})),
         // Denied by a rule, refused by the schema, not granted at all, failed by the tool itself.
@@ -27,20 +27,20 @@ fn an_agent_that_does_the_same_is_answered_byte_for_byte_the_same_with_the_tools
         ("note.add", json!({"text": "write to bob@example.com"})),
         ("look.up", json!({"name": "ada"})),
     ]);
-    let printed = house.record(&agent(&calls));
-    let came = house.tool.came();
+    let printed = rig.record(&agent(&calls));
+    let came = rig.tool.came();
     assert_eq!(came, 4, "{printed}");
-    let again = house.replay(&[], &agent(&calls));
+    let again = rig.replay(&[], &agent(&calls));
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(again.out, printed);
     assert!(again.err.contains("no drift: 7 of 7 steps replayed"), "{again:?}");
-    assert_eq!(house.tool.came(), came, "a tool was reached");
+    assert_eq!(rig.tool.came(), came, "a tool was reached");
     // The file is all it takes.
-    std::fs::remove_dir_all(house.path("state")).unwrap();
+    std::fs::remove_dir_all(rig.path("state")).unwrap();
     for file in ["wicketgate.yaml", "agent.yaml", "secret", "token", "manifest", "policy"] {
-        std::fs::remove_file(house.path(file)).unwrap();
+        std::fs::remove_file(rig.path(file)).unwrap();
     }
-    let elsewhere = house.replay(&["--json"], &agent(&calls));
+    let elsewhere = rig.replay(&["--json"], &agent(&calls));
     assert_eq!(elsewhere.code, 0, "{elsewhere:?}");
     assert_eq!(elsewhere.json()["verdict"], "same");
     assert_eq!(elsewhere.json()["steps"], 7);
@@ -51,12 +51,12 @@ fn an_agent_that_does_the_same_is_answered_byte_for_byte_the_same_with_the_tools
 
 #[test]
 fn calls_side_by_side_do_not_drift_by_themselves() {
-    let mut house = House::new(&record());
+    let mut rig = Rig::new(&record());
     let side: Vec<_> =
         (0..SIDE).map(|n| json!(["look.up", {"name": format!("side{n}")}])).collect();
     let calls = json!([side, [["note.add", {"text": "then"}]], side]);
-    let printed = house.record(&agent(&calls));
-    assert_eq!(house.tool.came(), 17);
+    let printed = rig.record(&agent(&calls));
+    assert_eq!(rig.tool.came(), 17);
     // In another order, and each of them alone.
     let mut other = side.clone();
     other.reverse();
@@ -66,18 +66,18 @@ fn calls_side_by_side_do_not_drift_by_themselves() {
     for calls in
         [&calls, &json!([other, [["note.add", {"text": "then"}]], side]), &json!(one_by_one)]
     {
-        let again = house.replay(&["--json"], &agent(calls));
+        let again = rig.replay(&["--json"], &agent(calls));
         assert_eq!(again.code, 0, "{again:?}");
         assert_eq!(again.json()["asked"], 17);
     }
-    let again = house.replay(&[], &agent(&calls));
+    let again = rig.replay(&[], &agent(&calls));
     // The same call has the answer of the same place: of the first round, then of the second.
     assert_eq!(again.out, printed);
 }
 
 #[test]
 fn a_grpc_agent_on_the_socket_is_replayed_too() {
-    let mut house = House::new(&json!({"mode": "deterministic"}));
+    let mut rig = Rig::new(&json!({"mode": "deterministic"}));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/python/agent.py");
     let python = crate::opened::grpc_python();
     let line = format!(
@@ -86,23 +86,23 @@ fn a_grpc_agent_on_the_socket_is_replayed_too() {
         script.display()
     );
     let words = ["sh".to_owned(), "-c".to_owned(), line];
-    let printed = house.record(&words);
-    assert_eq!(house.tool.came(), 2, "{printed}");
-    let again = house.replay(&["--listen", "off"], &words);
+    let printed = rig.record(&words);
+    assert_eq!(rig.tool.came(), 2, "{printed}");
+    let again = rig.replay(&["--listen", "off"], &words);
     assert_eq!(again.code, 0, "{again:?}");
     assert!(again.err.contains("no drift: 2 of 2 steps replayed"), "{again:?}");
 }
 
 #[test]
 fn decisions_are_made_again_and_another_bundle_may_make_them() {
-    let mut house = House::new(&record());
+    let mut rig = Rig::new(&record());
     let calls =
         rounds(&[("look.up", json!({"name": "ada"})), ("note.add", json!({"text": "hello"}))]);
-    house.record(&agent(&calls));
+    rig.record(&agent(&calls));
     let stricter =
         format!("{RULES}\ndeny contains \"no notes\" if input.tool.name == \"note.add\"\n");
-    house.bundle("stricter", &stricter);
-    let flipped = house.replay(&["--json", "--bundle", "stricter"], &agent(&calls));
+    rig.bundle("stricter", &stricter);
+    let flipped = rig.replay(&["--json", "--bundle", "stricter"], &agent(&calls));
     assert_eq!(flipped.code, 1, "{flipped:?}");
     let report = flipped.json();
     assert_eq!(drifts(&report), [("decision".to_owned(), Some(2))]);
@@ -115,8 +115,8 @@ fn decisions_are_made_again_and_another_bundle_may_make_them() {
     assert!(paths.contains(&"/verdict"), "{report}");
     // One that masks what was not masked: what the agent is given has another shape.
     let masking = RULES.replace("input.tool.name == \"note.add\"", "true");
-    house.bundle("masking", &masking);
-    let masked = house.replay(&["--json", "--report", "--bundle", "masking"], &agent(&calls));
+    rig.bundle("masking", &masking);
+    let masked = rig.replay(&["--json", "--report", "--bundle", "masking"], &agent(&calls));
     assert_eq!(masked.code, 1, "{masked:?}");
     let report = masked.json();
     assert_eq!(
@@ -126,8 +126,8 @@ fn decisions_are_made_again_and_another_bundle_may_make_them() {
     );
     assert_eq!(report["drifts"][1]["changes"][0]["path"], "/body/mail");
     // The same rules in other files decide the same.
-    house.bundle("same", &RULES.replace("nobody looks", "  nobody looks"));
-    assert_eq!(house.replay(&["--bundle", "same"], &agent(&calls)).code, 0);
+    rig.bundle("same", &RULES.replace("nobody looks", "  nobody looks"));
+    assert_eq!(rig.replay(&["--bundle", "same"], &agent(&calls)).code, 0);
 }
 
 /// Brings up the loopback of the namespace it is in, and becomes another program.
@@ -139,26 +139,26 @@ os.execv(sys.argv[1], sys.argv[1:])
 ";
 
 /// In a network namespace with a loopback and nothing else.
-fn alone(house: &House, words: &[&str]) -> Ran {
+fn alone(rig: &Rig, words: &[&str]) -> Ran {
     let mut command = Command::new("unshare");
-    command.args(["-r", "-n"]).arg(crate::house::python()).args(["-c", ALONE]).args(words);
-    house.ran(command)
+    command.args(["-r", "-n"]).arg(crate::rig::python()).args(["-c", ALONE]).args(words);
+    rig.ran(command)
 }
 
 #[test]
 fn a_replay_needs_no_network() {
-    let mut house = House::new(&record());
-    let probe = alone(&house, &["/bin/true"]);
+    let mut rig = Rig::new(&record());
+    let probe = alone(&rig, &["/bin/true"]);
     if probe.code != 0 {
         eprintln!("not tested here: this system gives no network namespace: {}", probe.err);
         return;
     }
     let calls = rounds(&[("look.up", json!({"name": "ada"}))]);
-    let printed = house.record(&agent(&calls));
+    let printed = rig.record(&agent(&calls));
     let words = agent(&calls);
     let mut line = vec![gate(), "replay", "run.recording", "--"];
     line.extend(words.iter().map(String::as_str));
-    let again = alone(&house, &line);
+    let again = alone(&rig, &line);
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(again.out, printed);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wicketgate::domain::digest::Digest;
 
-use crate::house::{House, agent, rounds};
+use crate::rig::{Rig, agent, rounds};
 
 /// The lines of a recording.
 type Lines = Vec<String>;
@@ -28,10 +28,10 @@ fn with(lines: &Lines, at: usize, from: &str, to: &str) -> Lines {
 
 #[test]
 fn a_recording_that_is_not_what_was_written_is_refused_with_the_line_and_the_reason() {
-    let mut house = House::new(&json!({"mode": "record"}));
+    let mut rig = Rig::new(&json!({"mode": "record"}));
     let calls = rounds(&[("look.up", json!({"name": "ada"})), ("look.up", json!({"name": "bob"}))]);
-    house.record(&agent(&calls));
-    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+    rig.record(&agent(&calls));
+    let text = std::fs::read_to_string(rig.path("run.recording")).unwrap();
     let lines: Lines = text.lines().map(str::to_owned).collect();
     let step = lines.iter().position(|line| line.contains("\"t\":\"step\"")).unwrap();
     let first: Value = serde_json::from_str(&lines[0]).unwrap();
@@ -76,35 +76,35 @@ fn a_recording_that_is_not_what_was_written_is_refused_with_the_line_and_the_rea
         ("nothing", String::new(), "line"),
         ("something else", "{\"t\":\"step\"}\n".to_owned(), "it is no recording"),
     ] {
-        std::fs::write(house.path("run.recording"), &spoiled).unwrap();
-        let ran = house.replay(&["--json"], &agent(&calls));
+        std::fs::write(rig.path("run.recording"), &spoiled).unwrap();
+        let ran = rig.replay(&["--json"], &agent(&calls));
         assert_eq!(ran.code, 2, "{what}: {ran:?}");
         assert!(ran.err.contains(why), "{what}: {ran:?}");
-        assert_eq!(house.try_run(&["replay", "check", "run.recording"]).code, 2, "{what}");
+        assert_eq!(rig.try_run(&["replay", "check", "run.recording"]).code, 2, "{what}");
     }
     // The version before had no child runs, and nothing else.
     let earlier = text.replacen("wicketgate/recording/2", "wicketgate/recording/1", 1);
     let earlier = joined(&sealed(earlier.lines().map(str::to_owned).collect()));
     for text in [text, earlier] {
-        std::fs::write(house.path("run.recording"), &text).unwrap();
-        assert_eq!(house.replay(&[], &agent(&calls)).code, 0);
+        std::fs::write(rig.path("run.recording"), &text).unwrap();
+        assert_eq!(rig.replay(&[], &agent(&calls)).code, 0);
     }
 }
 
 #[test]
 fn a_recording_that_is_changed_while_it_is_played_answers_nothing_more_and_says_so() {
-    let mut house = House::new(&json!({"mode": "record"}));
+    let mut rig = Rig::new(&json!({"mode": "record"}));
     let one = |name: &str| json!([["look.up", {"name": name}]]);
-    house.record(&agent(&json!([one("ada"), one("bob")])));
-    let path = house.path("run.recording");
+    rig.record(&agent(&json!([one("ada"), one("bob")])));
+    let path = rig.path("run.recording");
     let text = std::fs::read_to_string(&path).unwrap();
     let edited = text.replacen("\"number\\\":2", "\"number\\\":9", 1);
     assert_ne!(edited, text);
     for (spoiled, why) in [(edited.as_str(), "step 2 was changed"), ("", "fill whole buffer")] {
         std::fs::write(&path, &text).unwrap();
-        std::fs::write(house.path("spoiled"), spoiled).unwrap();
-        let spoil = format!("cat {} > {}", house.path("spoiled").display(), path.display());
-        let ran = house.replay(&[], &agent(&json!([one("ada"), spoil, one("bob")])));
+        std::fs::write(rig.path("spoiled"), spoiled).unwrap();
+        let spoil = format!("cat {} > {}", rig.path("spoiled").display(), path.display());
+        let ran = rig.replay(&[], &agent(&json!([one("ada"), spoil, one("bob")])));
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(format!("{}{}", ran.out, ran.err).contains(why), "{ran:?}");
         assert!(ran.out.contains("\"number\":1") && !ran.out.contains("\"number\":9"), "{ran:?}");

@@ -131,8 +131,9 @@ fn sqlite(canary: &str) -> Vec<(String, &'static str)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_an_attack_happens_and_each_is_refused_for_its_own_reason() {
     let bench = Bench::new().await;
-    let canary = bench.desk.path("canary").display().to_string();
-    let (before, file) = (bench.state().await, std::fs::read(bench.desk.path("books.db")).unwrap());
+    let canary = bench.keeper.path("canary").display().to_string();
+    let (before, file) =
+        (bench.state().await, std::fs::read(bench.keeper.path("books.db")).unwrap());
     let mut refused = 0;
     let tools = [("sql.pg", postgres(&canary)), ("sql.lite", sqlite(&canary))];
     for (tool, attacks) in tools {
@@ -152,7 +153,7 @@ async fn nothing_of_an_attack_happens_and_each_is_refused_for_its_own_reason() {
     let args = json!({"query": "SELECT * FROM t WHERE a = $1", "params": ["1; DROP TABLE t"]});
     assert_eq!(bench.call("sql.pg", args).await.unwrap()["row_count"], 0);
     assert_eq!(bench.state().await, before);
-    assert_eq!(std::fs::read(bench.desk.path("books.db")).unwrap(), file);
+    assert_eq!(std::fs::read(bench.keeper.path("books.db")).unwrap(), file);
     assert!(!std::path::Path::new(&canary).exists());
     let summary = bench.close().await;
     assert_eq!(summary["calls"]["denied"], refused, "{summary}");

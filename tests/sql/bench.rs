@@ -7,7 +7,7 @@ use sqlx::{Connection as _, PgConnection, Row as _};
 
 use crate::agent::{Agent, Refused};
 use crate::checker::Books;
-use crate::desk::Desk;
+use crate::keeper::Keeper;
 use crate::private::private;
 use crate::sidecar::Sidecar;
 use wicketgate_support::pg::Pg;
@@ -53,7 +53,7 @@ CREATE OPERATOR + (LEFTARG = text, RIGHTARG = text, FUNCTION = plus);
 
 /// Everything of one test.
 pub struct Bench {
-    pub desk: Desk,
+    pub keeper: Keeper,
     pub sidecar: Sidecar,
     pub agent: Agent,
     pub admin_url: String,
@@ -140,15 +140,15 @@ impl Bench {
         roles: &[(&str, &str, &str)],
         change: impl FnOnce(Vec<Value>) -> Vec<Value>,
     ) -> Bench {
-        let (desk, admin_url, suffix, tools) = Self::furnished(pg, roles).await;
-        Self::serving(desk, admin_url, suffix, change(tools)).await
+        let (keeper, admin_url, suffix, tools) = Self::furnished(pg, roles).await;
+        Self::serving(keeper, admin_url, suffix, change(tools)).await
     }
 
-    /// Everything but the gate: the desk, the owner's URL, how names of roles end, and the usual tools.
+    /// Everything but the gate: the keeper, the owner's URL, how names of roles end, and the usual tools.
     pub async fn furnished(
         pg: &Pg,
         roles: &[(&str, &str, &str)],
-    ) -> (Desk, String, String, Vec<Value>) {
+    ) -> (Keeper, String, String, Vec<Value>) {
         let db = pg.empty_database().await;
         let admin_url = db.admin_url.clone();
         let suffix = format!("{}_{}", std::process::id(), admin_url.len() + rand(&admin_url));
@@ -163,7 +163,7 @@ impl Bench {
             ),
         )
         .await;
-        let desk = Desk::sqlite().await;
+        let keeper = Keeper::sqlite().await;
         let url = |role: &str| {
             url_of(&admin_url, &format!("{role}_{suffix}"), &format!("{role}-password-1"))
         };
@@ -172,11 +172,11 @@ impl Bench {
             if !grant.is_empty() {
                 own(&admin_url, &format!("{grant} {role}_{suffix}")).await;
             }
-            private(desk.path(&format!("{role}.url")), url(role));
+            private(keeper.path(&format!("{role}.url")), url(role));
         }
-        private(desk.path("reader.url"), url("reader"));
-        private(desk.path("writer.url"), url("writer"));
-        lite_file(&desk.path("books.db"));
+        private(keeper.path("reader.url"), url("reader"));
+        private(keeper.path("writer.url"), url("writer"));
+        lite_file(&keeper.path("books.db"));
         let tables = json!({"tables": ["public.t", "public.orders", "public.order_names"]});
         let mut books = pg_tool(
             "sql.books",
@@ -218,28 +218,28 @@ impl Bench {
             lite_tool("sql.lite", json!({"tables": ["t", "orders", "order_names"]})),
             lite_books,
         ];
-        (desk, admin_url, suffix, tools)
+        (keeper, admin_url, suffix, tools)
     }
 
     /// A gate with these tools, and an agent's run.
     pub async fn serving(
-        desk: Desk,
+        keeper: Keeper,
         admin_url: String,
         suffix: String,
         tools: Vec<Value>,
     ) -> Bench {
         let granted: Vec<Value> =
             tools.iter().map(|tool| json!({"name": tool["name"], "tier": "T0"})).collect();
-        desk.estate.manifest("1.0.1", "manifest", |text| {
+        keeper.estate.manifest("1.0.1", "manifest", |text| {
             let mut manifest: Value = serde_json::from_str(&text).unwrap();
             manifest["spec"]["tools"] = json!(granted);
             serde_json::to_string_pretty(&manifest).unwrap()
         });
-        desk.estate.bundle("1.0.1", RULES, "policy");
-        desk.estate.configure(|config| config["tools"] = json!(tools));
-        let sidecar = desk.estate.serve().await;
+        keeper.estate.bundle("1.0.1", RULES, "policy");
+        keeper.estate.configure(|config| config["tools"] = json!(tools));
+        let sidecar = keeper.estate.serve().await;
         let agent = sidecar.open().await;
-        Bench { desk, sidecar, agent, admin_url, suffix, calls: 0.into() }
+        Bench { keeper, sidecar, agent, admin_url, suffix, calls: 0.into() }
     }
 
     /// One call.
@@ -298,9 +298,9 @@ impl Bench {
     /// Ends the gate in order; the books hold.
     pub async fn close(mut self) -> Value {
         self.sidecar.stop().await;
-        let Books::Sqlite(path) = &self.desk.estate.books else { unreachable!() };
+        let Books::Sqlite(path) = &self.keeper.estate.books else { unreachable!() };
         let given = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(given.path(), self.desk.estate.receipts.lines().join("\n")).unwrap();
+        std::fs::write(given.path(), self.keeper.estate.receipts.lines().join("\n")).unwrap();
         let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut checker = std::process::Command::new(python());
         checker.arg("-B").arg(top.join("tests/checker/check_ledger.py")).arg("--sqlite").arg(path);

@@ -15,16 +15,19 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
         tool[name] = value;
         tool
     };
-    private(bench.desk.path("odd.url"), "mysql://u:secret-password@h/d");
+    private(bench.keeper.path("odd.url"), "mysql://u:secret-password@h/d");
     let secret = "postgres://u:secret-password";
-    private(bench.desk.path("mode.url"), format!("{secret}@127.0.0.1/d?sslmode=require"));
-    private(bench.desk.path("clear.url"), format!("{secret}@db.example.com/d?sslmode=disable"));
-    std::fs::copy(bench.desk.path("reader.url"), bench.desk.path("open.url")).unwrap();
+    private(bench.keeper.path("mode.url"), format!("{secret}@127.0.0.1/d?sslmode=require"));
+    private(bench.keeper.path("clear.url"), format!("{secret}@db.example.com/d?sslmode=disable"));
+    std::fs::copy(bench.keeper.path("reader.url"), bench.keeper.path("open.url")).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    std::fs::set_permissions(bench.desk.path("open.url"), mode).unwrap();
-    std::os::unix::fs::symlink(bench.desk.path("state/ledger.sqlite"), bench.desk.path("link.db"))
-        .unwrap();
-    std::fs::hard_link(bench.desk.path("books.db"), bench.desk.path("hard.db")).unwrap();
+    std::fs::set_permissions(bench.keeper.path("open.url"), mode).unwrap();
+    std::os::unix::fs::symlink(
+        bench.keeper.path("state/ledger.sqlite"),
+        bench.keeper.path("link.db"),
+    )
+    .unwrap();
+    std::fs::hard_link(bench.keeper.path("books.db"), bench.keeper.path("hard.db")).unwrap();
     for (tool, says) in [
         (
             lite_tool("sql.x", json!({"tables": ["t"], "path": "state/ledger.sqlite"})),
@@ -81,9 +84,9 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
             "lists 0 parameters",
         ),
     ] {
-        bench.desk.estate.configure(|config| config["tools"] = json!([tool]));
-        let checked = bench.desk.ask(&["config", "check", "wicketgate.yaml"]);
-        let started = bench.desk.ask(&["serve", "--config", "wicketgate.yaml"]);
+        bench.keeper.estate.configure(|config| config["tools"] = json!([tool]));
+        let checked = bench.keeper.ask(&["config", "check", "wicketgate.yaml"]);
+        let started = bench.keeper.ask(&["serve", "--config", "wicketgate.yaml"]);
         assert_ne!(checked.code, 0, "{tool} is taken");
         assert_eq!(started.code, 78, "{tool}: {started:?}");
         assert!(started.err.contains(says), "`{says}` is not in {}", started.err);
@@ -122,8 +125,8 @@ async fn a_role_that_may_do_too_much_is_not_used() {
         ("writer", "may write to public.orders"),
     ] {
         let tool = pg_tool("sql.x", &format!("{role}.url"), json!({"tables": ["public.t"]}));
-        bench.desk.estate.configure(|config| config["tools"] = json!([tool]));
-        let started = bench.desk.ask(&["serve", "--config", "wicketgate.yaml"]);
+        bench.keeper.estate.configure(|config| config["tools"] = json!([tool]));
+        let started = bench.keeper.ask(&["serve", "--config", "wicketgate.yaml"]);
         assert_eq!(started.code, 78, "{started:?}");
         assert!(started.err.contains("tool `sql.x`") && started.err.contains(says), "{started:?}");
     }
@@ -136,16 +139,16 @@ async fn the_example_is_a_configuration_and_a_policy() {
     let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sql");
     let text = std::fs::read_to_string(example.join("tools.yaml")).unwrap();
     let tools: Value = serde_saphyr::from_str(&text).unwrap();
-    std::fs::copy(bench.desk.path("books.db"), bench.desk.path("notes.db")).unwrap();
+    std::fs::copy(bench.keeper.path("books.db"), bench.keeper.path("notes.db")).unwrap();
     for role in ["reader", "writer"] {
         let url = format!("postgres://books_{role}:some-password@10.0.0.5:5432/books");
-        private(bench.desk.path(&format!("{role}.url")), url);
+        private(bench.keeper.path(&format!("{role}.url")), url);
     }
-    bench.desk.estate.configure(|config| config["tools"] = tools["tools"].clone());
+    bench.keeper.estate.configure(|config| config["tools"] = tools["tools"].clone());
     let policy = std::fs::read_to_string(example.join("policy.rego")).unwrap();
-    bench.desk.estate.bundle("1.0.2", &policy, "policy");
+    bench.keeper.estate.bundle("1.0.2", &policy, "policy");
     for order in [&["config", "check"][..], &["policy", "lint", "--bundle", "bundle"]] {
-        let checked = bench.desk.ask(order);
+        let checked = bench.keeper.ask(order);
         assert_eq!(checked.code, 0, "{order:?}: {checked:?}");
     }
 }

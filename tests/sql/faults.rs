@@ -74,10 +74,11 @@ async fn a_password_is_proven_and_a_wrong_one_is_not() {
         })
         .await;
     // From here on the server asks: only its owner is trusted.
-    let rules = bench.desk.path("pg_hba.conf");
+    let rules = bench.keeper.path("pg_hba.conf");
     let text = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
     std::fs::write(&rules, text).unwrap();
-    std::fs::set_permissions(bench.desk.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(bench.keeper.path(""), std::fs::Permissions::from_mode(0o755))
+        .unwrap();
     own(&bench.admin_url, &format!("ALTER SYSTEM SET hba_file = '{}'", rules.display())).await;
     pg.stop_immediate();
     pg.start();

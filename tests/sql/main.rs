@@ -26,4 +26,4 @@ mod sqlite;
 mod tls;
 
 use waiting::until;
-use wicketgate_support::{agent, ca, checker, desk, private, sidecar, waiting};
+use wicketgate_support::{agent, ca, checker, keeper, private, sidecar, waiting};

@@ -61,7 +61,7 @@ async fn a_write_whose_answer_is_cut_is_told_as_done_only_if_it_was() {
         all["rows"][0][0].clone()
     };
     // Somebody who reads keeps it from being committed, and that shows with the last step alone.
-    let file = rusqlite::Connection::open(bench.desk.path("books.db")).unwrap();
+    let file = rusqlite::Connection::open(bench.keeper.path("books.db")).unwrap();
     file.execute_batch("BEGIN; SELECT count(*) FROM orders;").unwrap();
     let kept = fill().await.unwrap_err();
     assert_eq!(kept.code, "tool.failed", "{kept:?}");

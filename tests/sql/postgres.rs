@@ -94,11 +94,11 @@ async fn the_tables_a_statement_read_are_on_the_books_and_the_evidence_holds() {
     let bench = Bench::new().await;
     bench.ask("sql.pg", "SELECT * FROM orders, t").await.unwrap();
     bench.agent.seal().await.unwrap();
-    let bundle = bench.desk.export(&bench.agent.run.clone(), "exported", &[]);
+    let bundle = bench.keeper.export(&bench.agent.run.clone(), "exported", &[]);
     let entries = std::fs::read_to_string(bundle.join("ledger/entries.jsonl")).unwrap();
     let told = r#""tables_queried":["public.orders","public.t"]"#;
     assert!(entries.contains(told), "{entries}");
-    let report = bench.desk.verify(&bundle);
+    let report = bench.keeper.verify(&bundle);
     let failed: Vec<_> = report["checks"]
         .as_array()
         .unwrap()
@@ -106,10 +106,10 @@ async fn the_tables_a_statement_read_are_on_the_books_and_the_evidence_holds() {
         .filter(|check| check["outcome"] == "INVALID")
         .collect();
     assert!(failed.is_empty(), "{failed:?}");
-    assert_eq!(crate::desk::outcome(&report, "P1").0, "VALID", "{report}");
-    let all = crate::desk::whole(&bundle);
+    assert_eq!(crate::keeper::outcome(&report, "P1").0, "VALID", "{report}");
+    let all = crate::keeper::whole(&bundle);
     for secret in ["reader-password-1", "postgres://"] {
-        assert!(!crate::desk::holds(&all, secret), "{secret} is in the bundle");
+        assert!(!crate::keeper::holds(&all, secret), "{secret} is in the bundle");
         assert!(!bench.sidecar.said().contains(secret), "{secret} is in the log");
     }
     bench.close().await;

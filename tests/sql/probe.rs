@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, number, own, pg_tool};
-use crate::desk::Desk;
+use crate::keeper::Keeper;
 use crate::private::private;
 use wicketgate_support::pg::Pg;
 
@@ -11,9 +11,9 @@ use wicketgate_support::pg::Pg;
 pub const REVOKE: &str = include_str!("../../examples/sql/revoke.sql");
 
 /// The picture of these tools, and how the command ended.
-fn probed(desk: &Desk, tools: &[Value]) -> (Value, i32) {
-    desk.estate.configure(|config| config["tools"] = json!(tools));
-    let ended = desk.ask(&["tools", "probe", "--json"]);
+fn probed(keeper: &Keeper, tools: &[Value]) -> (Value, i32) {
+    keeper.estate.configure(|config| config["tools"] = json!(tools));
+    let ended = keeper.ask(&["tools", "probe", "--json"]);
     let picture: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{ended:?}"));
     for secret in ["reader-password-1", "super-password-1"] {
         assert!(!ended.out.contains(secret) && !ended.err.contains(secret), "{ended:?}");
@@ -28,9 +28,9 @@ fn row<'a>(picture: &'a Value, name: &str) -> &'a Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_is_fit_is_ready_and_its_read_only_transactions_were_tried() {
-    let (desk, admin_url, _, tools) = Bench::furnished(Pg::cluster(), &[]).await;
+    let (keeper, admin_url, _, tools) = Bench::furnished(Pg::cluster(), &[]).await;
     own(&admin_url, REVOKE).await;
-    let (picture, code) = probed(&desk, &tools);
+    let (picture, code) = probed(&keeper, &tools);
     assert_eq!(code, 0, "{picture}");
     let pg = row(&picture, "sql.pg")["points"].to_string();
     for part in [
@@ -54,13 +54,13 @@ async fn a_database_that_is_fit_is_ready_and_its_read_only_transactions_were_tri
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_may_too_much_is_unfit_and_one_that_is_not_let_in_is_unreached() {
     let roles = [("super", "SUPERUSER", "")];
-    let (desk, admin_url, suffix, mut tools) = Bench::furnished(Pg::cluster(), &roles).await;
+    let (keeper, admin_url, suffix, mut tools) = Bench::furnished(Pg::cluster(), &roles).await;
     own(&admin_url, REVOKE).await;
     tools.truncate(1);
     let none = admin_url.replace("//postgres@", &format!("//none_{suffix}:reader-password-1@"));
-    private(desk.path("none.url"), none);
+    private(keeper.path("none.url"), none);
     let closed = "postgres://none:reader-password-1@127.0.0.1:1/x?sslmode=disable";
-    private(desk.path("closed.url"), closed);
+    private(keeper.path("closed.url"), closed);
     for (file, state, ends, says) in [
         ("super.url", "unfit", 1, "is a superuser"),
         ("writer.url", "unfit", 1, "may write to public.orders"),
@@ -69,7 +69,7 @@ async fn a_role_that_may_too_much_is_unfit_and_one_that_is_not_let_in_is_unreach
     ] {
         let mut both = tools.clone();
         both.push(pg_tool("sql.x", file, json!({"tables": ["public.t"]})));
-        let (picture, code) = probed(&desk, &both);
+        let (picture, code) = probed(&keeper, &both);
         assert_eq!(code, ends, "{file}: {picture}");
         let broken = row(&picture, "sql.x");
         assert_eq!(broken["state"], state, "{file}: {broken}");
@@ -81,9 +81,9 @@ async fn a_role_that_may_too_much_is_unfit_and_one_that_is_not_let_in_is_unreach
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_may_call_what_runs_texts_locks_or_waits_is_unfit_until_that_is_revoked() {
-    let (desk, admin_url, suffix, mut tools) = Bench::furnished(Pg::cluster(), &[]).await;
+    let (keeper, admin_url, suffix, mut tools) = Bench::furnished(Pg::cluster(), &[]).await;
     tools.truncate(1);
-    let (picture, code) = probed(&desk, &tools);
+    let (picture, code) = probed(&keeper, &tools);
     assert_eq!((code, &row(&picture, "sql.pg")["state"]), (1, &json!("unfit")), "{picture}");
     let points = row(&picture, "sql.pg")["points"].to_string();
     for name in ["ts_stat", "query_to_xml", "lo_get", "pg_advisory_lock", "pg_sleep", "revoke.sql"]
@@ -91,15 +91,15 @@ async fn a_role_that_may_call_what_runs_texts_locks_or_waits_is_unfit_until_that
         assert!(points.contains(name), "`{name}` is not in {points}");
     }
     own(&admin_url, REVOKE).await;
-    assert_eq!(probed(&desk, &tools).1, 0);
+    assert_eq!(probed(&keeper, &tools).1, 0);
     // What is given back to the role, or added beside, is seen.
     own(&admin_url, &format!("GRANT EXECUTE ON FUNCTION ts_stat(text) TO reader_{suffix}")).await;
-    let (picture, code) = probed(&desk, &tools);
+    let (picture, code) = probed(&keeper, &tools);
     assert!(code == 1 && picture.to_string().contains("it may call ts_stat\""), "{picture}");
     own(&admin_url, &format!("REVOKE EXECUTE ON FUNCTION ts_stat(text) FROM reader_{suffix}"))
         .await;
     let dblink = "CREATE FUNCTION dblink(text) RETURNS int LANGUAGE sql AS 'SELECT 1'";
     own(&admin_url, dblink).await;
-    let (picture, code) = probed(&desk, &tools);
+    let (picture, code) = probed(&keeper, &tools);
     assert!(code == 1 && picture.to_string().contains("it may call dblink\""), "{picture}");
 }

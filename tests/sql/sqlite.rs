@@ -86,7 +86,7 @@ async fn sqlite_itself_refuses_what_the_parser_would_have_missed() {
     // A list of tables that names a view: what it reads is the operator's business. One it does not
     // name stays closed, through whatever leads to it.
     let bench = Bench::new().await;
-    let file = rusqlite::Connection::open(bench.desk.path("books.db")).unwrap();
+    let file = rusqlite::Connection::open(bench.keeper.path("books.db")).unwrap();
     file.execute_batch(
         "DROP VIEW order_names; CREATE VIEW order_names AS SELECT password AS customer FROM secrets",
     )

@@ -64,23 +64,23 @@ fn sibling(name: &str, url_file: &str, ca_file: Option<&str>) -> Value {
 /// A gate with `sql.pg` in clear, and these over TLS; `urls` are files, each with a port and a host.
 async fn gate(pg: &Pg, ca: &Ca, more: Vec<Value>, urls: &[(&str, u16, &str)]) -> Bench {
     let stranger = Ca::new();
-    let (desk, admin_url, suffix, mut tools) = Bench::furnished(pg, &[]).await;
+    let (keeper, admin_url, suffix, mut tools) = Bench::furnished(pg, &[]).await;
     tools.truncate(1);
     tools.extend(more);
-    std::fs::copy(ca.path("ca.pem"), desk.path("ca.pem")).unwrap();
-    std::fs::copy(stranger.path("ca.pem"), desk.path("stranger.pem")).unwrap();
-    let clear = std::fs::read_to_string(desk.path("reader.url")).unwrap();
+    std::fs::copy(ca.path("ca.pem"), keeper.path("ca.pem")).unwrap();
+    std::fs::copy(stranger.path("ca.pem"), keeper.path("stranger.pem")).unwrap();
+    let clear = std::fs::read_to_string(keeper.path("reader.url")).unwrap();
     for (file, port, host) in urls {
         let url = clear.replace("?sslmode=disable", "");
         let url = url.replace(&format!("127.0.0.1:{}", pg.port()), &format!("{host}:{port}"));
-        private(desk.path(file), url);
+        private(keeper.path(file), url);
     }
-    Bench::serving(desk, admin_url, suffix, tools).await
+    Bench::serving(keeper, admin_url, suffix, tools).await
 }
 
 /// What an operator is told of this tool: its state, and everything that was found.
 fn probed(bench: &Bench, tool: &str) -> (String, String) {
-    let ended = bench.desk.ask(&["tools", "probe", "--json", "--tool", tool]);
+    let ended = bench.keeper.ask(&["tools", "probe", "--json", "--tool", tool]);
     let picture: Value = serde_json::from_str(&ended.out).unwrap();
     let row = &picture["tools"][0];
     let state = row["state"].as_str().unwrap_or_else(|| panic!("{ended:?}")).to_owned();

@@ -17,7 +17,7 @@ pub const RULES: &str = "package wicketgate.agent\nimport rego.v1\nallow if star
     require_approval contains {\"code\": \"one\", \"message\": \"one person\"} if input.args.hold == true\n\
     require_approval contains {\"code\": \"two\", \"message\": \"two people\", \"approvers\": 2} if input.args.hold == 2\n";
 
-/// Everybody, in a directory of their own.
+/// Approvers and operators, in one directory.
 pub struct People {
     dir: TempDir,
     /// Of the list of those who may approve: each has a higher one than the list before.
@@ -47,7 +47,7 @@ impl People {
         self.path(name).display().to_string()
     }
 
-    /// The fingerprint of somebody's key.
+    /// The fingerprint of the key of this person.
     pub fn fingerprint(&self, name: &str) -> String {
         let line = std::fs::read_to_string(self.path(&format!("{name}.pub"))).unwrap();
         SshKey::parse(line.trim()).unwrap().fingerprint()
@@ -109,11 +109,11 @@ impl People {
 
     /// What a configuration says of them where amendments are required: Paula writes policies, and could
     /// approve them; Grace and Hugo publish, Vera looks.
-    pub fn configure_amendments(&self, config: &mut Value, office: bool) {
+    pub fn configure_amendments(&self, config: &mut Value, operators: bool) {
         self.publishers(&["grace", "hugo", "paula"]);
         self.configure(config, false);
         config["policy"]["amendments"] = json!("required");
-        if office {
+        if operators {
             let member = |name: &str, roles: &[&str]| json!({"subject": name, "roles": roles, "token_file": self.shown(&format!("{name}.token"))});
             config["operators"] = json!([
                 member("paula", &["policy_author", "policy_publisher"]),
@@ -126,10 +126,10 @@ impl People {
     }
 
     /// What a configuration says of them.
-    pub fn configure(&self, config: &mut Value, office: bool) {
+    pub fn configure(&self, config: &mut Value, operators: bool) {
         config["trust"]["approver_keys"] = json!([self.shown("list.pem.pub")]);
         config["approvals"] = json!({"signers": self.shown("signers")});
-        if office {
+        if operators {
             let member = |name: &str, role: &str| json!({"subject": name, "roles": [role], "token_file": self.shown(&format!("{name}.token"))});
             config["operators"] = json!([
                 member("ada", "approver"),
@@ -140,14 +140,14 @@ impl People {
         }
     }
 
-    /// Somebody types a command at this door. Exit code and what was said.
+    /// Runs a command as this person, against this operator API: its exit code and both streams.
     pub fn types(&self, who: &str, url: &str, args: &[&str]) -> (Option<i32>, String) {
         let token = self.shown(&format!("{who}.token"));
         let ran = Ran::gate(&self.dir, [args, &["--url", url, "--token-file", &token]].concat());
         (Some(ran.code), ran.text())
     }
 
-    /// Somebody asks the office for what others do beside a ledger.
+    /// Runs a command as this person through this hub that others run beside a ledger.
     pub fn asks(&self, who: &str, url: &str, args: &[&str]) -> (Option<i32>, String) {
         let token = self.shown(&format!("{who}.token"));
         let ran = Ran::gate(&self.dir, [args, &["--hub", url, "--token-file", &token]].concat());
@@ -160,12 +160,12 @@ impl People {
         self.asks(who, url, &[args, &["--operator-key", &key]].concat())
     }
 
-    /// The token of somebody.
+    /// The token of this person.
     pub fn token(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(&format!("{name}.token"))).unwrap()
     }
 
-    /// Somebody approves or refuses a call with their key.
+    /// This person approves or refuses a call with their key.
     pub fn says(
         &self,
         who: &str,
@@ -205,10 +205,10 @@ pub fn done(told: &Value) -> (String, String) {
     (text(gate, "call"), text(gate, "detail"))
 }
 
-/// One request to an office: status, head and body.
-pub async fn ask(door: &str, token: &str, line: &str, body: &Value) -> (u16, String, Value) {
+/// One request to an operator API: status, head and body.
+pub async fn ask(url: &str, token: &str, line: &str, body: &Value) -> (u16, String, Value) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let address = door.trim_start_matches("http://");
+    let address = url.trim_start_matches("http://");
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let body = body.to_string();
     let request = format!(

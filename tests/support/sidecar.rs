@@ -342,7 +342,7 @@ impl Sidecar {
     }
 
     /// Where operators are answered.
-    pub fn door(&self) -> String {
+    pub fn operator_url(&self) -> String {
         format!("http://{}", self.operators())
     }
 

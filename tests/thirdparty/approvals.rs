@@ -8,9 +8,9 @@ use wicketgate::evidence::bundle::Files;
 
 use crate::approved::{ALICE, ApprovedCall, MALLORY, export, ledger_of, list, set, unset};
 use crate::bundle::EVIDENCE;
+use crate::demo::written;
 use crate::forged::key;
 use crate::guide::{Tools, guide, run, script};
-use crate::stage::written;
 
 /// What an auditor with the guide says about these files, who has this list of approvers.
 fn audited(files: &Files, approvers: Option<&str>) -> (bool, String) {

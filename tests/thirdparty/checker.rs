@@ -7,7 +7,7 @@ use wicketgate::clock::SystemEntropy;
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::evidence::bundle::{ENTRIES, Files, INCLUSION};
 
-use crate::stage::{bundle, demo, replace, resign, resign_with, said, written};
+use crate::demo::{bundle, demo, replace, resign, resign_with, said, written};
 
 const CHECKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/checker/check_bundle.py");
 
@@ -88,9 +88,9 @@ fn it_refuses_what_was_changed_even_when_the_list_of_files_is_signed_again() {
 
 #[test]
 fn it_refuses_other_keys_and_a_log_that_does_not_extend_the_head_that_was_noted() {
-    let desk = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let told_by = |text: String| {
-        let trust = desk.path().join("trust.txt");
+        let trust = folder.path().join("trust.txt");
         std::fs::write(&trust, text).unwrap();
         check(&trust, &demo().join("evidence"))
     };

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use wicketgate::evidence::bundle::{ENTRIES, Files};
 
-use crate::stage::{
+use crate::demo::{
     bundle, calls, demo, noted_head, origin, python, replace, resign, resign_with, said, sealed,
     witnesses, written,
 };
@@ -247,7 +247,7 @@ fn every_program_the_guide_names_refuses_what_is_not_so() {
         json["subjects"] = json["subject"].clone();
         let manifest = json.to_string().into_bytes();
         let kind = "application/vnd.in-toto+json";
-        let key = crate::stage::evidence_key();
+        let key = crate::demo::evidence_key();
         f.put("manifest.dsse.json", wicketgate::crypto::dsse::sign(kind, &manifest, &[&key]));
         f.put("manifest.json", manifest);
     });

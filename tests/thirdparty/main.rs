@@ -17,10 +17,10 @@
 
 mod approvals;
 mod checker;
+mod demo;
 mod guide;
 mod page;
 mod scopes;
-mod stage;
 mod stamps;
 
 use wicketgate_support::forged::{self, approved, bundle};

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::stage::{demo, python, said};
+use crate::demo::{demo, python, said};
 
 /// Reads the page by the rules of HTML, strictly, and asks it for what must not be there.
 const READ: &str = r##"

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
+use crate::demo::{calls, demo, noted_head, origin, python, said, sealed, witnesses};
 use crate::guide::{Tools, guide, run, script};
-use crate::stage::{calls, demo, noted_head, origin, python, said, sealed, witnesses};
 use wicketgate::evidence::bundle::Files;
 use wicketgate_support::ran::Ran;
 
@@ -18,8 +18,8 @@ fn copy() -> tempfile::TempDir {
 
 #[test]
 fn a_span_and_a_population_are_accepted_by_the_guide_and_the_programs_it_names() {
-    let desk = copy();
-    let top = desk.path().join("demo");
+    let folder = copy();
+    let top = folder.path().join("demo");
     let whole = format!("{}:0..", origin());
     for (scope, folder) in [
         // Its entries are all there are from the first on: they prove the noted head without `--since`.
@@ -50,8 +50,8 @@ fn a_span_and_a_population_are_accepted_by_the_guide_and_the_programs_it_names()
 
 #[test]
 fn what_was_erased_after_others_last_looked_is_shown_to_be_erased() {
-    let desk = copy();
-    let top = desk.path().join("demo");
+    let folder = copy();
+    let top = folder.path().join("demo");
     let told = std::fs::read_to_string(top.join("evidence/agent_run.json")).unwrap();
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     let run_id = told["run"].as_str().unwrap();

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::demo::{bundle, said, written};
 use crate::guide::{Tools, guide, run, script};
-use crate::stage::{bundle, said, written};
 
 const CONFIG: &str = "[ tsa ]\ndefault_tsa = main\n[ main ]\nserial = serial\ncrypto_device = builtin\n\
 signer_digest = sha256\ndefault_policy = 1.2.3.4.1\ndigests = sha256\nordering = yes\naccuracy = secs:1\n\

@@ -17,9 +17,9 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
+mod clients;
 mod database;
 mod ending;
-mod house;
 mod load;
 mod mtls;
 mod order;

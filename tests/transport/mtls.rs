@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::ca::Ca;
 use crate::checker::{calls, check};
-use crate::house::{REVIEWER, initialize, listen, openssl_client, place, python_client, shows};
+use crate::clients::{REVIEWER, initialize, listen, openssl_client, place, python_client, shows};
 use crate::sidecar::{Estate, run};
 use crate::tool::Tool;
 use wicketgate_support::program::python;
@@ -21,7 +21,7 @@ const OPEN: [&str; 5] = [
 ];
 
 /// A gate in a pod of its own, and the authority of its certificates and its clients'.
-fn house(estate: &Estate) -> Ca {
+fn clients(estate: &Estate) -> Ca {
     let ca = Ca::new();
     ca.server("gate");
     std::fs::copy(ca.path("ca.pem"), ca.path("server-ca.pem")).unwrap();
@@ -46,7 +46,7 @@ async fn an_agent_in_another_pod_is_known_by_its_spiffe_id_or_its_certificate_an
  {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
-    let ca = house(&estate);
+    let ca = clients(&estate);
     let mut sidecar = estate.serve().await;
     let at = place(&sidecar);
     let ask = |who: &str, args: &[&str]| python_client((&ca, Some(who)), &at, args);
@@ -105,7 +105,7 @@ async fn an_agent_in_another_pod_is_known_by_its_spiffe_id_or_its_certificate_an
 async fn whoever_shows_no_certificate_that_counts_has_no_connection_and_an_unknown_one_is_nobody() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
-    let ca = house(&estate);
+    let ca = clients(&estate);
     let mut sidecar = estate.serve().await;
     let at = place(&sidecar);
     let stranger = Ca::new();
@@ -157,7 +157,7 @@ async fn agents_beyond_loopback_need_tls_and_authorities_and_callers_with_certif
  {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
-    let ca = house(&estate);
+    let ca = clients(&estate);
     let refused = |change: &dyn Fn(&mut Value), words: &[&str]| {
         let before = std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap();
         estate.configure(|config| change(config));

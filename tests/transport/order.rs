@@ -58,7 +58,7 @@ async fn nobody_ends_a_gate_over_any_of_its_doors() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let mut sidecar = estate.serve().await;
-    let door = sidecar.door();
+    let door = sidecar.operator_url();
     let operators = door.strip_prefix("http://").unwrap();
     for path in ["/quitquitquit", "/shutdown", "/quit", "/exit", "/stop", "/healthcheck/fail"] {
         for method in ["POST", "GET"] {

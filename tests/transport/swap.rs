@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Agent;
 use crate::ca::Ca;
 use crate::checker::{check, kinds};
-use crate::house::{REVIEWER, initialize, listen, openssl_client, place, shows};
+use crate::clients::{REVIEWER, initialize, listen, openssl_client, place, shows};
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::same::Desk;
+use crate::same::Folder;
 use crate::{large, output, small, text};
 
 /// Packages that talk to a database or a network, or run asynchronous code. (`ring` and `webpki` are there:
@@ -146,12 +146,12 @@ fn it_is_static_and_has_no_function_to_reach_anybody_with() {
 
 #[test]
 fn verifying_opens_no_socket_and_starts_nothing() {
-    let desk = Desk::new();
-    let log = desk.path("calls.log");
+    let folder = Folder::new();
+    let log = folder.path("calls.log");
     let mut traced = Command::new("strace");
     traced.args(["-f", "-e", "trace=%network,%process,openat", "-o"]).arg(&log);
     traced.arg(small()).args(["--replay", "--trust", "auditor/trust.txt", "evidence"]);
-    let done = output(traced.current_dir(desk.top()));
+    let done = output(traced.current_dir(folder.top()));
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("openat(") && log.contains("manifest.dsse.json"), "{log}");

@@ -9,9 +9,9 @@ use tempfile::TempDir;
 use crate::{large, output, small, text};
 
 /// What the quickstart leaves: a real bundle, a tampered copy, and an auditor's trust file.
-pub struct Desk(TempDir);
+pub struct Folder(TempDir);
 
-impl Desk {
+impl Folder {
     pub fn new() -> Self {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         text(Command::new(large()).arg("quickstart").arg("--dir").arg(dir.path().join("q")));
@@ -40,10 +40,10 @@ impl Desk {
 
 #[test]
 fn it_checks_prints_and_ends_as_the_large_program_does() {
-    let desk = Desk::new();
+    let folder = Folder::new();
     let trust = ["--trust", "auditor/trust.txt"];
-    std::fs::write(desk.top().join("nobody.txt"), "# trusts nobody\n").unwrap();
-    std::fs::write(desk.top().join("wrong.txt"), "evidnce-key x\n").unwrap();
+    std::fs::write(folder.top().join("nobody.txt"), "# trusts nobody\n").unwrap();
+    std::fs::write(folder.top().join("wrong.txt"), "evidnce-key x\n").unwrap();
     for (args, code, word) in [
         (vec!["evidence"], 0, "VALID, level"),
         (vec!["--json", "evidence"], 0, r#""outcome":"VALID""#),
@@ -54,7 +54,7 @@ fn it_checks_prints_and_ends_as_the_large_program_does() {
         (vec!["--run", "00000000-0000-4000-8000-000000000000", "evidence"], 1, "INVALID"),
     ] {
         let args: Vec<&str> = trust.iter().chain(&args).copied().collect();
-        let [ours, theirs] = desk.both(&args);
+        let [ours, theirs] = folder.both(&args);
         assert_eq!(ours, theirs, "{args:?}");
         assert_eq!(ours.0, Some(code), "{args:?}: {}{}", ours.1, ours.2);
         assert!(ours.1.contains(word), "{args:?}: {}", ours.1);
@@ -65,21 +65,21 @@ fn it_checks_prints_and_ends_as_the_large_program_does() {
         (vec!["--trust", "nowhere.txt", "evidence"], 64),
         (vec!["--trust", "auditor/trust.txt", "nowhere"], 64),
     ] {
-        let [ours, theirs] = desk.both(&args);
+        let [ours, theirs] = folder.both(&args);
         assert_eq!(ours, theirs, "{args:?}");
         assert_eq!(ours.0, Some(code), "{args:?}: {}{}", ours.1, ours.2);
     }
     // Nothing to verify, and nothing to trust: the words of the two programs name themselves.
     for args in [vec![], vec!["evidence"], vec!["--trust", "auditor/trust.txt", "a", "b"]] {
-        let [ours, theirs] = desk.both(&args);
+        let [ours, theirs] = folder.both(&args);
         assert_eq!((ours.0, theirs.0), (Some(64), Some(64)), "{args:?}");
     }
 }
 
 #[test]
 fn no_two_payloads_of_a_real_run_share_a_salt() {
-    let desk = Desk::new();
-    let index = std::fs::read(desk.top().join("evidence/payloads/index.json")).unwrap();
+    let folder = Folder::new();
+    let index = std::fs::read(folder.top().join("evidence/payloads/index.json")).unwrap();
     let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
     let index = index.as_object().unwrap();
     let salts: BTreeSet<&str> =

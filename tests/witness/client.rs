@@ -11,7 +11,7 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::witness::client::{Cosignature, Error, Head, ProofError, WitnessClient};
 
 use crate::forged::key;
-use crate::office::{Log, NAME, Office, Running};
+use crate::process::{Log, NAME, Running, WitnessFiles};
 
 /// A clock that stands still.
 struct At(i64);
@@ -51,26 +51,26 @@ impl wicketgate::witness::client::Consistency for Leaves {
 
 async fn submit(
     running: &Running,
-    office: &Office,
+    files: &WitnessFiles,
     log: &Log,
     size: usize,
     old: u64,
 ) -> Result<Cosignature, Error> {
-    submit_to(&running.url(), &office.vkey, log, size, old, &SystemClock::new()).await
+    submit_to(&running.url(), &files.vkey, log, size, old, &SystemClock::new()).await
 }
 
 /// W-01.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conflict_is_followed_with_the_right_proof() {
     let log = Log::new("log.example/a", 20);
-    let office = Office::new(&[&log]);
-    let running = office.open();
-    let witness = WitnessClient::new(&running.url(), office.vkey.clone(), None, 300).unwrap();
+    let files = WitnessFiles::new(&[&log]);
+    let running = files.open();
+    let witness = WitnessClient::new(&running.url(), files.vkey.clone(), None, 300).unwrap();
     assert_eq!(witness.newest(&log.vkey()).await, Ok(None));
     for (size, hint) in [(3, 0), (7, 0), (7, 3), (11, 7), (12, 5), (20, 20)] {
-        let cosigned = submit(&running, &office, &log, size, hint).await.unwrap();
+        let cosigned = submit(&running, &files, &log, size, hint).await.unwrap();
         let note = format!("{}{}", log.note(size), cosigned.line);
-        let keys = [log.vkey(), office.vkey.clone()];
+        let keys = [log.vkey(), files.vkey.clone()];
         assert_eq!(Checkpoint::open_with(&note, &keys).unwrap().1.len(), 2);
         let (newest, _) = witness.newest(&log.vkey()).await.unwrap().unwrap();
         assert_eq!(newest, log.head(size));
@@ -81,11 +81,11 @@ async fn a_conflict_is_followed_with_the_right_proof() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_witness_that_is_ahead_of_us_is_a_rollback_and_fatal() {
     let log = Log::new("log.example/a", 9);
-    let office = Office::new(&[&log]);
-    let running = office.open();
-    submit(&running, &office, &log, 9, 0).await.unwrap();
+    let files = WitnessFiles::new(&[&log]);
+    let running = files.open();
+    submit(&running, &files, &log, 9, 0).await.unwrap();
     for hint in [0, 4, 9] {
-        let error = submit(&running, &office, &log, 4, hint).await.unwrap_err();
+        let error = submit(&running, &files, &log, 4, hint).await.unwrap_err();
         assert!(error.is_fatal(), "{error}");
         let Error::Ahead { size: 9, ours: 4, proof: Some(proof), .. } = &error else {
             panic!("{error:?}")
@@ -100,38 +100,38 @@ async fn a_witness_that_is_ahead_of_us_is_a_rollback_and_fatal() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_tells_two_stories_is_refused_and_knows_it() {
     let log = Log::new("log.example/a", 9);
-    let office = Office::new(&[&log]);
-    let running = office.open();
-    submit(&running, &office, &log, 5, 0).await.unwrap();
+    let files = WitnessFiles::new(&[&log]);
+    let running = files.open();
+    submit(&running, &files, &log, 5, 0).await.unwrap();
     for (fork, size, hint) in [
         (log.forked(2, "fork"), 9, 5),
         (log.forked(2, "fork"), 9, 0),
         (log.forked(4, "fork"), 5, 5),
         (log.forked(4, "fork"), 5, 0),
     ] {
-        let error = submit(&running, &office, &fork, size, hint).await.unwrap_err();
+        let error = submit(&running, &files, &fork, size, hint).await.unwrap_err();
         assert!(matches!(error, Error::Forked { size: 5, proof: Some(_), .. }), "{error:?}");
         assert!(error.is_fatal());
     }
     // What it saw first stays what it cosigns.
-    submit(&running, &office, &log, 9, 5).await.unwrap();
+    submit(&running, &files, &log, 9, 5).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_witness_that_refuses_or_is_not_there_stops_nothing() {
     let log = Log::new("log.example/a", 2);
-    let office = Office::new(&[&Log::new("log.example/other", 1)]);
-    let running = office.open();
-    let error = submit(&running, &office, &log, 2, 0).await.unwrap_err();
+    let files = WitnessFiles::new(&[&Log::new("log.example/other", 1)]);
+    let running = files.open();
+    let error = submit(&running, &files, &log, 2, 0).await.unwrap_err();
     assert!(matches!(error, Error::Refused { status: 404, .. }), "{error:?}");
     assert!(!error.is_fatal());
     let url = running.url();
     drop(running);
-    let gone = submit_to(&url, &office.vkey, &log, 2, 0, &SystemClock::new()).await.unwrap_err();
+    let gone = submit_to(&url, &files.vkey, &log, 2, 0, &SystemClock::new()).await.unwrap_err();
     assert!(matches!(gone, Error::Unreachable { .. }), "{gone:?}");
     for (url, key) in [
-        ("ftp://witness.example", office.vkey.clone()),
-        ("http://witness.example/?a=b", office.vkey.clone()),
+        ("ftp://witness.example", files.vkey.clone()),
+        ("http://witness.example/?a=b", files.vkey.clone()),
         ("http://witness.example", log.vkey()),
     ] {
         assert!(

@@ -1,6 +1,6 @@
 //! Killed in any step of remembering, it never cosigns a fork of what it gave away.
 
-use crate::office::{Log, Office, Running, Tracer};
+use crate::process::{Log, Running, Tracer, WitnessFiles};
 
 /// What a client holds: heads of the log it has a cosignature for, by the word of their fork.
 struct Held {
@@ -25,10 +25,10 @@ impl Held {
 fn killed_at(inject: &str, after: usize) -> bool {
     let honest = Log::new("log.example/a", 12);
     let fork = honest.forked(4, "fork");
-    let office = Office::new(&[&honest]);
+    let files = WitnessFiles::new(&[&honest]);
     let mut held = Held { cosigned: Vec::new() };
     let heads = [(0, 4), (4, 8), (8, 10)];
-    let witness = office.open();
+    let witness = files.open();
     for (old, size) in &heads[..after] {
         held.ask(&witness, &honest, "honest", *old, *size);
     }
@@ -40,7 +40,7 @@ fn killed_at(inject: &str, after: usize) -> bool {
     let killed = witness.try_ask("GET", "/livez", b"").is_none();
     drop((tracer, witness));
     // Whatever it left, it starts again and goes on from at least what it gave away.
-    let witness = office.open();
+    let witness = files.open();
     for old in [0, 4, 8, 10] {
         held.ask(&witness, &fork, "fork", old, 11);
         held.ask(&witness, &fork, "fork", old, old);
@@ -58,7 +58,7 @@ fn killed_at(inject: &str, after: usize) -> bool {
     };
     assert!(Some(size) >= newest_honest.map(|(size, _)| *size), "{inject}: {shown:?}");
     let story = if forked { &fork } else { &honest };
-    witness.submit(&story.body(size, 12)).cosigned(&story.head(12), &office.vkey);
+    witness.submit(&story.body(size, 12)).cosigned(&story.head(12), &files.vkey);
     killed
 }
 
@@ -103,18 +103,18 @@ fn killed_in_any_opening_of_a_file_it_never_cosigns_a_fork() {
 fn after_a_write_that_failed_nothing_is_cosigned_until_a_restart() {
     let log = Log::new("log.example/a", 12);
     for inject in ["fsync:error=EIO:when=1", "rename:error=EIO:when=1", "fsync:error=EIO:when=2"] {
-        let office = Office::new(&[&log]);
-        let witness = office.open();
-        witness.submit(&log.body(0, 4)).cosigned(&log.head(4), &office.vkey);
+        let files = WitnessFiles::new(&[&log]);
+        let witness = files.open();
+        witness.submit(&log.body(0, 4)).cosigned(&log.head(4), &files.vkey);
         let tracer = Tracer::attach(&witness, inject);
         assert_eq!(witness.submit(&log.body(4, 8)).status, 500, "{inject}");
         assert_eq!(witness.submit(&log.body(4, 8)).status, 500, "{inject}");
         assert_eq!(witness.submit(&log.body(4, 4)).status, 500, "{inject}");
         assert_eq!(witness.ask("GET", "/readyz", b"").status, 503, "{inject}");
         drop((tracer, witness));
-        let witness = office.open();
+        let witness = files.open();
         // The head that was written and never given away may be remembered, or not.
         let old = if witness.submit(&log.body(4, 9)).status == 200 { 9 } else { 8 };
-        witness.submit(&log.body(old, 12)).cosigned(&log.head(12), &office.vkey);
+        witness.submit(&log.body(old, 12)).cosigned(&log.head(12), &files.vkey);
     }
 }

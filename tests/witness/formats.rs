@@ -11,7 +11,7 @@ use wicketgate::crypto::tlog_proof::TlogProof;
 use wicketgate::domain::digest::Digest;
 
 use crate::forged::key;
-use crate::office::Log;
+use crate::process::Log;
 
 /// A cosigner's key as the other implementation takes it: it knows names, ids, and asks us to verify.
 struct Witness(VerifierKey);

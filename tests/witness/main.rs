@@ -18,7 +18,7 @@ mod anchors;
 mod client;
 mod crash;
 mod formats;
-mod office;
+mod process;
 mod server;
 mod stamps;
 

@@ -7,7 +7,7 @@ use wicketgate::witness::tsa::{Error, Tsa};
 
 use crate::authority::openssl;
 pub use crate::authority::{Authority, Made, NONCE, USUAL};
-use crate::office::{Log, now};
+use crate::process::{Log, now};
 
 fn verify(response: &[u8], data: &[u8], authority: &Authority) -> Result<Stamp, Fault> {
     let imprint = Digest::of(&[data]);

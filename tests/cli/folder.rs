@@ -7,9 +7,9 @@ use wicketgate_support::program;
 use wicketgate_support::ran::Ran;
 
 /// A working directory.
-pub struct Desk(tempfile::TempDir);
+pub struct Folder(tempfile::TempDir);
 
-impl Desk {
+impl Folder {
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -44,13 +44,13 @@ impl Desk {
         Ran::of(command.envs(env.iter().copied()))
     }
 
-    /// A desk with two keys and a signed manifest.
+    /// A folder with two keys and a signed manifest.
     pub fn with_manifest() -> Self {
-        let desk = Self::new();
-        desk.run(&["keygen", "--out", "k"]).ends(0);
-        desk.run(&["keygen", "--out", "k2"]).ends(0);
-        desk.run(&["manifest", "init", "agent.yaml"]).ends(0);
-        desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(0);
-        desk
+        let folder = Self::new();
+        folder.run(&["keygen", "--out", "k"]).ends(0);
+        folder.run(&["keygen", "--out", "k2"]).ends(0);
+        folder.run(&["manifest", "init", "agent.yaml"]).ends(0);
+        folder.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(0);
+        folder
     }
 }

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use wicketgate_support::program;
 
-/// What every process of one stage has in its environment.
+/// What every process of one session has in its environment.
 const MARK: &str = "WICKETGATE_TEST_STAGE";
 
-pub struct Stage {
+pub struct Session {
     home: tempfile::TempDir,
     work: tempfile::TempDir,
     mark: String,
@@ -22,7 +22,7 @@ pub struct Played {
     pub code: Option<i32>,
 }
 
-impl Stage {
+impl Session {
     pub fn new() -> Self {
         let (home, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mark = work.path().display().to_string();
@@ -60,7 +60,7 @@ impl Stage {
         Played { out: text(done.stdout), err: text(done.stderr), code: done.status.code() }
     }
 
-    /// The command lines of this stage's processes that still run.
+    /// The command lines of this session's processes that still run.
     pub fn processes(&self) -> Vec<String> {
         let mark = format!("{MARK}={}", self.mark);
         let mut found = Vec::new();

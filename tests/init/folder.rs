@@ -11,11 +11,11 @@ use crate::waiting::PATIENCE;
 use wicketgate_support::program;
 use wicketgate_support::ran::Ran;
 
-pub struct Desk {
+pub struct Folder {
     dir: tempfile::TempDir,
 }
 
-impl Desk {
+impl Folder {
     /// Whoever runs in a sandbox may look in: of a gate that is root that is another user.
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();

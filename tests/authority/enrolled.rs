@@ -24,7 +24,7 @@ use wicketgate_support::ports::Port;
 use wicketgate_support::ran::Ran;
 
 /// Two pools, the enrolment key, and where the hub enrols.
-pub struct Town {
+pub struct EnrolledFleet {
     pub dir: TempDir,
     pub ca: Ca,
     pub db: TestDb,
@@ -34,19 +34,19 @@ pub struct Town {
     tls: bool,
 }
 
-impl Town {
-    pub async fn new(tls: bool) -> Town {
+impl EnrolledFleet {
+    pub async fn new(tls: bool) -> EnrolledFleet {
         let ca = Ca::new();
         ca.server("hub");
         let dir = tempfile::tempdir().unwrap();
         run(dir.path(), &["keygen", "--out", "enrolment.pem"]);
         let (tool, people) = (Tool::start().await, People::new());
         let db = tokio::task::spawn_blocking(Pg::cluster).await.unwrap().database().await;
-        let town = Town { dir, ca, db, tool, people, port: Port::claim(), tls };
+        let enrolled = EnrolledFleet { dir, ca, db, tool, people, port: Port::claim(), tls };
         for pool in ["local", "other", "stranger"] {
-            town.token(pool, pool);
+            enrolled.token(pool, pool);
         }
-        town
+        enrolled
     }
 
     fn port(&self) -> u16 {

@@ -35,24 +35,24 @@ impl Store {
 }
 
 /// A directory with keys, a signed bundle, a signed lock and a signed manifest.
-pub struct Desk {
+pub struct Folder {
     dir: tempfile::TempDir,
     upstream: SocketAddr,
 }
 
-impl Desk {
+impl Folder {
     /// Makes it, through the program's own commands.
     pub fn new(upstream: SocketAddr) -> Self {
-        let desk = Self { dir: tempfile::tempdir().unwrap(), upstream };
+        let folder = Self { dir: tempfile::tempdir().unwrap(), upstream };
         for name in ["m", "p", "l"] {
-            desk.run(&["keygen", "--out", name]);
+            folder.run(&["keygen", "--out", name]);
         }
-        let token = desk.dir().join("token");
+        let token = folder.dir().join("token");
         std::fs::write(&token, TOKEN).unwrap();
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
-        std::fs::create_dir_all(desk.dir().join("bundle/agent")).unwrap();
-        std::fs::write(desk.dir().join("bundle/agent/main.rego"), RULES).unwrap();
-        desk.run(&[
+        std::fs::create_dir_all(folder.dir().join("bundle/agent")).unwrap();
+        std::fs::write(folder.dir().join("bundle/agent/main.rego"), RULES).unwrap();
+        folder.run(&[
             "policy",
             "sign",
             "bundle",
@@ -64,11 +64,11 @@ impl Desk {
             "1.0.0",
         ]);
         // The configuration names it; what it grants is known once the lock is signed.
-        std::fs::write(desk.dir().join("agent.yaml"), "").unwrap();
-        desk.configure(&Store::Sqlite);
-        desk.run(&["tools", "lock", "--config", "wicketgate.yaml", "--key", "l"]);
-        desk.manifest();
-        desk
+        std::fs::write(folder.dir().join("agent.yaml"), "").unwrap();
+        folder.configure(&Store::Sqlite);
+        folder.run(&["tools", "lock", "--config", "wicketgate.yaml", "--key", "l"]);
+        folder.manifest();
+        folder
     }
 
     /// The directory.

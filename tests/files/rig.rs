@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::agent::{Agent, Refused};
 use crate::checker::check;
-use crate::desk::Desk;
+use crate::keeper::Keeper;
 use crate::sidecar::Sidecar;
 
 /// Everything that is granted: `file.write` twice, since only tier T1 keeps what was there.
@@ -35,22 +35,22 @@ deny contains "not over that" if input.effect.before_sha256 == data.precious
 /// What the policy calls precious.
 pub const PRECIOUS: &str = "precious";
 
-pub struct Yard {
-    pub desk: Desk,
+pub struct Rig {
+    pub keeper: Keeper,
     calls: AtomicU32,
 }
 
-impl Yard {
-    pub async fn new() -> Yard {
+impl Rig {
+    pub async fn new() -> Rig {
         Self::with(|_| {}).await
     }
 
     /// With a configuration of its own.
-    pub async fn with(edit: impl FnOnce(&mut Value)) -> Yard {
-        let desk = Desk::sqlite().await;
-        std::fs::create_dir(desk.path("work")).unwrap();
-        std::fs::create_dir(desk.path("outside")).unwrap();
-        std::fs::write(desk.path("outside/canary"), "CANARY").unwrap();
+    pub async fn with(edit: impl FnOnce(&mut Value)) -> Rig {
+        let keeper = Keeper::sqlite().await;
+        std::fs::create_dir(keeper.path("work")).unwrap();
+        std::fs::create_dir(keeper.path("outside")).unwrap();
+        std::fs::write(keeper.path("outside/canary"), "CANARY").unwrap();
         let bind = |(name, kind, tier): (&str, &str, &str)| {
             let mut file = json!({"root": "work", "name": "work"});
             match name {
@@ -61,38 +61,38 @@ impl Yard {
             json!({"name": name, "description": "works on files", "kind": kind, "tier": tier,
                 "read_only": tier == "T0", "file": file})
         };
-        desk.estate.configure(|config| {
+        keeper.estate.configure(|config| {
             config["tools"] = TOOLS.into_iter().map(bind).collect();
             // Some of these tests are denied more often than an agent would be.
             config["limits"] = json!({"denials_max": null, "tool_denials_max": null});
             edit(config);
         });
-        desk.estate.manifest("1.0.1", "manifest", |text| {
+        keeper.estate.manifest("1.0.1", "manifest", |text| {
             let mut manifest: Value = serde_json::from_str(&text).unwrap();
             let tools = TOOLS.map(|(name, ..)| json!({"name": name}));
             manifest["spec"]["tools"] = tools.into_iter().collect();
             manifest["spec"]["incognito"] = "allowed".into();
             manifest.to_string()
         });
-        let yard = Yard { desk, calls: AtomicU32::new(0) };
-        yard.rules(RULES);
-        yard
+        let rig = Rig { keeper, calls: AtomicU32::new(0) };
+        rig.rules(RULES);
+        rig
     }
 
     fn rules(&self, rules: &str) {
         let rules = rules.replace("data.precious", &format!("{:?}", sha256(PRECIOUS)));
-        self.desk.estate.bundle("1.0.1", &rules, "policy");
+        self.keeper.estate.bundle("1.0.1", &rules, "policy");
     }
 
     pub async fn serve(&self) -> (Sidecar, Agent) {
-        let sidecar = self.desk.estate.serve().await;
+        let sidecar = self.keeper.estate.serve().await;
         let agent = sidecar.open().await;
         (sidecar, agent)
     }
 
     /// A path below the root.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.desk.path("work").join(name)
+        self.keeper.path("work").join(name)
     }
 
     pub fn put(&self, name: &str, text: &str) {
@@ -108,7 +108,7 @@ impl Yard {
     pub async fn call(&self, agent: &Agent, tool: &str, args: Value) -> Result<Value, Refused> {
         let id = format!("c{}", self.calls.fetch_add(1, Ordering::SeqCst));
         let answer = agent.call(tool, &id, &args.to_string()).await?;
-        self.desk.tool.did(1);
+        self.keeper.tool.did(1);
         Ok(serde_json::from_str(&answer).unwrap())
     }
 
@@ -131,7 +131,7 @@ impl Yard {
     /// What lies outside is what it was.
     #[track_caller]
     pub fn canary(&self) {
-        let outside = self.desk.path("outside");
+        let outside = self.keeper.path("outside");
         let names: Vec<_> =
             std::fs::read_dir(&outside).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["canary"], "something was made outside");
@@ -158,7 +158,7 @@ impl Yard {
     /// The books check, the canary lives, nothing is left over.
     pub async fn end(&self, sidecar: Sidecar, agent: &Agent) -> Value {
         self.close(sidecar, agent).await;
-        check(&self.desk.estate.books, &self.desk.tool, &self.desk.estate.receipts)
+        check(&self.keeper.estate.books, &self.keeper.tool, &self.keeper.estate.receipts)
     }
 }
 

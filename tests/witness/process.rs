@@ -1,4 +1,4 @@
-//! An auditor's office: the built program as a witness, a log to be cosigned, and HTTP by hand.
+//! The files of a witness: the built program as a witness, a log to be cosigned, and HTTP by hand.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -70,12 +70,12 @@ impl Log {
 }
 
 /// Files of a witness: its key, the logs it knows, its state.
-pub struct Office {
+pub struct WitnessFiles {
     pub dir: TempDir,
     pub vkey: VerifierKey,
 }
 
-impl Office {
+impl WitnessFiles {
     pub fn new(logs: &[&Log]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let keygen = ["witness", "keygen", "--name", NAME, "--json", "--out", "witness.pem"];

@@ -1,4 +1,4 @@
-//! What the tests change of an estate, and how they read its books.
+//! What the tests change of an estate, and how they read its ledger.
 
 use std::process::Command;
 

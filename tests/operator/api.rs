@@ -1,4 +1,4 @@
-//! A real ledger with an office in front of it, and gates that only obey.
+//! A real ledger with an operator API in front of it, and gates that only obey.
 
 use crate::json_entry::body;
 use std::collections::BTreeSet;
@@ -41,12 +41,12 @@ use wicketgate_support::ran::Ran;
 pub const GATE: &str = "wicketgate.dev/default/local/0/0";
 pub const EFFECT: &str = r#"{"host":"pay.example.com","kind":"http","method":"POST","path":"/refunds","port":443,"query":[],"scheme":"https"}"#;
 
-pub struct Hall {
+pub struct ApiServer {
     pub dir: tempfile::TempDir,
     pub ledger: Ledger,
     pub orders: Arc<dyn Orders>,
-    pub office: Arc<OperatorApi>,
-    pub door: SocketAddr,
+    pub handler: Arc<OperatorApi>,
+    pub address: SocketAddr,
     pub refused: Arc<Mutex<Vec<Code>>>,
     stop: CancellationToken,
     closing: CancellationToken,
@@ -55,7 +55,7 @@ pub struct Hall {
     _ready: watch::Sender<Readiness>,
 }
 
-impl Drop for Hall {
+impl Drop for ApiServer {
     fn drop(&mut self) {
         self.stop.cancel();
         self.closing.cancel();
@@ -95,12 +95,12 @@ const PEOPLE: [(&str, &[Role]); 6] = [
     ("pia", &[Role::PolicyPublisher]),
 ];
 
-impl Hall {
+impl ApiServer {
     pub async fn open() -> Self {
         Self::of("default").await
     }
 
-    /// An office that sees the runs of this tenant only; the ledger is the tenant `default`'s.
+    /// An operator API that sees the runs of this tenant only; the ledger is the tenant `default`'s.
     pub async fn of(tenant: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.sqlite");
@@ -130,7 +130,7 @@ impl Hall {
             Arc::new(control::sqlite::SqliteControl::open(&path).await.unwrap());
         let refused = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&refused);
-        let office = Arc::new(OperatorApi::new(OperatorParts {
+        let handler = Arc::new(OperatorApi::new(OperatorParts {
             staff: Operators::load(&people(dir.path())).unwrap(),
             reader: Arc::new(SqliteReader::open(&path).await.unwrap()),
             orders: Arc::clone(&orders),
@@ -150,16 +150,16 @@ impl Hall {
         let view = OperatorView { readiness, metrics };
         let closing = CancellationToken::new();
         let running =
-            operator::serve_with(settings, view, Some(Arc::clone(&office)), closing.clone())
+            operator::serve_with(settings, view, Some(Arc::clone(&handler)), closing.clone())
                 .unwrap();
-        let door = running.address();
+        let address = running.address();
         let (writer, running) = (Some(writer), Some(running));
         Self {
             dir,
             ledger,
             orders,
-            office,
-            door,
+            handler,
+            address,
             refused,
             stop,
             closing,
@@ -312,7 +312,7 @@ impl Hall {
 
     /// One request over a connection of its own: status, headers, body.
     pub async fn raw(&self, line: &str, headers: &str, body: &str) -> (u16, String, String) {
-        let mut stream = TcpStream::connect(self.door).await.unwrap();
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
         let length = body.len();
         let request = format!(
             "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
@@ -345,7 +345,7 @@ impl Hall {
     /// Runs the program as one of the people.
     pub async fn command(&self, who: &str, args: &[&str]) -> Ran {
         let mut command = Command::new(program::gate());
-        command.args(args).args(["--url", &format!("http://{}", self.door), "--token-file"]);
+        command.args(args).args(["--url", &format!("http://{}", self.address), "--token-file"]);
         command.arg(self.path(&format!("{who}.token")));
         command.current_dir(self.dir.path());
         tokio::task::spawn_blocking(move || Ran::of(&mut command)).await.unwrap()
@@ -392,7 +392,7 @@ pub fn token(who: &str) -> String {
     format!("{who}-{}", Digest::of(&[who.as_bytes()]).hex())
 }
 
-/// An armored signature that says nothing: the gate checks it, not the office.
+/// An armored signature that says nothing: the gate checks it, not the operator API.
 pub const ARMOR: &str =
     "-----BEGIN SSH SIGNATURE-----\nU1NIU0lHAAAA\n-----END SSH SIGNATURE-----\n";
 

@@ -1,4 +1,4 @@
-//! A time stamping authority's door: HTTP by hand on the loopback, one question after the other.
+//! A time stamping authority: HTTP by hand on the loopback, one question after the other.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,15 +21,15 @@ impl Reply {
 }
 
 /// A server in a thread; it ends when this is dropped.
-pub struct Door {
+pub struct TsaServer {
     addr: SocketAddr,
     asked: Arc<AtomicU32>,
     closing: Arc<AtomicBool>,
     serving: Option<JoinHandle<()>>,
 }
 
-impl Door {
-    /// Answers every question so; `None` is no answer while the door is open.
+impl TsaServer {
+    /// Answers every question so; `None` is no answer while the authority is up.
     pub fn open(answer: impl Fn(&[u8]) -> Option<Reply> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -64,7 +64,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for TsaServer {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::SeqCst);
         drop(TcpStream::connect(self.addr));

@@ -41,12 +41,12 @@ obligations contains {"type": "redact", "kinds": ["email"]} if input.tool.name =
 "#;
 
 /// A directory with everything one gate needs, and the server of its tools.
-pub struct House {
+pub struct Rig {
     files: Files,
     pub tool: Tool,
 }
 
-impl Deref for House {
+impl Deref for Rig {
     type Target = Files;
 
     fn deref(&self) -> &Files {
@@ -74,35 +74,35 @@ pub fn agent(calls: &Rounds) -> Vec<String> {
     words.to_vec()
 }
 
-impl House {
+impl Rig {
     /// `replay` of the manifest.
     #[track_caller]
     pub fn new(replay: &Value) -> Self {
-        let house = Self { files: Files::new(), tool: Tool::start() };
-        house.keys(&["manifest", "policy"]);
-        house.approver();
-        house.secret("token", TOKEN);
-        house.secret("secret", SECRET);
-        house.write_json("wicketgate.yaml", &house.config());
-        house.bundle("bundle", RULES);
-        house.agent("player", "agent.yaml", replay, &[]);
-        house
+        let rig = Self { files: Files::new(), tool: Tool::start() };
+        rig.keys(&["manifest", "policy"]);
+        rig.approver();
+        rig.secret("token", TOKEN);
+        rig.secret("secret", SECRET);
+        rig.write_json("wicketgate.yaml", &rig.config());
+        rig.bundle("bundle", RULES);
+        rig.agent("player", "agent.yaml", replay, &[]);
+        rig
     }
 
-    /// A house whose agent may delegate to another, `helper`, which has a socket of its own; the digest of the
+    /// A rig whose agent may delegate to another, `helper`, which has a socket of its own; the digest of the
     /// helper's manifest.
     #[track_caller]
     pub fn family(replay: &Value) -> (Self, String) {
-        let house = Self::new(replay);
-        let helper = house.agent("helper", "helper.yaml", &json!({"mode": "off"}), &[]);
-        house.agent("player", "agent.yaml", replay, &[json!({"manifest": helper})]);
-        house.configure(|config| {
+        let rig = Self::new(replay);
+        let helper = rig.agent("helper", "helper.yaml", &json!({"mode": "off"}), &[]);
+        rig.agent("player", "agent.yaml", replay, &[json!({"manifest": helper})]);
+        rig.configure(|config| {
             let mut caller = this_user();
             caller["socket"] = json!("helper.sock");
             let helper = json!({"manifest": "helper.yaml", "callers": [caller]});
             config["agents"].as_array_mut().unwrap().push(helper);
         });
-        (house, helper)
+        (rig, helper)
     }
 
     /// Signs a manifest into this file; its digest.

@@ -10,7 +10,7 @@ use crate::decide;
 use wicketgate_support::program;
 
 /// A directory with keys and a manifest.
-pub struct Desk(tempfile::TempDir);
+pub struct Folder(tempfile::TempDir);
 
 /// Where the ledger is.
 #[derive(Clone)]
@@ -31,14 +31,14 @@ impl Store {
     }
 }
 
-impl Desk {
+impl Folder {
     /// Makes it, through the program's own commands.
     pub fn new() -> Self {
-        let desk = Self(tempfile::tempdir().unwrap());
-        desk.run(&["keygen", "--out", "m.pem"]);
-        desk.run(&["keygen", "--out", "p.pem"]);
-        desk.run(&["manifest", "init", "agent.yaml", "--name", "bench-agent"]);
-        let file = desk.dir().join("agent.yaml");
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.run(&["keygen", "--out", "m.pem"]);
+        folder.run(&["keygen", "--out", "p.pem"]);
+        folder.run(&["manifest", "init", "agent.yaml", "--name", "bench-agent"]);
+        let file = folder.dir().join("agent.yaml");
         let text = std::fs::read_to_string(&file).unwrap();
         let tools = "    - {name: small, tier: T2}\n    - {name: large, tier: T2}";
         let text = text.replace("    - {name: repo.read_file, tier: T0}", tools);
@@ -59,12 +59,12 @@ impl Desk {
             }
         }
         std::fs::write(&file, kept.join("\n") + "\n").unwrap();
-        desk.run(&["manifest", "sign", "agent.yaml", "--key", "m.pem"]);
+        folder.run(&["manifest", "sign", "agent.yaml", "--key", "m.pem"]);
         for (name, files) in [("small", decide::SMALL), ("fifteen", decide::FIFTEEN)] {
-            decide::write(&desk.dir().join(name), files);
-            desk.run(&["policy", "sign", name, "--key", "p.pem"]);
+            decide::write(&folder.dir().join(name), files);
+            folder.run(&["policy", "sign", name, "--key", "p.pem"]);
         }
-        desk
+        folder
     }
 
     /// The directory.

@@ -1,4 +1,4 @@
-//! A gate, its keys, and the commands of whoever keeps its books.
+//! A gate, its keys, and the commands on its ledger and its payloads.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -18,29 +18,29 @@ use crate::tool::Tool;
 pub const IBAN: &str = "DE02120300000000202051";
 
 /// One gate with everything around it.
-pub struct Desk {
+pub struct Keeper {
     pub estate: Estate,
     pub tool: Tool,
 }
 
-impl Desk {
-    pub async fn sqlite() -> Desk {
+impl Keeper {
+    pub async fn sqlite() -> Keeper {
         let tool = Tool::echoing().await;
         Self::with_keys(Estate::sqlite(&tool), tool)
     }
 
-    pub async fn postgres(db: &TestDb) -> Desk {
+    pub async fn postgres(db: &TestDb) -> Keeper {
         let tool = Tool::echoing().await;
         let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
         std::fs::write(estate.path("reader.url"), &db.reader_url).unwrap();
         Self::with_keys(estate, tool)
     }
 
-    fn with_keys(estate: Estate, tool: Tool) -> Desk {
+    fn with_keys(estate: Estate, tool: Tool) -> Keeper {
         for name in ["fleet.pem", "evidence.pem"] {
             run(&estate.path(""), &["keygen", "--out", name]);
         }
-        Desk { estate, tool }
+        Keeper { estate, tool }
     }
 
     /// Encrypts payloads from the next start on.
@@ -178,7 +178,7 @@ impl Desk {
         bytes
     }
 
-    /// Somebody who reads the SQLite file as it is now, until the connection is closed.
+    /// A reader of the SQLite file as it is now, until the connection is closed.
     pub async fn reading(&self) -> sqlx::SqliteConnection {
         let url = format!("sqlite://{}", self.path("state/ledger.sqlite").display());
         let mut conn = sqlx::SqliteConnection::connect(&url).await.unwrap();
@@ -219,7 +219,7 @@ pub fn olga() -> &'static str {
     &OLGA
 }
 
-/// The key of another one: whoever ends a hold does not erase what it kept.
+/// The key of another operator: the one that ends a hold does not erase what it kept.
 pub fn otto() -> &'static str {
     static OTTO: LazyLock<String> = LazyLock::new(|| crate::sidecar::key("otto"));
     &OTTO
