@@ -12,31 +12,18 @@ use crate::domain::json::Json;
 /// Places of one input that are tried; an input with more is tried at the first of them.
 const PLACES_MAX: usize = 4096;
 
-/// What was done to a place.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Change {
-    /// The member is removed.
-    Drop,
-    /// It is `null`.
-    Null,
-    /// It is a value of another type.
-    Retype,
-    /// It is the empty value of its type.
-    Empty,
-}
-
-impl Change {
-    /// Every change there is.
-    pub const ALL: [Self; 4] = [Self::Drop, Self::Null, Self::Retype, Self::Empty];
-
-    /// `drop`, `null`, `retype` or `empty`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Null => "null",
-            Self::Retype => "retype",
-            Self::Empty => "empty",
-        }
+crate::record::named! {
+    /// What was done to a place.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum Change {
+        /// The member is removed.
+        Drop = "drop",
+        /// It is `null`.
+        Null = "null",
+        /// It is a value of another type.
+        Retype = "retype",
+        /// It is the empty value of its type.
+        Empty = "empty",
     }
 }
 

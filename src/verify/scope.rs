@@ -11,27 +11,20 @@ use crate::entries::EntryLine;
 use crate::entries::epochs::Epochs;
 use crate::record::Kind;
 
-/// The scope that was requested for the bundle.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// One run.
-    Run,
-    /// Every entry of a span of one chain.
-    Range,
-    /// Every entry of a span of every chain, and what a query matches in them.
-    Population,
+crate::record::named! {
+    /// The scope that was requested for the bundle.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Scope {
+        /// One run.
+        Run = "run",
+        /// Every entry of a span of one chain.
+        Range = "range",
+        /// Every entry of a span of every chain, and what a query matches in them.
+        Population = "population",
+    }
 }
 
 impl Scope {
-    /// Its name in statements and entries.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Range => "range",
-            Self::Population => "population",
-        }
-    }
-
     /// The scope that the files of a bundle imply, whatever its statement says; `B4` compares the
     /// two.
     pub fn of(files: &Files) -> Self {

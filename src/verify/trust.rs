@@ -422,7 +422,7 @@ mod tests {
             (&[log][..], &[witness][..])
         );
         assert!(trust.evidence.is_empty(), "a revoked key signs no bundle");
-        assert_eq!(trust.skew_ms, 10_000);
+        assert_eq!(trust.skew(), 10_000);
         assert_eq!(trust.revocation(Use::Fleet, &key, Some("l")), Some(7));
         assert_eq!(trust.revocation(Use::Fleet, &key, Some("m")), None);
         assert_eq!(trust.revocation(Use::Witness, &key, Some("l")), None);

@@ -47,11 +47,7 @@ pub struct Glass {
     pub metrics: Arc<Metrics>,
 }
 
-impl std::fmt::Debug for Glass {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Glass").field("terms", &self.terms).finish_non_exhaustive()
-    }
-}
+crate::record::shows!(Glass: terms);
 
 /// One order of the list, and its later history.
 struct OrderHistory {

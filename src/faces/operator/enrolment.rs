@@ -75,11 +75,7 @@ pub struct RegistrarParts {
     pub tenant: String,
 }
 
-impl std::fmt::Debug for RegistrarParts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
-}
+crate::record::shows!(RegistrarParts: tenant);
 
 /// The caller: the pool it may enrol into, and the proof of that.
 #[derive(Clone, PartialEq, Eq, Debug)]

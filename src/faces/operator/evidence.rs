@@ -63,11 +63,7 @@ pub struct Evidence {
     pub store: &'static str,
 }
 
-impl std::fmt::Debug for Evidence {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Evidence").field("store", &self.store).finish_non_exhaustive()
-    }
-}
+crate::record::shows!(Evidence: store);
 
 /// The evidence, with semaphores that limit its use.
 #[derive(Debug)]

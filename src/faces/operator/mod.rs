@@ -88,11 +88,7 @@ pub struct OperatorParts {
     pub tenant: String,
 }
 
-impl std::fmt::Debug for OperatorParts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
-}
+crate::record::shows!(OperatorParts: tenant);
 
 /// Answers operators' requests, whichever listener they came in by.
 pub struct OperatorApi {
@@ -113,11 +109,7 @@ pub struct OperatorApi {
     tasks: TaskTracker,
 }
 
-impl std::fmt::Debug for OperatorApi {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Office").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
-}
+crate::record::shows!(OperatorApi: tenant);
 
 impl OperatorApi {
     /// An operator API that has read nothing from the ledger yet.

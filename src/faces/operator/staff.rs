@@ -18,47 +18,25 @@ use crate::identity::certificate::{NoThumbprint, thumbprint};
 /// Characters a token of an operator has at least: 256 bits in base64url.
 const TOKEN_CHARS_MIN: usize = 43;
 
-/// What an operator is.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, Serialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Sees runs, gates, orders and which calls are held, but no arguments.
-    Viewer,
-    /// Stops and reinstates; erases payloads that are not under legal hold.
-    Operator,
-    /// Sees held calls with their arguments, and approves or refuses them.
-    Approver,
-    /// Proposes policy bundles.
-    PolicyAuthor,
-    /// Approves bundles that others proposed, and puts them in force.
-    PolicyPublisher,
-    /// Sees everything and changes nothing; records its reviews, exports evidence, and places payloads on legal hold.
-    Auditor,
-}
-
-impl Role {
-    /// Every role.
-    pub const ALL: [Self; 6] = [
-        Self::Viewer,
-        Self::Operator,
-        Self::Approver,
-        Self::PolicyAuthor,
-        Self::PolicyPublisher,
-        Self::Auditor,
-    ];
-
-    /// The role's name in the configuration and in entries.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-            Self::Approver => "approver",
-            Self::PolicyAuthor => "policy_author",
-            Self::PolicyPublisher => "policy_publisher",
-            Self::Auditor => "auditor",
-        }
+crate::record::named! {
+    /// What an operator is.
+    #[derive(
+        Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, Serialize, JsonSchema,
+    )]
+    #[serde(rename_all = "snake_case")]
+    pub enum Role {
+        /// Sees runs, gates, orders and which calls are held, but no arguments.
+        Viewer = "viewer",
+        /// Stops and reinstates; erases payloads that are not under legal hold.
+        Operator = "operator",
+        /// Sees held calls with their arguments, and approves or refuses them.
+        Approver = "approver",
+        /// Proposes policy bundles.
+        PolicyAuthor = "policy_author",
+        /// Approves bundles that others proposed, and puts them in force.
+        PolicyPublisher = "policy_publisher",
+        /// Sees everything and changes nothing; records its reviews, exports evidence, and places payloads on legal hold.
+        Auditor = "auditor",
     }
 }
 

@@ -50,11 +50,7 @@ pub struct WitnessServer {
     pub clock: Arc<dyn Clock>,
 }
 
-impl std::fmt::Debug for WitnessServer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Witness").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+crate::record::shows!(WitnessServer: name);
 
 /// Serves until `shutdown`, then lets requests under way end, five seconds at most.
 pub async fn serve(witness: WitnessServer, listener: Listener, shutdown: CancellationToken) {

@@ -14,54 +14,38 @@ use super::scrub::Scrub;
 use crate::catalog::Binding;
 use crate::catalog::host::Origin;
 
-/// The result for one thing that a tool needs; a worse result is greater.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum ProbeState {
-    /// It cannot be probed without a call: a pattern of hosts.
-    Skipped,
-    /// It exists and is fit for use.
-    Ready,
-    /// A server offers it and no lock pins it, so no agent has it.
-    New,
-    /// It works as pinned, but its description changed or it accepts more than before.
-    Changed,
-    /// It does not respond, or refuses the gate.
-    Unreached,
-    /// This machine cannot isolate it as demanded.
-    Unavailable,
-    /// It resolves to an address that the binding does not allow.
-    Blocked,
-    /// It cannot prove its identity.
-    Untrusted,
-    /// It exists and must not be used in its present state.
-    Unfit,
-    /// It differs from what was pinned.
-    Drifted,
-    /// It does not exist.
-    Missing,
-    /// The gate does not start with it.
-    Refused,
+crate::record::named! {
+    /// The result for one thing that a tool needs; a worse result is greater.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum ProbeState {
+        /// It cannot be probed without a call: a pattern of hosts.
+        Skipped = "skipped",
+        /// It exists and is fit for use.
+        Ready = "ready",
+        /// A server offers it and no lock pins it, so no agent has it.
+        New = "new",
+        /// It works as pinned, but its description changed or it accepts more than before.
+        Changed = "changed",
+        /// It does not respond, or refuses the gate.
+        Unreached = "unreached",
+        /// This machine cannot isolate it as demanded.
+        Unavailable = "unavailable",
+        /// It resolves to an address that the binding does not allow.
+        Blocked = "blocked",
+        /// It cannot prove its identity.
+        Untrusted = "untrusted",
+        /// It exists and must not be used in its present state.
+        Unfit = "unfit",
+        /// It differs from what was pinned.
+        Drifted = "drifted",
+        /// It does not exist.
+        Missing = "missing",
+        /// The gate does not start with it.
+        Refused = "refused",
+    }
 }
 
 impl ProbeState {
-    /// The name of the state, in lower case.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Skipped => "skipped",
-            Self::Ready => "ready",
-            Self::New => "new",
-            Self::Changed => "changed",
-            Self::Unreached => "unreached",
-            Self::Unavailable => "unavailable",
-            Self::Blocked => "blocked",
-            Self::Untrusted => "untrusted",
-            Self::Unfit => "unfit",
-            Self::Drifted => "drifted",
-            Self::Missing => "missing",
-            Self::Refused => "refused",
-        }
-    }
-
     /// Whether nothing is wrong with it.
     #[must_use]
     pub const fn is_fine(self) -> bool {

@@ -15,27 +15,20 @@ use crate::domain::pointer::{self, Difference};
 
 mod form;
 
-/// Whether something is there that was not, is not there that was, or is another.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum DiffEdit {
-    /// Only the new bundle has it.
-    Added,
-    /// Only the old bundle has it.
-    Removed,
-    /// Both have it, not the same.
-    Changed,
+crate::record::named! {
+    /// Whether something is there that was not, is not there that was, or is another.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum DiffEdit {
+        /// Only the new bundle has it.
+        Added = "added",
+        /// Only the old bundle has it.
+        Removed = "removed",
+        /// Both have it, not the same.
+        Changed = "changed",
+    }
 }
 
 impl DiffEdit {
-    /// `added`, `removed` or `changed`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Removed => "removed",
-            Self::Changed => "changed",
-        }
-    }
-
     fn between<T>(old: Option<&T>, new: Option<&T>) -> Self {
         match (old, new) {
             (None, _) => Self::Added,

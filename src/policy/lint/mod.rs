@@ -39,22 +39,14 @@ pub use items::malformed;
 use super::bundle::Bundle;
 use crate::domain::tier::Tier;
 
-/// How much a finding matters.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Level {
-    /// The bundle breaks its promise; it does not come into force.
-    Error,
-    /// It does what it promises, and its author should look at it.
-    Warning,
-}
-
-impl Level {
-    /// `error` or `warning`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        }
+crate::record::named! {
+    /// How much a finding matters.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum Level {
+        /// The bundle breaks its promise; it does not come into force.
+        Error = "error",
+        /// It does what it promises, and its author should look at it.
+        Warning = "warning",
     }
 }
 

@@ -46,28 +46,18 @@ pub struct TestOptions {
     pub coverage: bool,
 }
 
-/// How one test ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// It is true.
-    Passed,
-    /// It is false or undefined, or the decision is another.
-    Failed,
-    /// Evaluating it failed.
-    Error,
-    /// `todo_test_…`.
-    Skipped,
-}
-
-impl Outcome {
-    /// `passed`, `failed`, `error` or `skipped`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Error => "error",
-            Self::Skipped => "skipped",
-        }
+crate::record::named! {
+    /// How one test ended.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Outcome {
+        /// It is true.
+        Passed = "passed",
+        /// It is false or undefined, or the decision is another.
+        Failed = "failed",
+        /// Evaluating it failed.
+        Error = "error",
+        /// `todo_test_…`.
+        Skipped = "skipped",
     }
 }
 

@@ -23,25 +23,16 @@ struct Table {
     cases: Vec<Row>,
 }
 
-/// What the decision is expected to be.
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Debug)]
-#[serde(rename_all = "snake_case")]
-enum Expected {
-    Allow,
-    Deny,
-    RequireApproval,
-    /// No answer: a policy error, which the gate denies.
-    Error,
-}
-
-impl Expected {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-            Self::RequireApproval => "require_approval",
-            Self::Error => "error",
-        }
+crate::record::named! {
+    /// What the decision is expected to be.
+    #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Debug)]
+    #[serde(rename_all = "snake_case")]
+    enum Expected {
+        Allow = "allow",
+        Deny = "deny",
+        RequireApproval = "require_approval",
+        /// No answer: a policy error, which the gate denies.
+        Error = "error",
     }
 }
 

@@ -17,11 +17,7 @@ pub struct Secure {
     name: ServerName<'static>,
 }
 
-impl std::fmt::Debug for Secure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Secure").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+crate::record::shows!(Secure: name);
 
 impl Secure {
     /// For this host; `ca` is PEM text of the only authorities to trust, the public ones if absent.

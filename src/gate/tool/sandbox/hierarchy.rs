@@ -12,27 +12,20 @@ const SCRATCH_BYTES: u64 = 64 << 20;
 /// The kernel's default period in microseconds, in which a run gets the time of one processor.
 const CPU_PERIOD: u32 = 100_000;
 
-/// The resources that can be limited.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Controller {
-    Memory,
-    Pids,
-    Cpu,
+crate::record::named! {
+    /// The resources that can be limited.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub(super) enum Controller {
+        Memory = "memory",
+        Pids = "pids",
+        Cpu = "cpu",
+    }
 }
 
 impl Controller {
-    pub(super) const ALL: [Self; 3] = [Self::Memory, Self::Pids, Self::Cpu];
     /// The controllers that are required; a run is held on one processor without control groups
     /// too.
     pub(super) const NEEDED: [Self; 2] = [Self::Memory, Self::Pids];
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Pids => "pids",
-            Self::Cpu => "cpu",
-        }
-    }
 }
 
 /// The version of control groups.

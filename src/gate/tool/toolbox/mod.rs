@@ -92,11 +92,7 @@ impl Tool {
     }
 }
 
-impl std::fmt::Debug for Tool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tool").field("facts", &self.facts).finish_non_exhaustive()
-    }
-}
+crate::record::shows!(Tool: facts);
 
 /// Every bound tool, by name.
 #[derive(Debug, Default)]
