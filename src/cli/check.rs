@@ -323,7 +323,7 @@ fn print(verdict: &Verdict) {
         verdict.root
     ));
     if let Some(Finding { kind, seq, check, why }) = &verdict.finding {
-        say(format!("  {} at seq {seq}: {check}: {why}", kind.word()));
+        say(format!("  {} at seq {seq}: {check}: {why}", kind.as_str()));
     }
     if verdict.from > 0 {
         say(format!(
@@ -371,7 +371,7 @@ fn told(verdict: &Verdict) -> Json {
     members.extend((verdict.from > 0).then(|| ("pruned_below", Json::from(verdict.from))));
     members.extend(verdict.finding.as_ref().map(|found| {
         let damage = Json::object([
-            ("kind", Json::from(found.kind.word())),
+            ("kind", Json::from(found.kind.as_str())),
             ("seq", Json::from(found.seq)),
             ("check", Json::from(found.check)),
             ("why", Json::from(found.why.as_str())),

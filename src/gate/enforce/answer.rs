@@ -118,6 +118,13 @@ impl Fault {
         self
     }
 
+    /// The caller may try again after this time.
+    #[must_use]
+    pub fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
     /// The same about this call.
     #[must_use]
     pub fn about(mut self, call: &CallId) -> Self {

@@ -15,6 +15,7 @@ use crate::domain::time::Timestamp;
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::policy::PolicyEngine;
 use crate::record::chain::PolicyActivated;
+use crate::record::debug_by;
 use crate::record::{Draft, TaggedDigest, Text};
 use crate::tool::toolbox::Toolbox;
 
@@ -33,11 +34,7 @@ pub struct Policy {
     pub threshold: usize,
 }
 
-impl std::fmt::Debug for Policy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Policy({} {})", self.name, self.version)
-    }
-}
+debug_by!(Policy: name, version);
 
 impl Policy {
     /// A policy that needs no signature.

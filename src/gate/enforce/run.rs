@@ -28,6 +28,7 @@ use crate::ledger::permit::Receipt;
 use crate::limits::shares;
 use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
+use crate::record::debug_by;
 use crate::tool::Cancel;
 
 /// The fingerprint of tool and arguments, and how long another id counts as the same call.
@@ -73,11 +74,7 @@ pub struct Run {
     pub(super) words: tokio::sync::Mutex<()>,
 }
 
-impl std::fmt::Debug for Run {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Run").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+debug_by!(Run: id);
 
 #[derive(Debug, Default)]
 pub(super) struct RunState {

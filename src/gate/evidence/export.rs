@@ -32,6 +32,7 @@ use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
 use crate::record::chain::{EvidenceExported, ExportScope};
+use crate::record::debug_by;
 use crate::record::{Draft, HexDigest, schema};
 
 /// Where an export is recorded.
@@ -117,14 +118,7 @@ pub struct ExportOrder<'a> {
     pub recorder: &'a dyn Recorder,
 }
 
-impl std::fmt::Debug for ExportOrder<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Order")
-            .field("query", self.query)
-            .field("out", &self.out)
-            .finish_non_exhaustive()
-    }
-}
+debug_by!(ExportOrder<'_>: query, out);
 
 /// A bundle that was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -333,9 +327,9 @@ fn artefacts(
     }
     for ((yaml, signature), digest) in contents::manifests(strands) {
         match order.artifacts.manifest(&digest)? {
-            Some(manifest) => {
-                files.put(yaml, manifest.yaml);
-                files.put(signature, manifest.signature);
+            Some((text, envelope)) => {
+                files.put(yaml, text);
+                files.put(signature, envelope);
             }
             None => missing.push(digest),
         }

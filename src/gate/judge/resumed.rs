@@ -2,7 +2,6 @@
 
 use crate::approval::Approval;
 use crate::domain::canonical;
-use crate::domain::code::Code;
 use crate::domain::commitment::derived;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::{Digest, Salt};
@@ -61,10 +60,6 @@ impl Resumed {
 }
 
 fn void(detail: &str, what: &str) -> LayerReason {
-    LayerReason {
-        code: Code::PolicyDenied,
-        detail: format!("approval.void.{detail}"),
-        message: format!("{what} is not what it was when the call was held: approvals are void"),
-        rule: "approval".into(),
-    }
+    let message = format!("{what} is not what it was when the call was held: approvals are void");
+    LayerReason::denied("approval", format!("approval.void.{detail}"), message)
 }

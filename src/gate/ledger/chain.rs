@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::store::{EntryRow, HeadRow};
+use super::store::{EntryRow, HeadRow, row_of};
 use super::tail::{RunTail, TailError, Tails};
 use crate::crypto::merkle::Frontier;
 use crate::domain::digest::Digest;
@@ -136,17 +136,7 @@ impl Chain {
         self.size = self.size.saturating_add(1);
         let run_seq = entry.run.as_ref().map_or(0, |link| link.seq);
         let placed = Placed { seq: entry.seq, leaf, run_seq };
-        let kind = entry.draft.kind().as_str().to_owned();
-        let row = EntryRow {
-            seq: entry.seq,
-            prev: entry.prev,
-            leaf,
-            run: entry.draft.run,
-            call: entry.draft.call,
-            kind,
-            body,
-        };
-        Ok((row, placed))
+        Ok((row_of(&entry, leaf, body), placed))
     }
 
     fn link(&self, run: RunId) -> RunLink {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::domain::outcome::{FailureClass, Unmasked};
+use crate::record::debug_by;
 
 /// The usable part of a lease, in fifths: the storage's clock may run faster than ours.
 const USABLE_FIFTHS: u32 = 4;
@@ -23,11 +24,7 @@ pub struct Tenure {
     until: AtomicU64,
 }
 
-impl std::fmt::Debug for Tenure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tenure").field("until", &self.until).finish_non_exhaustive()
-    }
-}
+debug_by!(Tenure: until);
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

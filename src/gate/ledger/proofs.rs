@@ -18,6 +18,7 @@ use crate::crypto::range::{HashReader as _, Node, RangeProof, range_proof, verif
 use crate::crypto::tiles::{self, HEIGHT, Place, Tiles, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
+use crate::record::debug_by;
 
 /// Why there is no proof.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -52,11 +53,7 @@ pub struct Prover<'a> {
     stored: AtomicBool,
 }
 
-impl std::fmt::Debug for Prover<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Prover({} at {})", self.chain, self.size)
-    }
-}
+debug_by!(Prover<'_>: chain, size);
 
 impl<'a> Prover<'a> {
     /// A prover of this chain under this checkpoint, whose signature the caller has checked.

@@ -15,6 +15,7 @@ use crate::approval::order::Loosening;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
+use crate::record::named;
 use crate::record::payload::{HoldLifted, HoldPlaced, PayloadErased, SignedOrder, Term, Terms};
 use crate::record::{BY_CLOCK, Draft, Entry, HexDigest, Kind, List, Text};
 
@@ -42,26 +43,15 @@ pub struct StoredPayload {
     pub sealed: bool,
 }
 
-/// What the files of the store still hold of erased bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Residue {
-    /// The files were searched, and hold no erased bytes.
-    None,
-    /// Some are still there.
-    Some,
-    /// The store keeps its files where they cannot be searched.
-    Unknown,
-}
-
-impl Residue {
-    /// The name in receipts.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Some => "some",
-            Self::Unknown => "unknown",
-        }
+named! {
+    /// What the files of the store still hold of erased bytes.
+    pub enum Residue {
+        /// The files were searched, and hold no erased bytes.
+        None = "none",
+        /// Some are still there.
+        Some = "some",
+        /// The store keeps its files where they cannot be searched.
+        Unknown = "unknown",
     }
 }
 
@@ -210,14 +200,6 @@ impl Records {
         let Some(order) = order else { return };
         self.used.insert(Digest::of(&[order.statement.as_bytes()]));
         self.version = self.version.max(order.version.get());
-    }
-
-    /// The hold on this run, or on all of this log.
-    #[must_use]
-    pub fn hold_on(&self, log: &str, run: Option<&RunId>) -> Option<&LegalHold> {
-        let of =
-            |hold: &&LegalHold| hold.log == log && (hold.run.is_none() || hold.run.as_ref() == run);
-        self.holds.iter().find(of)
     }
 
     /// Every commitment of this chain under a hold, with the hold.

@@ -14,6 +14,7 @@ use crate::crypto::range::Node;
 use crate::crypto::tiles;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
+use crate::record::{Entry, debug_by};
 
 /// The status before the first try.
 pub const UNTRIED: &str = "not started";
@@ -99,11 +100,7 @@ pub struct LeaseKey {
     pub secret: [u8; 32],
 }
 
-impl std::fmt::Debug for LeaseKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LeaseKey({}@{})", self.chain, self.epoch)
-    }
-}
+debug_by!(LeaseKey: chain, epoch);
 
 /// A slot that was taken: its epoch is raised, and every older writer is fenced.
 #[derive(Clone, Debug)]
@@ -182,7 +179,7 @@ impl Batch {
     #[must_use]
     pub fn signed_in(&self) -> Option<Epoch> {
         let last = self.entries.last()?;
-        crate::record::Entry::parse(&last.body).ok().map(|entry| entry.epoch)
+        Entry::parse(&last.body).ok().map(|entry| entry.epoch)
     }
 
     /// Checks that the batch continues `expected`: gapless, linked, hashed, and ending in its head.
@@ -211,6 +208,19 @@ impl Batch {
             return flaw("head is not that of the last entry".into());
         }
         Ok(())
+    }
+}
+
+/// The row of an entry with these bytes.
+pub(super) fn row_of(entry: &Entry, leaf: Digest, body: Vec<u8>) -> EntryRow {
+    EntryRow {
+        seq: entry.seq,
+        prev: entry.prev,
+        leaf,
+        run: entry.draft.run,
+        call: entry.draft.call.clone(),
+        kind: entry.draft.kind().as_str().to_owned(),
+        body,
     }
 }
 

@@ -62,8 +62,8 @@ impl ReplayReport<'_> {
             ("asked", Self::count(self.played.asked)),
             ("drifts", drifts.into()),
         ];
-        let broken: Vec<Json> = self.played.broken.iter().map(order).collect();
-        members.extend((!broken.is_empty()).then(|| ("break_glass", broken.into())));
+        let broken = &self.played.broken;
+        members.extend((!broken.is_empty()).then(|| ("break_glass", Json::of(broken))));
         members.extend(self.forked.map(|(at, run)| {
             let run = run.map_or(Json::Null, |run| Json::from(run.to_string()));
             ("fork", Json::object([("at", Json::from(at)), ("run", run)]))
@@ -153,17 +153,6 @@ impl ReplayReport<'_> {
             escaped(&format!("replay of {}", self.header.run))
         )
     }
-}
-
-/// A call that ran under break-glass, for machines.
-fn order(broken: &BrokenGlass) -> Json {
-    let by = broken.by.iter().map(|one| Json::from(one.as_str())).collect::<Vec<_>>();
-    Json::object([
-        ("step", Json::from(broken.step)),
-        ("tool", Json::from(broken.tool.as_str())),
-        ("nonce", Json::from(broken.nonce.as_str())),
-        ("by", by.into()),
-    ])
 }
 
 fn path(path: &str) -> &str {

@@ -122,4 +122,47 @@ macro_rules! textual {
     };
 }
 
+/// Declares an enum whose values have one name each, in reports, labels and messages.
+#[macro_export]
+macro_rules! named {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident {
+        $($(#[$doc:meta])* $variant:ident = $text:literal,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        $vis enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in the order of their declaration.
+            pub const ALL: [Self; [$($text),*].len()] = [$(Self::$variant),*];
+
+            /// Its name.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(self.as_str())
+            }
+        }
+    };
+}
+
+/// A `Debug` of a type with keys, stores or functions: only the members that name the value.
+#[macro_export]
+macro_rules! debug_by {
+    ($type:ty $(: $($member:ident),+)?) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct(stringify!($type));
+                $($(shown.field(stringify!($member), &self.$member);)+)?
+                shown.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
 pub(crate) use {closed, textual};

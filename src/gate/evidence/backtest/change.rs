@@ -6,6 +6,7 @@ use crate::domain::json::Json;
 use crate::policy::Answer;
 use crate::record::call::{Obligation, Reason};
 use crate::record::decided;
+use crate::record::named;
 use crate::record::{Entry, Kind};
 
 /// The recorded or hypothetical decision about one input.
@@ -113,55 +114,29 @@ impl Outcome {
     }
 }
 
-/// How a decision changes, in the order of a report: changes that permit more come first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum DecisionChange {
-    /// A refused call would run.
-    DenyToAllow,
-    /// A held call would run.
-    HoldToAllow,
-    /// A call that ran would be refused.
-    AllowToDeny,
-    /// A held call would be refused.
-    HoldToDeny,
-    /// A call that ran would be held.
-    AllowToHold,
-    /// A refused call would be held.
-    DenyToHold,
-    /// The same course, with other obligations.
-    Obligations,
-    /// The same course, for other reasons.
-    Reasons,
+named! {
+    /// How a decision changes, in the order of a report: changes that permit more come first.
+    pub enum DecisionChange {
+        /// A refused call would run.
+        DenyToAllow = "deny_to_allow",
+        /// A held call would run.
+        HoldToAllow = "hold_to_allow",
+        /// A call that ran would be refused.
+        AllowToDeny = "allow_to_deny",
+        /// A held call would be refused.
+        HoldToDeny = "hold_to_deny",
+        /// A call that ran would be held.
+        AllowToHold = "allow_to_hold",
+        /// A refused call would be held.
+        DenyToHold = "deny_to_hold",
+        /// The same course, with other obligations.
+        Obligations = "obligations",
+        /// The same course, for other reasons.
+        Reasons = "reasons",
+    }
 }
 
 impl DecisionChange {
-    /// Every change, in order.
-    pub const ALL: [Self; 8] = [
-        Self::DenyToAllow,
-        Self::HoldToAllow,
-        Self::AllowToDeny,
-        Self::HoldToDeny,
-        Self::AllowToHold,
-        Self::DenyToHold,
-        Self::Obligations,
-        Self::Reasons,
-    ];
-
-    /// Its name in JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::DenyToAllow => "deny_to_allow",
-            Self::HoldToAllow => "hold_to_allow",
-            Self::AllowToDeny => "allow_to_deny",
-            Self::HoldToDeny => "hold_to_deny",
-            Self::AllowToHold => "allow_to_hold",
-            Self::DenyToHold => "deny_to_hold",
-            Self::Obligations => "obligations",
-            Self::Reasons => "reasons",
-        }
-    }
-
     /// Whether the decision itself changes: everything except other reasons for the same one.
     #[must_use]
     pub fn flips(self) -> bool {

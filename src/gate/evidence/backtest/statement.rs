@@ -76,7 +76,7 @@ pub fn predicate(
         ("engine", Json::from(ENGINE)),
         ("bundle", bench.new.to_json()),
         ("against", against),
-        ("query", query.to_json()),
+        ("query", Json::of(query)),
         ("ledger", found.logs.iter().map(log).collect::<Vec<_>>().into()),
         ("limited", Json::from(found.limited)),
         ("result", found.tally.to_json()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::change::{DecisionChange, Outcome};
@@ -17,7 +18,7 @@ const GROUPS_MAX: usize = 1000;
 const OTHERS: &str = "(other rules)";
 
 /// One decision of a group.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Example {
     /// The log.
     pub log: String,
@@ -83,19 +84,6 @@ impl Group {
                 tool: place.tool.clone(),
             });
         }
-    }
-
-    fn to_json(&self) -> Json {
-        let example = |example: &Example| {
-            Json::object([
-                ("log", Json::from(example.log.as_str())),
-                ("seq", Json::from(example.seq)),
-                ("run", Json::from(example.run.as_str())),
-                ("call", Json::from(example.call.as_str())),
-                ("tool", Json::from(example.tool.as_str())),
-            ])
-        };
-        self.examples.iter().map(example).collect::<Vec<_>>().into()
     }
 }
 
@@ -186,14 +174,14 @@ impl BacktestTally {
                 ("old", Json::from(old.as_str())),
                 ("new", Json::from(new.as_str())),
                 ("count", Json::from(group.count)),
-                ("examples", group.to_json()),
+                ("examples", Json::of(&group.examples)),
             ])
         };
         let counted = |(what, group): (String, &Group)| {
             Json::object([
                 ("what", Json::from(what)),
                 ("count", Json::from(group.count)),
-                ("examples", group.to_json()),
+                ("examples", Json::of(&group.examples)),
             ])
         };
         let under = self.under.iter().map(|(digest, n)| (digest.as_str(), Json::from(*n)));
