@@ -29,7 +29,6 @@ pub fn tiers(
 }
 
 /// The number of people who may approve held calls, by a list as it is signed.
-#[must_use]
 pub fn approvers(list: &Approvers) -> usize {
     let approves = |roles: &[String]| roles.iter().any(|role| role == ROLE);
     let signers = list.signers().iter();
@@ -38,14 +37,12 @@ pub fn approvers(list: &Approvers) -> usize {
 }
 
 /// As [`approvers`], of the list this configuration names; 0, if that cannot be used.
-#[must_use]
 pub fn configured_approvers(config: &Config) -> usize {
     named::approving(config, &mut Vec::new())
 }
 
 /// The lints' findings in a bundle, as this configuration would use it with so many approvers, and
 /// the granted tools that no bundle can let run.
-#[must_use]
 pub fn of(
     bundle: &Bundle,
     config: &Config,

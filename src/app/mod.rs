@@ -148,7 +148,6 @@ impl Gate {
     }
 
     /// Whether calls can be governed, now and from now on.
-    #[must_use]
     pub fn readiness(&self) -> watch::Receiver<Readiness> {
         self.readiness.clone()
     }
@@ -159,7 +158,6 @@ impl Gate {
     }
 
     /// TCP addresses where agents connect, with the ports the system chose.
-    #[must_use]
     pub fn agents(&self) -> &[SocketAddr] {
         &self.agents
     }

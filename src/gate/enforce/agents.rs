@@ -46,7 +46,6 @@ impl Agents {
     }
 
     /// Their manifests.
-    #[must_use]
     pub fn manifests(&self) -> &[Arc<Manifest>] {
         &self.manifests
     }

@@ -32,31 +32,26 @@ impl Released {
     }
 
     /// The call.
-    #[must_use]
     pub const fn call(&self) -> &CallId {
         &self.call
     }
 
     /// The result, as UTF-8 JSON.
-    #[must_use]
     pub fn result(&self) -> &[u8] {
         &self.result
     }
 
     /// Takes the result's bytes without a copy, for the face that encodes them.
-    #[must_use]
     pub fn into_result(self) -> Vec<u8> {
         self.result
     }
 
     /// The status that the tool reported.
-    #[must_use]
     pub fn status(&self) -> &str {
         &self.status
     }
 
     /// The receipt of the recorded outcome.
-    #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
@@ -97,7 +92,6 @@ fn free_again(reasons: &[LayerReason]) -> Option<Duration> {
 
 impl Fault {
     /// A fault with this code and no recorded entry.
-    #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -150,7 +144,6 @@ impl Fault {
     }
 
     /// The fault that a caller receives when the ledger fails.
-    #[must_use]
     pub fn of_ledger(error: &ledger::Error) -> Self {
         let soon = Some(Duration::from_secs(1));
         let (code, message, retry_after) = match error {
@@ -181,7 +174,6 @@ impl Fault {
     }
 
     /// The fault for a ledger that cannot be read: whether the call is recorded is not known.
-    #[must_use]
     pub fn unread(error: &ledger::Error) -> Self {
         let mut fault = Self::of_ledger(error);
         if fault.code == Code::LedgerUnavailable {

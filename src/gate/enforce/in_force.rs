@@ -38,7 +38,6 @@ debug_by!(Policy: name, version);
 
 impl Policy {
     /// A policy that needs no signature.
-    #[must_use]
     pub fn unsigned(engine: Arc<dyn PolicyEngine>, name: &str, version: &str) -> Self {
         let (name, version) = (name.to_owned(), version.to_owned());
         Self { engine, name, version, signers: Vec::new(), threshold: 0 }

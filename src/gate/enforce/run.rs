@@ -170,13 +170,11 @@ pub(super) enum Rest {
 
 impl Run {
     /// The run's id.
-    #[must_use]
     pub const fn id(&self) -> &RunId {
         &self.id
     }
 
     /// The agent of the run.
-    #[must_use]
     pub fn agent(&self) -> &str {
         &self.agent.id
     }

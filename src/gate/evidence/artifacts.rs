@@ -30,7 +30,6 @@ impl Artifacts {
     }
 
     /// The artefacts below this directory, which need not exist: for reading only.
-    #[must_use]
     pub fn at(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }

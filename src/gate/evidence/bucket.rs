@@ -124,7 +124,6 @@ impl BucketLocation {
     }
 
     /// The archive of this chain in it.
-    #[must_use]
     pub fn of_chain(&self, chain: &ChainId) -> Self {
         self.below(&chain.to_string())
     }
@@ -223,13 +222,11 @@ impl Bucket {
     }
 
     /// The same store, at another place of the same bucket.
-    #[must_use]
     pub fn at(&self, place: BucketLocation) -> Self {
         Self { place, ..self.clone() }
     }
 
     /// Where it is.
-    #[must_use]
     pub const fn place(&self) -> &BucketLocation {
         &self.place
     }

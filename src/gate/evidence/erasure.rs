@@ -152,7 +152,6 @@ pub struct ErasureScope {
 
 impl ErasureScope {
     /// How many are stored.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.wanted.values().map(BTreeSet::len).sum()
     }

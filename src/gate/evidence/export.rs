@@ -56,7 +56,6 @@ pub struct DeferredFleetLog(parking_lot::Mutex<Option<FleetParts>>);
 
 impl DeferredFleetLog {
     /// Opens nothing yet.
-    #[must_use]
     pub const fn of(parts: FleetParts) -> Self {
         Self(parking_lot::Mutex::new(Some(parts)))
     }
@@ -76,7 +75,6 @@ impl Recorder for DeferredFleetLog {
 }
 
 /// SHA-256 of this program's own file, in hex; empty where it cannot be read. Reads tens of megabytes.
-#[must_use]
 pub fn program() -> String {
     std::fs::File::open("/proc/self/exe")
         .and_then(Digest::of_reader)

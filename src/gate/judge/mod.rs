@@ -42,7 +42,6 @@ impl Judged {
     }
 
     /// The decision about the call.
-    #[must_use]
     pub const fn decision(&self) -> &Decision {
         &self.decision
     }

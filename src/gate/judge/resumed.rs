@@ -30,7 +30,6 @@ pub struct Resumed {
 
 /// The digest of a call's effect, keyed with the salt of its arguments. The effect derives from the
 /// arguments, so its digest must not outlive them.
-#[must_use]
 pub fn effect_digest(salt: &Salt, prepared: &Prepared) -> Digest {
     let effect = canonical::bytes(&prepared.effect().to_json());
     Digest::from_bytes(derived(salt, &[b"effect:", &effect]))

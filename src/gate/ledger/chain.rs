@@ -61,7 +61,6 @@ impl Chain {
     }
 
     /// The last entry's time.
-    #[must_use]
     pub const fn last(&self) -> Timestamp {
         self.last
     }
@@ -72,25 +71,21 @@ impl Chain {
     }
 
     /// The open runs.
-    #[must_use]
     pub const fn tails(&self) -> &Tails {
         &self.tails
     }
 
     /// Entries so far.
-    #[must_use]
     pub const fn size(&self) -> Seq {
         self.size
     }
 
     /// Root over all entries.
-    #[must_use]
     pub fn root(&self) -> Digest {
         self.frontier.root()
     }
 
     /// The head in its stored form, with this checkpoint.
-    #[must_use]
     pub fn head(&self, checkpoint: String) -> HeadRow {
         let frontier = self.frontier.to_bytes();
         HeadRow { size: self.size, hash: self.hash, frontier, checkpoint }

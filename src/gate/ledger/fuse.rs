@@ -32,7 +32,6 @@ fn millis(time: Duration) -> u64 {
 
 impl Tenure {
     /// Nothing is held yet.
-    #[must_use]
     pub fn new(clock: Arc<dyn Clock>, term: Duration) -> Self {
         let usable = term.saturating_mul(USABLE_FIFTHS) / 5;
         Self { clock, usable, until: AtomicU64::new(0) }
@@ -71,7 +70,6 @@ pub struct Fuse(Option<(Arc<Tenure>, Duration)>);
 
 impl Fuse {
     /// For work that is not an agent's call: it never expires.
-    #[must_use]
     pub const fn never() -> Self {
         Self(None)
     }

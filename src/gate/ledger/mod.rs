@@ -255,7 +255,6 @@ impl Ledger {
     }
 
     /// The state of the ledger, with later changes.
-    #[must_use]
     pub fn status(&self) -> watch::Receiver<LedgerStatus> {
         self.status.clone()
     }

@@ -81,13 +81,11 @@ impl<'a> Prover<'a> {
     }
 
     /// Entries under the head.
-    #[must_use]
     pub const fn size(&self) -> Seq {
         self.size
     }
 
     /// Root over them.
-    #[must_use]
     pub const fn root(&self) -> &Digest {
         &self.root
     }

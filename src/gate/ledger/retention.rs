@@ -83,7 +83,6 @@ impl Clocks {
     }
 
     /// How long payloads of this role stay.
-    #[must_use]
     pub fn term(&self, role: &str) -> Duration {
         let days = Duration::from_secs(PAYLOAD_DAYS * 24 * 60 * 60);
         self.0.get(role).copied().unwrap_or(days)
@@ -318,14 +317,12 @@ pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Option<Draft> {
 pub type HeldOn<'a> = (&'a str, Option<&'a RunId>);
 
 /// `hold.placed`.
-#[must_use]
 pub fn placed((log, run): HeldOn<'_>, reason: &Text, by: &str) -> Draft {
     let (by, log, reason) = (by.into(), log.into(), reason.clone());
     Draft::of(HoldPlaced { by, log, reason, run: run.copied() })
 }
 
 /// `hold.lifted`, by an operator's signed order.
-#[must_use]
 pub fn lifted((log, run): HeldOn<'_>, by: &str, order: &Loosening) -> Draft {
     Draft::of(HoldLifted {
         by: by.into(),

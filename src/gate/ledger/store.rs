@@ -45,7 +45,6 @@ pub enum StoreError {
 
 impl StoreError {
     /// `conflict`, `unavailable`, `full`, `unknown` or `broken`.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Conflict(_) => "conflict",
@@ -57,7 +56,6 @@ impl StoreError {
     }
 
     /// What went wrong, without its meaning for a write: for readers.
-    #[must_use]
     pub fn reason(&self) -> &str {
         match self {
             Self::Conflict(why)
@@ -156,7 +154,6 @@ pub struct Subtree {
 impl Batch {
     /// The subtrees of heights 8, 16, 24 and 32 that this batch completes after `expected`; later
     /// proofs are built from them. Empty if the frontier of `expected` does not fit its size.
-    #[must_use]
     pub fn completed(&self, expected: &HeadRow) -> Vec<Subtree> {
         let mut done = Vec::new();
         let Some(mut frontier) = Frontier::from_bytes(expected.size, &expected.frontier) else {

@@ -60,14 +60,12 @@ pub struct Drift {
 
 impl Drift {
     /// A drift about a recorded step, by its number and tool, without a call yet.
-    #[must_use]
     pub fn at(kind: DriftKind, (step, tool): (u64, String), message: String) -> Self {
         let (run, call, changes) = (None, None, Vec::new());
         Self { kind, step: Some(step), tool, run, call, message, changes }
     }
 
     /// For machines.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         Json::of(self)
     }
@@ -89,13 +87,11 @@ fn by_path<S: Serializer>(changes: &[Difference], to: S) -> Result<S::Ok, S::Err
 }
 
 /// The differences between the recorded value and the current one, up to the limit.
-#[must_use]
 pub fn differences(recorded: &Json, now: &Json) -> Vec<Difference> {
     pointer::differences(recorded, now, CHANGES_MAX)
 }
 
 /// The value without the parts that these JSON pointers name.
-#[must_use]
 pub fn without(value: &Json, pointers: &[String]) -> Json {
     let mut value = value.clone();
     for pointer in pointers {

@@ -131,7 +131,6 @@ impl Player {
     }
 
     /// The recording being played.
-    #[must_use]
     pub const fn recording(&self) -> &Recording {
         &self.recording
     }

@@ -44,7 +44,6 @@ impl ReplayReport<'_> {
     }
 
     /// One object.
-    #[must_use]
     pub fn to_json(&self) -> String {
         let verdict = match (self.played.drifts.is_empty(), &self.unsure) {
             (false, _) => "drift",
@@ -73,7 +72,6 @@ impl ReplayReport<'_> {
     }
 
     /// Lines for a person.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let Played { steps, asked, drifts, broken, .. } = &self.played;
         let told = |one: &BrokenGlass| {
@@ -110,7 +108,6 @@ impl ReplayReport<'_> {
     }
 
     /// One test case per step, and one for drifts outside a step; each drift is a failure.
-    #[must_use]
     pub fn to_junit(&self) -> String {
         let mut cases = String::new();
         let mut failures: usize = 0;

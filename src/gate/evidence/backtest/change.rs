@@ -47,7 +47,6 @@ impl Outcome {
 
     /// The engine's current decision. `fault`: the engine failed, and `answer` is the resulting
     /// denial.
-    #[must_use]
     pub fn now(answer: &Answer, fault: Option<String>) -> Self {
         let course = match (answer.verdict, answer.enforced) {
             (Verdict::Allow, _) | (_, false) => Course::Run,
@@ -64,7 +63,6 @@ impl Outcome {
     }
 
     /// The rule that decided, with file and line if known, and the kind of decision.
-    #[must_use]
     pub fn label(&self) -> String {
         if let Some(fault) = &self.fault {
             return format!("engine fault: {fault}");
@@ -95,7 +93,6 @@ impl Outcome {
     }
 
     /// As a list of changes shows it.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         let course = match self.course {
             Course::Run => "allow",

@@ -51,7 +51,6 @@ pub enum Error {
 }
 
 /// The result, as `--json` prints it and the statement carries it.
-#[must_use]
 pub fn predicate(
     query: &BacktestQuery,
     bench: &Comparison<'_>,
@@ -84,7 +83,6 @@ pub fn predicate(
 }
 
 /// Signs a predicate about the bundle of this digest.
-#[must_use]
 pub fn sign(predicate: Json, bundle: &Digest, key: &SecretKey) -> Vec<u8> {
     let subject = ("policy-bundle".to_owned(), *bundle);
     let statement = StatementForm::of(PREDICATE, predicate, std::iter::once(subject));

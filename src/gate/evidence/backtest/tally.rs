@@ -144,26 +144,22 @@ impl BacktestTally {
     }
 
     /// Decisions that flip: all changes except those of reasons alone.
-    #[must_use]
     pub fn flips(&self) -> u64 {
         let flips = self.changes.iter().filter(|(change, _)| change.flips());
         flips.map(|(_, count)| *count).fold(0, u64::saturating_add)
     }
 
     /// Decisions in the range that could not be evaluated; missing entries may have been decisions.
-    #[must_use]
     pub fn unjudged(&self) -> u64 {
         self.left.values().map(|group| group.count).fold(self.pruned, u64::saturating_add)
     }
 
     /// SHA-256 of the list of changes, in hex.
-    #[must_use]
     pub fn list_sha256(&self) -> String {
         hex::encode(self.list.clone().finalize())
     }
 
     /// The form that `--json` prints and a statement carries.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         let count = |change: &DecisionChange| {
             (change.as_str(), Json::from(self.changes.get(change).copied().unwrap_or_default()))
@@ -203,7 +199,6 @@ impl BacktestTally {
     }
 
     /// By change, and for each the most frequent first.
-    #[must_use]
     pub fn sorted(&self) -> Vec<(&TallyKey, &Group)> {
         let mut groups: Vec<_> = self.groups.iter().collect();
         groups.sort_by_key(|(key, group)| (key.0, std::cmp::Reverse(group.count), *key));

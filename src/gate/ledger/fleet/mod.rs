@@ -37,7 +37,6 @@ pub const POOL: &str = "fleet";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Name of a tenant's fleet log.
-#[must_use]
 pub fn origin(tenant: &str) -> String {
     format!("wicketgate.dev/{tenant}/{POOL}")
 }
@@ -143,7 +142,6 @@ impl OpenFleetLog {
     }
 
     /// Name of the log.
-    #[must_use]
     pub fn origin(&self) -> &str {
         self.ledger.leased().map_or("", |leased| leased.origin.as_str())
     }

@@ -331,7 +331,6 @@ impl RestartParts<'_> {
 }
 
 /// The `chain.retired` of a log that lost entries.
-#[must_use]
 pub fn retired(found: &Examined, lost: &LostEntry, (reason, by): (&str, &str)) -> Draft {
     let from = if lost.forked { 0 } else { lost.here };
     // A chain that is missing entirely gets the name that this machine remembers.

@@ -380,7 +380,6 @@ pub struct LeaseFile {
 
 impl LeaseFile {
     /// The lease file at this path.
-    #[must_use]
     pub const fn at(path: PathBuf) -> Self {
         Self { path }
     }
