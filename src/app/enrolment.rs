@@ -21,6 +21,7 @@ use crate::operator::credential::showing;
 use crate::operator::enrolment::{Registrar, RegistrarParts};
 use crate::operator::http::ENROLMENT;
 use crate::operator::visible;
+use crate::record::debug_by;
 use crate::serve::operator::{self as door, OperatorView, Running};
 use crate::serve::tls::Tls;
 use crate::witness::Remote;
@@ -110,11 +111,7 @@ struct Failing {
     until: Duration,
 }
 
-impl std::fmt::Debug for Enrolled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Enrolled").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
-}
+debug_by!(Enrolled: tenant);
 
 impl Enrolled {
     /// From this configuration.

@@ -120,14 +120,12 @@ impl FleetKeys {
 }
 
 /// Where the key that certifies writers is.
-#[must_use]
 pub fn enrolment_key(config: &Config) -> PathBuf {
     let own = || config.state.join("enrolment.key");
     config.fleet.enrolment_key.clone().unwrap_or_else(own)
 }
 
 /// `default` on one machine.
-#[must_use]
 pub fn tenant(config: &Config) -> String {
     match &config.ledger {
         config::Ledger::Sqlite(_) => "default".to_owned(),
@@ -136,7 +134,6 @@ pub fn tenant(config: &Config) -> String {
 }
 
 /// What this machine remembers of the fleet log.
-#[must_use]
 pub fn head_file(config: &Config) -> PathBuf {
     match &config.ledger {
         config::Ledger::Sqlite(sqlite) => sqlite_head_file(&sqlite.path),
@@ -145,7 +142,6 @@ pub fn head_file(config: &Config) -> PathBuf {
 }
 
 /// What this machine remembers of the fleet log in a SQLite ledger: a file beside it.
-#[must_use]
 pub fn sqlite_head_file(ledger: &Path) -> PathBuf {
     let mut path = ledger.as_os_str().to_owned();
     path.push(".fleet.head");

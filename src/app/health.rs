@@ -46,3 +46,16 @@ async fn watch(running: Weak<Running>, mut readiness: tokio::sync::watch::Receiv
         }
     }
 }
+
+/// Publishes the readiness, and logs it if it is another one.
+pub(super) fn publish(readiness: &tokio::sync::watch::Sender<Readiness>, next: Readiness) {
+    readiness.send_if_modified(|now| {
+        let changed = *now != next;
+        if changed {
+            let Readiness { ready, reasons, notes, .. } = &next;
+            tracing::info!(ready, ?reasons, ?notes, "readiness");
+            *now = next;
+        }
+        changed
+    });
+}

@@ -21,7 +21,7 @@ use crate::control;
 use crate::crypto::private;
 use crate::ledger::enrolment::Local;
 use crate::ledger::postgres::{self, PostgresReader, PostgresReaper, PostgresStore};
-use crate::ledger::spool::LeaseFile;
+use crate::ledger::spool::{Journal, LeaseFile};
 use crate::ledger::store::LedgerStore;
 use crate::ledger::writer_key::Signer;
 use crate::ledger::{Ledger, LedgerParts, LedgerSettings, LedgerStatus};
@@ -39,13 +39,7 @@ const POOL: &str = "hub";
 /// # Errors
 /// It did not start.
 pub fn hub(config: Config, json_logs: bool) -> Result<Ended, Error> {
-    let guard = super::log(&config, json_logs)?;
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(System::from)?;
-    let ended = runtime.block_on(run(config));
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    guard.flush();
-    ended
+    super::to_the_end(&config, json_logs, run(config.clone()))
 }
 
 async fn run(config: Config) -> Result<Ended, Error> {
@@ -141,15 +135,7 @@ fn tell(readiness: &watch::Sender<Readiness>, status: &LedgerStatus, doors: &Lis
     let reasons: Vec<String> = books.into_iter().chain(doors.reasons()).collect();
     let (ready, notes) = (reasons.is_empty(), doors.notes());
     let next = Readiness { started: true, ready, reasons, notes };
-    readiness.send_if_modified(|now| {
-        let changed = *now != next;
-        if changed {
-            let Readiness { ready, reasons, notes, .. } = &next;
-            tracing::info!(ready, ?reasons, ?notes, "readiness");
-            *now = next;
-        }
-        changed
-    });
+    super::health::publish(readiness, next);
 }
 
 fn postgres_of(config: &Config) -> Result<&config::Postgres, Error> {
@@ -164,13 +150,14 @@ fn postgres_of(config: &Config) -> Result<&config::Postgres, Error> {
 }
 
 /// What every writer of the hub is made from.
-struct HubWriters {
-    store: Arc<dyn LedgerStore>,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
-    signer: Arc<dyn Signer>,
-    metrics: Arc<Metrics>,
-    settings: LedgerSettings,
+#[derive(Clone)]
+pub(super) struct HubWriters {
+    pub store: Arc<dyn LedgerStore>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub signer: Arc<dyn Signer>,
+    pub metrics: Arc<Metrics>,
+    pub settings: LedgerSettings,
 }
 
 impl HubWriters {
@@ -203,6 +190,20 @@ impl HubWriters {
             settings,
         })
     }
+
+    /// The parts of one writer.
+    pub fn parts(&self, journal: Box<dyn Journal>, lease_file: Option<LeaseFile>) -> LedgerParts {
+        LedgerParts {
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            signer: Arc::new(Local(Arc::clone(&self.signer))),
+            entropy: Arc::clone(&self.entropy),
+            log_key: None,
+            journal,
+            lease_file,
+            metrics: Arc::clone(&self.metrics),
+        }
+    }
 }
 
 fn books(
@@ -211,16 +212,8 @@ fn books(
 ) -> Result<(Ledger, crate::ledger::sequencer::Writer), Error> {
     let at = postgres_of(config)?;
     let spool = super::books::spool(&at.spool)?;
-    let parts = LedgerParts {
-        store: Arc::clone(&desk.store),
-        clock: Arc::clone(&desk.clock),
-        signer: Arc::new(Local(Arc::clone(&desk.signer))),
-        entropy: Arc::clone(&desk.entropy),
-        log_key: None,
-        journal: Box::new(spool),
-        lease_file: Some(LeaseFile::at(config.state.join("lease"))),
-        metrics: Arc::clone(&desk.metrics),
-    };
+    let lease_file = LeaseFile::at(config.state.join("lease"));
+    let parts = desk.parts(Box::new(spool), Some(lease_file));
     Ok(Ledger::new(desk.settings.clone(), parts))
 }
 
@@ -281,15 +274,15 @@ fn reaper(
     let store = PostgresStore::lazy(at.connect.expose(), postgres::Options::default());
     Ok(Reaper {
         slots: slots.map_err(System::ledger)?,
-        // A connection of its own: a slot that takes long to close does not hold up the hub's orders.
-        store: Arc::new(store.map_err(System::ledger)?),
+        writers: HubWriters {
+            // A connection of its own: a slot that takes long to close does not hold up the hub's
+            // orders.
+            store: Arc::new(store.map_err(System::ledger)?),
+            settings: LedgerSettings { reaping: true, ..desk.settings.clone() },
+            ..desk.clone()
+        },
         reader,
         office: Arc::clone(office),
-        signer: Arc::clone(&desk.signer),
-        clock: Arc::clone(&desk.clock),
-        entropy: Arc::clone(&desk.entropy),
-        metrics: Arc::clone(&desk.metrics),
-        settings: LedgerSettings { reaping: true, ..desk.settings.clone() },
         grace: config.hub.grace(desk.settings.lease_term),
         foreign: parking_lot::Mutex::default(),
     })

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{checked, never};
-use crate::approval::approvers::Purpose;
+use super::{named, never};
 use crate::approval::{Approvers, NAMESPACE, ROLE};
 use crate::config::Config;
 use crate::domain::tier::Tier;
@@ -30,7 +29,6 @@ pub fn tiers(
 }
 
 /// The number of people who may approve held calls, by a list as it is signed.
-#[must_use]
 pub fn approvers(list: &Approvers) -> usize {
     let approves = |roles: &[String]| roles.iter().any(|role| role == ROLE);
     let signers = list.signers().iter();
@@ -39,20 +37,12 @@ pub fn approvers(list: &Approvers) -> usize {
 }
 
 /// As [`approvers`], of the list this configuration names; 0, if that cannot be used.
-#[must_use]
 pub fn configured_approvers(config: &Config) -> usize {
-    let open = || {
-        let file = config.approvals.signers.as_ref()?;
-        let trusted = checked::keys(&config.trust.approver_keys, &mut Vec::new());
-        let trusted = (trusted.as_slice(), config.trust.approver_threshold);
-        super::approvers::read(Purpose::Approval, file, trusted).ok()
-    };
-    open().map_or(0, |(list, ..)| approvers(&list))
+    named::approving(config, &mut Vec::new())
 }
 
 /// The lints' findings in a bundle, as this configuration would use it with so many approvers, and
 /// the granted tools that no bundle can let run.
-#[must_use]
 pub fn of(
     bundle: &Bundle,
     config: &Config,

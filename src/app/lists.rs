@@ -21,6 +21,7 @@ use crate::evidence;
 use crate::ledger::Ledger;
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::chain::SignersBound;
+use crate::record::debug_by;
 use crate::record::{Draft, TaggedDigest};
 
 /// Why a signed list of people does not count.
@@ -105,11 +106,7 @@ pub(super) fn ended(list: &Approvers, now: Timestamp) -> Result<(), Error> {
     }
 }
 
-impl std::fmt::Debug for KnownLists {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Known").field("purpose", &self.purpose).finish_non_exhaustive()
-    }
-}
+debug_by!(KnownLists: purpose);
 
 impl KnownLists {
     pub(super) fn of(purpose: Purpose, checked: &Checked, ledger: &Ledger) -> Self {

@@ -148,7 +148,6 @@ impl Gate {
     }
 
     /// Whether calls can be governed, now and from now on.
-    #[must_use]
     pub fn readiness(&self) -> watch::Receiver<Readiness> {
         self.readiness.clone()
     }
@@ -159,7 +158,6 @@ impl Gate {
     }
 
     /// TCP addresses where agents connect, with the ports the system chose.
-    #[must_use]
     pub fn agents(&self) -> &[SocketAddr] {
         &self.agents
     }
@@ -214,11 +212,19 @@ pub fn log(config: &Config, json: bool) -> Result<trace::TraceGuard, Error> {
 /// # Errors
 /// It did not start; nothing was served.
 pub fn serve(config: Config, json_logs: bool) -> Result<Ended, Error> {
-    let guard = log(&config, json_logs)?;
-    descriptors::raise(&config);
+    to_the_end(&config, json_logs, until_signalled(config.clone()))
+}
+
+/// Runs this with logs and traces, until it ends.
+fn to_the_end(
+    config: &Config,
+    json_logs: bool,
+    work: impl Future<Output = Result<Ended, Error>>,
+) -> Result<Ended, Error> {
+    let guard = log(config, json_logs)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(System::from)?;
-    let ended = runtime.block_on(until_signalled(config));
+    let ended = runtime.block_on(work);
     runtime.shutdown_timeout(Duration::from_secs(1));
     guard.flush();
     ended
@@ -227,6 +233,7 @@ pub fn serve(config: Config, json_logs: bool) -> Result<Ended, Error> {
 async fn until_signalled(config: Config) -> Result<Ended, Error> {
     // Before anything else: a signal while the gate starts is not to kill it half built.
     let mut signals = Signals::install().map_err(System::from)?;
+    descriptors::raise(&config);
     let mut gate = Gate::start(config).await?;
     loop {
         tokio::select! {

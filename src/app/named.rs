@@ -84,7 +84,7 @@ fn tiers(bound: &Bound) -> Vec<(String, Tier)> {
 }
 
 /// The number of people who may approve, by the configured list.
-fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
+pub(super) fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
     let Some(file) = &config.approvals.signers else { return 0 };
     // Errors of the keys are reported with all others.
     let trusted = checked::keys(&config.trust.approver_keys, &mut Vec::new());

@@ -8,7 +8,6 @@ use crate::identity::manifest::{Acceptance, Manifest};
 /// Every agent that cannot open a run, and every granted tool that no call of its agent can reach.
 /// `tools`: the bound tools with the tier of their binding, T3 where it names none; `approvers`:
 /// people who may approve.
-#[must_use]
 pub fn never(
     manifests: &[Arc<Manifest>],
     tools: &[(String, Tier)],

@@ -13,19 +13,18 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Clock, Entropy, random32};
+use super::hub::HubWriters;
+use crate::clock::random32;
 use crate::domain::id::ChainId;
-use crate::ledger::enrolment::Local;
 use crate::ledger::postgres::PostgresReaper;
 use crate::ledger::reap::{self, Abandoned, Closed, SlotWatch};
-use crate::ledger::store::{LedgerReader, LedgerStore, StoreError};
-use crate::ledger::writer_key::{Certificate, Signer};
-use crate::ledger::{LedgerParts, LedgerSettings, spool};
+use crate::ledger::spool;
+use crate::ledger::store::{LedgerReader, StoreError};
+use crate::ledger::writer_key::Certificate;
 use crate::operator::OperatorApi;
 use crate::record::chain::WriterStarted;
 use crate::record::{Entry, Kind};
 use crate::serve::problem::Problem;
-use crate::telemetry::metrics::Metrics;
 
 /// Slots that are closed at the same time.
 const AT_ONCE: usize = 4;
@@ -35,16 +34,10 @@ const LOOK_MAX: Duration = Duration::from_secs(2);
 /// What the reaper works with.
 pub(super) struct Reaper {
     pub slots: PostgresReaper,
-    /// Closes: entries of a slot are written through it like those of any writer.
-    pub store: Arc<dyn LedgerStore>,
+    /// Close slots: their entries are written like those of any writer.
+    pub writers: HubWriters,
     pub reader: Arc<dyn LedgerReader>,
     pub office: Arc<OperatorApi>,
-    pub signer: Arc<dyn Signer>,
-    pub clock: Arc<dyn Clock>,
-    pub entropy: Arc<dyn Entropy>,
-    pub metrics: Arc<Metrics>,
-    /// Of the writer that closes a slot.
-    pub settings: LedgerSettings,
     /// How long a slot lies abandoned after its lease ran out.
     pub grace: Duration,
     /// Chains about which the log already says that another key certifies their writers.
@@ -82,7 +75,7 @@ impl Reaper {
                 () = tokio::time::sleep(pause) => {}
             }
             while closing.try_join_next().is_some() {}
-            let now = self.clock.monotonic();
+            let now = self.writers.clock.monotonic();
             let found = match self.slots.abandoned().await {
                 Ok(found) => found,
                 Err(error) => {
@@ -107,7 +100,7 @@ impl Reaper {
         let closed = match self.left(slot).await {
             Ok(None) => self.close(slot, stop).await,
             Ok(Some(KeepReason::Held)) => {
-                self.metrics.reaped("held");
+                self.writers.metrics.reaped("held");
                 tracing::info!(
                     origin,
                     "an abandoned slot is left while a held call may be approved"
@@ -115,7 +108,7 @@ impl Reaper {
                 return;
             }
             Ok(Some(KeepReason::OtherKey)) => {
-                self.metrics.reaped("other_key");
+                self.writers.metrics.reaped("other_key");
                 if self.foreign.lock().insert(slot.chain) {
                     tracing::warn!(
                         origin,
@@ -129,19 +122,19 @@ impl Reaper {
         };
         match closed {
             Closed::Whole => {
-                self.metrics.reaped("closed");
+                self.writers.metrics.reaped("closed");
                 tracing::warn!(origin, epoch = slot.epoch, "an abandoned slot was closed");
             }
             Closed::Lost(why) => {
-                self.metrics.reaped("lost");
+                self.writers.metrics.reaped("lost");
                 tracing::info!(origin, why, "an abandoned slot was taken by another process");
             }
             Closed::Later(why) => {
-                self.metrics.reaped("later");
+                self.writers.metrics.reaped("later");
                 tracing::warn!(origin, why, "an abandoned slot could not be closed yet");
             }
             Closed::Distrusted(why) => {
-                self.metrics.reaped("distrusted");
+                self.writers.metrics.reaped("distrusted");
                 tracing::error!(origin, why, "an abandoned slot cannot be closed");
             }
         }
@@ -154,35 +147,27 @@ impl Reaper {
         let last = rows.last().and_then(|row| Entry::parse(&row.body).ok());
         let certificate = last.as_ref().and_then(|entry| entry.draft.get::<WriterStarted>());
         let ours = |started: &WriterStarted| {
-            Certificate::open(&started.certificate, &self.signer.public()).is_some()
+            Certificate::open(&started.certificate, &self.writers.signer.public()).is_some()
         };
         if !certificate.is_some_and(ours) {
             return Ok(Some(KeepReason::OtherKey));
         }
         let until = self.office.held_until(&slot.chain, slot.size).await;
         let until = until.map_err(LookError::Operators)?;
-        Ok(until.is_some_and(|until| until >= self.clock.now()).then_some(KeepReason::Held))
+        Ok(until.is_some_and(|until| until >= self.writers.clock.now()).then_some(KeepReason::Held))
     }
 
     async fn close(&self, slot: &Abandoned, stop: &CancellationToken) -> Closed {
-        let (writer, term) = (self.settings.writer.as_str(), self.settings.lease_term);
-        let secret = random32(&*self.entropy);
+        let settings = &self.writers.settings;
+        let (writer, term) = (settings.writer.as_str(), settings.lease_term);
+        let secret = random32(&*self.writers.entropy);
         let leased = match self.slots.take(slot, self.grace, (writer, secret), term).await {
             Ok(leased) => leased,
             Err(StoreError::Conflict(why)) => return Closed::Lost(why),
             Err(error) => return Closed::Later(error.to_string()),
         };
-        let parts = LedgerParts {
-            store: Arc::clone(&self.store),
-            clock: Arc::clone(&self.clock),
-            entropy: Arc::clone(&self.entropy),
-            signer: Arc::new(Local(Arc::clone(&self.signer))),
-            log_key: None,
-            // The slot is not this machine's own, so this machine keeps no journal of it.
-            journal: Box::new(spool::NoJournal),
-            lease_file: None,
-            metrics: Arc::clone(&self.metrics),
-        };
-        reap::close(self.settings.clone(), parts, leased, stop).await
+        // The slot is not this machine's own, so this machine keeps no journal of it.
+        let parts = self.writers.parts(Box::new(spool::NoJournal), None);
+        reap::close(settings.clone(), parts, leased, stop).await
     }
 }

@@ -354,14 +354,6 @@ impl Running {
         }
         let started = self.readiness.borrow().started || self.has_started();
         let next = Readiness { started, ready: reasons.is_empty(), reasons, notes: self.notes() };
-        self.readiness.send_if_modified(|now| {
-            let changed = *now != next;
-            if changed {
-                let Readiness { ready, reasons, notes, .. } = &next;
-                tracing::info!(ready, ?reasons, ?notes, "readiness");
-                *now = next;
-            }
-            changed
-        });
+        super::health::publish(&self.readiness, next);
     }
 }

@@ -301,7 +301,7 @@ fn print(verdict: &Verdict) {
         report.root
     ));
     if let Some(Finding { kind, seq, check, why }) = &report.finding {
-        say(format!("  {} at seq {seq}: {check}: {why}", kind.word()));
+        say(format!("  {} at seq {seq}: {check}: {why}", kind));
     }
     if verdict.from > 0 {
         say(format!(
@@ -331,7 +331,7 @@ fn print(verdict: &Verdict) {
 fn facts(verdict: &Verdict) -> Value {
     let report = &verdict.report;
     let damage = report.finding.as_ref().map(|Finding { kind, seq, check, why }| {
-        json!({"kind": kind.word(), "seq": seq, "check": check, "why": why})
+        json!({"kind": kind, "seq": seq, "check": check, "why": why})
     });
     present(json!({
         "outcome": outcome(verdict.code()),

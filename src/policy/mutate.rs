@@ -12,7 +12,7 @@ use crate::domain::json::Json;
 /// Places of one input that are tried; an input with more is tried at the first of them.
 const PLACES_MAX: usize = 4096;
 
-crate::record::named! {
+crate::domain::closed::texts! {
     /// What was done to a place.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum Change {

@@ -11,7 +11,7 @@ use crate::entries::EntryLine;
 use crate::entries::epochs::Epochs;
 use crate::record::Kind;
 
-crate::record::named! {
+crate::domain::closed::texts! {
     /// The scope that was requested for the bundle.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum Scope {

@@ -29,6 +29,7 @@ use crate::policy::activation::InForce;
 use crate::policy::bundle::Unread;
 use crate::policy::carried::BundleFiles;
 use crate::policy::fault::LoadError;
+use crate::record::debug_by;
 
 mod effect;
 mod rows;
@@ -116,11 +117,7 @@ pub(super) struct Constitution {
     note: Mutex<Option<String>>,
 }
 
-impl std::fmt::Debug for Constitution {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Constitution({})", self.origin)
-    }
-}
+debug_by!(Constitution: origin);
 
 impl Constitution {
     /// The keeper of the chain that is leased. Nothing is read yet.

@@ -18,7 +18,7 @@ use crate::identity::certificate::{NoThumbprint, thumbprint};
 /// Characters a token of an operator has at least: 256 bits in base64url.
 const TOKEN_CHARS_MIN: usize = 43;
 
-crate::record::named! {
+crate::domain::closed::texts! {
     /// What an operator is.
     #[derive(
         Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, Serialize, JsonSchema,

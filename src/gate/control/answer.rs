@@ -63,7 +63,6 @@ pub struct Patience {
 
 impl Patience {
     /// Starts now and lasts this long.
-    #[must_use]
     pub fn of(most: Duration) -> Self {
         Self { end: tokio::time::Instant::now() + most }
     }

@@ -46,7 +46,6 @@ pub enum Target {
 
 impl Target {
     /// `all`, `agent`, `run`, `tool`, `manifest` or `key`.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         self.recorded().as_str()
     }
@@ -65,7 +64,6 @@ impl Target {
     }
 
     /// The name of the target; empty for `All`.
-    #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::All => String::new(),
@@ -140,7 +138,6 @@ pub enum Action {
 
 impl Action {
     /// `suspend`, `revoke`, `reinstate` or `kill`.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         record::control::Action::from(self).as_str()
     }
@@ -242,7 +239,6 @@ pub enum Order {
 impl Order {
     /// `switch`, `loosen`, `word`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `propose`, `publish` or
     /// `activate`: the column `kind`.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Switch { .. } => "switch",
@@ -276,7 +272,6 @@ impl Order {
     }
 
     /// The column `body`: one JSON object.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         Json::of(self).get("body").cloned().unwrap_or(Json::Null)
     }

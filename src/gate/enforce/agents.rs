@@ -46,7 +46,6 @@ impl Agents {
     }
 
     /// Their manifests.
-    #[must_use]
     pub fn manifests(&self) -> &[Arc<Manifest>] {
         &self.manifests
     }
@@ -66,12 +65,12 @@ impl Agents {
             .find(|run| !self.manifests.iter().any(|manifest| manifest.name == run.manifest.name));
         if let Some(gone) = gone {
             let message = format!("agent `{}` is configured no more", gone.manifest.name);
-            return Some(reason("agent.removed", message));
+            return Some(LayerReason::denied("agents", "agent.removed", message));
         }
         (!callers.still(&run.auth, &run.opener.name)).then(|| {
             let agent = &run.opener.name;
             let message = format!("who opened the run is agent `{agent}` no more");
-            reason("agent.caller_removed", message)
+            LayerReason::denied("agents", "agent.caller_removed", message)
         })
     }
 
@@ -150,9 +149,4 @@ impl Road {
     pub fn grants_anything(&self) -> bool {
         self.in_force.now().agents.manifests.iter().any(|manifest| !manifest.tools.is_empty())
     }
-}
-
-fn reason(detail: &str, message: String) -> LayerReason {
-    let (detail, rule) = (detail.to_owned(), "agents".to_owned());
-    LayerReason { code: Code::PolicyDenied, detail, message, rule }
 }

@@ -32,31 +32,26 @@ impl Released {
     }
 
     /// The call.
-    #[must_use]
     pub const fn call(&self) -> &CallId {
         &self.call
     }
 
     /// The result, as UTF-8 JSON.
-    #[must_use]
     pub fn result(&self) -> &[u8] {
         &self.result
     }
 
     /// Takes the result's bytes without a copy, for the face that encodes them.
-    #[must_use]
     pub fn into_result(self) -> Vec<u8> {
         self.result
     }
 
     /// The status that the tool reported.
-    #[must_use]
     pub fn status(&self) -> &str {
         &self.status
     }
 
     /// The receipt of the recorded outcome.
-    #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
@@ -97,7 +92,6 @@ fn free_again(reasons: &[LayerReason]) -> Option<Duration> {
 
 impl Fault {
     /// A fault with this code and no recorded entry.
-    #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -121,6 +115,13 @@ impl Fault {
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();
+        self
+    }
+
+    /// The caller may try again after this time.
+    #[must_use]
+    pub fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
         self
     }
 
@@ -149,7 +150,6 @@ impl Fault {
     }
 
     /// The fault that a caller receives when the ledger fails.
-    #[must_use]
     pub fn of_ledger(error: &ledger::Error) -> Self {
         let mut fault = match error {
             ledger::Error::Overloaded => Self::of(Code::Overloaded),
@@ -166,7 +166,6 @@ impl Fault {
     }
 
     /// The fault for a ledger that cannot be read: whether the call is recorded is not known.
-    #[must_use]
     pub fn unread(error: &ledger::Error) -> Self {
         let mut fault = Self::of_ledger(error);
         if fault.code == Code::LedgerUnavailable {

@@ -28,7 +28,6 @@ pub struct Backend {
 
 impl Backend {
     /// The name that reports use: the address, or the configured name if it did not resolve.
-    #[must_use]
     pub fn target(&self) -> String {
         self.address.map_or_else(|| self.name.clone(), |address| address.to_string())
     }

@@ -244,9 +244,7 @@ fn in_row(message: &str) -> Fault {
 }
 
 fn overloaded(message: &str) -> Fault {
-    let mut fault = Fault::new(Code::Overloaded, message);
-    fault.retry_after = Some(Duration::from_secs(1));
-    fault
+    Fault::new(Code::Overloaded, message).after(Duration::from_secs(1))
 }
 
 impl Budget {

@@ -99,9 +99,7 @@ impl Callers {
 
 fn resting(left: Duration) -> Fault {
     let message = "the caller is suspended: wait, or ask an operator to reinstate its agent";
-    let mut fault = Fault::new(Code::LimitExceeded, message).detail("limit.suspended");
-    fault.retry_after = Some(left);
-    fault
+    Fault::new(Code::LimitExceeded, message).detail("limit.suspended").after(left)
 }
 
 impl Budget {
@@ -112,9 +110,7 @@ impl Budget {
         let taken = self.callers.of(agent, auth, |known| known.bucket.take(rate, now));
         taken.map_err(|wait| {
             let message = format!("more than {} per second", many(rate.per_second, "request"));
-            let mut fault = Fault::new(Code::Overloaded, message).detail("limit.rate");
-            fault.retry_after = Some(wait);
-            fault
+            Fault::new(Code::Overloaded, message).detail("limit.rate").after(wait)
         })
     }
 
@@ -129,9 +125,7 @@ impl Budget {
         let wait = self.callers.of(agent, auth, |known| known.denials.until_below(most, now));
         wait.map_or(Ok(()), |wait| {
             let message = format!("this caller had {} within a minute", many(most, "denial"));
-            let mut fault = Fault::new(Code::LimitExceeded, message).detail("limit.denials");
-            fault.retry_after = Some(wait);
-            Err(fault)
+            Err(Fault::new(Code::LimitExceeded, message).detail("limit.denials").after(wait))
         })
     }
 

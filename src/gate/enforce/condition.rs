@@ -35,9 +35,7 @@ impl Condition {
     /// id.
     pub fn fault(&self) -> Fault {
         let not_ready = |detail: &str, message: String| {
-            let mut fault = Fault::new(Code::NotReady, message).detail(detail);
-            fault.retry_after = Some(Duration::from_secs(1));
-            fault
+            Fault::new(Code::NotReady, message).detail(detail).after(Duration::from_secs(1))
         };
         match self {
             Self::Draining => Fault::of(Code::Shutdown),

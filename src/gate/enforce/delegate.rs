@@ -17,6 +17,7 @@ use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::identity::{self, Caller, Mismatch};
+use crate::record::debug_by;
 
 /// The parent of a new run, as its opener names it.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -29,11 +30,7 @@ pub struct ParentClaim {
     pub delegate: String,
 }
 
-impl std::fmt::Debug for ParentClaim {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ParentClaim").field("run", &self.run).finish_non_exhaustive()
-    }
-}
+debug_by!(ParentClaim: run);
 
 /// How the manifest of a child is established.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

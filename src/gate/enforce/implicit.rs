@@ -36,7 +36,6 @@ pub enum Thread {
 
 impl Thread {
     /// The value in `run.opened`.
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Session(_) => "session",

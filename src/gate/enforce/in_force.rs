@@ -15,6 +15,7 @@ use crate::domain::time::Timestamp;
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::policy::PolicyEngine;
 use crate::record::chain::PolicyActivated;
+use crate::record::debug_by;
 use crate::record::{Draft, TaggedDigest, Text};
 use crate::tool::toolbox::Toolbox;
 
@@ -33,15 +34,10 @@ pub struct Policy {
     pub threshold: usize,
 }
 
-impl std::fmt::Debug for Policy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Policy({} {})", self.name, self.version)
-    }
-}
+debug_by!(Policy: name, version);
 
 impl Policy {
     /// A policy that needs no signature.
-    #[must_use]
     pub fn unsigned(engine: Arc<dyn PolicyEngine>, name: &str, version: &str) -> Self {
         let (name, version) = (name.to_owned(), version.to_owned());
         Self { engine, name, version, signers: Vec::new(), threshold: 0 }

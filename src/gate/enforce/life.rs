@@ -35,7 +35,6 @@ impl Road {
     }
 
     /// The gate over these parts. It serves once a policy is activated and the ledger is ready.
-    #[must_use]
     pub fn new(parts: Parts) -> Arc<Self> {
         let tasks = Tasks::default();
         let runs = Runs::new(&parts);
@@ -62,7 +61,6 @@ impl Road {
 
     /// Why the gate cannot do all its work: operators' orders, its self-test, or the isolation of
     /// its agents.
-    #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = self.control.reasons();
         reasons.extend(self.control.self_test_reasons());
@@ -76,13 +74,11 @@ impl Road {
     }
 
     /// The operators' orders at this gate.
-    #[must_use]
     pub const fn control(&self) -> &Control {
         &self.control
     }
 
     /// The ledger that the gate writes.
-    #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -94,7 +90,6 @@ impl Road {
     }
 
     /// Layers of the bundle in force that only observe at present, and until when.
-    #[must_use]
     pub fn observing(&self) -> Vec<(&'static str, Timestamp)> {
         let now = self.clock.now();
         self.engine().map(|engine| engine.observing(now)).unwrap_or_default()
@@ -278,7 +273,6 @@ impl Road {
     }
 
     /// The runs that are open now.
-    #[must_use]
     pub fn open_runs(&self) -> Vec<Arc<Run>> {
         self.runs.open()
     }

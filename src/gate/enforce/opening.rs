@@ -32,6 +32,7 @@ use crate::ledger::{self};
 use crate::limits::{Usage, shares};
 use crate::policy::input::AgentFacts;
 use crate::record::chain::ManifestRefused;
+use crate::record::debug_by;
 use crate::record::decided::clip;
 use crate::record::run::{Implicit, RunName};
 use crate::record::{Draft, Role};
@@ -80,11 +81,7 @@ pub struct OpenedRun {
     pub receipt: Receipt,
 }
 
-impl std::fmt::Debug for OpenedRun {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opened").field("run", &self.run).finish_non_exhaustive()
-    }
-}
+debug_by!(OpenedRun: run);
 
 /// The key by which a run is found.
 pub(super) enum Handle {
@@ -311,9 +308,8 @@ impl Road {
         self.budget.may_begin(&caller.manifest.name, &caller.auth)?;
         let agents = self.in_force.agents();
         let Some(place) = self.runs.places.take(agents, &caller.manifest.name) else {
-            let mut fault = Fault::new(Code::Overloaded, "too many runs are open");
-            fault.retry_after = Some(Duration::from_secs(5));
-            return Err(fault);
+            let fault = Fault::new(Code::Overloaded, "too many runs are open");
+            return Err(fault.after(Duration::from_secs(5)));
         };
         let modes = ["", Mode::Enforce.as_str(), Mode::Simulate.as_str(), REPLAY];
         if !modes.contains(&opening.mode.as_str()) {

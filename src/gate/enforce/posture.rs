@@ -312,12 +312,7 @@ impl Postures {
                 Some(_) => return None,
             },
         };
-        Some(LayerReason {
-            code: Code::PolicyDenied,
-            detail: detail.into(),
-            message,
-            rule: detail.into(),
-        })
+        Some(LayerReason::denied(detail, detail, message))
     }
 
     fn is_stale(&self, seen: &HolderReport) -> bool {

@@ -29,6 +29,7 @@ use crate::ledger::permit::Receipt;
 use crate::limits::shares;
 use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
+use crate::record::debug_by;
 use crate::tool::Cancel;
 
 /// The fingerprint of tool and arguments, and how long another id counts as the same call.
@@ -74,11 +75,7 @@ pub struct Run {
     pub(super) words: tokio::sync::Mutex<()>,
 }
 
-impl std::fmt::Debug for Run {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Run").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+debug_by!(Run: id);
 
 #[derive(Debug, Default)]
 pub(super) struct RunState {
@@ -174,13 +171,11 @@ pub(super) enum Rest {
 
 impl Run {
     /// The run's id.
-    #[must_use]
     pub const fn id(&self) -> &RunId {
         &self.id
     }
 
     /// The agent of the run.
-    #[must_use]
     pub fn agent(&self) -> &str {
         &self.agent.id
     }

@@ -14,6 +14,7 @@ use super::replaying::Replaying;
 use crate::clock::{Clock, Entropy};
 use crate::identity::token::RunTokens;
 use crate::ledger::Ledger;
+use crate::record::debug_by;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::toolbox::Toolbox;
 
@@ -107,8 +108,4 @@ pub struct Parts {
     pub replaying: Replaying,
 }
 
-impl std::fmt::Debug for Parts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
-    }
-}
+debug_by!(Parts);

@@ -88,13 +88,11 @@ impl Road {
     }
 
     /// Every tool in force, with its own tier.
-    #[must_use]
     pub fn tool_tiers(&self) -> Vec<(String, Tier)> {
         self.in_force.toolbox().tiers()
     }
 
     /// Counts up whenever the tools that agents see may have changed.
-    #[must_use]
     pub fn toolbox_version(&self) -> watch::Receiver<u64> {
         self.in_force.shown()
     }

@@ -1,21 +1,12 @@
 //! Policy bundles and manifests kept by digest, so that an export years later has the exact bytes.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::Error;
 use crate::domain::digest::Digest;
+use crate::ledger::spool::replace;
 
-/// A manifest's exact bytes with the signature that came with them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ManifestFiles {
-    /// `agent.yaml`.
-    pub yaml: Vec<u8>,
-    /// `agent.yaml.sig.json`.
-    pub signature: Vec<u8>,
-}
-
-/// A list of approvers and its signature.
+/// A manifest or a list of approvers, and the signature that came with it.
 pub type SignedList = (Vec<u8>, Vec<u8>);
 
 /// A directory of artefacts: `policy/<hex>.tar`, `manifest/<hex>.yaml`, `manifest/<hex>.sig.json`,
@@ -39,7 +30,6 @@ impl Artifacts {
     }
 
     /// The artefacts below this directory, which need not exist: for reading only.
-    #[must_use]
     pub fn at(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
@@ -62,9 +52,7 @@ impl Artifacts {
         yaml: &[u8],
         signature: &[u8],
     ) -> Result<(), Error> {
-        // The signature first: after a crash, a stored manifest always has one.
-        write(&self.manifest_path(digest, "sig.json"), signature)?;
-        self.put(&self.manifest_path(digest, "yaml"), digest, yaml)
+        self.put_signed(("manifest", "yaml"), digest, (yaml, signature))
     }
 
     /// Keeps a list of approvers and its signature. Durable when it returns; safe to repeat.
@@ -77,9 +65,7 @@ impl Artifacts {
         list: &[u8],
         envelope: &[u8],
     ) -> Result<(), Error> {
-        // As with manifests: after a crash, a stored list always has a signature.
-        write(&self.approvers_path(digest, "sig.json"), envelope)?;
-        self.put(&self.approvers_path(digest, "signers"), digest, list)
+        self.put_signed(("approvers", "signers"), digest, (list, envelope))
     }
 
     /// The list of approvers of this digest and its signature, if it was kept.
@@ -87,12 +73,7 @@ impl Artifacts {
     /// # Errors
     /// It cannot be read, or no longer matches its digest.
     pub fn approvers(&self, digest: &Digest) -> Result<Option<SignedList>, Error> {
-        let Some(list) = Self::get(&self.approvers_path(digest, "signers"), digest)? else {
-            return Ok(None);
-        };
-        let path = self.approvers_path(digest, "sig.json");
-        let envelope = std::fs::read(&path).map_err(|e| Error::io(&path, e))?;
-        Ok(Some((list, envelope)))
+        self.signed(("approvers", "signers"), digest)
     }
 
     /// The tar of this digest, if it was kept.
@@ -103,29 +84,44 @@ impl Artifacts {
         Self::get(&self.policy_path(digest), digest)
     }
 
-    /// The manifest of this digest, if it was kept.
+    /// The manifest of this digest and its signature, if it was kept.
     ///
     /// # Errors
     /// It cannot be read, or no longer matches its digest.
-    pub fn manifest(&self, digest: &Digest) -> Result<Option<ManifestFiles>, Error> {
-        let Some(yaml) = Self::get(&self.manifest_path(digest, "yaml"), digest)? else {
-            return Ok(None);
-        };
-        let path = self.manifest_path(digest, "sig.json");
-        let signature = std::fs::read(&path).map_err(|e| Error::io(&path, e))?;
-        Ok(Some(ManifestFiles { yaml, signature }))
+    pub fn manifest(&self, digest: &Digest) -> Result<Option<SignedList>, Error> {
+        self.signed(("manifest", "yaml"), digest)
     }
 
     fn policy_path(&self, digest: &Digest) -> PathBuf {
-        self.dir.join("policy").join(format!("{}.tar", digest.hex()))
+        self.path("policy", digest, "tar")
     }
 
-    fn manifest_path(&self, digest: &Digest, suffix: &str) -> PathBuf {
-        self.dir.join("manifest").join(format!("{}.{suffix}", digest.hex()))
+    fn path(&self, part: &str, digest: &Digest, suffix: &str) -> PathBuf {
+        self.dir.join(part).join(format!("{}.{suffix}", digest.hex()))
     }
 
-    fn approvers_path(&self, digest: &Digest, suffix: &str) -> PathBuf {
-        self.dir.join("approvers").join(format!("{}.{suffix}", digest.hex()))
+    fn put_signed(
+        &self,
+        (part, suffix): (&str, &str),
+        digest: &Digest,
+        (text, signature): (&[u8], &[u8]),
+    ) -> Result<(), Error> {
+        // The signature first: after a crash, what is stored always has one.
+        write(&self.path(part, digest, "sig.json"), signature)?;
+        self.put(&self.path(part, digest, suffix), digest, text)
+    }
+
+    fn signed(
+        &self,
+        (part, suffix): (&str, &str),
+        digest: &Digest,
+    ) -> Result<Option<SignedList>, Error> {
+        let Some(text) = Self::get(&self.path(part, digest, suffix), digest)? else {
+            return Ok(None);
+        };
+        let path = self.path(part, digest, "sig.json");
+        let signature = std::fs::read(&path).map_err(|e| Error::io(&path, e))?;
+        Ok(Some((text, signature)))
     }
 
     fn put(&self, path: &Path, digest: &Digest, bytes: &[u8]) -> Result<(), Error> {
@@ -148,15 +144,8 @@ impl Artifacts {
     }
 }
 
-/// Replaces a file by renaming a new one, so that no reader sees half of it.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let io = |e| Error::io(path, e);
-    let part = path.with_extension("part");
-    let mut file = std::fs::File::create(&part).map_err(io)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)?;
-    std::fs::rename(&part, path).map_err(io)?;
-    let dir = path.parent().unwrap_or(path);
-    std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(io)
+    replace(path, bytes, 0o644).map_err(|e| Error::io(path, e))
 }
 
 #[cfg(test)]
@@ -174,7 +163,7 @@ mod tests {
         assert_eq!(artifacts.policy(&digest).unwrap().unwrap(), b"tar");
         assert!(artifacts.put_policy(&digest, b"other").is_err());
         artifacts.put_manifest(&digest, b"tar", b"sig").unwrap();
-        assert_eq!(artifacts.manifest(&digest).unwrap().unwrap().signature, b"sig");
+        assert_eq!(artifacts.manifest(&digest).unwrap().unwrap().1, b"sig");
         std::fs::write(artifacts.policy_path(&digest), b"rat").unwrap();
         assert!(artifacts.policy(&digest).is_err());
     }

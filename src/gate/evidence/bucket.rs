@@ -27,6 +27,7 @@ use crate::domain::id::ChainId;
 use crate::ledger::archive::Error;
 use crate::ledger::archive::shelf::{ArchiveStore, Keep};
 use crate::ledger::fuse::Fuse;
+use crate::record::debug_by;
 use crate::tool::net::{Client, SendError, System};
 
 /// How long one request may take, including its answer.
@@ -123,7 +124,6 @@ impl BucketLocation {
     }
 
     /// The archive of this chain in it.
-    #[must_use]
     pub fn of_chain(&self, chain: &ChainId) -> Self {
         self.below(&chain.to_string())
     }
@@ -155,11 +155,7 @@ pub struct Access {
     pub ca: Option<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Access {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Access").field("endpoint", &self.endpoint).finish_non_exhaustive()
-    }
-}
+debug_by!(Access: endpoint);
 
 /// For how long the store has to refuse changes to an object and its deletion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,11 +178,7 @@ pub struct Bucket {
     retain: Option<Retain>,
 }
 
-impl std::fmt::Debug for Bucket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bucket").field("place", &self.place).finish_non_exhaustive()
-    }
-}
+debug_by!(Bucket: place);
 
 struct BucketResponse {
     status: StatusCode,
@@ -230,13 +222,11 @@ impl Bucket {
     }
 
     /// The same store, at another place of the same bucket.
-    #[must_use]
     pub fn at(&self, place: BucketLocation) -> Self {
         Self { place, ..self.clone() }
     }
 
     /// Where it is.
-    #[must_use]
     pub const fn place(&self) -> &BucketLocation {
         &self.place
     }

@@ -4,6 +4,7 @@
 //! The command line and the operator API both use this module. Nothing is deleted before the fleet
 //! log records it; the next erasure deletes what a crash left behind.
 
+use crate::record::debug_by;
 use crate::verify::entries::word;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -151,7 +152,6 @@ pub struct ErasureScope {
 
 impl ErasureScope {
     /// How many are stored.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.wanted.values().map(BTreeSet::len).sum()
     }
@@ -178,11 +178,7 @@ pub struct ErasureStore<'a> {
     pub tenant: &'a str,
 }
 
-impl std::fmt::Debug for ErasureStore<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shelf").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
-}
+debug_by!(ErasureStore<'_>: tenant);
 
 impl ErasureStore<'_> {
     /// Every stored payload of this tenant, with its chain.

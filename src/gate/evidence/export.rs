@@ -32,6 +32,7 @@ use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
 use crate::record::chain::{EvidenceExported, ExportScope};
+use crate::record::debug_by;
 use crate::record::{Draft, HexDigest, schema};
 
 /// Where an export is recorded.
@@ -55,7 +56,6 @@ pub struct DeferredFleetLog(parking_lot::Mutex<Option<FleetParts>>);
 
 impl DeferredFleetLog {
     /// Opens nothing yet.
-    #[must_use]
     pub const fn of(parts: FleetParts) -> Self {
         Self(parking_lot::Mutex::new(Some(parts)))
     }
@@ -75,7 +75,6 @@ impl Recorder for DeferredFleetLog {
 }
 
 /// SHA-256 of this program's own file, in hex; empty where it cannot be read. Reads tens of megabytes.
-#[must_use]
 pub fn program() -> String {
     std::fs::File::open("/proc/self/exe")
         .and_then(Digest::of_reader)
@@ -117,14 +116,7 @@ pub struct ExportOrder<'a> {
     pub recorder: &'a dyn Recorder,
 }
 
-impl std::fmt::Debug for ExportOrder<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Order")
-            .field("query", self.query)
-            .field("out", &self.out)
-            .finish_non_exhaustive()
-    }
-}
+debug_by!(ExportOrder<'_>: query, out);
 
 /// A bundle that was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -333,9 +325,9 @@ fn artefacts(
     }
     for ((yaml, signature), digest) in contents::manifests(strands) {
         match order.artifacts.manifest(&digest)? {
-            Some(manifest) => {
-                files.put(yaml, manifest.yaml);
-                files.put(signature, manifest.signature);
+            Some((text, envelope)) => {
+                files.put(yaml, text);
+                files.put(signature, envelope);
             }
             None => missing.push(digest),
         }

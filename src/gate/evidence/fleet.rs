@@ -37,7 +37,6 @@ pub struct FleetEvidence {
 
 impl FleetEvidence {
     /// Its entries.
-    #[must_use]
     pub const fn strand(&self) -> &ChainSlice {
         &self.strand
     }

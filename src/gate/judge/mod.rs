@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
-use crate::domain::code::Code;
 use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::tier::{Binding, Tier};
@@ -43,7 +42,6 @@ impl Judged {
     }
 
     /// The decision about the call.
-    #[must_use]
     pub const fn decision(&self) -> &Decision {
         &self.decision
     }
@@ -255,11 +253,6 @@ fn unkept() -> LayerReason {
 }
 
 fn unseen() -> LayerReason {
-    LayerReason {
-        code: Code::PolicyDenied,
-        detail: "approval.unseen".into(),
-        message: "the call needs an approval, and its arguments are not stored, so no approver could see them"
-            .into(),
-        rule: "approval".into(),
-    }
+    let why = "the call needs an approval, and its arguments are not stored, so no approver could see them";
+    LayerReason::denied("approval", "approval.unseen", why)
 }

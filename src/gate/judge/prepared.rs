@@ -84,7 +84,6 @@ impl Prepared {
     }
 
     /// The call itself.
-    #[must_use]
     pub const fn call(&self) -> &ToolCall {
         &self.call
     }
@@ -96,7 +95,6 @@ impl Prepared {
     }
 
     /// The effect that the call would have.
-    #[must_use]
     pub const fn effect(&self) -> &Effect {
         &self.effect
     }
@@ -108,13 +106,11 @@ impl Prepared {
     }
 
     /// The findings of the firewall.
-    #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
     /// The reasons against the call that no policy can overrule.
-    #[must_use]
     pub fn refusals(&self) -> &[LayerReason] {
         &self.refusals
     }

@@ -2,7 +2,6 @@
 
 use crate::approval::Approval;
 use crate::domain::canonical;
-use crate::domain::code::Code;
 use crate::domain::commitment::derived;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::{Digest, Salt};
@@ -31,7 +30,6 @@ pub struct Resumed {
 
 /// The digest of a call's effect, keyed with the salt of its arguments. The effect derives from the
 /// arguments, so its digest must not outlive them.
-#[must_use]
 pub fn effect_digest(salt: &Salt, prepared: &Prepared) -> Digest {
     let effect = canonical::bytes(&prepared.effect().to_json());
     Digest::from_bytes(derived(salt, &[b"effect:", &effect]))
@@ -61,10 +59,6 @@ impl Resumed {
 }
 
 fn void(detail: &str, what: &str) -> LayerReason {
-    LayerReason {
-        code: Code::PolicyDenied,
-        detail: format!("approval.void.{detail}"),
-        message: format!("{what} is not what it was when the call was held: approvals are void"),
-        rule: "approval".into(),
-    }
+    let message = format!("{what} is not what it was when the call was held: approvals are void");
+    LayerReason::denied("approval", format!("approval.void.{detail}"), message)
 }

@@ -37,7 +37,6 @@ pub struct AnchorRow {
 
 impl AnchorRow {
     /// The stored form of the tokens: a JSON array of base64.
-    #[must_use]
     pub fn tokens_text(&self) -> String {
         let tokens: Vec<Json> =
             self.tokens.iter().map(|token| Json::from(STANDARD.encode(token))).collect();

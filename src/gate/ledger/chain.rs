@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::store::{EntryRow, HeadRow};
+use super::store::{EntryRow, HeadRow, row_of};
 use super::tail::{RunTail, TailError, Tails};
 use crate::crypto::merkle::Frontier;
 use crate::domain::digest::Digest;
@@ -61,7 +61,6 @@ impl Chain {
     }
 
     /// The last entry's time.
-    #[must_use]
     pub const fn last(&self) -> Timestamp {
         self.last
     }
@@ -72,25 +71,21 @@ impl Chain {
     }
 
     /// The open runs.
-    #[must_use]
     pub const fn tails(&self) -> &Tails {
         &self.tails
     }
 
     /// Entries so far.
-    #[must_use]
     pub const fn size(&self) -> Seq {
         self.size
     }
 
     /// Root over all entries.
-    #[must_use]
     pub fn root(&self) -> Digest {
         self.frontier.root()
     }
 
     /// The head in its stored form, with this checkpoint.
-    #[must_use]
     pub fn head(&self, checkpoint: String) -> HeadRow {
         let frontier = self.frontier.to_bytes();
         HeadRow { size: self.size, hash: self.hash, frontier, checkpoint }
@@ -136,17 +131,7 @@ impl Chain {
         self.size = self.size.saturating_add(1);
         let run_seq = entry.run.as_ref().map_or(0, |link| link.seq);
         let placed = Placed { seq: entry.seq, leaf, run_seq };
-        let kind = entry.draft.kind().as_str().to_owned();
-        let row = EntryRow {
-            seq: entry.seq,
-            prev: entry.prev,
-            leaf,
-            run: entry.draft.run,
-            call: entry.draft.call,
-            kind,
-            body,
-        };
-        Ok((row, placed))
+        Ok((row_of(&entry, leaf, body), placed))
     }
 
     fn link(&self, run: RunId) -> RunLink {

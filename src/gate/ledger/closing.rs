@@ -70,7 +70,6 @@ fn closing(
 }
 
 /// The draft that seals a run; the chain adds the counts.
-#[must_use]
 pub fn sealing(run: RunId, reason: &str) -> DraftWithPayloads {
     let body =
         RunSealed { calls: List::default(), entries: 2_u64.into(), reason: Some(reason.into()) };
@@ -78,7 +77,6 @@ pub fn sealing(run: RunId, reason: &str) -> DraftWithPayloads {
 }
 
 /// The draft that ends a held call.
-#[must_use]
 pub fn held_ended(run: RunId, call: &CallId, expired: bool, reason: &str) -> DraftWithPayloads {
     let reason = reason.into();
     let body: Body = if expired {

@@ -47,7 +47,6 @@ pub struct DraftWithPayloads {
 
 impl DraftWithPayloads {
     /// A draft without payloads.
-    #[must_use]
     pub const fn bare(draft: Draft) -> Self {
         Self { draft, payloads: Vec::new() }
     }
@@ -113,7 +112,6 @@ impl Payloads {
 }
 
 /// The entry for the decision about a call.
-#[must_use]
 pub fn decided(
     entropy: &dyn Entropy,
     judged: &Judged,
@@ -242,7 +240,6 @@ fn broken(open: &Open) -> Option<BreakGlass> {
 }
 
 /// The entry for the outcome of a permitted call.
-#[must_use]
 pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
     let ended = finished.ended();
     let us = micros(ended.took).into();
@@ -307,7 +304,6 @@ fn used(usage: &Usage) -> record::call::Usage {
 }
 
 /// The entry for an approver's answer about a held call; the signed statement is its payload.
-#[must_use]
 pub fn word(
     entropy: &dyn Entropy,
     hold: &HeldCall,

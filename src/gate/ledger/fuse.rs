@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::domain::outcome::{FailureClass, Unmasked};
+use crate::record::debug_by;
 
 /// The usable part of a lease, in fifths: the storage's clock may run faster than ours.
 const USABLE_FIFTHS: u32 = 4;
@@ -23,11 +24,7 @@ pub struct Tenure {
     until: AtomicU64,
 }
 
-impl std::fmt::Debug for Tenure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tenure").field("until", &self.until).finish_non_exhaustive()
-    }
-}
+debug_by!(Tenure: until);
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -35,7 +32,6 @@ fn millis(time: Duration) -> u64 {
 
 impl Tenure {
     /// Nothing is held yet.
-    #[must_use]
     pub fn new(clock: Arc<dyn Clock>, term: Duration) -> Self {
         let usable = term.saturating_mul(USABLE_FIFTHS) / 5;
         Self { clock, usable, until: AtomicU64::new(0) }
@@ -74,7 +70,6 @@ pub struct Fuse(Option<(Arc<Tenure>, Duration)>);
 
 impl Fuse {
     /// For work that is not an agent's call: it never expires.
-    #[must_use]
     pub const fn never() -> Self {
         Self(None)
     }

@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::{Clock, Entropy};
 use crate::domain::id::RunId;
 use crate::judge::Judged;
+use crate::record::debug_by;
 use crate::telemetry::metrics::Metrics;
 use drafts::DraftWithPayloads;
 use item::{Claim, Completion, Item};
@@ -193,11 +194,7 @@ pub struct LedgerParts {
     pub metrics: Arc<Metrics>,
 }
 
-impl std::fmt::Debug for LedgerParts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
-    }
-}
+debug_by!(LedgerParts);
 
 pub use in_force::Activated;
 pub use later::Promised;
@@ -259,7 +256,6 @@ impl Ledger {
     }
 
     /// The state of the ledger, with later changes.
-    #[must_use]
     pub fn status(&self) -> watch::Receiver<LedgerStatus> {
         self.status.clone()
     }

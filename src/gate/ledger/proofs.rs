@@ -19,6 +19,7 @@ use crate::crypto::tiles::{self, HEIGHT, Place, Tiles, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
 use crate::domain::plural::many;
+use crate::record::debug_by;
 
 /// Why there is no proof.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -53,11 +54,7 @@ pub struct Prover<'a> {
     stored: AtomicBool,
 }
 
-impl std::fmt::Debug for Prover<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Prover({} at {})", self.chain, self.size)
-    }
-}
+debug_by!(Prover<'_>: chain, size);
 
 impl<'a> Prover<'a> {
     /// A prover of this chain under this checkpoint, whose signature the caller has checked.
@@ -85,13 +82,11 @@ impl<'a> Prover<'a> {
     }
 
     /// Entries under the head.
-    #[must_use]
     pub const fn size(&self) -> Seq {
         self.size
     }
 
     /// Root over them.
-    #[must_use]
     pub const fn root(&self) -> &Digest {
         &self.root
     }

@@ -221,7 +221,6 @@ impl Scan {
 }
 
 /// The entry that records a pruning.
-#[must_use]
 pub fn draft(log: &str, plan: &PrunePlan, root: Digest, by: &str) -> Draft {
     let (from, to) = (plan.from.into(), plan.to.into());
     let (by, log) = (by.into(), log.into());

@@ -49,7 +49,6 @@ pub struct SlotWatch {
 impl SlotWatch {
     /// Starts without observations. A slot is due after `grace`; a pause longer than `pause_max`
     /// between two looks restarts every grace period.
-    #[must_use]
     pub const fn new(grace: Duration, pause_max: Duration) -> Self {
         Self { grace, pause_max, seen: BTreeMap::new(), last: None }
     }

@@ -203,7 +203,6 @@ pub fn ended(body: &Body, result: Option<Vec<u8>>) -> Option<Outcome> {
 }
 
 /// The reasons that an entry records.
-#[must_use]
 pub fn reasons(list: &[record::call::Reason]) -> Vec<LayerReason> {
     let one = |reason: &record::call::Reason| LayerReason {
         code: Code::parse(&reason.code).unwrap_or(Code::PolicyDenied),

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use super::store::{ChainRow, EntryRow, LedgerReader, StoreError};
 use super::verify::fleet::is_fleet;
 use crate::approval::order::Loosening;
+use crate::domain::closed::texts;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
@@ -42,26 +43,15 @@ pub struct StoredPayload {
     pub sealed: bool,
 }
 
-/// What the files of the store still hold of erased bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Residue {
-    /// The files were searched, and hold no erased bytes.
-    None,
-    /// Some are still there.
-    Some,
-    /// The store keeps its files where they cannot be searched.
-    Unknown,
-}
-
-impl Residue {
-    /// The name in receipts.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Some => "some",
-            Self::Unknown => "unknown",
-        }
+texts! {
+    /// What the files of the store still hold of erased bytes.
+    pub enum Residue {
+        /// The files were searched, and hold no erased bytes.
+        None = "none",
+        /// Some are still there.
+        Some = "some",
+        /// The store keeps its files where they cannot be searched.
+        Unknown = "unknown",
     }
 }
 
@@ -93,7 +83,6 @@ impl Clocks {
     }
 
     /// How long payloads of this role stay.
-    #[must_use]
     pub fn term(&self, role: &str) -> Duration {
         let days = Duration::from_secs(PAYLOAD_DAYS * 24 * 60 * 60);
         self.0.get(role).copied().unwrap_or(days)
@@ -212,14 +201,6 @@ impl Records {
         self.version = self.version.max(order.version.get());
     }
 
-    /// The hold on this run, or on all of this log.
-    #[must_use]
-    pub fn hold_on(&self, log: &str, run: Option<&RunId>) -> Option<&LegalHold> {
-        let of =
-            |hold: &&LegalHold| hold.log == log && (hold.run.is_none() || hold.run.as_ref() == run);
-        self.holds.iter().find(of)
-    }
-
     /// Every commitment of this chain under a hold, with the hold.
     ///
     /// # Errors
@@ -336,14 +317,12 @@ pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Option<Draft> {
 pub type HeldOn<'a> = (&'a str, Option<&'a RunId>);
 
 /// `hold.placed`.
-#[must_use]
 pub fn placed((log, run): HeldOn<'_>, reason: &Text, by: &str) -> Draft {
     let (by, log, reason) = (by.into(), log.into(), reason.clone());
     Draft::of(HoldPlaced { by, log, reason, run: run.copied() })
 }
 
 /// `hold.lifted`, by an operator's signed order.
-#[must_use]
 pub fn lifted((log, run): HeldOn<'_>, by: &str, order: &Loosening) -> Draft {
     Draft::of(HoldLifted {
         by: by.into(),

@@ -22,6 +22,7 @@ use super::{Error, LedgerParts, LedgerStatus, RecoveredRun, Shared, closing, rec
 use crate::domain::id::Epoch;
 use crate::record::Draft;
 use crate::record::chain::{Heartbeat, WriterStopped};
+use crate::record::debug_by;
 
 /// Entries of one batch at most.
 const BATCH_ENTRIES: usize = 1024;
@@ -46,11 +47,7 @@ pub struct Writer {
     status: watch::Sender<LedgerStatus>,
 }
 
-impl std::fmt::Debug for Writer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer").finish_non_exhaustive()
-    }
-}
+debug_by!(Writer);
 
 /// A writer that holds a slot and its chain. Its one task owns the fields.
 pub(super) struct Sequencer {

@@ -14,6 +14,7 @@ use crate::crypto::range::Node;
 use crate::crypto::tiles;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
+use crate::record::{Entry, debug_by};
 
 /// The status before the first try.
 pub const UNTRIED: &str = "not started";
@@ -44,7 +45,6 @@ pub enum StoreError {
 
 impl StoreError {
     /// `conflict`, `unavailable`, `full`, `unknown` or `broken`.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Conflict(_) => "conflict",
@@ -56,7 +56,6 @@ impl StoreError {
     }
 
     /// What went wrong, without its meaning for a write: for readers.
-    #[must_use]
     pub fn reason(&self) -> &str {
         match self {
             Self::Conflict(why)
@@ -99,11 +98,7 @@ pub struct LeaseKey {
     pub secret: [u8; 32],
 }
 
-impl std::fmt::Debug for LeaseKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LeaseKey({}@{})", self.chain, self.epoch)
-    }
-}
+debug_by!(LeaseKey: chain, epoch);
 
 /// A slot that was taken: its epoch is raised, and every older writer is fenced.
 #[derive(Clone, Debug)]
@@ -159,7 +154,6 @@ pub struct Subtree {
 impl Batch {
     /// The subtrees of heights 8, 16, 24 and 32 that this batch completes after `expected`; later
     /// proofs are built from them. Empty if the frontier of `expected` does not fit its size.
-    #[must_use]
     pub fn completed(&self, expected: &HeadRow) -> Vec<Subtree> {
         let mut done = Vec::new();
         let Some(mut frontier) = Frontier::from_bytes(expected.size, &expected.frontier) else {
@@ -182,7 +176,7 @@ impl Batch {
     #[must_use]
     pub fn signed_in(&self) -> Option<Epoch> {
         let last = self.entries.last()?;
-        crate::record::Entry::parse(&last.body).ok().map(|entry| entry.epoch)
+        Entry::parse(&last.body).ok().map(|entry| entry.epoch)
     }
 
     /// Checks that the batch continues `expected`: gapless, linked, hashed, and ending in its head.
@@ -211,6 +205,19 @@ impl Batch {
             return flaw("head is not that of the last entry".into());
         }
         Ok(())
+    }
+}
+
+/// The row of an entry with these bytes.
+pub(super) fn row_of(entry: &Entry, leaf: Digest, body: Vec<u8>) -> EntryRow {
+    EntryRow {
+        seq: entry.seq,
+        prev: entry.prev,
+        leaf,
+        run: entry.draft.run,
+        call: entry.draft.call.clone(),
+        kind: entry.draft.kind().as_str().to_owned(),
+        body,
     }
 }
 

@@ -24,7 +24,6 @@ pub struct RunTail {
 
 impl RunTail {
     /// Counts calls by state: `completed`, `denied`, …
-    #[must_use]
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::new();
         for (_, phase) in self.calls.iter() {
@@ -95,7 +94,6 @@ impl Tails {
     }
 
     /// Open runs.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.runs.len()
     }

@@ -32,7 +32,6 @@ pub struct LedgerTime<C> {
 
 impl<C: Clock> LedgerTime<C> {
     /// The time of this clock, until an entry is later.
-    #[must_use]
     pub const fn of(clock: C) -> Self {
         Self { clock, newest: Mutex::new(None) }
     }

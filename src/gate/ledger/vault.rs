@@ -76,7 +76,6 @@ impl Vault {
     }
 
     /// Id of the key that seals, 16 hex digits.
-    #[must_use]
     pub fn key_id(&self) -> String {
         hex::encode(self.first.id)
     }

@@ -135,14 +135,12 @@ pub struct WriterKey {
 
 impl WriterKey {
     /// A fresh key for one epoch of this log.
-    #[must_use]
     pub fn generate(entropy: &dyn Entropy, origin: &str, now: Timestamp) -> Self {
         let keys = LogKeys { key: Arc::new(SecretKey::generate(entropy)), also: None };
         Self::stable(keys, origin, now)
     }
 
     /// Keys that outlive their epochs: those of the fleet log, which witnesses know.
-    #[must_use]
     pub fn stable(keys: LogKeys, origin: &str, now: Timestamp) -> Self {
         let LogKeys { key, also } = keys;
         Self { key, also, origin: origin.to_owned(), not_after: now.plus(CERTIFICATE_TERM) }
@@ -155,13 +153,11 @@ impl WriterKey {
     }
 
     /// The name of the log it signs for.
-    #[must_use]
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
     /// When it stops signing.
-    #[must_use]
     pub const fn not_after(&self) -> Timestamp {
         self.not_after
     }

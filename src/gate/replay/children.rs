@@ -62,14 +62,12 @@ impl Child {
     }
 
     /// The name under which the recording carries its manifest.
-    #[must_use]
     pub fn file(&self) -> String {
         file(&self.manifest)
     }
 }
 
 /// The name of the file with the manifest of a child.
-#[must_use]
 pub fn file(manifest: &Digest) -> String {
     format!("agents/{}.yaml", manifest.hex())
 }

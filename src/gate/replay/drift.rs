@@ -1,5 +1,9 @@
 //! Where an agent behaves differently than in the recording.
 
+use crate::domain::closed::texts;
+use serde::{Serialize, Serializer};
+use serde_with_macros::skip_serializing_none;
+
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::pointer::{self, Difference};
@@ -7,49 +11,33 @@ use crate::domain::pointer::{self, Difference};
 /// The most paths that one drift names.
 const CHANGES_MAX: usize = 64;
 
-/// The kind of difference.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum DriftKind {
-    /// A recorded call was not made.
-    Missing,
-    /// A call was made that is not recorded, or more often than it was.
-    Extra,
-    /// A call was made before another whose answer it had in the recording.
-    Reordered,
-    /// The same tool with other arguments.
-    Arguments,
-    /// The policy decided differently.
-    Decision,
-    /// The agent received another result.
-    Result,
-    /// A recorded child run was not opened; the drift does not name its calls.
-    MissingChild,
-    /// The agent opened a child run that is not recorded.
-    ExtraChild,
-    /// The gate cannot answer: part of the recorded call was redacted.
-    Redacted,
-}
-
-impl DriftKind {
-    /// Its name in reports, and in codes: `replay.<name>`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Extra => "extra",
-            Self::Reordered => "reordered",
-            Self::Arguments => "arguments",
-            Self::Decision => "decision",
-            Self::Result => "result",
-            Self::MissingChild => "missing_child",
-            Self::ExtraChild => "extra_child",
-            Self::Redacted => "redacted",
-        }
+texts! {
+    /// The kind of difference.
+    pub enum DriftKind {
+        /// A recorded call was not made.
+        Missing = "missing",
+        /// A call was made that is not recorded, or more often than it was.
+        Extra = "extra",
+        /// A call was made before another whose answer it had in the recording.
+        Reordered = "reordered",
+        /// The same tool with other arguments.
+        Arguments = "arguments",
+        /// The policy decided differently.
+        Decision = "decision",
+        /// The agent received another result.
+        Result = "result",
+        /// A recorded child run was not opened; the drift does not name its calls.
+        MissingChild = "missing_child",
+        /// The agent opened a child run that is not recorded.
+        ExtraChild = "extra_child",
+        /// The gate cannot answer: part of the recorded call was redacted.
+        Redacted = "redacted",
     }
 }
 
 /// One difference.
-#[derive(Clone, PartialEq, Debug)]
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Drift {
     /// The kind of difference.
     pub kind: DriftKind,
@@ -57,6 +45,7 @@ pub struct Drift {
     /// the last one.
     pub step: Option<u64>,
     /// The tool that was called, or should have been; empty for a child run.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub tool: String,
     /// The recorded child run; `None` for the run without a parent.
     pub run: Option<RunId>,
@@ -65,50 +54,44 @@ pub struct Drift {
     /// What happened, for a person.
     pub message: String,
     /// What differs, path by path.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "by_path")]
     pub changes: Vec<Difference>,
 }
 
 impl Drift {
     /// A drift about a recorded step, by its number and tool, without a call yet.
-    #[must_use]
     pub fn at(kind: DriftKind, (step, tool): (u64, String), message: String) -> Self {
         let (run, call, changes) = (None, None, Vec::new());
         Self { kind, step: Some(step), tool, run, call, message, changes }
     }
 
     /// For machines.
-    #[must_use]
     pub fn to_json(&self) -> Json {
-        let mut members = vec![
-            ("kind", Json::from(self.kind.as_str())),
-            ("message", Json::from(self.message.as_str())),
-        ];
-        let tool = Some(self.tool.as_str()).filter(|tool| !tool.is_empty());
-        members.extend(tool.map(|tool| ("tool", Json::from(tool))));
-        members.extend(self.run.map(|run| ("run", Json::from(run.to_string()))));
-        members.extend(self.step.map(|step| ("step", Json::from(step))));
-        members.extend(self.call.as_deref().map(|call| ("call", Json::from(call))));
-        let changes: Vec<Json> = self.changes.iter().map(change).collect();
-        members.extend((!changes.is_empty()).then(|| ("changes", Json::from(changes))));
-        Json::object(members)
+        Json::of(self)
     }
 }
 
-fn change(change: &Difference) -> Json {
-    let mut members = vec![("path", Json::from(change.at.as_str()))];
-    members.extend(change.old.clone().map(|value| ("recorded", value)));
-    members.extend(change.new.clone().map(|value| ("now", value)));
-    Json::object(members)
+fn by_path<S: Serializer>(changes: &[Difference], to: S) -> Result<S::Ok, S::Error> {
+    #[skip_serializing_none]
+    #[derive(Serialize)]
+    struct Change<'a> {
+        path: &'a str,
+        recorded: Option<&'a Json>,
+        now: Option<&'a Json>,
+    }
+    to.collect_seq(changes.iter().map(|Difference { at, old, new }| Change {
+        path: at,
+        recorded: old.as_ref(),
+        now: new.as_ref(),
+    }))
 }
 
 /// The differences between the recorded value and the current one, up to the limit.
-#[must_use]
 pub fn differences(recorded: &Json, now: &Json) -> Vec<Difference> {
     pointer::differences(recorded, now, CHANGES_MAX)
 }
 
 /// The value without the parts that these JSON pointers name.
-#[must_use]
 pub fn without(value: &Json, pointers: &[String]) -> Json {
     let mut value = value.clone();
     for pointer in pointers {

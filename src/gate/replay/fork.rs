@@ -75,7 +75,6 @@ impl Forked {
     }
 
     /// The recording of these steps.
-    #[must_use]
     pub const fn recording(&self) -> &Recording {
         self.player.recording()
     }

@@ -61,7 +61,6 @@ fn cause(of: &BTreeSet<(u64, usize)>, step: &StepFacts) -> Option<usize> {
 
 impl Matching {
     /// Starts with no step played.
-    #[must_use]
     pub fn of(steps: Vec<StepFacts>) -> Self {
         let mut by_key: BTreeMap<(usize, Digest), VecDeque<usize>> = BTreeMap::new();
         let mut by_run: BTreeMap<usize, Open> = BTreeMap::new();
@@ -115,7 +114,6 @@ impl Matching {
     }
 
     /// How many steps there are.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.steps.len()
     }

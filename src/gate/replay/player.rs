@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::Error;
@@ -57,7 +58,7 @@ pub struct Played {
 
 /// A call that ran under break-glass in the recording and in the replay. No new order was opened
 /// for it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct BrokenGlass {
     /// The step.
     pub step: u64,
@@ -130,7 +131,6 @@ impl Player {
     }
 
     /// The recording being played.
-    #[must_use]
     pub const fn recording(&self) -> &Recording {
         &self.recording
     }

@@ -30,7 +30,6 @@ pub struct RecordedClock {
 
 impl RecordedClock {
     /// A clock at this time.
-    #[must_use]
     pub fn at(time: Timestamp) -> Self {
         Self { wall: AtomicI64::new(time.millis()), monotonic: SystemClock::new() }
     }

@@ -45,7 +45,6 @@ impl ReplayReport<'_> {
     }
 
     /// One object.
-    #[must_use]
     pub fn to_json(&self) -> String {
         let verdict = match (self.played.drifts.is_empty(), &self.unsure) {
             (false, _) => "drift",
@@ -63,8 +62,8 @@ impl ReplayReport<'_> {
             ("asked", Self::count(self.played.asked)),
             ("drifts", drifts.into()),
         ];
-        let broken: Vec<Json> = self.played.broken.iter().map(order).collect();
-        members.extend((!broken.is_empty()).then(|| ("break_glass", broken.into())));
+        let broken = &self.played.broken;
+        members.extend((!broken.is_empty()).then(|| ("break_glass", Json::of(broken))));
         members.extend(self.forked.map(|(at, run)| {
             let run = run.map_or(Json::Null, |run| Json::from(run.to_string()));
             ("fork", Json::object([("at", Json::from(at)), ("run", run)]))
@@ -74,7 +73,6 @@ impl ReplayReport<'_> {
     }
 
     /// Lines for a person.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let Played { steps, asked, drifts, broken, .. } = &self.played;
         let told = |one: &BrokenGlass| {
@@ -110,7 +108,6 @@ impl ReplayReport<'_> {
     }
 
     /// One test case per step, and one for drifts outside a step; each drift is a failure.
-    #[must_use]
     pub fn to_junit(&self) -> String {
         let mut cases = String::new();
         let mut failures: usize = 0;
@@ -153,17 +150,6 @@ impl ReplayReport<'_> {
             escaped(&format!("replay of {}", self.header.run))
         )
     }
-}
-
-/// A call that ran under break-glass, for machines.
-fn order(broken: &BrokenGlass) -> Json {
-    let by = broken.by.iter().map(|one| Json::from(one.as_str())).collect::<Vec<_>>();
-    Json::object([
-        ("step", Json::from(broken.step)),
-        ("tool", Json::from(broken.tool.as_str())),
-        ("nonce", Json::from(broken.nonce.as_str())),
-        ("by", by.into()),
-    ])
 }
 
 fn path(path: &str) -> &str {

@@ -23,7 +23,6 @@ pub struct RecordingStore {
 
 impl RecordingStore {
     /// The recordings of this directory: `<SHA-256 in hex>.recording`.
-    #[must_use]
     pub fn at(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), turn: Mutex::default() }
     }

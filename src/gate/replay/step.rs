@@ -230,13 +230,11 @@ impl BreakGlassStep {
     }
 
     /// The nonce of the order.
-    #[must_use]
     pub fn nonce(&self) -> &str {
         &self.statement.nonce
     }
 
     /// Who signed it, sorted.
-    #[must_use]
     pub fn by(&self) -> &[String] {
         &self.order.by
     }

@@ -122,7 +122,6 @@ fn passed(passed: bool) -> Labels<1> {
 impl Metrics {
     /// All metrics at zero. Only the configured names in `tools` become labels; `version` and
     /// `revision` describe the build.
-    #[must_use]
     pub fn new(
         tools: impl IntoIterator<Item = String>,
         version: &'static str,

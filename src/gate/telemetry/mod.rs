@@ -7,34 +7,20 @@
 pub mod metrics;
 pub mod trace;
 
-/// A stage of the road, named in histograms and child spans.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Stage {
-    /// Opens and resolves the call's target.
-    Prepare,
-    /// Checks grant, schema, limits and policy.
-    Judge,
-    /// Waits until the decision is durable.
-    Commit,
-    /// Runs the tool.
-    Tool,
-    /// Waits until the outcome is durable.
-    Settle,
-}
+use crate::domain::closed::texts;
 
-impl Stage {
-    /// All stages, in the order of the road.
-    pub const ALL: [Self; 5] = [Self::Prepare, Self::Judge, Self::Commit, Self::Tool, Self::Settle];
-
-    /// The name in labels and spans.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Prepare => "prepare",
-            Self::Judge => "judge",
-            Self::Commit => "commit",
-            Self::Tool => "tool",
-            Self::Settle => "settle",
-        }
+texts! {
+    /// A stage of the road, named in histograms and child spans.
+    pub enum Stage {
+        /// Opens and resolves the call's target.
+        Prepare = "prepare",
+        /// Checks grant, schema, limits and policy.
+        Judge = "judge",
+        /// Waits until the decision is durable.
+        Commit = "commit",
+        /// Runs the tool.
+        Tool = "tool",
+        /// Waits until the outcome is durable.
+        Settle = "settle",
     }
 }

@@ -26,16 +26,6 @@ use tracing_subscriber::{Layer as _, Registry};
 
 use super::Stage;
 
-/// The operation of the span: always [`EXECUTE_TOOL`] here.
-pub const OPERATION_NAME: &str = "gen_ai.operation.name";
-/// Name of the tool.
-pub const TOOL_NAME: &str = "gen_ai.tool.name";
-/// Id of the call.
-pub const TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
-/// Name of the agent, from its manifest.
-pub const AGENT_NAME: &str = "gen_ai.agent.name";
-/// Id of the run.
-pub const RUN_ID: &str = "wicketgate.run.id";
 /// `allow`, `deny` or `require_approval`.
 pub const VERDICT: &str = "wicketgate.verdict";
 /// The stable code of the error.

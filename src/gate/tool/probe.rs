@@ -14,7 +14,7 @@ use super::scrub::Scrub;
 use crate::catalog::Binding;
 use crate::catalog::host::Origin;
 
-crate::record::named! {
+crate::domain::closed::texts! {
     /// The result for one thing that a tool needs; a worse result is greater.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum ProbeState {

@@ -15,7 +15,7 @@ use crate::domain::pointer::{self, Difference};
 
 mod form;
 
-crate::record::named! {
+crate::domain::closed::texts! {
     /// Whether something is there that was not, is not there that was, or is another.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum DiffEdit {

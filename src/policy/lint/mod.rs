@@ -39,7 +39,7 @@ pub use items::malformed;
 use super::bundle::Bundle;
 use crate::domain::tier::Tier;
 
-crate::record::named! {
+crate::domain::closed::texts! {
     /// How much a finding matters.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum Level {

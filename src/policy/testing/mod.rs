@@ -46,7 +46,7 @@ pub struct TestOptions {
     pub coverage: bool,
 }
 
-crate::record::named! {
+crate::domain::closed::texts! {
     /// How one test ended.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum Outcome {

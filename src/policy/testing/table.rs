@@ -23,7 +23,7 @@ struct Table {
     cases: Vec<Row>,
 }
 
-crate::record::named! {
+crate::domain::closed::texts! {
     /// What the decision is expected to be.
     #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Debug)]
     #[serde(rename_all = "snake_case")]

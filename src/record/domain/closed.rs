@@ -177,5 +177,19 @@ macro_rules! name {
     };
 }
 
-pub use texts;
+/// A `Debug` of a type with keys, stores or functions: only the members that name the value.
+#[macro_export]
+macro_rules! debug_by {
+    ($type:ty $(: $($member:ident),+)?) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct(stringify!($type));
+                $($(shown.field(stringify!($member), &self.$member);)+)?
+                shown.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
 pub(crate) use {closed, members, name, textual};
+pub use {debug_by, texts};

@@ -36,14 +36,16 @@ impl LayerReason {
         Self { code, detail: detail.into(), message, rule: rule.into() }
     }
 
+    /// `policy.denied`, by this rule.
+    #[must_use]
+    pub fn denied(rule: &str, detail: impl Into<String>, message: impl Into<String>) -> Self {
+        let (detail, message) = (detail.into(), message.into());
+        Self { code: Code::PolicyDenied, detail, message, rule: rule.into() }
+    }
+
     /// The reason of the composition library if no rule allows the call: the most ordinary denial.
     pub fn no_allow() -> Self {
-        Self {
-            code: Code::PolicyDenied,
-            detail: "no_allow".into(),
-            message: "no rule allows this call".into(),
-            rule: "wicketgate.decision".into(),
-        }
+        Self::denied("wicketgate.decision", "no_allow", "no rule allows this call")
     }
 }
 

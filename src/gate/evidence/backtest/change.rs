@@ -1,5 +1,6 @@
 //! The outcome of a decision, and how two outcomes differ.
 
+use crate::domain::closed::texts;
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::json::Json;
@@ -46,7 +47,6 @@ impl Outcome {
 
     /// The engine's current decision. `fault`: the engine failed, and `answer` is the resulting
     /// denial.
-    #[must_use]
     pub fn now(answer: &Answer, fault: Option<String>) -> Self {
         let course = match (answer.verdict, answer.enforced) {
             (Verdict::Allow, _) | (_, false) => Course::Run,
@@ -63,7 +63,6 @@ impl Outcome {
     }
 
     /// The rule that decided, with file and line if known, and the kind of decision.
-    #[must_use]
     pub fn label(&self) -> String {
         if let Some(fault) = &self.fault {
             return format!("engine fault: {fault}");
@@ -94,7 +93,6 @@ impl Outcome {
     }
 
     /// As a list of changes shows it.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         let course = match self.course {
             Course::Run => "allow",
@@ -113,55 +111,29 @@ impl Outcome {
     }
 }
 
-/// How a decision changes, in the order of a report: changes that permit more come first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum DecisionChange {
-    /// A refused call would run.
-    DenyToAllow,
-    /// A held call would run.
-    HoldToAllow,
-    /// A call that ran would be refused.
-    AllowToDeny,
-    /// A held call would be refused.
-    HoldToDeny,
-    /// A call that ran would be held.
-    AllowToHold,
-    /// A refused call would be held.
-    DenyToHold,
-    /// The same course, with other obligations.
-    Obligations,
-    /// The same course, for other reasons.
-    Reasons,
+texts! {
+    /// How a decision changes, in the order of a report: changes that permit more come first.
+    pub enum DecisionChange {
+        /// A refused call would run.
+        DenyToAllow = "deny_to_allow",
+        /// A held call would run.
+        HoldToAllow = "hold_to_allow",
+        /// A call that ran would be refused.
+        AllowToDeny = "allow_to_deny",
+        /// A held call would be refused.
+        HoldToDeny = "hold_to_deny",
+        /// A call that ran would be held.
+        AllowToHold = "allow_to_hold",
+        /// A refused call would be held.
+        DenyToHold = "deny_to_hold",
+        /// The same course, with other obligations.
+        Obligations = "obligations",
+        /// The same course, for other reasons.
+        Reasons = "reasons",
+    }
 }
 
 impl DecisionChange {
-    /// Every change, in order.
-    pub const ALL: [Self; 8] = [
-        Self::DenyToAllow,
-        Self::HoldToAllow,
-        Self::AllowToDeny,
-        Self::HoldToDeny,
-        Self::AllowToHold,
-        Self::DenyToHold,
-        Self::Obligations,
-        Self::Reasons,
-    ];
-
-    /// Its name in JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::DenyToAllow => "deny_to_allow",
-            Self::HoldToAllow => "hold_to_allow",
-            Self::AllowToDeny => "allow_to_deny",
-            Self::HoldToDeny => "hold_to_deny",
-            Self::AllowToHold => "allow_to_hold",
-            Self::DenyToHold => "deny_to_hold",
-            Self::Obligations => "obligations",
-            Self::Reasons => "reasons",
-        }
-    }
-
     /// Whether the decision itself changes: everything except other reasons for the same one.
     #[must_use]
     pub fn flips(self) -> bool {

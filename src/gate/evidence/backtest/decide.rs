@@ -73,13 +73,11 @@ impl Candidate {
     }
 
     /// Digest of the bundle, composition library included.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         self.engine.digest()
     }
 
     /// As a statement names it.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         Json::object([
             ("digest", Json::from(self.digest().prefixed())),

@@ -64,7 +64,6 @@ pub enum NotJudged {
 
 impl NotJudged {
     /// For a person, and the key in JSON.
-    #[must_use]
     pub fn told(&self) -> String {
         match self {
             Self::NoPolicy => "no policy was in force, so no input was recorded".to_owned(),

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use tokio::sync::mpsc::Sender;
 
 use super::judged::DecisionEntry;
@@ -11,7 +13,6 @@ use super::{BacktestProgress, Error, Log};
 use crate::crypto::merkle::leaf_hash;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, ToolName};
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::CANARY_TOOL;
 use crate::ledger::drafts::STORED_MAX;
@@ -26,8 +27,9 @@ const ITEMS_MAX: usize = 64;
 /// Bytes of inputs in one batch, unless a single one is larger.
 const BYTES_MAX: u64 = 2 << 20;
 
-/// Which decisions to evaluate.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+/// Which decisions to evaluate, as a statement names them; absent members were not requested.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct BacktestQuery {
     /// Only decisions from this time on.
     pub since: Option<Timestamp>,
@@ -43,23 +45,6 @@ pub struct BacktestQuery {
     pub run: Option<RunId>,
     /// At most this many, the oldest of the first log first.
     pub limit: Option<u64>,
-}
-
-impl BacktestQuery {
-    /// As a statement names it; absent members were not requested.
-    #[must_use]
-    pub fn to_json(&self) -> Json {
-        let mut members = Vec::new();
-        let text = |name, value: Option<String>| value.map(|value| (name, Json::from(value)));
-        members.extend(text("since", self.since.map(|at| at.to_string())));
-        members.extend(text("until", self.until.map(|at| at.to_string())));
-        members.extend(text("tenant", self.tenant.clone()));
-        members.extend(text("agent", self.agent.clone()));
-        members.extend(text("tool", self.tool.as_ref().map(ToString::to_string)));
-        members.extend(text("run", self.run.map(|run| run.to_string())));
-        members.extend(self.limit.map(|limit| ("limit", Json::from(limit))));
-        Json::object(members)
-    }
 }
 
 /// Decisions for one thread to evaluate.

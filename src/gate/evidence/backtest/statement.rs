@@ -51,7 +51,6 @@ pub enum Error {
 }
 
 /// The result, as `--json` prints it and the statement carries it.
-#[must_use]
 pub fn predicate(
     query: &BacktestQuery,
     bench: &Comparison<'_>,
@@ -76,7 +75,7 @@ pub fn predicate(
         ("engine", Json::from(ENGINE)),
         ("bundle", bench.new.to_json()),
         ("against", against),
-        ("query", query.to_json()),
+        ("query", Json::of(query)),
         ("ledger", found.logs.iter().map(log).collect::<Vec<_>>().into()),
         ("limited", Json::from(found.limited)),
         ("result", found.tally.to_json()),
@@ -84,7 +83,6 @@ pub fn predicate(
 }
 
 /// Signs a predicate about the bundle of this digest.
-#[must_use]
 pub fn sign(predicate: Json, bundle: &Digest, key: &SecretKey) -> Vec<u8> {
     let subject = ("policy-bundle".to_owned(), *bundle);
     let statement = StatementForm::of(PREDICATE, predicate, std::iter::once(subject));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::change::{DecisionChange, Outcome};
@@ -17,7 +18,7 @@ const GROUPS_MAX: usize = 1000;
 const OTHERS: &str = "(other rules)";
 
 /// One decision of a group.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Example {
     /// The log.
     pub log: String,
@@ -84,19 +85,6 @@ impl Group {
             });
         }
     }
-
-    fn to_json(&self) -> Json {
-        let example = |example: &Example| {
-            Json::object([
-                ("log", Json::from(example.log.as_str())),
-                ("seq", Json::from(example.seq)),
-                ("run", Json::from(example.run.as_str())),
-                ("call", Json::from(example.call.as_str())),
-                ("tool", Json::from(example.tool.as_str())),
-            ])
-        };
-        self.examples.iter().map(example).collect::<Vec<_>>().into()
-    }
 }
 
 /// The group of this key; beyond the limit, the group of the others.
@@ -156,26 +144,22 @@ impl BacktestTally {
     }
 
     /// Decisions that flip: all changes except those of reasons alone.
-    #[must_use]
     pub fn flips(&self) -> u64 {
         let flips = self.changes.iter().filter(|(change, _)| change.flips());
         flips.map(|(_, count)| *count).fold(0, u64::saturating_add)
     }
 
     /// Decisions in the range that could not be evaluated; missing entries may have been decisions.
-    #[must_use]
     pub fn unjudged(&self) -> u64 {
         self.left.values().map(|group| group.count).fold(self.pruned, u64::saturating_add)
     }
 
     /// SHA-256 of the list of changes, in hex.
-    #[must_use]
     pub fn list_sha256(&self) -> String {
         hex::encode(self.list.clone().finalize())
     }
 
     /// The form that `--json` prints and a statement carries.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         let count = |change: &DecisionChange| {
             (change.as_str(), Json::from(self.changes.get(change).copied().unwrap_or_default()))
@@ -186,14 +170,14 @@ impl BacktestTally {
                 ("old", Json::from(old.as_str())),
                 ("new", Json::from(new.as_str())),
                 ("count", Json::from(group.count)),
-                ("examples", group.to_json()),
+                ("examples", Json::of(&group.examples)),
             ])
         };
         let counted = |(what, group): (String, &Group)| {
             Json::object([
                 ("what", Json::from(what)),
                 ("count", Json::from(group.count)),
-                ("examples", group.to_json()),
+                ("examples", Json::of(&group.examples)),
             ])
         };
         let under = self.under.iter().map(|(digest, n)| (digest.as_str(), Json::from(*n)));
@@ -215,7 +199,6 @@ impl BacktestTally {
     }
 
     /// By change, and for each the most frequent first.
-    #[must_use]
     pub fn sorted(&self) -> Vec<(&TallyKey, &Group)> {
         let mut groups: Vec<_> = self.groups.iter().collect();
         groups.sort_by_key(|(key, group)| (key.0, std::cmp::Reverse(group.count), *key));

@@ -69,7 +69,6 @@ impl Directory {
     }
 
     /// Opens a directory for reading.
-    #[must_use]
     pub fn read(path: &Path) -> Self {
         Self { path: path.to_owned(), _lock: None }
     }

@@ -21,6 +21,7 @@ use crate::domain::digest::Digest;
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::record::chain::{AnchorObserved, AnchorSource, ChainGenesis};
+use crate::record::debug_by;
 use crate::record::fleet::{ChainCheckpoint, ChainEnrolled};
 use crate::record::{Base64, Draft, Entry, HexDigest, Kind};
 
@@ -112,11 +113,7 @@ pub struct Round<'a> {
 pub type FleetOpening =
     std::pin::Pin<Box<dyn Future<Output = Result<FleetParts, PortError>> + Send>>;
 
-impl std::fmt::Debug for Round<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Round").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
-}
+debug_by!(Round<'_>: tenant);
 
 impl Round<'_> {
     /// Runs the round.
@@ -240,15 +237,7 @@ impl Round<'_> {
         head: &Checkpoint,
         before: Option<(u64, Digest)>,
     ) -> Result<(), Error> {
-        let other = |error: proofs::Error| match error {
-            proofs::Error::Store(error) => Error::from(error),
-            proofs::Error::Damaged(_) | proofs::Error::Gone(_) | proofs::Error::Outside { .. } => {
-                let origin = &row.origin;
-                Error::Invalid(format!(
-                    "the entries of `{origin}` are not those of its head: {error}"
-                ))
-            }
-        };
+        let other = |error| not_of_the_head(error, &format!("the entries of `{}`", row.origin));
         let prover = Prover::for_head(self.reader, &row.chain, head).await.map_err(other)?;
         let (size, recorded) = before.unwrap_or_else(|| (0, merkle::empty_root()));
         if prover.grown_from(size).await.map_err(other)? == recorded {
@@ -312,14 +301,7 @@ impl Round<'_> {
         })?;
         let note = &fleet.head.checkpoint;
         let opened = Checkpoint::open(note, &key).map_err(|e| Error::Invalid(e.to_string()))?;
-        let own = |error: proofs::Error| match error {
-            proofs::Error::Store(error) => Error::from(error),
-            proofs::Error::Damaged(_) | proofs::Error::Gone(_) | proofs::Error::Outside { .. } => {
-                Error::Invalid(format!(
-                    "the fleet log's entries are not those of its head: {error}"
-                ))
-            }
-        };
+        let own = |error| not_of_the_head(error, "the fleet log's entries");
         let prover = Prover::for_head(self.reader, &fleet.chain, &opened).await.map_err(own)?;
         done.head = Some((opened.origin.clone(), opened.size, opened.root));
         done.shown = true;
@@ -393,6 +375,16 @@ impl Round<'_> {
             }
         }
         Ok(file)
+    }
+}
+
+/// The stored entries do not make the signed head.
+fn not_of_the_head(error: proofs::Error, entries: &str) -> Error {
+    match error {
+        proofs::Error::Store(error) => Error::from(error),
+        proofs::Error::Damaged(_) | proofs::Error::Gone(_) | proofs::Error::Outside { .. } => {
+            Error::Invalid(format!("{entries} are not those of its head: {error}"))
+        }
     }
 }
 

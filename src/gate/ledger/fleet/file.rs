@@ -2,8 +2,7 @@
 //! neither the fleet log nor the witnesses.
 
 use crate::record::chain::AnchorObserved;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
+use crate::ledger::spool::replace;
 
 const VERSION: &str = "wicketgate/anchor/1";
 
@@ -87,15 +87,8 @@ impl AnchorFile {
     /// # Errors
     /// The file system's.
     pub fn store(&self, path: &Path) -> io::Result<()> {
-        let next = path.with_extension("new");
         // The file holds no secret, and sidecars of other users read it.
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(&next)?;
-        file.write_all(&self.bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&next, path)?;
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        std::fs::File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+        replace(path, &self.bytes(), 0o644)
     }
 }
 

@@ -28,6 +28,7 @@ use super::writer_key::{LogKeys, Signer};
 use super::{Ledger, LedgerParts, LedgerSettings, LedgerStatus, spool};
 use crate::clock::{Clock, Entropy};
 use crate::record::Draft;
+use crate::record::debug_by;
 use crate::telemetry::metrics::Metrics;
 
 /// The pool whose only slot is the fleet log.
@@ -36,7 +37,6 @@ pub const POOL: &str = "fleet";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Name of a tenant's fleet log.
-#[must_use]
 pub fn origin(tenant: &str) -> String {
     format!("wicketgate.dev/{tenant}/{POOL}")
 }
@@ -66,11 +66,7 @@ pub struct FleetParts {
     pub tenant: String,
 }
 
-impl std::fmt::Debug for FleetParts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FleetParts").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
-}
+debug_by!(FleetParts: tenant);
 
 /// Why the fleet log is not open.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -92,11 +88,7 @@ pub struct OpenFleetLog {
     writer: JoinHandle<Ending>,
 }
 
-impl std::fmt::Debug for OpenFleetLog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fleet").field("ledger", &self.ledger).finish_non_exhaustive()
-    }
-}
+debug_by!(OpenFleetLog: ledger);
 
 impl OpenFleetLog {
     /// Takes the fleet log's slot, creates the log if necessary, and waits until it is writable.
@@ -150,7 +142,6 @@ impl OpenFleetLog {
     }
 
     /// Name of the log.
-    #[must_use]
     pub fn origin(&self) -> &str {
         self.ledger.leased().map_or("", |leased| leased.origin.as_str())
     }

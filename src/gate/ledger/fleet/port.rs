@@ -107,7 +107,6 @@ impl WitnessSight {
     }
 
     /// Its name, for people.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("witness `{}`", self.witness.key().name)
     }

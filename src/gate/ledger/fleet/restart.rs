@@ -20,6 +20,7 @@ use crate::crypto::{merkle, signer};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::record::chain::{ChainGenesis, Continues, WriterStopped};
+use crate::record::debug_by;
 use crate::record::fleet::ChainRetired;
 use crate::record::{Base64, Boot, Draft, Entry, HexDigest};
 
@@ -82,11 +83,7 @@ pub struct RestartParts<'a> {
     pub writer: &'a str,
 }
 
-impl std::fmt::Debug for RestartParts<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk").field("slot", &self.slot).finish_non_exhaustive()
-    }
-}
+debug_by!(RestartParts<'_>: slot);
 
 /// A slot that was taken and examined.
 #[derive(Clone, Debug)]
@@ -334,7 +331,6 @@ impl RestartParts<'_> {
 }
 
 /// The `chain.retired` of a log that lost entries.
-#[must_use]
 pub fn retired(found: &Examined, lost: &LostEntry, (reason, by): (&str, &str)) -> Draft {
     let from = if lost.forked { 0 } else { lost.here };
     // A chain that is missing entirely gets the name that this machine remembers.

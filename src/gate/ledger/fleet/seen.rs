@@ -92,7 +92,6 @@ pub struct LogStanding {
 
 impl LogStanding {
     /// Reads the newest entries about one log.
-    #[must_use]
     pub fn read<'a>(bodies: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut said = Self::default();
         for entry in bodies.into_iter().filter_map(|body| Entry::parse(body).ok()) {

@@ -22,32 +22,18 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::errors::{Failure, nothing_written};
+use crate::domain::closed::texts;
 use crate::ledger::store::StoreError;
 
-/// The modes of libpq, weakest first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mode {
-    Disable,
-    Allow,
-    Prefer,
-    Require,
-    VerifyCa,
-    VerifyFull,
-}
-
-impl Mode {
-    const ALL: [Self; 6] =
-        [Self::Disable, Self::Allow, Self::Prefer, Self::Require, Self::VerifyCa, Self::VerifyFull];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Disable => "disable",
-            Self::Allow => "allow",
-            Self::Prefer => "prefer",
-            Self::Require => "require",
-            Self::VerifyCa => "verify-ca",
-            Self::VerifyFull => "verify-full",
-        }
+texts! {
+    /// The modes of libpq, weakest first.
+    pub(super) enum Mode {
+        Disable = "disable",
+        Allow = "allow",
+        Prefer = "prefer",
+        Require = "require",
+        VerifyCa = "verify-ca",
+        VerifyFull = "verify-full",
     }
 }
 
@@ -79,7 +65,7 @@ impl Address {
             let file = || Some(PathBuf::from(&*value));
             match &*name {
                 "sslmode" | "ssl-mode" => {
-                    let found = Mode::ALL.into_iter().find(|mode| mode.name() == &*value);
+                    let found = Mode::ALL.into_iter().find(|mode| mode.as_str() == &*value);
                     mode = found.ok_or_else(unread)?;
                 }
                 "sslrootcert" => authority = file(),

@@ -13,6 +13,7 @@ use super::link::{Answers, PostgresLink};
 use super::values::Values;
 use super::version;
 use crate::ledger::store::StoreError;
+use crate::record::debug_by;
 
 /// How many times the same bytes are sent at once after 40001 or 40P01.
 const ATTEMPTS: u32 = 3;
@@ -56,11 +57,7 @@ pub(crate) struct PostgresLane {
     home: Mutex<Option<PostgresLink>>,
 }
 
-impl std::fmt::Debug for PostgresLane {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PostgresLane")
-    }
-}
+debug_by!(PostgresLane);
 
 impl PostgresLane {
     /// A lane to the database of this URL; connects on first use.

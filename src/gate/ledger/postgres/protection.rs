@@ -17,7 +17,7 @@ pub fn unprotected(url: &str) -> Option<String> {
     }
     Some(format!(
         "`sslmode` is `{}` and the database is on another machine, so the server is not verified: set `sslmode=verify-full` and `sslrootcert`, or `accept_unverified_server: true`",
-        mode.name()
+        mode.as_str()
     ))
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::domain::digest::{Digest, commitment};
 use crate::domain::id::ChainId;
 use crate::domain::json::{Json, Limits};
-use crate::ledger::store::{Batch, EntryRow, HeadRow, PayloadRow};
+use crate::ledger::store::{Batch, EntryRow, HeadRow, PayloadRow, row_of};
 use crate::record::{Entry, Hex};
 
 /// A batch as its line has it.
@@ -77,16 +77,7 @@ pub(super) fn read_batch(line: &[u8]) -> Option<(ChainId, Batch)> {
 fn read_row(text: &str) -> Option<EntryRow> {
     let body = STANDARD.decode(text).ok()?;
     let entry = Entry::parse(&body).ok()?;
-    let kind = entry.draft.kind().as_str().to_owned();
-    Some(EntryRow {
-        seq: entry.seq,
-        prev: entry.prev,
-        leaf: Entry::leaf(&body),
-        run: entry.draft.run,
-        call: entry.draft.call,
-        kind,
-        body,
-    })
+    Some(row_of(&entry, Entry::leaf(&body), body))
 }
 
 fn read_payload(line: PayloadLine<'_>) -> Option<PayloadRow> {

@@ -49,7 +49,9 @@ pub trait Journal: Send + Sync + 'static {
     ///
     /// # Errors
     /// The file exists and cannot be read or parsed: refuse to serve.
-    fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>>;
+    fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>> {
+        Ok(self.latest()?.filter(|mark| mark.chain == *chain))
+    }
     /// The last head kept, of any chain.
     ///
     /// # Errors
@@ -59,9 +61,13 @@ pub trait Journal: Send + Sync + 'static {
     ///
     /// # Errors
     /// As `watermark`.
-    fn since(&self, chain: &ChainId, size: u64) -> io::Result<Vec<Batch>>;
+    fn since(&self, _chain: &ChainId, _size: u64) -> io::Result<Vec<Batch>> {
+        Ok(Vec::new())
+    }
     /// Whether `keep` waits for the disk and so deserves its own thread.
-    fn waits(&self) -> bool;
+    fn waits(&self) -> bool {
+        false
+    }
     /// Notes that the store has the last batch, up to this size. The note need not be on disk when
     /// this returns: if a power cut loses it, recovery treats that one batch as unknown.
     ///
@@ -95,20 +101,8 @@ impl Journal for NoJournal {
         Ok(())
     }
 
-    fn watermark(&self, _chain: &ChainId) -> io::Result<Option<Watermark>> {
-        Ok(None)
-    }
-
     fn latest(&self) -> io::Result<Option<Watermark>> {
         Ok(None)
-    }
-
-    fn since(&self, _chain: &ChainId, _size: u64) -> io::Result<Vec<Batch>> {
-        Ok(Vec::new())
-    }
-
-    fn waits(&self) -> bool {
-        false
     }
 }
 
@@ -142,24 +136,12 @@ impl Journal for HeadFile {
         self.file.set_len(u64::try_from(line.len()).unwrap_or(0))
     }
 
-    fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>> {
-        Ok(self.latest()?.filter(|mark| mark.chain == *chain))
-    }
-
     fn latest(&self) -> io::Result<Option<Watermark>> {
         let text = std::fs::read_to_string(&self.path)?;
         if text.is_empty() {
             return Ok(None);
         }
         read_mark(&text).map(Some).ok_or_else(|| garbled(&self.path))
-    }
-
-    fn since(&self, _chain: &ChainId, _size: u64) -> io::Result<Vec<Batch>> {
-        Ok(Vec::new())
-    }
-
-    fn waits(&self) -> bool {
-        false
     }
 }
 
@@ -277,8 +259,12 @@ impl Spool {
 
     fn say(&mut self, word: &str, chain: &ChainId, size: u64) -> io::Result<()> {
         let chain = Json::from(chain.to_string());
-        let json = Json::object([(word, Json::from(size)), ("chain", chain)]);
-        let mut line = canonical::bytes(&json);
+        self.line(&Json::object([(word, Json::from(size)), ("chain", chain)]))
+    }
+
+    fn line(&mut self, json: &Json) -> io::Result<()> {
+        let mut line = canonical::bytes(json);
+        // A leading newline terminates a line that an earlier crash tore.
         line.insert(0, b'\n');
         line.push(b'\n');
         self.file.write_all(&line)?;
@@ -289,13 +275,8 @@ impl Spool {
 
 impl Journal for Spool {
     fn keep(&mut self, key: &LeaseKey, batch: &Batch) -> io::Result<()> {
-        let mut line = canonical::bytes(&batch_json(&key.chain, batch));
-        // A leading newline terminates a line that an earlier crash tore.
-        line.insert(0, b'\n');
-        line.push(b'\n');
-        self.file.write_all(&line)?;
+        self.line(&batch_json(&key.chain, batch))?;
         self.file.sync_data()?;
-        self.written = self.written.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
         if self.full(batch) {
             self.rotate()?;
         }
@@ -399,7 +380,6 @@ pub struct LeaseFile {
 
 impl LeaseFile {
     /// The lease file at this path.
-    #[must_use]
     pub const fn at(path: PathBuf) -> Self {
         Self { path }
     }
@@ -420,13 +400,22 @@ impl LeaseFile {
     /// # Errors
     /// The file system's.
     pub fn store(&self, key: &LeaseKey) -> io::Result<()> {
-        let next = self.path.with_extension("new");
-        let mut file = private().write(true).create(true).truncate(true).open(&next)?;
-        writeln!(file, "{} {} {}", key.chain, key.epoch, hex::encode(key.secret))?;
-        file.sync_all()?;
-        std::fs::rename(&next, &self.path)?;
-        self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        let line = format!("{} {} {}\n", key.chain, key.epoch, hex::encode(key.secret));
+        replace(&self.path, line.as_bytes(), 0o600)
     }
+}
+
+/// Replaces a file by renaming a new one, so that no reader sees half of it; durable when it
+/// returns.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let next = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(mode).open(&next)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&next, path)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use super::rows::{ENTRY, sql};
 use super::steps;
 use super::steps::{held, insert_entries, portions};
-use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
 use crate::ledger::fleet::POOL;
 use crate::ledger::rows::DatabaseRow;
@@ -61,42 +60,6 @@ pub(super) async fn view(
         found.extend(said(conn, &tenant, &log, kind).await?.map(|row| row.body));
     }
     Ok(FleetView { fleet, forgotten, said: found })
-}
-
-pub(super) async fn signed_at(
-    conn: &mut SqliteConnection,
-    key: &LeaseKey,
-    size: Seq,
-) -> Result<Option<String>, StoreError> {
-    let query = sql("SELECT note FROM checkpoint WHERE chain_id = ? AND size = ?");
-    let found = query.bytes(key.chain.as_bytes()).number(size).maybe(conn).await?;
-    found.map(|row| row.text("note")).transpose()
-}
-
-pub(super) async fn leaves(
-    conn: &mut SqliteConnection,
-    key: &LeaseKey,
-    from: Seq,
-    limit: u32,
-) -> Result<Vec<Digest>, StoreError> {
-    let query = sql("SELECT leaf FROM entry WHERE seq >= ?2 AND chain_id =
-           (SELECT f.chain_id FROM chain f JOIN chain c ON c.tenant = f.tenant
-             WHERE c.chain_id = ?1 AND f.pool = 'fleet' AND NOT f.retired)
-          ORDER BY seq LIMIT ?3");
-    let query = query.bytes(key.chain.as_bytes()).number(from).number(limit.into());
-    query.all(conn).await?.iter().map(|row| row.digest("leaf")).collect()
-}
-
-pub(super) async fn put_anchor(
-    conn: &mut SqliteConnection,
-    key: &LeaseKey,
-    anchor: &AnchorRow,
-) -> Result<(), StoreError> {
-    held(conn, key).await?;
-    let put = sql("INSERT INTO anchor VALUES (?, ?, ?, ?)
-         ON CONFLICT DO UPDATE SET note = excluded.note, tokens = excluded.tokens");
-    let put = put.bytes(key.chain.as_bytes()).number(anchor.size).text(&anchor.note);
-    put.text(&anchor.tokens_text()).run(conn).await
 }
 
 /// Anchors of a log, ascending or newest first.

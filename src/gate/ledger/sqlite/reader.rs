@@ -104,7 +104,10 @@ impl LedgerReader for SqliteReader {
         from: Seq,
         to: Seq,
     ) -> Result<Vec<(Seq, Digest)>, StoreError> {
-        read!(self, conn => subtrees::leaves(conn, chain, from, to))
+        let query = sql("SELECT seq, leaf AS leaf_hash FROM entry
+                          WHERE chain_id = ? AND seq >= ? AND seq < ? ORDER BY seq");
+        let query = query.bytes(chain.as_bytes()).number(from).number(to);
+        read!(self, conn => query.all(conn))?.iter().map(DatabaseRow::leaf).collect()
     }
 
     async fn subtrees(
@@ -114,7 +117,10 @@ impl LedgerReader for SqliteReader {
         from: u64,
         to: u64,
     ) -> Result<Vec<Subtree>, StoreError> {
-        read!(self, conn => subtrees::read(conn, chain, height, from, to))
+        let query = sql("SELECT idx, hash FROM subtree
+                          WHERE chain_id = ? AND height = ? AND idx >= ? AND idx < ? ORDER BY idx");
+        let query = query.bytes(chain.as_bytes()).number(height.into()).number(from).number(to);
+        read!(self, conn => query.all(conn))?.iter().map(|row| row.subtree(height)).collect()
     }
 
     async fn checkpoints(
@@ -123,7 +129,10 @@ impl LedgerReader for SqliteReader {
         at_least: Seq,
         limit: u32,
     ) -> Result<Vec<(Seq, String)>, StoreError> {
-        read!(self, conn => subtrees::checkpoints(conn, chain, at_least, limit))
+        let query = sql("SELECT size, note FROM checkpoint WHERE chain_id = ? AND size >= ?
+                          ORDER BY size LIMIT ?");
+        let query = query.bytes(chain.as_bytes()).number(at_least).number(limit.into());
+        read!(self, conn => query.all(conn))?.iter().map(DatabaseRow::note).collect()
     }
 
     async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {

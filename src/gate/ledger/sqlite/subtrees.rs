@@ -5,8 +5,7 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::rows::sql;
 use super::unreadable;
-use crate::domain::digest::Digest;
-use crate::domain::id::{ChainId, Seq};
+use crate::domain::id::ChainId;
 use crate::ledger::rows::{DatabaseRow, odd};
 use crate::ledger::store::{StoreError, Subtree, Volume};
 
@@ -22,48 +21,6 @@ pub(super) async fn insert(
         insert.number(node.index).bytes(hash.as_bytes()).run(conn).await?;
     }
     Ok(())
-}
-
-/// Stored subtrees of a height, ascending.
-pub(super) async fn read(
-    conn: &mut SqliteConnection,
-    chain: &ChainId,
-    height: u32,
-    from: u64,
-    to: u64,
-) -> Result<Vec<Subtree>, StoreError> {
-    let query = sql(
-        "SELECT idx, hash FROM subtree WHERE chain_id = ? AND height = ? AND idx >= ? AND idx < ?
-          ORDER BY idx",
-    );
-    let query = query.bytes(chain.as_bytes()).number(height.into()).number(from).number(to);
-    query.all(conn).await?.iter().map(|row| row.subtree(height)).collect()
-}
-
-/// Leaf hashes of the stored entries, ascending.
-pub(super) async fn leaves(
-    conn: &mut SqliteConnection,
-    chain: &ChainId,
-    from: Seq,
-    to: Seq,
-) -> Result<Vec<(Seq, Digest)>, StoreError> {
-    let query = sql("SELECT seq, leaf AS leaf_hash FROM entry
-                      WHERE chain_id = ? AND seq >= ? AND seq < ? ORDER BY seq");
-    let query = query.bytes(chain.as_bytes()).number(from).number(to);
-    query.all(conn).await?.iter().map(DatabaseRow::leaf).collect()
-}
-
-/// Stored checkpoints, ascending.
-pub(super) async fn checkpoints(
-    conn: &mut SqliteConnection,
-    chain: &ChainId,
-    at_least: Seq,
-    limit: u32,
-) -> Result<Vec<(Seq, String)>, StoreError> {
-    let query = sql("SELECT size, note FROM checkpoint WHERE chain_id = ? AND size >= ?
-                      ORDER BY size LIMIT ?");
-    let query = query.bytes(chain.as_bytes()).number(at_least).number(limit.into());
-    query.all(conn).await?.iter().map(DatabaseRow::note).collect()
 }
 
 /// Counts the stored rows; the size of the file is listed with the entries.

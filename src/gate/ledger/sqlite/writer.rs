@@ -197,7 +197,9 @@ impl LedgerStore for SqliteStore {
     }
 
     async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
-        held!(self, key, conn => fleet::signed_at(conn, key, size))
+        let query = sql("SELECT note FROM checkpoint WHERE chain_id = ? AND size = ?");
+        let query = query.bytes(key.chain.as_bytes()).number(size);
+        held!(self, key, conn => query.maybe(conn))?.map(|row| row.text("note")).transpose()
     }
 
     async fn fleet_leaves(
@@ -206,11 +208,24 @@ impl LedgerStore for SqliteStore {
         from: Seq,
         limit: u32,
     ) -> Result<Vec<Digest>, StoreError> {
-        held!(self, key, conn => fleet::leaves(conn, key, from, limit))
+        let query = sql("SELECT leaf FROM entry WHERE seq >= ?2 AND chain_id =
+               (SELECT f.chain_id FROM chain f JOIN chain c ON c.tenant = f.tenant
+                 WHERE c.chain_id = ?1 AND f.pool = 'fleet' AND NOT f.retired)
+              ORDER BY seq LIMIT ?3");
+        let query = query.bytes(key.chain.as_bytes()).number(from).number(limit.into());
+        let found = held!(self, key, conn => query.all(conn))?;
+        found.iter().map(|row| row.digest("leaf")).collect()
     }
 
     async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
-        call!(self, conn => transaction!(conn => fleet::put_anchor(conn, key, anchor)))
+        let put = sql("INSERT INTO anchor VALUES (?, ?, ?, ?)
+             ON CONFLICT DO UPDATE SET note = excluded.note, tokens = excluded.tokens");
+        let put = put.bytes(key.chain.as_bytes()).number(anchor.size).text(&anchor.note);
+        let put = put.text(&anchor.tokens_text());
+        call!(self, conn => transaction!(conn => async {
+            held(conn, key).await?;
+            put.run(conn).await
+        }))
     }
 
     async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {

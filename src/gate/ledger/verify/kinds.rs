@@ -8,6 +8,7 @@ use super::fleet::{ExternalHeads, Noted};
 use super::read::{Damage, EntryLine};
 use super::{ChainReport, Trail};
 use crate::crypto::note::Checkpoint;
+use crate::domain::closed::texts;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::plural::many;
@@ -15,51 +16,31 @@ use crate::ledger::proofs::{self, Prover};
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
 use crate::record::Entry;
 
-/// The kind of damage.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DamageKind {
-    /// The bytes of an entry differ from the signed ones.
-    Edit,
-    /// Entries in the middle are missing.
-    Deletion,
-    /// The chain contains an entry that was never signed.
-    Insertion,
-    /// Entries have swapped places.
-    Reorder,
-    /// The last entries are missing; the ledger itself still records how many there were.
-    Truncation,
-    /// Another history has been signed for the same log.
-    Fork,
-    /// The whole chain is an earlier state; another party noted a later head.
-    Rollback,
-    /// A column beside the signed bytes contradicts them.
-    ShadowColumn,
-    /// Every row of the chain is missing, or the chain itself.
-    MissingPartition,
-    /// An invalid signature or certificate.
-    Signature,
-    /// The writer itself signed something that the rules forbid.
-    Rule,
-}
-
-impl DamageKind {
-    /// `edit`, `deletion`, `insertion`, `reorder`, `truncation`, `fork`, `rollback`, `shadow-column`,
-    /// `missing-partition`, `signature` or `rule`.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Edit => "edit",
-            Self::Deletion => "deletion",
-            Self::Insertion => "insertion",
-            Self::Reorder => "reorder",
-            Self::Truncation => "truncation",
-            Self::Fork => "fork",
-            Self::Rollback => "rollback",
-            Self::ShadowColumn => "shadow-column",
-            Self::MissingPartition => "missing-partition",
-            Self::Signature => "signature",
-            Self::Rule => "rule",
-        }
+texts! {
+    /// The kind of damage.
+    pub enum DamageKind {
+        /// The bytes of an entry differ from the signed ones.
+        Edit = "edit",
+        /// Entries in the middle are missing.
+        Deletion = "deletion",
+        /// The chain contains an entry that was never signed.
+        Insertion = "insertion",
+        /// Entries have swapped places.
+        Reorder = "reorder",
+        /// The last entries are missing; the ledger itself still records how many there were.
+        Truncation = "truncation",
+        /// Another history has been signed for the same log.
+        Fork = "fork",
+        /// The whole chain is an earlier state; another party noted a later head.
+        Rollback = "rollback",
+        /// A column beside the signed bytes contradicts them.
+        ShadowColumn = "shadow-column",
+        /// Every row of the chain is missing, or the chain itself.
+        MissingPartition = "missing-partition",
+        /// An invalid signature or certificate.
+        Signature = "signature",
+        /// The writer itself signed something that the rules forbid.
+        Rule = "rule",
     }
 }
 

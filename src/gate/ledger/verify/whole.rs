@@ -92,7 +92,6 @@ pub struct Roots<'a> {
 
 impl<'a> Roots<'a> {
     /// These keys, none of them revoked.
-    #[must_use]
     pub const fn of(trusted: &'a [PublicKey]) -> Self {
         Self { trusted, revoked: &[] }
     }

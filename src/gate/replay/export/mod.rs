@@ -29,6 +29,7 @@ use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
 use crate::ledger::verify::EntryLine;
 use crate::record::Role;
+use crate::record::debug_by;
 use crate::record::run::RunOpened;
 
 mod family;
@@ -62,14 +63,7 @@ pub struct RecordingOrder<'a> {
     pub program: &'a str,
 }
 
-impl std::fmt::Debug for RecordingOrder<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Order")
-            .field("run", self.run)
-            .field("out", &self.out)
-            .finish_non_exhaustive()
-    }
-}
+debug_by!(RecordingOrder<'_>: run, out);
 
 /// A recording that was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -212,7 +206,7 @@ impl Source<'_> {
 
     fn manifest(&self, digest: &Digest) -> Result<Vec<u8>, RecordingRefusal> {
         let found = self.order.artifacts.manifest(digest)?;
-        found.map(|found| found.yaml).ok_or_else(|| not_kept("manifest", digest))
+        found.map(|(yaml, _)| yaml).ok_or_else(|| not_kept("manifest", digest))
     }
 
     /// Every bundle that decided.

@@ -12,7 +12,7 @@ const SCRATCH_BYTES: u64 = 64 << 20;
 /// The kernel's default period in microseconds, in which a run gets the time of one processor.
 const CPU_PERIOD: u32 = 100_000;
 
-crate::record::named! {
+crate::domain::closed::texts! {
     /// The resources that can be limited.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub(super) enum Controller {
