@@ -14,7 +14,6 @@ const PLACES_MAX: usize = 4096;
 
 crate::domain::closed::texts! {
     /// What was done to a place.
-    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum Change {
         /// The member is removed.
         Drop = "drop",
@@ -90,7 +89,7 @@ pub fn mutate(engine: &dyn PolicyEngine, input: &Json, wanted: &MutationPlaces) 
         if !wanted.hold(&shown) {
             continue;
         }
-        for change in Change::ALL {
+        for change in Change::ALL.iter().copied() {
             let mut mutant = input.clone();
             if !apply(&mut mutant, place, change) {
                 continue;

@@ -13,7 +13,6 @@ use crate::record::Kind;
 
 crate::domain::closed::texts! {
     /// The scope that was requested for the bundle.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum Scope {
         /// One run.
         Run = "run",

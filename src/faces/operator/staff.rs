@@ -20,10 +20,8 @@ const TOKEN_CHARS_MIN: usize = 43;
 
 crate::domain::closed::texts! {
     /// What an operator is.
-    #[derive(
-        Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, Serialize, JsonSchema,
-    )]
-    #[serde(rename_all = "snake_case")]
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
     pub enum Role {
         /// Sees runs, gates, orders and which calls are held, but no arguments.
         Viewer = "viewer",
@@ -80,7 +78,7 @@ impl Right {
             Self::Review | Self::Custody => &[Role::Operator, Role::Auditor],
             Self::Export | Self::Hold => &[Role::Auditor],
             Self::Erase => &[Role::Operator],
-            Self::Study => &Role::ALL,
+            Self::Study => Role::ALL,
             Self::Propose => &[Role::PolicyAuthor],
             Self::Publish => &[Role::PolicyPublisher],
         }

@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn every_family_has_its_documented_name() {
         let metrics = Metrics::new([], "1.2.3", "abc");
-        for stage in Stage::ALL {
+        for stage in Stage::ALL.iter().copied() {
             metrics.stage(stage, Duration::from_millis(1));
         }
         metrics.commit(Duration::from_millis(2), 3);

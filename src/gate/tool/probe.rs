@@ -16,7 +16,6 @@ use crate::catalog::host::Origin;
 
 crate::domain::closed::texts! {
     /// The result for one thing that a tool needs; a worse result is greater.
-    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum ProbeState {
         /// It cannot be probed without a call: a pattern of hosts.
         Skipped = "skipped",

@@ -17,7 +17,6 @@ mod form;
 
 crate::domain::closed::texts! {
     /// Whether something is there that was not, is not there that was, or is another.
-    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum DiffEdit {
         /// Only the new bundle has it.
         Added = "added",

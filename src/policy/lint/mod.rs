@@ -41,7 +41,6 @@ use crate::domain::tier::Tier;
 
 crate::domain::closed::texts! {
     /// How much a finding matters.
-    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum Level {
         /// The bundle breaks its promise; it does not come into force.
         Error = "error",

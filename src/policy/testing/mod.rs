@@ -48,7 +48,6 @@ pub struct TestOptions {
 
 crate::domain::closed::texts! {
     /// How one test ended.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum Outcome {
         /// It is true.
         Passed = "passed",

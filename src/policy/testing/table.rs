@@ -25,8 +25,6 @@ struct Table {
 
 crate::domain::closed::texts! {
     /// What the decision is expected to be.
-    #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Debug)]
-    #[serde(rename_all = "snake_case")]
     enum Expected {
         Allow = "allow",
         Deny = "deny",

@@ -65,7 +65,7 @@ impl Address {
             let file = || Some(PathBuf::from(&*value));
             match &*name {
                 "sslmode" | "ssl-mode" => {
-                    let found = Mode::ALL.into_iter().find(|mode| mode.as_str() == &*value);
+                    let found = Mode::parse(&value);
                     mode = found.ok_or_else(unread)?;
                 }
                 "sslrootcert" => authority = file(),

@@ -95,7 +95,7 @@ impl Cgroups {
 
     /// The limited resources, as the command line names them.
     pub fn held(&self) -> String {
-        let held = Controller::ALL.into_iter().filter(|one| self.limits(*one));
+        let held = Controller::ALL.iter().copied().filter(|one| self.limits(*one));
         held.map(Controller::as_str).collect::<Vec<_>>().join(", ")
     }
 
@@ -223,7 +223,7 @@ fn shares(tree: &Tree, own: &Path) -> io::Result<()> {
 /// cannot: the gate then moves aside, and returns if other processes remain.
 fn enabled(own: &Path) -> io::Result<Vec<Controller>> {
     let has = fs::read_to_string(own.join("cgroup.controllers"))?;
-    let all = Controller::ALL.into_iter();
+    let all = Controller::ALL.iter().copied();
     let ours = all.filter(|one| has.split_whitespace().any(|name| name == one.as_str()));
     let ours: Vec<Controller> = ours.collect();
     let needed = ours.iter().copied().filter(|one| Controller::NEEDED.contains(one));

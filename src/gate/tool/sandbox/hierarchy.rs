@@ -14,7 +14,6 @@ const CPU_PERIOD: u32 = 100_000;
 
 crate::domain::closed::texts! {
     /// The resources that can be limited.
-    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub(super) enum Controller {
         Memory = "memory",
         Pids = "pids",
@@ -56,7 +55,7 @@ pub(super) fn places(mounts: &str, groups: &str) -> Vec<CgroupMount> {
         let (version, controllers) = match filesystem.first() {
             Some(&"cgroup2") => (CgroupVersion::Two, Vec::new()),
             Some(&"cgroup") => {
-                let known = |name: &str| Controller::ALL.into_iter().find(|c| c.as_str() == name);
+                let known = Controller::parse;
                 (CgroupVersion::One, options.split(',').filter_map(known).collect())
             }
             Some(_) | None => continue,
@@ -187,7 +186,7 @@ mod tests {
         let told = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
         fs::write(dir.path().join("memory.swap.max"), "max").unwrap();
         for version in [CgroupVersion::One, CgroupVersion::Two] {
-            for controller in Controller::ALL {
+            for controller in Controller::ALL.iter().copied() {
                 limit(version, controller, dir.path(), &plan(Scratch::Call)).unwrap();
             }
         }
