@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256, Sha512};
 
 use super::ssh::{self, HARDWARE, SshKey, Wire, put};
+use crate::domain::closed::texts;
 
 const MAGIC: &[u8] = b"SSHSIG";
 const VERSION: u32 = 1;
@@ -38,23 +39,17 @@ pub enum Error {
     Wrong,
 }
 
-/// The hash of a message before it is signed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SshHash {
-    /// `sha256`.
-    Sha256,
-    /// `sha512`, the default of OpenSSH.
-    Sha512,
+texts! {
+    /// The hash of a message before it is signed.
+    pub enum SshHash {
+        /// `sha256`.
+        Sha256 = "sha256",
+        /// `sha512`, the default of OpenSSH.
+        Sha512 = "sha512",
+    }
 }
 
 impl SshHash {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha256",
-            Self::Sha512 => "sha512",
-        }
-    }
-
     fn of(self, message: &[u8]) -> Vec<u8> {
         match self {
             Self::Sha256 => Sha256::digest(message).to_vec(),
@@ -106,13 +101,9 @@ impl SshSig {
         let key = SshKey::from_blob(key)?;
         let namespace = wire.text().ok_or_else(malformed)?.to_owned();
         let reserved = wire.string().ok_or_else(malformed)?;
-        let hash = match wire.text() {
-            Some("sha256") => SshHash::Sha256,
-            Some("sha512") => SshHash::Sha512,
-            Some(_) | None => {
-                return Err(Error::Form("its hash is neither sha256 nor sha512".into()));
-            }
-        };
+        let hash = wire.text().and_then(SshHash::parse);
+        let hash =
+            hash.ok_or_else(|| Error::Form("its hash is neither sha256 nor sha512".into()))?;
         let inner = wire.string().ok_or_else(malformed)?;
         if !reserved.is_empty() || !wire.ends() {
             return Err(malformed());

@@ -1,6 +1,5 @@
 //! Why a step of the quickstart did not go as it has to.
 
-use std::fmt;
 use std::process::ExitStatus;
 
 use super::agent::DemoRefusal;
@@ -10,27 +9,19 @@ use crate::approval::approvers;
 use crate::cli::error::Occupied;
 use crate::cli::{BundleError, FileError};
 use crate::crypto::{keys, openssh};
+use crate::domain::closed::texts;
 use crate::domain::plural::many;
 use crate::identity;
 
-/// A process that the quickstart starts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DemoPart {
-    /// The gate.
-    Gate,
-    /// The server of the tools.
-    Tools,
-    /// The auditor's witness.
-    Witness,
-}
-
-impl fmt::Display for DemoPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Gate => "gate",
-            Self::Tools => "tool server",
-            Self::Witness => "witness",
-        })
+texts! {
+    /// A process that the quickstart starts.
+    pub enum DemoPart {
+        /// The gate.
+        Gate = "gate",
+        /// The server of the tools.
+        Tools = "tool server",
+        /// The auditor's witness.
+        Witness = "witness",
     }
 }
 

@@ -92,7 +92,7 @@ macro_rules! closed {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
         $($(#[$doc:meta])* $variant:ident = $text:literal,)*
     }) => {
-        $crate::texts! {
+        $crate::domain::closed::texts! {
             $(#[$meta])* $vis enum $name { $($(#[$doc])* $variant = $text,)* }
         }
 

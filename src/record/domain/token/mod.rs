@@ -5,6 +5,7 @@
 //! of which it keeps only a hash, anywhere in a call; a text that only looks like one is ordinary
 //! text.
 
+use crate::domain::closed::texts;
 use crate::domain::crc32::crc32;
 
 mod find;
@@ -21,7 +22,7 @@ const PREFIX: usize = 4;
 pub const CHARS: usize = PREFIX + BODY + CHECK;
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-crate::texts! {
+texts! {
     /// What a token lets its bearer do.
     pub enum Family {
         /// Go on with one run.
