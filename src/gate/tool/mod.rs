@@ -5,7 +5,7 @@
 //! external effect and never uses the network; `execute` takes the permit, which carries the
 //! prepared call. There are no retries: one permit, one execution.
 //!
-//! This file is the registry of the kinds: [`open`] builds an executor for a binding, [`look`]
+//! This file is the registry of the kinds: `open` builds an executor for a binding, `look`
 //! reports to an operator what a binding needs. A new kind has one arm in each.
 
 mod cancel;

@@ -5,7 +5,7 @@
 //!
 //! [`Case`] is filled while reading: files, then entries and keys, then payloads. After that every
 //! file here is one function `check(case, report)` that reads the case and adds its outcomes: a new
-//! check is one file and one line in [`judge`].
+//! check is one file and one line in `judge`.
 
 mod alone;
 pub mod anchors;

@@ -237,7 +237,7 @@ fn call(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Markup {
 /// What entries record about how a call ended.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct End {
+struct CallEnd {
     status: String,
     class: String,
     message: String,
@@ -249,7 +249,7 @@ struct End {
 
 fn one(line: &EntryLine) -> Markup {
     let data = (!decides(line)).then(|| Json::of(&line.entry.draft.body));
-    let data: End = data.and_then(|data| data.read().ok()).unwrap_or_default();
+    let data: CallEnd = data.and_then(|data| data.read().ok()).unwrap_or_default();
     let texts = [
         ("status", &data.status),
         ("class", &data.class),

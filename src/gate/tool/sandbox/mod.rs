@@ -110,7 +110,7 @@ pub enum Network {
     /// No network.
     #[default]
     None,
-    /// Only the gate's proxy at [`loopback::PROXY`], in a network namespace of its own. Needs `S2`.
+    /// Only the gate's proxy at `loopback::PROXY`, in a network namespace of its own. Needs `S2`.
     Proxy,
     /// Everything that the gate's host can reach.
     Host,
