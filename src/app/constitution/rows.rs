@@ -55,8 +55,7 @@ pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
         return;
     }
     if let Some(proposal) = Proposal::of(row) {
-        let open = OpenProposal { proposal, granted: Vec::new(), refused: None };
-        inner.open.insert(open.proposal.bundle, open);
+        inner.open.insert(proposal.bundle, OpenProposal::of(proposal));
         return;
     }
     let bundle = row.order.as_ref().and_then(Order::amends);
@@ -68,6 +67,18 @@ pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
         open.granted.push(Approval { subject, roles: Vec::new(), key });
     } else {
         open.refused = Some(said("subject"));
+    }
+}
+
+impl OpenProposal {
+    fn of(proposal: Proposal) -> Self {
+        Self { proposal, granted: Vec::new(), refused: None }
+    }
+
+    /// Refuses what comes after a refusal.
+    fn stands(&self) -> Result<(), AmendmentRefusal> {
+        let refused = |by| refuse("amendment.refused", format!("`{by}` has refused it"));
+        self.refused.as_ref().map_or(Ok(()), refused)
     }
 }
 
@@ -117,20 +128,16 @@ impl Constitution {
         road: &Arc<Road>,
     ) -> Result<Json, AmendmentRefusal> {
         role(row, AUTHOR)?;
-        let malformed = || AmendmentRefusal {
-            code: "amendment.malformed".into(),
-            message: "the proposal cannot be read, or never ends".into(),
+        let Some(proposal) = Proposal::of(row) else {
+            return refuse("amendment.malformed", "the proposal cannot be read, or never ends");
         };
-        let proposal = Proposal::of(row).ok_or_else(malformed)?;
         let now = self.based_on(&proposal)?;
         let (bundle, found) = self.tried(&proposal, &now, road).await?;
         let effect = self.effect(road, &bundle, found);
         effect.passes()?;
         self.record_proposal(&proposal, &bundle, &effect).await?;
         let done = effect.to_json(&proposal.bundle, bundle.version().to_string());
-        inner
-            .open
-            .insert(proposal.bundle, OpenProposal { proposal, granted: Vec::new(), refused: None });
+        inner.open.insert(proposal.bundle, OpenProposal::of(proposal));
         Ok(done)
     }
 
@@ -187,9 +194,7 @@ impl Constitution {
         let said = (statement.as_bytes(), signature.as_str());
         let checked = amendment::check(&pending, &list, said, row.at);
         let (approval, word) = checked.or_else(|why| refuse(why.code, why.why))?;
-        if let Some(by) = &open.refused {
-            return refuse("amendment.refused", format!("`{by}` has refused it"));
-        }
+        open.stands()?;
         let spelled = SshSig::parse(signature).map(|signature| signature.armored());
         let spelled = spelled.or_else(|why| refuse("approval.signature", why.to_string()))?;
         self.record_word(&pending, (&approval, word), (list.digest(), &spelled)).await?;
@@ -228,9 +233,7 @@ impl Constitution {
             return Ok(done);
         }
         let open = find(inner, bundle)?;
-        if let Some(by) = &open.refused {
-            return refuse("amendment.refused", format!("`{by}` has refused it"));
-        }
+        open.stands()?;
         if row.at >= open.proposal.expires {
             let why = format!("the proposal ended at {}", open.proposal.expires);
             return refuse("amendment.expired", why);
@@ -256,11 +259,8 @@ fn find<'a>(
     inner: &'a mut ListProgress,
     bundle: &Digest,
 ) -> Result<&'a mut OpenProposal, AmendmentRefusal> {
-    let none = || AmendmentRefusal {
-        code: "amendment.unknown".into(),
-        message: format!("{} is not proposed here, or its proposal was refused", bundle.prefixed()),
-    };
-    inner.open.get_mut(bundle).ok_or_else(none)
+    let why = format!("{} is not proposed here, or its proposal was refused", bundle.prefixed());
+    inner.open.get_mut(bundle).map_or_else(|| refuse("amendment.unknown", why), Ok)
 }
 
 /// Whether the operator who gave the order has this role. The operator API checked it; a row may

@@ -82,15 +82,8 @@ impl ReplaySession for Player {
             return Ok(RecordedAgent { seed: child.seed, run: Some(child.run) });
         }
         let manifest = entrance.manifest.prefixed();
-        let drift = Drift {
-            kind: DriftKind::ExtraChild,
-            step: None,
-            tool: String::new(),
-            run: None,
-            call: None,
-            message: format!("a child run under the manifest `{manifest}` is not recorded"),
-            changes: Vec::new(),
-        };
+        let message = format!("a child run under the manifest `{manifest}` is not recorded");
+        let drift = Drift::new(DriftKind::ExtraChild, message);
         let reason = refusal(&drift);
         self.note(&mut state, drift)?;
         Err(reason)

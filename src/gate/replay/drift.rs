@@ -61,8 +61,13 @@ pub struct Drift {
 impl Drift {
     /// A drift about a recorded step, by its number and tool, without a call yet.
     pub fn at(kind: DriftKind, (step, tool): (u64, String), message: String) -> Self {
-        let (run, call, changes) = (None, None, Vec::new());
-        Self { kind, step: Some(step), tool, run, call, message, changes }
+        Self { step: Some(step), tool, ..Self::new(kind, message) }
+    }
+
+    /// A drift about no recorded step.
+    pub fn new(kind: DriftKind, message: String) -> Self {
+        let (tool, changes) = (String::new(), Vec::new());
+        Self { kind, step: None, tool, run: None, call: None, message, changes }
     }
 
     /// For machines.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::Error;
-use super::children::{self, Lineage};
+use super::children::{self, Child, Lineage};
 use super::drift::{Drift, DriftKind, differences, without};
 use super::line::ToolList;
 use super::matching::{Matching, StepFacts, StepMatch};
@@ -217,17 +217,9 @@ impl Player {
         let placed = (1_usize..).zip(&self.recording.children);
         let absent = placed
             .filter(|(place, child)| !lineage.is_open(*place) && lineage.is_open(child.parent));
-        let told = absent.map(|(_, child)| Drift {
-            kind: DriftKind::MissingChild,
-            step: None,
-            tool: String::new(),
-            run: Some(child.run),
-            call: None,
-            message: format!(
-                "the child run {} of agent `{}` was not opened",
-                child.run, child.agent
-            ),
-            changes: Vec::new(),
+        let told = absent.map(|(_, Child { run, agent, .. })| {
+            let message = format!("the child run {run} of agent `{agent}` was not opened");
+            Drift { run: Some(*run), ..Drift::new(DriftKind::MissingChild, message) }
         });
         told.collect()
     }
@@ -360,13 +352,11 @@ impl Player {
                 None => format!("`{tool}` was called after the last recorded step"),
             };
             let drift = Drift {
-                kind: DriftKind::Extra,
                 step: place.map(|(number, _)| number),
                 tool: tool.to_owned(),
                 run: (run > 0).then(|| *call.run()),
                 call: id,
-                message,
-                changes: Vec::new(),
+                ..Drift::new(DriftKind::Extra, message)
             };
             let reason = refusal(&drift);
             self.note(state, drift)?;
