@@ -13,6 +13,7 @@ use crate::catalog::lock::LockedServer;
 use crate::catalog::server::Server;
 use crate::catalog::server::config::Config;
 use crate::catalog::{ConfigError, Surroundings};
+use crate::cli::Cause;
 use crate::config;
 use crate::domain::json::Json;
 use crate::tool::mcp::{Error, Offer, ProbeError, Upstreams};
@@ -50,7 +51,7 @@ pub enum InitProbeError {
     Late(u64),
     /// It does not answer well, or its program cannot be pinned.
     #[error(transparent)]
-    Upstream(Error),
+    Upstream(Cause),
     /// It has no tool, or no valid one.
     #[error("offers no tool that can be governed{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     NoTool(Option<String>),
@@ -136,10 +137,13 @@ pub async fn probe(
 fn governable(
     offer: Result<Offer, ProbeError>,
 ) -> Result<(LockedServer, Vec<String>), InitProbeError> {
-    let Offer { locked, mut unreadable, ungoverned } = offer.map_err(|error| match error.why {
-        Error::Silent { seconds, .. } => InitProbeError::Late(seconds),
-        why => InitProbeError::Upstream(why),
-    })?;
+    let unanswered = |error: ProbeError| {
+        if let Error::Silent { seconds, .. } = error.why {
+            return InitProbeError::Late(seconds);
+        }
+        InitProbeError::Upstream(error.why.into())
+    };
+    let Offer { locked, mut unreadable, ungoverned } = offer.map_err(unanswered)?;
     let mut ungoverned = ungoverned.iter().map(|tool| format!("{}: {}", tool.tool, tool.why));
     if locked.tools.is_empty() && locked.methods.is_empty() {
         return Err(InitProbeError::NoTool(ungoverned.next()));

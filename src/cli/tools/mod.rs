@@ -11,7 +11,7 @@ use super::{Exit, Failure};
 use crate::catalog::lock::{UngovernedTool, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
-use crate::tool::mcp::{Offer, ProbeError, Upstreams};
+use crate::tool::mcp::{Offer, ServerOffer, Upstreams};
 use error::Error;
 
 mod descriptors;
@@ -159,9 +159,6 @@ impl ToolsArgs {
 fn wrong(problems: Vec<String>) -> Failure {
     Failure::config(Error::Config(problems))
 }
-
-/// One server and its offer.
-type ServerOffer = (Arc<Server>, Result<Offer, ProbeError>);
 
 /// The tools that cannot be locked.
 fn left_out(offer: &Offer) -> Vec<String> {

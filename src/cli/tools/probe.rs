@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::picture::{Filter, Picture, PictureRow};
-use super::{ServerOffer, ToolsArgs, left_out, offer, reached};
+use super::{ToolsArgs, left_out, offer, reached};
 use crate::catalog::binding::Binding;
 use crate::catalog::lock::printable;
 use crate::cli::{Exit, Failure, note, runtime, say};
 use crate::domain::plural::many;
+use crate::tool::mcp::ServerOffer;
 use crate::tool::net::System;
 use crate::tool::probe::{Point, ProbeSetup, ProbeState, probe};
 

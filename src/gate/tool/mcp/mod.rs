@@ -32,14 +32,14 @@ use tokio_util::task::TaskTracker;
 pub(super) use call::McpTool;
 pub use confined::locate;
 pub use error::{DiscoverError, Error};
-pub use probe::{Offer, ProbeError, Probed};
+pub use probe::{Offer, ProbeError, Probed, ServerOffer};
 
 use crate::catalog::drift::Drift;
 use crate::catalog::server::Server;
-use crate::clock::{Entropy, SystemEntropy};
+use crate::clock::SystemEntropy;
 use crate::mcp::Version;
 use crate::telemetry::metrics::Metrics;
-use crate::tool::net::{Resolve, System};
+use crate::tool::net::System;
 use crate::tool::sandbox::{Levels, SandboxSlots, Workspaces};
 use keeper::{ConnectionState, Keeper, ServerHost};
 use pin::Pin;
@@ -115,31 +115,7 @@ impl Upstreams {
     /// or with `start_all`.
     #[must_use]
     pub fn new(servers: &[Arc<Server>]) -> Self {
-        Self::with(servers, &(Arc::new(SystemEntropy) as _), &(Arc::new(System) as _))
-    }
-
-    /// As `new`, with the given randomness and resolver.
-    #[must_use]
-    pub fn with(
-        servers: &[Arc<Server>],
-        entropy: &Arc<dyn Entropy>,
-        resolve: &Arc<dyn Resolve>,
-    ) -> Self {
-        let (tasks, metrics) = (TaskTracker::new(), Arc::new(OnceLock::new()));
-        let around = ServerHost {
-            entropy: Arc::clone(entropy),
-            resolve: Arc::clone(resolve),
-            metrics: Arc::clone(&metrics),
-            tasks: tasks.clone(),
-            levels: Arc::default(),
-        };
-        let levels = Arc::clone(&around.levels);
-        let all = servers.iter().map(|server| {
-            let keeper = Keeper::new(server, around.clone());
-            (server.name.clone(), Arc::new(McpUpstream { keeper }))
-        });
-        let (workspaces, places) = Default::default();
-        Self { all: all.collect(), tasks, metrics, levels, workspaces, places }
+        Self::following(&Self::default(), servers)
     }
 
     /// Replaces the servers. A server with the same address and credentials keeps its connection;

@@ -47,6 +47,9 @@ pub struct ProbeError {
     pub why: Error,
 }
 
+/// One server and its offer.
+pub type ServerOffer = (Arc<Server>, Result<Offer, ProbeError>);
+
 impl McpUpstream {
     /// Connects if necessary, and asks the server for its offer. Calls no tool. Takes as long as
     /// the server may take to start, so the caller sets a deadline.
@@ -100,7 +103,7 @@ impl Upstreams {
         servers: &[Arc<Server>],
         within: Duration,
         accept_hidden: bool,
-    ) -> Vec<(Arc<Server>, Result<Offer, ProbeError>)> {
+    ) -> Vec<ServerOffer> {
         let upstreams = Self::new(servers);
         let asked = servers.iter().filter_map(|server| upstreams.get(&server.name));
         let answers = join_all(asked.map(async |upstream| {
