@@ -6,7 +6,7 @@ use super::bundle::{APPROVERS, APPROVERS_SIG, Files, approvers_files, glass_file
 use super::payloads::{Payload, Payloads};
 use super::scope::ChainSlice;
 use crate::approval::proposal::Proposer;
-use crate::approval::{SignedApproval, break_glass};
+use crate::approval::{SignedApproval, break_glass::SignedBreakGlass};
 use crate::domain::digest::Digest;
 use crate::entries::EntryLine;
 use crate::entries::approved::breaks_glass;
@@ -36,9 +36,10 @@ pub fn committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Pay
     }
 }
 
-/// The signed payload of an authorisation under break-glass, if it commits to exactly one.
+/// The signed payload of an authorisation under break-glass or of a proposal of other arguments, if
+/// the line commits to exactly one.
 #[must_use]
-pub fn glass_committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
+pub fn signed_payload<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
     let (one, more) = (all.next()?, all.next());
     payloads.0.get(&one.c.0).filter(|_| more.is_none())
@@ -53,14 +54,6 @@ pub fn proposer(line: &EntryLine) -> Option<Proposer> {
 
 fn proposes(line: &EntryLine) -> bool {
     line.entry.draft.commit.iter().any(|one| one.role == ROLE)
-}
-
-/// The signed payload of a proposal of other arguments, if the line commits to exactly one.
-#[must_use]
-pub fn proposal_committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
-    let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
-    let (one, more) = (all.next()?, all.next());
-    payloads.0.get(&one.c.0).filter(|_| more.is_none())
 }
 
 fn glass(line: &EntryLine) -> Option<&BreakGlass> {
@@ -98,28 +91,21 @@ pub fn list_of(line: &EntryLine) -> Option<Digest> {
 #[must_use]
 pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    for strand in strands {
-        for line in strand.asked().filter(|line| is_word(line)) {
-            let Some(Payload::Opened { body, .. }) = committed(line, payloads) else { continue };
+    let lines = strands.iter().flat_map(|strand| strand.asked().map(move |line| (strand, line)));
+    for (strand, line) in lines {
+        let word = is_word(line);
+        let payload = match word {
+            true => committed(line, payloads),
+            false => signed_payload(line, payloads),
+        };
+        let Some(Payload::Opened { body, .. }) = payload else { continue };
+        if word || proposer(line).is_some() {
             let Some(signed) = SignedApproval::parse(body) else { continue };
             let (statement, signature) = word_files(&strand.folder, line.entry.seq);
             files.insert(statement, signed.statement.into_bytes());
             files.insert(signature, signed.signature.into_bytes());
-        }
-        for line in strand.asked().filter(|line| proposer(line).is_some()) {
-            let Some(Payload::Opened { body, .. }) = proposal_committed(line, payloads) else {
-                continue;
-            };
-            let Some(signed) = SignedApproval::parse(body) else { continue };
-            let (statement, signature) = word_files(&strand.folder, line.entry.seq);
-            files.insert(statement, signed.statement.into_bytes());
-            files.insert(signature, signed.signature.into_bytes());
-        }
-        for line in strand.asked().filter(|line| breaks_glass(line)) {
-            let Some(Payload::Opened { body, .. }) = glass_committed(line, payloads) else {
-                continue;
-            };
-            let Some(signed) = break_glass::SignedBreakGlass::parse(body) else { continue };
+        } else if breaks_glass(line) {
+            let Some(signed) = SignedBreakGlass::parse(body) else { continue };
             let count = signed.signatures.len();
             let (statement, signatures) = glass_files(&strand.folder, line.entry.seq, count);
             files.insert(statement, signed.statement.into_bytes());

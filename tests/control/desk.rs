@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
-use wicketgate::approval::SignedApproval;
 use wicketgate::approval::order::{NAMESPACE, OrderKind, OrderStatement, Previous};
 use wicketgate::approval::sign::{Key, sign_bytes};
+use wicketgate::approval::{SignedApproval, Statement as _};
 use wicketgate::control::answer::{self, OrderProgress};
 use wicketgate::control::postgres::PostgresControl;
 use wicketgate::control::sqlite::SqliteControl;

@@ -4,7 +4,9 @@ use crate::books::Draft;
 use wicketgate::approval::approvers::PAYLOAD_TYPE;
 use wicketgate::approval::proposal::Proposal;
 use wicketgate::approval::sign::{Key, sign, sign_bytes};
-use wicketgate::approval::{ApprovalStatement, ApproverVerdict, NAMESPACE, SignedApproval};
+use wicketgate::approval::{
+    ApprovalStatement, ApproverVerdict, NAMESPACE, SignedApproval, Statement as _,
+};
 use wicketgate::crypto::dsse;
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::decision::Verdict;

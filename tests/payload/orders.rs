@@ -11,7 +11,7 @@ use wicketgate::approval::order::{
     Loosening, NAMESPACE, OrderKind, OrderStatement, Previous, check,
 };
 use wicketgate::approval::sign::{Key, sign_bytes};
-use wicketgate::approval::{Approvers, SignedApproval};
+use wicketgate::approval::{Approvers, SignedApproval, Statement as _};
 use wicketgate::clock::{SystemClock, SystemEntropy};
 use wicketgate::control::{self, Action, Order, OrderOrigin, Orders as _, Target};
 use wicketgate::crypto::keys::SecretKey;

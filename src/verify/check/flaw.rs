@@ -142,6 +142,16 @@ pub(super) enum Bad {
     Unverifiable(Missing),
 }
 
+impl Bad {
+    /// This, at the entry of this number.
+    pub(super) fn at(self, seq: Seq) -> Self {
+        match self {
+            Self::Invalid(flaw) => Self::Invalid(flaw.at(seq)),
+            Self::Unverifiable(missing) => Self::Unverifiable(missing.at(seq)),
+        }
+    }
+}
+
 impl<E: Into<SignatureFlaw>> From<E> for Bad {
     fn from(why: E) -> Self {
         Self::Invalid(why.into())

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Input;
+use crate::approval::SignedApproval;
 use crate::domain::members::present;
 
 macro_rules! paths {
@@ -222,6 +223,12 @@ inputs! {
         request: String,
         /// The signature over the request by the key it names.
         proof: String,
+    }
+}
+
+impl From<SignedApproval> for SignedStatement {
+    fn from(SignedApproval { statement, signature }: SignedApproval) -> Self {
+        Self { statement, signature }
     }
 }
 
