@@ -165,7 +165,7 @@ struct SignSigners {
 /// A statement that has ended already.
 #[derive(Debug, thiserror::Error)]
 #[error("it ended at {0}: nothing was signed")]
-struct Ended(Timestamp);
+struct ExpiredStatement(Timestamp);
 
 /// Runs it.
 pub(super) async fn run(args: &Args) -> Result<Exit, Exit> {
@@ -241,7 +241,7 @@ fn sign(args: &SignBreakGlass) -> Result<(), Failure> {
     show(&statement);
     let now: Timestamp = SystemClock::new().now();
     if now >= statement.expires {
-        return Err(Failure::invalid(Ended(statement.expires)));
+        return Err(Failure::invalid(ExpiredStatement(statement.expires)));
     }
     let signed = sign::signed((Some(&args.key), None), &statement).map_err(Failure::invalid)?;
     let out = args.out.clone().unwrap_or_else(|| {

@@ -44,7 +44,7 @@ fn a_touched_key_counts_and_an_untouched_one_does_not() {
     for hash in [SshHash::Sha256, SshHash::Sha512] {
         // Present, and present and verified by PIN.
         for flags in [0x01, 0x05] {
-            let (approval, _) = word(&signature(ALICE, flags, hash, &said.bytes())).unwrap();
+            let approval = word(&signature(ALICE, flags, hash, &said.bytes())).unwrap().by;
             assert_eq!(approval.key, public(ALICE).fingerprint());
         }
         for flags in [0x00, 0x04] {

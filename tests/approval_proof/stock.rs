@@ -91,7 +91,7 @@ fn a_signature_of_ssh_keygen_counts_here() {
     let word = |signature: &str| check(&hold(), &list, &said.bytes(), signature, now());
     for hash in ["hashalg=sha512", "hashalg=sha256"] {
         let signature = signed(NAMESPACE, hash);
-        assert_eq!(word(&signature).unwrap().0.subject, "alice");
+        assert_eq!(word(&signature).unwrap().by.subject, "alice");
         // Written again it is the same text.
         let read = wicketgate::crypto::sshsig::SshSig::parse(&signature).unwrap();
         assert_eq!(read.armored(), signature);
@@ -101,7 +101,7 @@ fn a_signature_of_ssh_keygen_counts_here() {
     // Its name for the key is ours.
     let shown = ran(Command::new("ssh-keygen").args(["-l", "-f"]).arg(&key));
     let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains(&word(&signed(NAMESPACE, "hashalg=sha512")).unwrap().0.key));
+    assert!(shown.contains(&word(&signed(NAMESPACE, "hashalg=sha512")).unwrap().by.key));
 }
 
 #[test]
@@ -235,8 +235,8 @@ fn an_agent_signs_with_the_key_it_holds_and_with_no_other() {
     let list = listed(&public(&key));
     assert!(verified(&dir, &list, NAMESPACE, &signature, &said.bytes()));
     let list = Approvers::parse(list.as_bytes()).unwrap();
-    let (_, word) = check(&hold(), &list, &said.bytes(), &signature, now()).unwrap();
-    assert_eq!(word, ApproverVerdict::Refuse);
+    let counted = check(&hold(), &list, &said.bytes(), &signature, now()).unwrap();
+    assert_eq!(counted.statement.verdict, ApproverVerdict::Refuse);
     let why = sign(&open(&other), &said).unwrap_err().to_string();
     assert!(why.contains("refused to sign"), "{why}");
 }

@@ -18,12 +18,14 @@ use crate::record::{self, control::TargetKind};
 
 pub mod amendments;
 pub mod answer;
+mod glass;
 pub mod memory;
 pub mod postgres;
 pub mod sqlite;
 mod stopped;
 mod wire;
 
+pub use glass::GlassOrder;
 pub use stopped::stopped_keys;
 
 /// The target of an order.
@@ -219,17 +221,6 @@ pub enum Order {
     },
 }
 
-/// What an order does to a break-glass statement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GlassOrder<'a> {
-    /// Opens it.
-    Open(&'a SignedBreakGlass),
-    /// Ends the one of this nonce.
-    Close(&'a str),
-    /// Records the review of the one of this nonce.
-    Review(&'a str),
-}
-
 impl Order {
     /// `switch`, `loosen`, `word`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `propose`, `publish` or
     /// `activate`: the column `kind`.
@@ -400,25 +391,6 @@ pub struct Row {
     pub order: Option<Order>,
     /// SHA-256 of all of the row, including its number. A signed order names its predecessor by it.
     pub digest: Digest,
-}
-
-impl Row {
-    /// What it does to a break-glass statement, if it is about one.
-    #[must_use]
-    pub fn glass(&self) -> Option<GlassOrder<'_>> {
-        match self.order.as_ref()? {
-            Order::BreakGlass(signed) => Some(GlassOrder::Open(signed)),
-            Order::CloseGlass { nonce } => Some(GlassOrder::Close(nonce)),
-            Order::ReviewGlass { nonce } => Some(GlassOrder::Review(nonce)),
-            Order::Switch { .. }
-            | Order::Loosen(_)
-            | Order::Word { .. }
-            | Order::Modify { .. }
-            | Order::Propose { .. }
-            | Order::Publish { .. }
-            | Order::Activate { .. } => None,
-        }
-    }
 }
 
 /// The report of one gate about one row.

@@ -70,7 +70,7 @@ impl Statement for AmendmentStatement {
 pub struct Pending {
     /// What every statement about it contains besides the verdict.
     pub bundle: Digest,
-    /// See [`Statement::base`].
+    /// See [`AmendmentStatement::base`].
     pub base: Digest,
     /// Who proposed it, and may not approve it.
     pub author: String,

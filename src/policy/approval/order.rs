@@ -87,7 +87,7 @@ pub struct OrderStatement {
     pub tenant: String,
     /// What is ordered.
     pub order: OrderKind,
-    /// What kind of thing it is about: see [`Word`].
+    /// What kind of thing it is about: see [`OrderKind`].
     pub target: String,
     /// The target's name; empty for `all` and `payloads`.
     pub name: String,

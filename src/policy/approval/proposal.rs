@@ -18,7 +18,7 @@ use crate::domain::time::Timestamp;
 /// The verdict of a proposal.
 const MODIFY: &str = "modify";
 
-/// The signed statement: the members of a [`Statement`] about the held call, with the verdict
+/// The signed statement: the members of an [`ApprovalStatement`] about the held call, with the verdict
 /// `modify`, and `arguments`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proposal {
