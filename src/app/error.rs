@@ -4,8 +4,8 @@ use std::io;
 
 use tokio::task::JoinError;
 
+use crate::approval::ApprovalRefusal;
 use crate::crypto::{keys, signer};
-use crate::enforce::ApprovalRefusal;
 use crate::ledger::store::StoreError;
 use crate::telemetry::trace;
 use crate::{evidence, identity, ledger, serve};
@@ -112,7 +112,7 @@ pub enum System {
     #[error(transparent)]
     Evidence(#[from] evidence::Error),
     /// A list of people cannot be recorded.
-    #[error("{}", .0.message)]
+    #[error("{}", .0.why)]
     List(ApprovalRefusal),
     /// An entry of the start cannot be recorded.
     #[error(transparent)]

@@ -5,19 +5,22 @@
 //! removed person by putting the old file back, not even while no gate runs.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::checked::Checked;
 use super::running::Running;
 use super::versions::{self, Versions};
 use super::{PAUSE, approvers as people};
-use crate::approval::Approvers;
 use crate::approval::approvers::{self, Purpose};
+use crate::approval::{ApprovalRefusal, Approvers, RefusalReason};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::crypto::keys::PublicKey;
 use crate::domain::time::Timestamp;
-use crate::enforce::{ApprovalRefusal, Breaker, Stops};
+use crate::enforce::{Breaker, Stops};
 use crate::evidence;
+use crate::evidence::artifacts::{Artifacts, SignedList};
 use crate::ledger::Ledger;
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::chain::SignersBound;
@@ -52,16 +55,25 @@ pub(crate) enum Error {
     #[error("{0}")]
     Keys(String),
     /// None is configured, where one is needed to take orders.
-    #[error(
-        "no list says who the operators are: set `approvals.signers`, and give operators' keys the role \
-         `operator` and the namespace `wicketgate-order`"
-    )]
+    #[error("{}", RefusalReason::NoOperators)]
     Unset,
 }
 
-/// What is known of the lists of one purpose.
-pub(super) struct KnownLists {
-    purpose: Purpose,
+/// A signed list in its file, and who may sign it.
+#[derive(Clone, Debug)]
+pub(super) struct ListFile {
+    pub purpose: Purpose,
+    pub file: PathBuf,
+    pub trusted: Vec<PublicKey>,
+    pub threshold: usize,
+    /// The list of approvers, if this list has keys of its own.
+    pub apart_from: Option<PathBuf>,
+}
+
+/// A signed list of this gate, which is read anew for each statement and kept for evidence.
+pub(super) struct KeptList {
+    pub file: ListFile,
+    artifacts: Artifacts,
     versions: Arc<Versions>,
     stops: Arc<Stops>,
     clock: Arc<dyn Clock>,
@@ -106,12 +118,31 @@ pub(super) fn ended(list: &Approvers, now: Timestamp) -> Result<(), Error> {
     }
 }
 
-debug_by!(KnownLists: purpose);
+impl ListFile {
+    /// The list as it is now, and its text with its envelope.
+    pub(super) fn read(&self) -> Result<(Approvers, SignedList), Error> {
+        let (list, signed) =
+            people::read(self.purpose, &self.file, (&self.trusted, self.threshold))?;
+        // An unreadable list of approvers counts as empty.
+        let others = self.apart_from.as_ref().and_then(|file| std::fs::read(file).ok());
+        if let Some(others) = others.and_then(|text| Approvers::parse(&text).ok()) {
+            let mut keys = list.signers().iter().map(|signer| &signer.key);
+            if let Some(shared) = keys.find(|key| others.signer(key).is_some()) {
+                let (path, key) = (self.file.display().to_string(), shared.fingerprint());
+                return Err(Error::Shared { path, key });
+            }
+        }
+        Ok((list, signed))
+    }
+}
 
-impl KnownLists {
-    pub(super) fn of(purpose: Purpose, checked: &Checked, ledger: &Ledger) -> Self {
+debug_by!(KeptList: file);
+
+impl KeptList {
+    pub(super) fn of(file: ListFile, checked: &Checked, ledger: &Ledger) -> Self {
         Self {
-            purpose,
+            file,
+            artifacts: checked.artifacts.clone(),
             versions: Arc::clone(&checked.versions),
             stops: Arc::clone(&checked.stops),
             clock: Arc::clone(&checked.clock),
@@ -119,44 +150,56 @@ impl KnownLists {
         }
     }
 
-    /// A list without the keys that an operator has stopped.
-    pub(super) fn trusted(&self, list: Approvers) -> Approvers {
+    /// The list as it is now, without the keys that an operator has stopped; it is kept for evidence.
+    pub(super) fn open(&self) -> Result<Approvers, Error> {
+        let (list, (text, envelope)) = self.file.read()?;
+        self.check(&list)?;
+        self.artifacts.put_approvers(list.digest(), &text, &envelope)?;
         let now = self.clock.now();
         let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
         let stopped: Vec<String> = keys.filter(|key| self.stops.has_key(key, now)).collect();
-        list.without(stopped)
+        Ok(list.without(stopped))
+    }
+
+    /// As [`Self::open`], once the chain has recorded the list.
+    pub(super) fn counting(&self) -> Result<Approvers, Error> {
+        let list = self.open()?;
+        if self.versions.has_list(self.file.purpose, &list) {
+            Ok(list)
+        } else {
+            Err(Error::Changed)
+        }
+    }
+
+    /// As [`Self::counting`], for statements of this purpose.
+    pub(super) fn current(&self, purpose: Purpose) -> Result<Approvers, ApprovalRefusal> {
+        self.counting().map_err(|why| ApprovalRefusal::unusable(purpose, why))
     }
 
     /// Refuses a list that may not follow the one on the chain, and one that has ended.
-    pub(super) fn check(&self, list: &Approvers) -> Result<(), Error> {
-        self.versions.check_list(self.purpose, list)?;
+    fn check(&self, list: &Approvers) -> Result<(), Error> {
+        self.versions.check_list(self.file.purpose, list)?;
         ended(list, self.clock.now())
     }
 
-    /// As [`Self::check`]; and refuses a list that is not on the chain.
-    pub(super) fn counts(&self, list: &Approvers) -> Result<(), Error> {
-        self.check(list)?;
-        if self.versions.has_list(self.purpose, list) { Ok(()) } else { Err(Error::Changed) }
-    }
-
-    /// Puts a list on the chain that may follow, and is not there.
-    pub(super) async fn bind(&self, list: &Approvers) -> Result<(), ApprovalRefusal> {
-        if self.check(list).is_err() || self.versions.has_list(self.purpose, list) {
-            // The check of an approval reports what is wrong with it.
+    /// Records the list as it is now on the chain, if it may follow and is not there. By a list that
+    /// cannot be used no signature counts; the check of a statement reports that.
+    pub(super) async fn bind(&self) -> Result<(), ApprovalRefusal> {
+        let purpose = self.file.purpose;
+        let Ok((list, _)) = self.file.read() else { return Ok(()) };
+        if self.check(&list).is_err() || self.versions.has_list(purpose, &list) {
             return Ok(());
         }
-        let unwritten =
-            |message: String| ApprovalRefusal { detail: "ledger.unavailable".into(), message };
         let edition = list.edition();
         let bound = SignersBound {
             digest: TaggedDigest(*list.digest()),
             expires: edition.expires.map(|at| at.to_string().into()),
-            list: self.purpose.list(),
+            list: purpose.list(),
             version: edition.version.into(),
         };
         let recorded = self.ledger.record(DraftWithPayloads::bare(Draft::of(bound))).await;
-        recorded.map_err(|error| unwritten(error.to_string()))?;
-        self.versions.keep_list(self.purpose, list);
+        recorded.map_err(|error| ApprovalRefusal::unrecorded(purpose, error))?;
+        self.versions.keep_list(purpose, &list);
         Ok(())
     }
 }

@@ -300,7 +300,7 @@ async fn put(
         && let Err(why) = list.bind().await
     {
         // The next attempt records it; no approval counts by it before that.
-        tracing::warn!(why = %why.message, "the list of approvers is not recorded yet");
+        tracing::warn!(why = %why.why, "the list of approvers is not recorded yet");
     }
     Ok(recorded)
 }

@@ -6,13 +6,12 @@
 use std::path::PathBuf;
 
 use super::api::{Answer, Api};
-use super::approval::sign;
 use super::argument::{digest, word};
 use super::error::Occupied;
 use super::report::{self, ReportedAction, joined};
-use super::{BundleError, Cause, Exit, FileError, block_on, fail, say};
-use crate::approval::ApproverVerdict;
-use crate::approval::amendment::{AmendmentStatement, NAMESPACE};
+use super::{BundleError, Cause, Exit, FileError, block_on, fail, say, sign};
+use crate::approval::amendment::AmendmentStatement;
+use crate::approval::{ApproverVerdict, Statement as _};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::operator::api::replies::{Amendment, AmendmentDetail, OrderReply};
@@ -171,9 +170,8 @@ pub fn give(word: ApproverVerdict, args: &SignAmendment) -> Exit {
             summary(&reply.amendment);
         }
         let with = (args.key.as_deref(), args.signature.as_deref());
-        let signature = sign::signature(with, NAMESPACE, &statement.bytes()).map_err(failed)?;
-        let statement = String::from_utf8_lossy(&statement.bytes()).into_owned();
-        let signed = requests::SignedStatement { statement, signature };
+        let signed =
+            requests::SignedStatement::from(sign::signed(with, &statement).map_err(failed)?);
         order::<route::AmendmentDecision>(&args.api, &path(&args.bundle), &signed).await
     })
 }
@@ -239,7 +237,7 @@ async fn all(api: &Api) -> Result<Exit, Exit> {
 async fn show(args: &ShowAmendment) -> Result<Exit, Exit> {
     let (Answer { body, reply }, files) = fetched(&args.api, &args.bundle).await?;
     if let Some(word) = args.statement {
-        return Ok(sign::printed(&statement(&reply, &args.bundle, word)?.bytes()));
+        return Ok(sign::printed(&statement(&reply, &args.bundle, word)?));
     }
     if args.api.json {
         say(body.to_string());

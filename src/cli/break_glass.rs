@@ -10,13 +10,12 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::api::{Answer, Api};
-use super::approval::SignError;
 use super::argument::tool;
 use super::report::joined;
-use super::{Exit, Failure, FileError, JsonArg, fail, say, tell};
-use crate::approval::MalformedStatement;
+use super::{Exit, Failure, FileError, JsonArg, fail, say, sign, tell};
 use crate::approval::approvers::Purpose;
-use crate::approval::break_glass::{BreakGlassStatement, MINUTES_MAX, NAMESPACE};
+use crate::approval::break_glass::{BreakGlassStatement, MINUTES_MAX};
+use crate::approval::{Statement as _, is_nonce};
 use crate::clock::{Clock as _, SystemClock, SystemEntropy, random16};
 use crate::domain::id::ToolName;
 use crate::domain::plural::many;
@@ -164,35 +163,16 @@ struct SignSigners {
     json: JsonArg,
 }
 
-/// Why a statement is not written or not signed.
+/// A statement that has ended already.
 #[derive(Debug, thiserror::Error)]
-enum Error {
-    /// A file cannot be read or written.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The options describe a statement out of bounds.
-    #[error(transparent)]
-    Bounds(#[from] MalformedStatement),
-    /// The file does not hold a statement.
-    #[error("`{}`: {error}", file.display())]
-    Statement {
-        file: PathBuf,
-        #[source]
-        error: MalformedStatement,
-    },
-    /// The statement has ended already.
-    #[error("it ended at {0}: nothing was signed")]
-    Ended(Timestamp),
-    /// The key does not sign.
-    #[error(transparent)]
-    Sign(#[from] SignError),
-}
+#[error("it ended at {0}: nothing was signed")]
+struct ExpiredStatement(Timestamp);
 
 /// Runs it.
 pub(super) async fn run(args: &Args) -> Result<Exit, Exit> {
     match &args.command {
-        Command::Request(args) => Ok(done(request(args))),
-        Command::Sign(args) => Ok(done(sign(args))),
+        Command::Request(args) => Ok(request(args).map_or_else(Failure::print, |()| Exit::Ok)),
+        Command::Sign(args) => Ok(sign(args).map_or_else(Failure::print, |()| Exit::Ok)),
         Command::SignSigners(args) => {
             let signed = super::approval::sign_list(Purpose::BreakGlass, &args.file, &args.keys);
             Ok(signed.map_or_else(Failure::print, |()| Exit::Ok))
@@ -210,22 +190,15 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Exit> {
     }
 }
 
-fn done(result: Result<(), Error>) -> Exit {
-    match result {
-        Ok(()) => Exit::Ok,
-        Err(why) => fail(Exit::Invalid, why),
-    }
-}
-
 /// A nonce is part of a path, so it must not contain other characters.
 fn nonce(nonce: &str) -> Result<NoncePath, Exit> {
-    if nonce.len() == 32 && nonce.bytes().all(|b| b.is_ascii_hexdigit()) {
+    if is_nonce(nonce) {
         return Ok(NoncePath { nonce: nonce.to_owned() });
     }
     Err(fail(Exit::Usage, "a nonce has 32 hex digits: see `wicketgate control break-glass list`"))
 }
 
-fn request(args: &BreakGlassRequest) -> Result<(), Error> {
+fn request(args: &BreakGlassRequest) -> Result<(), Failure> {
     let mut tools = args.tools.clone();
     tools.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     tools.dedup();
@@ -239,7 +212,7 @@ fn request(args: &BreakGlassRequest) -> Result<(), Error> {
         expires: now.plus(Duration::from_secs(args.minutes.saturating_mul(60))),
         nonce: hex::encode(random16(&SystemEntropy)),
     };
-    statement.bounded()?;
+    statement.bounded().map_err(Failure::invalid)?;
     // A statement that is there may be signed already.
     write(&args.out, &statement.bytes())?;
     show(&statement);
@@ -264,42 +237,33 @@ fn show(statement: &BreakGlassStatement) {
     tell(facts, line);
 }
 
-fn statement(path: &Path) -> Result<BreakGlassStatement, Error> {
-    let bytes = std::fs::read(path).map_err(FileError::at(path))?;
-    let wrong = |error| Error::Statement { file: path.to_owned(), error };
-    BreakGlassStatement::parse(&bytes).map_err(wrong)
-}
-
-fn sign(args: &SignBreakGlass) -> Result<(), Error> {
-    let statement = statement(&args.file)?;
+fn sign(args: &SignBreakGlass) -> Result<(), Failure> {
+    let statement: BreakGlassStatement = sign::statement(&args.file).map_err(Failure::invalid)?;
     show(&statement);
     let now: Timestamp = SystemClock::new().now();
     if now >= statement.expires {
-        return Err(Error::Ended(statement.expires));
+        return Err(Failure::invalid(ExpiredStatement(statement.expires)));
     }
-    let signature = super::approval::armored(&args.key, NAMESPACE, &statement.bytes())?;
+    let signed = sign::signed((Some(&args.key), None), &statement).map_err(Failure::invalid)?;
     let out = args.out.clone().unwrap_or_else(|| {
         let mut name = args.file.clone().into_os_string();
         name.push(".sig");
         name.into()
     });
     // WHY: `write` refuses an existing file, which may be another approver's signature.
-    write(&out, signature.as_bytes())?;
+    write(&out, signed.signature.as_bytes())?;
     tell(json!({"wrote": out}), format!("wrote {}", out.display()));
     Ok(())
 }
 
 /// Writes a file that must not exist yet.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let made = std::fs::File::create_new(path);
-    made.and_then(|mut file| file.write_all(bytes)).map_err(FileError::at(path))
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let made = std::fs::File::create_new(path).and_then(|mut file| file.write_all(bytes));
+    made.map_err(FileError::at(path)).map_err(Failure::invalid)
 }
 
 async fn open(args: &OpenBreakGlass) -> Result<Exit, Exit> {
-    let read = |path: &PathBuf| {
-        let read = std::fs::read_to_string(path).map_err(FileError::at(path));
-        read.map_err(|error| fail(Exit::Invalid, error))
-    };
+    let read = |path: &PathBuf| sign::file(path).map_err(|error| fail(Exit::Invalid, error));
     let signatures: Vec<String> = args.signatures.iter().map(read).collect::<Result<_, _>>()?;
     let signed = requests::BreakGlassStatement { statement: read(&args.file)?, signatures };
     args.api.order::<route::BreakGlassOpening>(&(), &signed).await

@@ -7,10 +7,9 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::api::{Answer, Api};
-use super::approval::sign::{printed, signature};
 use super::report::{self, ReportedAction};
-use super::{Exit, Failure, FileError, block_on, break_glass, fail, health, say};
-use crate::approval::order;
+use super::{Exit, Failure, FileError, block_on, break_glass, fail, health, say, sign};
+use crate::approval::order::{OrderKind, OrderStatement};
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
 use crate::domain::plural::many;
@@ -174,25 +173,29 @@ enum Error {
 }
 
 async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
-    let statement = match &args.order {
-        Some(file) => std::fs::read(file)
-            .map_err(FileError::at(file))
-            .map_err(|error| fail(Exit::Invalid, error))?,
-        None => to_sign(args).await?.bytes(),
-    };
-    if args.statement {
-        return Ok(printed(&statement));
-    }
     let with = (args.key.as_deref(), args.signature.as_deref());
-    let signature =
-        signature(with, order::NAMESPACE, &statement).map_err(|why| fail(Exit::Invalid, why))?;
-    let statement = String::from_utf8_lossy(&statement).into_owned();
-    let signed = requests::SignedStatement { statement, signature };
+    let signed = match &args.order {
+        Some(file) => {
+            let bytes = std::fs::read(file).map_err(FileError::at(file));
+            let bytes = bytes.map_err(|error| fail(Exit::Invalid, error))?;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            sign::signed_text::<OrderStatement>(with, text)
+        }
+        None => {
+            let statement = to_sign(args).await?;
+            if args.statement {
+                return Ok(sign::printed(&statement));
+            }
+            sign::signed(with, &statement)
+        }
+    };
+    let signed = signed.map_err(|why| fail(Exit::Invalid, why))?;
+    let signed = requests::SignedStatement::from(signed);
     args.api.order::<route::Reinstatement>(&(), &signed).await
 }
 
 /// The statement that reinstates the target, after the newest order on the list.
-async fn to_sign(args: &Reinstate) -> Result<order::OrderStatement, Exit> {
+async fn to_sign(args: &Reinstate) -> Result<OrderStatement, Exit> {
     let wrong = |error: Error| fail(Exit::Usage, error);
     let target = args.target.as_deref().unwrap_or_default();
     if Target::parse(target, &args.name).is_none() {
@@ -205,9 +208,9 @@ async fn to_sign(args: &Reinstate) -> Result<order::OrderStatement, Exit> {
     let expires = expires.transpose()?;
     let head = args.api.newest::<route::NewestOrder>().await;
     let (tenant, previous) = head.map_err(Failure::print)?;
-    Ok(order::OrderStatement {
+    Ok(OrderStatement {
         tenant,
-        order: order::OrderKind::Reinstate,
+        order: OrderKind::Reinstate,
         target: target.to_owned(),
         name: args.name.clone(),
         role: None,

@@ -51,6 +51,7 @@ mod replay;
 mod report;
 mod rollback;
 mod serve;
+mod sign;
 mod size;
 mod suggest;
 mod tools;

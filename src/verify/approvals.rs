@@ -6,7 +6,7 @@ use super::bundle::{APPROVERS, APPROVERS_SIG, Files, approvers_files, glass_file
 use super::payloads::{Payload, Payloads};
 use super::scope::ChainSlice;
 use crate::approval::proposal::Proposer;
-use crate::approval::{SignedApproval, break_glass};
+use crate::approval::{SignedApproval, break_glass::SignedBreakGlass};
 use crate::domain::digest::Digest;
 use crate::entries::EntryLine;
 use crate::entries::approved::breaks_glass;
@@ -39,7 +39,7 @@ pub fn committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Pay
 /// The signed payload of an authorisation under break-glass or of a proposal of other arguments, if
 /// the line commits to exactly one.
 #[must_use]
-pub fn committed_among<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
+pub fn signed_payload<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
     let (one, more) = (all.next()?, all.next());
     payloads.0.get(&one.c.0).filter(|_| more.is_none())
@@ -90,19 +90,21 @@ pub fn list_of(line: &EntryLine) -> Option<Digest> {
 /// Statements and signatures from opened payloads, by file name.
 pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    for line in strands.iter().flat_map(|strand| strand.asked().map(move |line| (strand, line))) {
-        let (ChainSlice { folder, .. }, line) = line;
-        let glass = breaks_glass(line);
-        let payload = if is_word(line) {
-            committed(line, payloads)
-        } else if glass || proposer(line).is_some() {
-            committed_among(line, payloads)
-        } else {
-            None
+    let lines = strands.iter().flat_map(|strand| strand.asked().map(move |line| (strand, line)));
+    for (ChainSlice { folder, .. }, line) in lines {
+        let word = is_word(line);
+        let payload = match word {
+            true => committed(line, payloads),
+            false => signed_payload(line, payloads),
         };
         let Some(Payload::Opened { body, .. }) = payload else { continue };
-        if glass {
-            let Some(signed) = break_glass::SignedBreakGlass::parse(body) else { continue };
+        if word || proposer(line).is_some() {
+            let Some(signed) = SignedApproval::parse(body) else { continue };
+            let (statement, signature) = word_files(folder, line.entry.seq);
+            files.insert(statement, signed.statement.into_bytes());
+            files.insert(signature, signed.signature.into_bytes());
+        } else if breaks_glass(line) {
+            let Some(signed) = SignedBreakGlass::parse(body) else { continue };
             let count = signed.signatures.len();
             let (statement, signatures) = glass_files(folder, line.entry.seq, count);
             files.insert(statement, signed.statement.into_bytes());

@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 use wicketgate::approval::approvers::Approvers;
-use wicketgate::approval::{ApproverVerdict, NAMESPACE, check};
+use wicketgate::approval::{ApproverVerdict, NAMESPACE, Statement as _, check};
 use wicketgate::crypto::ssh::{HARDWARE, SshKey, put};
 use wicketgate::crypto::sshsig::{SshHash, SshSig, covered};
 
@@ -44,13 +44,13 @@ fn a_touched_key_counts_and_an_untouched_one_does_not() {
     for hash in [SshHash::Sha256, SshHash::Sha512] {
         // Present, and present and verified by PIN.
         for flags in [0x01, 0x05] {
-            let (approval, _) = word(&signature(ALICE, flags, hash, &said.bytes())).unwrap();
+            let approval = word(&signature(ALICE, flags, hash, &said.bytes())).unwrap().by;
             assert_eq!(approval.key, public(ALICE).fingerprint());
         }
         for flags in [0x00, 0x04] {
             let refused = word(&signature(ALICE, flags, hash, &said.bytes())).unwrap_err();
-            assert_eq!(refused.code, "approval.signature");
-            assert!(refused.why.contains("without a touch"), "{refused}");
+            assert_eq!(refused.code(), "approval.signature");
+            assert!(refused.why.to_string().contains("without a touch"), "{refused}");
         }
     }
 }
@@ -76,5 +76,5 @@ fn flags_counter_and_application_are_signed_too() {
     let list = Approvers::parse(crate::holds::list().as_bytes()).unwrap();
     let made = signature(ALICE, 1, SshHash::Sha512, &said.bytes());
     let refused = check(&hold(), &list, &said.bytes(), &made.armored(), now()).unwrap_err();
-    assert_eq!(refused.code, "approval.signer");
+    assert_eq!(refused.code(), "approval.signer");
 }

@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use wicketgate::approval::approvers::Approvers;
 use wicketgate::approval::sign::{Key, sign};
-use wicketgate::approval::{ApprovalStatement, ApproverVerdict, Hold, NAMESPACE, check};
+use wicketgate::approval::{
+    ApprovalStatement, ApproverVerdict, Hold, NAMESPACE, Statement as _, check,
+};
 use wicketgate::clock::Entropy;
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::ssh::SshKey;
@@ -95,16 +97,17 @@ pub fn code(
     statement: &ApprovalStatement,
     signature: &str,
 ) -> &'static str {
-    check(hold, approvers, &statement.bytes(), signature, now()).unwrap_err().code
+    check(hold, approvers, &statement.bytes(), signature, now()).unwrap_err().code()
 }
 
 #[test]
 fn an_approvers_word_counts_for_the_hold_it_is_about() {
     for word in [ApproverVerdict::Approve, ApproverVerdict::Refuse] {
         let said = statement(word);
-        let (approval, found) =
+        let counted =
             check(&hold(), &approvers(), &said.bytes(), &signed(ALICE, &said), now()).unwrap();
-        assert_eq!((approval.subject.as_str(), found), ("alice", word));
+        let approval = counted.by;
+        assert_eq!((approval.subject.as_str(), counted.statement.verdict), ("alice", word));
         assert_eq!(approval.roles, ["approver", "treasury"]);
         assert_eq!(approval.key, SshKey::Plain(key(ALICE).public()).fingerprint());
     }
@@ -163,7 +166,9 @@ fn somebody_who_is_not_listed_or_no_more_or_not_yet_counts_for_nothing() {
     let of = |options: &str, roles: &str| {
         let text = line("alice", ALICE, options, roles);
         let list = Approvers::parse(text.as_bytes()).unwrap();
-        check(&hold(), &list, &said.bytes(), &signed(ALICE, &said), now()).map_err(|e| e.code)
+        check(&hold(), &list, &said.bytes(), &signed(ALICE, &said), now())
+            .map(drop)
+            .map_err(|e| e.code())
     };
     // A key that was put in the list a minute ago and counts from tomorrow on.
     assert_eq!(of(",valid-after=\"20270116Z\"", "approver"), Err("approval.early"));
@@ -196,5 +201,5 @@ fn a_late_word_is_late_to_the_millisecond() {
     let word =
         |text: &str| check(&hold(), &approvers(), &said.bytes(), &signed(ALICE, &said), at(text));
     word("2027-01-15T12:14:59.999Z").unwrap();
-    assert_eq!(word("2027-01-15T12:15:00.000Z").unwrap_err().code, "approval.expired");
+    assert_eq!(word("2027-01-15T12:15:00.000Z").unwrap_err().code(), "approval.expired");
 }

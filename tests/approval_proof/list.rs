@@ -1,6 +1,6 @@
 //! The signed list of approvers: what it may say, and that only those who may sign it do.
 
-use wicketgate::approval::approvers::{Approvers, PAYLOAD_TYPE};
+use wicketgate::approval::approvers::{Approvers, PAYLOAD_TYPE, Purpose};
 use wicketgate::crypto::dsse;
 
 use crate::holds::{ALICE, BOB, MALLORY, key, line, list};
@@ -17,7 +17,7 @@ fn a_list_counts_only_with_enough_signatures_over_exactly_it() {
         dsse::sign(PAYLOAD_TYPE, payload.as_bytes(), &keys.iter().collect::<Vec<_>>())
     };
     let open = |envelope: &[u8], threshold| {
-        Approvers::open(text.as_bytes(), envelope, &trusted, threshold)
+        Approvers::open(Purpose::Approval, text.as_bytes(), envelope, (&trusted, threshold))
     };
     assert_eq!(open(&by(&[10, 11], &text), 2).unwrap().signers().len(), 2);
     open(&by(&[10], &text), 2).unwrap_err();

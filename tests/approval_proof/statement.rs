@@ -1,6 +1,8 @@
 //! A statement has one form.
 
-use wicketgate::approval::{ApprovalStatement, ApproverVerdict, SignedApproval, check};
+use wicketgate::approval::{
+    ApprovalStatement, ApproverVerdict, SignedApproval, Statement as _, check,
+};
 
 use crate::holds::{ALICE, approvers, hold, now, signed, statement};
 
@@ -62,7 +64,7 @@ fn a_signature_over_a_pretty_printed_or_cut_statement_counts_for_nothing() {
         let made = made.unwrap();
         made.verify(space, other.as_bytes()).unwrap();
         let refused = check(&hold(), &approvers(), other.as_bytes(), &made.armored(), now());
-        assert_eq!(refused.unwrap_err().code, "approval.statement");
+        assert_eq!(refused.unwrap_err().code(), "approval.statement");
     }
 }
 

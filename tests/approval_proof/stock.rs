@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use wicketgate::approval::approvers::Approvers;
 use wicketgate::approval::sign::{Error, Key, sign};
-use wicketgate::approval::{ApproverVerdict, NAMESPACE, check};
+use wicketgate::approval::{ApproverVerdict, NAMESPACE, Statement as _, check};
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::crypto::sshsig::SshHash;
 use zeroize::Zeroizing;
@@ -91,17 +91,17 @@ fn a_signature_of_ssh_keygen_counts_here() {
     let word = |signature: &str| check(&hold(), &list, &said.bytes(), signature, now());
     for hash in ["hashalg=sha512", "hashalg=sha256"] {
         let signature = signed(NAMESPACE, hash);
-        assert_eq!(word(&signature).unwrap().0.subject, "alice");
+        assert_eq!(word(&signature).unwrap().by.subject, "alice");
         // Written again it is the same text.
         let read = wicketgate::crypto::sshsig::SshSig::parse(&signature).unwrap();
         assert_eq!(read.armored(), signature);
     }
     // A signature under a commit of git is not an approval.
-    assert_eq!(word(&signed("git", "hashalg=sha512")).unwrap_err().code, "approval.namespace");
+    assert_eq!(word(&signed("git", "hashalg=sha512")).unwrap_err().code(), "approval.namespace");
     // Its name for the key is ours.
     let shown = ran(Command::new("ssh-keygen").args(["-l", "-f"]).arg(&key));
     let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains(&word(&signed(NAMESPACE, "hashalg=sha512")).unwrap().0.key));
+    assert!(shown.contains(&word(&signed(NAMESPACE, "hashalg=sha512")).unwrap().by.key));
 }
 
 #[test]
@@ -121,8 +121,12 @@ fn keys_of_other_types_are_refused_by_name() {
         let signature = std::fs::read_to_string(sig).unwrap();
         let list = crate::holds::approvers();
         let refused = check(&hold(), &list, &said.bytes(), &signature, now()).unwrap_err();
-        assert_eq!(refused.code, "approval.signature");
-        assert!(refused.why.contains(name) && refused.why.contains("ssh-ed25519"), "{refused}");
+        assert_eq!(refused.code(), "approval.signature");
+        assert!(
+            refused.why.to_string().contains(name)
+                && refused.why.to_string().contains("ssh-ed25519"),
+            "{refused}"
+        );
         let why = Approvers::parse(listed(&public(&key)).as_bytes()).unwrap_err().to_string();
         assert!(why.contains("line 2") && why.contains(name), "{why}");
         assert!(open(&key).unwrap_err().to_string().contains(name));
@@ -231,8 +235,8 @@ fn an_agent_signs_with_the_key_it_holds_and_with_no_other() {
     let list = listed(&public(&key));
     assert!(verified(&dir, &list, NAMESPACE, &signature, &said.bytes()));
     let list = Approvers::parse(list.as_bytes()).unwrap();
-    let (_, word) = check(&hold(), &list, &said.bytes(), &signature, now()).unwrap();
-    assert_eq!(word, ApproverVerdict::Refuse);
+    let counted = check(&hold(), &list, &said.bytes(), &signature, now()).unwrap();
+    assert_eq!(counted.statement.verdict, ApproverVerdict::Refuse);
     let why = sign(&open(&other), &said).unwrap_err().to_string();
     assert!(why.contains("refused to sign"), "{why}");
 }

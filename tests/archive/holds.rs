@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wicketgate::approval::order::{NAMESPACE, OrderKind, OrderStatement, Previous, check};
 use wicketgate::approval::sign::{Key, sign_bytes};
-use wicketgate::approval::{Approvers, SignedApproval};
+use wicketgate::approval::{Approvers, SignedApproval, Statement as _};
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::id::RunId;
 use wicketgate::domain::time::Timestamp;

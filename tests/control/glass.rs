@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wicketgate::approval::Approvers;
 use wicketgate::approval::approvers::Purpose;
 use wicketgate::approval::break_glass::{
     self, BreakGlassStatement, NAMESPACE, Open, SignedBreakGlass, Terms,
 };
 use wicketgate::approval::sign::{Key, sign_bytes};
+use wicketgate::approval::{ApprovalRefusal, Approvers, Statement as _};
 use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy};
 use wicketgate::control::{Order, Orders};
 use wicketgate::crypto::keys::SecretKey;
@@ -18,7 +18,7 @@ use wicketgate::domain::decision::{LayerReason, Verdict};
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{self, ApprovalRefusal, Breaker};
+use wicketgate::enforce::{self, Breaker};
 use wicketgate::policy::{Answer, PolicyEngine};
 use wicketgate_support::memory;
 use wicketgate_support::memory::orders::MemoryControl;
@@ -100,7 +100,6 @@ impl Breaker for Holders {
     fn check(&self, signed: &SignedBreakGlass, now: Timestamp) -> Result<Open, ApprovalRefusal> {
         let terms = Terms { tenant: "default".into(), quorum: 2, minutes: 60 };
         break_glass::check(&terms, &self.list, signed, now)
-            .map_err(|why| ApprovalRefusal { detail: why.code.to_owned(), message: why.why })
     }
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use wicketgate::approval::order::{self, Loosening};
-use wicketgate::approval::{self, Approvers, SignedApproval};
+use wicketgate::approval::{ApprovalRefusal, Approvers, SignedApproval};
 use wicketgate::clock::{Clock, SystemClock};
 use wicketgate::control::Orders;
 use wicketgate::domain::call::{CallerAuth, ToolCall};
@@ -18,9 +18,7 @@ use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{AnswerContent, Unmasked};
 use wicketgate::domain::tier::{Face, Tier};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{
-    self, ApprovalRefusal, CallRequest, Follow, Opening, Policy, Releaser, Road, Run,
-};
+use wicketgate::enforce::{self, CallRequest, Follow, Opening, Policy, Releaser, Road, Run};
 use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
 use wicketgate::judge::prepared::PreparedResource;
@@ -157,12 +155,7 @@ impl Releaser for Operators {
     ) -> Result<Loosening, ApprovalRefusal> {
         let list = std::fs::read(crate::sidecar::key("signers")).unwrap();
         let list = Approvers::parse(&list).unwrap();
-        let refused = |why: approval::ApprovalRefusal| ApprovalRefusal {
-            detail: why.code.into(),
-            message: why.why,
-        };
         order::check(&list, ("default", &[order::OrderKind::Reinstate]), signed, now)
-            .map_err(refused)
     }
 }
 

@@ -2,9 +2,9 @@
 //! chain before it is obeyed.
 
 use serde_json::Value;
-use wicketgate::approval::SignedApproval;
 use wicketgate::approval::order::OrderStatement;
 use wicketgate::approval::sign::{Key, sign_bytes};
+use wicketgate::approval::{SignedApproval, Statement as _};
 use wicketgate::clock::SystemEntropy;
 use wicketgate::control::answer;
 use wicketgate::control::{Action, Order, Row, Target};

@@ -1,7 +1,7 @@
 //! Approvals in a bundle: what was signed, by whom, about what, and everything that has to be noticed about it (P4).
 
 use wicketgate::approval::sign::{Key, sign};
-use wicketgate::approval::{ApprovalStatement, ApproverVerdict};
+use wicketgate::approval::{ApprovalStatement, ApproverVerdict, Statement as _};
 use wicketgate::crypto::ssh::{PLAIN, SshKey, put};
 use wicketgate::crypto::sshsig::{SshHash, SshSig, covered};
 use wicketgate::domain::decision::Verdict;

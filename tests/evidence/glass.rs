@@ -1,6 +1,7 @@
 //! Break-glass in a bundle: what was signed, by how many, about what, and everything that has to be noticed (P4).
 
 use crate::forged::Draft;
+use wicketgate::approval::Statement as _;
 use wicketgate::approval::approvers::Purpose;
 use wicketgate::approval::break_glass::{BreakGlassStatement, NAMESPACE, SignedBreakGlass};
 use wicketgate::approval::sign::{Key, sign_bytes};

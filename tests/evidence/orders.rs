@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::forged::Draft;
-use wicketgate::approval::SignedApproval;
 use wicketgate::approval::approvers::PAYLOAD_TYPE;
 use wicketgate::approval::order::{NAMESPACE, OrderKind, OrderStatement, Previous};
 use wicketgate::approval::sign::{Key, sign_bytes};
+use wicketgate::approval::{SignedApproval, Statement as _};
 use wicketgate::crypto::dsse;
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::digest::Digest;

@@ -1,7 +1,7 @@
 //! What is shown of held calls, and which words are passed on.
 
 use serde_json::{Value, json};
-use wicketgate::approval::ApproverVerdict;
+use wicketgate::approval::{ApproverVerdict, Statement as _};
 use wicketgate::control::Order;
 use wicketgate::operator::view::Facts;
 use wicketgate::record::Kind;

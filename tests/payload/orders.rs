@@ -11,7 +11,7 @@ use wicketgate::approval::order::{
     Loosening, NAMESPACE, OrderKind, OrderStatement, Previous, check,
 };
 use wicketgate::approval::sign::{Key, sign_bytes};
-use wicketgate::approval::{Approvers, SignedApproval};
+use wicketgate::approval::{Approvers, SignedApproval, Statement as _};
 use wicketgate::clock::{SystemClock, SystemEntropy};
 use wicketgate::control::{self, Action, Order, OrderOrigin, Orders as _, Target};
 use wicketgate::crypto::keys::SecretKey;
@@ -118,7 +118,7 @@ fn wrong(good: &OrderStatement, lift: &OrderStatement) -> Vec<(SignedApproval, &
     let after =
         |seq, digest| own(&OrderStatement { previous: Previous { seq, digest }, ..good.clone() });
     let (seq, digest) = (good.previous.seq, good.previous.digest);
-    let other = "speaks after an entry";
+    let other = "names an entry as the newest";
     vec![
         (signed(good, "wicketgate-approval"), "order.namespace"),
         (by(&stranger, good, NAMESPACE), "order.signer"),

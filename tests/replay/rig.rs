@@ -133,7 +133,12 @@ impl Rig {
         std::fs::write(self.path("allowed_signers"), &list).unwrap();
         let key = SecretKey::generate(&SystemEntropy);
         std::fs::write(self.path("approvers.pub"), key.public().to_pem()).unwrap();
-        let signed = approval::Approvers::sign(list.as_bytes(), &[&key]).unwrap();
+        let signed = approval::Approvers::sign(
+            approval::approvers::Purpose::Approval,
+            list.as_bytes(),
+            &[&key],
+        )
+        .unwrap();
         std::fs::write(self.path("allowed_signers.sig.json"), signed).unwrap();
     }
 

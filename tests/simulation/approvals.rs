@@ -9,12 +9,15 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use wicketgate::approval::approvers::Purpose;
 use wicketgate::approval::proposal::Proposer;
-use wicketgate::approval::{Approval, ApproverVerdict, SignedApproval};
+use wicketgate::approval::{
+    Approval, ApprovalRefusal, ApproverVerdict, MalformedStatement, RefusalReason, SignedApproval,
+};
 use wicketgate::domain::id::{CallId, RunId};
 use wicketgate::enforce::{
-    ApprovalRefusal, ApproverStatement, Bounds, CallParties, CallRequest, Checker, CountedApproval,
-    Other, Parties, Run, Thread,
+    ApproverStatement, Bounds, CallParties, CallRequest, Checker, CountedApproval, Other, Parties,
+    Run, Thread,
 };
 use wicketgate::ledger::hold::HeldCall;
 use wicketgate::limits;
@@ -37,14 +40,12 @@ impl Checker for Words {
         _parties: &Parties,
         said: &ApproverStatement<'_>,
     ) -> Result<CountedApproval, ApprovalRefusal> {
-        let refused =
-            |detail: &str| ApprovalRefusal { detail: detail.into(), message: detail.into() };
         if said.now >= hold.expires {
-            return Err(refused("approval.expired"));
+            let expired = RefusalReason::Expired("the hold", hold.expires);
+            return Err(Purpose::Approval.refusal(expired));
         }
-        let (word, name) =
-            said.statement.split_once(' ').ok_or_else(|| refused("approval.statement"))?;
-        let word = ApproverVerdict::parse(word).ok_or_else(|| refused("approval.statement"))?;
+        let (word, name) = said.statement.split_once(' ').ok_or_else(malformed)?;
+        let word = ApproverVerdict::parse(word).ok_or_else(malformed)?;
         let key = "SHA256:sim".into();
         let approval = Approval { subject: name.into(), roles: Vec::new(), key };
         Ok(CountedApproval { approval, word, signers: None, signature: "-".into() })
@@ -58,15 +59,16 @@ impl Checker for Words {
         said: &ApproverStatement<'_>,
         _arguments: &[u8],
     ) -> Result<Proposer, ApprovalRefusal> {
-        let name = said.statement.strip_prefix("modify ").ok_or_else(|| ApprovalRefusal {
-            detail: "approval.statement".into(),
-            message: "no proposal".into(),
-        })?;
+        let name = said.statement.strip_prefix("modify ").ok_or_else(malformed)?;
         let key = "SHA256:sim".into();
         let approval = Approval { subject: name.into(), roles: Vec::new(), key };
         let signed = SignedApproval { statement: said.statement.into(), signature: "-".into() };
         Ok(Proposer { approval, signers: None, signed: Some(signed) })
     }
+}
+
+fn malformed() -> ApprovalRefusal {
+    Purpose::Approval.refusal(MalformedStatement::Object.into())
 }
 
 /// What an authorisation after a hold owes: the same call, the nonce of the hold, enough people.
@@ -138,7 +140,7 @@ async fn ask(life: &Life, run: &Arc<Run>, id: &str, args: Value) -> String {
 async fn say(life: &Life, run: &Run, id: &str, word: &str) -> String {
     match life.road.hear(run.id(), &CallId::parse(id).unwrap(), (word, "-")).await {
         Some(CallParties::Counted(state)) => state.into(),
-        Some(CallParties::Refused(why)) => why.detail,
+        Some(CallParties::Refused(refusal)) => refusal.code().into(),
         Some(CallParties::NotHeld) => "not held".into(),
         Some(CallParties::Unavailable(why)) => why,
         None => "not here".into(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Constitution;
-use super::rows::{AmendmentRefusal, refuse};
+use super::rows::AmendmentRefusal;
 use crate::app::policy::unfit;
 use crate::domain::decision::LayerDigest;
 use crate::domain::digest::Digest;
@@ -36,9 +36,8 @@ impl Effect {
         match errors.next() {
             None => Ok(()),
             Some(first) => {
-                let more = errors.count();
-                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-                refuse("amendment.findings", format!("{}{more}", line(first)))
+                let (first, more) = (line(first), errors.count());
+                Err(AmendmentRefusal::Findings { first, more })
             }
         }
     }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::checked::Checked;
+use super::lists::KeptList;
 use super::policy::{self, examine, linted, put_in_force};
 use super::running::Running;
 use super::{PAUSE, approvers};
@@ -312,7 +313,7 @@ impl Constitution {
     }
 
     /// The signed list of publishers, if one is configured.
-    fn publishers(&self) -> Option<approvers::ApproverList> {
+    fn publishers(&self) -> Option<KeptList> {
         approvers::signed(&self.checked, &self.checked.live(), &self.ledger)
     }
 

@@ -1,34 +1,89 @@
 //! What one row about an amendment means here.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Constitution, ListProgress, OpenProposal};
-use crate::app::policy::examine;
-use crate::approval::{Approval, ApproverVerdict, amendment};
+use crate::app::lists;
+use crate::app::policy::{self, examine};
+use crate::approval::{Approval, ApprovalRefusal, ApproverVerdict, amendment, people};
 use crate::control::amendments::{AUTHOR, PUBLISHER, Proposal, text};
 use crate::control::{Order, Row};
-use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
 use crate::domain::json::{self, Json, Limits};
 use crate::enforce::{BasisKind, Road};
-use crate::policy::activation::{self, InForce};
+use crate::ledger;
+use crate::policy::activation::{self, Candidate, InForce};
 use crate::policy::bundle::Bundle;
 use crate::policy::carried::{self, BundleFiles};
+use crate::policy::fault;
 use crate::policy::lint::Finding;
+use crate::record::Text;
 use crate::record::approval::Step;
 
 /// Why a row is not obeyed.
-#[derive(Debug)]
-pub(super) struct AmendmentRefusal {
-    /// Stable.
-    pub code: String,
-    /// For a person.
-    pub message: String,
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AmendmentRefusal {
+    /// The publisher's statement does not count.
+    #[error("{}", .0.why)]
+    Statement(#[from] ApprovalRefusal),
+    /// The list of publishers cannot be used.
+    #[error(transparent)]
+    List(#[from] lists::Error),
+    #[error("`approvals.signers` is not set: no approvers are configured")]
+    NoList,
+    /// The operator who gave the order lacks a role.
+    #[error("`{0}` has no role `{1}`")]
+    Role(String, &'static str),
+    #[error("the proposal cannot be read, or never ends")]
+    Malformed,
+    /// Another bundle is in force than the proposal replaces.
+    #[error("it replaces {}, and {} is in force", .base.prefixed(), .now.map_or_else(|| "nothing".to_owned(), |now| now.prefixed()))]
+    Stale { base: Digest, now: Option<Digest> },
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    #[error("`{}`: {source}", dir.display())]
+    Unwritten { dir: PathBuf, source: std::io::Error },
+    /// The bundle does not hold here.
+    #[error(transparent)]
+    Bundle(#[from] policy::Error),
+    /// The bundle may not follow the one in force.
+    #[error(transparent)]
+    Follows(#[from] fault::Error),
+    /// The lints' first error, and how many more there are.
+    #[error("{first}{}", match more { 0 => String::new(), more => format!(", and {more} more") })]
+    Findings { first: Text, more: usize },
+    #[error("`{0}` has refused it")]
+    Refused(String),
+    #[error("{0} of {1} publishers have approved it")]
+    Unapproved(usize, u64),
+    #[error("{} is not proposed here, or its proposal was refused", .0.prefixed())]
+    Unknown(Digest),
+    #[error(transparent)]
+    NotInForce(#[from] super::Error),
+    #[error(transparent)]
+    Unrecorded(#[from] ledger::Error),
 }
 
-/// A refusal under this code.
-pub(super) fn refuse<T>(code: &str, message: impl Into<String>) -> Result<T, AmendmentRefusal> {
-    Err(AmendmentRefusal { code: code.to_owned(), message: message.into() })
+impl AmendmentRefusal {
+    /// Stable.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Statement(refusal) => refusal.code(),
+            Self::List(_) | Self::NoList => "approval.signer",
+            Self::Role(..) => "operator.role",
+            Self::Malformed => "amendment.malformed",
+            Self::Stale { .. } => "amendment.stale",
+            Self::Files(_) => "amendment.bytes",
+            Self::Unwritten { .. } | Self::Bundle(_) | Self::NotInForce(_) => "amendment.bundle",
+            Self::Follows(error) => error.succession().unwrap_or("amendment.bundle"),
+            Self::Findings { .. } => "amendment.findings",
+            Self::Refused(_) => "amendment.refused",
+            Self::Unapproved(..) => "amendment.unapproved",
+            Self::Unknown(_) => "amendment.unknown",
+            Self::Unrecorded(_) => "ledger.unavailable",
+        }
+    }
 }
 
 /// Why a proposal does not carry the bundle that it names.
@@ -77,8 +132,7 @@ impl OpenProposal {
 
     /// Refuses what comes after a refusal.
     fn stands(&self) -> Result<(), AmendmentRefusal> {
-        let refused = |by| refuse("amendment.refused", format!("`{by}` has refused it"));
-        self.refused.as_ref().map_or(Ok(()), refused)
+        self.refused.clone().map_or(Ok(()), |by| Err(AmendmentRefusal::Refused(by)))
     }
 }
 
@@ -110,11 +164,11 @@ impl Constitution {
         match done {
             Ok(done) => done,
             Err(refusal) => {
-                tracing::warn!(order = row.seq, %step, code = %refusal.code, why = %refusal.message, "an amendment was refused");
+                tracing::warn!(order = row.seq, %step, code = %refusal.code(), why = %refusal, "an amendment was refused");
                 self.record_refusal(row, step, &refusal).await;
                 Json::object([
-                    ("error", Json::from(refusal.message.as_str())),
-                    ("code", Json::from(refusal.code.as_str())),
+                    ("error", Json::from(refusal.to_string())),
+                    ("code", Json::from(refusal.code())),
                     ("counted", Json::from(false)),
                 ])
             }
@@ -128,9 +182,7 @@ impl Constitution {
         road: &Arc<Road>,
     ) -> Result<Json, AmendmentRefusal> {
         role(row, AUTHOR)?;
-        let Some(proposal) = Proposal::of(row) else {
-            return refuse("amendment.malformed", "the proposal cannot be read, or never ends");
-        };
+        let proposal = Proposal::of(row).ok_or(AmendmentRefusal::Malformed)?;
         let now = self.based_on(&proposal)?;
         let (bundle, found) = self.tried(&proposal, &now, road).await?;
         let effect = self.effect(road, &bundle, found);
@@ -144,14 +196,9 @@ impl Constitution {
     /// The bundle in force, if it is the one that the proposal replaces.
     fn based_on(&self, proposal: &Proposal) -> Result<InForce, AmendmentRefusal> {
         let now = self.in_force.lock().clone();
-        let stays = now.as_ref().map_or_else(|| "nothing".into(), |now| now.digest.prefixed());
-        match now {
-            Some(now) if now.digest == proposal.base => Ok(now),
-            Some(_) | None => refuse(
-                "amendment.stale",
-                format!("it replaces {}, and {stays} is in force", proposal.base.prefixed()),
-            ),
-        }
+        let digest = now.as_ref().map(|now| now.digest);
+        now.filter(|now| now.digest == proposal.base)
+            .ok_or(AmendmentRefusal::Stale { base: proposal.base, now: digest })
     }
 
     /// The proposed bundle, read, verified and tried as any other, with the lints' findings.
@@ -161,43 +208,33 @@ impl Constitution {
         now: &InForce,
         road: &Road,
     ) -> Result<(Bundle, Vec<Finding>), AmendmentRefusal> {
-        let files = files(proposal).or_else(|why| refuse("amendment.bytes", why.to_string()))?;
         let dir = self.kept(&proposal.bundle);
-        let written = files.write(&dir);
-        written.or_else(|e| refuse("amendment.bundle", format!("`{}`: {e}", dir.display())))?;
+        if let Err(source) = files(proposal)?.write(&dir) {
+            return Err(AmendmentRefusal::Unwritten { dir, source });
+        }
         let (live, tools) = (self.checked.live(), road.tool_tiers());
         let candidate = examine(&self.checked, &live, &self.ledger, tools, dir).await;
-        let (candidate, found) =
-            candidate.or_else(|why| refuse("amendment.bundle", why.to_string()))?;
-        let bundle = candidate.bundle;
-        if let Err(error) = activation::follows(&bundle, now) {
-            let code = error.succession().unwrap_or("amendment.bundle");
-            return refuse(code, error.to_string());
-        }
+        let (Candidate { bundle, .. }, found) = candidate?;
+        activation::follows(&bundle, now)?;
         Ok((bundle, found))
     }
 
     async fn hear(&self, inner: &mut ListProgress, row: &Row) -> Result<Json, AmendmentRefusal> {
         let Some(Order::Publish { bundle, statement, signature }) = &row.order else {
-            return refuse("amendment.malformed", "no word about an amendment");
+            return Err(AmendmentRefusal::Malformed);
         };
         let open = find(inner, bundle)?;
-        let Some(list) = self.publishers() else {
-            let why = "`approvals.signers` is not set: no approvers are configured";
-            return refuse("approval.signer", why);
-        };
-        list.bind().await.or_else(|why| refuse("ledger.unavailable", why.message))?;
-        let list = list.counting();
-        let list = list.or_else(|why| refuse("approval.signer", why.to_string()))?;
+        let list = self.publishers().ok_or(AmendmentRefusal::NoList)?;
+        list.bind().await?;
+        let list = list.counting()?;
         let given = open.granted.iter().map(|granted| granted.subject.clone()).collect();
         let pending = open.proposal.pending(given);
         let said = (statement.as_bytes(), signature.as_str());
-        let checked = amendment::check(&pending, &list, said, row.at);
-        let (approval, word) = checked.or_else(|why| refuse(why.code, why.why))?;
+        let counted = amendment::check(&pending, &list, said, row.at)?;
+        let (approval, word) = (counted.by, counted.statement.verdict);
         open.stands()?;
-        let spelled = SshSig::parse(signature).map(|signature| signature.armored());
-        let spelled = spelled.or_else(|why| refuse("approval.signature", why.to_string()))?;
-        self.record_word(&pending, (&approval, word), (list.digest(), &spelled)).await?;
+        let by = (list.digest(), counted.signature.as_str());
+        self.record_word(&pending, (&approval, word), by).await?;
         let mut done = vec![
             ("counted", Json::from(true)),
             ("bundle", Json::from(bundle.prefixed())),
@@ -222,7 +259,7 @@ impl Constitution {
     ) -> Result<Json, AmendmentRefusal> {
         role(row, PUBLISHER)?;
         let Some(Order::Activate { bundle }) = &row.order else {
-            return refuse("amendment.malformed", "no activation");
+            return Err(AmendmentRefusal::Malformed);
         };
         let done = Json::object([
             ("activated", Json::from(true)),
@@ -234,21 +271,15 @@ impl Constitution {
         }
         let open = find(inner, bundle)?;
         open.stands()?;
-        if row.at >= open.proposal.expires {
-            let why = format!("the proposal ended at {}", open.proposal.expires);
-            return refuse("amendment.expired", why);
-        }
-        let needed = self.checked.config.policy.approvals;
-        let granted = u64::try_from(open.granted.len()).unwrap_or_default();
-        if granted < needed {
-            let why = format!("{granted} of {needed} publishers have approved it");
-            return refuse("amendment.unapproved", why);
+        open.proposal.pending(Vec::new()).in_time(row.at)?;
+        let (granted, needed) = (people(&open.granted), self.checked.config.policy.approvals);
+        if u64::try_from(granted).unwrap_or_default() < needed {
+            return Err(AmendmentRefusal::Unapproved(granted, needed));
         }
         let now = self.based_on(&open.proposal)?;
         let (new, found) = self.tried(&open.proposal, &now, road).await?;
         self.effect(road, &new, found).passes()?;
-        let put = self.put(road, self.kept(bundle), (BasisKind::Amendment, Some(now.digest))).await;
-        put.or_else(|why| refuse("amendment.bundle", why.to_string()))?;
+        self.put(road, self.kept(bundle), (BasisKind::Amendment, Some(now.digest))).await?;
         tracing::info!(digest = %bundle.prefixed(), "an amendment was put in force");
         self.look_at_directory();
         Ok(done)
@@ -259,17 +290,16 @@ fn find<'a>(
     inner: &'a mut ListProgress,
     bundle: &Digest,
 ) -> Result<&'a mut OpenProposal, AmendmentRefusal> {
-    let why = format!("{} is not proposed here, or its proposal was refused", bundle.prefixed());
-    inner.open.get_mut(bundle).map_or_else(|| refuse("amendment.unknown", why), Ok)
+    inner.open.get_mut(bundle).ok_or(AmendmentRefusal::Unknown(*bundle))
 }
 
 /// Whether the operator who gave the order has this role. The operator API checked it; a row may
 /// come from elsewhere.
-fn role(row: &Row, role: &str) -> Result<(), AmendmentRefusal> {
+fn role(row: &Row, role: &'static str) -> Result<(), AmendmentRefusal> {
     if row.given.roles.iter().any(|one| one == role) {
         return Ok(());
     }
-    refuse("operator.role", format!("`{}` has no role `{role}`", row.given.subject))
+    Err(AmendmentRefusal::Role(row.given.subject.clone(), role))
 }
 
 pub(super) fn count(n: usize) -> Json {

@@ -2,7 +2,7 @@
 
 use super::Constitution;
 use super::effect::Effect;
-use super::rows::{AmendmentRefusal, refuse};
+use super::rows::AmendmentRefusal;
 use crate::approval::amendment::Pending;
 use crate::approval::{Approval, ApproverVerdict};
 use crate::control::Order;
@@ -100,10 +100,10 @@ impl Constitution {
             author: None,
             base: None,
             bundle: TaggedDigest(*bundle),
-            code: why.code.as_str().into(),
+            code: why.code().into(),
             expires: None,
             key: None,
-            message: Text::clip(&why.message, TEXT_MAX),
+            message: Text::clip(&why.to_string(), TEXT_MAX),
             nonce: None,
             roles: None,
             signature: None,
@@ -112,16 +112,14 @@ impl Constitution {
             subject: row.given.subject.as_str().into(),
         };
         if let Err(lost) = self.record(refused).await {
-            tracing::error!(order = row.seq, why = %lost.message, "a refused amendment is not recorded");
+            tracing::error!(order = row.seq, why = %lost, "a refused amendment is not recorded");
         }
     }
 
     /// Waits as long as the ledger takes: the amendment's effect must not precede its entry.
     async fn record(&self, body: impl Into<Body>) -> Result<(), AmendmentRefusal> {
         let written = DraftWithPayloads::bare(Draft::of(body));
-        match self.ledger.owe(written).await {
-            Ok(_) => Ok(()),
-            Err(error) => refuse("ledger.unavailable", error.to_string()),
-        }
+        self.ledger.owe(written).await?;
+        Ok(())
     }
 }

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::api::{Answer, Api};
 use super::argument::{call_id, word};
 use super::report::shown;
-use super::{Exit, FileError, block_on, fail, say};
-use crate::approval::{ApproverVerdict, NAMESPACE};
+use super::{Exit, FileError, block_on, fail, say, sign};
+use crate::approval::{ApproverVerdict, SignedApproval};
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
@@ -21,10 +21,8 @@ use crate::operator::api::{requests, route};
 use crate::operator::view::{Facts, Unviewable};
 use crate::operator::visible;
 
-pub(super) mod sign;
 mod signers;
 
-pub(super) use sign::{SignError, armored};
 pub(super) use signers::sign as sign_list;
 
 /// Bytes of a file with arguments.
@@ -247,10 +245,7 @@ async fn show(args: &ShowApproval) -> Result<Exit, Exit> {
     let shown = facts.render().map_err(unviewable)?;
     if let Some(word) = args.statement {
         let (_, statement) = facts.check(word).map_err(unviewable)?;
-        // The approver signs exactly these bytes: no line feed follows.
-        let mut out = std::io::stdout();
-        let written = out.write_all(&statement.bytes()).and_then(|()| out.flush());
-        return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
+        return Ok(sign::printed(&statement));
     }
     say(if args.api.json { body.to_string() } else { shown });
     Ok(Exit::Ok)
@@ -267,10 +262,8 @@ async fn give(word: ApproverVerdict, args: &SignApproval) -> Result<Exit, Exit> 
         confirmed(&facts, "approve")?;
     }
     let with = (args.key.as_deref(), args.signature.as_deref());
-    let signature = sign::signature(with, NAMESPACE, &statement.bytes())
-        .map_err(|why| fail(Exit::Invalid, why))?;
-    let statement = String::from_utf8_lossy(&statement.bytes()).into_owned();
-    let signed = requests::SignedStatement { statement, signature };
+    let signed = sign::signed(with, &statement).map_err(|why| fail(Exit::Invalid, why))?;
+    let signed = requests::SignedStatement::from(signed);
     args.api.order::<route::HeldCallDecision>(&args.call.path(), &signed).await
 }
 
@@ -310,11 +303,9 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
     let read = read.map_err(wrong)?;
     let (facts, _) = facts(&args.api, &args.call).await?;
     let shown = facts.render().map_err(unviewable)?;
-    let proposal = facts.proposal(&canonical::bytes(&read)).map_err(unviewable)?.bytes();
+    let proposal = facts.proposal(&canonical::bytes(&read)).map_err(unviewable)?;
     if args.statement {
-        let mut out = std::io::stdout();
-        let written = out.write_all(&proposal).and_then(|()| out.flush());
-        return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
+        return Ok(sign::printed(&proposal));
     }
     if !args.api.json {
         let other = serde_json::to_string_pretty(&read.to_serde()).unwrap_or_default();
@@ -325,9 +316,8 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
         confirmed(&facts, "propose this")?;
     }
     let with = (args.key.as_deref(), args.signature.as_deref());
-    let signature =
-        sign::signature(with, NAMESPACE, &proposal).map_err(|why| fail(Exit::Invalid, why))?;
-    let statement = String::from_utf8_lossy(&proposal).into_owned();
+    let signed = sign::signed(with, &proposal).map_err(|why| fail(Exit::Invalid, why))?;
+    let SignedApproval { statement, signature } = signed;
     let reason = args.reason.clone();
     let proposal = requests::Modification { arguments, reason, statement, signature };
     args.api.order::<route::HeldCallProposal>(&args.call.path(), &proposal).await

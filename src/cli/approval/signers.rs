@@ -53,7 +53,7 @@ pub(in crate::cli) fn sign(purpose: Purpose, file: &Path, keys: &[PathBuf]) -> R
     let text = std::fs::read(file).map_err(FileError::at(file)).map_err(Failure::invalid)?;
     let keys: Result<Vec<_>, _> = keys.iter().map(|path| SecretKey::load(path)).collect();
     let keys = keys.map_err(Failure::invalid)?;
-    let envelope = Approvers::sign_for(purpose, &text, &keys.iter().collect::<Vec<_>>());
+    let envelope = Approvers::sign(purpose, &text, &keys.iter().collect::<Vec<_>>());
     let list = |error| Failure::invalid(ListError { file: file.to_owned(), error });
     let envelope = envelope.map_err(list)?;
     let mut beside = file.as_os_str().to_owned();

@@ -105,7 +105,9 @@ pub fn refused(error: erasure::Error) -> Failure {
         erasure::Error::NoRun(_)
         | erasure::Error::NoLog(_)
         | erasure::Error::Held { .. }
-        | erasure::Error::Order(..)
+        | erasure::Error::Order(_)
+        | erasure::Error::Lifted
+        | erasure::Error::Decided
         | erasure::Error::NotHeld(_) => Exit::Invalid,
     };
     Failure::new(exit, error)

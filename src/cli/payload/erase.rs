@@ -11,9 +11,8 @@ use crate::approval::SignedApproval;
 use crate::approval::order::{OrderKind, OrderStatement};
 use crate::cli::api::Api;
 use crate::cli::api::remote;
-use crate::cli::approval::sign;
 use crate::cli::recorder::{FleetArgs, Recording};
-use crate::cli::{Exit, tell, write_new};
+use crate::cli::{Exit, sign, tell, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Config;
 use crate::crypto::keys::SecretKey;
@@ -51,7 +50,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     let brought = command.signing.brought()?;
     if command.signing.statement {
         let statement = wish(command).beside(shelf.reader, &tenant).await?;
-        return Ok(sign::printed(&statement.bytes()));
+        return Ok(sign::printed(&statement));
     }
     let asked = asked(command, brought.as_ref())?;
     let found = shelf.find(&asked).await.map_err(refused)?;
@@ -116,7 +115,7 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
     command.remote.excludes(&theirs).map_err(Failure::usage)?;
     let brought = signing.brought()?;
     let request = if signing.statement {
-        return Ok(sign::printed(&wish(command).over_api(api).await?.bytes()));
+        return Ok(sign::printed(&wish(command).over_api(api).await?));
     } else if command.yes {
         let statement = brought_or(brought, wish(command).over_api(api)).await?;
         let SignedApproval { statement, signature } = signing.sign(&statement)?;

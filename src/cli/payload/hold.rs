@@ -8,9 +8,9 @@ use super::{Failure, Hold, HoldSubject, Release};
 use crate::approval::SignedApproval;
 use crate::approval::order::OrderKind;
 use crate::cli::api::remote::{self, RemoteArgs};
-use crate::cli::approval::sign;
 use crate::cli::reader::{self, LedgerSource};
 use crate::cli::recorder::{FleetArgs, Recording};
+use crate::cli::sign;
 use crate::cli::{Exit, tell};
 use crate::domain::id::RunId;
 use crate::evidence::erasure::{HoldOn, HoldSet, LegalHoldChange, log_of, set_hold};
@@ -51,7 +51,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         beside_nothing(over, fleet)?;
         let statement = brought_or(brought, wish.over_api(&api)).await?;
         if signing.statement {
-            return Ok(sign::printed(&statement.bytes()));
+            return Ok(sign::printed(&statement));
         }
         return remote::hold(&api, &lift(signing.sign(&statement)?)).await;
     }
@@ -62,7 +62,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;
     let statement = brought_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {
-        return Ok(sign::printed(&statement.bytes()));
+        return Ok(sign::printed(&statement));
     }
     let place = source.sqlite.as_deref();
     let order =

@@ -4,11 +4,10 @@
 use super::Signing;
 use crate::app::approvers::{for_orders, in_force};
 use crate::approval::order::{self, Loosening, OrderKind, OrderStatement, Previous};
-use crate::approval::{Approvers, MalformedStatement, SignedApproval};
+use crate::approval::{Approvers, SignedApproval};
+use crate::cli::Failure;
 use crate::cli::api::Api;
-use crate::cli::approval::SignError;
-use crate::cli::approval::sign::signature;
-use crate::cli::{Failure, FileError};
+use crate::cli::sign::{self, SignError};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config};
 use crate::control::{self, stopped_keys};
@@ -18,7 +17,6 @@ use crate::domain::time::Timestamp;
 use crate::evidence::erasure::newest;
 use crate::ledger::store::LedgerReader;
 use crate::operator::api::route;
-use std::path::PathBuf;
 
 /// An order without its tenant, its time and the entry it follows.
 pub struct OrderDraft {
@@ -85,13 +83,6 @@ pub fn signed_by(order: &Loosening) -> String {
 /// What is wrong with an order that is signed here.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    /// The file does not hold a statement.
-    #[error("`{}`: {error}", file.display())]
-    Statement {
-        file: PathBuf,
-        #[source]
-        error: MalformedStatement,
-    },
     /// The default key cannot sign.
     #[error("{0}: name your own key with `--operator-key`")]
     OwnKey(#[source] SignError),
@@ -106,23 +97,19 @@ enum Error {
 impl Signing {
     /// The statement that was signed elsewhere, if one is named.
     pub fn brought(&self) -> Result<Option<OrderStatement>, Failure> {
-        let Some(path) = &self.order else { return Ok(None) };
-        let bytes = std::fs::read(path).map_err(FileError::at(path)).map_err(Failure::usage)?;
-        let wrong = |error| Failure::usage(Error::Statement { file: path.clone(), error });
-        OrderStatement::parse(&bytes).map(Some).map_err(wrong)
+        let path = self.order.as_deref();
+        path.map(sign::statement).transpose().map_err(Failure::usage)
     }
 
     /// Signs the statement, or takes a foreign signature of it.
     pub fn sign(&self, statement: &OrderStatement) -> Result<SignedApproval, Failure> {
-        let bytes = statement.bytes();
         let with = (self.operator_key.as_deref(), self.signature.as_deref());
-        let signature = signature(with, order::NAMESPACE, &bytes).map_err(|error| {
+        sign::signed(with, statement).map_err(|error| {
             if self.operator_key.is_some() || self.signature.is_some() {
                 return Failure::invalid(error);
             }
             Failure::invalid(Error::OwnKey(error))
-        })?;
-        Ok(SignedApproval { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
+        })
     }
 
     /// Signs it, and checks it against the list of order signers.

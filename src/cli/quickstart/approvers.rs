@@ -33,7 +33,7 @@ pub fn furnish(desk: &DemoDirectory, key: &SecretKey) -> Result<(), Error> {
     }
     list.push_str(&line(desk, OPERATOR, Purpose::Order)?);
     desk.write(LIST, &list, 0o644)?;
-    let envelope = Approvers::sign(list.as_bytes(), &[key])?;
+    let envelope = Approvers::sign(Purpose::Approval, list.as_bytes(), &[key])?;
     desk.write_bytes(&format!("{LIST}.sig.json"), &envelope, 0o644)
 }
 

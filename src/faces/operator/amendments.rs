@@ -7,8 +7,8 @@ use super::api::replies::{
 };
 use super::api::{OperatorRequest, requests, route};
 use super::{AMENDED_WITHIN, OperatorApi, REPORTS_WITHIN};
-use crate::approval::ApproverVerdict;
 use crate::approval::amendment::Pending;
+use crate::approval::{ApproverVerdict, Statement as _};
 use crate::clock::random16;
 use crate::control::amendments::{Proposal, obeyed, text};
 use crate::control::answer::{ENDED, Patience};
@@ -247,8 +247,7 @@ impl OperatorApi {
     ) -> Result<AmendmentDetail, Problem> {
         let told = self.proposed(&asked.path.bundle).await?;
         let pending = told.pending();
-        let statement =
-            |word| String::from_utf8_lossy(&pending.statement(word).bytes()).into_owned();
+        let statement = |word| pending.statement(word).text();
         Ok(AmendmentDetail {
             amendment: told.shown(),
             files: serde_json::from_str(&told.proposal.files).unwrap_or_default(),
@@ -271,7 +270,7 @@ impl OperatorApi {
         let pending = told.pending();
         let ours = [ApproverVerdict::Approve, ApproverVerdict::Refuse]
             .into_iter()
-            .any(|word| pending.statement(word).bytes() == statement.as_bytes());
+            .any(|word| pending.statement(word).text() == statement);
         if !ours {
             let message = "the statement is not about this proposal";
             return Err(self.refused(Code::RequestMalformed, "amendment.other", message));

@@ -11,7 +11,7 @@ use super::api::{OperatorRequest, route};
 use super::desk::{self, Hold, OpenRuns, Run};
 use super::staff::Operator;
 use super::view::{Approved, Claim, Facts, Layer, REVIEW_MAX, Reason, Unviewable, words};
-use crate::approval::ApproverVerdict;
+use crate::approval::{ApproverVerdict, Statement as _};
 use crate::control::Order;
 use crate::domain::canonical;
 use crate::domain::code::{Code, held};
@@ -95,7 +95,7 @@ impl OperatorApi {
         let view = facts.render().map_err(unviewable)?;
         let statement = |word| {
             let (_, statement) = facts.check(word)?;
-            Ok(String::from_utf8_lossy(&statement.bytes()).into_owned())
+            Ok(statement.text())
         };
         let approval = statement(ApproverVerdict::Approve).map_err(unviewable)?;
         let refusal = statement(ApproverVerdict::Refuse).map_err(unviewable)?;
@@ -166,9 +166,9 @@ impl OperatorApi {
         let OperatorRequest { who, path, request: SignedStatement { statement, signature } } =
             asked;
         let facts = self.facts(&path).await?;
-        let ours = [ApproverVerdict::Approve, ApproverVerdict::Refuse].into_iter().any(|word| {
-            facts.check(word).is_ok_and(|(_, ours)| ours.bytes() == statement.as_bytes())
-        });
+        let ours = [ApproverVerdict::Approve, ApproverVerdict::Refuse]
+            .into_iter()
+            .any(|word| facts.check(word).is_ok_and(|(_, ours)| ours.text() == statement));
         if !ours {
             let message = "the statement is not one of this held call: sign exactly what is shown";
             return Err(self.refused(Code::RequestMalformed, "approval.statement", message));
@@ -211,7 +211,7 @@ impl OperatorApi {
         let arguments = canonical::bytes(&arguments);
         let facts = self.facts(&path).await?;
         let proposal = facts.proposal(&arguments).map_err(|error| self.unviewable(&error))?;
-        if proposal.bytes() != statement.as_bytes() {
+        if proposal.text() != statement {
             let message = "the statement is not a proposal of these arguments for this held call";
             return Err(self.refused(Code::RequestMalformed, "approval.statement", message));
         }

@@ -15,11 +15,12 @@ use super::http::malformed;
 use super::staff::Operator;
 use super::webhook::Webhook;
 use super::{Cause, OperatorApi};
-use crate::approval::Approvers;
+use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{
     BreakGlassStatement, Open, SIGNATURES_MAX, SignedBreakGlass, Terms, check,
 };
-use crate::control::{Order, Row};
+use crate::approval::{ApprovalRefusal, Approvers, RefusalReason};
+use crate::control::{GlassOrder, Order, Row};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
@@ -85,12 +86,12 @@ impl OperatorApi {
             return Err(self.refused(Code::RequestMalformed, "break_glass.none", message));
         };
         let wrong = |code: &str, why: String| self.refused(Code::RequestMalformed, code, why);
+        let refused = |refusal: ApprovalRefusal| wrong(refusal.code(), refusal.why.to_string());
         let list = (glass.list)().map_err(|why| wrong("break_glass.signer", why.to_string()))?;
-        let open = check(&glass.terms, &list, &signed, self.clock.now());
-        let open = open.map_err(|refused| wrong(refused.code, refused.why))?;
+        let open = check(&glass.terms, &list, &signed, self.clock.now()).map_err(refused)?;
         let past = self.past().await?;
         if past.contains_key(&open.statement.nonce) {
-            return Err(wrong("break_glass.used", "the statement was used before".to_owned()));
+            return Err(refused(Purpose::BreakGlass.refusal(RefusalReason::Used)));
         }
         self.alarm(glass, who, &open).await?;
         let BreakGlassStatement { reason, expires, .. } = &open.statement;
@@ -208,8 +209,8 @@ impl OperatorApi {
         let list = (glass.list)().map_err(|why| unknown(&why.to_string()))?;
         let mut subjects = Vec::new();
         for row in self.glass_rows().await? {
-            let Some(Order::BreakGlass(signed)) = &row.order else { continue };
-            if statement(signed).is_none_or(|s| s.nonce != nonce) {
+            let Some(GlassOrder::Open(signed)) = row.glass() else { continue };
+            if signed.statement().is_none_or(|s| s.nonce != nonce) {
                 continue;
             }
             // WHY: ignore the keys' validity: a signer of that time took part in the order.
@@ -232,15 +233,7 @@ impl OperatorApi {
             let page = self.orders.since(since, PAGE).await?;
             let full = page.len() >= PAGE;
             since = page.last().map_or(since, |row| row.seq);
-            let ours = |row: &Row| {
-                matches!(
-                    row.order,
-                    Some(
-                        Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. }
-                    )
-                )
-            };
-            rows.extend(page.into_iter().filter(ours));
+            rows.extend(page.into_iter().filter(|row| row.glass().is_some()));
             if !full {
                 return Ok(rows);
             }
@@ -251,29 +244,20 @@ impl OperatorApi {
     async fn past(&self) -> Result<BTreeMap<String, OrderHistory>, Problem> {
         let mut all: BTreeMap<String, OrderHistory> = BTreeMap::new();
         for row in self.glass_rows().await? {
-            match &row.order {
-                Some(Order::BreakGlass(signed)) => {
-                    let Some(statement) = statement(signed) else { continue };
+            match row.glass() {
+                Some(GlassOrder::Open(signed)) => {
+                    let Some(statement) = signed.statement() else { continue };
                     let past = OrderHistory::of(&row, statement.clone(), signed.signatures.len());
                     all.entry(statement.nonce).or_insert(past);
                 }
-                Some(Order::CloseGlass { nonce }) => {
+                Some(GlassOrder::Close(nonce)) => {
                     all.get_mut(nonce).map(|past| past.closed.get_or_insert(row.at));
                 }
-                Some(Order::ReviewGlass { nonce }) => {
+                Some(GlassOrder::Review(nonce)) => {
                     let review = (row.given.subject.clone(), row.given.reason.clone());
                     all.get_mut(nonce).map(|past| past.reviewed.get_or_insert(review));
                 }
-                Some(
-                    Order::Switch { .. }
-                    | Order::Loosen(_)
-                    | Order::Word { .. }
-                    | Order::Modify { .. }
-                    | Order::Propose { .. }
-                    | Order::Publish { .. }
-                    | Order::Activate { .. },
-                )
-                | None => {}
+                None => {}
             }
         }
         Ok(all)
@@ -312,13 +296,9 @@ impl OrderHistory {
     }
 }
 
-fn statement(signed: &SignedBreakGlass) -> Option<BreakGlassStatement> {
-    BreakGlassStatement::parse(signed.statement.as_bytes()).ok()
-}
-
 /// The agent an order is for, and the entry's text about it besides the reason.
 pub(super) fn summary(signed: &SignedBreakGlass) -> (String, String) {
-    let Some(statement) = statement(signed) else { return (String::new(), String::new()) };
+    let Some(statement) = signed.statement() else { return (String::new(), String::new()) };
     let tools: Vec<&str> = statement.tools.iter().map(ToolName::as_str).collect();
     let note = format!("break-glass {} for {}", statement.nonce, tools.join(", "));
     (statement.agent, note)

@@ -58,7 +58,7 @@ impl OperatorApi {
         let revoked = self.stopped_keys(&list).await?;
         let asked = (self.tenant.as_str(), &[word][..]);
         let order = order::check(&list.without(revoked), asked, signed, self.clock.now());
-        order.map(Box::new).map_err(|refusal| refused(refusal.code, refusal.why))
+        order.map(Box::new).map_err(|refusal| refused(refusal.code(), refusal.why.to_string()))
     }
 
     /// Erases payloads: all that the order selects or, if one is held or unknown, none.
@@ -394,7 +394,8 @@ fn unfinished(why: &str) -> Problem {
 
 pub(super) fn problem(error: &Error) -> Problem {
     let (code, detail) = match error {
-        Error::Order(code, _) => (Code::OperatorForbidden, *code),
+        Error::Order(refusal) => (Code::OperatorForbidden, refusal.code()),
+        Error::Lifted | Error::Decided => (Code::OperatorForbidden, "erasure.part"),
         Error::Store(_) | Error::Unrecorded(_) => (Code::LedgerUnavailable, ""),
         Error::NoRun(_) => (Code::RunUnknown, ""),
         Error::NoLog(_) => (Code::RequestMalformed, "hold.log"),

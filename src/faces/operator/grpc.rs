@@ -22,7 +22,7 @@ use super::api::requests::{
 use super::api::{OperatorRequest, Serve, route};
 use super::credential::ShownCredential;
 use super::http::{input, malformed};
-use crate::approval::{ApprovalStatement, ApproverVerdict};
+use crate::approval::{ApprovalStatement, ApproverVerdict, Statement as _};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::serve::body::Timely;

@@ -5,6 +5,7 @@
 //! reports the result.
 
 use super::{Order, OrderReport, Row};
+use crate::approval::Statement as _;
 use crate::approval::amendment::{AmendmentStatement, Pending};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;

@@ -19,11 +19,13 @@ use crate::record::{self, control::TargetKind};
 
 pub mod amendments;
 pub mod answer;
+mod glass;
 pub mod postgres;
 pub mod sqlite;
 mod stopped;
 mod wire;
 
+pub use glass::GlassOrder;
 pub use stopped::stopped_keys;
 
 /// The target of an order.

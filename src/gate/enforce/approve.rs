@@ -14,8 +14,9 @@ use super::answer::{Answer, Fault};
 use super::run::{CallStage, New, Run};
 use super::undecided::Undecided;
 use super::{AdmittedCall, ResumedHold, Road, Trip, call_span};
+use crate::approval::approvers::Purpose;
 use crate::approval::proposal::Proposer;
-use crate::approval::{Approval, ApproverVerdict, SignedApproval};
+use crate::approval::{Approval, ApprovalRefusal, ApproverVerdict, RefusalReason, SignedApproval};
 use crate::domain::call::{CallOrigin, ToolCall};
 use crate::domain::code::{Code, held};
 use crate::domain::decision::LayerReason;
@@ -52,15 +53,6 @@ pub struct ApproverStatement<'a> {
     pub signature: &'a str,
     /// When the gate received it.
     pub now: Timestamp,
-}
-
-/// Why an approver's statement is not counted.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ApprovalRefusal {
-    /// `approval.signature`, `approval.expired`, …
-    pub detail: String,
-    /// The message for a human reader.
-    pub message: String,
 }
 
 /// Completes when the inputs of a check are recorded; fails if they cannot be.
@@ -113,7 +105,7 @@ pub struct CountedApproval {
 }
 
 /// The result of submitting an approver's statement.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum CallParties {
     /// The statement is counted, and this is the call's state now: `authorized`, `denied`, `held`
     /// (more approvals are required), `cancelled` or `unsure` (the ledger did not confirm in time).
@@ -140,7 +132,9 @@ impl CallParties {
         };
         match self {
             Self::Counted(call) => object(true, call, "", ""),
-            Self::Refused(why) => object(false, "held", &why.detail, &why.message),
+            Self::Refused(refusal) => {
+                object(false, "held", refusal.code(), &refusal.why.to_string())
+            }
             Self::NotHeld => object(false, "", "approval.not_held", held::NOT_HELD),
             Self::Unavailable(why) => object(false, "held", "ledger.unavailable", why),
         }
@@ -174,26 +168,11 @@ impl Road {
             return Err(CallParties::NotHeld);
         }
         let checker = self.holds.checker().map_err(CallParties::Refused)?;
-        checker.ready().await.map_err(|why| CallParties::Unavailable(why.message))?;
+        checker.ready().await.map_err(|why| CallParties::Unavailable(why.why.to_string()))?;
         let counts = checker.check(&hold, &parties(run), said).map_err(CallParties::Refused)?;
         let CountedApproval { approval, word, signers, signature } = counts;
-        let again = hold.granted.iter().any(|granted| granted.subject == approval.subject);
-        if again && word == ApproverVerdict::Approve {
-            let message = format!("`{}` has approved this call already", approval.subject);
-            return Err(CallParties::Refused(ApprovalRefusal {
-                detail: "approval.repeated".into(),
-                message,
-            }));
-        }
-        // WHY here, whatever implements the signature check: the author of the arguments never
-        // counts as the second person.
-        let own = hold.asked_by.as_ref().is_some_and(|by| by.is(&approval.subject));
-        if own && word == ApproverVerdict::Approve {
-            let message = format!("`{}` changed the arguments of this call", approval.subject);
-            return Err(CallParties::Refused(ApprovalRefusal {
-                detail: "approval.self".into(),
-                message,
-            }));
+        if word == ApproverVerdict::Approve {
+            second_person(&hold, &approval).map_err(CallParties::Refused)?;
         }
         let signed = SignedApproval { statement: said.statement.to_owned(), signature };
         let written = drafts::word(&*self.entropy, &hold, (&approval, word, signers), &signed);
@@ -381,6 +360,20 @@ impl Road {
         }
         self.call(run, call).await
     }
+}
+
+/// Refuses an approval of a subject that approved the call before or wrote its arguments, whatever
+/// implements the signature check.
+fn second_person(hold: &HeldCall, by: &Approval) -> Result<(), ApprovalRefusal> {
+    let subject = || by.subject.clone();
+    if hold.granted.iter().any(|granted| granted.is(&by.subject)) {
+        return Err(Purpose::Approval.refusal(RefusalReason::Repeated(subject())));
+    }
+    if hold.asked_by.as_ref().is_some_and(|author| author.is(&by.subject)) {
+        let own = RefusalReason::Barred(subject(), "changed the arguments of this call");
+        return Err(Purpose::Approval.refusal(own));
+    }
+    Ok(())
 }
 
 /// The parties to the calls of this run.

@@ -7,11 +7,13 @@ use arc_swap::ArcSwap;
 use tokio::task::JoinHandle;
 
 use super::Parts;
-use super::approve::{ApprovalRefusal, CallParties, Checker};
+use super::approve::{CallParties, Checker};
 use super::control::Releaser;
 use super::life::reached;
 use super::run::Run;
 use super::tasks::Tasks;
+use crate::approval::approvers::Purpose;
+use crate::approval::{ApprovalRefusal, RefusalReason};
 use crate::clock::Clock;
 use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
@@ -56,20 +58,14 @@ impl Holds {
 
     /// The component that checks approvals.
     pub fn checker(&self) -> Result<Arc<dyn Checker>, ApprovalRefusal> {
-        self.signers.load().approvals.clone().ok_or_else(|| {
-            let message = "no approvers are configured".to_owned();
-            ApprovalRefusal { detail: "approval.signer".into(), message }
-        })
+        let checker = self.signers.load().approvals.clone();
+        checker.ok_or_else(|| Purpose::Approval.refusal(RefusalReason::NoApprovers))
     }
 
     /// The component that checks orders that take back a stop.
     pub fn releaser(&self) -> Result<Arc<dyn Releaser>, ApprovalRefusal> {
-        self.signers.load().orders.clone().ok_or_else(|| {
-            let message = "no list says who the operators are: set `approvals.signers`, and give operators' keys \
-                           the role `operator` and the namespace `wicketgate-order`"
-                .to_owned();
-            ApprovalRefusal { detail: "order.none".into(), message }
-        })
+        let releaser = self.signers.load().orders.clone();
+        releaser.ok_or_else(|| Purpose::Order.refusal(RefusalReason::NoOperators))
     }
 
     /// The hold of this call, if both the ledger and this process have it as held. A call that is

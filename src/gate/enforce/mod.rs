@@ -18,9 +18,7 @@ use tracing::{Instrument as _, Span};
 pub use agents::{Agents, AgentsUpdate};
 pub use amend::{Amender, Basis, BasisKind};
 pub use answer::{Answer, Fault, Released};
-pub use approve::{
-    ApprovalRefusal, ApproverStatement, CallParties, Checker, CountedApproval, Parties, Readying,
-};
+pub use approve::{ApproverStatement, CallParties, Checker, CountedApproval, Parties, Readying};
 pub use backends::Backend;
 pub use budget::Bounds;
 pub use canary::{CANARY_TOOL, Canary};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::{Answer, Fault};
-use super::approve::{ApprovalRefusal, ApproverStatement, CallParties, parties};
+use super::approve::{ApproverStatement, CallParties, parties};
 use super::run::Run;
 use super::{AdmittedCall, CallRequest, Entered, Road};
+use crate::approval::ApprovalRefusal;
 use crate::domain::code::{Code, held};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
@@ -110,13 +111,16 @@ impl Road {
         let said = ApproverStatement { statement, signature, now: self.clock.now() };
         let checker = self.holds.checker();
         if let Ok(checker) = &checker {
-            let unwritten = |why: ApprovalRefusal| Fault::new(Code::LedgerUnavailable, why.message);
+            let unwritten = |refusal: ApprovalRefusal| {
+                Fault::new(Code::LedgerUnavailable, refusal.why.to_string())
+            };
             checker.ready().await.map_err(unwritten)?;
         }
         let proposed = checker
             .and_then(|checker| checker.propose(&hold, &parties(run), &said, asked.canonical()));
-        let by = proposed
-            .map_err(|why| Fault::new(Code::OperatorForbidden, why.message).detail(why.detail))?;
+        let by = proposed.map_err(|refusal| {
+            Fault::new(Code::OperatorForbidden, refusal.why.to_string()).detail(refusal.code())
+        })?;
         let slot = Some(self.runs.slots.wait(self.in_force.agents(), &run.opener.name).await);
         let Entered::Ready(mut ready) = self.enter(run, asked, (slot, None))? else {
             return Err(missing());

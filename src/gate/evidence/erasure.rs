@@ -8,7 +8,9 @@ use crate::record::debug_by;
 use crate::verify::entries::word;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::approval::approvers::Purpose;
 use crate::approval::order::{Loosening, OrderStatement, Previous};
+use crate::approval::{ApprovalRefusal, RefusalReason};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::fleet::OpenFleetLog;
@@ -52,18 +54,24 @@ pub enum Error {
     /// There is nothing to lift.
     #[error("no hold on {0}")]
     NotHeld(String),
-    /// The order does not apply here: a stable code, and the reason.
-    #[error("{1}")]
-    Order(&'static str, String),
+    /// The order does not apply here.
+    #[error("{}", .0.why)]
+    Order(ApprovalRefusal),
+    /// The person who lifted a hold erases what it kept.
+    #[error("the person who lifted a hold cannot erase what it kept")]
+    Lifted,
+    /// A person who decided about a call erases its run.
+    #[error("a person who approved or refused a call cannot erase its run")]
+    Decided,
 }
 
-fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Order(code, why.into()))
+fn refuse<T>(why: RefusalReason) -> Result<T, Error> {
+    Err(Error::Order(Purpose::Order.refusal(why)))
 }
 
 /// The run of an order.
 fn run_of(said: &OrderStatement) -> Result<RunId, Error> {
-    let none = || refuse("order.target", format!("`{}` is no id of a run", said.name));
+    let none = || refuse(RefusalReason::NoRun(said.name.clone()));
     RunId::parse(&said.name).map_or_else(none, Ok)
 }
 
@@ -89,14 +97,10 @@ async fn fresh(
     order: &Loosening,
 ) -> Result<(), Error> {
     if records.used.contains(&Digest::of(&[order.signed().statement.as_bytes()])) {
-        return refuse("order.used", "the statement was used before: sign another one");
+        return refuse(RefusalReason::UsedOrder);
     }
     if order.version() < records.version {
-        let (has, newest) = (order.version(), records.version);
-        let why = format!(
-            "the list of approvers has version {has}, and one of version {newest} was in force before"
-        );
-        return refuse("order.list", why);
+        return refuse(RefusalReason::OldList(order.version(), records.version));
     }
     let said = order.statement().previous;
     let there = match (fleet_logs(reader, tenant).await?.pop(), said.seq.checked_sub(1)) {
@@ -107,13 +111,7 @@ async fn fresh(
         (_, None) => said == Previous::NONE,
         (None, Some(_)) => false,
     };
-    if there {
-        Ok(())
-    } else {
-        let why =
-            "the statement speaks after an entry that the fleet log does not have: sign it again";
-        refuse("order.previous", why)
-    }
+    if there { Ok(()) } else { refuse(RefusalReason::NoEntry) }
 }
 
 /// The payloads to erase.
@@ -320,16 +318,12 @@ impl ErasureStore<'_> {
             let Some(row) = self.chains.get(chain) else { continue };
             let lifted = kept_by(&theirs, self.reader, row, list).await?;
             if lifted.keys().any(|c| list.contains(c)) {
-                return refuse(
-                    "erasure.part",
-                    "the person who lifted a hold cannot erase what it kept",
-                );
+                return Err(Error::Lifted);
             }
             for run in self.spoken_of(row, run, subjects).await? {
                 let of_run = commitments_of(self.reader, chain, &run).await?;
                 if of_run.iter().any(|(c, _)| list.contains(c)) {
-                    let why = "a person who approved or refused a call cannot erase its run";
-                    return refuse("erasure.part", why);
+                    return Err(Error::Decided);
                 }
             }
         }
@@ -482,7 +476,7 @@ pub async fn set_hold(
         (LegalHoldChange::Lift(order), Some(now)) => {
             fresh((reader, tenant), &records, order).await?;
             if now.fleet == fleet.origin() && now.seq >= order.statement().previous.seq {
-                return refuse("order.previous", "the hold was placed after the order was signed");
+                return refuse(RefusalReason::LaterHold);
             }
             lifted((&log, run), by, order)
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::flaw::Flaw;
 use super::line::Bond;
 use crate::approval::break_glass::{BreakGlassStatement, Open, ROLE, SignedBreakGlass};
-use crate::approval::{Approval, MalformedStatement};
+use crate::approval::{Approval, MalformedStatement, Statement as _};
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, Salt};

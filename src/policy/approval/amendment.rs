@@ -5,14 +5,17 @@
 //! publisher signs it with their own SSH key in the namespace [`NAMESPACE`], so a signature made
 //! for a call does not count here.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::approvers::Purpose;
-use super::check::{ApprovalRefusal, refuse, signer};
-use super::{Approval, ApproverVerdict, Approvers, MalformedStatement, is_nonce};
-use crate::domain::canonical;
+use super::check::Ballot;
+use super::statement::{check_name, check_nonce, tagged};
+use super::{
+    ApprovalRefusal, ApproverVerdict, Approvers, MalformedStatement, RefusalReason, Statement,
+    VerifiedStatement,
+};
 use crate::domain::digest::Digest;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 
 /// The SSHSIG namespace of approvals and refusals of amendments.
@@ -20,18 +23,18 @@ pub const NAMESPACE: &str = "wicketgate-amendment";
 /// The role that a signer needs for an approval or refusal of an amendment to count.
 pub const ROLE: &str = "policy_publisher";
 
-/// Bytes of a statement: two digests, a name and a nonce are far fewer.
-const BYTES_MAX: usize = 2048;
 /// Bytes of an author's name.
 const AUTHOR_MAX: usize = 128;
 
 /// The signed statement: the canonical form (RFC 8785) of exactly these members.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AmendmentStatement {
     /// The bundle that is to be put in force.
+    #[serde(serialize_with = "tagged")]
     pub bundle: Digest,
     /// The bundle that must be in force then; otherwise the signature is void.
+    #[serde(serialize_with = "tagged")]
     pub base: Digest,
     /// Who proposed it.
     pub author: String,
@@ -43,37 +46,22 @@ pub struct AmendmentStatement {
     pub verdict: ApproverVerdict,
 }
 
-impl AmendmentStatement {
-    /// Reads the bytes that were signed: canonical form, exactly the members of a statement.
-    ///
-    /// # Errors
-    /// See [`Malformed`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedStatement> {
-        if bytes.len() > BYTES_MAX {
-            return Err(MalformedStatement::Long(BYTES_MAX));
-        }
-        let statement: Self = Json::parse(bytes, &Limits::ENTRY)?.read()?;
-        if statement.author.is_empty() || statement.author.len() > AUTHOR_MAX {
-            return Err(MalformedStatement::Name { name: "author", most: AUTHOR_MAX });
-        }
-        if !is_nonce(&statement.nonce) {
-            return Err(MalformedStatement::Member("nonce"));
-        }
-        // Whatever else could be written otherwise is caught here.
-        if statement.bytes() == bytes { Ok(statement) } else { Err(MalformedStatement::Canonical) }
+impl Statement for AmendmentStatement {
+    const PURPOSE: Purpose = Purpose::Amendment;
+    /// Two digests, a name and a nonce are far fewer.
+    const BYTES_MAX: usize = 2048;
+
+    fn of(members: Json) -> Result<Self, MalformedStatement> {
+        Ok(members.read()?)
     }
 
-    /// The bytes that are signed.
-    #[must_use]
-    pub fn bytes(&self) -> Vec<u8> {
-        canonical::bytes(&Json::object([
-            ("author", Json::from(self.author.as_str())),
-            ("base", Json::from(self.base.prefixed())),
-            ("bundle", Json::from(self.bundle.prefixed())),
-            ("expires", Json::from(self.expires.to_string())),
-            ("nonce", Json::from(self.nonce.as_str())),
-            ("verdict", Json::from(self.verdict.as_str())),
-        ]))
+    fn members(&self) -> Json {
+        Json::of(self)
+    }
+
+    fn bounded(&self) -> Result<(), MalformedStatement> {
+        check_name("author", &self.author, AUTHOR_MAX)?;
+        check_nonce(&self.nonce)
     }
 }
 
@@ -82,7 +70,7 @@ impl AmendmentStatement {
 pub struct Pending {
     /// What every statement about it contains besides the verdict.
     pub bundle: Digest,
-    /// See [`Statement::base`].
+    /// See [`AmendmentStatement::base`].
     pub base: Digest,
     /// Who proposed it, and may not approve it.
     pub author: String,
@@ -95,6 +83,25 @@ pub struct Pending {
 }
 
 impl Pending {
+    fn ballot(&self) -> Ballot<'_> {
+        let author = std::slice::from_ref(&self.author);
+        Ballot {
+            purpose: Purpose::Amendment,
+            names: ("the proposal", "it"),
+            expires: self.expires,
+            barred: (author, "proposed it: another approver has to approve"),
+            given: &self.given,
+        }
+    }
+
+    /// Refuses what comes after its end.
+    ///
+    /// # Errors
+    /// `amendment.expired`.
+    pub fn in_time(&self, now: Timestamp) -> Result<(), ApprovalRefusal> {
+        self.ballot().in_time(now)
+    }
+
     /// The statement that a publisher signs for this verdict.
     #[must_use]
     pub fn statement(&self, verdict: ApproverVerdict) -> AmendmentStatement {
@@ -113,33 +120,23 @@ impl Pending {
 /// time.
 ///
 /// # Errors
-/// The first thing that is wrong, under its code: those of [`super::check()`] about statement, signature and
-/// signer, and `amendment.other` (another proposal, bundle or base), `amendment.expired`, `amendment.self`
-/// (the author approves), `amendment.again`.
+/// The first thing that is wrong, under its code: those of [`VerifiedStatement::check`], and `amendment.other`
+/// (another proposal, bundle or base), `amendment.expired`, `amendment.self` (the author approves),
+/// `amendment.again`.
 pub fn check(
     pending: &Pending,
     publishers: &Approvers,
-    (statement, signature): (&[u8], &str),
+    signed: (&[u8], &str),
     now: Timestamp,
-) -> Result<(Approval, ApproverVerdict), ApprovalRefusal> {
-    let said = AmendmentStatement::parse(statement)
-        .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
-    let approval = signer(publishers, statement, signature, now, Purpose::Amendment)?;
-    if said != pending.statement(said.verdict) {
-        return refuse("amendment.other", "the statement is about another proposal");
+) -> Result<VerifiedStatement<AmendmentStatement>, ApprovalRefusal> {
+    let signed = VerifiedStatement::<AmendmentStatement>::check(publishers, signed, now)?;
+    let said = &signed.statement;
+    if *said != pending.statement(said.verdict) {
+        let other = RefusalReason::Other("amendment.other", "another proposal");
+        return Purpose::Amendment.refuse(other);
     }
-    if now >= pending.expires {
-        return refuse("amendment.expired", format!("the proposal ended at {}", pending.expires));
-    }
-    let is = |other: &str| other.eq_ignore_ascii_case(&approval.subject);
-    if said.verdict == ApproverVerdict::Approve && is(&pending.author) {
-        let why = format!("`{}` proposed it: another approver has to approve", approval.subject);
-        return refuse("amendment.self", why);
-    }
-    if said.verdict == ApproverVerdict::Approve && pending.given.iter().any(|given| is(given)) {
-        return refuse("amendment.again", format!("`{}` has approved it before", approval.subject));
-    }
-    Ok((approval, said.verdict))
+    pending.ballot().accepts(&signed.by, said.verdict, now)?;
+    Ok(signed)
 }
 
 #[cfg(test)]
@@ -159,6 +156,7 @@ mod tests {
 
     #[test]
     fn a_key_for_amendments_says_nothing_about_calls_and_one_for_calls_nothing_about_amendments() {
+        use crate::approval::check::signer;
         use crate::approval::sign::{Key, sign_bytes};
         use crate::crypto::keys::SecretKey;
         use crate::crypto::ssh::SshKey;
@@ -172,8 +170,8 @@ mod tests {
                 format!("ada namespaces=\"{listed}\" {public} roles=approver,policy_publisher");
             let list = Approvers::parse(line.as_bytes()).unwrap();
             let signature = sign_bytes(&key, asked.namespace(), message).unwrap();
-            let found = signer(&list, message, &signature, now, asked);
-            found.map(|approval| approval.subject).map_err(|refused| refused.code)
+            let found = signer(&list, (message, &signature), now, asked);
+            found.map(|(approval, _)| approval.subject).map_err(|refused| refused.code())
         };
         let (calls, amendments) = (Purpose::Approval, Purpose::Amendment);
         assert_eq!(worth(NAMESPACE, amendments), Ok("ada".into()));

@@ -184,24 +184,12 @@ pub struct Approvers {
 }
 
 impl Approvers {
-    /// Opens a signed list: its text, and the envelope that enough trusted keys signed over exactly it.
+    /// Opens a signed list for this purpose: its text, and the envelope that enough trusted keys
+    /// signed over exactly it.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn open(
-        text: &[u8],
-        envelope: &[u8],
-        trusted: &[PublicKey],
-        threshold: usize,
-    ) -> Result<Self, Error> {
-        Self::open_for(Purpose::Approval, text, envelope, (trusted, threshold))
-    }
-
-    /// As [`Self::open`], for this purpose.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn open_for(
         purpose: Purpose,
         text: &[u8],
         envelope: &[u8],
@@ -215,19 +203,11 @@ impl Approvers {
         }
     }
 
-    /// The envelope of a valid list, signed by these keys.
+    /// The envelope of a valid list for this purpose, signed by these keys.
     ///
     /// # Errors
     /// The first invalid line.
-    pub fn sign(text: &[u8], keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
-        Self::sign_for(Purpose::Approval, text, keys)
-    }
-
-    /// As [`Self::sign`], for this purpose.
-    ///
-    /// # Errors
-    /// The first line that is wrong.
-    pub fn sign_for(purpose: Purpose, text: &[u8], keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
+    pub fn sign(purpose: Purpose, text: &[u8], keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
         Self::parse_for(purpose, text)?;
         Ok(dsse::sign(purpose.payload_type(), text, keys))
     }

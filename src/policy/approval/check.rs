@@ -1,14 +1,169 @@
-//! What one signature is worth for one hold: a pure function, the same at the gate and in an audit.
+//! What signatures are worth: pure functions, the same at the gate and in an audit.
+
+use std::collections::BTreeSet;
 
 use super::approvers::Purpose;
-use super::{Approval, ApprovalStatement, ApproverVerdict, Approvers};
-use crate::crypto::sshsig::{self, SshSig};
+use super::{
+    Approval, ApprovalRefusal, ApprovalStatement, ApproverVerdict, Approvers, RefusalReason,
+    Statement,
+};
+use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::time::Timestamp;
 
 /// The role that an approver needs for a decision to count.
 pub const ROLE: &str = "approver";
+
+/// A statement, and who signed it with a key of the list that counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VerifiedStatement<S> {
+    /// What was signed.
+    pub statement: S,
+    /// Who signed it.
+    pub by: Approval,
+    /// The signature as stock tools spell it.
+    pub signature: String,
+}
+
+impl<S: Statement> VerifiedStatement<S> {
+    /// Reads a statement and checks the signature over it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, under its code: `approval.statement` (not canonical, or not
+    /// exactly a statement's members), `approval.signature`, `approval.namespace`, `approval.signer`
+    /// (not in the list), `approval.revoked`, `approval.early` and `approval.lapsed` (the key's own
+    /// time), `approval.role`; of orders and break-glass with their own first word.
+    pub fn check(
+        list: &Approvers,
+        (statement, signature): (&[u8], &str),
+        now: Timestamp,
+    ) -> Result<Self, ApprovalRefusal> {
+        let read = read(statement)?;
+        let (by, signature) = signer(list, (statement, signature), now, S::PURPOSE)?;
+        Ok(Self { statement: read, by, signature })
+    }
+}
+
+fn read<S: Statement>(statement: &[u8]) -> Result<S, ApprovalRefusal> {
+    S::parse(statement).map_err(|why| S::PURPOSE.refusal(why.into()))
+}
+
+/// Reads a statement and checks every signature over it: each is of a key that counts, no key
+/// signed twice, and enough different subjects signed. The signers are in the order of their
+/// subjects, each with its signature as stock tools spell it.
+///
+/// # Errors
+/// As [`VerifiedStatement::check`], and `break_glass.again` and `break_glass.quorum`.
+pub(super) fn check_all<S: Statement>(
+    list: &Approvers,
+    (statement, signatures): (&[u8], &[String]),
+    (most, quorum): (usize, usize),
+    now: Timestamp,
+) -> Result<(S, Vec<(Approval, String)>), ApprovalRefusal> {
+    let read = read(statement)?;
+    if signatures.len() > most {
+        return S::PURPOSE.refuse(RefusalReason::Many(most));
+    }
+    let mut by: Vec<(Approval, String)> = Vec::new();
+    for signature in signatures {
+        let one = signer(list, (statement, signature), now, S::PURPOSE)?;
+        if by.iter().any(|(other, _)| other.key == one.0.key) {
+            return S::PURPOSE.refuse(RefusalReason::Twice(one.0.key));
+        }
+        by.push(one);
+    }
+    let people = people(by.iter().map(|(by, _)| by));
+    if people < quorum {
+        return S::PURPOSE.refuse(RefusalReason::Quorum(people, quorum));
+    }
+    Ok((read, by))
+}
+
+/// How many different people these signers are: one subject counts once, whatever its keys.
+pub fn people<'a>(by: impl IntoIterator<Item = &'a Approval>) -> usize {
+    let subjects = by.into_iter().map(|one| one.subject.to_ascii_lowercase());
+    subjects.collect::<BTreeSet<_>>().len()
+}
+
+/// The signer of these bytes, if the list allows the signature for this purpose, and the signature
+/// as stock tools spell it.
+pub(super) fn signer(
+    list: &Approvers,
+    (statement, signature): (&[u8], &str),
+    now: Timestamp,
+    purpose: Purpose,
+) -> Result<(Approval, String), ApprovalRefusal> {
+    let namespace = purpose.namespace();
+    let wrong = |error| purpose.refusal(RefusalReason::Signature(error));
+    let signature = SshSig::parse(signature).map_err(wrong)?;
+    let key = signature.key.fingerprint();
+    signature.verify(namespace, statement).map_err(wrong)?;
+    let Some(signer) = list.signer(&signature.key) else {
+        return purpose.refuse(RefusalReason::Unlisted(key, purpose.list()));
+    };
+    if !signer.signs(namespace) {
+        return purpose.refuse(RefusalReason::OtherNamespace(key, namespace));
+    }
+    if list.is_revoked(&key) {
+        return purpose.refuse(RefusalReason::Revoked(key));
+    }
+    if let Some(after) = signer.after.filter(|after| now < *after) {
+        return purpose.refuse(RefusalReason::Early(key, after));
+    }
+    if let Some(before) = signer.before.filter(|before| now > *before) {
+        return purpose.refuse(RefusalReason::Lapsed(key, before));
+    }
+    let (subject, role) = (signer.subject.clone(), purpose.role());
+    if !signer.roles.iter().any(|one| one == role) {
+        return purpose.refuse(RefusalReason::Role(subject, role));
+    }
+    Ok((Approval { subject, roles: signer.roles.clone(), key }, signature.armored()))
+}
+
+/// What waits for approvals: its end, and whose approvals do not count.
+pub(super) struct Ballot<'a> {
+    pub purpose: Purpose,
+    /// What it is, for messages: `the hold`, and `this hold`.
+    pub names: (&'static str, &'static str),
+    pub expires: Timestamp,
+    /// Subjects who may not approve it, and why.
+    pub barred: (&'a [String], &'static str),
+    /// Subjects who have approved it already.
+    pub given: &'a [String],
+}
+
+impl Ballot<'_> {
+    /// Refuses what comes too late.
+    pub fn in_time(&self, now: Timestamp) -> Result<(), ApprovalRefusal> {
+        if now < self.expires {
+            return Ok(());
+        }
+        self.purpose.refuse(RefusalReason::Expired(self.names.0, self.expires))
+    }
+
+    /// Refuses what comes too late, and an approval of a subject who takes part or has approved
+    /// before: such a subject could approve its own call. Everyone may refuse.
+    pub fn accepts(
+        &self,
+        by: &Approval,
+        verdict: ApproverVerdict,
+        now: Timestamp,
+    ) -> Result<(), ApprovalRefusal> {
+        self.in_time(now)?;
+        if verdict == ApproverVerdict::Refuse {
+            return Ok(());
+        }
+        let (barred, because) = self.barred;
+        if barred.iter().any(|one| by.is(one)) {
+            return self.purpose.refuse(RefusalReason::Barred(by.subject.clone(), because));
+        }
+        if self.given.iter().any(|one| by.is(one)) {
+            return self.purpose.refuse(RefusalReason::Again(by.subject.clone(), self.names.1));
+        }
+        Ok(())
+    }
+}
 
 /// A held call, and the subjects who may not release it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,18 +189,34 @@ pub struct Hold {
     pub given: Vec<String>,
 }
 
-/// Why a signed decision does not count.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{code}: {why}")]
-pub struct ApprovalRefusal {
-    /// Stable: `approval.signature`, `approval.nonce`, …
-    pub code: &'static str,
-    /// For a person.
-    pub why: String,
-}
+impl Hold {
+    /// This hold, as something that waits for approvals.
+    pub(super) fn ballot(&self) -> Ballot<'_> {
+        Ballot {
+            purpose: Purpose::Approval,
+            names: ("the hold", "this hold"),
+            expires: self.expires,
+            barred: (&self.barred, "started the run, owns its manifest or changed the arguments"),
+            given: &self.given,
+        }
+    }
 
-pub(super) fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, ApprovalRefusal> {
-    Err(ApprovalRefusal { code, why: why.into() })
+    /// Refuses a statement that is not about exactly this hold.
+    pub(super) fn about(&self, said: &ApprovalStatement) -> Result<(), ApprovalRefusal> {
+        let same = [
+            (said.run == self.run, "approval.run", "another run"),
+            (said.call_digest == self.call_digest, "approval.call", "another call"),
+            (said.nonce == self.nonce, "approval.nonce", "another hold"),
+            (said.manifest == self.manifest, "approval.manifest", "another manifest"),
+            (said.layers == self.layers, "approval.layers", "other layers of the policy"),
+            (said.definition == self.definition, "approval.definition", "another definition"),
+            (said.expires == self.expires, "approval.expires", "a hold that ends at another time"),
+        ];
+        match same.into_iter().find(|(same, ..)| !same) {
+            None => Ok(()),
+            Some((_, code, what)) => Purpose::Approval.refuse(RefusalReason::Other(code, what)),
+        }
+    }
 }
 
 /// The approval or refusal in this statement and its signer, if it counts for this hold at this
@@ -56,115 +227,20 @@ pub(super) fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T,
 /// guessing.
 ///
 /// # Errors
-/// The first thing that is wrong, under its code: `approval.statement` (not canonical, or not exactly a
-/// statement's members), `approval.signature`, `approval.namespace`, `approval.signer` (not in the list),
-/// `approval.revoked`, `approval.early` and `approval.lapsed` (the key's own time), `approval.role`,
-/// `approval.run`, `approval.call`, `approval.nonce`, `approval.manifest`, `approval.layers`,
-/// `approval.definition`, `approval.expires` (another end than the hold's), `approval.expired`,
-/// `approval.self`, `approval.again`.
+/// The first thing that is wrong, under its code: those of [`VerifiedStatement::check`], `approval.run`,
+/// `approval.call`, `approval.nonce`, `approval.manifest`, `approval.layers`, `approval.definition`,
+/// `approval.expires` (another end than the hold's), `approval.expired`, `approval.self`,
+/// `approval.again`.
 pub fn check(
     hold: &Hold,
     approvers: &Approvers,
     statement: &[u8],
     signature: &str,
     now: Timestamp,
-) -> Result<(Approval, ApproverVerdict), ApprovalRefusal> {
-    let said = ApprovalStatement::parse(statement)
-        .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
-    let approval = signer(approvers, statement, signature, now, Purpose::Approval)?;
-    about(hold, &said)?;
-    if now >= hold.expires {
-        return refuse("approval.expired", format!("the hold ended at {}", hold.expires));
-    }
-    if said.verdict == ApproverVerdict::Approve {
-        may(hold, &approval)?;
-    }
-    Ok((approval, said.verdict))
-}
-
-/// The signer of these bytes, if the list allows the signature for this purpose.
-pub(super) fn signer(
-    approvers: &Approvers,
-    statement: &[u8],
-    signature: &str,
-    now: Timestamp,
-    purpose: Purpose,
-) -> Result<Approval, ApprovalRefusal> {
-    let wrong = |error: sshsig::Error| {
-        let code = match error {
-            sshsig::Error::Namespace(_) => "approval.namespace",
-            sshsig::Error::Form(_)
-            | sshsig::Error::Key(_)
-            | sshsig::Error::Absent
-            | sshsig::Error::Wrong => "approval.signature",
-        };
-        ApprovalRefusal { code, why: error.to_string() }
-    };
-    let signature = SshSig::parse(signature).map_err(wrong)?;
-    let key = signature.key.fingerprint();
-    signature.verify(purpose.namespace(), statement).map_err(wrong)?;
-    let Some(signer) = approvers.signer(&signature.key) else {
-        let list = purpose.list();
-        return refuse("approval.signer", format!("{key} is not in the list of {list}"));
-    };
-    let namespace = purpose.namespace();
-    if !signer.signs(namespace) {
-        return refuse(
-            "approval.signer",
-            format!("{key} is in the list, and not for `{namespace}`"),
-        );
-    }
-    if approvers.is_revoked(&key) {
-        return refuse("approval.revoked", format!("{key} is revoked"));
-    }
-    if let Some(after) = signer.after.filter(|after| now < *after) {
-        return refuse("approval.early", format!("{key} counts from {after} on"));
-    }
-    if let Some(before) = signer.before.filter(|before| now > *before) {
-        return refuse("approval.lapsed", format!("{key} counted until {before}"));
-    }
-    let role = purpose.role();
-    if !signer.roles.iter().any(|one| one == role) {
-        return refuse("approval.role", format!("`{}` has no role `{role}`", signer.subject));
-    }
-    Ok(Approval { subject: signer.subject.clone(), roles: signer.roles.clone(), key })
-}
-
-/// Whether a statement is about exactly this hold.
-pub(super) fn about(hold: &Hold, said: &ApprovalStatement) -> Result<(), ApprovalRefusal> {
-    let same = [
-        (said.run == hold.run, "approval.run", "another run"),
-        (said.call_digest == hold.call_digest, "approval.call", "another call"),
-        (said.nonce == hold.nonce, "approval.nonce", "another hold"),
-        (said.manifest == hold.manifest, "approval.manifest", "another manifest"),
-        (said.layers == hold.layers, "approval.layers", "other layers of the policy"),
-        (said.definition == hold.definition, "approval.definition", "another definition"),
-        (said.expires == hold.expires, "approval.expires", "a hold that ends at another time"),
-    ];
-    match same.into_iter().find(|(same, _, _)| !same) {
-        None => Ok(()),
-        Some((_, code, what)) => refuse(code, format!("the statement is about {what}")),
-    }
-}
-
-/// Whether this subject may approve this hold, and has not done so before.
-fn may(hold: &Hold, approval: &Approval) -> Result<(), ApprovalRefusal> {
-    let subject = &approval.subject;
-    barred(hold, approval)?;
-    if hold.given.contains(subject) {
-        return refuse("approval.again", format!("`{subject}` has approved this hold before"));
-    }
-    Ok(())
-}
-
-/// Refuses a subject who may not approve this hold: such a subject could approve its own call.
-pub(super) fn barred(hold: &Hold, approval: &Approval) -> Result<(), ApprovalRefusal> {
-    let subject = &approval.subject;
-    // Letters may be written otherwise in a manifest or by an identity provider.
-    if hold.barred.iter().any(|barred| barred.eq_ignore_ascii_case(subject)) {
-        let why =
-            format!("`{subject}` started the run, owns its manifest or changed the arguments");
-        return refuse("approval.self", why);
-    }
-    Ok(())
+) -> Result<VerifiedStatement<ApprovalStatement>, ApprovalRefusal> {
+    let signed =
+        VerifiedStatement::<ApprovalStatement>::check(approvers, (statement, signature), now)?;
+    hold.about(&signed.statement)?;
+    hold.ballot().accepts(&signed.by, signed.statement.verdict, now)?;
+    Ok(signed)
 }

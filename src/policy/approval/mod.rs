@@ -8,43 +8,42 @@
 //! operators stopped, [`proposal`] submits a call again with other arguments, `sign` makes a
 //! signature with a key file or an ssh-agent.
 
-use std::collections::BTreeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use serde::{Deserialize, Deserializer};
-
-use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::List;
+use approvers::Purpose;
+use statement::tagged;
 
 pub mod amendment;
 pub mod approvers;
 pub mod break_glass;
 mod check;
-mod form;
 mod list;
 pub mod order;
 pub mod proposal;
+mod refusal;
 pub mod sign;
-mod word;
+mod signed;
+mod statement;
 
 pub use approvers::Approvers;
-pub use check::{ApprovalRefusal, Hold, ROLE, check};
-pub use form::MalformedStatement;
-pub use word::SignedApproval;
+pub use check::{Hold, ROLE, VerifiedStatement, check, people};
+pub use refusal::{ApprovalRefusal, RefusalReason};
+pub use signed::SignedApproval;
+pub use statement::{MalformedStatement, Statement};
 
 /// The SSHSIG namespace of approvals; a signature in another one does not count.
 pub const NAMESPACE: &str = "wicketgate-approval";
 
-/// Bytes of a statement: one with 256 layers has fewer.
-const BYTES_MAX: usize = 48 * 1024;
 /// Layers of a policy bundle.
 const LAYERS_MAX: usize = 256;
 
 /// An approver's verdict.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApproverVerdict {
     /// It may run.
@@ -71,17 +70,20 @@ impl ApproverVerdict {
 }
 
 /// The signed statement: the canonical form (RFC 8785) of exactly these members.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalStatement {
     /// Run, call id, tool and arguments: `call_digest` of the entry `call.held`.
+    #[serde(serialize_with = "hex")]
     pub call_digest: Digest,
     /// The tool's definition when the call was held; absent for an unknown tool.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "some_tagged")]
     pub definition: Option<Digest>,
     /// Name and digest of each layer of the policy bundle that held it.
-    #[serde(deserialize_with = "layers")]
+    #[serde(deserialize_with = "layers", serialize_with = "from_layers")]
     pub layers: Vec<(String, Digest)>,
     /// The manifest of the run.
+    #[serde(serialize_with = "tagged")]
     pub manifest: Digest,
     /// The run.
     pub run: RunId,
@@ -93,61 +95,50 @@ pub struct ApprovalStatement {
     pub verdict: ApproverVerdict,
 }
 
-impl ApprovalStatement {
-    /// Reads the bytes that were signed: canonical form, exactly the members of a statement, each in its
-    /// one spelling.
-    ///
-    /// # Errors
-    /// See [`Malformed`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedStatement> {
-        if bytes.len() > BYTES_MAX {
-            return Err(MalformedStatement::Long(BYTES_MAX));
-        }
-        let statement: Self = Json::parse(bytes, &Limits::FILE)?.read()?;
-        if !is_nonce(&statement.nonce) {
-            return Err(MalformedStatement::Member("nonce"));
-        }
-        // Whatever else could be written otherwise, and white space, is caught here.
-        if statement.bytes() == bytes { Ok(statement) } else { Err(MalformedStatement::Canonical) }
+impl Statement for ApprovalStatement {
+    const PURPOSE: Purpose = Purpose::Approval;
+    /// One with 256 layers has fewer.
+    const BYTES_MAX: usize = 48 * 1024;
+
+    fn of(members: Json) -> Result<Self, MalformedStatement> {
+        Ok(members.read()?)
     }
 
-    /// The bytes that are signed.
-    #[must_use]
-    pub fn bytes(&self) -> Vec<u8> {
-        canonical::bytes(&Json::Object(self.members()))
+    fn members(&self) -> Json {
+        Json::of(self)
     }
 
-    /// The members of the statement.
-    fn members(&self) -> BTreeMap<String, Json> {
-        let layer = |(layer, digest): &(String, Digest)| {
-            Json::object([
-                ("layer", Json::from(layer.as_str())),
-                ("digest", Json::from(digest.prefixed())),
-            ])
-        };
-        let mut members = vec![
-            ("call_digest", Json::from(self.call_digest.hex())),
-            ("layers", self.layers.iter().map(layer).collect::<Vec<_>>().into()),
-            ("manifest", Json::from(self.manifest.prefixed())),
-            ("run", Json::from(self.run.to_string())),
-            ("expires", Json::from(self.expires.to_string())),
-            ("nonce", Json::from(self.nonce.as_str())),
-            ("verdict", Json::from(self.verdict.as_str())),
-        ];
-        members.extend(self.definition.map(|d| ("definition", Json::from(d.prefixed()))));
-        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    fn bounded(&self) -> Result<(), MalformedStatement> {
+        statement::check_nonce(&self.nonce)
     }
 }
 
+/// One layer of a policy bundle.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layer {
+    layer: String,
+    #[serde(serialize_with = "tagged")]
+    digest: Digest,
+}
+
 fn layers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Digest)>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Layer {
-        layer: String,
-        digest: Digest,
-    }
     let list = List::<Layer, LAYERS_MAX>::deserialize(from)?;
     Ok(list.iter().map(|one| (one.layer.clone(), one.digest)).collect())
+}
+
+fn from_layers<S: Serializer>(layers: &[(String, Digest)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(
+        layers.iter().map(|(layer, digest)| Layer { layer: layer.clone(), digest: *digest }),
+    )
+}
+
+fn hex<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(digest)
+}
+
+fn some_tagged<S: Serializer>(digest: &Option<Digest>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&digest.map(|digest| digest.prefixed()).unwrap_or_default())
 }
 
 /// One approver's decision about one hold, its signature checked, as the policy sees it.
@@ -160,6 +151,15 @@ pub struct Approval {
     pub roles: Vec<String>,
     /// The key's fingerprint as `ssh-keygen -l` shows it: `SHA256:…`.
     pub key: String,
+}
+
+impl Approval {
+    /// Whether this is its subject. Letters may be written otherwise in a manifest or by an identity
+    /// provider.
+    #[must_use]
+    pub fn is(&self, subject: &str) -> bool {
+        self.subject.eq_ignore_ascii_case(subject)
+    }
 }
 
 /// Whether a text is a nonce: 32 hex digits.

@@ -8,15 +8,16 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::approvers::Purpose;
-use super::check::{ApprovalRefusal, refuse, signer};
-use super::form::of_version;
-use super::{Approval, Approvers, MalformedStatement, SignedApproval};
-use crate::domain::canonical;
+use super::statement::{check_reason, tagged};
+use super::{
+    Approval, ApprovalRefusal, Approvers, MalformedStatement, RefusalReason, SignedApproval,
+    Statement, VerifiedStatement,
+};
 use crate::domain::digest::Digest;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::TaggedDigest;
 use crate::record::payload::SignedOrder;
@@ -30,8 +31,6 @@ pub const VERSION: &str = "wicketgate/order/1";
 /// Payloads that one statement names.
 pub const PAYLOADS_MAX: usize = 200;
 
-/// Bytes of a statement: 200 payloads and the other members.
-const BYTES_MAX: usize = 20 * 1024;
 /// Bytes of a tenant, a target's name and a reason.
 const TEXT_MAX: usize = 1024;
 /// Bytes of a payload's role and of a request.
@@ -42,7 +41,7 @@ const AHEAD: std::time::Duration = std::time::Duration::from_secs(300);
 const OBEYED_WITHIN: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// What a statement orders (`order`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderKind {
     /// Takes back a stop: of `all`, or of an `agent`, `run`, `tool`, `manifest` or `key`.
@@ -66,11 +65,13 @@ impl OrderKind {
 }
 
 /// The entry that a statement speaks after: of the list of orders, or of the fleet log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Previous {
     /// Its number, counted from 1.
+    #[serde(rename = "previous_seq")]
     pub seq: u64,
     /// SHA-256 of the order's row, or the leaf hash of the entry.
+    #[serde(rename = "previous", serialize_with = "tagged")]
     pub digest: Digest,
 }
 
@@ -80,85 +81,52 @@ impl Previous {
 }
 
 /// The signed statement: the canonical form (RFC 8785) of exactly these members and `v`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OrderStatement {
     /// Whose gates it is for.
     pub tenant: String,
     /// What is ordered.
     pub order: OrderKind,
-    /// What kind of thing it is about: see [`Word`].
+    /// What kind of thing it is about: see [`OrderKind`].
     pub target: String,
     /// The target's name; empty for `all` and `payloads`.
     pub name: String,
     /// Limits the order to payloads of a run with this role.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// The payloads, by their commitments.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty", serialize_with = "hex")]
     pub payloads: BTreeSet<Digest>,
     /// The request that an erasure follows, such as a ticket.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// Why, for later readers of the ledger.
     pub reason: String,
     /// When it was signed.
     pub at: Timestamp,
     /// When the stop applies again, if the order takes it back for a time only.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
     /// The newest entry that the signer saw.
+    #[serde(flatten)]
     pub previous: Previous,
 }
 
-/// The members of a statement besides `v`.
-#[derive(Deserialize)]
-struct Form {
-    tenant: String,
-    order: OrderKind,
-    target: String,
-    name: String,
-    role: Option<String>,
-    #[serde(default)]
-    payloads: BTreeSet<Digest>,
-    request: Option<String>,
-    reason: String,
-    at: Timestamp,
-    expires: Option<Timestamp>,
-    previous: Digest,
-    previous_seq: u64,
-}
+impl Statement for OrderStatement {
+    const PURPOSE: Purpose = Purpose::Order;
+    /// 200 payloads and the other members.
+    const BYTES_MAX: usize = 20 * 1024;
+    const VERSION: Option<&'static str> = Some(VERSION);
 
-impl From<Form> for OrderStatement {
-    fn from(form: Form) -> Self {
-        Self {
-            tenant: form.tenant,
-            order: form.order,
-            target: form.target,
-            name: form.name,
-            role: form.role,
-            payloads: form.payloads,
-            request: form.request,
-            reason: form.reason,
-            at: form.at,
-            expires: form.expires,
-            previous: Previous { seq: form.previous_seq, digest: form.previous },
-        }
-    }
-}
-
-impl OrderStatement {
-    /// Reads the bytes that were signed: canonical form, exactly the members of a statement.
-    ///
-    /// # Errors
-    /// See [`Malformed`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedStatement> {
-        if bytes.len() > BYTES_MAX {
-            return Err(MalformedStatement::Long(BYTES_MAX));
-        }
-        let statement = Self::from(of_version::<Form>(bytes, &Limits::ENTRY, VERSION)?);
-        statement.shaped()?;
-        // Further members, and whatever else could be written otherwise, are caught here.
-        if statement.bytes() == bytes { Ok(statement) } else { Err(MalformedStatement::Canonical) }
+    fn of(members: Json) -> Result<Self, MalformedStatement> {
+        Ok(members.read()?)
     }
 
-    /// Refuses members that this order has no use for.
-    fn shaped(&self) -> Result<(), MalformedStatement> {
+    fn members(&self) -> Json {
+        Json::of(self)
+    }
+
+    fn bounded(&self) -> Result<(), MalformedStatement> {
         let texts =
             [("tenant", &self.tenant), ("target", &self.target), ("name", &self.name)].into_iter();
         let words = [("role", &self.role), ("request", &self.request)].into_iter();
@@ -167,9 +135,8 @@ impl OrderStatement {
         if let Some((name, ..)) = bounded.find(|(_, text, most)| text.len() > *most) {
             return Err(MalformedStatement::Member(name));
         }
-        if self.reason.trim().is_empty() || self.reason.len() > TEXT_MAX {
-            return Err(MalformedStatement::Reason(TEXT_MAX));
-        }
+        check_reason(&self.reason, TEXT_MAX)?;
+        // Members that this order has no use for are refused.
         let of_erasures =
             self.role.is_some() || self.request.is_some() || !self.payloads.is_empty();
         let named = self.role.is_none() && self.name.is_empty();
@@ -192,32 +159,10 @@ impl OrderStatement {
             })
         }
     }
+}
 
-    /// The bytes that are signed.
-    #[must_use]
-    pub fn bytes(&self) -> Vec<u8> {
-        let mut members = vec![
-            ("v", Json::from(VERSION)),
-            ("order", Json::from(self.order.as_str())),
-            ("tenant", Json::from(self.tenant.as_str())),
-            ("target", Json::from(self.target.as_str())),
-            ("name", Json::from(self.name.as_str())),
-            ("reason", Json::from(self.reason.as_str())),
-            ("at", Json::from(self.at.to_string())),
-            ("previous", Json::from(self.previous.digest.prefixed())),
-            ("previous_seq", Json::from(self.previous.seq)),
-        ];
-        let words = [("role", &self.role), ("request", &self.request)];
-        members.extend(
-            words.into_iter().filter_map(|(name, word)| Some((name, Json::from(word.as_deref()?)))),
-        );
-        if !self.payloads.is_empty() {
-            let list: Vec<Json> = self.payloads.iter().map(|c| Json::from(c.hex())).collect();
-            members.push(("payloads", list.into()));
-        }
-        members.extend(self.expires.map(|at| ("expires", Json::from(at.to_string()))));
-        canonical::bytes(&Json::object(members))
-    }
+fn hex<S: Serializer>(digests: &BTreeSet<Digest>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(digests.iter().map(Digest::hex))
 }
 
 /// A loosening order with a valid signature. Only [`check()`] makes one.
@@ -290,48 +235,24 @@ pub fn check(
     now: Timestamp,
 ) -> Result<Loosening, ApprovalRefusal> {
     if signed.signature.is_empty() {
-        return refuse("order.unsigned", "the order loosens and is not signed");
+        return Purpose::Order.refuse(RefusalReason::Unsigned);
     }
-    let bytes = signed.statement.as_bytes();
-    let statement = OrderStatement::parse(bytes)
-        .or_else(|why| refuse("order.statement", format!("the statement: {why}")))?;
-    let by = signer(approvers, bytes, &signed.signature, now, Purpose::Order);
-    let by = by.map_err(|why| ApprovalRefusal { code: code(why.code), why: why.why })?;
-    if statement.tenant != tenant {
-        return refuse("order.tenant", "the statement is for another tenant");
-    }
-    if !words.contains(&statement.order) {
-        let order = statement.order.as_str();
-        return refuse("order.word", format!("it orders to {order}, which was not asked for"));
-    }
-    if statement.order != OrderKind::Reinstate && statement.at.plus(OBEYED_WITHIN) < now {
-        let at = statement.at;
-        return refuse(
-            "order.old",
-            format!("it was signed at {at}, more than a day ago: sign another one"),
-        );
-    }
-    if statement.at > now.plus(AHEAD) {
-        return refuse(
-            "order.future",
-            format!("it was signed at {}, later than now", statement.at),
-        );
-    }
-    let (signers, version) = (*approvers.digest(), approvers.edition().version);
-    Ok(Loosening { statement, by, signers, version, signed: signed.clone() })
-}
-
-/// The order code for an error in the signature.
-fn code(of: &'static str) -> &'static str {
-    match of {
-        "approval.namespace" => "order.namespace",
-        "approval.signer" => "order.signer",
-        "approval.revoked" => "order.revoked",
-        "approval.early" => "order.early",
-        "approval.lapsed" => "order.lapsed",
-        "approval.role" => "order.role",
-        _ => "order.signature",
-    }
+    let given = (signed.statement.as_bytes(), signed.signature.as_str());
+    let VerifiedStatement { statement, by, .. } =
+        VerifiedStatement::<OrderStatement>::check(approvers, given, now)?;
+    let OrderStatement { order, at, .. } = statement;
+    Purpose::Order.refuse(if statement.tenant != tenant {
+        RefusalReason::Tenant
+    } else if !words.contains(&order) {
+        RefusalReason::OtherOrder(order.as_str())
+    } else if order != OrderKind::Reinstate && at.plus(OBEYED_WITHIN) < now {
+        RefusalReason::Old(at)
+    } else if at > now.plus(AHEAD) {
+        RefusalReason::Future(at)
+    } else {
+        let (signers, version) = (*approvers.digest(), approvers.edition().version);
+        return Ok(Loosening { statement, by, signers, version, signed: signed.clone() });
+    })
 }
 
 #[cfg(test)]

@@ -5,21 +5,20 @@
 //! arguments. A proposer may not approve the call with the new arguments: another approver must.
 
 use super::approvers::Purpose;
-use super::check::{about, barred, refuse, signer};
+use super::check::Ballot;
 use super::{
     Approval, ApprovalRefusal, ApprovalStatement, ApproverVerdict, Approvers, Hold,
-    MalformedStatement, SignedApproval,
+    MalformedStatement, SignedApproval, Statement, VerifiedStatement,
 };
-use crate::domain::canonical;
 use crate::domain::commitment::derived;
 use crate::domain::digest::{Digest, Salt};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 
 /// The verdict of a proposal.
 const MODIFY: &str = "modify";
 
-/// The signed statement: the members of a [`Statement`] about the held call, with the verdict
+/// The signed statement: the members of an [`ApprovalStatement`] about the held call, with the verdict
 /// `modify`, and `arguments`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proposal {
@@ -44,34 +43,6 @@ impl Proposal {
         Self { of, arguments: named(salt, arguments) }
     }
 
-    /// Reads the bytes that were signed: canonical form, exactly the members of a proposal.
-    ///
-    /// # Errors
-    /// See [`Malformed`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedStatement> {
-        let json = Json::parse(bytes, &Limits::FILE)?;
-        let Json::Object(mut members) = json else { return Err(MalformedStatement::Object) };
-        let taken = |value: Option<Json>| value.as_ref().and_then(Json::as_str).map(str::to_owned);
-        if taken(members.remove("verdict")).as_deref() != Some(MODIFY) {
-            return Err(MalformedStatement::Value { name: "verdict", expected: MODIFY });
-        }
-        let arguments = taken(members.remove("arguments"));
-        let arguments = arguments.ok_or(MalformedStatement::Member("arguments"))?;
-        members.insert("verdict".into(), Json::from(ApproverVerdict::Refuse.as_str()));
-        let of = ApprovalStatement::parse(&canonical::bytes(&Json::Object(members)))?;
-        let proposal = Self { of, arguments };
-        if proposal.bytes() == bytes { Ok(proposal) } else { Err(MalformedStatement::Canonical) }
-    }
-
-    /// The bytes that are signed.
-    #[must_use]
-    pub fn bytes(&self) -> Vec<u8> {
-        let mut members = self.of.members();
-        members.insert("verdict".into(), Json::from(MODIFY));
-        members.insert("arguments".into(), Json::from(self.arguments.as_str()));
-        canonical::bytes(&Json::Object(members))
-    }
-
     /// The nonce of the hold it is about.
     #[must_use]
     pub fn nonce(&self) -> &str {
@@ -82,6 +53,38 @@ impl Proposal {
     #[must_use]
     pub fn names(&self, salt: &Salt, arguments: &[u8]) -> bool {
         self.arguments == named(salt, arguments)
+    }
+}
+
+impl Statement for Proposal {
+    const PURPOSE: Purpose = Purpose::Approval;
+    /// An approval, and how it names the arguments.
+    const BYTES_MAX: usize = ApprovalStatement::BYTES_MAX + 256;
+
+    fn of(mut json: Json) -> Result<Self, MalformedStatement> {
+        let Json::Object(members) = &mut json else { return Err(MalformedStatement::Object) };
+        let refuse = Json::from(ApproverVerdict::Refuse.as_str());
+        let verdict = members.insert("verdict".into(), refuse);
+        if verdict.as_ref().and_then(Json::as_str) != Some(MODIFY) {
+            return Err(MalformedStatement::Value { name: "verdict", expected: MODIFY });
+        }
+        let Some(Json::String(arguments)) = members.remove("arguments") else {
+            return Err(MalformedStatement::Member("arguments"));
+        };
+        Ok(Self { of: ApprovalStatement::of(json)?, arguments })
+    }
+
+    fn members(&self) -> Json {
+        let mut json = self.of.members();
+        if let Json::Object(members) = &mut json {
+            members.insert("verdict".into(), Json::from(MODIFY));
+            members.insert("arguments".into(), Json::from(self.arguments.as_str()));
+        }
+        json
+    }
+
+    fn bounded(&self) -> Result<(), MalformedStatement> {
+        self.of.bounded()
     }
 }
 
@@ -100,7 +103,7 @@ impl Proposer {
     /// Whether this subject is the proposer, who may not approve the call.
     #[must_use]
     pub fn is(&self, subject: &str) -> bool {
-        self.approval.subject.eq_ignore_ascii_case(subject)
+        self.approval.is(subject)
     }
 }
 
@@ -112,16 +115,13 @@ impl Proposer {
 pub fn check(
     hold: &Hold,
     approvers: &Approvers,
-    (statement, signature): (&[u8], &str),
+    signed: (&[u8], &str),
     now: Timestamp,
-) -> Result<(Proposal, Approval), ApprovalRefusal> {
-    let said = Proposal::parse(statement)
-        .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
-    let approval = signer(approvers, statement, signature, now, Purpose::Approval)?;
-    about(hold, &said.of)?;
-    if now >= hold.expires {
-        return refuse("approval.expired", format!("the hold ended at {}", hold.expires));
-    }
-    barred(hold, &approval)?;
-    Ok((said, approval))
+) -> Result<VerifiedStatement<Proposal>, ApprovalRefusal> {
+    let signed = VerifiedStatement::<Proposal>::check(approvers, signed, now)?;
+    hold.about(&signed.statement.of)?;
+    // A proposal approves nothing: one who approved the old arguments may propose others.
+    let ballot = Ballot { given: &[], ..hold.ballot() };
+    ballot.accepts(&signed.by, ApproverVerdict::Approve, now)?;
+    Ok(signed)
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ApprovalStatement, NAMESPACE};
+use super::Statement;
 use crate::crypto::agent;
 use crate::crypto::keys::SecretKey;
 use crate::crypto::openssh::{self, Ask};
@@ -97,12 +97,12 @@ impl Key {
     }
 }
 
-/// Signs a statement, and gives the verified, armored signature.
+/// Signs a statement in its namespace, and gives the verified, armored signature.
 ///
 /// # Errors
 /// [`Error::Agent`].
-pub fn sign(key: &Key, statement: &ApprovalStatement) -> Result<String, Error> {
-    sign_bytes(key, NAMESPACE, &statement.bytes())
+pub fn sign<S: Statement>(key: &Key, statement: &S) -> Result<String, Error> {
+    sign_bytes(key, S::PURPOSE.namespace(), &statement.bytes())
 }
 
 /// Signs these bytes in this namespace, and gives the verified, armored signature.

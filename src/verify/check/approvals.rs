@@ -170,21 +170,18 @@ fn run(
                 seen.cut = seen.cut.saturating_add(1);
                 continue;
             };
-            match word(case, material, (open, manifest), line) {
-                Ok((approval, said)) => seen.count(open, approval, said),
-                Err(Bad::Invalid(why)) => return Err(at(why)),
-                Err(Bad::Unverifiable(why)) => seen.missing = Some(why.at(seq)),
+            let checked = word(case, material, (open, manifest), line);
+            if let Some((approval, said)) = seen.known(checked.map_err(|bad| bad.at(seq)))? {
+                seen.count(open, approval, said);
             }
         } else if decides(line) {
             if !open.contains_key(call) {
                 seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
             }
             if breaks_glass(line) {
-                match glass::check(case, material, line) {
-                    Ok(()) => seen.broken = seen.broken.saturating_add(1),
-                    Err(Bad::Invalid(why)) => return Err(at(why)),
-                    Err(Bad::Unverifiable(why)) => seen.missing = Some(why.at(seq)),
-                }
+                let checked = glass::check(case, material, line).map_err(|bad| bad.at(seq));
+                let valid = usize::from(seen.known(checked)?.is_some());
+                seen.broken = seen.broken.saturating_add(valid);
             }
             let known = open.get(call);
             let released = known.is_some() && line.is(Kind::CallAuthorized);
@@ -205,16 +202,23 @@ fn run(
 impl CountedWord {
     /// Counts the approver who wrote the arguments of a call.
     fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), SignatureFlaw> {
-        match checked {
-            Ok(None) => {}
-            Ok(Some(by)) => {
-                self.proposed = self.proposed.saturating_add(1);
-                self.people.insert(by.subject);
-            }
-            Err(Bad::Invalid(why)) => return Err(why),
-            Err(Bad::Unverifiable(why)) => self.missing = Some(why),
+        if let Some(by) = self.known(checked)?.flatten() {
+            self.proposed = self.proposed.saturating_add(1);
+            self.people.insert(by.subject);
         }
         Ok(())
+    }
+
+    /// What was checked; `None`, with a note of what is missing, if it cannot be checked.
+    fn known<T>(&mut self, checked: Result<T, Bad>) -> Result<Option<T>, SignatureFlaw> {
+        match checked {
+            Ok(found) => Ok(Some(found)),
+            Err(Bad::Invalid(why)) => Err(why),
+            Err(Bad::Unverifiable(missing)) => {
+                self.missing = Some(missing);
+                Ok(None)
+            }
+        }
     }
 
     fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, said: ApproverVerdict) {
@@ -236,11 +240,8 @@ fn word(
     (open, manifest): (&OpenCall<'_>, Option<Digest>),
     line: &EntryLine,
 ) -> Result<(Approval, ApproverVerdict), Bad> {
-    let payload = committed(line, material.payloads);
-    let payload = payload.ok_or(SignatureFlaw::NoPayload("statement"))?;
-    let Payload::Opened { body, .. } = payload else {
-        return Err(Missing::Payload("what was signed").into());
-    };
+    let names = ("statement", "what was signed");
+    let body = opened(committed(line, material.payloads), names)?;
     let signed = SignedApproval::parse(body).ok_or(SignatureFlaw::Malformed("payload"))?;
     let armored = SshSig::parse(&signed.signature).map(|signature| signature.armored());
     if armored.as_deref() != Ok(signed.signature.as_str()) {
@@ -249,8 +250,8 @@ fn word(
     let approvers = trusted(case, line)?;
     let hold = hold(material, open, manifest).ok_or(SignatureFlaw::Malformed("hold"))?;
     let at = at(line, hold.expires);
-    let (approval, said) =
-        worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)?;
+    let counted = worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)?;
+    let (approval, said) = (counted.by, counted.statement.verdict);
     let expected = if line.is(Kind::ApprovalGranted) {
         ApproverVerdict::Approve
     } else {
@@ -267,8 +268,19 @@ fn word(
     }
 }
 
-/// When the approver answered. The entry may stand a moment after the end of the hold: see
-/// [`LATE_MILLIS`].
+/// The signed payload. `names`: what the entry has to commit to, and what is not opened otherwise.
+pub(super) fn opened<'a>(
+    payload: Option<&'a Payload>,
+    names: (&'static str, &'static str),
+) -> Result<&'a [u8], Bad> {
+    let Payload::Opened { body, .. } = payload.ok_or(SignatureFlaw::NoPayload(names.0))? else {
+        return Err(Missing::Payload(names.1).into());
+    };
+    Ok(body)
+}
+
+/// When the approver answered, or the call was decided. The entry may stand a moment after the end of
+/// the hold or the order: see [`LATE_MILLIS`].
 pub(super) fn at(line: &EntryLine, expires: Timestamp) -> Timestamp {
     let (ts, end) = (line.entry.ts.millis(), expires.millis());
     let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);

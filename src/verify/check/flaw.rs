@@ -82,7 +82,7 @@ pub(super) enum SignatureFlaw {
     Idle,
     #[error("its target or its end are not those of the order")]
     Target,
-    #[error("`after` is not what the order speaks after")]
+    #[error("`after` is not the entry that the order names as the newest")]
     After,
     #[error("{0} was younger than it is kept")]
     Young(Digest),
@@ -140,6 +140,16 @@ impl Missing {
 pub(super) enum Bad {
     Invalid(SignatureFlaw),
     Unverifiable(Missing),
+}
+
+impl Bad {
+    /// This, at the entry of this number.
+    pub(super) fn at(self, seq: Seq) -> Self {
+        match self {
+            Self::Invalid(flaw) => Self::Invalid(flaw.at(seq)),
+            Self::Unverifiable(missing) => Self::Unverifiable(missing.at(seq)),
+        }
+    }
 }
 
 impl<E: Into<SignatureFlaw>> From<E> for Bad {

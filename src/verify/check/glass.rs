@@ -1,18 +1,15 @@
 //! P4, for calls under break-glass: enough trusted people signed that this agent may use this tool
 //! without an approver at that time.
 
-use super::approvals::known;
+use super::approvals::{at, known, opened};
 use super::case::Case;
 use super::flaw::{Bad, Missing, SignatureFlaw};
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{
     MINUTES_MAX, QUORUM_MIN, SignedBreakGlass, Terms, check as worth,
 };
-use crate::approvals::{broken, committed_among, glass_list};
-use crate::domain::time::Timestamp;
+use crate::approvals::{broken, glass_list, signed_payload};
 use crate::entries::EntryLine;
-use crate::entries::approved::LATE_MILLIS;
-use crate::payloads::Payload;
 use crate::policy::input;
 use crate::projection::BundleMaterial;
 
@@ -24,17 +21,16 @@ pub(super) fn check(
     line: &EntryLine,
 ) -> Result<(), Bad> {
     let said = broken(line).ok_or(SignatureFlaw::Names("order"))?;
-    let payload = committed_among(line, material.payloads);
-    let payload = payload.ok_or(SignatureFlaw::NoPayload("statement"))?;
-    let Payload::Opened { body, .. } = payload else {
-        return Err(Missing::Payload("the break-glass statement").into());
-    };
+    let names = ("statement", "the break-glass statement");
+    let body = opened(signed_payload(line, material.payloads), names)?;
     let signed = SignedBreakGlass::parse(body).ok_or(SignatureFlaw::Malformed("payload"))?;
     let digest = glass_list(line).ok_or(SignatureFlaw::Names("list of signers"))?;
     let trust = case.trust;
     let list =
         known(case, (Purpose::BreakGlass, &digest), (&trust.break_glass, &trust.break_glass_keys))?;
-    let tenant = tenant(&signed).ok_or(SignatureFlaw::Malformed("statement"))?;
+    let statement = signed.statement().ok_or(SignatureFlaw::Malformed("statement"))?;
+    // Entries do not name their tenant as the statement does, so the signed name is used.
+    let tenant = statement.tenant;
     let terms = Terms { tenant, quorum: QUORUM_MIN, minutes: MINUTES_MAX };
     let open = worth(&terms, &list, &signed, at(line, said.until))?;
     if input::broken(&open) != said {
@@ -46,18 +42,4 @@ pub(super) fn check(
     }
     let covered = line.entry.draft.tool.as_ref().is_some_and(|t| open.statement.tools.contains(t));
     if covered { Ok(()) } else { Err(SignatureFlaw::GlassTools.into()) }
-}
-
-/// Entries do not name their tenant as the statement does, so the signed name is used.
-fn tenant(signed: &SignedBreakGlass) -> Option<String> {
-    let read =
-        crate::approval::break_glass::BreakGlassStatement::parse(signed.statement.as_bytes());
-    read.ok().map(|statement| statement.tenant)
-}
-
-/// When the call was decided. Its entry may stand a moment after the end: see [`LATE_MILLIS`].
-fn at(line: &EntryLine, until: Timestamp) -> Timestamp {
-    let (ts, end) = (line.entry.ts.millis(), until.millis());
-    let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
-    Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })
 }

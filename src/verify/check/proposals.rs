@@ -1,11 +1,11 @@
 //! P4, for calls whose arguments an approver wrote: the approver signed these arguments, for a call
 //! that was held then.
 
-use super::approvals::{at, held, trusted};
+use super::approvals::{at, held, opened as signed_body, trusted};
 use super::case::Case;
 use super::flaw::{Bad, Missing, SignatureFlaw};
-use crate::approval::{Approval, SignedApproval, proposal};
-use crate::approvals::{committed_among, proposer};
+use crate::approval::{Approval, Hold, SignedApproval, Statement as _, proposal};
+use crate::approvals::{proposer, signed_payload};
 use crate::domain::digest::{Digest, Salt};
 use crate::entries::EntryLine;
 use crate::entries::word;
@@ -34,12 +34,13 @@ pub(super) fn check(
     if proposer(line).is_none() {
         return Err(SignatureFlaw::NoProposal.into());
     }
-    let payload = committed_among(line, material.payloads);
-    let payload = payload.ok_or(SignatureFlaw::NoPayload("proposal"))?;
     let unknown = |missing: Missing| Bad::from(missing.at(line.entry.seq));
-    let Payload::Opened { body, .. } = payload else {
-        return Err(unknown(Missing::Payload("what was signed")));
-    };
+    let names = ("proposal", "what was signed");
+    let body = signed_body(signed_payload(line, material.payloads), names);
+    let body = body.map_err(|bad| match bad {
+        Bad::Unverifiable(missing) => unknown(missing),
+        Bad::Invalid(_) => bad,
+    })?;
     let signed = SignedApproval::parse(body).ok_or(SignatureFlaw::Malformed("proposal"))?;
     let said = proposal::Proposal::parse(signed.statement.as_bytes())?;
     let before = material.of_run().filter(|one| one.is(Kind::CallHeld));
@@ -53,9 +54,12 @@ pub(super) fn check(
         });
     };
     let hold = held(material, old, manifest).ok_or(SignatureFlaw::Malformed("hold"))?;
+    // The author of the arguments may change them again.
+    let hold = Hold { barred: Vec::new(), ..hold };
     let list = trusted(case, line)?;
     let statement = (signed.statement.as_bytes(), signed.signature.as_str());
-    let (said, by) = proposal::check(&hold_of(&hold), &list, statement, at(line, hold.expires))?;
+    let counted = proposal::check(&hold, &list, statement, at(line, hold.expires))?;
+    let (said, by) = (counted.statement, counted.by);
     if word::proposer(named).approval != by {
         return Err(SignatureFlaw::Proposer.into());
     }
@@ -67,9 +71,4 @@ pub(super) fn check(
         (Some(_), Some(_)) => Err(SignatureFlaw::Arguments.into()),
         (None, _) | (_, None) => Err(unknown(Missing::Arguments)),
     }
-}
-
-/// The author of the arguments may change them again.
-fn hold_of(hold: &crate::approval::Hold) -> crate::approval::Hold {
-    crate::approval::Hold { barred: Vec::new(), ..hold.clone() }
 }

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::{Damage, EntryLine};
-use crate::approval::ApproverVerdict;
 use crate::approval::amendment::{NAMESPACE, Pending};
+use crate::approval::{ApproverVerdict, Statement as _};
 use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
 use crate::record::approval::{AmendmentApproved, AmendmentProposed, AmendmentRefused};

@@ -9,7 +9,9 @@ use wicketgate_gate::evidence::verify::{Report, verify_files};
 use wicketgate_policy::approval::approvers::PAYLOAD_TYPE;
 use wicketgate_policy::approval::proposal::Proposal;
 use wicketgate_policy::approval::sign::{Key, sign, sign_bytes};
-use wicketgate_policy::approval::{ApprovalStatement, ApproverVerdict, NAMESPACE, SignedApproval};
+use wicketgate_policy::approval::{
+    ApprovalStatement, ApproverVerdict, NAMESPACE, SignedApproval, Statement as _,
+};
 use wicketgate_record::Kind;
 use wicketgate_record::domain::decision::Verdict;
 use wicketgate_record::domain::digest::Digest;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Input;
+use crate::approval::SignedApproval;
 use crate::domain::members::present;
 
 macro_rules! paths {
@@ -233,6 +234,12 @@ inputs! {
         proof: String,
     } with {
         const BYTES_MAX: usize = 16 * 1024;
+    }
+}
+
+impl From<SignedApproval> for SignedStatement {
+    fn from(SignedApproval { statement, signature }: SignedApproval) -> Self {
+        Self { statement, signature }
     }
 }
 

@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::obey::refused;
 use super::{Commands, Control, Stops};
+use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{BreakGlassStatement, Open, SignedBreakGlass};
+use crate::approval::{ApprovalRefusal, RefusalReason};
 use crate::clock::Clock;
-use crate::control::{Action, Order, Row, Target};
+use crate::control::{Action, GlassOrder, Order, Row, Target};
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::enforce::approve::{ApprovalRefusal, Readying};
+use crate::enforce::approve::Readying;
 use crate::enforce::run::CallStage;
 use crate::enforce::{Parts, Road};
 use crate::ledger::drafts::DraftWithPayloads;
@@ -139,14 +142,14 @@ impl Glass {
 
     /// Keeps a row that the previous process obeyed. Ignores rows that are not break-glass orders.
     pub fn remember(&self, row: &Row) {
-        if is_glass(row) {
+        if row.glass().is_some() {
             self.before.lock().push(row.clone());
         }
     }
 
     /// Adds an order, in list order; false if its nonce was used before.
     fn note(&self, row: &Row, signed: &SignedBreakGlass) -> bool {
-        let statement = BreakGlassStatement::parse(signed.statement.as_bytes()).ok();
+        let statement = signed.statement();
         // An unreadable statement opens nothing; its row number takes the place of the nonce.
         let nonce = statement.as_ref().map_or_else(|| row.seq.to_string(), |s| s.nonce.clone());
         let mut known = self.known.lock();
@@ -169,14 +172,6 @@ impl Glass {
     fn change(&self, nonce: &str, change: impl FnOnce(&mut KnownOrder)) {
         self.known.lock().get_mut(nonce).map(change);
     }
-}
-
-/// Whether this row is a break-glass order, a close or a review.
-pub(super) const fn is_glass(row: &Row) -> bool {
-    matches!(
-        row.order,
-        Some(Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. })
-    )
 }
 
 impl KnownOrder {
@@ -222,8 +217,8 @@ impl Glass {
     /// are recorded; their signatures are checked again.
     pub fn reopen(&self) {
         for row in std::mem::take(&mut *self.before.lock()) {
-            match &row.order {
-                Some(Order::BreakGlass(signed)) => {
+            match row.glass() {
+                Some(GlassOrder::Open(signed)) => {
                     if !self.note(&row, signed) {
                         continue;
                     }
@@ -237,42 +232,31 @@ impl Glass {
                         Err(why) => {
                             self.never_opens(signed, &why);
                             // The only objection is its expiry, so the order was in force before.
-                            if why.detail == "break_glass.expired"
-                                && let Ok(statement) =
-                                    BreakGlassStatement::parse(signed.statement.as_bytes())
+                            if why.is_expired()
+                                && let Some(statement) = signed.statement()
                             {
                                 self.ended_before(&statement.nonce);
                             }
                         }
                     }
                 }
-                Some(Order::CloseGlass { nonce }) => {
+                Some(GlassOrder::Close(nonce)) => {
                     self.change(nonce, |one| one.ended = true);
                 }
-                Some(Order::ReviewGlass { nonce }) => {
+                Some(GlassOrder::Review(nonce)) => {
                     self.change(nonce, |one| one.reviewed = true);
                 }
-                Some(
-                    Order::Switch { .. }
-                    | Order::Loosen(_)
-                    | Order::Word { .. }
-                    | Order::Modify { .. }
-                    | Order::Propose { .. }
-                    | Order::Publish { .. }
-                    | Order::Activate { .. },
-                )
-                | None => {}
+                None => {}
             }
         }
     }
 
     fn never_opens(&self, signed: &SignedBreakGlass, why: &ApprovalRefusal) {
-        if why.detail != "break_glass.expired" {
-            let (code, message) = (&why.detail, &why.message);
+        if !why.is_expired() {
+            let (code, message) = (why.code(), &why.why);
             tracing::warn!(%code, %message, "break-glass of the last life is not taken up again");
         }
-        let statement = BreakGlassStatement::parse(signed.statement.as_bytes());
-        if let Ok(statement) = statement {
+        if let Some(statement) = signed.statement() {
             self.change(&statement.nonce, |one| one.ended = true);
         }
     }
@@ -284,11 +268,8 @@ impl Glass {
     }
 
     fn holds(&self, signed: &SignedBreakGlass) -> Result<Open, ApprovalRefusal> {
-        let nobody = || {
-            let message = "no break-glass signers are configured at this gate".to_owned();
-            ApprovalRefusal { detail: "break_glass.none".into(), message }
-        };
-        self.breaker.as_ref().ok_or_else(nobody)?.check(signed, self.clock.now())
+        let none = || Purpose::BreakGlass.refusal(RefusalReason::NoBreakGlass);
+        self.breaker.as_ref().ok_or_else(none)?.check(signed, self.clock.now())
     }
 
     fn take_effect(&self, open: Open) {
@@ -352,35 +333,29 @@ impl Road {
     /// once it is recorded.
     pub(super) fn break_glass_row(self: &Arc<Self>, row: &Row) {
         let (road, seq) = (Arc::clone(self), row.seq);
-        match &row.order {
-            Some(Order::BreakGlass(signed)) => {
+        match row.glass() {
+            Some(GlassOrder::Open(signed)) => {
                 let (fresh, signed) = (self.control.glass.note(row, signed), signed.clone());
                 self.tasks.spawn(async move {
-                    let done = if fresh { road.open_glass(seq, &signed).await } else { used() };
+                    let done = match fresh {
+                        true => road.open_glass(seq, &signed).await,
+                        false => refused(&Purpose::BreakGlass.refusal(RefusalReason::Used)),
+                    };
                     road.control.report(seq, done).await;
                 });
             }
-            Some(Order::CloseGlass { nonce }) => {
+            Some(GlassOrder::Close(nonce)) => {
                 self.control.glass.change(nonce, |one| one.ended = true);
                 let done = self.control.glass.noted(seq, nonce);
                 tracing::warn!(order = seq, %nonce, "break-glass is closed");
                 self.tasks.spawn(async move { road.control.glass_noted(seq, done).await });
             }
-            Some(Order::ReviewGlass { nonce }) => {
+            Some(GlassOrder::Review(nonce)) => {
                 self.control.glass.change(nonce, |one| one.reviewed = true);
                 let done = self.control.glass.noted(seq, nonce);
                 self.tasks.spawn(async move { road.control.glass_noted(seq, done).await });
             }
-            Some(
-                Order::Switch { .. }
-                | Order::Loosen(_)
-                | Order::Word { .. }
-                | Order::Modify { .. }
-                | Order::Propose { .. }
-                | Order::Publish { .. }
-                | Order::Activate { .. },
-            )
-            | None => {}
+            None => {}
         }
     }
 
@@ -390,13 +365,10 @@ impl Road {
         let open = match glass.ready().await.and_then(|()| glass.holds(signed)) {
             Ok(open) => open,
             Err(why) => {
-                let ApprovalRefusal { detail, message } = &why;
+                let (detail, message) = (why.code(), &why.why);
                 tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");
                 glass.never_opens(signed, &why);
-                return Json::object([
-                    ("error", Json::from(message.as_str())),
-                    ("detail", Json::from(detail.as_str())),
-                ]);
+                return refused(&why);
             }
         };
         let BreakGlassStatement { agent, tools, reason, expires, .. } = &open.statement;
@@ -433,11 +405,4 @@ impl Road {
             covered.for_each(|(call, _)| self.weigh_soon(&run, call));
         }
     }
-}
-
-fn used() -> Json {
-    Json::object([
-        ("error", Json::from("the statement was used before")),
-        ("detail", Json::from("break_glass.used")),
-    ])
 }

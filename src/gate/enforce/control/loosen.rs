@@ -11,15 +11,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::Control;
-use super::obey::reporting;
-use crate::approval::SignedApproval;
+use super::obey::{refused, reporting};
+use crate::approval::approvers::Purpose;
 use crate::approval::order::{Loosening, Previous};
+use crate::approval::{ApprovalRefusal, RefusalReason, SignedApproval};
 use crate::control::{Action, Row, Target};
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::Road;
-use crate::enforce::approve::{ApprovalRefusal, Readying};
+use crate::enforce::approve::Readying;
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::control::{ControlApplied, ControlRefused};
 use crate::record::{Draft, TaggedDigest, Text};
@@ -81,10 +81,6 @@ impl Release {
     }
 }
 
-fn refused(detail: &str, message: impl Into<String>) -> ApprovalRefusal {
-    ApprovalRefusal { detail: detail.to_owned(), message: message.into() }
-}
-
 impl Control {
     /// Checks a row that takes back a stop, and returns its order and target.
     async fn loosening(
@@ -97,14 +93,13 @@ impl Control {
         let order = releaser.loosens(signed, self.clock.now())?;
         let said = order.statement();
         let target = Target::parse(&said.target, &said.name);
-        let target = target.ok_or_else(|| refused("order.target", "no such kind of target"))?;
+        let target = target.ok_or_else(|| Purpose::Order.refusal(RefusalReason::Target))?;
         let release = &self.release;
         if !release.has(said.previous) || said.previous.seq >= row.seq {
-            let message = "the statement speaks after an order that this gate did not read so, or long ago: sign it again";
-            return Err(refused("order.previous", message));
+            return Err(Purpose::Order.refusal(RefusalReason::Previous));
         }
         if !release.uses(&signed.statement, row.seq) {
-            return Err(refused("order.used", "the statement was used before: sign another one"));
+            return Err(Purpose::Order.refusal(RefusalReason::UsedOrder));
         }
         Ok((order, target))
     }
@@ -112,21 +107,19 @@ impl Control {
     /// Records and reports an invalid order. Write access to the list does not make a third party
     /// an operator.
     async fn refuse_row(&self, row: &Row, signed: &SignedApproval, why: &ApprovalRefusal) {
-        let ApprovalRefusal { detail, message } = why;
+        let (detail, message) = (why.code(), why.why.to_string());
         self.metrics.order_refused();
         tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED: an order to take back a stop");
         let entry = DraftWithPayloads::bare(Draft::of(ControlRefused {
             auth: Text::clip(&row.given.auth, 64),
-            code: detail.as_str().into(),
-            message: Text::clip(message, 1024),
+            code: detail.into(),
+            message: Text::clip(&message, 1024),
             seq: row.seq.into(),
             statement: Text::clip(&signed.statement, 4096),
             subject: Text::clip(&row.given.subject, 256),
         }));
-        let done =
-            [("error", Json::from(message.as_str())), ("detail", Json::from(detail.as_str()))];
         if self.ledger.owe(entry).await.is_ok() {
-            self.report(row.seq, Json::object(done)).await;
+            self.report(row.seq, refused(why)).await;
         }
     }
 }

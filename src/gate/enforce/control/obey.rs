@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Control;
 use super::switches::OrderSubject;
-use crate::approval::SignedApproval;
+use crate::approval::{ApprovalRefusal, SignedApproval};
 use crate::control::{Action, Order, OrderReport, Row, Target};
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, RunId, ToolName};
@@ -343,6 +343,14 @@ impl Control {
 
 fn error(why: &str) -> Json {
     Json::object([("error", Json::from(why))])
+}
+
+/// The report of an order that does not count.
+pub(super) fn refused(refusal: &ApprovalRefusal) -> Json {
+    Json::object([
+        ("error", Json::from(refusal.why.to_string())),
+        ("detail", Json::from(refusal.code())),
+    ])
 }
 
 /// Adds to `control.applied` the operator named by the row. An order that only stops is not signed.

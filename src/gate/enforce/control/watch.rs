@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Control;
-use super::glass::is_glass;
 use super::switches::Switches;
 use crate::control::answer::ENDED;
 use crate::control::{Action, Order, Orders, Presence, Row, Target};
@@ -152,7 +151,7 @@ impl Control {
                 self.glass.remember_stop(&row);
                 // WHY: a new gate too must record a break-glass order itself before the order opens
                 // anything.
-                let new = (before.is_none() && is_glass(&row)) || loosens(&row, &recorded);
+                let new = (before.is_none() && row.glass().is_some()) || loosens(&row, &recorded);
                 if new || before.as_ref().is_some_and(|before| before.seq < row.seq) {
                     unseen.push(row);
                 } else {

@@ -1,0 +1,186 @@
+//! Why a signed statement does not count: one set of codes and messages for every kind.
+
+use super::MalformedStatement;
+use super::approvers::Purpose;
+use crate::crypto::sshsig;
+use crate::domain::time::Timestamp;
+use crate::record::chain::SignerList;
+
+/// What keeps a list of signers from being used, or the ledger from being written.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a signed statement does not count.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", self.code())]
+pub struct ApprovalRefusal {
+    /// What the statement is for.
+    pub purpose: Purpose,
+    /// What is wrong.
+    pub why: RefusalReason,
+}
+
+impl ApprovalRefusal {
+    /// Stable: `approval.signature`, `order.expired`, …
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        self.why.code(self.purpose)
+    }
+
+    /// Whether the only objection is that its time is over.
+    #[must_use]
+    pub const fn is_expired(&self) -> bool {
+        matches!(self.why, RefusalReason::Expired(..))
+    }
+
+    /// The list of this purpose cannot be used.
+    #[must_use]
+    pub fn unusable(purpose: Purpose, why: impl Into<Cause>) -> Self {
+        purpose.refusal(RefusalReason::Unusable(purpose.list(), why.into()))
+    }
+
+    /// The ledger did not record what the check of this purpose needs.
+    #[must_use]
+    pub fn unrecorded(purpose: Purpose, why: impl Into<Cause>) -> Self {
+        purpose.refusal(RefusalReason::Unrecorded(why.into()))
+    }
+}
+
+impl Purpose {
+    /// The refusal of a statement for this purpose.
+    #[must_use]
+    pub const fn refusal(self, why: RefusalReason) -> ApprovalRefusal {
+        ApprovalRefusal { purpose: self, why }
+    }
+
+    /// Refuses a statement for this purpose.
+    pub(super) const fn refuse<T>(self, why: RefusalReason) -> Result<T, ApprovalRefusal> {
+        Err(self.refusal(why))
+    }
+}
+
+/// A code: `of` a statement's purpose, where keys and signatures under an amendment are judged as
+/// those under an approval; a purpose's `own`; or what it `is` for every purpose.
+macro_rules! code {
+    ($purpose:ident of $word:literal) => {
+        code!($purpose, $word, "approval.")
+    };
+    ($purpose:ident own $word:literal) => {
+        code!($purpose, $word, "amendment.")
+    };
+    ($purpose:ident is $code:literal) => {
+        $code
+    };
+    ($purpose:ident, $word:literal, $amendment:literal) => {
+        match $purpose {
+            Purpose::Approval => concat!("approval.", $word),
+            Purpose::Amendment => concat!($amendment, $word),
+            Purpose::Order => concat!("order.", $word),
+            Purpose::BreakGlass => concat!("break_glass.", $word),
+        }
+    };
+}
+
+/// Each reason with its code and its message.
+macro_rules! reasons {
+    ($(#[doc = $doc:literal] $reason:ident $(($($data:tt)*))?, $how:ident $code:literal, $text:literal;)*) => {
+        /// What is wrong with a signed statement, its signers, or the gate that is to count it.
+        #[derive(Debug, thiserror::Error)]
+        pub enum RefusalReason {
+            $(#[doc = $doc] #[error($text)] $reason $(($($data)*))?,)*
+        }
+
+        impl RefusalReason {
+            /// The code of this reason, for a statement of this purpose.
+            #[must_use]
+            pub const fn code(&self, purpose: Purpose) -> &'static str {
+                if let Self::Other(code, _) = self {
+                    return code;
+                }
+                if let Self::Signature(sshsig::Error::Namespace(_)) = self {
+                    return code!(purpose of "namespace");
+                }
+                match self { $(Self::$reason { .. } => code!(purpose $how $code),)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The bytes are no statement.
+    Statement(#[from] MalformedStatement), of "statement", "the statement: {0}";
+    /// The signature is invalid, or made in another namespace.
+    Signature(#[from] sshsig::Error), of "signature", "{0}";
+    /// The key (first) is not in the list (second).
+    Unlisted(String, SignerList), of "signer", "{0} is not in the list of {1}";
+    /// The list has the key (first), without this namespace (second).
+    OtherNamespace(String, &'static str), of "signer", "{0} is in the list, and not for `{1}`";
+    /// The list of signers cannot be used.
+    Unusable(SignerList, #[source] Cause), of "signer", "the list of {0} cannot be used: {1}";
+    /// An operator revoked the key.
+    Revoked(String), of "revoked", "{0} is revoked";
+    /// The key counts from a later time on.
+    Early(String, Timestamp), of "early", "{0} counts from {1} on";
+    /// The key counted until an earlier time.
+    Lapsed(String, Timestamp), of "lapsed", "{0} counted until {1}";
+    /// The subject (first) lacks the role (second).
+    Role(String, &'static str), of "role", "`{0}` has no role `{1}`";
+    /// The statement names something else (second); the code (first) says which member differs.
+    Other(&'static str, &'static str), of "other", "the statement is about {1}";
+    /// What the statement is about (first) has ended.
+    Expired(&'static str, Timestamp), own "expired", "{0} ended at {1}";
+    /// The subject (first) takes part in what it approves, in this way (second).
+    Barred(String, &'static str), own "self", "`{0}` {1}";
+    /// The subject (first) has approved this (second) before.
+    Again(String, &'static str), own "again", "`{0}` has approved {1} before";
+    /// The subject has approved the call, as the gate records.
+    Repeated(String), is "approval.repeated", "`{0}` has approved this call already";
+    /// No list of approvers is configured.
+    NoApprovers, is "approval.signer", "no approvers are configured";
+    /// The statement names another tenant.
+    Tenant, of "tenant", "the statement is for another tenant";
+    /// One key made two of the signatures.
+    Twice(String), is "break_glass.again", "{0} signed twice";
+    /// More signatures than are read.
+    Many(usize), is "break_glass.quorum", "more than {0} signatures";
+    /// Fewer different people (first) than are needed (second).
+    Quorum(usize, usize), is "break_glass.quorum", "{0} people signed, {1} are needed";
+    /// It spans more minutes than the configuration allows.
+    Span(String), is "break_glass.span", "it spans more than {0}";
+    /// It is for a later time.
+    NotYet(Timestamp), is "break_glass.not_yet", "it opens nothing before {0}";
+    /// It opened something before.
+    Used, is "break_glass.used", "the statement was used before";
+    /// No list of break-glass signers is configured.
+    NoBreakGlass, is "break_glass.none", "no break-glass signers are configured at this gate";
+    /// No signature is there.
+    Unsigned, is "order.unsigned", "the order loosens and is not signed";
+    /// It orders this, and another order is expected.
+    OtherOrder(&'static str), is "order.word", "it orders to {0}, which was not asked for";
+    /// It was signed too long ago.
+    Old(Timestamp), is "order.old", "it was signed at {0}, more than a day ago: sign another one";
+    /// It was signed in the future.
+    Future(Timestamp), is "order.future", "it was signed at {0}, later than now";
+    /// It is about something that orders are not about.
+    Target, is "order.target", "no such kind of target";
+    /// It follows an order that the gate does not know.
+    Previous, is "order.previous",
+        "the statement names an order as the newest that this gate did not read so, or that is too old: sign it again";
+    /// It follows an entry that the fleet log lacks.
+    NoEntry, is "order.previous",
+        "the statement names an entry as the newest that the fleet log does not have: sign it again";
+    /// It ends a hold that its signer did not see.
+    LaterHold, is "order.previous", "the hold was placed after the order was signed";
+    /// It is about a run, and names none.
+    NoRun(String), is "order.target", "`{0}` is no id of a run";
+    /// The version of the list (first) is lower than one (second) that counted before.
+    OldList(u64, u64), is "order.list",
+        "the list of approvers has version {0}, and one of version {1} was in force before";
+    /// It was used before.
+    UsedOrder, is "order.used", "the statement was used before: sign another one";
+    /// No list of operators is configured.
+    NoOperators, is "order.none",
+        "no list says who the operators are: set `approvals.signers`, and give operators' keys the role \
+         `operator` and the namespace `wicketgate-order`";
+    /// The ledger did not record the list of signers.
+    Unrecorded(#[source] Cause), is "ledger.unavailable", "{0}";
+}
