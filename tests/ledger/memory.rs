@@ -6,7 +6,7 @@ use std::time::Duration;
 use wicketgate::ledger::memory::{InjectedFault, MemoryStore, StoreStep};
 use wicketgate::ledger::store::{LedgerStore, StoreError};
 
-use super::books::{beats, lease};
+use super::batches::{beats, lease};
 
 #[tokio::test]
 async fn an_answer_that_is_lost_leaves_the_batch_applied_once() {
