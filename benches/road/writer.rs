@@ -94,9 +94,9 @@ pub async fn measure(plan: &Plan, dir: &Path, table: &mut Table) {
     let journal = HeadFile::open(&dir.join("writer.head")).unwrap();
     let sqlite = open(sqlite, Box::new(journal), "local").await;
     let postgres = open_postgres("local").await;
-    for (name, books) in [("SQLite", &sqlite), ("Postgres", &postgres)] {
+    for (name, database) in [("SQLite", &sqlite), ("Postgres", &postgres)] {
         for callers in [1, 16, 32, 128, 1024] {
-            let seen = drive(plan, std::slice::from_ref(&books.ledger), callers).await;
+            let seen = drive(plan, std::slice::from_ref(&database.ledger), callers).await;
             let target = (name == "Postgres" && callers == 32).then_some(Target::AtLeast(40.0));
             table.add(row(name, callers, &seen, &naive, &naive_words, target));
         }

@@ -153,7 +153,7 @@ impl Setup {
         self.sidecar.stop().await;
         self.trust();
         self.run(&["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"]);
-        check(&self.estate.books, &self.tool, &self.estate.receipts)
+        check(&self.estate.database, &self.tool, &self.estate.receipts)
     }
 }
 

@@ -58,6 +58,6 @@ async fn an_amendment_through_the_hub_reaches_every_gate_also_one_that_was_away_
     for sidecar in [&mut first, &mut second, &mut third] {
         sidecar.stop().await;
     }
-    let summary = check(&one.books, &tool, &one.receipts);
+    let summary = check(&one.database, &tool, &one.receipts);
     assert_eq!(kinds(&summary, "amendment.approved"), 3);
 }

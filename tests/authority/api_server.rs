@@ -44,7 +44,7 @@ struct Issued {
 }
 
 #[derive(Default)]
-struct Books {
+struct Database {
     issued: Mutex<BTreeMap<String, Issued>>,
     expired: Mutex<BTreeSet<String>>,
     /// Tokens of those who may ask.
@@ -60,7 +60,7 @@ struct Books {
 /// A server that reviews tokens.
 pub struct ApiServer {
     port: u16,
-    books: Arc<Books>,
+    database: Arc<Database>,
 }
 
 impl ApiServer {
@@ -76,19 +76,19 @@ impl ApiServer {
             .with_no_client_auth()
             .with_single_cert(vec![chain], key)
             .unwrap();
-        let (tls, books) = (Arc::new(tls), Arc::new(Books::default()));
+        let (tls, database) = (Arc::new(tls), Arc::new(Database::default()));
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
-        let (port, shared) = (listener.local_addr().unwrap().port(), Arc::clone(&books));
+        let (port, shared) = (listener.local_addr().unwrap().port(), Arc::clone(&database));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (Ok(stream), tls, books) = (stream, Arc::clone(&tls), Arc::clone(&shared))
+                let (Ok(stream), tls, database) = (stream, Arc::clone(&tls), Arc::clone(&shared))
                 else {
                     return;
                 };
-                std::thread::spawn(move || books.serve(stream, tls));
+                std::thread::spawn(move || database.serve(stream, tls));
             }
         });
-        ApiServer { port, books }
+        ApiServer { port, database }
     }
 
     pub fn url(&self) -> String {
@@ -102,48 +102,48 @@ impl ApiServer {
 
     /// The same for this audience.
     pub fn token_for(&self, account: &str, pod: &str, audience: &str) -> String {
-        let number = self.books.numbers.fetch_add(1, Ordering::SeqCst);
+        let number = self.database.numbers.fetch_add(1, Ordering::SeqCst);
         let claims = json!({"aud": [audience], "jti": number, "sub": account}).to_string();
         let parts = [r#"{"alg":"RS256"}"#, &claims, &"signature".repeat(40)];
         let token = parts.map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
         let (account, pod) = (account.to_owned(), pod.to_owned());
         let issued = Issued { account, pod, audience: audience.to_owned() };
-        self.books.issued.lock().insert(token.clone(), issued);
+        self.database.issued.lock().insert(token.clone(), issued);
         token
     }
 
     /// The time of this token is over, or its pod is gone.
     pub fn expire(&self, token: &str) {
-        self.books.expired.lock().insert(token.to_owned());
+        self.database.expired.lock().insert(token.to_owned());
     }
 
     /// From now on whoever has this token may ask, and nobody else.
     pub fn lets_ask(&self, token: &str) {
-        *self.books.reviewers.lock() = [token.to_owned()].into();
+        *self.database.reviewers.lock() = [token.to_owned()].into();
     }
 
     /// From now on it answers so.
     pub fn answers(&self, manner: impl Fn(Value) -> Reply + Send + Sync + 'static) {
-        *self.books.manner.lock() = Some(Arc::new(manner));
+        *self.database.manner.lock() = Some(Arc::new(manner));
     }
 
     /// From now on it says what is so.
     pub fn is_good_again(&self) {
-        *self.books.manner.lock() = None;
+        *self.database.manner.lock() = None;
     }
 
     /// Every request so far: its first line, its headers, its body.
     pub fn asked(&self) -> Vec<(String, String, Value)> {
-        self.books.asked.lock().clone()
+        self.database.asked.lock().clone()
     }
 
     /// How many wait for an answer that does not come.
     pub fn waiting(&self) -> u32 {
-        self.books.waiting.load(Ordering::SeqCst)
+        self.database.waiting.load(Ordering::SeqCst)
     }
 }
 
-impl Books {
+impl Database {
     fn serve(&self, stream: TcpStream, tls: Arc<rustls::ServerConfig>) {
         let manner = self.manner.lock().clone();
         let cut = manner.as_ref().is_some_and(|manner| matches!(manner(Value::Null), Reply::Cut));

@@ -216,7 +216,7 @@ async fn a_t3_call_runs_after_two_approvers_over_every_face_whose_binding_the_ma
         }
     }
     assert_eq!(ran, 3);
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 /// Over gRPC, with and without claims, and over MCP: what each is told by each manifest.

@@ -85,7 +85,7 @@ impl Setup {
 
     async fn close(mut self) {
         self.sidecar.stop().await;
-        check(&self.estate.books, &self.tool, &self.estate.receipts);
+        check(&self.estate.database, &self.tool, &self.estate.receipts);
     }
 }
 
@@ -459,6 +459,6 @@ async fn a_hub_exports_every_chain_of_its_tenant_and_erases_with_a_role_of_its_o
         sidecar.stop().await;
     }
     for (estate, ..) in &gates {
-        check(&estate.books, &tool, &estate.receipts);
+        check(&estate.database, &tool, &estate.receipts);
     }
 }

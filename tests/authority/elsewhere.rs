@@ -107,7 +107,7 @@ async fn a_signed_word_counts_for_no_other_call_run_tool_agent_or_manifest() {
     assert_eq!((status, said["cause"].as_str()), (400, Some("approval.statement")), "{said}");
     assert_eq!(tool.count(), 0, "nothing ran");
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,7 +153,7 @@ async fn a_word_counts_in_the_bytes_that_were_shown_once_and_a_refusal_is_final(
     assert_eq!(told.unwrap_err().code, "policy.denied");
     assert_eq!(tool.count(), 1);
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,5 +175,5 @@ async fn a_word_counts_nothing_once_the_configuration_names_no_approvers_any_mor
     assert_eq!(done(&told), ("held".to_owned(), "approval.signer".to_owned()), "{told}");
     sidecar.stop().await;
     assert_eq!(tool.count(), 0);
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }

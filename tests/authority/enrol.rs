@@ -26,9 +26,9 @@ async fn sidecars_are_enrolled_by_the_hub_without_an_enrolment_key_and_their_evi
         gates.push(gate);
         assert!(!estate.path("state/enrolment.key").exists());
     }
-    let enrolled = enrolled.enrolled().await;
-    let of = |name: &str| enrolled.iter().map(|data| data[name].clone()).collect::<Vec<_>>();
-    assert_eq!(of("slot"), [json!("local/0"), json!("local/1")], "{enrolled:?}");
+    let written = enrolled.enrolled().await;
+    let of = |name: &str| written.iter().map(|data| data[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("slot"), [json!("local/0"), json!("local/1")], "{written:?}");
     assert_eq!(of("pool"), [json!("local"), json!("local")]);
     let tomorrow = SystemClock::new().now().plus(std::time::Duration::from_secs(24 * 3600));
     for until in of("not_after") {
@@ -48,7 +48,7 @@ async fn sidecars_are_enrolled_by_the_hub_without_an_enrolment_key_and_their_evi
         gate.stop().await;
     }
     for estate in &estates {
-        check_running(&estate.books, &enrolled.tool, &estate.receipts);
+        check_running(&estate.database, &enrolled.tool, &estate.receipts);
     }
 }
 

@@ -175,7 +175,7 @@ impl Setup {
 
     async fn close(mut self) {
         self.sidecar.stop().await;
-        check(&self.estate.books, &self.tool, &self.estate.receipts);
+        check(&self.estate.database, &self.tool, &self.estate.receipts);
     }
 }
 

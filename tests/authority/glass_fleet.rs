@@ -105,6 +105,6 @@ async fn glass_that_is_broken_at_a_hub_is_broken_at_every_gate_and_closed_at_eve
         gate.sidecar.stop().await;
     }
     for gate in &gates {
-        check(&gate.estate.books, &tool, &gate.estate.receipts);
+        check(&gate.estate.database, &tool, &gate.estate.receipts);
     }
 }

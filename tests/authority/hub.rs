@@ -62,7 +62,7 @@ async fn a_hub_in_front_of_two_gates_approves_in_either_and_stops_both() {
         sidecar.stop().await;
     }
     for (estate, _) in &gates {
-        check(&estate.books, &tool, &estate.receipts);
+        check(&estate.database, &tool, &estate.receipts);
     }
 }
 

@@ -124,7 +124,7 @@ async fn pods_take_slots_of_their_service_account_and_their_evidence_verifies_un
         gate.stop().await;
     }
     for (estate, _) in &pods {
-        check_running(&estate.books, &enrolled.tool, &estate.receipts);
+        check_running(&estate.database, &enrolled.tool, &estate.receipts);
     }
     let own = std::fs::read_to_string(cluster.own.token()).unwrap();
     for token in tokens.iter().chain([&own]) {

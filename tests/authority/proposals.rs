@@ -77,7 +77,7 @@ async fn who_proposes_arguments_never_approves_them_whatever_the_policy_says_of_
     }
     assert_eq!(place.tool.count(), 2);
     place.sidecar.stop().await;
-    let told = check(&place.estate.books, &place.tool, &place.estate.receipts);
+    let told = check(&place.estate.database, &place.tool, &place.estate.receipts);
     drop(told);
     let file = place.estate.path("state/ledger.sqlite").display().to_string();
     let said = crate::sidecar::run(
@@ -106,5 +106,5 @@ async fn only_an_approvers_own_signature_proposes() {
     place.agent.wait("c.m1", 20_000).await.unwrap();
     assert_eq!(place.tool.count(), 1);
     place.sidecar.stop().await;
-    check(&place.estate.books, &place.tool, &place.estate.receipts);
+    check(&place.estate.database, &place.tool, &place.estate.receipts);
 }

@@ -123,7 +123,7 @@ async fn a_sidecar_killed_in_a_call_is_closed_by_the_hub_and_comes_back_to_its_s
     sidecar.open().await.call("work.do", "b", "{}").await.unwrap();
     sidecar.stop().await;
     assert_eq!(chains(&db).await.len(), 1, "the same slot");
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     let states = ["completed", "unknown"].map(|state| calls(&summary, state));
     assert_eq!((states, summary["runs_open"].as_u64()), ([1, 1], Some(1)), "{summary}");
     verifies(&estate, &db);
@@ -153,7 +153,7 @@ async fn a_held_call_keeps_its_slot_for_who_comes_back_until_nobody_may_approve_
     let rows = entries(&db, &chain).await;
     let found = [Kind::CallExpired, Kind::CallCancelled, Kind::RunSealed].map(|k| count(&rows, k));
     assert_eq!(found, [1, 0, 1], "{rows:?}");
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
     verifies(&estate, &db);
 }
 
@@ -193,7 +193,7 @@ async fn two_hubs_close_each_dead_slot_once_and_leave_a_live_one_alone() {
     live.stop().await;
     assert_eq!(chains(&db).await.len(), 3);
     for estate in &estates {
-        check_running(&estate.books, &tool, &estate.receipts);
+        check_running(&estate.database, &tool, &estate.receipts);
     }
     verifies(&estates[0], &db);
 }
@@ -233,7 +233,7 @@ async fn a_batch_that_never_reached_the_ledger_is_withdrawn_when_the_slot_was_cl
     sidecar.open().await.call("work.do", "after", "{}").await.unwrap();
     sidecar.stop().await;
     assert_eq!((chains(&db).await.len(), tool.count_of("lost")), (1, 0));
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
     verifies(&estate, &db);
 }
 
@@ -274,7 +274,7 @@ async fn a_slot_whose_database_was_away_is_not_dead_however_long_that_took() {
     live.stop().await;
     assert_eq!(chains(&db).await.len(), 2);
     let receipts = crate::agent::Receipts::all(&estates.each_ref().map(|e| e.receipts.clone()));
-    let summary = check(&estates[0].books, &tool, &receipts);
+    let summary = check(&estates[0].database, &tool, &receipts);
     assert_eq!((calls(&summary, "completed"), kinds(&summary, "run.sealed")), (3, 1), "{summary}");
     verifies(&estates[0], &db);
 }
@@ -295,5 +295,5 @@ async fn a_hub_with_another_enrolment_key_leaves_the_slot_open_and_says_which_ke
     crate::until("the hub to say so", || async { hub.said().contains("fleet.enrolment_key") })
         .await;
     assert_eq!(chains(&db).await[0].head.size, before, "nothing was written");
-    check_running(&estate.books, &tool, &estate.receipts);
+    check_running(&estate.database, &tool, &estate.receipts);
 }

@@ -115,5 +115,5 @@ async fn the_switch_file_stops_a_call_at_its_tool_while_the_database_is_down() {
     assert_eq!(refused(&answer), ("policy.denied", "control.switch_file"));
     assert_eq!(tool.count(), 1);
     sidecar.stop().await;
-    crate::checker::check(&estate.books, &tool, &estate.receipts);
+    crate::checker::check(&estate.database, &tool, &estate.receipts);
 }

@@ -52,7 +52,7 @@ async fn the_canary_is_denied_and_on_the_books_before_the_gate_is_ready_and_agai
     agent.call("work.do", "b", "{}").await.unwrap();
     agent.seal().await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "enforcement.tested"), 2);
     assert_eq!(kinds(&summary, "call.denied"), 2);
     assert_eq!((kinds(&summary, "run.opened"), kinds(&summary, "run.sealed")), (3, 3));
@@ -214,7 +214,7 @@ async fn a_bundle_that_a_lint_finds_an_error_in_is_refused_at_start_and_on_reloa
     assert_eq!(agent.call("work.fail", "b", "{}").await.unwrap_err().detail, "no_allow");
     agent.call("work.do", "c", "{}").await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "policy.activated"), 1);
 }
 

@@ -115,8 +115,8 @@ async fn rows_that_no_operator_signed_take_nothing_back(mut setup: Setup) {
             .await;
     assert_eq!(told["subject"], "olga", "{told}");
     asked(&run, "c").await.unwrap();
-    let books = setup.close().await;
-    assert_eq!(books["kinds"]["control.refused"].as_u64(), Some(count as u64), "{books}");
+    let database = setup.close().await;
+    assert_eq!(database["kinds"]["control.refused"].as_u64(), Some(count as u64), "{database}");
 }
 
 async fn a_signed_order_takes_back_what_its_signer_saw_and_nothing_later(mut setup: Setup) {

@@ -159,9 +159,9 @@ fn reading(rules: &str, operators: Value) -> Estate {
 
 /// What is stored of every payload of this role.
 fn stored(estate: &Estate, role: &str) -> Vec<Vec<u8>> {
-    let books = rusqlite::Connection::open(estate.path("state/ledger.sqlite")).unwrap();
+    let database = rusqlite::Connection::open(estate.path("state/ledger.sqlite")).unwrap();
     let mut asked =
-        books.prepare("SELECT body FROM payload WHERE role = ? ORDER BY rowid").unwrap();
+        database.prepare("SELECT body FROM payload WHERE role = ? ORDER BY rowid").unwrap();
     let rows = asked.query_map([role], |row| row.get(0)).unwrap();
     rows.map(Result::unwrap).collect()
 }

@@ -102,11 +102,11 @@ impl World {
             std::fs::copy(service.descriptors(), dir.join("shop.pb")).unwrap();
             std::fs::create_dir(dir.join("work")).unwrap();
             std::fs::write(dir.join("data/forms.json"), json!(texts).to_string()).unwrap();
-            let books = rusqlite::Connection::open(dir.join("books.db")).unwrap();
-            books.execute_batch("CREATE TABLE forms(n INTEGER, text TEXT)").unwrap();
+            let database = rusqlite::Connection::open(dir.join("books.db")).unwrap();
+            database.execute_batch("CREATE TABLE forms(n INTEGER, text TEXT)").unwrap();
             for (n, text) in texts.iter().enumerate() {
                 let row = rusqlite::params![i64::try_from(n).unwrap(), text];
-                books.execute("INSERT INTO forms VALUES (?, ?)", row).unwrap();
+                database.execute("INSERT INTO forms VALUES (?, ?)", row).unwrap();
                 std::fs::write(dir.join(format!("work/{n}")), text).unwrap();
             }
             std::fs::write(dir.join("server.py"), include_str!("../command/server.py")).unwrap();
@@ -179,9 +179,9 @@ fn tools(http: u16, grpc: u16) -> Vec<Value> {
     let mut asks = base("grpc", "grpc", "T1");
     asks["grpc"] = json!({"url": format!("http://127.0.0.1:{grpc}"), "descriptor_set": "shop.pb",
         "service": "shop.v1.Orders", "method": "Act", "private_addresses": private});
-    let mut books = base("sql", "sql", "T0");
-    books["read_only"] = json!(true);
-    books["sql"] = json!({"engine": "sqlite", "path": "books.db", "statement_timeout_ms": 30_000,
+    let mut database = base("sql", "sql", "T0");
+    database["read_only"] = json!(true);
+    database["sql"] = json!({"engine": "sqlite", "path": "books.db", "statement_timeout_ms": 30_000,
         "rows_max": 50, "tables": ["forms"]});
     let [mut reads, mut writes] = [("read", "T0"), ("write", "T1")].map(|(what, tier)| {
         let mut file = base(&format!("file.{what}"), &format!("file.{what}"), tier);
@@ -199,7 +199,7 @@ fn tools(http: u16, grpc: u16) -> Vec<Value> {
         orders,
         model,
         asks,
-        books,
+        database,
         reads,
         writes,
         tool("argv", argv, json!({})),

@@ -8,7 +8,7 @@ use wicketgate::serve::pb;
 use wicketgate::serve::pb::gate_client::GateClient;
 
 use crate::agent::{Agent, Refused, channel, claims};
-use crate::checker::Books;
+use crate::checker::Database;
 use crate::control::Setup;
 use crate::sidecar::{Estate, key, run};
 use crate::tool::Tool;
@@ -101,7 +101,7 @@ impl Family {
         });
         estate.configure(config);
         let sidecar = estate.serve().await;
-        let Books::Sqlite(path) = &estate.books else { unreachable!() };
+        let Database::Sqlite(path) = &estate.database else { unreachable!() };
         let operator = wicketgate::control::sqlite::SqliteControl::open(path).await.unwrap();
         let operator = std::sync::Arc::new(operator);
         Family { setup: Setup { tool, estate, sidecar, operator, db: None }, digests }
@@ -153,7 +153,7 @@ impl Family {
         std::fs::write(dir.join("own.txt"), "enrolment-key state/enrolment.key.pub\n").unwrap();
         let verify = ["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "own.txt"];
         run(&dir, &verify);
-        crate::checker::check(&setup.estate.books, &setup.tool, &setup.estate.receipts)
+        crate::checker::check(&setup.estate.database, &setup.tool, &setup.estate.receipts)
     }
 }
 

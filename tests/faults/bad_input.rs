@@ -51,7 +51,7 @@ async fn arguments_that_cannot_be_read_are_refused_by_name_and_run_nothing() {
     let good = agent.call("work.do", "good", r#"{"n":1}"#).await.unwrap();
     assert!(good.contains(r#""done":true"#), "{good}");
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert!(kinds(&summary, "request.rejected") >= 1, "{summary}");
     assert_eq!(calls(&summary, "completed"), 1, "{summary}");
 }
@@ -71,7 +71,7 @@ async fn an_unknown_tool_and_one_that_is_not_granted_are_denied_in_the_same_word
     assert!(!agent.tools().await.contains(&"work.unbound".to_owned()));
     assert_eq!(tool.count(), 0);
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(calls(&summary, "denied"), 2, "{summary}");
 }
 
@@ -99,7 +99,7 @@ async fn another_model_and_other_instructions_open_no_run() {
     assert!(stranger.call("work.do", "a", "{}").await.is_err());
     assert_eq!(tool.count(), 0);
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "run.opened"), 1, "{summary}");
 }
 
@@ -135,7 +135,7 @@ async fn a_policy_that_breaks_is_a_recorded_denial_and_its_neighbours_keep_being
     tokio::join!(broken, simple);
     assert_eq!(tool.count(), 40);
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!((calls(&summary, "denied"), calls(&summary, "completed")), (5, 40), "{summary}");
 }
 
@@ -184,7 +184,7 @@ async fn a_manifest_that_is_tampered_with_expired_older_or_unsigned_serves_nothi
     estate.manifest("2.0.1", "manifest", |text| text);
     estate.serve().await.stop().await;
     assert_eq!(tool.count(), 0);
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -215,5 +215,5 @@ async fn a_bundle_that_is_tampered_with_older_or_unsigned_serves_nothing() {
     run(&estate.path("."), &["policy", "sign", "bundle", "--key", &crate::sidecar::key("policy")]);
     refuses(&estate, "until 2021-01-01T00:00:00.000Z, not now").await;
     assert_eq!(tool.count(), 0);
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::checker::{Books, calls, check, kinds};
+use crate::checker::{Database, calls, check, kinds};
 use crate::crash::on_postgres;
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
@@ -74,7 +74,7 @@ fn chain(estate: &Estate) -> String {
 
 /// A gate of the same pool, with a clock that is so far off.
 fn beside(tool: &Tool, first: &Estate, seconds: i64) -> Estate {
-    let Books::Postgres(admin) = &first.books else { unreachable!() };
+    let Database::Postgres(admin) = &first.database else { unreachable!() };
     let estate = Estate::postgres(tool, &first.writer_url(), admin, "pool/one");
     estate.configure(|config| config["ledger"]["postgres"]["lease_seconds"] = 2.into());
     set(&estate, seconds);
@@ -117,7 +117,7 @@ async fn two_clocks(newcomer: i64) {
         other.receipts.clone(),
         heir.receipts.clone(),
     ]);
-    let summary = check(&estate.books, &tool, &all);
+    let summary = check(&estate.database, &tool, &all);
     assert!(calls(&summary, "completed") >= 4, "{summary}");
 }
 
@@ -169,7 +169,7 @@ async fn what_a_clock_set_a_day_on_expired_stays_expired_when_it_is_set_back() {
     let again = agent.get("h").await.unwrap_err();
     assert_eq!(again.code, "call.expired", "{again:?}");
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(tool.count(), 3);
     assert_eq!(
         (calls(&summary, "completed"), kinds(&summary, "call.expired")),
@@ -211,7 +211,7 @@ async fn a_start_with_a_clock_days_ahead_costs_one_command_and_no_installation()
         let mut refused = start(&estate);
         refused.ends(1).await;
         set(&estate, 0);
-        let summary = check(&estate.books, &tool, &estate.receipts);
+        let summary = check(&estate.database, &tool, &estate.receipts);
         assert_eq!(calls(&summary, "completed"), 4, "{summary}");
         assert_eq!(kinds(&summary, "clock.step"), 2, "{summary}");
     }

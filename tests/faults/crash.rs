@@ -35,7 +35,7 @@ async fn killed_during_a_call(tool: Tool, estate: Estate) {
     agent.call("work.do", "after", r#"{"n":3}"#).await.unwrap();
     agent.seal().await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     let states = ["completed", "unknown"].map(|state| calls(&summary, state));
     assert_eq!(states, [2, 1], "{summary}");
 }
@@ -92,7 +92,7 @@ async fn killed_under_load(tool: Tool, estate: Estate) {
     let mut sidecar = estate.serve().await;
     agent.unwrap().call("work.do", "last", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert!(kinds(&summary, "writer.started") >= 7, "{summary}");
 }
 
@@ -132,7 +132,7 @@ async fn held_over_a_restart(tool: Tool, estate: Estate) {
     waiting.seal().await.unwrap();
     sidecar.stop().await;
     assert_eq!(tool.count(), 0);
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     let states = ["expired", "cancelled"].map(|state| calls(&summary, state));
     assert_eq!(states, [1, 1], "{summary}");
 }

@@ -77,7 +77,7 @@ impl Served {
         self.agent.call("work.do", "after", r#"{"n":3}"#).await.unwrap();
         self.agent.seal().await.unwrap();
         self.sidecar.stop().await;
-        let summary = check(&self.estate.books, &self.tool, &self.estate.receipts);
+        let summary = check(&self.estate.database, &self.tool, &self.estate.receipts);
         assert_eq!(calls(&summary, "unknown"), 0, "{summary}");
     }
 }
@@ -180,7 +180,7 @@ async fn outcome_owed(away: impl Fn(&PrivatePg), back: impl Fn(&PrivatePg)) {
     let again = answered(served.agent.call("work.do", "a", r#"{"n":2}"#)).await.unwrap();
     assert_eq!((again, served.tool.count_of("a")), (got, 1));
     served.sidecar.stop().await;
-    let summary = check(&served.estate.books, &served.tool, &served.estate.receipts);
+    let summary = check(&served.estate.database, &served.tool, &served.estate.receipts);
     assert_eq!(calls(&summary, "completed"), 2, "{summary}");
 }
 
@@ -225,7 +225,7 @@ async fn a_gate_that_starts_before_its_database_waits_for_it() {
     sidecar.ready().await;
     sidecar.open().await.call("work.do", "a", "{}").await.unwrap();
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 /// One request of MCP on the agent's socket: the whole answer.
@@ -270,7 +270,7 @@ async fn from_the_moment_a_start_is_told_calls_are_served_and_without_a_bundle_i
     let (started, why) = sidecar.startup().await.unwrap();
     assert!(!started && why.contains("no bundle is in force"), "{why}");
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 /// Nobody asks anything of the gate meanwhile.
@@ -294,6 +294,6 @@ async fn an_idle_gate_says_that_its_database_is_frozen_and_both_turns_are_on_the
     let told = told();
     assert!(told.contains("NOT READY: control: operators' orders were not read"), "{told}");
     served.sidecar.stop().await;
-    let summary = check(&served.estate.books, &served.tool, &served.estate.receipts);
+    let summary = check(&served.estate.database, &served.tool, &served.estate.receipts);
     assert_eq!(crate::checker::kinds(&summary, "health.changed"), 2, "{summary}");
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::checker::{Books, calls as calls_of, check};
+use crate::checker::{Database, calls as calls_of, check};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 
@@ -44,7 +44,7 @@ struct Small {
     tool: Tool,
     disk: Disk,
     estate: Estate,
-    books: Books,
+    database: Database,
 }
 
 impl Small {
@@ -56,7 +56,7 @@ impl Small {
         estate.configure(|config| {
             config["ledger"]["sqlite"]["path"] = file.display().to_string().into();
         });
-        Small { tool, disk, estate, books: Books::Sqlite(file) }
+        Small { tool, disk, estate, database: Database::Sqlite(file) }
     }
 
     /// Bytes that are kept back for outcomes and take space on the disk.
@@ -119,13 +119,13 @@ async fn every_call_that_runs_when_the_disk_is_full_gets_its_outcome_and_so_does
     agent.call("work.do", "after", "{}").await.unwrap();
     agent.seal().await.unwrap();
     sidecar.stop().await;
-    let summary = check(&small.books, &small.tool, &small.estate.receipts);
+    let summary = check(&small.database, &small.tool, &small.estate.receipts);
     assert_eq!(calls_of(&summary, "unknown"), 1, "{summary}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_denies_before_execution_still_takes_outcomes_and_recovers_without_a_restart() {
-    let Small { tool, disk, estate, books } = Small::new().await;
+    let Small { tool, disk, estate, database } = Small::new().await;
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     agent.call("work.do", "before", "{}").await.unwrap();
@@ -163,6 +163,6 @@ async fn a_full_disk_denies_before_execution_still_takes_outcomes_and_recovers_w
     assert_eq!(tool.count_of(&id), 1);
     agent.seal().await.unwrap();
     sidecar.stop().await;
-    let summary = check(&books, &tool, &estate.receipts);
+    let summary = check(&database, &tool, &estate.receipts);
     assert_eq!(calls_of(&summary, "unknown"), 0, "{summary}");
 }

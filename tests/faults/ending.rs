@@ -29,7 +29,7 @@ async fn a_gate_that_is_told_to_stop_answers_what_it_admitted_and_admits_nothing
     assert!(answer.contains("done"), "{answer}");
     sidecar.ends(0).await;
     assert_eq!(tool.count(), 1);
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "writer.stopped"), 1, "{summary}");
     assert_eq!(calls(&summary, "completed"), 1, "{summary}");
     let last = last_kind(&estate);
@@ -63,7 +63,7 @@ async fn a_caller_that_hangs_up_loses_the_answer_and_not_the_record() {
     assert_eq!(other.code, "call.conflict");
     assert_eq!(tool.count(), 1);
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 /// One command of the Python client.
@@ -116,7 +116,7 @@ async fn a_python_client_made_from_the_proto_opens_calls_gets_and_seals() {
     assert!(sealed["ok"]["entries"].as_u64().unwrap() >= 5, "{sealed}");
     sidecar.stop().await;
     assert_eq!(tool.count(), 1);
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,7 +131,7 @@ async fn a_result_too_large_for_one_answer_is_read_in_pieces_until_the_gate_forg
     assert_eq!(u64::try_from(bytes.len()).unwrap(), size);
     assert_eq!(wicketgate::domain::digest::Digest::of(&[&bytes]).hex(), digest);
     assert_eq!(agent.call_large("work.large", "big").await, (size, digest));
-    // The books hold its commitment only; another process can no longer give it, and never runs it again.
+    // The ledger holds its commitment only; another process can no longer give it, and never runs it again.
     sidecar.kill();
     let mut sidecar = estate.serve().await;
     let refused = agent.read("big").await.unwrap_err();
@@ -139,6 +139,6 @@ async fn a_result_too_large_for_one_answer_is_read_in_pieces_until_the_gate_forg
     assert_eq!(tool.count(), 1);
     agent.seal().await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(calls(&summary, "completed"), 1, "{summary}");
 }

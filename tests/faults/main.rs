@@ -1,5 +1,5 @@
 //! Bad input and faults, through the built program: a real process, a real database, a real tool that
-//! counts for itself, and books that are read by code that is not ours.
+//! counts for itself, and a ledger that is read by code that is not ours.
 #![allow(
     dead_code,
     clippy::unwrap_used,

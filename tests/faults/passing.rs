@@ -88,7 +88,7 @@ async fn passes(inject: &str, reason: &str, at_least: Duration) {
     let verify = ["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"];
     let told = run(&estate.path("."), &verify);
     assert!(told.contains(&format!("VALID {}", estate.origin().await)), "{told}");
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(calls(&summary, "unknown"), 0, "{summary}");
 }
 

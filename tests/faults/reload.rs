@@ -39,7 +39,7 @@ async fn a_tool_that_is_taken_away_ends_what_begins_after_it_and_nothing_before(
     assert!(answer.contains("done"), "{answer}");
     sidecar.stop().await;
     assert_eq!(tool.count(), 1);
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "config.changed"), 1, "{summary}");
 }
 
@@ -59,7 +59,7 @@ async fn a_configuration_that_is_wrong_is_refused_with_every_reason_and_the_old_
     assert!(said.contains("magic") && said.contains("T9"), "{said}");
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "config.changed"), 0, "{summary}");
 }
 
@@ -80,7 +80,7 @@ async fn whatever_else_changed_is_said_to_need_a_restart_and_is_not_taken() {
     assert!(line.contains("attested") && line.contains("limits"), "{line}");
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,7 +113,7 @@ async fn a_new_manifest_is_bound_for_new_runs_and_open_ones_keep_theirs() {
     before.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     after.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "manifest.bound"), 2, "{summary}");
 }
 
@@ -131,7 +131,7 @@ async fn a_manifest_nobody_trusted_signed_changes_nothing_and_readiness_says_why
     assert!(sidecar.metrics().await.contains("config_read_total{passed=\"false\"}"));
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "config.changed"), 0, "{summary}");
     assert_eq!(kinds(&summary, "manifest.bound"), 1, "{summary}");
 }
@@ -153,7 +153,7 @@ async fn a_caller_that_is_taken_away_opens_nothing_and_its_open_run_is_denied() 
     assert!(opened.is_err(), "who is nobody opened a run");
     sidecar.stop().await;
     assert_eq!(tool.count(), 1);
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -213,6 +213,6 @@ async fn a_schema_in_a_file_of_its_own_is_followed() {
     assert_eq!(refused.detail, "schema.maximum", "{refused:?}");
     sidecar.stop().await;
     assert_eq!(tool.count(), 1);
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "config.changed"), 1, "{summary}");
 }

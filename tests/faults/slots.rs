@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::agent::{Agent, Receipts};
-use crate::checker::{Books, calls, check, kinds};
+use crate::checker::{Database, calls, check, kinds};
 use crate::crash::on_postgres;
 use crate::database::through;
 use crate::proxy::{Proxy, Way};
@@ -28,7 +28,7 @@ async fn a_second_process_on_the_same_file_is_refused_and_the_first_does_not_not
     let other = first.open().await;
     other.call("work.do", "c", "{}").await.unwrap();
     first.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!((calls(&summary, "completed"), kinds(&summary, "writer.started")), (3, 1));
 }
 
@@ -36,7 +36,7 @@ async fn a_second_process_on_the_same_file_is_refused_and_the_first_does_not_not
 async fn a_writer_that_slept_past_its_lease_is_fenced_by_the_one_that_took_its_slot() {
     let tool = Tool::start().await;
     let estate = on_postgres(&tool, "pool/one").await;
-    let Books::Postgres(admin) = &estate.books else { unreachable!() };
+    let Database::Postgres(admin) = &estate.database else { unreachable!() };
     let lease = |config: &mut Value| config["ledger"]["postgres"]["lease_seconds"] = 2.into();
     estate.configure(lease);
     let mut first = estate.serve().await;
@@ -59,7 +59,7 @@ async fn a_writer_that_slept_past_its_lease_is_fenced_by_the_one_that_took_its_s
     assert!(answer.is_err(), "released and not on the books: {answer:?}");
     second.open().await.call("work.do", "c", "{}").await.unwrap();
     second.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     let states = ["completed", "unknown"].map(|state| calls(&summary, state));
     assert_eq!(states, [2, 1], "{summary}");
 }
@@ -155,7 +155,7 @@ async fn three_of_one_deployment_restart_one_by_one_under_load_and_a_dead_one_is
         crate::within("the callers' end", caller).await.unwrap();
     }
     let all = Receipts::all(&receipts);
-    let summary = check(&Books::Postgres(db.admin_url), &tool, &all);
+    let summary = check(&Database::Postgres(db.admin_url), &tool, &all);
     assert!(calls(&summary, "unknown") >= 1, "{summary}");
     assert!(summary["chains"].as_u64().unwrap() <= 4, "{summary}");
 }
@@ -193,7 +193,7 @@ async fn fifty_short_lives_four_at_once_leave_five_chains_at_most_and_nothing_op
     for life in lives {
         life.await.unwrap();
     }
-    let summary = check(&Books::Postgres(db.admin_url), &tool, &receipts);
+    let summary = check(&Database::Postgres(db.admin_url), &tool, &receipts);
     assert!(summary["chains"].as_u64().unwrap() <= 5, "{summary}");
     assert_eq!(calls(&summary, "completed"), 150, "{summary}");
     assert_eq!(kinds(&summary, "run.sealed"), 50, "{summary}");
@@ -227,5 +227,5 @@ async fn a_database_that_goes_away_while_the_gate_opens_does_not_leave_it_shut()
     sidecar.ready().await;
     sidecar.open().await.call("work.do", "a", "{}").await.unwrap();
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }

@@ -41,9 +41,9 @@ async fn a_gate_that_slept_longer_than_its_lease_sends_nothing_of_what_it_had_pe
         })
         .collect();
     crate::until("a call to be authorised", || async {
-        let mut books = PgConnection::connect(&admin_url).await.unwrap();
+        let mut database = PgConnection::connect(&admin_url).await.unwrap();
         let count = "SELECT count(*) AS n FROM ledger.entry WHERE kind = 'call.authorized'";
-        sqlx::query(count).fetch_one(&mut books).await.unwrap().get::<i64, _>("n") > 1
+        sqlx::query(count).fetch_one(&mut database).await.unwrap().get::<i64, _>("n") > 1
     })
     .await;
     first.freeze();
@@ -59,6 +59,6 @@ async fn a_gate_that_slept_longer_than_its_lease_sends_nothing_of_what_it_had_pe
     }
     assert_eq!(tool.count(), 1, "sent after another had taken the slot");
     second.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert!(calls(&summary, "unknown") > 0, "{summary}");
 }

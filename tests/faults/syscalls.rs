@@ -55,7 +55,7 @@ async fn aftermath(tool: &Tool, estate: &Estate, agent: Option<Agent>, point: &s
         agent.seal().await.unwrap_or_else(|e| panic!("{point}: {e:?}"));
     }
     sidecar.stop().await;
-    check(&estate.books, tool, &estate.receipts);
+    check(&estate.database, tool, &estate.receipts);
 }
 
 /// Which store a sweep runs on.

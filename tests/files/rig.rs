@@ -155,10 +155,10 @@ impl Rig {
         self.tidy();
     }
 
-    /// The books check, the canary lives, nothing is left over.
+    /// The ledger verifies, the canary lives, nothing is left over.
     pub async fn end(&self, sidecar: Sidecar, agent: &Agent) -> Value {
         self.close(sidecar, agent).await;
-        check(&self.keeper.estate.books, &self.keeper.tool, &self.keeper.estate.receipts)
+        check(&self.keeper.estate.database, &self.keeper.tool, &self.keeper.estate.receipts)
     }
 }
 

@@ -78,7 +78,7 @@ async fn a_run_is_undone_file_by_file_and_again_without_effect() {
     sidecar.stop().await;
     rig.canary();
     rig.tidy();
-    check(&rig.keeper.estate.books, &rig.keeper.tool, &rig.keeper.estate.receipts);
+    check(&rig.keeper.estate.database, &rig.keeper.tool, &rig.keeper.estate.receipts);
 
     let bundle = rig.keeper.export(&ours, "rollback", &[]);
     let lines = std::fs::read_to_string(bundle.join("ledger/entries.jsonl")).unwrap();

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Refused};
-use crate::checker::Books;
+use crate::checker::Database;
 use crate::keeper::Keeper;
 use crate::private::private;
 use crate::sidecar::Sidecar;
@@ -129,7 +129,7 @@ impl World {
     /// Ends the gate in order; the books hold.
     pub async fn close(mut self) -> Value {
         self.sidecar.stop().await;
-        let Books::Sqlite(path) = &self.keeper.estate.books else { unreachable!() };
+        let Database::Sqlite(path) = &self.keeper.estate.database else { unreachable!() };
         let given = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(given.path(), self.keeper.estate.receipts.lines().join("\n")).unwrap();
         let top = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -231,7 +231,7 @@ impl World {
     /// Ends the gate, and has its books read by somebody else.
     pub fn close(mut self) -> Value {
         self.runtime.block_on(self.sidecar.stop());
-        crate::checker::check(&self.estate.books, &self.tool, &self.estate.receipts)
+        crate::checker::check(&self.estate.database, &self.tool, &self.estate.receipts)
     }
 }
 

@@ -14,7 +14,7 @@ use wicketgate::ledger::store::{
 };
 use wicketgate::record::{Boot, Draft, Entry, Kind};
 
-use super::books::{LONG, batch, beats, call, lease, payload, request, run};
+use super::batches::{LONG, batch, beats, call, lease, payload, request, run};
 use super::rig::Rig;
 
 macro_rules! on_every_store {

@@ -9,7 +9,7 @@
     reason = "tests may stop at the first surprise"
 )]
 
-mod books;
+mod batches;
 #[macro_use]
 mod conformance;
 mod memory;

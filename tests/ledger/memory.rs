@@ -6,7 +6,7 @@ use std::time::Duration;
 use wicketgate::ledger::store::{LedgerStore, StoreError};
 use wicketgate_support::memory::{InjectedFault, MemoryStore, StoreStep};
 
-use super::books::{beats, lease};
+use super::batches::{beats, lease};
 
 #[tokio::test]
 async fn an_answer_that_is_lost_leaves_the_batch_applied_once() {

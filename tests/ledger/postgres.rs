@@ -11,7 +11,7 @@ use wicketgate::ledger::postgres::{
 };
 use wicketgate::ledger::store::{LeaseKey, LedgerReader, LedgerStore, StoreError};
 
-use super::books::{beats, lease, payload, request};
+use super::batches::{beats, lease, payload, request};
 use super::proxy::Proxy;
 use wicketgate_support::pg::{Pg, TestDb};
 

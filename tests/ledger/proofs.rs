@@ -12,7 +12,7 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::ledger::proofs::{Error, Prover};
 use wicketgate::ledger::store::{HeadRow, LeaseKey, LedgerReader, LedgerStore};
 
-use super::books::{beats, lease};
+use super::batches::{beats, lease};
 use super::rig::Rig;
 
 on_every_store! {

@@ -6,7 +6,7 @@ use wicketgate::ledger::postgres::{Options, PostgresReaper, PostgresStore};
 use wicketgate::ledger::reap::Abandoned;
 use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerStore, StoreError};
 
-use super::books::{LONG, batch, beats, request, run};
+use super::batches::{LONG, batch, beats, request, run};
 use wicketgate_support::pg::{Pg, TestDb};
 
 const NOW: Duration = Duration::ZERO;

@@ -11,7 +11,7 @@ use wicketgate::crypto::merkle;
 use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerReader, LedgerStore, StoreError};
 
-use super::books::{batch, beats, lease, payload, request, run};
+use super::batches::{batch, beats, lease, payload, request, run};
 
 async fn fresh() -> (tempfile::TempDir, PathBuf, SqliteStore) {
     let dir = tempfile::tempdir().unwrap();

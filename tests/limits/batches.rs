@@ -61,7 +61,7 @@ async fn a_t0_read_is_answered_before_its_outcome_is_booked_and_says_so() {
     sidecar.stop().await;
     let authorized = entries(&estate, "call.authorized");
     assert_eq!(authorized[0]["seq"].as_u64(), Some(receipt.seq), "{authorized:?}");
-    let summary = crate::checker::check(&estate.books, &tool, &estate.receipts);
+    let summary = crate::checker::check(&estate.database, &tool, &estate.receipts);
     assert_eq!(crate::checker::calls(&summary, "completed"), 2);
 }
 
@@ -91,7 +91,7 @@ async fn every_outstanding_outcome_stands_before_the_next_authorisation() {
         assert!(open.is_empty(), "{open:?} before {call}");
         open.push(call);
     }
-    crate::checker::check(&estate.books, &tool, &estate.receipts);
+    crate::checker::check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,7 +107,7 @@ async fn after_a_crash_what_was_promised_is_booked_or_closed_as_unknown() {
     let mut sidecar = estate.serve().await;
     agent.seal().await.unwrap();
     sidecar.stop().await;
-    let summary = crate::checker::check(&estate.books, &tool, &estate.receipts);
+    let summary = crate::checker::check(&estate.database, &tool, &estate.receipts);
     let ended = ["completed", "unknown"].map(|state| crate::checker::calls(&summary, state));
     assert_eq!(ended.iter().sum::<u64>(), 8, "{summary}");
     // Each call but the last went on the books with the authorisation of the next.

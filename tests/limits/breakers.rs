@@ -154,7 +154,7 @@ async fn a_run_with_too_many_denials_is_suspended_once_and_stays_so_after_a_rest
     assert_eq!(said[0]["data"]["name"], agent.run);
     assert_eq!(crate::settings::entries(&estate, "call.denied").len(), 3);
     assert_eq!(tool.count(), 2);
-    crate::checker::check(&estate.books, &tool, &estate.receipts);
+    crate::checker::check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -224,7 +224,7 @@ async fn a_tool_that_was_denied_too_often_is_suspended_for_that_run_and_stays_so
     let said = crate::settings::entries(&estate, "control.applied");
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!(said[0]["data"]["name"], format!("{}/work.do", agent.run));
-    crate::checker::check(&estate.books, &tool, &estate.receipts);
+    crate::checker::check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

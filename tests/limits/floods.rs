@@ -41,7 +41,7 @@ async fn a_flood_of_calls_leaves_no_more_entries_than_the_rate_lets_in_and_one_s
     let counted: u64 = summaries.iter().map(|s| s["data"]["count"].as_u64().unwrap()).sum();
     assert_eq!(counted, shed);
     assert!(summaries.len() as u64 <= began.elapsed().as_secs() / 10 + 2, "{summaries:?}");
-    crate::checker::check(&estate.books, &tool, &estate.receipts);
+    crate::checker::check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,5 +83,5 @@ async fn what_is_too_much_at_once_is_shed_before_it_is_written_and_may_be_asked_
     agent.call("work.do", "b", "{}").await.unwrap();
     sidecar.stop().await;
     assert_eq!(entries(&estate, "call.authorized").len(), 2);
-    crate::checker::check(&estate.books, &tool, &estate.receipts);
+    crate::checker::check(&estate.database, &tool, &estate.receipts);
 }

@@ -45,7 +45,7 @@ async fn calls_of_an_ordered_run_are_walked_one_at_a_time_in_the_order_they_came
         .filter(|call| call != "x")
         .collect();
     assert_eq!(calls, ["a", "b", "c", "d"]);
-    crate::checker::check(&estate.books, &tool, &estate.receipts);
+    crate::checker::check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +70,7 @@ async fn a_call_whose_turn_does_not_come_is_shed_and_leaves_nothing_behind() {
     first.await.unwrap().unwrap();
     agent.call("work.do", "b", "{}").await.unwrap();
     sidecar.stop().await;
-    crate::checker::check(&estate.books, &tool, &estate.receipts);
+    crate::checker::check(&estate.database, &tool, &estate.receipts);
 }
 
 async fn sidecar_in_flight(sidecar: &crate::sidecar::Sidecar) -> usize {

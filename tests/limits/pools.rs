@@ -37,7 +37,7 @@ async fn a_pool_is_spent_once_whatever_restarts_and_its_end_is_a_durable_denial(
     );
     assert_eq!(refused, agent.call("work.do", "e", "{}").await.unwrap_err(), "it is on the books");
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!((calls(&summary, "completed"), tool.count()), (4, 4));
 }
 

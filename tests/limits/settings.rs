@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::checker::Books;
+use crate::checker::Database;
 use crate::sidecar::Estate;
 use wicketgate_support::program::python;
 
@@ -33,7 +33,7 @@ pub fn bind(estate: &Estate, name: &str, value: &Value) {
 
 /// Entries of this kind in the SQLite file of an estate.
 pub fn entries(estate: &Estate, kind: &str) -> Vec<Value> {
-    let Books::Sqlite(path) = &estate.books else { panic!("not a file") };
+    let Database::Sqlite(path) = &estate.database else { panic!("not a file") };
     let script = "import sqlite3, sys, json\n\
         rows = sqlite3.connect(sys.argv[1]).execute('SELECT body FROM entry WHERE kind = ? ORDER BY seq', (sys.argv[2],))\n\
         print(json.dumps([json.loads(r[0]) for r in rows]))";

@@ -150,7 +150,7 @@ impl Gate {
     /// Stops the gate and has its books checked by code that is not ours.
     pub async fn checked(mut self) -> Value {
         self.sidecar.stop().await;
-        check(&self.estate.books, &self.tool, &self.estate.receipts)
+        check(&self.estate.database, &self.tool, &self.estate.receipts)
     }
 }
 

@@ -198,11 +198,11 @@ async fn threads_change_nothing_of_what_is_found() {
     assert_eq!(one, found("7"));
 }
 
-/// The books of a gate, copied to be edited.
+/// The ledger of a gate, copied to be edited.
 fn copied(gate: &Gate, name: &str, edit: &str) {
-    let books = rusqlite::Connection::open(gate.path("state/ledger.sqlite")).unwrap();
+    let database = rusqlite::Connection::open(gate.path("state/ledger.sqlite")).unwrap();
     let to = gate.path(name);
-    books.execute("VACUUM INTO ?1", [to.to_str().unwrap()]).unwrap();
+    database.execute("VACUUM INTO ?1", [to.to_str().unwrap()]).unwrap();
     let copy = rusqlite::Connection::open(to).unwrap();
     let triggers: Vec<String> = {
         let mut found =

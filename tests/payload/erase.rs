@@ -31,7 +31,7 @@ async fn erased_payloads_are_gone_from_the_file_and_the_chain_still_verifies() {
     assert_eq!(keeper.tool.count(), ran);
     agent.seal().await.unwrap();
     sidecar.stop().await;
-    check(&keeper.estate.books, &keeper.tool, &keeper.estate.receipts);
+    check(&keeper.estate.database, &keeper.tool, &keeper.estate.receipts);
     keeper.trust();
     let verify = ["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"];
     let ended = keeper.ask(&verify);

@@ -45,7 +45,7 @@ async fn nothing_of_an_incognito_run_is_stored_and_its_agent_gets_its_results() 
     assert!(report["not_proven"].to_string().contains("nothing of the run was stored"));
     assert!(!holds(&whole(&bundle), IBAN) && !holds(&keeper.raw(), IBAN));
     drop(sidecar_again);
-    check(&keeper.estate.books, &keeper.tool, &keeper.estate.receipts);
+    check(&keeper.estate.database, &keeper.tool, &keeper.estate.receipts);
 }
 
 /// The policy is told whether a run is incognito, and allows calls of such runs only.

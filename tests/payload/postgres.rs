@@ -57,7 +57,7 @@ async fn an_eraser_erases_and_a_writer_or_a_reader_cannot() {
     let row = sqlx::raw_sql(AssertSqlSafe(count.to_owned())).fetch_one(&mut admin).await.unwrap();
     assert_eq!(row.get::<i64, _>(0), 0);
     sidecar.stop().await;
-    check(&keeper.estate.books, &keeper.tool, &keeper.estate.receipts);
+    check(&keeper.estate.database, &keeper.tool, &keeper.estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread")]

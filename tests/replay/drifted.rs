@@ -77,27 +77,27 @@ fn a_report_collects_all_and_is_understood_by_what_reads_results_of_tests() {
                  print(s.get('tests'), s.get('failures'), [c.get('name') for c in s if c.find('failure') is not None])";
     let mut command = std::process::Command::new(crate::rig::python());
     command.args(["-c", check, "replay.xml"]);
-    let read = house.ran(command);
+    let read = rig.ran(command);
     let names = "['step 1 look.up', 'step 3 look.up', 'nothing beside the steps']";
     assert_eq!(read.out.trim(), format!("4 3 {names}"), "{read:?}");
 }
 
 #[test]
 fn a_build_holds_an_agent_against_all_its_recordings_with_the_script_of_the_example() {
-    let house = house();
-    std::fs::create_dir(house.path("recordings")).unwrap();
+    let rig = rig();
+    std::fs::create_dir(rig.path("recordings")).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/replay/check.sh");
     let check = |calls: &[(&str, Value)]| {
         let mut command = std::process::Command::new(script);
         command.args(["recordings", "results"]).args(agent(&rounds(calls)));
         command.env("WICKETGATE", wicketgate_support::program::gate());
-        house.ran(command)
+        rig.ran(command)
     };
     // Nothing to hold it against is no success.
     assert_eq!(check(&three()).code, 2);
     for name in ["one", "two"] {
-        let to = house.path("recordings").join(name).with_extension("recording");
-        std::fs::copy(house.path("run.recording"), to).unwrap();
+        let to = rig.path("recordings").join(name).with_extension("recording");
+        std::fs::copy(rig.path("run.recording"), to).unwrap();
     }
     let same = check(&three());
     assert_eq!(same.code, 0, "{same:?}");
@@ -106,7 +106,7 @@ fn a_build_holds_an_agent_against_all_its_recordings_with_the_script_of_the_exam
     let drifted = check(&changed);
     assert_eq!(drifted.code, 1, "{drifted:?}");
     for name in ["one", "two"] {
-        let result = house.path("results").join(name).with_extension("xml");
+        let result = rig.path("results").join(name).with_extension("xml");
         let result = std::fs::read_to_string(result).unwrap();
         assert!(result.contains("tests=\"4\" failures=\"1\""), "{result}");
     }

@@ -62,7 +62,7 @@ fn steps_before_the_fork_are_told_and_the_rest_is_a_run_of_its_own_that_says_whe
     let origin = json!({"mode": "fork", "clock": clock, "recording": checked["recording"], "run": checked["run"], "at": 3});
     assert_eq!(entries[0]["data"]["replay"], origin);
     assert_ne!(entries[0]["run"], checked["run"]);
-    // The books and the evidence of the run verify, and whoever verifies reads where it comes from.
+    // The ledger and the evidence of the run verify, and the report says where it comes from.
     for name in ["evidence", "fleet"] {
         rig.run(&["keygen", "--out", name]);
     }

@@ -32,22 +32,22 @@ fn three() -> [(&'static str, Value); 3] {
 }
 
 #[track_caller]
-fn recorded_and_replayed(script: &str) -> House {
-    let mut house = House::new(&json!({"mode": "deterministic"}));
-    let printed = house.record(&agent(script, &three()));
-    assert_eq!(house.tool.came(), 3, "{printed}");
-    let again = house.replay(&[], &agent(script, &three()));
+fn recorded_and_replayed(script: &str) -> Rig {
+    let mut rig = Rig::new(&json!({"mode": "deterministic"}));
+    let printed = rig.record(&agent(script, &three()));
+    assert_eq!(rig.tool.came(), 3, "{printed}");
+    let again = rig.replay(&[], &agent(script, &three()));
     assert_eq!(again.code, 0, "{again:?}");
     // Everything the agent says it saw, and so what its model read.
     assert_eq!(again.out, printed);
     assert!(printed.contains("number"), "{printed}");
-    house
+    rig
 }
 
 #[test]
 fn an_agent_of_openai_agents_is_recorded_and_replayed_and_its_drifts_are_found() {
     let script = "agent_openai";
-    let house = recorded_and_replayed(script);
+    let rig = recorded_and_replayed(script);
     let mut changed = three();
     changed[1].1 = json!({"text": "good bye"});
     let mut other = three();
@@ -58,7 +58,7 @@ fn an_agent_of_openai_agents_is_recorded_and_replayed_and_its_drifts_are_found()
         ("a skipped call", &skipped[..], "missing"),
         ("another tool", &other[..], "extra"),
     ] {
-        let ran = house.replay(&["--json"], &agent(script, calls));
+        let ran = rig.replay(&["--json"], &agent(script, calls));
         assert_eq!(ran.code, 1, "{what}: {ran:?}");
         assert_eq!(drifts(&ran.json()), [(kind.to_owned(), Some(2))], "{what}: {ran:?}");
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection, Row as _};
 
 use crate::agent::{Agent, Refused};
-use crate::checker::Books;
+use crate::checker::Database;
 use crate::keeper::Keeper;
 use crate::private::private;
 use crate::sidecar::Sidecar;
@@ -178,7 +178,7 @@ impl Bench {
         private(keeper.path("writer.url"), url("writer"));
         lite_file(&keeper.path("books.db"));
         let tables = json!({"tables": ["public.t", "public.orders", "public.order_names"]});
-        let mut books = pg_tool(
+        let mut database = pg_tool(
             "sql.books",
             "writer.url",
             json!({"queries": {
@@ -191,8 +191,8 @@ impl Bench {
             "fill": {"text": "INSERT INTO orders (id, customer) SELECT 1000 + x, 'many' FROM generate_series(1, 100) AS x RETURNING id"},
             "all": {"text": "SELECT id, customer FROM orders ORDER BY id"}}}),
         );
-        books["read_only"] = json!(false);
-        books["tier"] = json!("T1");
+        database["read_only"] = json!(false);
+        database["tier"] = json!("T1");
         let mut lite_books = lite_tool(
             "sql.lite_books",
             json!({"queries": {
@@ -214,7 +214,7 @@ impl Bench {
                 "params": [{"name": "id", "schema": {"type": "integer"}},
                     {"name": "customer", "schema": {"type": "string"}, "optional": true}]}}}),
             ),
-            books,
+            database,
             lite_tool("sql.lite", json!({"tables": ["t", "orders", "order_names"]})),
             lite_books,
         ];
@@ -298,7 +298,7 @@ impl Bench {
     /// Ends the gate in order; the books hold.
     pub async fn close(mut self) -> Value {
         self.sidecar.stop().await;
-        let Books::Sqlite(path) = &self.keeper.estate.books else { unreachable!() };
+        let Database::Sqlite(path) = &self.keeper.estate.database else { unreachable!() };
         let given = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(given.path(), self.keeper.estate.receipts.lines().join("\n")).unwrap();
         let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -41,8 +41,11 @@ async fn a_database_that_is_fit_is_ready_and_its_read_only_transactions_were_tri
     ] {
         assert!(pg.contains(part), "`{part}` is not in {pg}");
     }
-    let books = row(&picture, "sql.books")["points"].to_string();
-    assert!(books.contains("it may write") && !books.contains("tried to leave"), "{books}");
+    let database = row(&picture, "sql.books")["points"].to_string();
+    assert!(
+        database.contains("it may write") && !database.contains("tried to leave"),
+        "{database}"
+    );
     let lite = |name| row(&picture, name)["points"].to_string();
     assert!(lite("sql.lite").contains("for reading alone"));
     assert!(lite("sql.lite_books").contains("for reading and writing"));

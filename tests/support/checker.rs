@@ -1,4 +1,4 @@
-//! The reader of the books that shares no code with the product.
+//! The reader of a ledger that shares no code with the product.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,37 +9,37 @@ use crate::agent::Receipts;
 use crate::program::{python, top};
 use crate::tool::Tool;
 
-/// Where the books are.
+/// Where the ledger is.
 #[derive(Clone, Debug)]
-pub enum Books {
+pub enum Database {
     Sqlite(PathBuf),
     Postgres(String),
 }
 
 /// Asserts every invariant, with every call closed and what the tool counted; gives the summary.
 #[track_caller]
-pub fn check(books: &Books, tool: &Tool, receipts: &Receipts) -> Value {
+pub fn check(database: &Database, tool: &Tool, receipts: &Receipts) -> Value {
     assert_eq!(tool.repeated(), Vec::<String>::new(), "calls that ran twice");
-    read(books, &["--counter", &tool.count().to_string()], receipts)
+    read(database, &["--counter", &tool.count().to_string()], receipts)
 }
 
 /// As [`check`], with calls that may still be under way.
 #[track_caller]
-pub fn check_running(books: &Books, tool: &Tool, receipts: &Receipts) -> Value {
+pub fn check_running(database: &Database, tool: &Tool, receipts: &Receipts) -> Value {
     assert_eq!(tool.repeated(), Vec::<String>::new(), "calls that ran twice");
-    read(books, &["--allow-open", "--counter", &tool.count().to_string()], receipts)
+    read(database, &["--allow-open", "--counter", &tool.count().to_string()], receipts)
 }
 
 #[track_caller]
-fn read(books: &Books, more: &[&str], receipts: &Receipts) -> Value {
+fn read(database: &Database, more: &[&str], receipts: &Receipts) -> Value {
     let given = tempfile::NamedTempFile::new().unwrap();
     let lines: Vec<String> = receipts.lines();
     std::fs::write(given.path(), lines.join("\n")).unwrap();
     let mut command = Command::new(python());
     command.arg("-B").arg(top().join("tests/checker/check_ledger.py"));
-    match books {
-        Books::Sqlite(path) => command.arg("--sqlite").arg(path),
-        Books::Postgres(url) => command.arg("--postgres").arg(url).arg("--psql").arg(psql()),
+    match database {
+        Database::Sqlite(path) => command.arg("--sqlite").arg(path),
+        Database::Postgres(url) => command.arg("--postgres").arg(url).arg("--psql").arg(psql()),
     };
     let done = command.args(more).arg("--acknowledged").arg(given.path()).output().unwrap();
     let out = String::from_utf8_lossy(&done.stdout).into_owned();

@@ -18,7 +18,7 @@ use wicketgate_record::domain::canonical;
 use wicketgate_record::domain::time::Timestamp;
 
 use crate::agent::{Agent, Refused};
-use crate::checker::{Books, check};
+use crate::checker::{Database, check};
 use crate::pg::{Pg, TestDb};
 use crate::sidecar::{Estate, Sidecar, key};
 use crate::tool::Tool;
@@ -46,7 +46,7 @@ impl Setup {
         let estate = Estate::sqlite(&tool);
         estate.configure(change);
         let sidecar = estate.serve().await;
-        let Books::Sqlite(path) = &estate.books else { unreachable!() };
+        let Database::Sqlite(path) = &estate.database else { unreachable!() };
         let operator = Arc::new(SqliteControl::open(path).await.unwrap());
         Setup { tool, estate, sidecar, operator, db: None }
     }
@@ -78,20 +78,20 @@ impl Setup {
     /// The owner of the table changes an order so that it has lapsed.
     pub async fn lapse(&self, seq: u64) {
         let lapse = |table: &str| format!("UPDATE {table} SET expires = 1 WHERE seq = {seq}");
-        match (&self.estate.books, &self.db) {
+        match (&self.estate.database, &self.db) {
             (_, Some(db)) => {
                 let mut conn = PgConnection::connect(&db.admin_url).await.unwrap();
                 let off = "ALTER TABLE ledger.control_row DISABLE TRIGGER USER";
                 let sql = format!("{off}; {}", lapse("ledger.control_row"));
                 sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
             }
-            (Books::Sqlite(path), None) => {
+            (Database::Sqlite(path), None) => {
                 let url = format!("sqlite://{}", path.display());
                 let mut conn = SqliteConnection::connect(&url).await.unwrap();
                 let sql = format!("DROP TRIGGER control_row_no_update; {}", lapse("control_row"));
                 sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
             }
-            (Books::Postgres(_), None) => unreachable!(),
+            (Database::Postgres(_), None) => unreachable!(),
         }
     }
 
@@ -105,7 +105,7 @@ impl Setup {
     pub async fn close(mut self) -> Value {
         self.tool.release();
         self.sidecar.stop().await;
-        check(&self.estate.books, &self.tool, &self.estate.receipts)
+        check(&self.estate.database, &self.tool, &self.estate.receipts)
     }
 }
 

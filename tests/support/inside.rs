@@ -147,7 +147,7 @@ pub struct Parts {
     pub agents: Vec<Arc<Manifest>>,
 }
 
-/// A road that has the slot of its store, its ledger, and the runs that were open there. The books are
+/// A road that has the slot of its store, its ledger, and the runs that were open there. The ledger is
 /// written until `stop` is cancelled.
 pub async fn road(
     parts: Parts,

@@ -23,7 +23,7 @@ use wicketgate_record::clock::SystemEntropy;
 use parking_lot::Mutex;
 
 use crate::agent::{Agent, Receipts};
-use crate::checker::Books;
+use crate::checker::Database;
 use crate::files::{Files, manifest, this_user};
 use crate::program;
 use crate::ran::Ran;
@@ -100,7 +100,7 @@ pub fn run(dir: &Path, args: &[&str]) -> String {
 /// Everything one sidecar needs, in a directory of its own.
 pub struct Estate {
     files: Files,
-    pub books: Books,
+    pub database: Database,
     pub receipts: Receipts,
 }
 
@@ -116,19 +116,19 @@ impl Estate {
     /// On a SQLite file.
     pub fn sqlite(tool: &Tool) -> Estate {
         let files = Files::new();
-        let books = Books::Sqlite(files.path("state/ledger.sqlite"));
-        Self::furnish(files, books, &json!({"sqlite": {}}), tool)
+        let database = Database::Sqlite(files.path("state/ledger.sqlite"));
+        Self::furnish(files, database, &json!({"sqlite": {}}), tool)
     }
 
     /// On Postgres; the sidecar connects by `url`, the checker reads by `admin`.
     pub fn postgres(tool: &Tool, url: &str, admin: &str, slots: &str) -> Estate {
-        let books = Books::Postgres(admin.to_owned());
+        let database = Database::Postgres(admin.to_owned());
         let ledger = json!({"postgres": {"url": url, "slots": slots}});
-        Self::furnish(Files::new(), books, &ledger, tool)
+        Self::furnish(Files::new(), database, &ledger, tool)
     }
 
-    fn furnish(files: Files, books: Books, ledger: &Value, tool: &Tool) -> Estate {
-        let estate = Estate { files, books, receipts: Receipts::default() };
+    fn furnish(files: Files, database: Database, ledger: &Value, tool: &Tool) -> Estate {
+        let estate = Estate { files, database, receipts: Receipts::default() };
         estate.manifest("1.0.0", "manifest", |text| text);
         estate.bundle("1.0.0", RULES, "policy");
         let bind = |name: &str| {
@@ -202,7 +202,7 @@ impl Estate {
 
     /// The name of the gate's log in its SQLite file, before any loss was accepted.
     pub async fn origin(&self) -> String {
-        let Books::Sqlite(path) = &self.books else { panic!("it is not on SQLite") };
+        let Database::Sqlite(path) = &self.database else { panic!("it is not on SQLite") };
         let chains = SqliteReader::open(path).await.unwrap().chains().await.unwrap();
         let mut origins = chains.into_iter().map(|row| row.origin);
         origins.find(|origin| origin.ends_with("/0/0")).expect("a gate has written")

@@ -47,7 +47,7 @@ async fn the_ledger_is_kept_over_tls_by_a_server_of_the_right_authority_and_name
     let (plain, secured): (i64, i64) = sqlx::query_as(clear).fetch_one(&mut admin).await.unwrap();
     assert!(plain == 0 && secured > 0, "{plain} in the clear, {secured} over TLS");
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(calls(&summary, "completed"), 1, "{summary}");
 }
 

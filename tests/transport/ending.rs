@@ -27,12 +27,12 @@ async fn a_gate_that_is_told_twice_to_end_waits_for_nobody_and_loses_nothing_it_
         sidecar.signal(signal);
         sidecar.ends(0).await;
         assert!(call.await.unwrap().is_err(), "an answer that nobody recorded");
-        check_running(&estate.books, &tool, &estate.receipts);
+        check_running(&estate.database, &tool, &estate.receipts);
         tool.release();
     }
     let mut last = estate.serve().await;
     last.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!((calls(&summary, "completed"), calls(&summary, "unknown")), (2, 2), "{summary}");
 }
 
@@ -55,5 +55,5 @@ async fn the_limit_of_open_files_is_raised_to_what_is_configured_and_one_that_ca
         agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
         sidecar.stop().await;
     }
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }

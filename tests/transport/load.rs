@@ -77,7 +77,7 @@ async fn a_hundred_calls_that_are_in_flight_when_a_gate_is_told_to_end_are_answe
     tool.release();
     assert_eq!(crate::within("the answers", answers).await.unwrap(), 100);
     sidecar.ends(0).await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!((tool.count(), calls(&summary, "completed")), (100, 100), "{summary}");
     assert_eq!(kinds(&summary, "writer.stopped"), 1, "{summary}");
 }
@@ -97,7 +97,7 @@ async fn a_call_that_waits_for_a_person_does_not_hold_up_the_end_and_still_waits
     assert_eq!(held.code, "call.held", "{held:?}");
     agent.seal().await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!((tool.count(), calls(&summary, "cancelled")), (0, 1), "{summary}");
 }
 
@@ -123,7 +123,7 @@ async fn ten_thousand_silent_connections_cost_a_bounded_amount_and_hold_up_nobod
     crate::until("room again", || async { descriptors(&sidecar) < DESCRIPTORS_MAX / 4 }).await;
     sidecar.open().await.call("work.do", "after", "{}").await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(calls(&summary, "completed"), 101, "{summary}");
 }
 
@@ -151,7 +151,7 @@ async fn a_gate_without_descriptors_still_records_what_it_denies_and_accepts_aga
     let late = crate::within("a new connection", sidecar.open()).await;
     late.call("work.do", "after", "{}").await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!((tool.count(), calls(&summary, "completed")), (1, 1), "{summary}");
     assert_eq!(kinds(&summary, "call.denied"), 1, "{summary}");
 }
@@ -183,6 +183,6 @@ async fn a_caller_that_has_closed_its_half_of_the_connection_is_answered_all_the
     let answer = crate::within("the answer", asking).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("done"), "{answer}");
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(calls(&summary, "completed"), 1, "{summary}");
 }

@@ -89,7 +89,7 @@ async fn an_agent_in_another_pod_is_known_by_its_spiffe_id_or_its_certificate_an
     assert!(said.contains("HTTP/1.1 200") && said.contains("serverInfo"), "MCP: {said}");
     sidecar.stop().await;
     assert_eq!(tool.count(), 2);
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(calls(&summary, "completed"), 2, "{summary}");
     let auths = auths(&estate);
     assert_eq!(
@@ -149,7 +149,7 @@ async fn whoever_shows_no_certificate_that_counts_has_no_connection_and_an_unkno
     let known = said(&ca, "reviewer", &[]);
     assert!(known.contains("HTTP/1.1 200"), "{known}");
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

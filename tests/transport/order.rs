@@ -37,7 +37,7 @@ async fn what_an_agent_left_behind_when_its_pod_ends_is_on_the_books_before_the_
     sidecar.not_ready("draining").await;
     tool.release();
     sidecar.ends(0).await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!((tool.count(), calls(&summary, "completed")), (1, 1), "{summary}");
     assert_eq!(kinds(&summary, "writer.stopped"), 1, "{summary}");
 }
@@ -72,5 +72,5 @@ async fn nobody_ends_a_gate_over_any_of_its_doors() {
     sidecar.ready().await;
     sidecar.open().await.call("work.do", "a", "{}").await.unwrap();
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }

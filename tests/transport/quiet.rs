@@ -54,7 +54,7 @@ async fn a_gate_listens_where_it_is_told_connects_to_its_tools_alone_and_leaves_
     // The tracer hears no signal, and ends with what it traced.
     rustix::process::kill_process_group(sidecar.pid(), rustix::process::Signal::TERM).unwrap();
     sidecar.ends(0).await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(calls(&summary, "completed"), 1, "{summary}");
     let text = std::fs::read_to_string(&trace).unwrap();
     let made =

@@ -143,7 +143,7 @@ async fn a_certificate_that_is_swapped_is_shown_from_then_on_and_open_connection
     sidecar.ready().await;
     assert!(asked(&at, &ca, "reviewer").contains("CN = monday"), "the first again");
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,7 +168,7 @@ async fn the_authorities_of_clients_are_swapped_and_those_of_the_old_ones_come_i
     .await;
     assert!(!asked(&at, &ca, "reviewer").contains("HTTP/1.1"), "the old one after");
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }
 
 /// What the volume of a configuration holds.
@@ -255,7 +255,7 @@ async fn no_call_is_judged_by_half_of_one_state_and_half_of_the_next() {
     assert!(allowed > denied && denied <= 8, "{allowed} allowed, {denied} denied");
     assert!(!sidecar.said().contains("refused"), "{}", sidecar.said());
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     for kind in ["policy.activated", "manifest.bound"] {
         assert_eq!(kinds(&summary, kind), 9, "{kind}: {summary}");
     }
@@ -302,7 +302,7 @@ async fn a_configuration_that_was_cut_off_anywhere_changes_nothing() {
     assert_eq!(denied.code, "policy.denied");
     sidecar.open().await.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
-    let summary = check(&estate.books, &tool, &estate.receipts);
+    let summary = check(&estate.database, &tool, &estate.receipts);
     assert_eq!(kinds(&summary, "policy.activated"), 2, "{summary}");
 }
 
@@ -334,5 +334,5 @@ async fn a_configuration_and_a_bundle_that_are_swapped_are_in_force_without_a_re
     let denied = agent.call("work.do", "c", r#"{"n":1}"#).await.unwrap_err();
     assert_eq!(denied.code, "policy.denied");
     sidecar.stop().await;
-    check(&estate.books, &tool, &estate.receipts);
+    check(&estate.database, &tool, &estate.receipts);
 }

@@ -79,7 +79,7 @@ pub fn trust(estate: &Estate) -> String {
 }
 
 /// Every file of the state directory that holds books, with its bytes.
-pub fn books(estate: &Estate) -> Vec<(PathBuf, Vec<u8>)> {
+pub fn database(estate: &Estate) -> Vec<(PathBuf, Vec<u8>)> {
     let files = std::fs::read_dir(estate.path("state")).unwrap().map(|one| one.unwrap().path());
     let mut files: Vec<PathBuf> = files.filter(|path| is_book(path)).collect();
     files.sort();

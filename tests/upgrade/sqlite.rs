@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::older::{LEDGER, books, done, estate, gate, sealed_run, trust};
+use crate::older::{LEDGER, database, done, estate, gate, sealed_run, trust};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 use wicketgate_support::program::python;
@@ -19,7 +19,7 @@ fn sql(estate: &Estate, statement: &str) -> Vec<String> {
 
 /// Starts a gate on a ledger that it does not take, and says why; no command takes it either, and it stays as it is.
 async fn refused(estate: &Estate) -> String {
-    let before = books(estate);
+    let before = database(estate);
     assert!(before.len() > 1, "{before:?}");
     let mut sidecar = estate.start();
     let status = sidecar.end().await;
@@ -27,7 +27,7 @@ async fn refused(estate: &Estate) -> String {
     assert!(!status.success(), "{said}");
     let verified = gate(estate, &["ledger", "verify", "--config", "wicketgate.yaml"]);
     assert!(verified.code != 0, "{verified:?}");
-    assert!(books(estate) == before, "the ledger was changed");
+    assert!(database(estate) == before, "the ledger was changed");
     said
 }
 
