@@ -48,7 +48,7 @@ pub struct Glass {
     pub metrics: Arc<Metrics>,
 }
 
-crate::record::shows!(Glass: terms);
+crate::record::debug_by!(Glass: terms);
 
 /// One order of the list, and its later history.
 struct OrderHistory {

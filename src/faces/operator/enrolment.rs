@@ -75,7 +75,7 @@ pub struct RegistrarParts {
     pub tenant: String,
 }
 
-crate::record::shows!(RegistrarParts: tenant);
+crate::record::debug_by!(RegistrarParts: tenant);
 
 /// The caller: the pool it may enrol into, and the proof of that.
 #[derive(Clone, PartialEq, Eq, Debug)]

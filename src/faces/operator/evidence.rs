@@ -63,7 +63,7 @@ pub struct Evidence {
     pub store: &'static str,
 }
 
-crate::record::shows!(Evidence: store);
+crate::record::debug_by!(Evidence: store);
 
 /// The evidence, with semaphores that limit its use.
 #[derive(Debug)]

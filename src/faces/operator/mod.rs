@@ -88,7 +88,7 @@ pub struct OperatorParts {
     pub tenant: String,
 }
 
-crate::record::shows!(OperatorParts: tenant);
+crate::record::debug_by!(OperatorParts: tenant);
 
 /// Answers operators' requests, whichever listener they came in by.
 pub struct OperatorApi {
@@ -109,7 +109,7 @@ pub struct OperatorApi {
     tasks: TaskTracker,
 }
 
-crate::record::shows!(OperatorApi: tenant);
+crate::record::debug_by!(OperatorApi: tenant);
 
 impl OperatorApi {
     /// An operator API that has read nothing from the ledger yet.

@@ -50,7 +50,7 @@ pub struct WitnessServer {
     pub clock: Arc<dyn Clock>,
 }
 
-crate::record::shows!(WitnessServer: name);
+crate::record::debug_by!(WitnessServer: name);
 
 /// Serves until `shutdown`, then lets requests under way end, five seconds at most.
 pub async fn serve(witness: WitnessServer, listener: Listener, shutdown: CancellationToken) {

@@ -16,7 +16,6 @@ pub mod facts;
 pub mod id;
 pub mod json;
 pub mod members;
-mod named;
 pub mod near;
 pub mod outcome;
 pub mod plural;

@@ -17,7 +17,7 @@ pub struct Secure {
     name: ServerName<'static>,
 }
 
-crate::record::shows!(Secure: name);
+crate::record::debug_by!(Secure: name);
 
 impl Secure {
     /// For this host; `ca` is PEM text of the only authorities to trust, the public ones if absent.

@@ -92,7 +92,7 @@ impl Tool {
     }
 }
 
-crate::record::shows!(Tool: facts);
+crate::record::debug_by!(Tool: facts);
 
 /// Every bound tool, by name.
 #[derive(Debug, Default)]
