@@ -45,7 +45,7 @@ async fn one_call_is_one_trace_below_the_callers_span() {
     };
     let span = trace::call_span(&call);
     let ours = trace::traceparent(&span).unwrap();
-    for stage in Stage::ALL {
+    for stage in Stage::ALL.iter().copied() {
         drop(trace::stage_span(&span, stage));
     }
     trace::verdict(&span, "deny");
