@@ -110,7 +110,7 @@ fn main() {
     let began = Instant::now();
     runtime.block_on(async {
         for call in &calls {
-            drop(player.cue(call).await.unwrap());
+            drop(player.recorded_call(call).await.unwrap());
             player.over(&run, call.id(), None);
         }
     });

@@ -46,7 +46,7 @@ fn sql(target: SqlTarget, relation: &str) -> Kind {
     let named = Named { statement: Arc::new(statement), params: vec!["id".into()] };
     Kind::Sql(Box::new(Sql {
         target,
-        asks: StatementSource::Named(BTreeMap::from([("order".to_owned(), named)])),
+        statements: StatementSource::Named(BTreeMap::from([("order".to_owned(), named)])),
         read_only: true,
         statement_timeout: Duration::from_secs(5),
         rows_max: 100,

@@ -159,7 +159,7 @@ impl Checker for ApproverList {
         let counted = approval::check(&held, &list, statement, signature, said.now)?;
         Ok(CountedApproval {
             approval: counted.by,
-            word: counted.statement.verdict,
+            verdict: counted.statement.verdict,
             signers: Some(*list.digest()),
             signature: counted.signature,
         })

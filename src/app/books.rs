@@ -16,7 +16,7 @@ use crate::ledger::store::LedgerStore;
 use crate::ledger::{LedgerParts, LedgerSettings, postgres};
 
 /// The writer's parts.
-pub(super) struct Books {
+pub(super) struct WriterSetup {
     pub settings: LedgerSettings,
     pub parts: LedgerParts,
     pub list: OrderList,
@@ -31,11 +31,11 @@ struct Chosen {
     lease: Duration,
 }
 
-pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
+pub(super) async fn open(checked: &Checked) -> Result<WriterSetup, Error> {
     let config = &checked.config;
     let chosen = match &config.ledger {
-        config::Ledger::Sqlite(sqlite) => sqlite_books(sqlite, &*checked.entropy).await?,
-        config::Ledger::Postgres(postgres) => postgres_books(postgres)?,
+        config::Ledger::Sqlite(sqlite) => sqlite_writer(sqlite, &*checked.entropy).await?,
+        config::Ledger::Postgres(postgres) => postgres_writer(postgres)?,
     };
     let list = OrderList::open(config).await?;
     let host = checked::host();
@@ -68,10 +68,10 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         lease_file: Some(LeaseFile::at(config.state.join("lease"))),
         metrics: Arc::clone(&checked.metrics),
     };
-    Ok(Books { settings, parts, list })
+    Ok(WriterSetup { settings, parts, list })
 }
 
-async fn sqlite_books(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<Chosen, Error> {
+async fn sqlite_writer(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<Chosen, Error> {
     let path = || Some(sqlite.path.display().to_string());
     let unopened = |source| LedgerError { source, path: path() };
     let store = SqliteStore::open(&sqlite.path).await.map_err(unopened)?;
@@ -92,7 +92,7 @@ async fn sqlite_books(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<
 }
 
 /// Waits for the database for as long as it takes: a sidecar may start before it.
-fn postgres_books(config: &config::Postgres) -> Result<Chosen, Error> {
+fn postgres_writer(config: &config::Postgres) -> Result<Chosen, Error> {
     let spool = spool(&config.spool)?;
     let store = PostgresStore::lazy(config.connect.expose(), postgres::Options::default())
         .map_err(|source| LedgerError { source, path: None })?;

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::domain::time::Timestamp;
 use crate::enforce::{Breaker, Readying};
 use crate::ledger::Ledger;
-use crate::operator::break_glass::Glass;
+use crate::operator::break_glass::BreakGlassParts;
 use crate::telemetry::metrics::Metrics;
 
 /// The list of this gate.
@@ -68,16 +68,16 @@ pub(super) fn breaker(
 }
 
 /// What the operator API needs to take statements. `None`: it takes none.
-pub(super) fn office(
+pub(super) fn operator_part(
     config: &Config,
     metrics: &Arc<Metrics>,
-) -> Result<Option<Glass>, super::Error> {
+) -> Result<Option<BreakGlassParts>, super::Error> {
     let Some((list, terms)) = configured(config).map_err(super::Error::Config)? else {
         return Ok(None);
     };
     let alarm = operators::webhook(config)?;
     let list = Arc::new(move || Ok(list.read()?.0));
-    Ok(Some(Glass { terms, list, alarm, metrics: Arc::clone(metrics) }))
+    Ok(Some(BreakGlassParts { terms, list, alarm, metrics: Arc::clone(metrics) }))
 }
 
 impl Breaker for BreakGlassList {

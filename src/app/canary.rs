@@ -29,7 +29,7 @@ async fn watch(checked: Arc<Checked>, running: Weak<Running>, road: Arc<Road>) {
         tokio::time::sleep(pause).await;
         let came = road.test_enforcement(checked.live().callers.manifests()).await;
         let Some(running) = running.upgrade() else { return };
-        running.tell();
+        running.update_readiness();
         pause = if came == Canary::Passed {
             soon = PAUSE;
             every

@@ -38,7 +38,7 @@ pub(super) struct Live {
     pub callers: Arc<Callers>,
     pub policy_trust: activation::Trust,
     pub approver_keys: Vec<PublicKey>,
-    pub staff: Operators,
+    pub operators: Operators,
 }
 
 /// Everything that is checked before anything is started.
@@ -60,7 +60,7 @@ pub(super) struct Checked {
     pub enrolment: Arc<dyn Certifier>,
     pub metrics: Arc<Metrics>,
     /// What is replayed, if anything is.
-    pub stage: Option<ReplayParts>,
+    pub replay: Option<ReplayParts>,
     /// The recording that one run continues, if any.
     pub forked: Option<Arc<Forked>>,
     /// Files that are followed, as they were before any was read.
@@ -117,7 +117,8 @@ pub(super) fn live(
     }
     let policy_trust =
         activation::Trust { keys: policy_keys, threshold: config.trust.policy_threshold };
-    let live = Live { config, callers: Arc::new(callers), policy_trust, approver_keys, staff };
+    let live =
+        Live { config, callers: Arc::new(callers), policy_trust, approver_keys, operators: staff };
     Ok((live, tools))
 }
 
@@ -191,7 +192,7 @@ pub(super) fn check(
         versions: Arc::default(),
         stops: Arc::default(),
         metrics,
-        stage,
+        replay: stage,
         forked,
         read,
     };

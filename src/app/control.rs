@@ -66,7 +66,7 @@ pub(super) fn followed(checked: &Checked, running: &Arc<Running>, leased: &Lease
         orders: running.list.orders(),
         origin: leased.origin.clone(),
         writer: checked.writer(),
-        told: told(Arc::downgrade(running)),
+        state: state_reporter(Arc::downgrade(running)),
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn read(running: &Running, road: &Road) -> Option<Backlog> {
 }
 
 /// The gate's report about itself with every heartbeat.
-fn told(running: Weak<Running>) -> StateReporter {
+fn state_reporter(running: Weak<Running>) -> StateReporter {
     Arc::new(move || {
         let Some(running) = running.upgrade() else { return Vec::new() };
         let now = running.readiness.borrow().clone();

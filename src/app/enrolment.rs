@@ -83,7 +83,7 @@ pub(super) fn registry(
     stop: tokio_util::sync::CancellationToken,
 ) -> Result<Option<OpenRegistrar>, Error> {
     let Some(registry) = config else { return Ok(None) };
-    let settings = registry.door().map_err(Error::wrong)?;
+    let settings = registry.listener().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
     let registrar = Arc::new(Registrar::new(parts(registry)));
     let running = door::serve_enrolment(settings, view, registrar, stop);
@@ -153,7 +153,7 @@ impl Enrolled {
         *self.failing.lock() = asked.as_ref().err().map(|why| {
             let pause = before.map_or(PAUSE, |b| b.pause.saturating_mul(2).min(PAUSE_MAX));
             let until = self.clock.monotonic().saturating_add(pause);
-            tracing::warn!(why = %told(why), "no certificate for this writer yet");
+            tracing::warn!(why = %reason(why), "no certificate for this writer yet");
             Failing { why: why.clone(), pause, until }
         });
         asked
@@ -221,15 +221,15 @@ impl Certifier for Enrolled {
 
     async fn reachable(&self) -> Result<(), PortError> {
         let asking = async { self.ask(Method::GET, "/livez", Vec::new()).await.map(drop) };
-        self.gently(asking).await.map_err(|why| told(&why).into())
+        self.gently(asking).await.map_err(|why| reason(&why).into())
     }
 
     async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, PortError> {
-        self.gently(self.certified(&wanted, key)).await.map_err(|why| told(&why).into())
+        self.gently(self.certified(&wanted, key)).await.map_err(|why| reason(&why).into())
     }
 }
 
 /// The ledger's reason why no writer starts.
-fn told(why: &EnrolmentError) -> String {
+fn reason(why: &EnrolmentError) -> String {
     format!("enrolment: {why}")
 }

@@ -11,9 +11,9 @@ use crate::config::{self, Config};
 use crate::crypto::{private, signer};
 use crate::evidence::artifacts::Artifacts;
 use crate::ledger::fleet::FleetParts;
-use crate::ledger::postgres::{PostgresKeeper, PostgresReader};
-use crate::ledger::retention::PayloadKeeper;
-use crate::ledger::sqlite::{SqliteKeeper, SqliteReader};
+use crate::ledger::postgres::{PostgresEraser, PostgresReader};
+use crate::ledger::retention::PayloadEraser;
+use crate::ledger::sqlite::{SqliteEraser, SqliteReader};
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::operator::Cause;
 use crate::operator::evidence::{Archive, Evidence};
@@ -27,7 +27,7 @@ struct Configured(Config);
 
 /// What the operator API needs. `None`: no evidence key is configured, so it exports and erases
 /// nothing.
-pub(super) fn office(config: &Config) -> Result<Option<Evidence>, Error> {
+pub(super) fn operator_part(config: &Config) -> Result<Option<Evidence>, Error> {
     let Some(key) = &config.evidence.key else { return Ok(None) };
     let key = signer::open(key, &config::environment)
         .map_err(|why| Error::wrong(format!("evidence: {why}")))?;
@@ -58,13 +58,13 @@ impl Archive for Configured {
         }
     }
 
-    async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError> {
+    async fn eraser(&self) -> Result<Option<Arc<dyn PayloadEraser>>, StoreError> {
         if let config::Ledger::Sqlite(sqlite) = &self.0.ledger {
-            return Ok(Some(Arc::new(SqliteKeeper::open(&sqlite.path).await?)));
+            return Ok(Some(Arc::new(SqliteEraser::open(&sqlite.path).await?)));
         }
         let Some(file) = &self.0.evidence.eraser_url_file else { return Ok(None) };
         let url = private::line(file).map_err(|e| unusable(e.to_string()))?;
-        Ok(Some(Arc::new(PostgresKeeper::connect(&url).await?)))
+        Ok(Some(Arc::new(PostgresEraser::connect(&url).await?)))
     }
 
     async fn approvers(&self) -> Result<Approvers, Cause> {

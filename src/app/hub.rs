@@ -56,15 +56,15 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let hook = operators::webhook(&config)?;
     let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));
     let desk = HubWriters::of(&config, &metrics)?;
-    let (ledger, writer) = books(&config, &desk)?;
+    let (ledger, writer) = open_ledger(&config, &desk)?;
     let reader = reader(&config).await?;
     let enrols = Arc::<PostgresReader>::clone(&reader);
-    let office = Arc::new(office(&config, staff, &ledger, (&desk, &reader)).await?);
+    let office = Arc::new(operator_api(&config, staff, &ledger, (&desk, &reader)).await?);
     let stop = CancellationToken::new();
     let reaping = reaper(&config, &desk, reader, &office)?;
     let reaping = tokio::spawn(Arc::new(reaping).run(stop.clone()));
     let (ready_out, readiness) = watch::channel(Readiness::default());
-    let settings = config.operator.door().map_err(Error::wrong)?;
+    let settings = config.operator.listener().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
     let view = door::OperatorView { readiness, metrics };
     let parts = |registry: &Registry| enrolling(registry, &desk, (&ledger, enrols));
@@ -83,7 +83,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let telling = hook.map(|hook| tokio::spawn(hook.run(office, stop.clone())));
     let mut status = ledger.status();
     let ended = loop {
-        tell(&ready_out, &status.borrow_and_update(), &doors);
+        report(&ready_out, &status.borrow_and_update(), &doors);
         tokio::select! {
             biased;
             ending = &mut writing => break super::running::ended(ending),
@@ -121,7 +121,7 @@ fn enrolling(
         reviewer: registry.reviewer(),
         term: registry.term(),
         signer: Arc::clone(&desk.signer),
-        books: ledger.clone(),
+        ledger: ledger.clone(),
         reader,
         clock: Arc::clone(&desk.clock),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
@@ -130,7 +130,7 @@ fn enrolling(
 }
 
 /// A hub is ready when it can record enrolments and orders.
-fn tell(readiness: &watch::Sender<Readiness>, status: &LedgerStatus, doors: &ListenerTls) {
+fn report(readiness: &watch::Sender<Readiness>, status: &LedgerStatus, doors: &ListenerTls) {
     let books = (*status != LedgerStatus::Ready).then(|| format!("ledger: {status:?}"));
     let reasons: Vec<String> = books.into_iter().chain(doors.reasons()).collect();
     let (ready, notes) = (reasons.is_empty(), doors.notes());
@@ -206,7 +206,7 @@ impl HubWriters {
     }
 }
 
-fn books(
+fn open_ledger(
     config: &Config,
     desk: &HubWriters,
 ) -> Result<(Ledger, crate::ledger::sequencer::Writer), Error> {
@@ -232,7 +232,7 @@ async fn reader(config: &Config) -> Result<Arc<PostgresReader>, Error> {
     Ok(reader.map(Arc::new).map_err(System::ledger)?)
 }
 
-async fn office(
+async fn operator_api(
     config: &Config,
     staff: Operators,
     ledger: &Ledger,
@@ -243,20 +243,20 @@ async fn office(
     let orders = control::postgres::PostgresControl::connect(at.connect.expose(), options).await;
     let counted = Arc::clone(&desk.metrics);
     let office = OperatorApi::new(operator::OperatorParts {
-        staff,
+        operators: staff,
         reader: Arc::<PostgresReader>::clone(reader),
         orders: Arc::new(orders.map_err(System::ledger)?),
-        books: ledger.clone(),
+        ledger: ledger.clone(),
         vault: config.vault().map_err(Error::wrong)?,
         clock: Arc::clone(&desk.clock),
         entropy: Arc::clone(&desk.entropy),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
         tenant: at.tenant.clone(),
     });
-    if let Some(glass) = super::break_glass::office(config, &desk.metrics)? {
+    if let Some(glass) = super::break_glass::operator_part(config, &desk.metrics)? {
         office.allow_break_glass(glass);
     }
-    if let Some(evidence) = super::evidence::office(config)? {
+    if let Some(evidence) = super::evidence::operator_part(config)? {
         office.allow_evidence(evidence);
     }
     Ok(office)
@@ -282,7 +282,7 @@ fn reaper(
             ..desk.clone()
         },
         reader,
-        office: Arc::clone(office),
+        operator_api: Arc::clone(office),
         grace: config.hub.grace(desk.settings.lease_term),
         foreign: parking_lot::Mutex::default(),
     })

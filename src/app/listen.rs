@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::checked::Checked;
 use super::control::OrderList;
 use super::doors::ListenerTls;
-use super::operators::{office, webhook};
+use super::operators::{operator_api, webhook};
 use super::{Error, System};
 use crate::enforce::{Fault, Road};
 use crate::ledger::Ledger;
@@ -39,11 +39,11 @@ pub(super) struct Listeners {
     /// Where operators look.
     pub operators: SocketAddr,
     /// Their certificates.
-    pub doors: ListenerTls,
+    pub certificates: ListenerTls,
     /// Whether operators are answered at their address.
     pub hindered: Hindered,
     /// What answers operators here, if any are configured.
-    pub office: Option<Arc<OperatorApi>>,
+    pub operator_api: Option<Arc<OperatorApi>>,
 }
 
 /// The same listeners, for their shutdown.
@@ -88,14 +88,14 @@ pub(super) async fn listen(
     let stop = CancellationToken::new();
     let view =
         operator::OperatorView { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
-    let settings = config.operator.door().map_err(Error::wrong)?;
+    let settings = config.operator.listener().map_err(Error::wrong)?;
     let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
     let doors = ListenerTls::new(listeners, &checked.clock, &checked.metrics);
     let tls = settings.tls.is_some();
     // WHY: an agent that takes the address while its gate starts again must not keep the gate out for good.
     let socket = Some(config.state.join(OPERATORS));
     let settings = operator::OperatorSettings { socket, patient: true, ..settings };
-    let office = office(checked, sources).await?;
+    let office = operator_api(checked, sources).await?;
     let telling = match (webhook(&checked.config)?, &office) {
         (Some(hook), Some(office)) => {
             Some(tokio::spawn(hook.run(Arc::clone(office), stop.clone())))
@@ -107,9 +107,9 @@ pub(super) async fn listen(
     let listening = Listeners {
         agents: bound.addresses(),
         operators: operators.address(),
-        doors,
+        certificates: doors,
         hindered: operators.hindered(),
-        office,
+        operator_api: office,
     };
     for place in &listening.agents {
         tracing::info!(%place, "agents connect here");

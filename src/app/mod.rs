@@ -97,7 +97,7 @@ enum GateRequest {
 /// runtime lets it.
 #[derive(Debug)]
 pub struct Gate {
-    asks: mpsc::Sender<GateRequest>,
+    requests: mpsc::Sender<GateRequest>,
     readiness: watch::Receiver<Readiness>,
     agents: Vec<SocketAddr>,
     operators: SocketAddr,
@@ -144,7 +144,7 @@ impl Gate {
         let (asks, asked) = mpsc::channel(ASKS);
         let started = running::start(checked, asked).await?;
         let running::Started { readiness, agents, operators, supervised } = started;
-        Ok(Self { asks, readiness, agents, operators, supervised: Some(supervised) })
+        Ok(Self { requests: asks, readiness, agents, operators, supervised: Some(supervised) })
     }
 
     /// Whether calls can be governed, now and from now on.
@@ -172,13 +172,13 @@ impl Gate {
     /// road.
     pub fn stop(&self) {
         // The gate may have ended already and dropped the receiver.
-        self.asks.try_send(GateRequest::Stop).ok();
+        self.requests.try_send(GateRequest::Stop).ok();
     }
 
     /// Asks it to read the configuration and everything it names again. What is refused is logged, and the
     /// old state stays in force.
     pub fn reload(&self) {
-        self.asks.try_send(GateRequest::Reload).ok();
+        self.requests.try_send(GateRequest::Reload).ok();
     }
 
     /// Waits until it ended. May be dropped and asked again.

@@ -151,12 +151,12 @@ fn bundle(
     named.problems.extend(unfit.into_iter().map(|finding| at(finding.message)));
     for finding in findings.into_iter().filter(|finding| finding.code != "lint.never_runs") {
         let enforced = live.config.policy.lint == Lint::Enforce && finding.level == Level::Error;
-        let said = at(told(&finding));
+        let said = at(finding_text(&finding));
         if enforced { named.problems.push(said) } else { named.warnings.push(said) }
     }
 }
 
-fn told(finding: &Finding) -> String {
+fn finding_text(finding: &Finding) -> String {
     format!("{finding}; {}", finding.hint())
 }
 

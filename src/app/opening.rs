@@ -59,7 +59,7 @@ pub(super) async fn open(
     let _ = running.judged.set(());
     canary::follow(&checked, &running, &road);
     health::follow(&running);
-    running.tell();
+    running.update_readiness();
     Ok(())
 }
 
@@ -72,7 +72,7 @@ async fn parts(
 ) -> Result<enforce::Parts, Error> {
     let recordings = checked.config.replay.recordings.as_deref();
     let replaying = Replaying {
-        whole: checked.stage.as_ref().map(|stage| Arc::<Player>::clone(&stage.player) as _),
+        whole: checked.replay.as_ref().map(|stage| Arc::<Player>::clone(&stage.player) as _),
         fork: checked.forked.as_ref().map(|forked| Arc::<Forked>::clone(forked) as _),
         recordings: recordings.map(|dir| Arc::new(RecordingStore::at(dir)) as _),
     };

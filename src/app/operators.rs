@@ -14,7 +14,7 @@ use crate::operator::webhook::Webhook;
 use crate::operator::{OperatorApi, OperatorParts};
 
 /// The operator API, if any operator is configured. On Postgres operators ask the hub.
-pub(super) async fn office(
+pub(super) async fn operator_api(
     checked: &Checked,
     sources: &Sources<'_>,
 ) -> Result<Option<Arc<OperatorApi>>, Error> {
@@ -24,7 +24,7 @@ pub(super) async fn office(
     let live = checked.live();
     let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
     let OrderList::Sqlite(followed) = sources.list else { return Ok(None) };
-    if live.staff.is_empty() && checked.config.approvals.webhook.is_none() {
+    if live.operators.is_empty() && checked.config.approvals.webhook.is_none() {
         return Ok(None);
     }
     let reader = SqliteReader::open(&sqlite.path).await.map_err(System::ledger)?;
@@ -34,12 +34,12 @@ pub(super) async fn office(
         Some(road) => road.reject(code),
         None => metrics.rejected(code.as_str()),
     };
-    let glass = super::break_glass::office(&checked.config, &checked.metrics)?;
+    let glass = super::break_glass::operator_part(&checked.config, &checked.metrics)?;
     let office = OperatorApi::new(OperatorParts {
-        staff: live.staff.clone(),
+        operators: live.operators.clone(),
         reader: Arc::new(reader),
         orders: Arc::new(orders),
-        books: sources.ledger.clone(),
+        ledger: sources.ledger.clone(),
         vault: checked.config.vault().map_err(Error::wrong)?,
         clock: Arc::clone(&checked.clock),
         entropy: Arc::clone(&checked.entropy),
@@ -49,7 +49,7 @@ pub(super) async fn office(
     if let Some(glass) = glass {
         office.allow_break_glass(glass);
     }
-    if let Some(evidence) = super::evidence::office(&checked.config)? {
+    if let Some(evidence) = super::evidence::operator_part(&checked.config)? {
         office.allow_evidence(evidence);
     }
     Ok(Some(Arc::new(office)))

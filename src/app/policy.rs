@@ -74,7 +74,7 @@ pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<R
     if let Some(why) = why {
         tracing::error!(%why, "no policy bundle is in force");
     }
-    running.tell();
+    running.update_readiness();
 }
 
 async fn try_load(

@@ -37,7 +37,7 @@ pub(super) struct Reaper {
     /// Close slots: their entries are written like those of any writer.
     pub writers: HubWriters,
     pub reader: Arc<dyn LedgerReader>,
-    pub office: Arc<OperatorApi>,
+    pub operator_api: Arc<OperatorApi>,
     /// How long a slot lies abandoned after its lease ran out.
     pub grace: Duration,
     /// Chains about which the log already says that another key certifies their writers.
@@ -152,7 +152,7 @@ impl Reaper {
         if !certificate.is_some_and(ours) {
             return Ok(Some(KeepReason::OtherKey));
         }
-        let until = self.office.held_until(&slot.chain, slot.size).await;
+        let until = self.operator_api.held_until(&slot.chain, slot.size).await;
         let until = until.map_err(LookError::Operators)?;
         Ok(until.is_some_and(|until| until >= self.writers.clock.now()).then_some(KeepReason::Held))
     }

@@ -14,7 +14,7 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::Binding;
 use crate::identity::manifest::Manifest;
-use crate::policy::input::{self, AgentFacts, RunFacts, Standing};
+use crate::policy::input::{self, AgentFacts, DecisionContext, RunFacts};
 use crate::tool::toolbox::prepare;
 
 /// The call to evaluate.
@@ -114,8 +114,9 @@ pub fn input(
         labels: BTreeMap::new(),
         attested: BTreeMap::new(),
     };
-    let standing = Standing { now, observe: &[], approvals: &[], by_hand, break_glass: None };
-    let bytes = input::document(&agent, &facts, tool, &prepared.asked(), &standing);
+    let standing =
+        DecisionContext { now, observe: &[], approvals: &[], by_hand, break_glass: None };
+    let bytes = input::document(&agent, &facts, tool, &prepared.call_input(), &standing);
     Ok(Json::parse(&bytes, &Limits::FILE)?)
 }
 

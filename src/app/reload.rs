@@ -106,7 +106,7 @@ impl Watched {
         let Some(road) = running.road.get().filter(|_| running.judged.get().is_some()) else {
             return;
         };
-        if checked.stage.is_some() {
+        if checked.replay.is_some() {
             // A replay has no files to reload.
             return;
         }
@@ -120,7 +120,7 @@ impl Watched {
     }
 
     /// The outcome of the current read. Cancel-safe: may be dropped and called again.
-    pub async fn came(&mut self, checked: &Checked) -> ReloadOutcome {
+    pub async fn outcome(&mut self, checked: &Checked) -> ReloadOutcome {
         let Some(reading) = &mut self.reading else { return std::future::pending().await };
         let came = reading.await;
         self.reading = None;
@@ -130,7 +130,7 @@ impl Watched {
     }
 
     /// Logs the outcome.
-    pub async fn told(
+    pub async fn finish(
         &mut self,
         checked: &Checked,
         running: &Running,
@@ -160,7 +160,7 @@ impl Watched {
         if let (Some(constitution), Some(road)) = (running.constitution.get(), running.road.get()) {
             constitution.look_again(road).await;
         }
-        running.tell();
+        running.update_readiness();
     }
 }
 
@@ -244,7 +244,7 @@ fn unjudged(checked: &Checked, next: &Live) -> bool {
 /// Whether operators are named although no operator API was opened at the start.
 fn unheard(checked: &Checked, next: &Live) -> bool {
     let none = checked.config.operators.is_empty() && checked.config.approvals.webhook.is_none();
-    none && !next.staff.is_empty()
+    none && !next.operators.is_empty()
 }
 
 /// Puts a state that was read from these files in force: everything, or nothing.
@@ -307,8 +307,8 @@ async fn put(
 
 /// Updates everything beside the road that depends on the state in force.
 fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: Live) {
-    if let Some(office) = &running.listening.office {
-        office.set_staff(live.staff.clone());
+    if let Some(office) = &running.listening.operator_api {
+        office.set_operators(live.operators.clone());
     }
     checked.live.store(Arc::new(live));
     road.replace_signers(approvers::signers(checked, &running.ledger));

@@ -160,21 +160,21 @@ async fn supervise(
                     anchors.look(&running.ledger);
                     road.count();
                 }
-                running.listening.doors.look();
+                running.listening.certificates.look();
             }
             // Report what only time changes: a layer that is enforced again, a server that fails, a
             // list that went unread.
-            _ = tells.tick() => running.tell(),
-            came = watched.came(checked) => watched.told(checked, running, came).await,
+            _ = tells.tick() => running.update_readiness(),
+            came = watched.outcome(checked) => watched.finish(checked, running, came).await,
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
                 opening = None;
                 if let Some(Err(error)) = opened {
                     running.stop.cancel();
                     return Err(error);
                 }
-                running.tell();
+                running.update_readiness();
             }
-            changed = status.changed() => if changed.is_ok() { running.tell(); },
+            changed = status.changed() => if changed.is_ok() { running.update_readiness(); },
         }
     }
     Ok(finish(checked, running, writing, asked).await)
@@ -304,7 +304,7 @@ impl Running {
         let findings = self.findings.lock().clone();
         let refused = self.refused.lock().clone();
         let amended = self.constitution.get().and_then(|constitution| constitution.note());
-        let certificates = self.listening.doors.notes();
+        let certificates = self.listening.certificates.notes();
         layers
             .chain(ends)
             .chain(certificates)
@@ -323,7 +323,7 @@ impl Running {
     }
 
     /// Says whether calls can be governed, and if not, everything that is missing.
-    pub fn tell(&self) {
+    pub fn update_readiness(&self) {
         let mut reasons = Vec::new();
         match &*self.ledger.status().borrow() {
             LedgerStatus::Ready => {}
@@ -348,7 +348,7 @@ impl Running {
             }
         }
         reasons.extend(self.listening.hindered.reason());
-        reasons.extend(self.listening.doors.reasons());
+        reasons.extend(self.listening.certificates.reasons());
         if self.road.get().is_some_and(|road| !road.grants_anything()) {
             reasons.push("manifests: no agent is granted a tool".to_owned());
         }

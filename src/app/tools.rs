@@ -102,7 +102,7 @@ fn named(value: &Value, base: &Path) -> Vec<PathBuf> {
 
 /// A note for the operator about one server: it fails, or differs from its lock.
 pub(super) fn note(upstream: &McpUpstream) -> Option<String> {
-    let (name, standing) = (&upstream.server().name, upstream.standing());
+    let (name, standing) = (&upstream.server().name, upstream.status());
     let mut what = Vec::new();
     if standing.failures > 0 && standing.state != "up" {
         let why = standing.error.as_deref().unwrap_or("no reason is known");

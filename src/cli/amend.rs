@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::api::{Answer, Api};
-use super::argument::{digest, word};
+use super::argument::{digest, verdict};
 use super::error::Occupied;
 use super::report::{self, ReportedAction, joined};
 use super::{BundleError, Cause, Exit, FileError, block_on, fail, say, sign};
@@ -76,7 +76,7 @@ struct ShowAmendment {
     out: Option<PathBuf>,
     /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
     /// wicketgate-amendment`
-    #[arg(long, value_name = "DECISION", value_parser = word, conflicts_with = "json")]
+    #[arg(long, value_name = "DECISION", value_parser = verdict, conflicts_with = "json")]
     statement: Option<ApproverVerdict>,
     #[command(flatten)]
     api: Api,

@@ -68,10 +68,10 @@ pub(super) async fn run(command: &Archive) -> Result<Exit, Failure> {
         if row.head.size == 0 {
             continue;
         }
-        let shelf = shelf(command, &row)?;
+        let shelf = open_archive(command, &row)?;
         let saved = archive::save(reader.as_ref(), &row, &trusted, shelf.as_ref());
         match Progress::new(row.origin.as_str()).during(saved).await {
-            Ok(saved) => told(&row, &saved),
+            Ok(saved) => print_saved(&row, &saved),
             Err(error) => {
                 let origin = row.origin.clone();
                 let exit = code(&error);
@@ -98,7 +98,7 @@ pub(super) fn trusted(path: Option<&Path>) -> Result<Vec<PublicKey>, Failure> {
 }
 
 /// The archive of one chain, for writing.
-fn shelf(command: &Archive, row: &ChainRow) -> Result<Box<dyn ArchiveStore>, Failure> {
+fn open_archive(command: &Archive, row: &ChainRow) -> Result<Box<dyn ArchiveStore>, Failure> {
     if let Some(place) = &command.to {
         let compliance = command.retain_mode == Mode::Compliance;
         let retain = command.retain.map(|term| Retain { term, compliance });
@@ -124,7 +124,7 @@ pub(super) const fn code(error: &Error) -> Exit {
     }
 }
 
-fn told(row: &ChainRow, saved: &Saved) {
+fn print_saved(row: &ChainRow, saved: &Saved) {
     let facts = json!({"origin": row.origin, "chain": row.chain, "before": saved.before, "size": saved.size,
         "root": saved.root.hex(), "files": saved.files, "bytes": saved.bytes});
     let line = format!(

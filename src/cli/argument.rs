@@ -147,7 +147,7 @@ pub fn commitment(text: &str) -> Result<Digest, ArgumentError> {
 }
 
 /// `approve` or `refuse`.
-pub fn word(text: &str) -> Result<ApproverVerdict, ArgumentError> {
+pub fn verdict(text: &str) -> Result<ApproverVerdict, ArgumentError> {
     ApproverVerdict::parse(text).ok_or(ArgumentError::Word)
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::api::{Answer, Api};
 use super::argument::tool;
 use super::report::joined;
-use super::{Exit, Failure, FileError, JsonArg, fail, say, sign, tell};
+use super::{Exit, Failure, FileError, JsonArg, fail, print_facts, say, sign};
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{BreakGlassStatement, MINUTES_MAX};
 use crate::approval::{Statement as _, is_nonce};
@@ -217,7 +217,7 @@ fn request(args: &BreakGlassRequest) -> Result<(), Failure> {
     write(&args.out, &statement.bytes())?;
     show(&statement);
     let line = format!("wrote {}: the break-glass key holders sign it next", args.out.display());
-    tell(json!({"wrote": args.out}), line);
+    print_facts(json!({"wrote": args.out}), line);
     Ok(())
 }
 
@@ -234,7 +234,7 @@ fn show(statement: &BreakGlassStatement) {
         "BREAK-GLASS for agent {agent} of tenant {tenant}{open}\n  from {not_before} until {expires}\n  \
          because: {reason}\n  nonce {nonce}"
     );
-    tell(facts, line);
+    print_facts(facts, line);
 }
 
 fn sign(args: &SignBreakGlass) -> Result<(), Failure> {
@@ -252,7 +252,7 @@ fn sign(args: &SignBreakGlass) -> Result<(), Failure> {
     });
     // WHY: `write` refuses an existing file, which may be another approver's signature.
     write(&out, signed.signature.as_bytes())?;
-    tell(json!({"wrote": out}), format!("wrote {}", out.display()));
+    print_facts(json!({"wrote": out}), format!("wrote {}", out.display()));
     Ok(())
 }
 

@@ -234,7 +234,7 @@ async fn announced(
 async fn loss(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Option<String>, Failure> {
     let genesis = reader.entries(&row.chain, 0, 1).await?;
     let genesis = genesis.first().and_then(|row| Entry::parse(&row.body).ok());
-    Ok(genesis.as_ref().and_then(super::recover::told))
+    Ok(genesis.as_ref().and_then(super::recover::loss_text))
 }
 
 /// The archives in a directory: the one in the directory itself, or those below it.

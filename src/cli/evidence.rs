@@ -66,7 +66,7 @@ struct Export {
     #[command(flatten)]
     remote: RemoteArgs,
     #[command(flatten)]
-    asked: ExportSubject,
+    subject: ExportSubject,
     #[command(flatten)]
     narrowed: Narrowed,
     /// Write to this directory, which must be empty or not exist, or to a file that ends in `.zip`
@@ -207,7 +207,7 @@ impl Export {
             SizeOrTime::Size(_) => None,
         });
         let times: Vec<Timestamp> = times.collect();
-        match (&self.asked.run, &self.asked.range, times.as_slice()) {
+        match (&self.subject.run, &self.subject.range, times.as_slice()) {
             (Some(_), _, [_, ..]) | (_, Some(_), [_, ..]) => Err(Error::SinceOfRun),
             (Some(run), _, []) => Ok(Query::Run(*run)),
             (None, Some((log, span)), []) => Ok(Query::Range { log: log.clone(), span: *span }),

@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use serde_json::json;
 
 use super::mcp::exchange::{Fault, GateAddress, messages};
-use super::{Cause, Exit, FileError, JsonArg, fail, note, tell};
+use super::{Cause, Exit, FileError, JsonArg, fail, note, print_facts};
 use crate::operator::visible;
 use crate::witness::Remote;
 
@@ -113,7 +113,7 @@ fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, Error> 
     }
     let ready = status.is_success();
     for line in String::from_utf8_lossy(body).lines().map(visible) {
-        tell(json!({"ready": ready, "lines": [line]}), line);
+        print_facts(json!({"ready": ready, "lines": [line]}), line);
     }
     if status.is_success() {
         return Ok(Exit::Ok);

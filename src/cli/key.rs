@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::fleet::load;
-use super::{Cause, Exit, Failure, JsonArg, tell, write_new};
+use super::{Cause, Exit, Failure, JsonArg, print_facts, write_new};
 use crate::app::fleet::{self, FleetKeys};
 use crate::clock::SystemEntropy;
 use crate::config::{self, Config};
@@ -138,10 +138,10 @@ fn show(command: &ShowKeys) -> Result<(), Failure> {
     let origin = crate::ledger::fleet::origin(&fleet::tenant(&config));
     for key in std::iter::once(&keys.key).chain(&keys.previous) {
         let line = format!("fleet-key {}", vkey(&origin, &key.public()));
-        tell(json!({"trust": [line]}), line);
+        print_facts(json!({"trust": [line]}), line);
     }
     let line = format!("enrolment-key ed25519:{}", keys.enrolment.public().base64());
-    tell(json!({"trust": [line]}), line);
+    print_facts(json!({"trust": [line]}), line);
     Ok(())
 }
 
@@ -182,7 +182,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
             let before = config.fleet.key.as_deref().unwrap_or(Path::new("")).display();
             let signed =
                 "the old key announced the new one, and both signed the head of the fleet log";
-            tell(
+            print_facts(
                 facts,
                 format!(
                     "{signed}\nnow set fleet.key: {file}\nand fleet.previous_key: {before}, until witnesses and auditors \
@@ -191,7 +191,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
             );
         }
         Purpose::Enrolment => {
-            tell(
+            print_facts(
                 facts,
                 format!(
                     "the old key announced the new one in the fleet log\nnow set fleet.enrolment_key: {file} and restart \
@@ -200,7 +200,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
             );
         }
         Purpose::Evidence => {
-            tell(facts, format!("recorded; sign the next evidence with {file}"));
+            print_facts(facts, format!("recorded; sign the next evidence with {file}"));
         }
     }
     Ok(())
@@ -224,7 +224,7 @@ async fn revoke(command: &Revoke) -> Result<(), Failure> {
     };
     let facts = json!({"use": command.purpose.recorded().as_str(), "key_id": key.id(), "log": command.log.as_deref(),
         "good_size": command.good_size});
-    tell(facts, format!("revoked {} {}{bound}", command.purpose.recorded(), key.id()));
+    print_facts(facts, format!("revoked {} {}{bound}", command.purpose.recorded(), key.id()));
     Ok(())
 }
 

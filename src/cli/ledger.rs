@@ -9,8 +9,8 @@ use super::error::LookupError;
 use super::progress::Progress;
 use super::reader::{self, LedgerSource};
 use super::{
-    Cause, Exit, Failure, JsonArg, archive, check, key, payload, prune, say, say_json, size, tell,
-    wait, witness,
+    Cause, Exit, Failure, JsonArg, archive, check, key, payload, print_facts, prune, say, say_json,
+    size, wait, witness,
 };
 use crate::crypto::note::Checkpoint;
 use crate::domain::plural::many;
@@ -278,9 +278,9 @@ async fn migrate(command: &Migrate) -> Result<Exit, Failure> {
     let migrated = crate::ledger::postgres::migrate(&url, &logins);
     let done = Progress::new("migrate").during(migrated).await.map_err(unreadable)?;
     let line = format!("the ledger schema is at version {} (was {})", done.to, done.from);
-    tell(json!({"version": done.to, "was": done.from, "quiet": done.quiet}), line);
+    print_facts(json!({"version": done.to, "was": done.from, "quiet": done.quiet}), line);
     if !done.quiet {
-        tell(
+        print_facts(
             Value::Null,
             "the server may log failing statements with their values: only a superuser can stop that",
         );

@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use serde_json::json;
 
-use super::{Exit, JsonArg, fail, note, say, tell, write_new};
+use super::{Exit, JsonArg, fail, note, print_facts, say, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::domain::digest::Digest;
@@ -155,10 +155,10 @@ fn sign(file: &Path, keys: &[PathBuf]) -> Result<(), Error> {
     let aside = beside.with_extension("json.new");
     std::fs::write(&aside, envelope).map_err(failed(&aside))?;
     std::fs::rename(&aside, &beside).map_err(failed(&beside))?;
-    tell(json!({"wrote": beside}), format!("wrote {}", beside.display()));
+    print_facts(json!({"wrote": beside}), format!("wrote {}", beside.display()));
     for key in keys {
         let id = key.public().id();
-        tell(json!({"signers": [id]}), format!("signed by {id}"));
+        print_facts(json!({"signers": [id]}), format!("signed by {id}"));
     }
     Ok(())
 }

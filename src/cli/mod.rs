@@ -60,7 +60,7 @@ mod witness;
 
 use error::{BundleError, Cause, Failure, FileError};
 use output::{
-    JsonArg, fail, fail_all, fail_as, note, present, report, say, say_bytes, say_json, tell,
+    JsonArg, fail, fail_all, fail_as, note, present, print_facts, report, say, say_bytes, say_json,
 };
 
 /// How a command ends.

@@ -51,7 +51,7 @@ pub(super) fn say_bytes(bytes: &[u8]) {
 
 /// Prints a line of the result, or collects the facts of it: with `--json` one object follows at the end. Members of
 /// one name are joined if they are lists.
-pub(super) fn tell(facts: Value, line: impl AsRef<str>) {
+pub(super) fn print_facts(facts: Value, line: impl AsRef<str>) {
     if !is_json() {
         return say(line);
     }

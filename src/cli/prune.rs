@@ -12,7 +12,7 @@ use super::ledger::{chains, unreadable};
 use super::progress::Progress;
 use super::reader::{self, LedgerLocation, LedgerSource};
 use super::recorder::{FleetArgs, Recording};
-use super::{Exit, Failure, JsonArg, argument, note, tell};
+use super::{Exit, Failure, JsonArg, argument, note, print_facts};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config;
 use crate::domain::digest::Digest;
@@ -103,9 +103,9 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
         plan.to.saturating_sub(1),
         head.root
     );
-    tell(facts, line);
+    print_facts(facts, line);
     if command.dry_run {
-        tell(json!({"dropped": 0}), "dry run: no entry was dropped");
+        print_facts(json!({"dropped": 0}), "dry run: no entry was dropped");
         return Ok(Exit::Ok);
     }
     // Find the pruner before anything is recorded.
@@ -119,7 +119,7 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
         recorded.entry,
         plan.to
     );
-    tell(json!({"dropped": dropped, "entry": recorded.entry}), line);
+    print_facts(json!({"dropped": dropped, "entry": recorded.entry}), line);
     Ok(Exit::Ok)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::fleet::load;
-use super::{Cause, Exit, Failure, FileError, JsonArg, note, tell};
+use super::{Cause, Exit, Failure, FileError, JsonArg, note, print_facts};
 use crate::app::fleet::{self, FleetKeys};
 use crate::clock::{Entropy, SystemClock, SystemEntropy};
 use crate::config::{self, Config};
@@ -114,7 +114,7 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
         log_keys: Some(LogKeys { key: Arc::clone(&log.keys.key), also: log.keys.previous.clone() }),
         slot: (&slot.tenant, POOL),
         enrolment: &log.keys.enrolment,
-        ..desk_of(&desk)
+        ..restart_parts(&desk)
     });
     let log_found = match &log_desk {
         Some(desk) => Some(desk.examine().await.map_err(failed)?),
@@ -123,7 +123,7 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
     let log_lost = log_found.as_ref().and_then(|found| found.lost.clone().or(found.fleet.clone()));
     let lost = found.lost.clone().or_else(|| presumed(&found, log_lost.as_ref()));
     for one in lost.iter().chain(&log_lost) {
-        tell(json!({"lost": [one.to_string()]}), format!("lost: {one}"));
+        print_facts(json!({"lost": [one.to_string()]}), format!("lost: {one}"));
     }
     let any = lost.is_some() || log_lost.is_some();
     let reason = command.reason.as_deref().filter(|_| command.accept_loss && any);
@@ -136,7 +136,7 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
             true => "the ledger was not changed; `--accept-loss --reason TEXT` records the loss",
             false => "no entry is lost; the ledger was not changed",
         };
-        tell(json!({"changed": false}), line);
+        print_facts(json!({"changed": false}), line);
         return Ok(Exit::Invalid);
     };
     if let (Some(log), Some(desk), Some(found)) = (&log, &log_desk, &log_found) {
@@ -167,7 +167,7 @@ async fn go_on(
     let name = desk.restart(found, lost, by).await.map_err(failed)?;
     aside(memory)?;
     let line = format!("retired {}, began {name}: its first entry records the loss", lost.log);
-    tell(json!({"changed": true, "retired": [lost.log], "begun": [name]}), line);
+    print_facts(json!({"changed": true, "retired": [lost.log], "begun": [name]}), line);
     Ok(())
 }
 
@@ -199,7 +199,7 @@ fn keys(config: &Config, found: &Examined) -> Result<Option<FleetKeys>, Failure>
 }
 
 /// The same parts, for the fields that two slots share.
-fn desk_of<'a>(desk: &RestartParts<'a>) -> RestartParts<'a> {
+fn restart_parts<'a>(desk: &RestartParts<'a>) -> RestartParts<'a> {
     RestartParts { log_keys: None, ..*desk }
 }
 
@@ -304,7 +304,7 @@ fn who() -> String {
 }
 
 /// The loss that the first entry of a log records, if any.
-pub(super) fn told(genesis: &crate::record::Entry) -> Option<String> {
+pub(super) fn loss_text(genesis: &crate::record::Entry) -> Option<String> {
     let Continues { by, log, lost_from, lost_to, .. } =
         genesis.draft.get::<ChainGenesis>()?.continues.as_ref()?;
     let (from, to) = (lost_from.get(), lost_to.get());

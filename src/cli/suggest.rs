@@ -62,8 +62,8 @@ struct SuggestedCall {
 /// What the run did.
 #[derive(Default)]
 struct Study {
-    seen: Vec<RequiredCall>,
-    left: Vec<UncoveredCall>,
+    calls: Vec<RequiredCall>,
+    uncovered: Vec<UncoveredCall>,
     /// Inputs of calls that a rule spoke against.
     refused: Vec<RequiredCall>,
     /// Calls that count although a rule spoke against them, and that rule: its layer only observed.
@@ -184,7 +184,7 @@ impl Study {
         let cancelled = call.last.draft.get::<CallCancelled>();
         let simulated = cancelled.is_some_and(|cancelled| cancelled.reason == SIMULATED);
         let done = call.last.draft.kind() == Kind::CallCompleted || simulated;
-        let against = spoke_against(&call.decided);
+        let against = denying_rule(&call.decided);
         let enforced = draft.body.decision().is_none_or(|decision| decision.enforced);
         let counts = !enforced && !args.leave_observed;
         let why = match (&input, &against) {
@@ -205,7 +205,7 @@ impl Study {
             (Some(input), None) => {
                 let unenforced = against.filter(|_| !enforced);
                 self.observed.extend(unenforced.map(|rule| (call_id.clone(), rule)));
-                self.seen.push(RequiredCall { call: call_id, input });
+                self.calls.push(RequiredCall { call: call_id, input });
             }
             (input, why) => {
                 if against.is_some() {
@@ -213,14 +213,14 @@ impl Study {
                     self.refused.extend(seen);
                 }
                 let why = why.unwrap_or_default();
-                self.left.push(UncoveredCall { call: call_id, tool: call.tool.clone(), why });
+                self.uncovered.push(UncoveredCall { call: call_id, tool: call.tool.clone(), why });
             }
         }
     }
 }
 
 /// The rule that denied a call. `no_allow` is not counted as one: it names no rule of the bundle.
-fn spoke_against(decided: &Entry) -> Option<String> {
+fn denying_rule(decided: &Entry) -> Option<String> {
     let decision = decided.draft.body.decision()?;
     let spoke = decision.reasons.iter().find(|reason| {
         // The rule is the library's alone: a layer may name its own reason as it likes.
@@ -249,13 +249,13 @@ enum Error {
 
 /// Makes the rules, and writes them only after a trial on every input.
 fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
-    if study.seen.is_empty() {
+    if study.calls.is_empty() {
         left_out(study);
         return Err(Failure::invalid(Error::NothingAllowed));
     }
     let run = study.run.as_ref().map(ToString::to_string).unwrap_or_default();
     let about = format!("run {run} of agent {}", study.agent);
-    let text = suggest::rego(&about, &study.seen, &study.left);
+    let text = suggest::rego(&about, &study.calls, &study.uncovered);
     let (name, version) = named(study);
     let files = BTreeMap::from([
         (META.to_owned(), suggest::meta(&name, &version)),
@@ -264,7 +264,7 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     let bundle = Bundle::of_files(files.clone());
     let bundle = bundle.map_err(|errors| Failure::invalid(Error::Load(errors)))?;
     let engine = RegoEngine::new(&bundle, DEADLINE).map_err(Failure::invalid)?;
-    for RequiredCall { call, input } in &study.seen {
+    for RequiredCall { call, input } in &study.calls {
         let answer = engine.decide(&canonical::bytes(input)).map_err(|error| {
             Failure::invalid(Error::Undecided { call: call.clone(), cause: error.into() })
         })?;
@@ -290,9 +290,9 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     }
     note(format!(
         "tested: these rules allow the inputs of {} of run {run}",
-        many(study.seen.len(), "call")
+        many(study.calls.len(), "call")
     ));
-    said(study, &text);
+    print_notes(study, &text);
     if !study.refused.is_empty() {
         let stay = study.refused.len().saturating_sub(open.len());
         note(format!(
@@ -317,17 +317,17 @@ const TOLD_MAX: usize = 20;
 
 /// What the rules do not allow, and why.
 fn left_out(study: &Study) {
-    for UncoveredCall { call, tool, why } in study.left.iter().take(TOLD_MAX) {
+    for UncoveredCall { call, tool, why } in study.uncovered.iter().take(TOLD_MAX) {
         note(format!("left out: {call} of {tool}: {why}"));
     }
-    let more = study.left.len().saturating_sub(TOLD_MAX);
+    let more = study.uncovered.len().saturating_sub(TOLD_MAX);
     if more > 0 {
         note(format!("left out: {more} more; the comments of the rules name them"));
     }
 }
 
 /// What an author should know about the origin of these rules before signing them.
-fn said(study: &Study, text: &str) {
+fn print_notes(study: &Study, text: &str) {
     for (call, rule) in study.observed.iter().take(TOLD_MAX) {
         note(format!(
             "note: {call} is allowed; {rule} would have denied it, but only observed (--leave-observed leaves it out)"

@@ -81,7 +81,7 @@ impl Registry {
     ///
     /// # Errors
     /// What is wrong with the files of TLS.
-    pub fn door(&self) -> Result<OperatorSettings, TlsError> {
+    pub fn listener(&self) -> Result<OperatorSettings, TlsError> {
         let tls = tls::open(self.tls.as_ref(), "hub.enrolment")?;
         Ok(OperatorSettings { addr: self.listen, tls, ..OperatorSettings::default() })
     }

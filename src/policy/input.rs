@@ -89,7 +89,7 @@ pub struct RunFacts {
 
 /// What else a decision depends on.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Standing<'a> {
+pub struct DecisionContext<'a> {
     /// The time in the policy's input.
     pub now: Timestamp,
     /// The layers in observe mode.
@@ -153,7 +153,7 @@ pub struct Document {
     /// Who had approved the call.
     pub approvals: Vec<Approval>,
     /// The break-glass order in force at the call.
-    pub break_glass: Option<Glass>,
+    pub break_glass: Option<BreakGlassInput>,
     /// What was left of the pools.
     pub pools: Vec<PoolInput>,
     /// The layers that observed.
@@ -213,7 +213,7 @@ pub struct Time {
 /// `input.break_glass`: the break-glass order in force for this decision, if any.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Glass {
+pub struct BreakGlassInput {
     /// Whether there is one.
     pub open: bool,
     /// The nonce of its statement; empty without one.
@@ -224,7 +224,7 @@ pub struct Glass {
     pub by: Vec<String>,
 }
 
-impl From<Option<&Broken>> for Glass {
+impl From<Option<&Broken>> for BreakGlassInput {
     fn from(order: Option<&Broken>) -> Self {
         Self {
             open: order.is_some(),
@@ -241,7 +241,7 @@ pub fn document(
     run: &RunFacts,
     tool: &ToolFacts,
     asked: &CallInput<'_>,
-    standing: &Standing<'_>,
+    standing: &DecisionContext<'_>,
 ) -> Vec<u8> {
     canonical::bytes(&Json::object([
         ("v", Json::from(VERSION)),
@@ -303,7 +303,7 @@ pub fn broken(open: &Open) -> Broken {
 
 /// The break-glass order in force for this decision, if any (`input.break_glass`).
 pub fn break_glass_json(open: Option<&Broken>) -> Json {
-    Json::of(&Glass::from(open))
+    Json::of(&BreakGlassInput::from(open))
 }
 
 /// One approval, as the policy sees it.

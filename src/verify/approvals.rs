@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::bundle::{APPROVERS, APPROVERS_SIG, Files, approvers_files, glass_files, word_files};
+use super::bundle::{
+    APPROVERS, APPROVERS_SIG, Files, approvers_files, break_glass_files, statement_files,
+};
 use super::payloads::{Payload, Payloads};
 use super::scope::ChainSlice;
 use crate::approval::proposal::Proposer;
 use crate::approval::{SignedApproval, break_glass::SignedBreakGlass};
 use crate::domain::digest::Digest;
 use crate::entries::EntryLine;
-use crate::entries::approved::breaks_glass;
+use crate::entries::approved::is_break_glass;
 use crate::entries::word;
 use crate::policy::input::Broken;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
@@ -23,7 +25,7 @@ pub const ROLE: Role = Role::Approval;
 
 /// Whether this line is an approver's approval or refusal.
 #[must_use]
-pub fn is_word(line: &EntryLine) -> bool {
+pub fn is_verdict(line: &EntryLine) -> bool {
     line.is(Kind::ApprovalGranted) || line.is(Kind::ApprovalRefused)
 }
 
@@ -56,20 +58,20 @@ fn proposes(line: &EntryLine) -> bool {
     line.entry.draft.commit.iter().any(|one| one.role == ROLE)
 }
 
-fn glass(line: &EntryLine) -> Option<&BreakGlass> {
+fn break_glass(line: &EntryLine) -> Option<&BreakGlass> {
     line.get::<CallAuthorized>()?.break_glass.as_ref()
 }
 
 /// The list of keys against which the order of a break-glass authorisation was checked.
 #[must_use]
-pub fn glass_list(line: &EntryLine) -> Option<Digest> {
-    glass(line).map(|order| order.signers.0)
+pub fn break_glass_list(line: &EntryLine) -> Option<Digest> {
+    break_glass(line).map(|order| order.signers.0)
 }
 
 /// The break-glass order that the entry records for its call, if any.
 #[must_use]
 pub fn broken(line: &EntryLine) -> Option<Broken> {
-    glass(line).map(|order| Broken {
+    break_glass(line).map(|order| Broken {
         nonce: order.nonce.to_string(),
         until: order.until,
         by: order.by.iter().map(ToString::to_string).collect(),
@@ -79,7 +81,7 @@ pub fn broken(line: &EntryLine) -> Option<Broken> {
 /// The list of approvers against which an approval, refusal or proposal was checked.
 #[must_use]
 pub fn list_of(line: &EntryLine) -> Option<Digest> {
-    if is_word(line) {
+    if is_verdict(line) {
         let granted = line.get::<ApprovalGranted>().map(|said| said.signers);
         let signers = granted.or_else(|| line.get::<ApprovalRefused>().map(|said| said.signers));
         return signers.flatten().map(|digest| digest.0);
@@ -88,11 +90,11 @@ pub fn list_of(line: &EntryLine) -> Option<Digest> {
 }
 
 /// Statements and signatures from opened payloads, by file name.
-pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
+pub fn signed_files(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    let lines = strands.iter().flat_map(|strand| strand.asked().map(move |line| (strand, line)));
+    let lines = strands.iter().flat_map(|strand| strand.selected().map(move |line| (strand, line)));
     for (ChainSlice { folder, .. }, line) in lines {
-        let word = is_word(line);
+        let word = is_verdict(line);
         let payload = match word {
             true => committed(line, payloads),
             false => signed_payload(line, payloads),
@@ -100,18 +102,18 @@ pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Ve
         let Some(Payload::Opened { body, .. }) = payload else { continue };
         if word || proposer(line).is_some() {
             let Some(signed) = SignedApproval::parse(body) else { continue };
-            let (statement, signature) = word_files(folder, line.entry.seq);
+            let (statement, signature) = statement_files(folder, line.entry.seq);
             files.insert(statement, signed.statement.into_bytes());
             files.insert(signature, signed.signature.into_bytes());
-        } else if breaks_glass(line) {
+        } else if is_break_glass(line) {
             let Some(signed) = SignedBreakGlass::parse(body) else { continue };
             let count = signed.signatures.len();
-            let (statement, signatures) = glass_files(folder, line.entry.seq, count);
+            let (statement, signatures) = break_glass_files(folder, line.entry.seq, count);
             files.insert(statement, signed.statement.into_bytes());
             let armored = signed.signatures.into_iter().map(String::into_bytes);
             files.extend(signatures.into_iter().zip(armored));
         } else if let Some(signed) = SignedApproval::parse(body) {
-            let (statement, signature) = word_files(folder, line.entry.seq);
+            let (statement, signature) = statement_files(folder, line.entry.seq);
             files.insert(statement, signed.statement.into_bytes());
             files.insert(signature, signed.signature.into_bytes());
         }
@@ -122,7 +124,7 @@ pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Ve
 /// The lists that approvals and refusals name, the last first.
 pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
     let mut lists: Vec<Digest> = Vec::new();
-    for line in strands.iter().flat_map(ChainSlice::asked) {
+    for line in strands.iter().flat_map(ChainSlice::selected) {
         if let Some(list) = list_of(line) {
             lists.retain(|seen| *seen != list);
             lists.insert(0, list);
@@ -132,9 +134,9 @@ pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
 }
 
 /// The lists that break-glass orders name; each file is named by its digest.
-pub fn glass_lists(strands: &[ChainSlice]) -> Vec<Digest> {
-    let lines = strands.iter().flat_map(ChainSlice::asked);
-    let mut lists: Vec<Digest> = lines.filter_map(glass_list).collect();
+pub fn break_glass_lists(strands: &[ChainSlice]) -> Vec<Digest> {
+    let lines = strands.iter().flat_map(ChainSlice::selected);
+    let mut lists: Vec<Digest> = lines.filter_map(break_glass_list).collect();
     lists.sort();
     lists.dedup();
     lists
@@ -191,7 +193,7 @@ pub fn order_list(line: &EntryLine) -> Option<Digest> {
 
 /// The lists that only operators' orders name; each file is named by its digest.
 pub fn order_lists(strands: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
-    let own = strands.iter().flat_map(ChainSlice::asked);
+    let own = strands.iter().flat_map(ChainSlice::selected);
     let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);
     let mut all: Vec<Digest> = own.chain(fleet).filter_map(order_list).collect();
     let words = lists(strands);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::approvals::{glass_lists, lists, order_lists, words};
+use super::approvals::{break_glass_lists, lists, order_lists, signed_files};
 use super::bundle::{self, Files, agent_files, alone_file, approvers_files};
 use super::payloads::{Payload, Payloads};
 use super::projection::decides;
@@ -31,7 +31,7 @@ pub fn policies(strands: &[ChainSlice]) -> Vec<(String, Digest)> {
     let mut found: Vec<Digest> = Vec::new();
     for strand in strands {
         for line in &strand.lines {
-            let named = (strand.asks(line) && decides(line)) || line.is(Kind::PolicyActivated);
+            let named = (strand.selects(line) && decides(line)) || line.is(Kind::PolicyActivated);
             if let Some(policy) = line.entry.draft.policy.filter(|p| named && *p != none) {
                 found.retain(|seen| *seen != policy);
                 found.push(policy);
@@ -49,7 +49,7 @@ pub fn policies(strands: &[ChainSlice]) -> Vec<(String, Digest)> {
 pub fn manifests(strands: &[ChainSlice]) -> Vec<((String, String), Digest)> {
     let mut found: Vec<Digest> = Vec::new();
     let opened =
-        strands.iter().flat_map(ChainSlice::asked).filter_map(|line| line.get::<RunOpened>());
+        strands.iter().flat_map(ChainSlice::selected).filter_map(|line| line.get::<RunOpened>());
     for manifest in opened.map(|opened| opened.manifest.0) {
         found.extend((!found.contains(&manifest)).then_some(manifest));
     }
@@ -70,7 +70,7 @@ pub fn approvers(
         _ => (approvers_files(&digest), digest),
     };
     let named = lists(strands).into_iter().enumerate().map(name);
-    let other = glass_lists(strands).into_iter().chain(order_lists(strands, fleet));
+    let other = break_glass_lists(strands).into_iter().chain(order_lists(strands, fleet));
     named.chain(other.map(|digest| (approvers_files(&digest), digest))).collect()
 }
 
@@ -105,7 +105,7 @@ pub fn names(
     all.extend(policies(strands).into_iter().map(|(name, _)| name));
     let pairs = manifests(strands).into_iter().chain(approvers(strands, fleet));
     all.extend(pairs.flat_map(|((one, other), _)| [one, other]));
-    all.extend(words(strands, payloads).into_keys());
+    all.extend(signed_files(strands, payloads).into_keys());
     all
 }
 
@@ -163,7 +163,7 @@ pub fn consistency(paths: &Paths) -> Vec<u8> {
 /// `inclusion.json`: the audit paths of entries outside the proven spans, in a tree of this size
 /// and root.
 pub fn inclusion(strand: &ChainSlice, (size, root): (Seq, &Digest), paths: &Paths) -> Vec<u8> {
-    let lines = strand.lines.iter().filter(|line| strand.span.is_none() || !strand.asks(line));
+    let lines = strand.lines.iter().filter(|line| strand.span.is_none() || !strand.selects(line));
     let proofs = lines.filter_map(|line| {
         let seq = line.entry.seq;
         let path = paths.get(&seq)?;

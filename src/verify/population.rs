@@ -77,17 +77,17 @@ pub struct Pulse {
 pub fn pulse(strand: &ChainSlice, until: Option<Timestamp>) -> Pulse {
     let cadences = cadences(strand);
     let mut pulse = Pulse {
-        count: strand.asked().filter(|line| line.is(Kind::Heartbeat)).count(),
+        count: strand.selected().filter(|line| line.is(Kind::Heartbeat)).count(),
         ..Pulse::default()
     };
-    let mut epochs: Vec<Epoch> = strand.asked().map(|line| line.entry.epoch).collect();
+    let mut epochs: Vec<Epoch> = strand.selected().map(|line| line.entry.epoch).collect();
     epochs.dedup();
     let declared = epochs.iter().map(|epoch| cadences.get(epoch).copied());
     pulse.declared_ms =
         declared.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
     let pairs = strand.lines.iter().zip(strand.lines.iter().skip(1));
     let near = pairs.filter(|(a, b)| {
-        a.entry.seq.checked_add(1) == Some(b.entry.seq) && (strand.asks(a) || strand.asks(b))
+        a.entry.seq.checked_add(1) == Some(b.entry.seq) && (strand.selects(a) || strand.selects(b))
     });
     for (before, after) in near {
         let cause = if before.is(Kind::WriterStopped) {
@@ -99,7 +99,7 @@ pub fn pulse(strand: &ChainSlice, until: Option<Timestamp>) -> Pulse {
         };
         pause(&mut pulse, &cadences, before, after.entry.ts, cause);
     }
-    let last = strand.lines.last().filter(|line| strand.asks(line));
+    let last = strand.lines.last().filter(|line| strand.selects(line));
     if let (Some(last), Some(until)) = (last, until) {
         let cause = if last.is(Kind::WriterStopped) { Cause::Stopped } else { Cause::Tail };
         pause(&mut pulse, &cadences, last, until, cause);
@@ -191,7 +191,7 @@ fn chain(filter: &Filter, strand: &ChainSlice, totals: &mut BTreeMap<String, u64
     let mut heartbeats = pulse(strand, filter.until);
     let found = matched(filter, strand);
     let mut calls: BTreeMap<&str, u64> = BTreeMap::new();
-    for line in strand.asked().filter(|line| line.kind().starts_with("call.")) {
+    for line in strand.selected().filter(|line| line.kind().starts_with("call.")) {
         let count = calls.entry(line.kind()).or_default();
         *count = count.saturating_add(1);
     }
@@ -201,7 +201,7 @@ fn chain(filter: &Filter, strand: &ChainSlice, totals: &mut BTreeMap<String, u64
         from,
         to,
         size: strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size),
-        entries: strand.asked().count(),
+        entries: strand.selected().count(),
         runs: strand.runs().len(),
         calls: calls.into_iter().map(|(k, v)| Count { k: k.into(), v: v.into() }).collect(),
         matched: if filter.picks() { Json::of(&found) } else { Json::of(&found.len()) },
@@ -246,7 +246,7 @@ impl Tests {
     /// Those in the selection; `None` for a chain without one.
     fn of(strand: &ChainSlice, kind: Kind) -> Option<Self> {
         let mut tests: Option<Self> = None;
-        for line in strand.asked().filter(|line| line.is(kind)) {
+        for line in strand.selected().filter(|line| line.is(kind)) {
             let tested = line.get::<EnforcementTested>().map(|test| test.passed);
             let passed = tested.or_else(|| line.get::<PostureObserved>().map(|seen| seen.passed));
             let all = tests.get_or_insert(Self { count: 0, failed: 0, last: line.entry.ts });
@@ -276,5 +276,5 @@ fn matched(filter: &Filter, strand: &ChainSlice) -> Vec<Seq> {
             && filter.tool.as_deref().is_none_or(|wanted| tool == Some(wanted))
             && filter.verdict.is_none_or(|wanted| draft.verdict == Some(wanted))
     };
-    strand.asked().filter(picked).map(|line| line.entry.seq).collect()
+    strand.selected().filter(picked).map(|line| line.entry.seq).collect()
 }

@@ -74,7 +74,7 @@ impl Watch for Progress {
 
     fn at(&self, step: Step) {
         if let Some(bundle) = self.bundle.get() {
-            let (place, what) = step.told();
+            let (place, what) = step.numbered();
             self.line.show(&format!("checking {place} of {}: {what} ({bundle})", Step::COUNT));
         }
     }

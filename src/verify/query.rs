@@ -63,7 +63,7 @@ impl Query {
     }
 
     /// Its fields: `scope` first, then the filters.
-    pub fn words(&self) -> Vec<(&'static str, String)> {
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
         let mut words = vec![("scope", self.scope().as_str().to_owned())];
         match self {
             Self::Run(run) => words.push(("run", run.to_string())),
@@ -86,14 +86,14 @@ impl Query {
 
     /// As `query` of an `evidence.exported` entry.
     pub fn settings(&self) -> List<Setting> {
-        self.words().into_iter().map(|(k, v)| Setting::of(k, v)).collect()
+        self.fields().into_iter().map(|(k, v)| Setting::of(k, v)).collect()
     }
 
     /// As `query` of `population.json`.
     pub fn to_json(&self) -> Json {
         let mut members: Vec<(&'static str, Json)> = Vec::new();
         let mut chains: Vec<Json> = Vec::new();
-        for (k, v) in self.words() {
+        for (k, v) in self.fields() {
             match (k, v.parse::<u64>()) {
                 ("chain", _) => chains.push(Json::from(v)),
                 ("from" | "to", Ok(number)) => members.push((k, Json::from(number))),

@@ -85,13 +85,13 @@ pub struct ChainSlice {
 impl ChainSlice {
     /// Whether a line is selected: for a range the lines in the span, for a run all.
     #[must_use]
-    pub fn asks(&self, line: &EntryLine) -> bool {
+    pub fn selects(&self, line: &EntryLine) -> bool {
         self.span.is_none_or(|span| span.has(line.entry.seq))
     }
 
     /// The selected lines.
-    pub fn asked(&self) -> impl Iterator<Item = &EntryLine> {
-        self.lines.iter().filter(|line| self.asks(line))
+    pub fn selected(&self) -> impl Iterator<Item = &EntryLine> {
+        self.lines.iter().filter(|line| self.selects(line))
     }
 
     /// Whether a line outside the span still belongs to it: the opening of a run that continues in
@@ -104,7 +104,7 @@ impl ChainSlice {
         let opens = |line: &EntryLine| {
             let run = line.entry.run.as_ref().map(|link| link.run);
             let later = |l: &&EntryLine| l.entry.run.as_ref().map(|link| link.run) == run;
-            line.is(Kind::RunOpened) && self.asked().any(|l| later(&l))
+            line.is(Kind::RunOpened) && self.selected().any(|l| later(&l))
         };
         beside || (seq < span.from && opens(line))
     }
@@ -116,7 +116,7 @@ impl ChainSlice {
             return BTreeSet::new();
         }
         let one_run = self.span.is_none();
-        let own = || self.asked().filter(|line| !one_run || line.entry.run.is_some());
+        let own = || self.selected().filter(|line| !one_run || line.entry.run.is_some());
         let decisions = own().filter(|line| one_run && decides(line));
         let ends = own().next().into_iter().chain(own().last());
         ends.chain(decisions).map(|line| line.entry.seq).collect()
@@ -139,7 +139,7 @@ impl ChainSlice {
 
     /// The selected runs, by their first entries, with their lines.
     pub fn runs(&self) -> Vec<(&RunId, Vec<&EntryLine>)> {
-        runs_of(self.asked())
+        runs_of(self.selected())
     }
 
     /// One [`BundleMaterial`] for each run.

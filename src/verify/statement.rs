@@ -120,7 +120,7 @@ impl Exporter {
 }
 
 /// The query that a predicate names, without the requester; null without one.
-pub fn asked(predicate: &Json) -> Json {
+pub fn query_without_requester(predicate: &Json) -> Json {
     let mut query = query(predicate).unwrap_or_default();
     if let Json::Object(members) = &mut query {
         members.remove("requested_by");

@@ -260,7 +260,7 @@ async fn an_order_that_nobody_reviewed_is_told_after_a_day_also_by_a_gate_that_w
     let gate = gate.again(DAY + 11 * MINUTE).await;
     assert!(gate.notes().contains(LATE), "{}", gate.notes());
     assert!(!gate.is_open().await);
-    gate.obeys(Order::ReviewGlass { nonce: statement.nonce }).await;
+    gate.obeys(Order::ReviewBreakGlass { nonce: statement.nonce }).await;
     assert!(!gate.notes().contains(LATE), "{}", gate.notes());
     let gate = gate.again(DAY + 11 * MINUTE).await;
     assert!(!gate.notes().contains(LATE), "{}", gate.notes());

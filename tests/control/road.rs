@@ -201,7 +201,7 @@ impl Serving {
                 orders: list(leased),
                 origin: leased.origin.clone(),
                 writer: "test".into(),
-                told: Arc::new(Vec::new),
+                state: Arc::new(Vec::new),
             });
         };
         let (road, _, runs) = inside::road_with(parts, &stop, reached).await;

@@ -122,7 +122,12 @@ async fn what_is_put_is_read_back_as_it_was(rig: Rig) {
     let orders = [
         kill("a"),
         Order::Switch { action: Action::Suspend, target: Target::All },
-        Order::Word { run, call: call.clone(), statement: odd.clone(), signature: odd.clone() },
+        Order::ApproverStatement {
+            run,
+            call: call.clone(),
+            statement: odd.clone(),
+            signature: odd.clone(),
+        },
         Order::Modify {
             run,
             call,

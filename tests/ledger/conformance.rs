@@ -508,7 +508,7 @@ async fn what_the_fleet_log_says_of_a_log_is_found_and_anchors_are_kept(rig: Rig
     store.append(&mine.key, &mine.head, &batch).await.unwrap();
     let nobody = ChainId::from_bytes([9; 16]);
     let view = store.fleet_view(&mine.key, Some(&nobody)).await.unwrap();
-    assert_eq!(view, FleetView { fleet: None, forgotten: true, said: Vec::new() });
+    assert_eq!(view, FleetView { fleet: None, forgotten: true, entries: Vec::new() });
     let log = fleet(&*store, 2).await.unwrap();
     let drafts = vec![
         recorded(&mine.origin, &mine.key.chain, 1),
@@ -520,7 +520,7 @@ async fn what_the_fleet_log_says_of_a_log_is_found_and_anchors_are_kept(rig: Rig
     store.append(&log.key, &log.head, &written).await.unwrap();
     let view = store.fleet_view(&mine.key, Some(&log.key.chain)).await.unwrap();
     assert_eq!(view.fleet, Some((log.origin.clone(), 4)));
-    assert_eq!((view.forgotten, view.said), (false, vec![written.entries[2].body.clone()]));
+    assert_eq!((view.forgotten, view.entries), (false, vec![written.entries[2].body.clone()]));
     let leaves: Vec<_> = written.entries.iter().map(|entry| entry.leaf).collect();
     assert_eq!(store.fleet_leaves(&mine.key, 0, 10).await.unwrap(), leaves);
     assert_eq!(store.fleet_leaves(&mine.key, 1, 2).await.unwrap(), leaves[1..3]);
@@ -542,10 +542,15 @@ async fn what_the_fleet_log_says_of_a_log_is_found_and_anchors_are_kept(rig: Rig
     assert_eq!(reader.anchors(&log.origin, 0, 1).await.unwrap(), all[..1]);
     assert_eq!(reader.newest_anchor(&log.origin).await.unwrap().as_ref(), all.last());
     assert_eq!(reader.newest_anchor(&mine.origin).await.unwrap(), None);
-    let said = reader.fleet_said("default", &mine.origin, "chain.checkpoint").await.unwrap();
+    let said =
+        reader.newest_in_fleet_log("default", &mine.origin, "chain.checkpoint").await.unwrap();
     assert_eq!(said.as_ref(), Some(&written.entries[2]));
-    assert_eq!(reader.fleet_said("other", &mine.origin, "chain.checkpoint").await.unwrap(), None);
-    let retired = reader.fleet_said("default", &mine.origin, "chain.retired").await.unwrap();
+    assert_eq!(
+        reader.newest_in_fleet_log("other", &mine.origin, "chain.checkpoint").await.unwrap(),
+        None
+    );
+    let retired =
+        reader.newest_in_fleet_log("default", &mine.origin, "chain.retired").await.unwrap();
     assert_eq!(retired, None);
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wicketgate::ledger::postgres::{Options, PostgresPools};
 use wicketgate::ledger::sqlite::{SqlitePools, SqliteStore};
 use wicketgate::limits::memory::Memory;
-use wicketgate::limits::pool::{Ask, Hold, Pools};
+use wicketgate::limits::pool::{Hold, PoolRequest, Pools};
 
 use crate::in_process::{Gate, pool};
 use wicketgate_support::pg::{Pg, TestDb};
@@ -23,9 +23,9 @@ async fn file(dir: &Path) -> SqlitePools {
     SqlitePools::open(&path).await.unwrap()
 }
 
-fn ask(holder: &str, serial: u64, need: u64) -> Ask {
+fn ask(holder: &str, serial: u64, need: u64) -> PoolRequest {
     let (pool, holder) = ("p".into(), holder.into());
-    Ask { pool, starts: 60_000, forget: 0, size: 100, need, holder, serial }
+    PoolRequest { pool, starts: 60_000, forget: 0, size: 100, need, holder, serial }
 }
 
 /// What every store of pools does.
@@ -43,7 +43,7 @@ async fn conforms(store: &dyn Pools) {
     assert_eq!(lease("c", 2, 36).await, (36, 0));
     assert_eq!(lease("a", 2, 1).await, (0, 0));
     // Another window is another pool; and what is over may be forgotten.
-    let next = Ask { starts: 120_000, forget: 120_000, ..ask("a", 3, 1) };
+    let next = PoolRequest { starts: 120_000, forget: 120_000, ..ask("a", 3, 1) };
     assert_eq!(store.lease(&next).await.unwrap().granted, 25);
     assert_eq!(lease("a", 4, 1).await.0, 25, "the old window was forgotten");
 

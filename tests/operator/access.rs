@@ -84,7 +84,7 @@ async fn a_role_may_do_what_is_its_own_and_a_client_cannot_widen_it() {
                     Right::Custody,
                 ],
             ),
-            ("anna", &[Right::Look, Right::Read, Right::Word, Right::Study]),
+            ("anna", &[Right::Look, Right::Read, Right::Decide, Right::Study]),
             (
                 "aude",
                 &[

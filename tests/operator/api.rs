@@ -131,10 +131,10 @@ impl ApiServer {
         let refused = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&refused);
         let handler = Arc::new(OperatorApi::new(OperatorParts {
-            staff: Operators::load(&people(dir.path())).unwrap(),
+            operators: Operators::load(&people(dir.path())).unwrap(),
             reader: Arc::new(SqliteReader::open(&path).await.unwrap()),
             orders: Arc::clone(&orders),
-            books: ledger.clone(),
+            ledger: ledger.clone(),
             vault: None,
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),

@@ -138,7 +138,9 @@ async fn only_the_statement_of_this_very_hold_is_passed_on_and_the_gates_answer_
     let rows = api.orders.since(0, 10).await.unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].given.subject, "anna");
-    let Some(Order::Word { statement: sent, signature, .. }) = &rows[0].order else { panic!() };
+    let Some(Order::ApproverStatement { statement: sent, signature, .. }) = &rows[0].order else {
+        panic!()
+    };
     assert_eq!((sent.as_str(), signature.as_str()), (statement, ARMOR));
     let set = api.entries(Kind::ControlSet).await;
     assert_eq!(set.len(), 1);

@@ -130,7 +130,9 @@ async fn an_ssh_key_signs_exactly_what_was_shown_and_stock_openssh_verifies_it()
     std::fs::write(api.path("signers"), signers).unwrap();
     let rows = api.orders.since(0, 10).await.unwrap();
     for (row, word) in rows.iter().zip(["approve", "refuse"]) {
-        let Some(Order::Word { statement, signature, .. }) = &row.order else { panic!() };
+        let Some(Order::ApproverStatement { statement, signature, .. }) = &row.order else {
+            panic!()
+        };
         assert!(statement.contains(&digest.hex()), "{statement}");
         assert!(statement.contains(&format!("\"verdict\":\"{word}\"")), "{statement}");
         std::fs::write(api.path("word"), statement).unwrap();

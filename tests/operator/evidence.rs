@@ -18,9 +18,9 @@ use wicketgate::clock::{SystemClock, SystemEntropy};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::evidence::artifacts::Artifacts;
 use wicketgate::ledger::fleet::FleetParts;
-use wicketgate::ledger::retention::PayloadKeeper;
+use wicketgate::ledger::retention::PayloadEraser;
 use wicketgate::ledger::spool::NoJournal;
-use wicketgate::ledger::sqlite::{SqliteKeeper, SqliteReader, SqliteStore};
+use wicketgate::ledger::sqlite::{SqliteEraser, SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{LedgerReader, StoreError};
 use wicketgate::operator::Cause;
 use wicketgate::operator::evidence::{Archive, Evidence};
@@ -44,8 +44,8 @@ impl Archive for Slow {
         Ok(Arc::new(SqliteReader::open(&self.path).await?))
     }
 
-    async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError> {
-        Ok(Some(Arc::new(SqliteKeeper::open(&self.path).await?)))
+    async fn eraser(&self) -> Result<Option<Arc<dyn PayloadEraser>>, StoreError> {
+        Ok(Some(Arc::new(SqliteEraser::open(&self.path).await?)))
     }
 
     async fn approvers(&self) -> Result<Approvers, Cause> {

@@ -91,7 +91,7 @@ async fn a_method_lets_in_whom_its_route_lets_in_and_nobody_without_a_credential
         for (who, rights) in [
             ("vera", &[Right::Look][..]),
             ("otto", &[Right::Look, Right::Switch]),
-            ("anna", &[Right::Look, Right::Read, Right::Word]),
+            ("anna", &[Right::Look, Right::Read, Right::Decide]),
             ("aude", &[Right::Look, Right::Read]),
             ("paul", &[]),
         ] {
@@ -145,7 +145,9 @@ async fn a_python_client_lists_shows_approves_and_is_refused_with_the_same_codes
     let counted = python(&api, "anna", ("Approvals", "Approve"), &word).await;
     assert_eq!(counted["ok"]["complete"], true, "{counted}");
     let rows = api.orders.since(0, 10).await.unwrap();
-    let Some(Order::Word { statement, .. }) = &rows[0].order else { panic!("{rows:?}") };
+    let Some(Order::ApproverStatement { statement, .. }) = &rows[0].order else {
+        panic!("{rows:?}")
+    };
     assert_eq!(statement.as_bytes(), decoded(&shown["ok"]["statement"]));
     assert_eq!((rows.len(), rows[0].given.subject.as_str()), (1, "anna"));
 }

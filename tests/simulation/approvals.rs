@@ -21,7 +21,7 @@ use wicketgate::enforce::{
 };
 use wicketgate::ledger::hold::HeldCall;
 use wicketgate::limits;
-use wicketgate::limits::pool::{Ask, Lease, Per, Pool, Pools, Unanswered, Unit};
+use wicketgate::limits::pool::{Lease, Per, Pool, PoolRequest, Pools, Unanswered, Unit};
 
 use crate::checks::Link;
 use crate::client::Known;
@@ -48,7 +48,7 @@ impl Checker for Words {
         let word = ApproverVerdict::parse(word).ok_or_else(malformed)?;
         let key = "SHA256:sim".into();
         let approval = Approval { subject: name.into(), roles: Vec::new(), key };
-        Ok(CountedApproval { approval, word, signers: None, signature: "-".into() })
+        Ok(CountedApproval { approval, verdict: word, signers: None, signature: "-".into() })
     }
 
     /// Believes whoever says `modify NAME`.
@@ -111,7 +111,7 @@ pub async fn some(world: &Arc<World>, dice: &mut Dice, known: &Known, call: &str
         tokio::time::sleep(pause).await;
         tokio::select! {
             biased;
-            heard = life.road.hear(&run, &call, (word, "-")) => drop(heard),
+            heard = life.road.take_statement(&run, &call, (word, "-")) => drop(heard),
             () = life.dead.cancelled() => {}
         }
     });
@@ -138,7 +138,7 @@ async fn ask(life: &Life, run: &Arc<Run>, id: &str, args: Value) -> String {
 }
 
 async fn say(life: &Life, run: &Run, id: &str, word: &str) -> String {
-    match life.road.hear(run.id(), &CallId::parse(id).unwrap(), (word, "-")).await {
+    match life.road.take_statement(run.id(), &CallId::parse(id).unwrap(), (word, "-")).await {
         Some(CallParties::Counted(state)) => state.into(),
         Some(CallParties::Refused(refusal)) => refusal.code().into(),
         Some(CallParties::NotHeld) => "not held".into(),
@@ -442,7 +442,7 @@ struct Stalls {
 
 #[async_trait]
 impl Pools for Stalls {
-    async fn lease(&self, _: &Ask) -> Result<Lease, Unanswered> {
+    async fn lease(&self, _: &PoolRequest) -> Result<Lease, Unanswered> {
         if self.hangs.load(Ordering::Relaxed) {
             self.asked.notify_one();
             self.go.notified().await;
@@ -451,7 +451,7 @@ impl Pools for Stalls {
         Ok(Lease { granted: 1, spare: 1 })
     }
 
-    async fn give_back(&self, _: &Ask, _: u64) -> Result<(), Unanswered> {
+    async fn give_back(&self, _: &PoolRequest, _: u64) -> Result<(), Unanswered> {
         Ok(())
     }
 

@@ -18,7 +18,7 @@ async fn a_tool_that_is_another_one_at_the_first_connection_is_never_called() {
     let second = gate.call("fix.act", json!({"do": "count"})).await;
     assert_eq!(fault(&second), ("tool.not_granted", "tool.drift"));
     assert!(!count.exists());
-    let drifted = gate.upstreams.get("fix").unwrap().standing().drifted;
+    let drifted = gate.upstreams.get("fix").unwrap().status().drifted;
     assert!(matches!(drifted.as_slice(), [(tool, Drift::Breaking(_))] if tool == "act"));
 }
 

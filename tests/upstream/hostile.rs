@@ -39,7 +39,7 @@ async fn an_answer_that_is_no_message_fails_the_call_it_names_and_no_other() {
         assert_eq!(fault(&came), ("tool.failed", "protocol"), "{lie}");
     }
     gate.works().await;
-    assert_eq!(gate.upstreams.get("fix").unwrap().standing().failures, 0);
+    assert_eq!(gate.upstreams.get("fix").unwrap().status().failures, 0);
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn why_a_server_does_not_start_is_told_to_the_operator_without_its_credent
     let error = gate.upstreams.get("fix").unwrap().probe().await.unwrap_err().to_string();
     assert!(error.contains("starting, with [REDACTED:credential]"), "{error}");
     assert!(!error.contains(TOKEN));
-    assert!(gate.upstreams.get("fix").unwrap().standing().failures > 0);
+    assert!(gate.upstreams.get("fix").unwrap().status().failures > 0);
 }
 
 #[tokio::test]

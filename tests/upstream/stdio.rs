@@ -81,7 +81,7 @@ async fn a_server_is_spoken_to_in_the_version_it_names_or_not_at_all() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let gate = Gate::of(vec![stdio(&[&format!("version={version}")], LONG)]).await;
         gate.works().await;
-        let standing = gate.upstreams.get("fix").unwrap().standing();
+        let standing = gate.upstreams.get("fix").unwrap().status();
         assert_eq!(standing.protocol.unwrap().as_str(), version);
         assert_eq!((standing.state, standing.failures), ("up", 0));
     }

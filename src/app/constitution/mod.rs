@@ -19,7 +19,7 @@ use super::policy::{self, examine, linted, put_in_force};
 use super::running::Running;
 use super::{PAUSE, approvers};
 use crate::approval::Approval;
-use crate::control::amendments::{Proposal, obeyed};
+use crate::control::amendments::{Proposal, is_applied};
 use crate::control::{Order, OrderReport, Orders, Row};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
@@ -95,7 +95,7 @@ struct OpenProposal {
 #[derive(Debug, Default)]
 struct ListProgress {
     /// The last row that was looked at.
-    seen: u64,
+    last_row: u64,
     /// Rows up to here led to the bundle this chain began with: they are known, not obeyed again.
     before: u64,
     /// The last proposal of each bundle.
@@ -249,7 +249,7 @@ impl Constitution {
                     open.insert(proposal.bundle, proposal);
                 } else if let Some(Order::Activate { bundle }) = &row.order {
                     let reports = self.orders.reports(row.seq).await?;
-                    let proposal = open.get(bundle).filter(|_| reports.iter().any(obeyed));
+                    let proposal = open.get(bundle).filter(|_| reports.iter().any(is_applied));
                     history.extend(proposal.map(|proposal| (row.seq, proposal.clone())));
                 }
             }
@@ -319,8 +319,8 @@ impl Constitution {
 
     /// Looks at every row up to this one; obeys what this gate has not obeyed before.
     async fn catch_up(&self, inner: &mut ListProgress, until: u64, road: &Arc<Road>) {
-        while inner.seen < until {
-            let rows = match self.orders.since(inner.seen, PAGE).await {
+        while inner.last_row < until {
+            let rows = match self.orders.since(inner.last_row, PAGE).await {
                 Ok(rows) => rows,
                 Err(error) => {
                     tracing::warn!(%error, "amendments cannot be read");
@@ -339,7 +339,7 @@ impl Constitution {
                 if row.order.as_ref().is_some_and(|order| order.amends().is_some()) {
                     self.take(inner, &row, road).await;
                 }
-                inner.seen = row.seq;
+                inner.last_row = row.seq;
             }
         }
     }
@@ -349,12 +349,13 @@ impl Constitution {
         // nothing.
         let reports = self.orders.reports(row.seq).await.unwrap_or_default();
         let own = reports.iter().find(|report| report.origin == self.origin);
-        let known =
-            own.or_else(|| reports.iter().find(|report| row.seq <= inner.before && obeyed(report)));
+        let known = own.or_else(|| {
+            reports.iter().find(|report| row.seq <= inner.before && is_applied(report))
+        });
         if let Some(report) = known {
             rows::recall(inner, row, &report.done);
         } else if row.seq > inner.before {
-            let done = self.obey(inner, row, road).await;
+            let done = self.apply(inner, row, road).await;
             inner.done.insert(row.seq, done);
         }
     }

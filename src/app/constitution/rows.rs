@@ -115,7 +115,7 @@ pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
     }
     let bundle = row.order.as_ref().and_then(Order::amends);
     let open = bundle.and_then(|bundle| inner.open.get_mut(bundle));
-    let Some(open) = open.filter(|open| open.proposal.spoken_of(row)) else { return };
+    let Some(open) = open.filter(|open| open.proposal.is_approval_of(row)) else { return };
     let said = |name| text(done, name).unwrap_or_default().to_owned();
     if text(done, "verdict") == Some(ApproverVerdict::Approve.as_str()) {
         let (subject, key) = (said("subject"), said("key"));
@@ -138,28 +138,33 @@ impl OpenProposal {
 
 impl Constitution {
     /// Obeys a row; the ledger has recorded its outcome, or the refusal, when this returns.
-    pub(super) async fn obey(&self, inner: &mut ListProgress, row: &Row, road: &Arc<Road>) -> Json {
+    pub(super) async fn apply(
+        &self,
+        inner: &mut ListProgress,
+        row: &Row,
+        road: &Arc<Road>,
+    ) -> Json {
         let (step, done) = match &row.order {
             Some(Order::Propose { .. }) => (Step::Proposal, self.propose(inner, row, road).await),
-            Some(Order::Publish { .. }) => (Step::Approval, self.hear(inner, row).await),
+            Some(Order::Publish { .. }) => (Step::Approval, self.publish(inner, row).await),
             Some(Order::Activate { .. }) => {
                 (Step::Activation, self.activate(inner, row, road).await)
             }
             Some(
                 Order::Switch { .. }
                 | Order::Loosen(_)
-                | Order::Word { .. }
+                | Order::ApproverStatement { .. }
                 | Order::Modify { .. }
                 | Order::BreakGlass(_)
-                | Order::CloseGlass { .. }
-                | Order::ReviewGlass { .. },
+                | Order::CloseBreakGlass { .. }
+                | Order::ReviewBreakGlass { .. },
             )
             | None => {
                 return Json::object([("error", Json::from("no amendment"))]);
             }
         };
         if let Some(running) = self.running.upgrade() {
-            running.tell();
+            running.update_readiness();
         }
         match done {
             Ok(done) => done,
@@ -219,7 +224,7 @@ impl Constitution {
         Ok((bundle, found))
     }
 
-    async fn hear(&self, inner: &mut ListProgress, row: &Row) -> Result<Json, AmendmentRefusal> {
+    async fn publish(&self, inner: &mut ListProgress, row: &Row) -> Result<Json, AmendmentRefusal> {
         let Some(Order::Publish { bundle, statement, signature }) = &row.order else {
             return Err(AmendmentRefusal::Malformed);
         };
@@ -234,7 +239,7 @@ impl Constitution {
         let (approval, word) = (counted.by, counted.statement.verdict);
         open.stands()?;
         let by = (list.digest(), counted.signature.as_str());
-        self.record_word(&pending, (&approval, word), by).await?;
+        self.record_publication(&pending, (&approval, word), by).await?;
         let mut done = vec![
             ("counted", Json::from(true)),
             ("bundle", Json::from(bundle.prefixed())),

@@ -80,7 +80,7 @@ impl Constitution {
         .await
     }
 
-    pub(super) async fn record_word(
+    pub(super) async fn record_publication(
         &self,
         pending: &Pending,
         (approval, word): (&Approval, ApproverVerdict),

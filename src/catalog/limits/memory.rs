@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::pool::{Ask, Hold, Lease, Pools, Unanswered, block};
+use super::pool::{Hold, Lease, PoolRequest, Pools, Unanswered, block};
 
 /// Pools that end with the process.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ struct HeldTokens {
 
 #[async_trait]
 impl Pools for Memory {
-    async fn lease(&self, ask: &Ask) -> Result<Lease, Unanswered> {
+    async fn lease(&self, ask: &PoolRequest) -> Result<Lease, Unanswered> {
         let mut inner = self.inner.lock();
         inner.windows.retain(|(pool, starts), _| *pool != ask.pool || *starts >= ask.forget);
         let window = inner.windows.entry((ask.pool.clone(), ask.starts)).or_default();
@@ -52,7 +52,7 @@ impl Pools for Memory {
         Ok(Lease { granted, spare: spare.saturating_sub(granted) })
     }
 
-    async fn give_back(&self, ask: &Ask, units: u64) -> Result<(), Unanswered> {
+    async fn give_back(&self, ask: &PoolRequest, units: u64) -> Result<(), Unanswered> {
         let mut inner = self.inner.lock();
         if let Some(window) = inner.windows.get_mut(&(ask.pool.clone(), ask.starts)) {
             window.leased = window.leased.saturating_sub(units);

@@ -81,7 +81,7 @@ pub struct Usage {
 
 /// The outcome of a call, for the budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Went {
+pub enum BudgetOutcome {
     /// The tool answered.
     Well,
     /// It failed or is unknown.
@@ -312,17 +312,17 @@ impl Usage {
     }
 
     /// Counts the outcome of a call.
-    pub fn end(&mut self, went: Went) {
+    pub fn end(&mut self, went: BudgetOutcome) {
         self.running = self.running.saturating_sub(1);
         match went {
-            Went::Well => self.errors_in_row = 0,
-            Went::Wrong => {
+            BudgetOutcome::Well => self.errors_in_row = 0,
+            BudgetOutcome::Wrong => {
                 self.errors = self.errors.saturating_add(1);
                 self.errors_in_row = self.errors_in_row.saturating_add(1);
             }
-            Went::NotRun => self.denied = self.denied.saturating_add(1),
+            BudgetOutcome::NotRun => self.denied = self.denied.saturating_add(1),
             // WHY: an operator's stop says nothing about the tool.
-            Went::Stopped => {}
+            BudgetOutcome::Stopped => {}
         }
     }
 }
@@ -387,7 +387,7 @@ mod tests {
         let mut usage = Usage::default();
         let mut begin = |fingerprint| {
             let reasons = usage.begin(&limits, fingerprint, Duration::ZERO);
-            usage.end(Went::Well);
+            usage.end(BudgetOutcome::Well);
             reasons
         };
         assert!(begin(same).is_empty());
@@ -467,7 +467,7 @@ mod tests {
         let fingerprint = Digest::of(&[b"a"]);
         for _ in 0..2 {
             assert!(usage.begin(&limits, fingerprint, Duration::ZERO).is_empty());
-            usage.end(Went::Wrong);
+            usage.end(BudgetOutcome::Wrong);
         }
         let third = usage.begin(&limits, fingerprint, Duration::ZERO);
         assert_eq!(details(&third), ["limit.consecutive_errors"]);
@@ -485,7 +485,7 @@ mod tests {
         assert!(second[0].message.contains("agent `lead`"), "{}", second[0].message);
         assert_eq!(second[0].rule, "delegation.limits.concurrency");
         usage.end_delegated();
-        usage.end(Went::Well);
+        usage.end(BudgetOutcome::Well);
         let third = usage.begin_delegated(whose, &limits, Duration::ZERO);
         assert_eq!(details(&third), ["limit.calls"], "both count");
         usage.forget_delegated();

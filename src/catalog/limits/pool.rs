@@ -107,7 +107,7 @@ impl Pool {
 
 /// A gate's request to the store for a pool with windows.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ask {
+pub struct PoolRequest {
     /// The pool.
     pub pool: String,
     /// Beginning of the window, milliseconds since 1970.
@@ -165,13 +165,13 @@ pub trait Pools: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`Unanswered`].
-    async fn lease(&self, ask: &Ask) -> Result<Lease, Unanswered>;
+    async fn lease(&self, ask: &PoolRequest) -> Result<Lease, Unanswered>;
 
     /// Gives units of a window back that the gate leased and will not spend. Never repeated.
     ///
     /// # Errors
     /// [`Unanswered`]: they may be lost for the window.
-    async fn give_back(&self, ask: &Ask, units: u64) -> Result<(), Unanswered>;
+    async fn give_back(&self, ask: &PoolRequest, units: u64) -> Result<(), Unanswered>;
 
     /// Holds so many units; `granted` is `want`, or 0 if there are too few and nothing changed.
     ///

@@ -108,7 +108,7 @@ fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems)
         }
         Engine::Sqlite => sqlite(sql, at, around, problems).map(SqlTarget::Sqlite),
     };
-    let asks = asks(sql, engine, tool.read_only, at, problems);
+    let asks = statement_source(sql, engine, tool.read_only, at, problems);
     let own = timeout_ms.saturating_mul(3).div_euclid(4).max(1);
     let timeout = bounded(sql.statement_timeout_ms, own, timeout_ms);
     let timeout = problems.take(&format!("{at}.statement_timeout_ms"), timeout);
@@ -117,7 +117,7 @@ fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems)
     let most = problems.take(&format!("{at}.connections_max"), most);
     Some(Sql {
         target: target?,
-        asks: asks?,
+        statements: asks?,
         read_only: tool.read_only,
         statement_timeout: Duration::from_millis(timeout?),
         rows_max: rows?,
@@ -270,7 +270,7 @@ fn sqlite(
     Some(path)
 }
 
-fn asks(
+fn statement_source(
     sql: &config::SqlConfig,
     engine: Engine,
     read_only: bool,
@@ -401,7 +401,7 @@ pub(super) fn facts(sql: &Sql) -> Json {
             json!({"engine": Engine::Sqlite, "path": path.to_string_lossy()})
         }
     };
-    let asks = match &sql.asks {
+    let asks = match &sql.statements {
         StatementSource::Named(queries) => Json::object(queries.iter().map(|(name, query)| {
             (name.clone(), json!({"text": query.statement.text, "params": query.params}))
         })),

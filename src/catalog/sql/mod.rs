@@ -49,7 +49,7 @@ pub struct Sql {
     /// Where the database is.
     pub target: SqlTarget,
     /// The statements that the tool accepts.
-    pub asks: StatementSource,
+    pub statements: StatementSource,
     /// The operator says it changes nothing, and the connection is opened read-only.
     pub read_only: bool,
     /// The database's own time limit.

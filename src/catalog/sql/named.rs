@@ -34,7 +34,7 @@ impl<'a> NamedStatement<'a> {
     }
 
     /// The statement with the findings.
-    pub fn found(mut self, text: String, kind: &'static str) -> Statement {
+    pub fn into_statement(mut self, text: String, kind: &'static str) -> Statement {
         let parts = std::mem::take(&mut self.seen.parts);
         let is_part = |relation: &String| {
             let name = relation.rsplit('.').next().unwrap_or_default();

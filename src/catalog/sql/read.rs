@@ -81,7 +81,7 @@ pub fn free_form(
                            backslashes as parameters, or write it more plainly";
             return Err(StatementRefusal::new("sql.syntax", message));
         }
-        Ok(Statement { fields, ..walk.found(text) })
+        Ok(Statement { fields, ..walk.into_statement(text) })
     })
 }
 
@@ -118,7 +118,7 @@ pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement,
             return Err(*refused);
         }
         let text = text.trim_end().trim_end_matches(';').to_owned();
-        Ok(seen.found(text, kind))
+        Ok(seen.into_statement(text, kind))
     })
 }
 

@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The statement with the findings, in this rendering.
-    pub fn found(self, text: String) -> Statement {
+    pub fn into_statement(self, text: String) -> Statement {
         self.seen.statement(text, "select", false)
     }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{Api, ApiRefusal};
 use crate::cli::error::Occupied;
 use crate::cli::progress::Progress;
-use crate::cli::{Cause, Exit, Failure, FileError, say, tell, write_new};
+use crate::cli::{Cause, Exit, Failure, FileError, print_facts, say, write_new};
 use crate::domain::digest::Digest;
 use crate::domain::plural::many;
 use crate::evidence::{written, zip};
@@ -236,29 +236,34 @@ pub async fn erase(
     let absent = reply.absent.saturating_add(reply.before);
     if absent > 0 {
         let line = format!("{} not stored: erased before, or never kept", many(absent, "payload"));
-        tell(json!({"absent": absent}), line);
+        print_facts(json!({"absent": absent}), line);
     }
     let Some(erased) = reply.erased else {
         let payloads = reply.payloads;
         let line =
             format!("{} to erase; nothing was erased: add `--yes`", many(payloads, "payload"));
-        tell(json!({"payloads": payloads, "erased": 0}), line);
+        print_facts(json!({"payloads": payloads, "erased": 0}), line);
         return Ok(Exit::Ok);
     };
     let ErasedPayloads { deleted, residue, receipt: envelope, .. } = erased;
     let line = format!("{} erased with the salts", many(deleted, "payload"));
-    tell(json!({"erased": deleted, "residue": residue}), line);
+    print_facts(json!({"erased": deleted, "residue": residue}), line);
     if residue != "none" {
         let residue = visible(&residue);
-        tell(Value::Null, format!("bytes that may remain in the files of the store: {residue}"));
+        print_facts(
+            Value::Null,
+            format!("bytes that may remain in the files of the store: {residue}"),
+        );
     }
     match receipt {
         Some(path) if !envelope.is_null() => {
             let bytes = envelope.to_string().into_bytes();
             write_new(path, &bytes).map_err(Failure::usage)?;
-            tell(json!({"receipt": path}), format!("receipt {}", path.display()));
+            print_facts(json!({"receipt": path}), format!("receipt {}", path.display()));
         }
-        Some(_) => tell(json!({"receipt": null}), "no receipt, because nothing new was recorded"),
+        Some(_) => {
+            print_facts(json!({"receipt": null}), "no receipt, because nothing new was recorded")
+        }
         None => {}
     }
     Ok(if residue == "some" { Exit::Unverifiable } else { Exit::Ok })
@@ -282,6 +287,6 @@ pub async fn hold(api: &Api, asked: &requests::LegalHold) -> Result<Exit, Failur
         (false, false) => "released",
     };
     let line = format!("{did}: entry {entry} of {}", visible(&log));
-    tell(json!({"state": did, "entry": entry, "log": log}), line);
+    print_facts(json!({"state": did, "entry": entry, "log": log}), line);
     Ok(Exit::Ok)
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::api::{Answer, Api};
-use super::argument::{call_id, word};
+use super::argument::{call_id, verdict};
 use super::report::shown;
 use super::{Exit, FileError, block_on, fail, say, sign};
 use crate::approval::{ApproverVerdict, SignedApproval};
@@ -91,7 +91,7 @@ struct ShowApproval {
     api: Api,
     /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
     /// wicketgate-approval`
-    #[arg(long, value_name = "DECISION", value_parser = word, conflicts_with = "json")]
+    #[arg(long, value_name = "DECISION", value_parser = verdict, conflicts_with = "json")]
     statement: Option<ApproverVerdict>,
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::approval::Approvers;
 use crate::approval::approvers::{self, Purpose};
-use crate::cli::{Exit, Failure, FileError, JsonArg, tell};
+use crate::cli::{Exit, Failure, FileError, JsonArg, print_facts};
 use crate::crypto::keys::SecretKey;
 
 /// A list and who signs it.
@@ -63,10 +63,10 @@ pub(in crate::cli) fn sign(purpose: Purpose, file: &Path, keys: &[PathBuf]) -> R
     let aside = beside.with_extension("json.new");
     write(std::fs::write(&aside, envelope), &aside)?;
     write(std::fs::rename(&aside, &beside), &beside)?;
-    tell(json!({"wrote": beside}), format!("wrote {}", beside.display()));
+    print_facts(json!({"wrote": beside}), format!("wrote {}", beside.display()));
     for key in keys {
         let id = key.public().id();
-        tell(json!({"signers": [id]}), format!("signed by {id}"));
+        print_facts(json!({"signers": [id]}), format!("signed by {id}"));
     }
     Ok(())
 }

@@ -225,7 +225,7 @@ impl ChallengedGate {
     }
 
     /// Sends the findings to the gate.
-    pub async fn tell(&mut self, probes: &[Probe]) -> Result<ReportReceipt, Error> {
+    pub async fn report(&mut self, probes: &[Probe]) -> Result<ReportReceipt, Error> {
         let probes = probes.iter().map(|probe| PostureProbe {
             probe: probe.probe.clone(),
             target: probe.target.clone(),

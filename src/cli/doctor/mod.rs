@@ -125,7 +125,7 @@ async fn once(args: &Args) -> AttemptReport {
     probes.sort_by(|a, b| (&a.probe, &a.target).cmp(&(&b.probe, &b.target)));
     let told = match &mut gate {
         None => None,
-        Some(gate) => Some(gate.tell(&probes).await),
+        Some(gate) => Some(gate.report(&probes).await),
     };
     if args.json {
         say(shown(&probes, told.as_ref()).to_string());

@@ -117,7 +117,7 @@ impl Confined {
     }
 
     /// The same as text.
-    pub fn told(&self) -> String {
+    pub fn description(&self) -> String {
         let said = self.why.join(", ");
         let Some((level, grants)) = &self.inside else {
             return format!(

@@ -114,7 +114,7 @@ impl InitReport {
                 many(tools, "tool")
             ));
             if kind == "stdio" {
-                say(format!("  {}", one.draft.confined.told()));
+                say(format!("  {}", one.draft.confined.description()));
             }
         }
         say("");

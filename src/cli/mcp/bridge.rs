@@ -71,7 +71,7 @@ impl Bridge {
                             asked_to_stop = true;
                             break;
                         }
-                        () = self.hear(line) => {}
+                        () = self.receive(line) => {}
                     }
                 }
             }
@@ -104,12 +104,12 @@ impl Bridge {
         }
     }
 
-    async fn hear(&mut self, line: ClientLine) {
+    async fn receive(&mut self, line: ClientLine) {
         match line {
             ClientLine::Whole(text) => self.take(text).await,
             ClientLine::TooLong => {
                 let why = "a message of more than 4 MiB";
-                self.client.tell(rpc::error(None, rpc::INVALID_REQUEST, why, None)).await;
+                self.client.write_message(rpc::error(None, rpc::INVALID_REQUEST, why, None)).await;
             }
         }
     }
@@ -122,7 +122,7 @@ impl Bridge {
         match Message::read(&text) {
             Err(bad) => {
                 let said = rpc::error(bad.id.as_ref(), bad.code, &bad.message, None);
-                self.client.tell(said).await;
+                self.client.write_message(said).await;
             }
             Ok(Message::Response { .. }) => self.client.notify(None, text.clone()).await,
             Ok(Message::Notification { method, params }) => {
@@ -145,7 +145,7 @@ impl Bridge {
         };
         if let Some(why) = refusal {
             let said = rpc::error(Some(&asked.id), rpc::INVALID_REQUEST, why, None);
-            self.client.tell(said).await;
+            self.client.write_message(said).await;
             return;
         }
         // Everything after the handshake depends on it.

@@ -103,7 +103,7 @@ impl Client {
     }
 
     /// Writes one message to the client. False when the client reads no more.
-    pub async fn tell(&self, message: Vec<u8>) -> bool {
+    pub async fn write_message(&self, message: Vec<u8>) -> bool {
         self.out.send(message).await.is_ok()
     }
 
@@ -113,8 +113,8 @@ impl Client {
             Handshake { initialize: Some(asked.text.clone()), ..Handshake::default() };
         match self.handshake(asked.text.clone(), Some(&asked.id)).await {
             Ok(true) => {}
-            Ok(false) => _ = self.tell(unanswered(&asked.id)).await,
-            Err(fault) => _ = self.tell(refused(&asked.id, &fault)).await,
+            Ok(false) => _ = self.write_message(unanswered(&asked.id)).await,
+            Err(fault) => _ = self.write_message(refused(&asked.id, &fault)).await,
         }
     }
 
@@ -140,8 +140,8 @@ impl Client {
             }
             let is_response = matches!(read, Ok(Message::Response { .. }));
             match (told, is_response) {
-                (Some(id), true) => _ = self.tell(addressed(message, id)).await,
-                (Some(_), false) => _ = self.tell(message).await,
+                (Some(id), true) => _ = self.write_message(addressed(message, id)).await,
+                (Some(_), false) => _ = self.write_message(message).await,
                 (None, _) => {}
             }
             if is_response {
@@ -229,8 +229,8 @@ impl Client {
         };
         match relayed {
             Ok(true) => {}
-            Ok(false) => _ = self.tell(unanswered(&asked.id)).await,
-            Err(fault) => _ = self.tell(refused(&asked.id, &fault)).await,
+            Ok(false) => _ = self.write_message(unanswered(&asked.id)).await,
+            Err(fault) => _ = self.write_message(refused(&asked.id, &fault)).await,
         }
     }
 
@@ -316,7 +316,7 @@ impl Client {
                 Ok(_) | Err(_) => continue,
             };
             self.remember(asked, &message);
-            self.tell(message).await;
+            self.write_message(message).await;
             if is_response {
                 return Ok(true);
             }
@@ -356,7 +356,7 @@ impl Client {
         }
         let mut messages = messages(answer);
         while let Ok(Some(message)) = messages.next().await {
-            if Message::read(&message).is_ok() && !self.tell(message).await {
+            if Message::read(&message).is_ok() && !self.write_message(message).await {
                 return None;
             }
         }

@@ -299,7 +299,7 @@ impl Wrapped {
             note(format!("wicketgate: note: {tool}"));
         }
         for one in &governed {
-            note(format!("wicketgate: `{}` {}", self.name, one.draft.confined.told()));
+            note(format!("wicketgate: `{}` {}", self.name, one.draft.confined.description()));
         }
         Ok(governed)
     }

@@ -9,9 +9,9 @@ use crate::cli::reader::{self, LedgerLocation, LedgerSource};
 use crate::config::{self, Config};
 use crate::domain::id::ChainId;
 use crate::evidence::erasure::{self, ErasureStore};
-use crate::ledger::postgres::{PostgresKeeper, PostgresReader};
-use crate::ledger::retention::PayloadKeeper;
-use crate::ledger::sqlite::SqliteKeeper;
+use crate::ledger::postgres::{PostgresEraser, PostgresReader};
+use crate::ledger::retention::PayloadEraser;
+use crate::ledger::sqlite::SqliteEraser;
 use crate::ledger::store::{ChainRow, LedgerReader};
 
 /// A ledger, open.
@@ -19,7 +19,7 @@ pub struct PayloadLedger {
     /// Reads it.
     pub reader: Arc<dyn LedgerReader>,
     /// Deletes in it.
-    pub keeper: Arc<dyn PayloadKeeper>,
+    pub eraser: Arc<dyn PayloadEraser>,
     /// Its chains by id.
     pub chains: BTreeMap<ChainId, ChainRow>,
     /// The configuration, if it was named.
@@ -52,21 +52,21 @@ impl PayloadLedger {
         };
         let chains = reader.chains().await?;
         let chains = chains.into_iter().map(|row| (row.chain, row)).collect();
-        Ok(Self { reader, keeper, chains, config, store })
+        Ok(Self { reader, eraser: keeper, chains, config, store })
     }
 
     /// To erase in, for this tenant.
-    pub fn shelf<'a>(&'a self, tenant: &'a str) -> ErasureStore<'a> {
-        let (reader, keeper) = (self.reader.as_ref(), self.keeper.as_ref());
-        ErasureStore { reader, keeper, chains: &self.chains, tenant }
+    pub fn erasure_store<'a>(&'a self, tenant: &'a str) -> ErasureStore<'a> {
+        let (reader, keeper) = (self.reader.as_ref(), self.eraser.as_ref());
+        ErasureStore { reader, eraser: keeper, chains: &self.chains, tenant }
     }
 }
 
-type Opened = (Arc<dyn LedgerReader>, Arc<dyn PayloadKeeper>, &'static str);
+type Opened = (Arc<dyn LedgerReader>, Arc<dyn PayloadEraser>, &'static str);
 
 async fn postgres(url: &str) -> Result<Opened, crate::ledger::store::StoreError> {
     let reader = Arc::new(PostgresReader::connect(url).await?);
-    Ok((reader, Arc::new(PostgresKeeper::connect(url).await?), "postgres"))
+    Ok((reader, Arc::new(PostgresEraser::connect(url).await?), "postgres"))
 }
 
 async fn sqlite(source: &LedgerSource, config: Option<&Config>) -> Result<Opened, Failure> {
@@ -78,7 +78,7 @@ async fn sqlite(source: &LedgerSource, config: Option<&Config>) -> Result<Opened
     let reader = reader::open_reader(source).await?;
     Ok((
         reader,
-        Arc::new(SqliteKeeper::open(&path).await.map_err(Failure::unverifiable)?),
+        Arc::new(SqliteEraser::open(&path).await.map_err(Failure::unverifiable)?),
         "sqlite",
     ))
 }

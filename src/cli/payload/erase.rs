@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::access::{PayloadLedger, refused, tenant};
-use super::order::{OrderDraft, brought_or, signed_by};
+use super::order::{OrderDraft, given_or, signed_by};
 use super::{Erase, EraseFollowUp, Expire, Failure};
 use crate::approval::SignedApproval;
 use crate::approval::order::{OrderKind, OrderStatement};
 use crate::cli::api::Api;
 use crate::cli::api::remote;
 use crate::cli::recorder::{FleetArgs, Recording};
-use crate::cli::{Exit, sign, tell, write_new};
+use crate::cli::{Exit, print_facts, sign, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Config;
 use crate::crypto::keys::SecretKey;
@@ -39,7 +39,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     command.after.signed()?;
     let ledger = PayloadLedger::open(&command.access).await?;
     let tenant = tenant(command.fleet.tenant.as_ref(), ledger.config.as_ref());
-    let shelf = ledger.shelf(&tenant);
+    let shelf = ledger.erasure_store(&tenant);
     if command.resume {
         let deleted = shelf.sweep().await.map_err(refused)?;
         // WHY: no search can find traces of rows that are already gone, so rewrite the file.
@@ -47,27 +47,27 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         return finish(&ledger, &after, &ErasureReport { deleted, ..ErasureReport::default() })
             .await;
     }
-    let brought = command.signing.brought()?;
+    let brought = command.signing.given_statement()?;
     if command.signing.statement {
         let statement = wish(command).beside(shelf.reader, &tenant).await?;
         return Ok(sign::printed(&statement));
     }
-    let asked = asked(command, brought.as_ref())?;
+    let asked = request(command, brought.as_ref())?;
     let found = shelf.find(&asked).await.map_err(refused)?;
     if !found.absent.is_empty() {
         let absent = found.absent.len();
         let line = format!("{} not stored: erased before, or never kept", many(absent, "payload"));
-        tell(json!({"absent": absent}), line);
+        print_facts(json!({"absent": absent}), line);
     }
     let records = shelf.records().await.map_err(refused)?;
     shelf.refuse_held(&records, &found.wanted).await.map_err(refused)?;
     if !command.yes {
         let count = found.count();
         let line = format!("{} to erase; nothing was erased: add `--yes`", many(count, "payload"));
-        tell(json!({"payloads": count, "erased": 0}), line);
+        print_facts(json!({"payloads": count, "erased": 0}), line);
         return Ok(Exit::Ok);
     }
-    let statement = brought_or(brought, wish(command).beside(shelf.reader, &tenant)).await?;
+    let statement = given_or(brought, wish(command).beside(shelf.reader, &tenant)).await?;
     let place = command.access.source.sqlite.as_deref();
     let order = command
         .signing
@@ -113,23 +113,23 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
         ("`--backups`", after.backups.is_some()),
     ];
     command.remote.excludes(&theirs).map_err(Failure::usage)?;
-    let brought = signing.brought()?;
+    let brought = signing.given_statement()?;
     let request = if signing.statement {
         return Ok(sign::printed(&wish(command).over_api(api).await?));
     } else if command.yes {
-        let statement = brought_or(brought, wish(command).over_api(api)).await?;
+        let statement = given_or(brought, wish(command).over_api(api)).await?;
         let SignedApproval { statement, signature } = signing.sign(&statement)?;
         let (statement, signature) = (Some(statement), Some(signature));
         Erasure { statement, signature, ..Erasure::default() }
     } else {
-        dry(&asked(command, brought.as_ref())?)
+        dry(&request(command, brought.as_ref())?)
     };
     let request = Erasure { vacuum: after.vacuum, ..request };
     remote::erase(api, &request, after.receipt.as_deref()).await
 }
 
 /// The payloads that the options select, or those of a given order.
-fn asked(command: &Erase, brought: Option<&OrderStatement>) -> Result<ErasureRequest, Failure> {
+fn request(command: &Erase, brought: Option<&OrderStatement>) -> Result<ErasureRequest, Failure> {
     match brought {
         Some(said) => ErasureRequest::of(said).map_err(refused),
         None => Ok(ErasureRequest {
@@ -156,7 +156,7 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     command.after.signed()?;
     let ledger = PayloadLedger::open(&command.access).await?;
     let tenant = tenant(command.fleet.tenant.as_ref(), ledger.config.as_ref());
-    let shelf = ledger.shelf(&tenant);
+    let shelf = ledger.erasure_store(&tenant);
     let mut clocks: Clocks =
         ledger.config.as_ref().map(|config| config.retention.clocks()).unwrap_or_default();
     clocks.0.extend(command.keep.iter().cloned());
@@ -180,7 +180,7 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     wanted.retain(|_, list| !list.is_empty());
     let due: usize = wanted.values().map(BTreeSet::len).sum();
     let line = format!("{} due, {held} more on legal hold", many(due, "payload"));
-    tell(json!({"due": due, "held": held}), line);
+    print_facts(json!({"due": due, "held": held}), line);
     if command.dry_run {
         return Ok(Exit::Ok);
     }
@@ -239,24 +239,24 @@ async fn finish(
     after: &EraseFollowUp,
     done: &ErasureReport,
 ) -> Result<Exit, Failure> {
-    let residue = ledger.keeper.scrub(after.vacuum).await.map_err(Failure::unverifiable)?;
+    let residue = ledger.eraser.scrub(after.vacuum).await.map_err(Failure::unverifiable)?;
     let word = residue.as_str();
     let line = format!("{} erased with the salts", many(done.deleted, "payload"));
-    tell(json!({"erased": done.deleted, "residue": word}), line);
+    print_facts(json!({"erased": done.deleted, "residue": word}), line);
     match residue {
         Residue::None => {}
-        Residue::Some => tell(
+        Residue::Some => print_facts(
             Value::Null,
             "the log beside the database file may still hold the bytes, because a reader keeps it open: run `wicketgate ledger payload erase --resume` later",
         ),
-        Residue::Unknown => tell(
+        Residue::Unknown => print_facts(
             Value::Null,
             "the database keeps deleted rows until VACUUM, and its write-ahead log and replicas until they are recycled",
         ),
     }
     if let (Some(path), Some(key)) = (&after.receipt, &after.key) {
         if done.recorded.seqs.is_empty() {
-            tell(json!({"receipt": null}), "no receipt, because nothing new was recorded");
+            print_facts(json!({"receipt": null}), "no receipt, because nothing new was recorded");
         } else {
             let key = SecretKey::load(key).map_err(Failure::usage)?;
             let told = ReceiptNotes { deleted: done.deleted, residue: word, store: ledger.store };
@@ -264,7 +264,7 @@ async fn finish(
             let made = receipt::make(ledger.reader.as_ref(), fleet, seqs, &told, &key);
             let made = made.await.map_err(Failure::unverifiable)?;
             write_new(path, &made).map_err(Failure::usage)?;
-            tell(json!({"receipt": path}), format!("receipt {}", path.display()));
+            print_facts(json!({"receipt": path}), format!("receipt {}", path.display()));
         }
     }
     Ok(if residue == Residue::Some { Exit::Unverifiable } else { Exit::Ok })

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::access::{configuration, refused};
-use super::order::{OrderDraft, brought_or, signed_by};
+use super::order::{OrderDraft, given_or, signed_by};
 use super::{Failure, Hold, HoldSubject, Release};
 use crate::approval::SignedApproval;
 use crate::approval::order::OrderKind;
@@ -11,7 +11,7 @@ use crate::cli::api::remote::{self, RemoteArgs};
 use crate::cli::reader::{self, LedgerSource};
 use crate::cli::recorder::{FleetArgs, Recording};
 use crate::cli::sign;
-use crate::cli::{Exit, tell};
+use crate::cli::{Exit, print_facts};
 use crate::domain::id::RunId;
 use crate::evidence::erasure::{HoldOn, HoldSet, LegalHoldChange, log_of, set_hold};
 use crate::ledger::store::LedgerReader;
@@ -23,7 +23,7 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let on = on(run.as_ref(), log.as_ref())?;
     if let Some(api) = over.api() {
         beside_nothing(over, fleet)?;
-        return remote::hold(&api, &asked(&on, reason)).await;
+        return remote::hold(&api, &request(&on, reason)).await;
     }
     let change = LegalHoldChange::Place(reason.clone());
     let by = by.as_deref().unwrap_or_default();
@@ -41,7 +41,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         signing,
         ..
     } = command;
-    let brought = signing.brought()?;
+    let brought = signing.given_statement()?;
     let on = match &brought {
         Some(said) => HoldOn::of(said).map_err(refused)?,
         None => on(run.as_ref(), log.as_ref())?,
@@ -49,7 +49,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     let wish = wish(&on, reason.clone().unwrap_or_default());
     if let Some(api) = over.api() {
         beside_nothing(over, fleet)?;
-        let statement = brought_or(brought, wish.over_api(&api)).await?;
+        let statement = given_or(brought, wish.over_api(&api)).await?;
         if signing.statement {
             return Ok(sign::printed(&statement));
         }
@@ -60,7 +60,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
     // Report missing payloads before the operator signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;
-    let statement = brought_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
+    let statement = given_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {
         return Ok(sign::printed(&statement));
     }
@@ -82,7 +82,7 @@ fn on(run: Option<&RunId>, log: Option<&String>) -> Result<HoldOn, Failure> {
 }
 
 /// The request for a hold.
-fn asked(on: &HoldOn, reason: &str) -> LegalHold {
+fn request(on: &HoldOn, reason: &str) -> LegalHold {
     let (log, run) = match on {
         HoldOn::Log(log) => (Some(log.clone()), None),
         HoldOn::Run(run) => (None, Some(run.to_string())),
@@ -129,7 +129,7 @@ async fn record(
     fleet.close().await.map_err(Failure::unverifiable)?;
     match done.map_err(refused)? {
         HoldSet::Already(now) => {
-            tell(
+            print_facts(
                 json!({"state": "already held", "hold": now.to_string()}),
                 format!("already held: {now}"),
             );
@@ -138,7 +138,7 @@ async fn record(
             let did =
                 if matches!(change.0, LegalHoldChange::Place(_)) { "held" } else { "released" };
             let line = format!("{did}: {on} (entry {} of {origin})", receipt.seq);
-            tell(json!({"state": did, "entry": receipt.seq, "log": origin}), line);
+            print_facts(json!({"state": did, "entry": receipt.seq, "log": origin}), line);
         }
     }
     Ok(Exit::Ok)

@@ -65,7 +65,7 @@ impl OrderDraft {
 }
 
 /// The given statement, or this one.
-pub async fn brought_or(
+pub async fn given_or(
     brought: Option<OrderStatement>,
     made: impl Future<Output = Result<OrderStatement, Failure>>,
 ) -> Result<OrderStatement, Failure> {
@@ -96,7 +96,7 @@ enum Error {
 
 impl Signing {
     /// The statement that was signed elsewhere, if one is named.
-    pub fn brought(&self) -> Result<Option<OrderStatement>, Failure> {
+    pub fn given_statement(&self) -> Result<Option<OrderStatement>, Failure> {
         let path = self.order.as_deref();
         path.map(sign::statement).transpose().map_err(Failure::usage)
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Failure, PayloadKeygen, Receipt};
-use crate::cli::{Cause, Exit, FileError, say, say_json, tell};
+use crate::cli::{Cause, Exit, FileError, print_facts, say, say_json};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::PublicKey;
 use crate::domain::plural::many;
@@ -63,6 +63,6 @@ pub fn keygen(command: &PayloadKeygen) -> Result<Exit, Failure> {
     let id = vault::keygen(&SystemEntropy, &command.out).map_err(Failure::invalid)?;
     let file = command.out.display();
     let line = format!("encryption key  {file}\nkey id          {id}");
-    tell(json!({"key": file.to_string(), "key_id": id}), line);
+    print_facts(json!({"key": file.to_string(), "key_id": id}), line);
     Ok(Exit::Ok)
 }

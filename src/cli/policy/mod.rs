@@ -10,8 +10,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{
-    BundleError, Exit, Failure, FileError, JsonArg, amend, fail, lint, observed, say, say_json,
-    suggest, tell, write_new,
+    BundleError, Exit, Failure, FileError, JsonArg, amend, fail, lint, observed, print_facts, say,
+    say_json, suggest, write_new,
 };
 
 pub mod archive;
@@ -245,12 +245,12 @@ fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<(),
     let (name, version, digest) =
         (bundle.name(), bundle.version().to_string(), bundle.digest().prefixed());
     let line = format!("{name} {version} {digest}");
-    tell(json!({"name": name, "version": version, "digest": digest}), line);
+    print_facts(json!({"name": name, "version": version, "digest": digest}), line);
     for key in &loaded {
         let id = key.public().id();
-        tell(json!({"signers": [id]}), format!("  signed by {id}"));
+        print_facts(json!({"signers": [id]}), format!("  signed by {id}"));
     }
-    tell(json!({"wrote": path}), format!("  {}", path.display()));
+    print_facts(json!({"wrote": path}), format!("  {}", path.display()));
     Ok(())
 }
 

@@ -59,7 +59,7 @@ struct MutationReport {
 pub fn run(args: &Args) -> Exit {
     match found(args) {
         Ok((total, found)) => {
-            tell(args, total, &found);
+            print_report(args, total, &found);
             if found.failures.is_empty() { Exit::Ok } else { Exit::Invalid }
         }
         Err(failure) => failure.print(),
@@ -118,7 +118,7 @@ fn gather(args: &Args, bundle: &Bundle) -> Result<Vec<(String, Json)>, Failure> 
     Ok(all)
 }
 
-fn tell(args: &Args, total: usize, found: &MutationReport) {
+fn print_report(args: &Args, total: usize, found: &MutationReport) {
     let MutationReport { denied, mutants, failures, cut } = found;
     if args.json {
         let one = |(input, one): &(String, NewAllow)| {

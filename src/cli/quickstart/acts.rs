@@ -31,23 +31,23 @@ enum Fate {
 }
 
 /// One call of the play.
-struct Act {
+struct DemoCall {
     id: &'static str,
     tool: &'static str,
     arguments: Value,
     fate: Fate,
 }
 
-fn acts() -> [Act; 7] {
+fn demo_calls() -> [DemoCall; 7] {
     let allowed = |holds, hides, because| Fate::Allowed { holds, hides, because };
     [
-        Act {
+        DemoCall {
             id: "read-1",
             tool: "handbook.read",
             arguments: json!({"path": "refunds.md"}),
             fate: allowed("More than that needs two people", "", ""),
         },
-        Act {
+        DemoCall {
             id: "find-1",
             tool: "crm.search",
             arguments: json!({"name": "Berg"}),
@@ -57,7 +57,7 @@ fn acts() -> [Act; 7] {
                 "the policy masked the address; the tool got a credential the agent never saw",
             ),
         },
-        Act {
+        DemoCall {
             id: "paid-1",
             tool: "invoices.of",
             arguments: json!({"customer": "C-1042"}),
@@ -67,7 +67,7 @@ fn acts() -> [Act; 7] {
                 "the statement is the operator's and reads one SQLite file; the agent gave one value",
             ),
         },
-        Act {
+        DemoCall {
             id: COUNT,
             tool: "text.count",
             arguments: json!({"text": "invoice R-7 was paid twice"}),
@@ -77,13 +77,13 @@ fn acts() -> [Act; 7] {
                 "/usr/bin/wc, pinned by its digest, ran in a sandbox: no shell, no network, no files",
             ),
         },
-        Act {
+        DemoCall {
             id: "pay-250",
             tool: "payments.transfer",
             arguments: json!({"customer": "C-1042", "amount": 250}),
             fate: allowed("booked", "", ""),
         },
-        Act {
+        DemoCall {
             id: "note-1",
             tool: "tickets.create",
             arguments: json!({"title": "paid twice", "text": "tell anna.berg@customer.example"}),
@@ -94,7 +94,7 @@ fn acts() -> [Act; 7] {
                 file: "agent/personal_data.rego:",
             },
         },
-        Act {
+        DemoCall {
             id: HELD,
             tool: "payments.transfer",
             arguments: json!({"customer": "C-1042", "amount": 2500}),
@@ -145,7 +145,7 @@ pub async fn calls(
     desk: &DemoDirectory,
     story: &mut StepPrinter,
 ) -> Result<(), Error> {
-    for act in acts().into_iter().filter(|act| act.id != COUNT || desk.has_command()) {
+    for act in demo_calls().into_iter().filter(|act| act.id != COUNT || desk.has_command()) {
         let answer = agent.call(act.id, act.tool, &act.arguments).await;
         told(&act, answer, desk, story).map_err(|fault| Error::Call { call: act.id, fault })?;
     }
@@ -154,7 +154,7 @@ pub async fn calls(
 }
 
 fn told(
-    act: &Act,
+    act: &DemoCall,
     answer: DemoAnswer,
     desk: &DemoDirectory,
     story: &mut StepPrinter,
@@ -206,7 +206,7 @@ pub async fn approve(
     story: &mut StepPrinter,
 ) -> Result<(), Error> {
     waits(agent.recorded(HELD).await)?;
-    let acts = acts();
+    let acts = demo_calls();
     let held = acts.iter().find(|act| act.id == HELD).ok_or(Error::NotRefused(HELD))?;
     let call = (held.id, held.tool, &held.arguments);
     approvers::approve(desk, at, (agent, call), story).await
@@ -214,9 +214,9 @@ pub async fn approve(
 
 /// Compares the tool server's counters with the allowed and approved calls.
 pub async fn count(tools: &mut ToolServer, story: &mut StepPrinter) -> Result<(), Error> {
-    let ran = |act: &Act| matches!(act.fate, Fate::Allowed { .. }) || act.id == HELD;
-    let is = |act: &&Act| HTTP.contains(&act.tool) && ran(act);
-    let allowed = u64::try_from(acts().iter().filter(is).count()).unwrap_or(0);
+    let ran = |act: &DemoCall| matches!(act.fate, Fate::Allowed { .. }) || act.id == HELD;
+    let is = |act: &&DemoCall| HTTP.contains(&act.tool) && ran(act);
+    let allowed = u64::try_from(demo_calls().iter().filter(is).count()).unwrap_or(0);
     let hits = tools.hits().await?;
     if hits.all != allowed {
         return Err(Error::Count { allowed, hits });

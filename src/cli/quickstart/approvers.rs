@@ -66,7 +66,7 @@ pub async fn approve(
             ["approval", "approve", run, id, "--token-file", &token, "--key", &key, "--url", url];
         let with: Vec<&str> = args.iter().copied().chain(["--yes", "--json"]).collect();
         let ran = desk.run(&with).await?;
-        let now = became(&ran);
+        let now = call_state(&ran);
         if ran.code != Some(0) || now.as_deref() != Some(state) {
             return Err(Error::Approval { subject, state: now, ran });
         }
@@ -96,7 +96,7 @@ pub async fn approve(
 }
 
 /// The state of the call, from the gate's answer.
-fn became(ran: &CommandOutput) -> Option<String> {
+fn call_state(ran: &CommandOutput) -> Option<String> {
     let Outcome { gates } = serde_json::from_str(&ran.out).ok()?;
     gates.into_iter().map(|gate| gate.done.call).find(|call| !call.is_empty())
 }

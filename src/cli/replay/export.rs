@@ -52,7 +52,7 @@ pub struct Args {
 /// Writes it.
 pub(super) fn run(args: &Args) -> Exit {
     wait(async {
-        tell(args, &write(args).await?);
+        print_exported(args, &write(args).await?);
         Ok(Exit::Ok)
     })
 }
@@ -101,7 +101,7 @@ async fn write(args: &Args) -> Result<ExportedRecording, Failure> {
     })
 }
 
-fn tell(args: &Args, exported: &ExportedRecording) {
+fn print_exported(args: &Args, exported: &ExportedRecording) {
     let ExportedRecording { steps, bytes, digest } = exported;
     let file = args.out.display().to_string();
     let line =

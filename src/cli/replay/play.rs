@@ -69,7 +69,7 @@ enum Error {
     Recording(#[from] replay::Error),
     /// The directory of the gate cannot be made.
     #[error(transparent)]
-    Stage(#[from] stage::Error),
+    Directory(#[from] stage::Error),
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -138,7 +138,7 @@ async fn play(args: &Play, recording: Recording) -> Result<Exit, Error> {
     let variables = desk.variables();
     let place = ReplayTarget { socket, token, variables, recording: player.recording().digest };
     let ran = beside(&mut gate, args, &place).await?;
-    Ok(tell(args, &report(player.recording(), player.finish(), ran, None))?)
+    Ok(print_report(args, &report(player.recording(), player.finish(), ran, None))?)
 }
 
 /// The beginning from the recording, the rest with a gate of its own.
@@ -153,7 +153,7 @@ async fn fork(args: &Play, recording: Recording, at: u64, config: &Path) -> Resu
     let place = ReplayTarget { socket, token: None, variables: Vec::new(), recording: digest };
     let ran = beside(&mut gate, args, &place).await?;
     let (played, run) = (forked.finish(), forked.run());
-    Ok(tell(args, &report(forked.recording(), played, ran, Some((at, run))))?)
+    Ok(print_report(args, &report(forked.recording(), played, ran, Some((at, run))))?)
 }
 
 /// The command's way to the gate, and its credential there.
@@ -244,7 +244,7 @@ async fn command(
     Ok(Some(status).filter(|status| !status.success()))
 }
 
-fn tell(args: &Play, report: &ReplayReport<'_>) -> Result<Exit, FileError> {
+fn print_report(args: &Play, report: &ReplayReport<'_>) -> Result<Exit, FileError> {
     if let Some(path) = &args.junit {
         std::fs::write(path, report.to_junit()).map_err(FileError::at(path))?;
     }

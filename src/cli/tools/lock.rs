@@ -118,7 +118,7 @@ fn report(old: Option<&Lock>, new: &Lock, changed: &[Difference], left_out: &[St
         say(format!("{}{tool}: {}", difference.server, difference.weight.as_str()));
         difference.what.iter().for_each(|what| say(format!("    {what}")));
         if let Some(old) = old {
-            words(old, new, difference);
+            print_description(old, new, difference);
         }
     }
     if old.is_some() && changed.is_empty() {
@@ -128,7 +128,7 @@ fn report(old: Option<&Lock>, new: &Lock, changed: &[Difference], left_out: &[St
 }
 
 /// A description that changed, before and after: a model reads it.
-fn words(old: &Lock, new: &Lock, difference: &Difference) {
+fn print_description(old: &Lock, new: &Lock, difference: &Difference) {
     let Some(tool) = &difference.tool else { return };
     let of = |lock: &Lock| -> Option<String> {
         let server: &LockedServer = lock.servers.get(&difference.server)?;

@@ -170,10 +170,10 @@ fn text(picture: &Picture, rows: &[PictureRow], servers: &[ProbedServer]) {
         };
         let tier = row.tier.map_or("--", |tier| tier.as_str());
         say(format!("{:<40} {tier}  {kind:<16} {}", row.name, row.state().as_str()));
-        row.points.iter().for_each(told);
+        row.points.iter().for_each(print_point);
     }
     for seen in servers.iter().filter(|seen| !seen.point.state.is_fine()) {
-        told(&seen.point);
+        print_point(&seen.point);
     }
     // The rows show the errors of single tools already.
     let others = picture.errors.iter().filter(|error| !error.starts_with("tools["));
@@ -189,7 +189,7 @@ fn text(picture: &Picture, rows: &[PictureRow], servers: &[ProbedServer]) {
     }
 }
 
-fn told(point: &Point) {
+fn print_point(point: &Point) {
     say(format!("    {}: {}", point.what, point.found));
     point.todo.iter().for_each(|todo| say(format!("      do: {todo}")));
 }

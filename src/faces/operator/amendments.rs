@@ -10,7 +10,7 @@ use super::{AMENDED_WITHIN, OperatorApi, REPORTS_WITHIN};
 use crate::approval::amendment::Pending;
 use crate::approval::{ApproverVerdict, Statement as _};
 use crate::clock::random16;
-use crate::control::amendments::{Proposal, obeyed, text};
+use crate::control::amendments::{Proposal, is_applied, text};
 use crate::control::answer::{ENDED, Patience};
 use crate::control::{Order, OrderReport, Presence, Row};
 use crate::domain::canonical;
@@ -31,7 +31,7 @@ struct ProposalHistory {
     /// The gates' answers to it.
     reports: Vec<OrderReport>,
     /// Approvals and refusals of it, and the gates' answers to them.
-    words: Vec<(Row, Vec<OrderReport>)>,
+    decisions: Vec<(Row, Vec<OrderReport>)>,
     /// The last order to activate it, and each gate's answer.
     activation: Option<(Row, Vec<OrderReport>)>,
 }
@@ -43,8 +43,9 @@ impl ProposalHistory {
     }
 
     fn counted(&self, word: ApproverVerdict) -> Vec<String> {
-        let reports = self.words.iter().flat_map(|(_, reports)| reports);
-        let said = reports.filter(|r| obeyed(r) && text(&r.done, "verdict") == Some(word.as_str()));
+        let reports = self.decisions.iter().flat_map(|(_, reports)| reports);
+        let said =
+            reports.filter(|r| is_applied(r) && text(&r.done, "verdict") == Some(word.as_str()));
         let mut all: Vec<String> =
             said.filter_map(|r| text(&r.done, "subject").map(str::to_owned)).collect();
         all.sort();
@@ -53,11 +54,11 @@ impl ProposalHistory {
     }
 
     fn standing(&self) -> &'static str {
-        let active = self.activation.iter().flat_map(|(_, reports)| reports).any(obeyed);
+        let active = self.activation.iter().flat_map(|(_, reports)| reports).any(is_applied);
         let refused = !self.counted(ApproverVerdict::Refuse).is_empty();
         match () {
             () if active => "activated",
-            () if refused || !self.reports.iter().any(obeyed) => "refused",
+            () if refused || !self.reports.iter().any(is_applied) => "refused",
             () if self.approved().is_empty() => "proposed",
             () => "approved",
         }
@@ -173,9 +174,9 @@ impl OperatorApi {
     }
 
     async fn last_amendment(&self) -> Result<u64, Problem> {
-        let all = self.told().await?;
+        let all = self.proposals().await?;
         let rows = all.iter().flat_map(|told| {
-            let words = told.words.iter().map(|(row, _)| row.seq);
+            let words = told.decisions.iter().map(|(row, _)| row.seq);
             let activation = told.activation.iter().map(|(row, _)| row.seq);
             words.chain(activation).chain([told.proposal.seq])
         });
@@ -183,7 +184,7 @@ impl OperatorApi {
     }
 
     /// Every proposal on the list, oldest first.
-    async fn told(&self) -> Result<Vec<ProposalHistory>, Problem> {
+    async fn proposals(&self) -> Result<Vec<ProposalHistory>, Problem> {
         let (mut all, mut seen) = (Vec::<ProposalHistory>::new(), 0);
         loop {
             let rows = self.orders.since(seen, PAGE).await?;
@@ -198,15 +199,15 @@ impl OperatorApi {
                     all.push(ProposalHistory {
                         proposal,
                         reports,
-                        words: Vec::new(),
+                        decisions: Vec::new(),
                         activation: None,
                     });
                     continue;
                 }
                 let about = all.iter_mut().rfind(|told| told.proposal.bundle == bundle);
                 let Some(told) = about else { continue };
-                if told.proposal.spoken_of(&row) {
-                    told.words.push((row, reports));
+                if told.proposal.is_approval_of(&row) {
+                    told.decisions.push((row, reports));
                 } else if matches!(row.order, Some(Order::Activate { .. })) {
                     told.activation = Some((row, reports));
                 }
@@ -217,7 +218,7 @@ impl OperatorApi {
     /// The last proposal of this bundle.
     async fn proposed(&self, bundle: &str) -> Result<ProposalHistory, Problem> {
         let digest = Digest::parse(bundle);
-        let all = self.told().await?;
+        let all = self.proposals().await?;
         let found = all.into_iter().rfind(|told| Some(told.proposal.bundle) == digest);
         found.ok_or_else(|| {
             let message = "no such bundle was proposed";
@@ -233,7 +234,7 @@ impl OperatorApi {
         &self,
         _: OperatorRequest<route::Amendments>,
     ) -> Result<Amendments, Problem> {
-        let all = self.told().await?;
+        let all = self.proposals().await?;
         Ok(Amendments { amendments: all.iter().map(ProposalHistory::shown).collect() })
     }
 

@@ -62,7 +62,7 @@ impl OperatorApi {
         for (id, run) in desk.chains().flat_map(|chain| &chain.runs) {
             for (call, hold) in &run.held {
                 let tool = hold.entry.draft.tool.as_ref().map(ToString::to_string);
-                let key = (*id, tool.unwrap_or_default(), hold.ask);
+                let key = (*id, tool.unwrap_or_default(), hold.args_digest);
                 groups.entry(key).or_default().push((run, call, hold));
             }
         }
@@ -77,7 +77,7 @@ impl OperatorApi {
         }
         groups.sort_by_key(first);
         let calls = groups.iter().map(Vec::len).sum::<usize>();
-        let shown = groups.iter().take(most).filter_map(|group| ask(group));
+        let shown = groups.iter().take(most).filter_map(|group| held_request(group));
         let (held, asks) = (shown.collect(), groups.len());
         Ok(HeldCalls { held, asks, calls, more: asks > most })
     }
@@ -159,7 +159,7 @@ impl OperatorApi {
     ///
     /// # Errors
     /// The call is not held, or the statement is another.
-    pub(super) async fn word(
+    pub(super) async fn decide(
         &self,
         asked: OperatorRequest<route::HeldCallDecision>,
     ) -> Result<OrderReply, Problem> {
@@ -175,7 +175,7 @@ impl OperatorApi {
         }
         self.armored(&signature)?;
         let (run, call) = self.named(&path)?;
-        let order = Order::Word { run, call, statement, signature };
+        let order = Order::ApproverStatement { run, call, statement, signature };
         self.to_holder(&who, &order, "").await
     }
 
@@ -229,7 +229,8 @@ impl OperatorApi {
         order: &Order,
         reason: &str,
     ) -> Result<OrderReply, Problem> {
-        let (Order::Word { run, call, .. } | Order::Modify { run, call, .. }) = order else {
+        let (Order::ApproverStatement { run, call, .. } | Order::Modify { run, call, .. }) = order
+        else {
             return Err(self.not_held());
         };
         let found = {
@@ -269,7 +270,7 @@ impl OperatorApi {
 }
 
 /// One ask, as a line of the list: no argument is in it.
-fn ask(group: &[Waiting<'_>]) -> Option<HeldCall> {
+fn held_request(group: &[Waiting<'_>]) -> Option<HeldCall> {
     let (run, call, hold) = group.first()?;
     let digest = hold.call_digest();
     let held = &hold.held;

@@ -37,7 +37,7 @@ const NOTE_MAX: usize = 1024;
 pub type List = Arc<dyn Fn() -> Result<Approvers, Cause> + Send + Sync>;
 
 /// What the operator API needs for break-glass.
-pub struct Glass {
+pub struct BreakGlassParts {
     /// The rules that a statement has to meet.
     pub terms: Terms,
     /// Who may sign.
@@ -48,13 +48,13 @@ pub struct Glass {
     pub metrics: Arc<Metrics>,
 }
 
-crate::record::debug_by!(Glass: terms);
+crate::record::debug_by!(BreakGlassParts: terms);
 
 /// One order of the list, and its later history.
 struct OrderHistory {
     seq: u64,
     at: Timestamp,
-    brought: String,
+    sender: String,
     statement: BreakGlassStatement,
     closed: Option<Timestamp>,
     reviewed: Option<(String, String)>,
@@ -63,8 +63,8 @@ struct OrderHistory {
 
 impl OperatorApi {
     /// Enables break-glass statements. The first call counts; later ones change nothing.
-    pub fn allow_break_glass(&self, glass: Glass) {
-        drop(self.glass.set(glass));
+    pub fn allow_break_glass(&self, glass: BreakGlassParts) {
+        drop(self.break_glass.set(glass));
     }
 
     /// Opens an order that enough approvers signed, once, after the receiver took the alarm.
@@ -72,7 +72,7 @@ impl OperatorApi {
     /// # Errors
     /// An error of the statement (`break_glass.*`), its nonce was used before, or the receiver did
     /// not take the alarm.
-    pub(super) async fn open_glass(
+    pub(super) async fn open_break_glass(
         &self,
         asked: OperatorRequest<route::BreakGlassOpening>,
     ) -> Result<OrderReply, Problem> {
@@ -81,7 +81,7 @@ impl OperatorApi {
             return Err(malformed(self, "`signatures` has at most 16 items"));
         }
         let (who, signed) = (&asked.who, SignedBreakGlass { statement, signatures });
-        let Some(glass) = self.glass.get() else {
+        let Some(glass) = self.break_glass.get() else {
             let message = "no break-glass signers are configured: there is no break-glass here";
             return Err(self.refused(Code::RequestMalformed, "break_glass.none", message));
         };
@@ -99,7 +99,12 @@ impl OperatorApi {
         self.order(who, &Order::BreakGlass(signed), (&reason, Some(expires)), None).await
     }
 
-    async fn alarm(&self, glass: &Glass, who: &Operator, open: &Open) -> Result<(), Problem> {
+    async fn alarm(
+        &self,
+        glass: &BreakGlassParts,
+        who: &Operator,
+        open: &Open,
+    ) -> Result<(), Problem> {
         let BreakGlassStatement { agent, tools, reason, expires, nonce, .. } = &open.statement;
         let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let (by, brought) = (open.subjects(), who.subject.as_str());
@@ -123,13 +128,13 @@ impl OperatorApi {
     ///
     /// # Errors
     /// No order has this nonce.
-    pub(super) async fn close_glass(
+    pub(super) async fn close_break_glass(
         &self,
         asked: OperatorRequest<route::BreakGlassEnd>,
     ) -> Result<OrderReply, Problem> {
         let OperatorRequest { who, path, request } = asked;
-        self.named_glass(&path.nonce).await?;
-        let order = Order::CloseGlass { nonce: path.nonce };
+        self.order_history(&path.nonce).await?;
+        let order = Order::CloseBreakGlass { nonce: path.nonce };
         self.order(&who, &order, (&request.reason, None), None).await
     }
 
@@ -139,12 +144,12 @@ impl OperatorApi {
     /// # Errors
     /// No order has this nonce, the order is still open, the reviewer took part in it, or its
     /// signers are unknown.
-    pub(super) async fn review_glass(
+    pub(super) async fn review_break_glass(
         &self,
         asked: OperatorRequest<route::BreakGlassReview>,
     ) -> Result<OrderReply, Problem> {
         let (who, nonce, note) = (&asked.who, &asked.path.nonce, &asked.request.note);
-        let past = self.named_glass(nonce).await?;
+        let past = self.order_history(nonce).await?;
         let wrong = |code: &str, why: &str| Err(self.refused(Code::RequestMalformed, code, why));
         if note.trim().is_empty() || note.len() > NOTE_MAX {
             return wrong("break_glass.note", "`note` says what was found, in at most 1024 bytes");
@@ -155,13 +160,13 @@ impl OperatorApi {
         let subject = &who.subject;
         let signed = self.signed_by(nonce).await?;
         let part = |one: &String| one.eq_ignore_ascii_case(subject);
-        if signed.iter().any(part) || past.brought.eq_ignore_ascii_case(subject) {
+        if signed.iter().any(part) || past.sender.eq_ignore_ascii_case(subject) {
             return wrong(
                 "break_glass.self",
                 "its signers and the operator who sent it cannot review it",
             );
         }
-        let order = Order::ReviewGlass { nonce: nonce.clone() };
+        let order = Order::ReviewBreakGlass { nonce: nonce.clone() };
         self.order(who, &order, (note, None), None).await
     }
 
@@ -169,7 +174,7 @@ impl OperatorApi {
     ///
     /// # Errors
     /// The list cannot be read.
-    pub(super) async fn glass(
+    pub(super) async fn list_break_glass(
         &self,
         _: OperatorRequest<route::BreakGlass>,
     ) -> Result<BreakGlass, Problem> {
@@ -179,14 +184,14 @@ impl OperatorApi {
         all.sort_by_key(|past| std::cmp::Reverse(past.seq));
         let unreviewed = all.iter().filter(|past| past.reviewed.is_none()).count();
         Ok(BreakGlass {
-            configured: self.glass.get().is_some(),
+            configured: self.break_glass.get().is_some(),
             orders: all.iter().take(PAGE).map(|past| past.shown(now)).collect(),
             unreviewed,
             more: all.len() > PAGE,
         })
     }
 
-    async fn named_glass(&self, nonce: &str) -> Result<OrderHistory, Problem> {
+    async fn order_history(&self, nonce: &str) -> Result<OrderHistory, Problem> {
         let found = self.past().await?.remove(nonce);
         found.ok_or_else(|| {
             let message = "no such break-glass order";
@@ -204,11 +209,11 @@ impl OperatorApi {
             let message = format!("the signer of the order cannot be found: {why}");
             self.refused(Code::RequestMalformed, "break_glass.signers", message)
         };
-        let glass = self.glass.get();
+        let glass = self.break_glass.get();
         let glass = glass.ok_or_else(|| unknown("`trust.break_glass` is not configured"))?;
         let list = (glass.list)().map_err(|why| unknown(&why.to_string()))?;
         let mut subjects = Vec::new();
-        for row in self.glass_rows().await? {
+        for row in self.break_glass_rows().await? {
             let Some(GlassOrder::Open(signed)) = row.glass() else { continue };
             if signed.statement().is_none_or(|s| s.nonce != nonce) {
                 continue;
@@ -227,7 +232,7 @@ impl OperatorApi {
         Ok(subjects)
     }
 
-    async fn glass_rows(&self) -> Result<Vec<Row>, Problem> {
+    async fn break_glass_rows(&self) -> Result<Vec<Row>, Problem> {
         let (mut rows, mut since) = (Vec::new(), 0);
         loop {
             let page = self.orders.since(since, PAGE).await?;
@@ -243,7 +248,7 @@ impl OperatorApi {
     /// Every order by its nonce. The first of a nonce is the one that counts.
     async fn past(&self) -> Result<BTreeMap<String, OrderHistory>, Problem> {
         let mut all: BTreeMap<String, OrderHistory> = BTreeMap::new();
-        for row in self.glass_rows().await? {
+        for row in self.break_glass_rows().await? {
             match row.glass() {
                 Some(GlassOrder::Open(signed)) => {
                     let Some(statement) = signed.statement() else { continue };
@@ -266,9 +271,9 @@ impl OperatorApi {
 
 impl OrderHistory {
     fn of(row: &Row, statement: BreakGlassStatement, signatures: usize) -> Self {
-        let brought = row.given.subject.clone();
+        let sender = row.given.subject.clone();
         let (seq, at) = (row.seq, row.at);
-        Self { seq, at, brought, statement, closed: None, reviewed: None, signatures }
+        Self { seq, at, sender, statement, closed: None, reviewed: None, signatures }
     }
 
     fn is_open(&self, now: Timestamp) -> bool {
@@ -287,7 +292,7 @@ impl OrderHistory {
             reason: reason.clone(),
             opened: self.at.to_string(),
             expires: expires.to_string(),
-            brought_by: self.brought.clone(),
+            brought_by: self.sender.clone(),
             signatures: self.signatures,
             open: self.is_open(now),
             closed: self.closed.map(|at| at.to_string()),

@@ -61,7 +61,7 @@ pub struct Hold {
     /// Recorded approvals: subject and key.
     pub granted: Vec<(String, String)>,
     /// SHA-256 of its arguments, never shown: an approver sees a repeated call once.
-    pub ask: Option<Digest>,
+    pub args_digest: Option<Digest>,
 }
 
 impl Hold {
@@ -135,25 +135,25 @@ impl OpenRuns {
                 }
             }
         }
-        self.know_asks(reader, vault).await
+        self.read_arguments(reader, vault).await
     }
 
     /// Reads the arguments of new calls, to recognise a repeated call with the same arguments.
-    async fn know_asks(
+    async fn read_arguments(
         &mut self,
         reader: &dyn LedgerReader,
         vault: Option<&Vault>,
     ) -> Result<(), StoreError> {
         for (id, chain) in &mut self.chains {
             for hold in chain.runs.values_mut().flat_map(|run| run.held.values_mut()) {
-                if hold.ask.is_some() {
+                if hold.args_digest.is_some() {
                     continue;
                 }
                 let Some((c, _)) = hold.payload(Role::Args) else { continue };
                 let read = payload(reader, vault, id, &c).await?;
                 // An unreadable value equals no other.
                 let known = read.map_or(c, |row| Digest::of(&[&row.body]));
-                hold.ask = Some(known);
+                hold.args_digest = Some(known);
             }
         }
         Ok(())
@@ -247,7 +247,7 @@ impl Run {
         self.calls.advance(&entry.draft);
         let Some(call) = entry.draft.call.clone() else { return };
         if let Some(held) = entry.draft.get::<CallHeld>().cloned() {
-            self.held.insert(call, Hold { held, entry, granted: Vec::new(), ask: None });
+            self.held.insert(call, Hold { held, entry, granted: Vec::new(), args_digest: None });
         } else if let Some(said) = entry.draft.get::<ApprovalGranted>() {
             let word = (said.subject.to_string(), said.key.to_string());
             self.held.entry(call).and_modify(|hold| hold.granted.push(word));

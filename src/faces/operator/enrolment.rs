@@ -64,7 +64,7 @@ pub struct RegistrarParts {
     /// The enrolment key.
     pub signer: Arc<dyn Signer>,
     /// Records each certificate.
-    pub books: Ledger,
+    pub ledger: Ledger,
     /// Reads slots, and the hubs' records of enrolments.
     pub reader: Arc<dyn LedgerReader>,
     /// The time.
@@ -193,7 +193,7 @@ impl Registrar {
 
     fn doubted(&self, doubt: Doubt) -> Problem {
         match doubt {
-            Doubt::Nobody(why) => {
+            Doubt::UnknownToken(why) => {
                 tracing::warn!(why, "a projected token was refused");
                 self.stranger(IdentityError::Unknown)
             }
@@ -270,7 +270,7 @@ impl Registrar {
         }
         let certificate = self.bounded(wanted)?;
         let entry = DraftWithPayloads::bare(Draft::of(enrolled(who, &log, &certificate)));
-        self.parts.books.record(entry).await.map_err(|error| {
+        self.parts.ledger.record(entry).await.map_err(|error| {
             let message = format!("the enrolment cannot be recorded: {error}");
             self.refused(Code::LedgerUnavailable, "", message)
         })?;

@@ -70,7 +70,7 @@ impl OperatorApi {
         self: &Arc<Self>,
         asked: api::OperatorRequest<route::Erasure>,
     ) -> Result<ErasureReply, Problem> {
-        let (who, request) = (asked.who, self.erasure_asked(asked.request)?);
+        let (who, request) = (asked.who, self.erasure_request(asked.request)?);
         let room = self.evidence()?;
         let place = self.erasure_place(&room)?;
         let office = Arc::clone(self);
@@ -90,20 +90,20 @@ impl OperatorApi {
         request: &EraseRequest,
     ) -> Result<ErasureReply, Problem> {
         let reader = self.ledger(evidence).await?;
-        let keeper = evidence.archive.keeper().await?;
+        let keeper = evidence.archive.eraser().await?;
         let keeper = keeper.ok_or_else(|| {
             let message = "no role that erases is configured here (`evidence.eraser_url_file`)";
             self.refused(Code::RequestMalformed, "erasure.none", message)
         })?;
         let chains = chains(&*reader).await?;
         let (reader, keeper) = (reader.as_ref(), keeper.as_ref());
-        let shelf = ErasureStore { reader, keeper, chains: &chains, tenant: &self.tenant };
+        let shelf = ErasureStore { reader, eraser: keeper, chains: &chains, tenant: &self.tenant };
         let refused = |error: Error| self.refuse(problem(&error));
-        let found = shelf.find(&request.asked).await.map_err(refused)?;
+        let found = shelf.find(&request.selection).await.map_err(refused)?;
         let records = shelf.records().await.map_err(refused)?;
-        let before = self.erased_before(&request.asked, &found, &records)?;
+        let before = self.erased_before(&request.selection, &found, &records)?;
         shelf.refuse_held(&records, &found.wanted).await.map_err(refused)?;
-        let wanted = (&found.wanted, request.asked.run.as_ref());
+        let wanted = (&found.wanted, request.selection.run.as_ref());
         let order = match &request.order {
             Some(signed) => Some(self.ordered(evidence, signed, OrderKind::Erase).await?),
             None => None,
@@ -172,7 +172,7 @@ impl OperatorApi {
         // WHY: delete rows only now, when the log has recorded every one of them.
         let late = |why: String| self.refuse(unfinished(&why));
         let deleted = shelf.sweep().await.map_err(|e| late(e.to_string()))?;
-        let residue = shelf.keeper.scrub(anew).await.map_err(|e| late(e.to_string()))?;
+        let residue = shelf.eraser.scrub(anew).await.map_err(|e| late(e.to_string()))?;
         let RecordedErasure { fleet, seqs } = &recorded;
         let told = ReceiptNotes { deleted, residue: residue.as_str(), store: evidence.store };
         let receipt = match seqs.as_slice() {
@@ -200,7 +200,7 @@ impl OperatorApi {
         self: &Arc<Self>,
         asked: api::OperatorRequest<route::LegalHold>,
     ) -> Result<LegalHoldReply, Problem> {
-        let (who, request) = (asked.who, self.hold_asked(asked.request)?);
+        let (who, request) = (asked.who, self.hold_request(asked.request)?);
         let room = self.evidence()?;
         let place = self.erasure_place(&room)?;
         let office = Arc::clone(self);

@@ -21,7 +21,7 @@ const SIGNED_MAX: usize = 20 * 1024;
 /// A request to erase.
 #[derive(Clone, Debug)]
 pub(super) struct EraseRequest {
-    pub asked: ErasureRequest,
+    pub selection: ErasureRequest,
     /// The signed order; without one, the reply only says what would be erased.
     pub order: Option<SignedApproval>,
     /// Rewrite the file of a SQLite ledger in any case.
@@ -142,7 +142,7 @@ impl OperatorApi {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn erasure_asked(&self, sent: requests::Erasure) -> Result<EraseRequest, Problem> {
+    pub(super) fn erasure_request(&self, sent: requests::Erasure) -> Result<EraseRequest, Problem> {
         erasure(sent).map_err(|error| self.refuse(error.into()))
     }
 
@@ -150,7 +150,7 @@ impl OperatorApi {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn hold_asked(&self, sent: requests::LegalHold) -> Result<HoldRequest, Problem> {
+    pub(super) fn hold_request(&self, sent: requests::LegalHold) -> Result<HoldRequest, Problem> {
         hold(sent).map_err(|error| self.refuse(error.into()))
     }
 }
@@ -165,7 +165,7 @@ fn erasure(sent: requests::Erasure) -> Result<EraseRequest, Error> {
             ("dry_run", sent.dry_run),
         ])?;
         return Ok(EraseRequest {
-            asked: ErasureRequest::of(&statement)?,
+            selection: ErasureRequest::of(&statement)?,
             order: Some(order),
             anew,
         });
@@ -179,9 +179,11 @@ fn erasure(sent: requests::Erasure) -> Result<EraseRequest, Error> {
         (None, true, _) => Err(Error::Nothing),
         (Some(_), false, _) => Err(Error::Both),
         (None, false, Some(_)) => Err(Error::Role),
-        (Some(_), true, _) | (None, false, None) => {
-            Ok(EraseRequest { asked: ErasureRequest { run, role, commitments }, order: None, anew })
-        }
+        (Some(_), true, _) | (None, false, None) => Ok(EraseRequest {
+            selection: ErasureRequest { run, role, commitments },
+            order: None,
+            anew,
+        }),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::crypto::signer::Signer;
 use crate::domain::code::Code;
 use crate::evidence::artifacts::Artifacts;
 use crate::ledger::fleet::FleetParts;
-use crate::ledger::retention::PayloadKeeper;
+use crate::ledger::retention::PayloadEraser;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::serve::problem::Problem;
 
@@ -31,7 +31,7 @@ pub trait Archive: Send + Sync {
     async fn reader(&self) -> Result<Arc<dyn LedgerReader>, StoreError>;
 
     /// Opens the payloads for deleting. `None`: this process may not.
-    async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError>;
+    async fn eraser(&self) -> Result<Option<Arc<dyn PayloadEraser>>, StoreError>;
 
     /// The current list of approvers whose orders to erase and to end a hold count; it is kept for
     /// evidence.

@@ -39,7 +39,7 @@ const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The router of the two services.
 pub(crate) fn router(office: &Arc<OperatorApi>) -> Router {
-    let services = Services { office: Arc::clone(office) };
+    let services = Services { operator_api: Arc::clone(office) };
     let approvals =
         ApprovalsServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let control = ControlServer::new(services).max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -67,7 +67,7 @@ async fn bounded(
 /// The services.
 #[derive(Clone, Debug)]
 struct Services {
-    office: Arc<OperatorApi>,
+    operator_api: Arc<OperatorApi>,
 }
 
 impl Services {
@@ -82,9 +82,9 @@ impl Services {
     {
         let shown = ShownCredential::of(request.metadata().as_ref(), request.extensions());
         let answered = async {
-            let who = self.office.admit(&shown, R::ROW.right)?;
-            let (path, request) = read(&self.office, request.into_inner())?;
-            R::serve(&self.office, OperatorRequest { who, path, request }).await
+            let who = self.operator_api.admit(&shown, R::ROW.right)?;
+            let (path, request) = read(&self.operator_api, request.into_inner())?;
+            R::serve(&self.operator_api, OperatorRequest { who, path, request }).await
         };
         answered.await.map_err(|problem| problem.status())
     }

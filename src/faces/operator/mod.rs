@@ -69,13 +69,13 @@ pub type Reject = Arc<dyn Fn(Code) + Send + Sync>;
 /// What the operator API is built from.
 pub struct OperatorParts {
     /// The operators and their rights.
-    pub staff: Operators,
+    pub operators: Operators,
     /// Reads held calls.
     pub reader: Arc<dyn LedgerReader>,
     /// The list of orders.
     pub orders: Arc<dyn Orders>,
     /// Records every order.
-    pub books: Ledger,
+    pub ledger: Ledger,
     /// Opens encrypted payloads.
     pub vault: Option<Arc<Vault>>,
     /// The time.
@@ -92,18 +92,18 @@ crate::record::debug_by!(OperatorParts: tenant);
 
 /// Answers operators' requests, whichever listener they came in by.
 pub struct OperatorApi {
-    staff: ArcSwap<Operators>,
+    operators: ArcSwap<Operators>,
     reader: Arc<dyn LedgerReader>,
     orders: Arc<dyn Orders>,
-    books: Ledger,
+    ledger: Ledger,
     vault: Option<Arc<Vault>>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     reject: Reject,
     tenant: String,
     logins: Mutex<Logins>,
-    desk: tokio::sync::Mutex<OpenRuns>,
-    glass: std::sync::OnceLock<break_glass::Glass>,
+    queue: tokio::sync::Mutex<OpenRuns>,
+    break_glass: std::sync::OnceLock<break_glass::BreakGlassParts>,
     evidence: std::sync::OnceLock<Arc<evidence::Room>>,
     /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
@@ -114,32 +114,41 @@ crate::record::debug_by!(OperatorApi: tenant);
 impl OperatorApi {
     /// An operator API that has read nothing from the ledger yet.
     pub fn new(parts: OperatorParts) -> Self {
-        let OperatorParts { staff, reader, orders, books, vault, clock, entropy, reject, tenant } =
-            parts;
-        let logins = Mutex::new(Logins::default());
-        let desk = tokio::sync::Mutex::new(OpenRuns::default());
-        let (glass, evidence) = (std::sync::OnceLock::new(), std::sync::OnceLock::new());
-        Self {
-            staff: ArcSwap::from_pointee(staff),
+        let OperatorParts {
+            operators,
             reader,
             orders,
-            books,
+            ledger,
+            vault,
+            clock,
+            entropy,
+            reject,
+            tenant,
+        } = parts;
+        let logins = Mutex::new(Logins::default());
+        let queue = tokio::sync::Mutex::new(OpenRuns::default());
+        let (break_glass, evidence) = (std::sync::OnceLock::new(), std::sync::OnceLock::new());
+        Self {
+            operators: ArcSwap::from_pointee(operators),
+            reader,
+            orders,
+            ledger,
             vault,
             clock,
             entropy,
             reject,
             tenant,
             logins,
-            desk,
-            glass,
+            queue,
+            break_glass,
             evidence,
             tasks: TaskTracker::new(),
         }
     }
 
     /// Replaces all operators it knows by these.
-    pub fn set_staff(&self, staff: Operators) {
-        self.staff.store(Arc::new(staff));
+    pub fn set_operators(&self, operators: Operators) {
+        self.operators.store(Arc::new(operators));
     }
 
     /// Waits until all begun work is done: bundles sent, erasures deleted.
@@ -154,7 +163,7 @@ impl OperatorApi {
     /// # Errors
     /// `identity.missing`, `operator.forbidden`, or `limit.exceeded` once too many were refused.
     pub fn admit(&self, shown: &ShownCredential, right: Right) -> Result<Operator, Problem> {
-        let Some(who) = self.staff.load().identify(shown, self.clock.now()) else {
+        let Some(who) = self.operators.load().identify(shown, self.clock.now()) else {
             return Err(self.turned_away(shown.stranger()));
         };
         crate::serve::places::proved();
@@ -201,7 +210,7 @@ impl OperatorApi {
 
     /// Reads new entries of the ledger.
     async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, OpenRuns>, Problem> {
-        let mut desk = self.desk.lock().await;
+        let mut desk = self.queue.lock().await;
         let looked = desk.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
         looked?;
         Ok(desk)
@@ -223,7 +232,7 @@ fn unknown(why: IdentityError, wait: Option<Duration>) -> Problem {
 /// The store did not answer.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        let message = format!("the store does not answer: {}", error.word());
+        let message = format!("the store does not answer: {}", error.as_str());
         Self::new(Code::LedgerUnavailable, "", message)
     }
 }

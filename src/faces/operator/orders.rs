@@ -155,7 +155,7 @@ impl OperatorApi {
         (only, within): (Option<&str>, Duration),
     ) -> Result<OrderReply, Problem> {
         // WHY: a stop must work while the ledger fails; an order that loosens must be recorded.
-        if opens(order) && !matches!(*self.books.status().borrow(), LedgerStatus::Ready) {
+        if opens(order) && !matches!(*self.ledger.status().borrow(), LedgerStatus::Ready) {
             let message = "the ledger cannot be written, and this is not ordered without a record";
             return Err(Problem::new(Code::LedgerUnavailable, "", message));
         }
@@ -169,7 +169,7 @@ impl OperatorApi {
         let put = self.orders.put(self.clock.now(), &given, order).await;
         let seq = put?;
         let entry = DraftWithPayloads::bare(Draft::of(entry(seq, &given, order)));
-        let receipt = match self.books.record(entry).await {
+        let receipt = match self.ledger.record(entry).await {
             Ok(receipt) => Some(receipt),
             Err(error) => {
                 tracing::error!(seq, %error, "an operator's order is on the list and not recorded");
@@ -242,7 +242,10 @@ impl OperatorApi {
             return Err(self.refused(Code::CallNotFound, "control.seq", "no such order"));
         };
         let reports = self.orders.reports(seq).await?;
-        let one_call = matches!(row.order, None | Some(Order::Word { .. } | Order::Modify { .. }));
+        let one_call = matches!(
+            row.order,
+            None | Some(Order::ApproverStatement { .. } | Order::Modify { .. })
+        );
         let missing = if one_call { Vec::new() } else { self.missing(&reports, None).await? };
         let outcome = Reports { reports, missing, one_call }.outcome(seq);
         Ok(OrderDetail { order: shown_row(&row), outcome })
@@ -362,13 +365,13 @@ const fn opens(order: &Order) -> bool {
     match order {
         Order::Switch { action, .. } => matches!(action, control::Action::Reinstate),
         Order::Loosen(_)
-        | Order::Word { .. }
+        | Order::ApproverStatement { .. }
         | Order::Modify { .. }
         | Order::BreakGlass(_)
         | Order::Propose { .. }
         | Order::Publish { .. }
         | Order::Activate { .. } => true,
-        Order::CloseGlass { .. } | Order::ReviewGlass { .. } => false,
+        Order::CloseBreakGlass { .. } | Order::ReviewBreakGlass { .. } => false,
     }
 }
 
@@ -396,7 +399,7 @@ fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
                 said.map_or((TargetKind::All, String::new()), |t| (t.recorded(), t.name()));
             (Action::Reinstate, target, name, String::new())
         }
-        Order::Word { run, call, statement, .. } => (
+        Order::ApproverStatement { run, call, statement, .. } => (
             Action::Note,
             TargetKind::Run,
             run.to_string(),
@@ -409,10 +412,10 @@ fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
             let (agent, note) = super::break_glass::summary(signed);
             (Action::BreakGlass, TargetKind::Agent, agent, note)
         }
-        Order::CloseGlass { nonce } => {
+        Order::CloseBreakGlass { nonce } => {
             (Action::Note, TargetKind::All, String::new(), format!("close break-glass {nonce}"))
         }
-        Order::ReviewGlass { nonce } => {
+        Order::ReviewBreakGlass { nonce } => {
             (Action::Note, TargetKind::All, String::new(), format!("review break-glass {nonce}"))
         }
         Order::Propose { bundle, .. }
@@ -448,7 +451,7 @@ fn shown_row(row: &Row) -> OrderRow {
             let bytes = arguments.len();
             ("modify", json!({"run": run.to_string(), "call": call.as_str(), "bytes": bytes}))
         }
-        Some(order @ Order::Word { statement, .. }) => {
+        Some(order @ Order::ApproverStatement { statement, .. }) => {
             let mut body = order.to_json().to_serde();
             if let Some(members) = body.as_object_mut() {
                 members.insert("verdict".into(), verdict(statement).into());
@@ -474,8 +477,8 @@ fn shown_row(row: &Row) -> OrderRow {
         Some(
             order @ (Order::Switch { .. }
             | Order::BreakGlass(_)
-            | Order::CloseGlass { .. }
-            | Order::ReviewGlass { .. }
+            | Order::CloseBreakGlass { .. }
+            | Order::ReviewBreakGlass { .. }
             | Order::Publish { .. }
             | Order::Activate { .. }),
         ) => (order.kind(), order.to_json().to_serde()),

@@ -46,7 +46,7 @@ pub enum Right {
     /// To see the arguments of a held call.
     Read,
     /// To approve or refuse a held call.
-    Word,
+    Decide,
     /// To stop and to reinstate, and to submit signed break-glass statements.
     Switch,
     /// To record the review of what was done under break-glass.
@@ -73,7 +73,7 @@ impl Right {
         match self {
             Self::Look => &[Role::Viewer, Role::Operator, Role::Approver, Role::Auditor],
             Self::Read => &[Role::Approver, Role::Auditor],
-            Self::Word => &[Role::Approver],
+            Self::Decide => &[Role::Approver],
             Self::Switch => &[Role::Operator],
             Self::Review | Self::Custody => &[Role::Operator, Role::Auditor],
             Self::Export | Self::Hold => &[Role::Auditor],
@@ -350,7 +350,7 @@ mod tests {
         let staff = Operators::load(&members).unwrap();
         let rights = |c: char| {
             let who = staff.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
-            [Right::Look, Right::Read, Right::Word, Right::Switch].map(|right| who.may(right))
+            [Right::Look, Right::Read, Right::Decide, Right::Switch].map(|right| who.may(right))
         };
         let amends = |c: char| {
             let who = staff.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();

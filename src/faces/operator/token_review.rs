@@ -118,7 +118,7 @@ pub(super) enum Doubt {
     Unanswered(ReviewError),
     /// The token is unknown to the API server, belongs to no service account, or is for another
     /// audience.
-    Nobody(String),
+    UnknownToken(String),
     /// It is this account's, and no pod's.
     Unbound(String),
 }
@@ -209,8 +209,9 @@ fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, 
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(Doubt::Unanswered(ReviewError::Kind));
     }
-    let nobodys =
-        |why: String| Doubt::Nobody(format!("the token belongs to no service account: {why}"));
+    let nobodys = |why: String| {
+        Doubt::UnknownToken(format!("the token belongs to no service account: {why}"))
+    };
     let status = ReviewStatus::deserialize(review.status).map_err(|error| nobodys(form(&error)))?;
     if !status.authenticated {
         return Err(nobodys(words(&status.error, token)));
@@ -219,12 +220,12 @@ fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, 
         return Err(Doubt::Unanswered(ReviewError::Unsure(words(&status.error, token))));
     }
     if !status.audiences.iter().any(|one| one == audience) {
-        return Err(Doubt::Nobody("the token is for another audience".to_owned()));
+        return Err(Doubt::UnknownToken("the token is for another audience".to_owned()));
     }
     let user = status.user.ok_or(Doubt::Unanswered(ReviewError::NoUser))?;
     let account = account(&user.username);
-    let account =
-        account.ok_or_else(|| Doubt::Nobody("the token is no service account's".to_owned()))?;
+    let account = account
+        .ok_or_else(|| Doubt::UnknownToken("the token is no service account's".to_owned()))?;
     match (user.one(POD_NAME), user.one(POD_UID)) {
         (Some(pod), Some(uid)) => Ok(Workload { account, pod, uid }),
         (Some(_) | None, None) | (None, Some(_)) => Err(Doubt::Unbound(account)),
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn what_is_not_a_plain_yes_is_a_no_and_says_which() {
         type Kind = fn(&Doubt) -> bool;
-        let nobody: Kind = |doubt| matches!(doubt, Doubt::Nobody(_));
+        let nobody: Kind = |doubt| matches!(doubt, Doubt::UnknownToken(_));
         let unbound: Kind = |doubt| matches!(doubt, Doubt::Unbound(_));
         let unanswered: Kind = |doubt| matches!(doubt, Doubt::Unanswered(_));
         let pod = "/status/user/extra/authentication.kubernetes.io~1pod-name";
@@ -330,7 +331,7 @@ mod tests {
     fn what_the_api_server_says_is_told_without_the_token() {
         let mut changed = answer();
         changed["status"] = json!({"error": format!("[{TOKEN}] expired\n{}", "x".repeat(300))});
-        let Err(Doubt::Nobody(why)) = read(&changed) else { panic!("known") };
+        let Err(Doubt::UnknownToken(why)) = read(&changed) else { panic!("known") };
         assert!(why.contains("[(the token)] expired") && !why.contains(TOKEN), "{why}");
         assert!(why.len() < 300 && !why.contains('\n'), "{why}");
     }

@@ -123,7 +123,7 @@ impl Webhook {
                 queue.rotate_left(1);
                 continue;
             }
-            let sent = self.tell(office, &due.notice).await;
+            let sent = self.announce(office, &due.notice).await;
             let Some(mut due) = queue.pop_front() else { return };
             if let Err(why) = sent {
                 tracing::warn!(%why, "the webhook was not notified of a held call yet");
@@ -135,7 +135,7 @@ impl Webhook {
         }
     }
 
-    async fn tell(&self, office: &OperatorApi, notice: &Notice) -> Result<(), SendError> {
+    async fn announce(&self, office: &OperatorApi, notice: &Notice) -> Result<(), SendError> {
         self.send(office, &notice.digest, &notice.body).await
     }
 

@@ -177,7 +177,7 @@ where
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
     let waiting = Arc::<WaitingAnswer>::default();
-    let (of_connection, standing) = (Arc::clone(&waiting), stream.standing());
+    let (of_connection, standing) = (Arc::clone(&waiting), stream.slot());
     let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
         let is_http2 = request.version() == http::Version::HTTP_2;
         let (answer, waiting) = (service.call(request), Arc::clone(&of_connection));
@@ -205,7 +205,7 @@ where
     B: hyper::body::Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let standing = stream.standing();
+    let standing = stream.slot();
     let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
         answered(standing.clone(), service.call(request))
     });

@@ -124,7 +124,7 @@ impl Gate {
 
     async fn recorded(&self, run: &Arc<Run>, call_id: &str) -> Result<Released, Status> {
         // WHY: boxed, because the road's future is large and this one is held per request.
-        Box::pin(self.road()?.call(run, call_id)).await.map_err(told)
+        Box::pin(self.road()?.call(run, call_id)).await.map_err(status_of)
     }
 }
 
@@ -146,7 +146,7 @@ impl GateService for Gate {
             .map_err(|problem| self.refuse(problem))?;
         let road = self.road()?;
         let opened = Box::pin(road.open_run(Face::Grpc, &caller, opening)).await;
-        let opened = opened.map_err(told)?;
+        let opened = opened.map_err(status_of)?;
         let (receipt, determined) = (opened.receipt.clone(), opened.determined);
         let mut response = stamped(convert::opened(opened), &receipt);
         if let Some(seed) = determined.and_then(|(seed, _)| seed.to_string().parse().ok()) {
@@ -160,7 +160,7 @@ impl GateService for Gate {
         request: Request<pb::ListToolsRequest>,
     ) -> Result<Response<pb::ListToolsResponse>, Status> {
         let run = self.run(&request)?;
-        let tools = self.road()?.list_tools(&run).map_err(told)?;
+        let tools = self.road()?.list_tools(&run).map_err(status_of)?;
         let tools = tools.into_iter().map(convert::tool).collect();
         Ok(Response::new(pb::ListToolsResponse { tools }))
     }
@@ -183,7 +183,7 @@ impl GateService for Gate {
             answer =
                 Box::pin(self.road()?.call_within(&run, call.as_str(), patience(wait_ms))).await;
         }
-        let released = answer.map_err(told)?;
+        let released = answer.map_err(status_of)?;
         let receipt = released.receipt().clone();
         Ok(stamped(convert::released(released), &receipt))
     }
@@ -195,7 +195,7 @@ impl GateService for Gate {
         let run = self.run(&request)?;
         let pb::GetCallRequest { call_id, wait_ms } = request.get_ref();
         let waiting = self.road()?.call_within(&run, call_id, patience(*wait_ms));
-        let released = Box::pin(waiting).await.map_err(told)?;
+        let released = Box::pin(waiting).await.map_err(status_of)?;
         let place = released.receipt().clone();
         let pb::ExecuteToolResponse { call_id, status, result, receipt, outcome_pending } =
             convert::released(released);
@@ -223,7 +223,7 @@ impl GateService for Gate {
     ) -> Result<Response<pb::SealRunResponse>, Status> {
         let run = self.run(&request)?;
         let sealed = Box::pin(self.road()?.seal_run(&run)).await;
-        let sealed = sealed.map_err(told)?;
+        let sealed = sealed.map_err(status_of)?;
         let receipt = Some(convert::receipt(&sealed.receipt));
         let run_id = run.id().to_string();
         let response = pb::SealRunResponse { run_id, entries: sealed.entries, receipt };
@@ -261,7 +261,7 @@ fn patience(wait_ms: u32) -> Duration {
 }
 
 /// An error of the road as a gRPC status.
-fn told(fault: Fault) -> Status {
+fn status_of(fault: Fault) -> Status {
     Problem::from(fault).status()
 }
 

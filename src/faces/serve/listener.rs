@@ -228,7 +228,7 @@ pub struct Stream {
     /// The rest of the poison that replaces the client's bytes, once those were ambiguous.
     poison: Option<&'static [u8]>,
     /// Its place among the connections of its listener.
-    standing: Option<ConnectionSlot>,
+    slot: Option<ConnectionSlot>,
 }
 
 #[derive(Debug)]
@@ -269,12 +269,12 @@ impl Stream {
         let certificates = stream.get_ref().1.peer_certificates();
         let shown = certificates.and_then(<[_]>::first).map(|first| first.to_vec());
         let secured = Self::new(Wire::Tls(Box::new(stream)), PREFACE_WITHIN);
-        Ok((Self { standing: self.standing, ..secured }, shown))
+        Ok((Self { slot: self.slot, ..secured }, shown))
     }
 
     /// The same connection in its place.
     pub(super) fn placed(self, standing: ConnectionSlot) -> Self {
-        Self { standing: Some(standing), ..self }
+        Self { slot: Some(standing), ..self }
     }
 
     /// The same connection, for an HTTP server: the framing of its requests is followed.
@@ -283,8 +283,8 @@ impl Stream {
     }
 
     /// Its place, if it has one.
-    pub(super) fn standing(&self) -> Option<ConnectionSlot> {
-        self.standing.clone()
+    pub(super) fn slot(&self) -> Option<ConnectionSlot> {
+        self.slot.clone()
     }
 
     fn new(wire: Wire, within: Duration) -> Self {
@@ -296,7 +296,7 @@ impl Stream {
             stalled: None,
             stalls: STALLS_MAX,
             poison: None,
-            standing: None,
+            slot: None,
         }
     }
 
@@ -314,7 +314,7 @@ impl Stream {
         if let Some((read, _)) = &mut self.preface {
             if *read == 0
                 && !new.is_empty()
-                && let Some(standing) = &self.standing
+                && let Some(standing) = &self.slot
             {
                 standing.spoke();
             }

@@ -160,7 +160,7 @@ pub fn serve_with(
     office: Option<Arc<OperatorApi>>,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
-    let behind = office.map_or(OperatorRoutes::Nobody, OperatorRoutes::Office);
+    let behind = office.map_or(OperatorRoutes::Disabled, OperatorRoutes::Api);
     bind(settings, view, behind, shutdown)
 }
 
@@ -180,8 +180,8 @@ pub fn serve_enrolment(
 
 /// What serves the routes that need a credential.
 enum OperatorRoutes {
-    Nobody,
-    Office(Arc<OperatorApi>),
+    Disabled,
+    Api(Arc<OperatorApi>),
     Registrar(Arc<Registrar>),
 }
 
@@ -283,8 +283,8 @@ async fn open(
     let (health, service) = tonic_health::server::health_reporter();
     let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
     let begun = match &behind {
-        OperatorRoutes::Office(office) => Some(Arc::clone(office)),
-        OperatorRoutes::Nobody | OperatorRoutes::Registrar(_) => None,
+        OperatorRoutes::Api(office) => Some(Arc::clone(office)),
+        OperatorRoutes::Disabled | OperatorRoutes::Registrar(_) => None,
     };
     let router = router(view, behind, settings, service);
     let tls = settings.tls.clone();
@@ -359,8 +359,8 @@ fn router(
     let open = open.route("/startupz", get(startupz));
     let metrics = Router::new().route("/metrics", get(metrics));
     let all = match behind {
-        OperatorRoutes::Nobody => open.merge(metrics).with_state(view),
-        OperatorRoutes::Office(office) => {
+        OperatorRoutes::Disabled => open.merge(metrics).with_state(view),
+        OperatorRoutes::Api(office) => {
             open.merge(metrics).with_state(view).merge(served(office, health))
         }
         OperatorRoutes::Registrar(registrar) => {
@@ -450,16 +450,16 @@ async fn livez() -> Response {
 async fn startupz(State(view): State<OperatorView>, headers: HeaderMap) -> Response {
     let now = view.now();
     let reasons = if now.started { Vec::new() } else { now.reasons };
-    told(&headers, ("started", now.started), (&reasons, &[]))
+    health_response(&headers, ("started", now.started), (&reasons, &[]))
 }
 
 async fn readyz(State(view): State<OperatorView>, headers: HeaderMap) -> Response {
     let Readiness { ready, reasons, notes, .. } = view.now();
-    told(&headers, ("ready", ready), (&reasons, &notes))
+    health_response(&headers, ("ready", ready), (&reasons, &notes))
 }
 
 /// The state and its reasons: as JSON, or as lines for a client that asks for text.
-fn told(
+fn health_response(
     headers: &HeaderMap,
     (what, so): (&'static str, bool),
     (reasons, notes): (&[String], &[String]),

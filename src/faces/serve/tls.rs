@@ -106,7 +106,7 @@ pub struct Tls(Arc<SharedTls>);
 struct SharedTls {
     files: Files,
     live: ArcSwap<Live>,
-    standing: Mutex<TlsStatus>,
+    status: Mutex<TlsStatus>,
 }
 
 /// The last good contents of the files.
@@ -145,14 +145,14 @@ impl Tls {
         let seen = FileMarks::of(files.all());
         let live = ArcSwap::from_pointee(Live::read(&files)?);
         let standing = Mutex::new(TlsStatus { seen, refused: None });
-        Ok(Self(Arc::new(SharedTls { files, live, standing })))
+        Ok(Self(Arc::new(SharedTls { files, live, status: standing })))
     }
 
     /// Reads the files again if they changed, or if they were refused the last time. It refuses
     /// unusable files, and the old ones stay in force. `None`: nothing is new.
     #[must_use]
     pub fn look(&self) -> Option<Result<(), TlsRefusal>> {
-        let mut standing = self.0.standing.lock();
+        let mut standing = self.0.status.lock();
         let again = standing.refused.is_some();
         if !again && !standing.seen.changed() {
             return None;
@@ -171,7 +171,7 @@ impl Tls {
     /// Why the files as they are now were refused.
     #[must_use]
     pub fn refused(&self) -> Option<TlsRefusal> {
-        self.0.standing.lock().refused.clone()
+        self.0.status.lock().refused.clone()
     }
 
     /// When the certificate in force ends: clients reject it from then on.

@@ -82,7 +82,7 @@ enum Verdict {
 async fn add_checkpoint(State(witness): State<Arc<WitnessServer>>, body: Body) -> Response {
     let body = match read(body).await {
         Ok(body) => body,
-        Err((status, why)) => return told(status, why),
+        Err((status, why)) => return plain_response(status, why),
     };
     // WHY: it writes the state to disk, which must not delay other connections.
     let decided = tokio::task::spawn_blocking(move || witness.decide(&body)).await;
@@ -90,13 +90,16 @@ async fn add_checkpoint(State(witness): State<Arc<WitnessServer>>, body: Body) -
         Ok(Ok(Verdict::Cosigned(line))) => {
             text(StatusCode::OK, "text/plain; charset=utf-8", format!("{line}\n"))
         }
-        Ok(Ok(Verdict::No(status, why))) => told(status, why),
+        Ok(Ok(Verdict::No(status, why))) => plain_response(status, why),
         Ok(Ok(Verdict::Conflict(size))) => text(StatusCode::CONFLICT, SIZE, format!("{size}\n")),
         Ok(Err(error)) => {
             tracing::error!(%error, "a head could not be remembered, so it was not cosigned");
-            told(StatusCode::INTERNAL_SERVER_ERROR, "the witness cannot remember this head")
+            plain_response(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the witness cannot remember this head",
+            )
         }
-        Err(_panicked) => told(StatusCode::INTERNAL_SERVER_ERROR, "the witness failed"),
+        Err(_panicked) => plain_response(StatusCode::INTERNAL_SERVER_ERROR, "the witness failed"),
     }
 }
 
@@ -215,23 +218,23 @@ async fn newest(State(witness): State<Arc<WitnessServer>>, Path(hash): Path<Stri
         tokio::task::spawn_blocking(move || witness.store.by_hash(&hash?).and_then(Log::newest));
     match found.await.ok().flatten() {
         Some(newest) => text(StatusCode::OK, "text/plain; charset=utf-8", newest.note),
-        None => told(StatusCode::NOT_FOUND, "no head of such a log was cosigned here"),
+        None => plain_response(StatusCode::NOT_FOUND, "no head of such a log was cosigned here"),
     }
 }
 
 async fn livez() -> Response {
-    told(StatusCode::OK, "ok")
+    plain_response(StatusCode::OK, "ok")
 }
 
 async fn readyz(State(witness): State<Arc<WitnessServer>>) -> Response {
     if witness.store.is_whole() {
-        told(StatusCode::OK, "ready")
+        plain_response(StatusCode::OK, "ready")
     } else {
-        told(StatusCode::SERVICE_UNAVAILABLE, "the state could not be written: restart")
+        plain_response(StatusCode::SERVICE_UNAVAILABLE, "the state could not be written: restart")
     }
 }
 
-fn told(status: StatusCode, why: &str) -> Response {
+fn plain_response(status: StatusCode, why: &str) -> Response {
     text(status, "text/plain; charset=utf-8", format!("{why}\n"))
 }
 

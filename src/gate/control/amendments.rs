@@ -77,7 +77,7 @@ impl Proposal {
 
     /// Whether the row is a publisher's approval of this very proposal.
     #[must_use]
-    pub fn spoken_of(&self, row: &Row) -> bool {
+    pub fn is_approval_of(&self, row: &Row) -> bool {
         let Some(Order::Publish { bundle, statement, .. }) = &row.order else { return false };
         let said = AmendmentStatement::parse(statement.as_bytes());
         *bundle == self.bundle && said.is_ok_and(|said| said.nonce == self.nonce)
@@ -86,7 +86,7 @@ impl Proposal {
 
 /// Whether the gate obeyed the order that it reports about.
 #[must_use]
-pub fn obeyed(report: &OrderReport) -> bool {
+pub fn is_applied(report: &OrderReport) -> bool {
     report.done.get("error").is_none()
 }
 

@@ -20,11 +20,11 @@ impl Row {
     pub fn glass(&self) -> Option<GlassOrder<'_>> {
         match self.order.as_ref()? {
             Order::BreakGlass(signed) => Some(GlassOrder::Open(signed)),
-            Order::CloseGlass { nonce } => Some(GlassOrder::Close(nonce)),
-            Order::ReviewGlass { nonce } => Some(GlassOrder::Review(nonce)),
+            Order::CloseBreakGlass { nonce } => Some(GlassOrder::Close(nonce)),
+            Order::ReviewBreakGlass { nonce } => Some(GlassOrder::Review(nonce)),
             Order::Switch { .. }
             | Order::Loosen(_)
-            | Order::Word { .. }
+            | Order::ApproverStatement { .. }
             | Order::Modify { .. }
             | Order::Propose { .. }
             | Order::Publish { .. }

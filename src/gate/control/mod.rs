@@ -167,7 +167,7 @@ pub enum Order {
     /// Takes back a stop: signed by an operator ([`crate::approval::order`]); every gate checks it.
     Loosen(Word),
     /// An approver's signed statement about a held call; the gate that holds the call checks it.
-    Word {
+    ApproverStatement {
         /// The run.
         run: RunId,
         /// The call.
@@ -194,13 +194,13 @@ pub enum Order {
     BreakGlass(SignedBreakGlass),
     /// Ends what the statement with this nonce opened.
     #[serde(rename = "break_glass_close")]
-    CloseGlass {
+    CloseBreakGlass {
         /// The nonce of the statement: 32 hex digits.
         nonce: String,
     },
     /// An operator reviewed the calls made under the statement with this nonce.
     #[serde(rename = "break_glass_review")]
-    ReviewGlass {
+    ReviewBreakGlass {
         /// The nonce of the statement: 32 hex digits.
         nonce: String,
     },
@@ -245,11 +245,11 @@ impl Order {
         match self {
             Self::Switch { .. } => "switch",
             Self::Loosen(_) => "loosen",
-            Self::Word { .. } => "word",
+            Self::ApproverStatement { .. } => "word",
             Self::Modify { .. } => "modify",
             Self::BreakGlass(_) => "break_glass",
-            Self::CloseGlass { .. } => "break_glass_close",
-            Self::ReviewGlass { .. } => "break_glass_review",
+            Self::CloseBreakGlass { .. } => "break_glass_close",
+            Self::ReviewBreakGlass { .. } => "break_glass_review",
             Self::Propose { .. } => "propose",
             Self::Publish { .. } => "publish",
             Self::Activate { .. } => "activate",
@@ -262,11 +262,11 @@ impl Order {
         match self {
             Self::Switch { .. }
             | Self::Loosen(_)
-            | Self::Word { .. }
+            | Self::ApproverStatement { .. }
             | Self::Modify { .. }
             | Self::BreakGlass(_)
-            | Self::CloseGlass { .. }
-            | Self::ReviewGlass { .. } => None,
+            | Self::CloseBreakGlass { .. }
+            | Self::ReviewBreakGlass { .. } => None,
             Self::Propose { bundle, .. }
             | Self::Publish { bundle, .. }
             | Self::Activate { bundle } => Some(bundle),
@@ -463,7 +463,7 @@ mod tests {
             orders.extend(actions.map(|action| Order::Switch { action, target: target() }));
         }
         let (statement, signature) = ("{}".to_owned(), "-----".to_owned());
-        orders.push(Order::Word { run, call: call.clone(), statement, signature });
+        orders.push(Order::ApproverStatement { run, call: call.clone(), statement, signature });
         orders.push(Order::Loosen(Word { statement: "{}".into(), signature: "-".into() }));
         orders.push(Order::Modify {
             run,
@@ -474,8 +474,8 @@ mod tests {
         });
         let (statement, signatures) = ("{}".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
         orders.push(Order::BreakGlass(SignedBreakGlass { statement, signatures }));
-        orders.push(Order::CloseGlass { nonce: "0".repeat(32) });
-        orders.push(Order::ReviewGlass { nonce: "0".repeat(32) });
+        orders.push(Order::CloseBreakGlass { nonce: "0".repeat(32) });
+        orders.push(Order::ReviewBreakGlass { nonce: "0".repeat(32) });
         let (bundle, base) = (Digest::of(&[b"new"]), Digest::of(&[b"old"]));
         let (version, nonce, files) = ("1.2.3".to_owned(), "0".repeat(32), "{}".to_owned());
         orders.push(Order::Propose { bundle, base, version, nonce, files });

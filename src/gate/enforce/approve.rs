@@ -27,7 +27,7 @@ use crate::domain::time::Timestamp;
 use crate::judge::Resumed;
 use crate::ledger::hold::HeldCall;
 use crate::ledger::{self, drafts};
-use crate::limits::Went;
+use crate::limits::BudgetOutcome;
 use crate::tool::Cancel;
 
 /// Pause between attempts to judge an approved call while the ledger cannot be written.
@@ -97,7 +97,7 @@ pub struct CountedApproval {
     /// Who signed it.
     pub approval: Approval,
     /// Approval or refusal.
-    pub word: ApproverVerdict,
+    pub verdict: ApproverVerdict,
     /// SHA-256 of the list of approvers that admits the signer.
     pub signers: Option<Digest>,
     /// The signature in its canonical encoding, as it is recorded.
@@ -144,7 +144,7 @@ impl CallParties {
 impl Road {
     /// Takes an approver's statement about a held call. `None` if the run does not belong to this
     /// gate.
-    pub async fn hear(
+    pub async fn take_statement(
         self: &Arc<Self>,
         run: &RunId,
         call: &CallId,
@@ -153,11 +153,11 @@ impl Road {
         let run = self.runs.of_id(run)?;
         let said = ApproverStatement { statement, signature, now: self.clock.now() };
         // WHY one at a time per run: two statements about the same hold must see each other.
-        let _turn = run.words.lock().await;
-        Some(self.heard(&run, call, &said).await.unwrap_or_else(|heard| heard))
+        let _turn = run.statements.lock().await;
+        Some(self.count_statement(&run, call, &said).await.unwrap_or_else(|heard| heard))
     }
 
-    async fn heard(
+    async fn count_statement(
         self: &Arc<Self>,
         run: &Arc<Run>,
         call: &CallId,
@@ -170,12 +170,13 @@ impl Road {
         let checker = self.holds.checker().map_err(CallParties::Refused)?;
         checker.ready().await.map_err(|why| CallParties::Unavailable(why.why.to_string()))?;
         let counts = checker.check(&hold, &parties(run), said).map_err(CallParties::Refused)?;
-        let CountedApproval { approval, word, signers, signature } = counts;
+        let CountedApproval { approval, verdict: word, signers, signature } = counts;
         if word == ApproverVerdict::Approve {
             second_person(&hold, &approval).map_err(CallParties::Refused)?;
         }
         let signed = SignedApproval { statement: said.statement.to_owned(), signature };
-        let written = drafts::word(&*self.entropy, &hold, (&approval, word, signers), &signed);
+        let written =
+            drafts::approver_decision(&*self.entropy, &hold, (&approval, word, signers), &signed);
         match self.ledger.owe(written).await {
             Ok(_) => {}
             // The call ended at the same moment.
@@ -247,7 +248,7 @@ impl Road {
             approvals: hold.granted,
         };
         let (run, resumed) =
-            (Arc::clone(run), Some(ResumedHold { resumed, ends: hold.expires, tell }));
+            (Arc::clone(run), Some(ResumedHold { resumed, ends: hold.expires, listener: tell }));
         let asked_by = hold.asked_by.map(Arc::new);
         let trip = Trip { run, call, refusals, facts, cancel, span, resumed, asked_by };
         self.set_out(AdmittedCall { trip, sender, slot, turn });
@@ -269,7 +270,7 @@ impl Road {
 
     /// Judges the call once no approver's statement about a call of this run is being processed.
     async fn in_turn(self: &Arc<Self>, run: &Arc<Run>, call: &CallId) -> Result<(), CallParties> {
-        let _turn = run.words.lock().await;
+        let _turn = run.statements.lock().await;
         self.weigh(run, call).await.map(drop)
     }
 
@@ -290,7 +291,7 @@ impl Road {
             | Undecided::Cancelled
             | Undecided::StillHeld => (CallStage::Held, false),
         };
-        run.left(id, place, Went::NotRun);
+        run.leave_road(id, place, BudgetOutcome::NotRun);
         // WHY only now, when the call is held again: a cancellation from here on finds it among the
         // held calls.
         let cancelled = !over && cancel.is_cancelled();

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::answer::{self, Answer};
 use super::run::{CallStage, Run};
-use super::{Road, Went};
+use super::{BudgetOutcome, Road};
 use crate::ledger::permit::Finished;
 
 impl Road {
@@ -16,7 +16,7 @@ impl Road {
         &self,
         run: &Run,
         finished: Finished,
-        went: Went,
+        went: BudgetOutcome,
         caller: &watch::Sender<Option<Answer>>,
     ) -> Option<Finished> {
         if !self.settings.bounds.batch_t0 {

@@ -28,7 +28,7 @@ use crate::limits::bucket::Rate;
 use crate::limits::pool::{Pool, Pools};
 use crate::limits::quota::{self, Quota, QuotaRefusal, Reserved, Wanted};
 use crate::limits::shares;
-use crate::limits::{BudgetShare, Spend, Went};
+use crate::limits::{BudgetOutcome, BudgetShare, Spend};
 use crate::policy::input;
 use crate::record::Draft;
 use crate::record::control::{ControlApplied, TargetKind};
@@ -290,8 +290,9 @@ impl Budget {
         };
         match self.of_pools(&wanted).await {
             Ok(mut reserved) => {
-                let left = reserved.as_mut().map(|reserved| std::mem::take(&mut reserved.left));
-                trip.facts.pools = left.into_iter().flatten().map(told).collect();
+                let left =
+                    reserved.as_mut().map(|reserved| std::mem::take(&mut reserved.remainders));
+                trip.facts.pools = left.into_iter().flatten().map(pool_input).collect();
                 spending.reserved = reserved;
             }
             Err(QuotaRefusal::Over(reasons)) => trip.refusals.extend(reasons),
@@ -318,7 +319,7 @@ impl Budget {
 
     /// Refuses a call to a tool that the run may no longer call after too many denials. A call that
     /// is already known is still answered.
-    pub(super) fn may_ask(&self, run: &Run, call: &ToolCall) -> Result<(), Fault> {
+    pub(super) fn check_tool_denials(&self, run: &Run, call: &ToolCall) -> Result<(), Fault> {
         let Some(most) = self.bounds.tool_denials_max else { return Ok(()) };
         let state = run.state.lock();
         let denied = state.denied_tools.get(call.tool()).copied().unwrap_or_default();
@@ -428,7 +429,7 @@ impl Road {
     }
 }
 
-fn told(left: quota::PoolRemainder) -> input::PoolInput {
+fn pool_input(left: quota::PoolRemainder) -> input::PoolInput {
     let quota::PoolRemainder { name, unit, left_permille, size } = left;
     input::PoolInput { name, unit: unit.to_owned(), left_permille, size }
 }
@@ -441,11 +442,11 @@ fn suspended(name: &str) -> DraftWithPayloads {
 }
 
 /// How a call counts for the budget. An MCP tool reports a failure inside a result that arrived.
-pub(super) fn went(outcome: &Outcome, mcp: bool) -> Went {
+pub(super) fn budget_outcome(outcome: &Outcome, mcp: bool) -> BudgetOutcome {
     match outcome {
-        Outcome::Completed { status, .. } if mcp && status == "error" => Went::Wrong,
-        Outcome::Completed { .. } => Went::Well,
-        Outcome::Failed { .. } | Outcome::Unknown { .. } => Went::Wrong,
-        Outcome::Cancelled { .. } => Went::Stopped,
+        Outcome::Completed { status, .. } if mcp && status == "error" => BudgetOutcome::Wrong,
+        Outcome::Completed { .. } => BudgetOutcome::Well,
+        Outcome::Failed { .. } | Outcome::Unknown { .. } => BudgetOutcome::Wrong,
+        Outcome::Cancelled { .. } => BudgetOutcome::Stopped,
     }
 }

@@ -24,13 +24,13 @@ const APART_PER_WORKER: usize = 4;
 
 /// The recent speed of the policy in force, and the slots for evaluating it.
 #[derive(Debug)]
-pub(super) struct ApprovalQueue {
+pub(super) struct EvaluationSlots {
     here: Semaphore,
     apart: Semaphore,
     quick: AtomicU32,
 }
 
-impl ApprovalQueue {
+impl EvaluationSlots {
     /// Sized for the current runtime; outside of one every evaluation uses a blocking thread.
     pub fn new() -> Self {
         let handle = tokio::runtime::Handle::try_current();
@@ -110,7 +110,7 @@ mod tests {
         Arc::new(Slow(step, AtomicU32::new(0)))
     }
 
-    async fn is_here(docket: &ApprovalQueue, step: Duration) -> bool {
+    async fn is_here(docket: &EvaluationSlots, step: Duration) -> bool {
         let here: ThreadId = std::thread::current().id();
         let there = docket.evaluate(&clock(step), || std::thread::current().id()).await;
         here == there
@@ -118,7 +118,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn only_a_policy_that_was_quick_a_thousand_times_is_evaluated_on_the_spot() {
-        let docket = ApprovalQueue::new();
+        let docket = EvaluationSlots::new();
         for _ in 0..TRUSTED_AFTER {
             assert!(!is_here(&docket, Duration::from_micros(1)).await);
         }
@@ -135,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_runtime_of_one_worker_is_never_held_up() {
-        let docket = ApprovalQueue::new();
+        let docket = EvaluationSlots::new();
         docket.quick.store(TRUSTED_AFTER, Ordering::SeqCst);
         assert!(!is_here(&docket, Duration::from_micros(1)).await);
     }

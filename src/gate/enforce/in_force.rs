@@ -9,7 +9,7 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, watch};
 use super::agents::Agents;
 use super::amend::Basis;
 use super::control::Stops;
-use super::docket::ApprovalQueue;
+use super::docket::EvaluationSlots;
 use crate::control::Target;
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::DraftWithPayloads;
@@ -93,7 +93,7 @@ pub(super) struct InForce {
     order: RwLock<()>,
     /// Counts toolbox changes that agents can see.
     shown: watch::Sender<u64>,
-    pub docket: ApprovalQueue,
+    pub evaluation: EvaluationSlots,
 }
 
 impl InForce {
@@ -104,7 +104,7 @@ impl InForce {
             rules: ArcSwap::from_pointee(rules),
             order: RwLock::new(()),
             shown: watch::Sender::new(0),
-            docket: ApprovalQueue::new(),
+            evaluation: EvaluationSlots::new(),
         }
     }
 
@@ -142,7 +142,7 @@ impl InForce {
         let old = self.engine();
         // The evaluation time of a new engine is unknown.
         if new.is_some_and(|new| old.is_none_or(|old| !Arc::ptr_eq(new, &old))) {
-            self.docket.forget();
+            self.evaluation.forget();
         }
         self.rules.store(Arc::new(rules));
     }

@@ -37,11 +37,11 @@ impl Road {
         match cued {
             None => {
                 against.extend(refusals);
-                break_glass = self.control.glass.open_for(&run.agent.id, &tool);
+                break_glass = self.control.break_glass.open_for(&run.agent.id, &tool);
             }
             Some(Err(drift)) => against.push(drift),
             Some(Ok(mut cue)) => {
-                cue.tell(&mut facts);
+                cue.replace_facts(&mut facts);
                 let said = |reason: &_| prepared.refusals().contains(reason);
                 against.extend(cue.refusals.into_iter().filter(|reason| !said(reason)));
                 now = cue.now;
@@ -81,7 +81,7 @@ impl Road {
         };
         let judging = async {
             if apart {
-                self.in_force.docket.evaluate(&self.clock, judging).await
+                self.in_force.evaluation.evaluate(&self.clock, judging).await
             } else {
                 judging()
             }

@@ -63,7 +63,7 @@ impl Keeping {
     }
 
     /// The recorded prefix that the run continues from, for a fork.
-    pub fn prologue(&self) -> Option<&dyn ForkPrefix> {
+    pub fn fork_prefix(&self) -> Option<&dyn ForkPrefix> {
         self.fork.as_ref().map(|(_, prologue)| prologue.as_ref())
     }
 
@@ -74,7 +74,7 @@ impl Keeping {
 
     /// Stores the receipt of a fork's recorded opening, and notifies the fork prefix.
     pub fn put_open(&self, run: &RunId, receipt: &Receipt) {
-        if let Some(prologue) = self.prologue() {
+        if let Some(prologue) = self.fork_prefix() {
             drop(self.opening.set(receipt.clone()));
             prologue.opened(run);
         }
@@ -86,7 +86,7 @@ impl Keeping {
     }
 
     /// The opening time that the agent receives: that of the recorded run for a fork.
-    pub fn told(&self, opened_at: Timestamp) -> Timestamp {
+    pub fn opening_time(&self, opened_at: Timestamp) -> Timestamp {
         self.fork.as_ref().map_or(opened_at, |(fork, _)| fork.opened_at)
     }
 
@@ -123,7 +123,7 @@ impl Keeping {
         let recording = fork.map(|fork| fork.recording).or(self.recording);
         let replay = Replay {
             at: fork.map(|fork| fork.at.into()),
-            clock: self.told(opened_at),
+            clock: self.opening_time(opened_at),
             mode,
             recording: recording.map(TaggedDigest),
             run: fork.map(|fork| fork.run),

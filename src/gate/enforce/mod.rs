@@ -49,12 +49,12 @@ use crate::identity::{IdentityError, Peer};
 use crate::judge::Resumed;
 use crate::ledger::permit::{Committed, Finished, Permit};
 use crate::ledger::{self, Ledger};
-use crate::limits::{Went, shares};
+use crate::limits::{BudgetOutcome, shares};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool;
 use crate::tool::toolbox;
-use budget::{Budget, went};
+use budget::{Budget, budget_outcome};
 use condition::Condition;
 use decided::DecisionLine;
 use holds::Holds;
@@ -65,7 +65,7 @@ use tasks::Tasks;
 use trip::{
     AdmittedCall, Entered, Entry, Means, Passage, QueuedDecision, ResumedHold, Trip, call_span,
 };
-use undecided::{Undecided, became};
+use undecided::{Undecided, decision_name};
 
 mod again;
 mod agents;
@@ -163,7 +163,7 @@ impl Road {
         match self.admit(run, request) {
             Ok(Entry::Wait(waiting)) => run.wait(waiting).await,
             Ok(Entry::Recall(call)) => self.recall(run, &call).await,
-            Ok(Entry::Told(answer)) => run.give(*answer),
+            Ok(Entry::Answered(answer)) => run.give(*answer),
             Err(fault) => {
                 if fault.receipt.is_none() {
                     self.budget.reject(fault.code);
@@ -205,12 +205,12 @@ impl Road {
         (slot, window): (Option<shares::ShareSlot>, Option<Duration>),
     ) -> Result<Entered, Fault> {
         self.budget.may_go_on(run, &call)?;
-        self.budget.may_ask(run, &call)?;
+        self.budget.check_tool_denials(run, &call)?;
         let condition = self.condition_of(run, call.tool(), &self.in_force.toolbox());
         // A gate that cannot decide a call does not answer it from a recording either.
-        let recorded = if condition.is_none() { self.prologue(run, &call) } else { None };
+        let recorded = if condition.is_none() { self.answer_from_fork(run, &call) } else { None };
         let drifted = match recorded {
-            Some(Ok(answer)) => return Ok(Entered::Known(Entry::Told(Box::new(answer)))),
+            Some(Ok(answer)) => return Ok(Entered::Known(Entry::Answered(Box::new(answer)))),
             Some(Err(drift)) => Some(drift),
             None => None,
         };
@@ -240,7 +240,7 @@ impl Road {
             if walking.await.is_err() {
                 // WHY: a panic on the road (an executor's `prepare`) must not leave a call in the
                 // run that never ends. Dropping `sender` wakes the waiting callers.
-                run.left(&id, CallStage::Booked, Went::Wrong);
+                run.leave_road(&id, CallStage::Booked, BudgetOutcome::Wrong);
             }
         };
         self.tasks.spawn(walking.instrument(span));
@@ -254,7 +254,7 @@ impl Road {
             Ok(decided) => self.commit(&at, decided).await,
             Err(undecided) => Err(undecided),
         };
-        let again = tell.map(|tell| tell.send(became(&committed))).is_some();
+        let again = tell.map(|tell| tell.send(decision_name(&committed))).is_some();
         let (run, id) = (&at.run, &at.id);
         match committed {
             Ok((Committed::Permit(permit), means)) => {
@@ -265,12 +265,12 @@ impl Road {
             // WHY the means are dropped before the caller is answered: an immediate next request
             // finds the budget that this call did not use.
             Ok((Committed::Refusal(refusal), _)) => {
-                run.left(id, CallStage::Booked, Went::NotRun);
+                run.leave_road(id, CallStage::Booked, BudgetOutcome::NotRun);
                 self.budget.turned_down(run, (id, &at.tool), refusal.alarm(), own);
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
             Ok((Committed::Held(held), _)) => {
-                run.left(id, CallStage::Held, Went::NotRun);
+                run.leave_road(id, CallStage::Held, BudgetOutcome::NotRun);
                 self.holds.watch(run, id, held.expires());
                 if at.cancel.is_cancelled() {
                     drop(self.holds.stop(run, id, at.cancel.why()));
@@ -351,7 +351,12 @@ impl Road {
     }
 
     /// Spends the permit: runs the tool, unless the call is simulated or stopped.
-    async fn run(&self, at: &Passage, permit: Permit, means: Option<Means>) -> (Finished, Went) {
+    async fn run(
+        &self,
+        at: &Passage,
+        permit: Permit,
+        means: Option<Means>,
+    ) -> (Finished, BudgetOutcome) {
         let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
         let finished = match means {
             _ if at.run.mode == Mode::Simulate => permit.simulated(),
@@ -369,9 +374,9 @@ impl Road {
             Some(Means { executor: None, .. }) | None => permit.not_started(),
         };
         let outcome = &finished.ended().outcome;
-        self.metrics.outcome(at.tool.as_str(), outcome.word());
+        self.metrics.outcome(at.tool.as_str(), outcome.as_str());
         self.replaying.over(&at.run.id, &at.id, Some(outcome));
-        let went = went(outcome, mcp);
+        let went = budget_outcome(outcome, mcp);
         (finished, went)
     }
 
@@ -380,7 +385,7 @@ impl Road {
         &self,
         run: &Run,
         finished: Finished,
-        went: Went,
+        went: BudgetOutcome,
         caller: &watch::Sender<Option<Answer>>,
     ) {
         run.not_again(finished.call(), &finished.ended().outcome);
@@ -396,7 +401,7 @@ impl Road {
                 settling.await
             }
         };
-        run.left(id, CallStage::Booked, went);
+        run.leave_road(id, CallStage::Booked, went);
         let told = caller.borrow().is_some();
         match settled {
             Ok(settled) => {

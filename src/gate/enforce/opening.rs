@@ -272,7 +272,7 @@ impl Road {
             }),
             released: AtomicU64::new(0),
             idle: Notify::new(),
-            words: tokio::sync::Mutex::default(),
+            statements: tokio::sync::Mutex::default(),
         });
         self.put_in_force(&run, below);
         Ok((run, receipt))

@@ -56,7 +56,8 @@ pub trait Recordings: Send + Sync + 'static {
     ///
     /// # Errors
     /// The reason no run may continue from there, for a human reader.
-    async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn ForkPrefix>, String>;
+    async fn fork_prefix(&self, recording: &Digest, at: u64)
+    -> Result<Arc<dyn ForkPrefix>, String>;
 }
 
 /// Port to the recorded prefix of a forked run.
@@ -79,18 +80,18 @@ pub trait ForkPrefix: Send + Sync + std::fmt::Debug + 'static {
     fn next(&self, call: &ToolCall) -> Result<Option<RecordedAnswer>, LayerReason>;
 
     /// The answer that this call received from the prefix, if any.
-    fn told(&self, call: &CallId) -> Option<RecordedAnswer>;
+    fn recorded_answer(&self, call: &CallId) -> Option<RecordedAnswer>;
 }
 
 impl Road {
     /// The recording's answer to this call of a forked run. `None` if the call is the run's own or
     /// is recorded already.
-    pub(super) fn prologue(
+    pub(super) fn answer_from_fork(
         &self,
         run: &Run,
         call: &ToolCall,
     ) -> Option<Result<Answer, LayerReason>> {
-        let prologue = run.keeping.prologue()?;
+        let prologue = run.keeping.fork_prefix()?;
         let receipt = run.keeping.opening()?;
         let (known, suspended) = {
             let state = run.state.lock();
@@ -122,7 +123,7 @@ impl Run {
     /// The answer that the run's fork prefix gave to a call of this id.
     pub(super) fn recorded(&self, call: &CallId) -> Option<Answer> {
         let receipt = self.keeping.opening()?;
-        let line = self.keeping.prologue()?.told(call)?;
+        let line = self.keeping.fork_prefix()?.recorded_answer(call)?;
         Some(answer::of_recorded(call, line, receipt))
     }
 }

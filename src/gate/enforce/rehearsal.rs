@@ -62,7 +62,7 @@ pub struct RecordedStep {
     /// The recorded time, which the policy receives.
     pub now: Timestamp,
     /// The recorded run facts; `None` if no policy was evaluated.
-    pub told: Option<RecordedRunFacts>,
+    pub run_facts: Option<RecordedRunFacts>,
     /// The recorded refusals of limits, switches, executors and approvers.
     pub refusals: Vec<LayerReason>,
     /// The recorded approvals, if the call was held.
@@ -92,7 +92,7 @@ pub trait ReplaySession: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why no recorded call matches; the call is refused.
-    async fn cue(&self, call: &ToolCall) -> Result<Box<RecordedStep>, LayerReason>;
+    async fn recorded_call(&self, call: &ToolCall) -> Result<Box<RecordedStep>, LayerReason>;
 
     /// Reports a decision, which is not recorded yet.
     fn judged(&self, judged: &Judged);
@@ -103,8 +103,8 @@ pub trait ReplaySession: Send + Sync + 'static {
 
 impl RecordedStep {
     /// Puts the recorded run facts in place of the current ones.
-    pub(super) fn tell(&mut self, facts: &mut RunFacts) {
-        let Some(told) = self.told.take() else { return };
+    pub(super) fn replace_facts(&mut self, facts: &mut RunFacts) {
+        let Some(told) = self.run_facts.take() else { return };
         let RecordedRunFacts { calls, errors, denied, cost, pools, attested } = told;
         (facts.calls, facts.errors, facts.denied, facts.cost) = (calls, errors, denied, cost);
         (facts.pools, facts.attested) = (pools, attested);

@@ -53,7 +53,7 @@ impl Replaying {
         &self,
         call: &ToolCall,
     ) -> Option<Result<Box<RecordedStep>, LayerReason>> {
-        Some(self.whole.as_ref()?.cue(call).await)
+        Some(self.whole.as_ref()?.recorded_call(call).await)
     }
 
     /// Reports a decision to the replay session.
@@ -141,7 +141,7 @@ impl Replaying {
             let message = "a run goes on with mode `replay` and from the recording it names";
             return refuse("run.recording", message);
         };
-        let prologue = recordings.prologue(&recording, at).await;
+        let prologue = recordings.fork_prefix(&recording, at).await;
         let prologue = prologue.or_else(|why| refuse("run.recording", why))?;
         begin(prologue, opening, manifest).map(Some)
     }

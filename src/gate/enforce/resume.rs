@@ -75,7 +75,7 @@ impl Road {
                     for (call, expires) in found.held() {
                         self.holds.watch(&run, call, expires);
                     }
-                    for call in found.spoken() {
+                    for call in found.decided_holds() {
                         self.weigh_soon(&run, call);
                     }
                     self.watch_wall(&run);
@@ -273,6 +273,6 @@ fn resumed(
         state: Mutex::new(RunState { usage, calls, held, touched: now, ..RunState::default() }),
         released: AtomicU64::new(found.last_seq),
         idle: Notify::new(),
-        words: tokio::sync::Mutex::default(),
+        statements: tokio::sync::Mutex::default(),
     })
 }

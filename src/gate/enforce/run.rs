@@ -27,7 +27,7 @@ use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::permit::Receipt;
 use crate::limits::shares;
-use crate::limits::{Usage, Went};
+use crate::limits::{BudgetOutcome, Usage};
 use crate::policy::input::{AgentFacts, RunFacts};
 use crate::record::debug_by;
 use crate::tool::Cancel;
@@ -72,7 +72,7 @@ pub struct Run {
     /// Notified whenever a call leaves the road or returns to it.
     pub(super) idle: Notify,
     /// Locked while an approver's statement about a call of the run is processed.
-    pub(super) words: tokio::sync::Mutex<()>,
+    pub(super) statements: tokio::sync::Mutex<()>,
 }
 
 debug_by!(Run: id);
@@ -184,7 +184,7 @@ impl Run {
     /// may use as randomness and time.
     #[must_use]
     pub fn determined(&self) -> Option<(Seed, Timestamp)> {
-        self.keeping.seed().map(|seed| (seed, self.keeping.told(self.opened_at)))
+        self.keeping.seed().map(|seed| (seed, self.keeping.opening_time(self.opened_at)))
     }
 
     /// The bytes of an id for a call to which its agent gave none, if the run has a seed; see
@@ -307,7 +307,7 @@ impl Run {
     }
 
     /// Stores the stage of a call that left the road recorded or in doubt.
-    pub(super) fn left(&self, call: &CallId, place: CallStage, went: Went) {
+    pub(super) fn leave_road(&self, call: &CallId, place: CallStage, went: BudgetOutcome) {
         let mut state = self.state.lock();
         state.holding.remove(call);
         if matches!(place, CallStage::Held) {
@@ -315,7 +315,7 @@ impl Run {
         }
         let held = matches!(place, CallStage::Held);
         // The call was refused, or may not be recorded.
-        if !held && matches!(went, Went::NotRun) || matches!(place, CallStage::Doubted) {
+        if !held && matches!(went, BudgetOutcome::NotRun) || matches!(place, CallStage::Doubted) {
             state.again.forget(call);
         }
         let before = state.calls.insert(call.clone(), place);
@@ -330,7 +330,7 @@ impl Run {
     }
 
     /// Counts a call that is over; its outcome is not recorded yet.
-    pub(super) fn ended(&self, went: Went) {
+    pub(super) fn ended(&self, went: BudgetOutcome) {
         self.state.lock().usage.end(went);
         self.count_above(Usage::end_delegated);
     }

@@ -45,12 +45,12 @@ pub(super) struct ResumedHold {
     /// When the hold ends.
     pub ends: Timestamp,
     /// The channel for the result.
-    pub tell: Listener,
+    pub listener: Listener,
 }
 
 impl ResumedHold {
     pub fn split(self) -> ((Resumed, Timestamp), Listener) {
-        ((self.resumed, self.ends), self.tell)
+        ((self.resumed, self.ends), self.listener)
     }
 }
 
@@ -117,5 +117,5 @@ pub(super) enum Entered {
 pub(super) enum Entry {
     Wait(PendingAnswer),
     Recall(ToolCall),
-    Told(Box<Answer>),
+    Answered(Box<Answer>),
 }

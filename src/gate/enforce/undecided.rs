@@ -10,7 +10,7 @@ use crate::domain::code::Code;
 use crate::domain::id::CallId;
 use crate::ledger;
 use crate::ledger::permit::Committed;
-use crate::limits::Went;
+use crate::limits::BudgetOutcome;
 
 /// Why no decision is recorded.
 pub(super) enum Undecided {
@@ -25,7 +25,9 @@ pub(super) enum Undecided {
 }
 
 /// The state of a held call after it was judged again.
-pub(super) const fn became<T>(committed: &Result<(Committed, T), Undecided>) -> &'static str {
+pub(super) const fn decision_name<T>(
+    committed: &Result<(Committed, T), Undecided>,
+) -> &'static str {
     match committed {
         Ok((Committed::Permit(_), _)) => "authorized",
         Ok((Committed::Refusal(_), _)) => "denied",
@@ -59,8 +61,10 @@ impl Road {
             return;
         };
         match error {
-            ledger::Error::Unknown => run.left(id, CallStage::Doubted, Went::NotRun),
-            ledger::Error::CallTaken => run.left(id, CallStage::Booked, Went::NotRun),
+            ledger::Error::Unknown => run.leave_road(id, CallStage::Doubted, BudgetOutcome::NotRun),
+            ledger::Error::CallTaken => {
+                run.leave_road(id, CallStage::Booked, BudgetOutcome::NotRun)
+            }
             ledger::Error::Overloaded
             | ledger::Error::Unavailable(_)
             | ledger::Error::RunNotOpen

@@ -20,7 +20,7 @@ pub fn put(
     payloads: &Payloads,
     files: &mut Files,
 ) -> Result<Vec<Digest>, Error> {
-    for (name, bytes) in words(strands, payloads) {
+    for (name, bytes) in signed_files(strands, payloads) {
         files.put(name, bytes);
     }
     let mut missing = Vec::new();

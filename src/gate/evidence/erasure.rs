@@ -16,7 +16,7 @@ use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::fleet::OpenFleetLog;
 use crate::ledger::permit::Receipt;
 use crate::ledger::retention::{
-    ERASED_MAX, Grounds, LegalHold, Lifted, PayloadKeeper, Records, StoredPayload, Warrant,
+    ERASED_MAX, Grounds, LegalHold, Lifted, PayloadEraser, Records, StoredPayload, Warrant,
     commitments_of, erased, fleet_logs, kept_by, lifted, placed,
 };
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
@@ -82,10 +82,10 @@ fn run_of(said: &OrderStatement) -> Result<RunId, Error> {
 pub async fn newest(reader: &dyn LedgerReader, tenant: &str) -> Result<Previous, StoreError> {
     let Some(row) = fleet_logs(reader, tenant).await?.pop() else { return Ok(Previous::NONE) };
     let last = reader.entries(&row.chain, row.head.size.saturating_sub(1), 1).await?;
-    Ok(last.first().map_or(Previous::NONE, spoken_after))
+    Ok(last.first().map_or(Previous::NONE, successor_of))
 }
 
-fn spoken_after(row: &EntryRow) -> Previous {
+fn successor_of(row: &EntryRow) -> Previous {
     Previous { seq: row.seq.saturating_add(1), digest: row.leaf }
 }
 
@@ -106,7 +106,7 @@ async fn fresh(
     let there = match (fleet_logs(reader, tenant).await?.pop(), said.seq.checked_sub(1)) {
         (Some(row), Some(at)) => {
             let rows = reader.entries(&row.chain, at, 1).await?;
-            rows.first().is_some_and(|row| spoken_after(row) == said)
+            rows.first().is_some_and(|row| successor_of(row) == said)
         }
         (_, None) => said == Previous::NONE,
         (None, Some(_)) => false,
@@ -169,7 +169,7 @@ pub struct ErasureStore<'a> {
     /// Reads it.
     pub reader: &'a dyn LedgerReader,
     /// Deletes in it.
-    pub keeper: &'a dyn PayloadKeeper,
+    pub eraser: &'a dyn PayloadEraser,
     /// Its chains by id, including those of other tenants.
     pub chains: &'a BTreeMap<ChainId, ChainRow>,
     /// The tenant that owns the payloads.
@@ -184,7 +184,7 @@ impl ErasureStore<'_> {
     /// # Errors
     /// The store cannot be read.
     pub async fn kept(&self) -> Result<Vec<(&ChainRow, StoredPayload)>, Error> {
-        let kept = self.keeper.kept().await?;
+        let kept = self.eraser.kept().await?;
         let with_chain = |kept: StoredPayload| {
             let row = self.chains.get(&kept.chain).filter(|row| row.tenant == self.tenant);
             row.map(|row| (row, kept))
@@ -291,7 +291,7 @@ impl ErasureStore<'_> {
         }
         let mut deleted = 0_u64;
         for (chain, list) in &left {
-            deleted = deleted.saturating_add(self.keeper.erase(chain, list).await?);
+            deleted = deleted.saturating_add(self.eraser.erase(chain, list).await?);
         }
         Ok(deleted)
     }
@@ -320,7 +320,7 @@ impl ErasureStore<'_> {
             if lifted.keys().any(|c| list.contains(c)) {
                 return Err(Error::Lifted);
             }
-            for run in self.spoken_of(row, run, subjects).await? {
+            for run in self.decided_runs_of(row, run, subjects).await? {
                 let of_run = commitments_of(self.reader, chain, &run).await?;
                 if of_run.iter().any(|(c, _)| list.contains(c)) {
                     return Err(Error::Decided);
@@ -331,7 +331,7 @@ impl ErasureStore<'_> {
     }
 
     /// Runs of this chain, or this run, in which one of these people approved or refused a call.
-    async fn spoken_of(
+    async fn decided_runs_of(
         &self,
         chain: &ChainRow,
         run: Option<&RunId>,
@@ -340,7 +340,7 @@ impl ErasureStore<'_> {
         let mut runs = BTreeSet::new();
         if let Some(run) = run {
             let rows = self.reader.run_entries(&chain.chain, run).await?;
-            runs.extend(spoken(&chain.origin, &rows, subjects)?);
+            runs.extend(decided_runs(&chain.origin, &rows, subjects)?);
             return Ok(runs);
         }
         let mut at = 0;
@@ -348,7 +348,7 @@ impl ErasureStore<'_> {
             let rows = self.reader.entries(&chain.chain, at, PAGE).await?;
             let Some(last) = rows.last() else { break };
             at = last.seq.saturating_add(1);
-            runs.extend(spoken(&chain.origin, &rows, subjects)?);
+            runs.extend(decided_runs(&chain.origin, &rows, subjects)?);
         }
         Ok(runs)
     }
@@ -360,7 +360,7 @@ fn is_one_of(subjects: &[&str], other: &str) -> bool {
 
 /// The runs of approvals and refusals by these people, and of calls whose arguments one of them
 /// wrote.
-fn spoken(
+fn decided_runs(
     origin: &str,
     rows: &[EntryRow],
     subjects: &[&str],

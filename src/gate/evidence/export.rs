@@ -161,7 +161,7 @@ pub async fn export(order: &ExportOrder<'_>) -> Result<ExportedBundle, Error> {
     let mut payloads = Payloads::default();
     let opening = DisclosureKeys { vault: order.vault, redactions: order.redactions, records };
     for (strand, row) in strands.iter().zip(&rows) {
-        let lines = strand.asked().filter(|line| line.entry.run.is_some());
+        let lines = strand.selected().filter(|line| line.entry.run.is_some());
         disclose(order.reader, row, lines, (&opening, order.payloads), &mut payloads).await?;
     }
     let (reader, tenant) = (order.reader, order.tenant);

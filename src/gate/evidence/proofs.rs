@@ -60,7 +60,7 @@ pub async fn put(
 /// A path for every entry that no span proves.
 async fn inclusion(prover: &Prover<'_>, strand: &ChainSlice) -> Result<Vec<u8>, Error> {
     let mut paths = Paths::new();
-    for line in strand.lines.iter().filter(|line| strand.span.is_none() || !strand.asks(line)) {
+    for line in strand.lines.iter().filter(|line| strand.span.is_none() || !strand.selects(line)) {
         let seq = line.entry.seq;
         paths.insert(seq, prover.inclusion(seq).await.map_err(error)?);
     }

@@ -40,7 +40,7 @@ pub async fn explained(
     let records: Vec<&Record> = records.iter().filter(wanted).collect();
     let Some(more) = records.len().checked_sub(1) else { return error };
     let mut told: Vec<String> =
-        records.iter().rev().take(TOLD_MAX).map(|record| record.told()).collect();
+        records.iter().rev().take(TOLD_MAX).map(|record| record.text()).collect();
     if more >= TOLD_MAX {
         let earlier = records.len().saturating_sub(TOLD_MAX);
         told.push(format!("{} before", many(earlier, "pruning")));
@@ -79,7 +79,7 @@ impl Record {
         })
     }
 
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         let Self { log, from, to, root, by, at, seq } = self;
         format!(
             "entries {from}..{to} of `{log}` were pruned at {at} by `{by}` (its entry {seq}), once an archive \

@@ -14,7 +14,7 @@ use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
-use crate::policy::input::{self, AgentFacts, RunFacts, Standing};
+use crate::policy::input::{self, AgentFacts, DecisionContext, RunFacts};
 use crate::policy::{Answer, PolicyEngine, allowed_by, ask, error, or_denial, weighed};
 
 pub mod prepared;
@@ -169,10 +169,15 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let approvals = bench.resumed.as_ref().map_or(&[][..], |resumed| &resumed.approvals);
     let proposer = bench.asked_by.as_deref().map(|by| by.approval.subject.as_str());
     let by_hand = engine.by_hand();
-    let standing =
-        Standing { now: bench.now, observe: &observe, approvals, by_hand, break_glass: None };
-    let asked = |standing: &Standing<'_>| {
-        let input = input::document(bench.agent, bench.run, tool, &prepared.asked(), standing);
+    let standing = DecisionContext {
+        now: bench.now,
+        observe: &observe,
+        approvals,
+        by_hand,
+        break_glass: None,
+    };
+    let asked = |standing: &DecisionContext<'_>| {
+        let input = input::document(bench.agent, bench.run, tool, &prepared.call_input(), standing);
         let answer = or_denial(ask(engine.as_ref(), &input, !observe.is_empty()));
         (weighed(answer, proposer, approvals), input)
     };
@@ -187,7 +192,7 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     if decision.course() == Course::Wait
         && let Some(open) = bench.break_glass.as_deref()
     {
-        let answered = asked(&Standing { break_glass: Some(open), ..standing });
+        let answered = asked(&DecisionContext { break_glass: Some(open), ..standing });
         if answered.0.verdict == Verdict::Allow {
             adopt(&mut decision, answered);
             return (decision, true);

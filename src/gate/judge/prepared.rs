@@ -101,7 +101,7 @@ impl Prepared {
 
     /// The policy's input about the call.
     #[must_use]
-    pub fn asked(&self) -> CallInput<'_> {
+    pub fn call_input(&self) -> CallInput<'_> {
         CallInput { call: &self.call, effect: &self.effect, findings: &self.findings }
     }
 

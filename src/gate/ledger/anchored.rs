@@ -21,7 +21,7 @@ pub struct FleetView {
     pub forgotten: bool,
     /// Exact bytes of the newest `chain.enrolled`, `chain.checkpoint` and `chain.retired` entries
     /// about the log, as far as they exist.
-    pub said: Vec<Vec<u8>>,
+    pub entries: Vec<Vec<u8>>,
 }
 
 /// Cosignatures and time stamps over one head of a log.

@@ -304,7 +304,7 @@ fn used(usage: &Usage) -> record::call::Usage {
 }
 
 /// The entry for an approver's answer about a held call; the signed statement is its payload.
-pub fn word(
+pub fn approver_decision(
     entropy: &dyn Entropy,
     hold: &HeldCall,
     (approval, word, signers): (&Approval, ApproverVerdict, Option<Digest>),

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The queues of the sequencer.
 pub(super) struct Lanes {
     pub intents: mpsc::Receiver<Item>,
-    pub owed: mpsc::Receiver<Item>,
+    pub due: mpsc::Receiver<Item>,
     later: mpsc::Receiver<Item>,
     /// The outcome that has waited longest, and its deadline.
     first: Option<(Item, Instant)>,
@@ -32,10 +32,10 @@ pub(super) struct Lanes {
 impl Lanes {
     pub fn new(
         intents: mpsc::Receiver<Item>,
-        owed: mpsc::Receiver<Item>,
+        due: mpsc::Receiver<Item>,
         later: mpsc::Receiver<Item>,
     ) -> Self {
-        Self { intents, owed, later, first: None }
+        Self { intents, due, later, first: None }
     }
 
     /// Returns when there is work: urgent items, or outcomes that have waited long enough.
@@ -50,7 +50,7 @@ impl Lanes {
             };
             tokio::select! {
                 biased;
-                Some(item) = self.owed.recv() => return work.push(item),
+                Some(item) = self.due.recv() => return work.push(item),
                 Some(item) = self.intents.recv() => return work.push(item),
                 Some(item) = self.later.recv(), if due.is_none() => {
                     self.first = Some((item, Instant::now() + PATIENCE));
@@ -77,10 +77,10 @@ impl Lanes {
             item.done.refuse(Error::Unavailable("the ledger is closed".into()));
         }
         self.later.close();
-        self.owed.close();
+        self.due.close();
         let mut owed = Vec::new();
         self.take_waiting(&mut owed);
-        while let Ok(item) = self.owed.try_recv() {
+        while let Ok(item) = self.due.try_recv() {
             owed.push(item);
         }
         for item in owed {

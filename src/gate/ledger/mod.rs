@@ -204,7 +204,7 @@ pub use recovered::{Delegated, PastSpending, PastUsage, RecoveredRun, Unmeasured
 #[derive(Clone)]
 pub struct Ledger {
     intents: mpsc::Sender<Item>,
-    owed: mpsc::Sender<Item>,
+    due: mpsc::Sender<Item>,
     /// Outcomes that may wait for the next batch; at most [`later::OUTSTANDING`].
     later: mpsc::Sender<Item>,
     status: watch::Receiver<LedgerStatus>,
@@ -252,7 +252,7 @@ impl Ledger {
         });
         let lanes = later::Lanes::new(intents_in, owed_in, later_in);
         let writer = sequencer::Writer::new(parts, Arc::clone(&shared), lanes, status_out);
-        (Self { intents, owed, later, status, shared }, writer)
+        (Self { intents, due: owed, later, status, shared }, writer)
     }
 
     /// The state of the ledger, with later changes.

@@ -12,7 +12,7 @@ impl Ledger {
     ///
     /// # Errors
     /// `Unavailable`: the store cannot be read, so the orders are unknown.
-    pub async fn orders_obeyed(&self) -> Result<Vec<ControlApplied>, Error> {
+    pub async fn applied_orders(&self) -> Result<Vec<ControlApplied>, Error> {
         let odd = |_| Error::Unavailable("entry not understood".into());
         let (mut found, mut served) = (Vec::new(), false);
         self.backwards(|rows| {

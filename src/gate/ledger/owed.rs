@@ -20,7 +20,7 @@ impl Ledger {
         let (reply, answer) = oneshot::channel();
         let done = Completion::Event { reply: Some(reply) };
         let item = Item { written, claim: Claim::default(), done };
-        self.owed.send(item).await.map_err(|_| Error::Unknown)?;
+        self.due.send(item).await.map_err(|_| Error::Unknown)?;
         answer.await.unwrap_or(Err(Error::Unknown))
     }
 
@@ -53,7 +53,7 @@ impl Ledger {
         let (reply, answer) = oneshot::channel();
         let done = Completion::Finished { finished: Box::new(finished), reply };
         let item = Item { written, claim: Claim::default(), done };
-        self.owed.send(item).await.map_err(|_| Error::Unknown)?;
+        self.due.send(item).await.map_err(|_| Error::Unknown)?;
         answer.await.unwrap_or(Err(Error::Unknown))
     }
 }

@@ -188,7 +188,7 @@ pub trait LedgerReader: Send + Sync + 'static {
     }
 
     /// The newest entry of this kind about a log in the tenant's fleet logs.
-    async fn fleet_said(
+    async fn newest_in_fleet_log(
         &self,
         _tenant: &str,
         _log: &str,

@@ -165,7 +165,7 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
     let body = &entry.draft.body;
     if let Some(denied) = body.get::<CallDenied>() {
         let recorded = reasons(&denied.reasons);
-        let shown = denied.args_withheld.map(|alarm| alarm.told(recorded.clone()));
+        let shown = denied.args_withheld.map(|alarm| alarm.agent_reasons(recorded.clone()));
         return Some(RecalledState::Denied(shown.unwrap_or(recorded)));
     }
     if let Some(held) = body.get::<CallHeld>() {

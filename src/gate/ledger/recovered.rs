@@ -156,7 +156,7 @@ pub(super) fn usage(entry: &Entry) -> Option<&Usage> {
 
 impl RecoveredRun {
     /// Held calls with an approver's answer: they must be decided again.
-    pub fn spoken(&self) -> impl Iterator<Item = &CallId> {
+    pub fn decided_holds(&self) -> impl Iterator<Item = &CallId> {
         let spoken = |phase: Phase| matches!(phase, Phase::Approved(_) | Phase::Refused(_));
         self.calls.iter().filter(move |(_, phase)| spoken(*phase)).map(|(call, _)| call)
     }

@@ -57,7 +57,7 @@ texts! {
 
 /// Deletes payloads outside the call path.
 #[async_trait]
-pub trait PayloadKeeper: Send + Sync + 'static {
+pub trait PayloadEraser: Send + Sync + 'static {
     /// Every stored payload, oldest first.
     async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError>;
 
@@ -176,7 +176,7 @@ impl Records {
         let body = &entry.draft.body;
         let fleet = origin.to_owned();
         if let Some(erased) = body.get::<PayloadErased>() {
-            self.obeyed(erased.order.as_ref());
+            self.mark_used(erased.order.as_ref());
             for c in erased.c.iter() {
                 let place = Erasure { fleet: fleet.clone(), seq: row.seq };
                 self.erased.entry((erased.log.to_string(), c.0)).or_insert(place);
@@ -185,7 +185,7 @@ impl Records {
             let (by, log, reason) = (by.to_string(), log.to_string(), reason.to_string());
             self.holds.push(LegalHold { log, run: *run, reason, by, fleet, seq: row.seq });
         } else if let Some(HoldLifted { by, log, order, reason, run }) = body.get::<HoldLifted>() {
-            self.obeyed(Some(order));
+            self.mark_used(Some(order));
             let (by, log, reason) = (by.to_string(), log.to_string(), reason.to_string());
             self.holds.retain(|one| one.log != log || one.run != *run);
             let hold = LegalHold { log, run: *run, reason, by, fleet, seq: row.seq };
@@ -195,7 +195,7 @@ impl Records {
     }
 
     /// Notes that the order of an entry was used, and the version of its list.
-    fn obeyed(&mut self, order: Option<&SignedOrder>) {
+    fn mark_used(&mut self, order: Option<&SignedOrder>) {
         let Some(order) = order else { return };
         self.used.insert(Digest::of(&[order.statement.as_bytes()]));
         self.version = self.version.max(order.version.get());

@@ -177,7 +177,7 @@ impl Sequencer {
             }
             lanes.take_waiting(&mut work);
             gather(&mut work, lanes);
-            let queued = lanes.intents.len().saturating_add(lanes.owed.len());
+            let queued = lanes.intents.len().saturating_add(lanes.due.len());
             self.shared.metrics.queue_depth(i64::try_from(queued).unwrap_or(i64::MAX));
             let built = match self.build(work) {
                 Ok(built) => built,
@@ -273,7 +273,7 @@ impl Sequencer {
         loop {
             let tried = self.try_once(&mut batch).await;
             if let Err(failure) = &tried {
-                self.shared.metrics.ledger_error(failure.word());
+                self.shared.metrics.ledger_error(failure.as_str());
             }
             let why = match tried {
                 Ok(()) => break,
@@ -443,7 +443,7 @@ fn event(written: DraftWithPayloads) -> Item {
 /// Takes everything else in the queues, outcomes first, without waiting.
 fn gather(work: &mut Vec<Item>, lanes: &mut Lanes) {
     let mut bytes = work.iter().map(weight).fold(0_usize, usize::saturating_add);
-    for lane in [&mut lanes.owed, &mut lanes.intents] {
+    for lane in [&mut lanes.due, &mut lanes.intents] {
         while work.len() < BATCH_ENTRIES && bytes < BATCH_BYTES {
             let Ok(item) = lane.try_recv() else { break };
             bytes = bytes.saturating_add(weight(&item));

@@ -45,7 +45,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// `conflict`, `unavailable`, `full`, `unknown` or `broken`.
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Conflict(_) => "conflict",
             Self::Unavailable(_) => "unavailable",

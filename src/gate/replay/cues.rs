@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::children;
 use super::drift::{Drift, DriftKind, differences};
-use super::player::{BrokenGlass, CallMatch, Player, refusal, stopped};
-use super::said::{codes, otherwise, reasons, told};
+use super::player::{BreakGlassUse, CallMatch, Player, refusal, stopped};
+use super::said::{codes, otherwise, reasons, run_facts};
 use super::step::{BreakGlassStep, RecordedCall};
 use crate::domain::call::ToolCall;
 use crate::domain::decision::{LayerReason, Verdict};
@@ -49,7 +49,7 @@ impl Player {
         let refused = step.ended.lapsed || step.input.is_none();
         RecordedStep {
             now: step.at,
-            told: step.input.as_ref().map(|input| told(&input.document)),
+            run_facts: step.input.as_ref().map(|input| run_facts(&input.document)),
             refusals: if refused { reasons(step) } else { Vec::new() },
             resumed,
             break_glass: step.break_glass.as_ref().map(|broken| Arc::new(broken.open())),
@@ -89,7 +89,7 @@ impl ReplaySession for Player {
         Err(reason)
     }
 
-    async fn cue(&self, call: &ToolCall) -> Result<Box<RecordedStep>, LayerReason> {
+    async fn recorded_call(&self, call: &ToolCall) -> Result<Box<RecordedStep>, LayerReason> {
         let at = loop {
             let told = self.changed.notified();
             match self.meet(call)? {
@@ -104,7 +104,7 @@ impl ReplaySession for Player {
         self.clock.advance(step.at);
         let cue = self.set(&step);
         let key = (*call.run(), call.id().clone());
-        self.state.lock().asked.insert(key, (at, Arc::new(step)));
+        self.state.lock().made.insert(key, (at, Arc::new(step)));
         Ok(Box::new(cue))
     }
 
@@ -153,7 +153,7 @@ impl ReplaySession for Player {
 
     fn over(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>) {
         let mut state = self.state.lock();
-        let Some((at, step)) = state.asked.remove(&(*run, call.clone())) else { return };
+        let Some((at, step)) = state.made.remove(&(*run, call.clone())) else { return };
         if let (Some(outcome), Some(recorded)) = (outcome, step.outcome())
             && let Some(drift) = otherwise(&step, call, &recorded, outcome)
         {
@@ -170,8 +170,8 @@ fn nonce(order: Option<&str>) -> Json {
 }
 
 /// Notes a call that runs under break-glass again.
-fn again(step: &RecordedCall) -> Option<BrokenGlass> {
+fn again(step: &RecordedCall) -> Option<BreakGlassUse> {
     let broken = step.break_glass.as_ref()?;
     let (nonce, by) = (broken.nonce().to_owned(), broken.by().to_vec());
-    Some(BrokenGlass { step: step.number, tool: step.tool.clone(), nonce, by })
+    Some(BreakGlassUse { step: step.number, tool: step.tool.clone(), nonce, by })
 }

@@ -25,7 +25,7 @@ struct ForkState {
     /// Why a step could not be answered: no later call is answered, and none runs.
     broken: Option<LayerReason>,
     /// The calls so far, each with its digest and step.
-    told: BTreeMap<CallId, (Digest, usize)>,
+    answered: BTreeMap<CallId, (Digest, usize)>,
 }
 
 /// The steps of a recording before the first live one.
@@ -141,7 +141,7 @@ impl ForkPrefix for Forked {
     fn next(&self, call: &ToolCall) -> Result<Option<RecordedAnswer>, LayerReason> {
         // One call at a time: each is answered before the next one is matched.
         let mut state = self.state.lock();
-        if let Some((known, at)) = state.told.get(call.id()) {
+        if let Some((known, at)) = state.answered.get(call.id()) {
             if *known != asked(call) {
                 let message = format!("call `{}` was asked with other bytes", call.id());
                 return Err(LayerReason::effect_refused("replay", "replay.call", message));
@@ -153,12 +153,12 @@ impl ForkPrefix for Forked {
         }
         let Some(at) = self.player.take(call)? else { return Ok(None) };
         let line = self.line(at).inspect_err(|why| state.broken = Some(why.clone()))?;
-        state.told.insert(call.id().clone(), (asked(call), at));
+        state.answered.insert(call.id().clone(), (asked(call), at));
         Ok(Some(line))
     }
 
-    fn told(&self, call: &CallId) -> Option<RecordedAnswer> {
-        let at = self.state.lock().told.get(call)?.1;
+    fn recorded_answer(&self, call: &CallId) -> Option<RecordedAnswer> {
+        let at = self.state.lock().answered.get(call)?.1;
         self.line(at).ok()
     }
 }

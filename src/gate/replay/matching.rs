@@ -51,7 +51,7 @@ pub struct Matching {
     steps: Vec<StepFacts>,
     by_key: BTreeMap<(usize, Digest), VecDeque<usize>>,
     by_run: BTreeMap<usize, Open>,
-    left: BTreeSet<usize>,
+    remaining: BTreeSet<usize>,
 }
 
 /// The first of these that ended before this step was made.
@@ -70,8 +70,8 @@ impl Matching {
             open.unasked.insert((step.end, at));
             open.unanswered.insert((step.end, at));
         }
-        let left = (0..steps.len()).collect();
-        Self { steps, by_key, by_run, left }
+        let remaining = (0..steps.len()).collect();
+        Self { steps, by_key, by_run, remaining }
     }
 
     /// The step that a call of this run with this key matches now.
@@ -99,18 +99,18 @@ impl Matching {
             let known = self.steps.get(*step).zip(open);
             known.is_some_and(|(known, open)| cause(&open.unanswered, known).is_none())
         };
-        self.left_of(run).filter(free).take(LOOKED_AT)
+        self.remaining_of(run).filter(free).take(LOOKED_AT)
     }
 
     /// Steps of a run that the agent has not made.
-    pub fn left_of(&self, run: usize) -> impl Iterator<Item = usize> {
+    pub fn remaining_of(&self, run: usize) -> impl Iterator<Item = usize> {
         let of_run = move |step: &usize| self.steps.get(*step).is_some_and(|s| s.run == run);
-        self.left().filter(of_run)
+        self.remaining().filter(of_run)
     }
 
     /// Steps that the agent has not made.
-    pub fn left(&self) -> impl Iterator<Item = usize> {
-        self.left.iter().copied()
+    pub fn remaining(&self) -> impl Iterator<Item = usize> {
+        self.remaining.iter().copied()
     }
 
     /// How many steps there are.
@@ -119,9 +119,9 @@ impl Matching {
     }
 
     /// Marks the step as made.
-    pub fn ask(&mut self, step: usize) {
+    pub fn mark_made(&mut self, step: usize) {
         let Some(known) = self.steps.get(step) else { return };
-        self.left.remove(&step);
+        self.remaining.remove(&step);
         if let Some(open) = self.by_run.get_mut(&known.run) {
             open.unasked.remove(&(known.end, step));
         }
@@ -160,7 +160,7 @@ mod tests {
     fn play(matching: &mut Matching, name: &str) -> StepMatch {
         let found = matching.find(0, &key(name));
         if let StepMatch::Step(step) = found {
-            matching.ask(step);
+            matching.mark_made(step);
         }
         found
     }
@@ -177,7 +177,7 @@ mod tests {
         played.answer(1);
         assert_eq!(play(&mut played, "a"), StepMatch::Step(2));
         assert_eq!(played.find(0, &key("a")), StepMatch::Unknown);
-        assert_eq!(played.left().count(), 0);
+        assert_eq!(played.remaining().count(), 0);
     }
 
     #[test]
@@ -211,10 +211,10 @@ mod tests {
         let mut played =
             Matching::of(vec![known(0, "a", 0, 2), known(1, "a", 0, 2), known(0, "b", 2, 4)]);
         assert_eq!(played.find(1, &key("a")), StepMatch::Step(1));
-        played.ask(1);
+        played.mark_made(1);
         assert_eq!(played.find(0, &key("b")), StepMatch::Early(2, 0));
         assert_eq!(played.find(1, &key("a")), StepMatch::Unknown);
         assert_eq!(played.find(0, &key("a")), StepMatch::Step(0));
-        assert_eq!(played.left_of(1).count(), 0);
+        assert_eq!(played.remaining_of(1).count(), 0);
     }
 }

@@ -45,11 +45,11 @@ pub struct Played {
     /// Steps of the recording.
     pub steps: usize,
     /// The steps that the agent made.
-    pub asked: usize,
+    pub made: usize,
     /// Runs without a parent that were opened.
     pub opened: u64,
     /// Calls that ran under break-glass, as they did in the recording.
-    pub broken: Vec<BrokenGlass>,
+    pub broken: Vec<BreakGlassUse>,
     /// Every difference, in the order of detection.
     pub drifts: Vec<Drift>,
     /// Why a step could not be read when its call came: nothing is known of later calls.
@@ -59,7 +59,7 @@ pub struct Played {
 /// A call that ran under break-glass in the recording and in the replay. No new order was opened
 /// for it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct BrokenGlass {
+pub struct BreakGlassUse {
     /// The step.
     pub step: u64,
     /// The tool.
@@ -75,13 +75,13 @@ type CallKey = (RunId, CallId);
 #[derive(Debug, Default)]
 pub(super) struct PlayerState {
     pub(super) matching: Matching,
-    pub(super) asked: BTreeMap<CallKey, (usize, Arc<RecordedCall>)>,
+    pub(super) made: BTreeMap<CallKey, (usize, Arc<RecordedCall>)>,
     pub(super) drifts: Vec<Drift>,
     /// Steps that were overtaken by steps which had their answers.
     pub(super) overtaken: BTreeSet<usize>,
     pub(super) opened: u64,
     pub(super) lineage: Lineage,
-    pub(super) broken: Vec<BrokenGlass>,
+    pub(super) broken: Vec<BreakGlassUse>,
     pub(super) stopped: bool,
     unread: Option<String>,
 }
@@ -140,7 +140,7 @@ impl Player {
     pub(super) fn take(&self, call: &ToolCall) -> Result<Option<usize>, LayerReason> {
         let over = {
             let state = self.state.lock();
-            !state.stopped && state.matching.left().next().is_none()
+            !state.stopped && state.matching.remaining().next().is_none()
         };
         if over {
             return Ok(None);
@@ -173,14 +173,14 @@ impl Player {
     /// The recorded call that a call repeats, while the call is being processed.
     pub(super) fn step_of(&self, run: &RunId, call: &CallId) -> Option<Arc<RecordedCall>> {
         let state = self.state.lock();
-        state.asked.get(&(*run, call.clone())).map(|(_, step)| Arc::clone(step))
+        state.made.get(&(*run, call.clone())).map(|(_, step)| Arc::clone(step))
     }
 
     /// How far it was played, after the last call: steps that were never made are missing.
     #[must_use]
     pub fn finish(&self) -> Played {
         let mut state = self.state.lock();
-        let left: Vec<usize> = state.matching.left().collect();
+        let left: Vec<usize> = state.matching.remaining().collect();
         let asked = state.matching.len().saturating_sub(left.len());
         let mut drifts = Vec::new();
         if !state.stopped {
@@ -197,7 +197,7 @@ impl Player {
         let PlayerState { matching, opened, broken, drifts, unread, .. } = &*state;
         Played {
             steps: matching.len(),
-            asked,
+            made: asked,
             opened: *opened,
             broken: broken.clone(),
             drifts: drifts.clone(),
@@ -279,7 +279,7 @@ impl Player {
             }
             StepMatch::Unknown => self.unknown(&mut state, call)?,
         };
-        state.matching.ask(step);
+        state.matching.mark_made(step);
         self.whole(&mut state, step, call)?;
         if state.overtaken.remove(&step) {
             let (number, tool) = self.place(step);
@@ -343,7 +343,7 @@ impl Player {
         let expected = state.matching.expected(run).find(same);
         let Some(step) = expected else {
             let first = state.matching.expected(run).next();
-            let first = first.or_else(|| state.matching.left_of(run).next());
+            let first = first.or_else(|| state.matching.remaining_of(run).next());
             let place = first.map(|step| self.place(step));
             let message = match &place {
                 Some((number, other)) => {

@@ -1,7 +1,7 @@
 //! The result of a replay, for people, machines and readers of JUnit files.
 
 use super::drift::Drift;
-use super::player::{BrokenGlass, Played};
+use super::player::{BreakGlassUse, Played};
 use super::recording::Header;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -59,7 +59,7 @@ impl ReplayReport<'_> {
             ("agent", Json::from(self.header.agent.as_str())),
             ("recording", Json::from(self.recording.prefixed())),
             ("steps", Self::count(self.played.steps)),
-            ("asked", Self::count(self.played.asked)),
+            ("asked", Self::count(self.played.made)),
             ("drifts", drifts.into()),
         ];
         let broken = &self.played.broken;
@@ -74,9 +74,9 @@ impl ReplayReport<'_> {
 
     /// Lines for a person.
     pub fn to_text(&self) -> String {
-        let Played { steps, asked, drifts, broken, .. } = &self.played;
-        let told = |one: &BrokenGlass| {
-            let BrokenGlass { step, tool, nonce, by } = one;
+        let Played { steps, made: asked, drifts, broken, .. } = &self.played;
+        let told = |one: &BreakGlassUse| {
+            let BreakGlassUse { step, tool, nonce, by } = one;
             let by = by.join(", ");
             format!(
                 "break-glass: step {step} (`{tool}`) ran without an approver, by order {nonce} of {by}"

@@ -39,7 +39,7 @@ pub(super) fn reasons(step: &RecordedCall) -> Vec<LayerReason> {
 }
 
 /// What the policy saw of the run.
-pub(super) fn told(input: &Document) -> Recorded {
+pub(super) fn run_facts(input: &Document) -> Recorded {
     Recorded {
         calls: input.run.calls,
         errors: input.run.errors,
@@ -60,7 +60,7 @@ pub(super) fn otherwise(
     if recorded == now {
         return None;
     }
-    let (mut changes, mut what) = (Vec::new(), format!("ended `{}`", now.word()));
+    let (mut changes, mut what) = (Vec::new(), format!("ended `{}`", now.as_str()));
     if let (Outcome::Completed { result: was, .. }, Outcome::Completed { result: is, .. }) =
         (recorded, now)
     {

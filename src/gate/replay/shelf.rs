@@ -30,7 +30,11 @@ impl RecordingStore {
 
 #[async_trait]
 impl Recordings for RecordingStore {
-    async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn ForkPrefix>, String> {
+    async fn fork_prefix(
+        &self,
+        recording: &Digest,
+        at: u64,
+    ) -> Result<Arc<dyn ForkPrefix>, String> {
         let (path, digest) = (self.dir.join(format!("{}.recording", recording.hex())), *recording);
         let _turn = self.turn.lock().await;
         let reading = tokio::task::spawn_blocking(move || read(&path, digest, at));

@@ -16,7 +16,7 @@ use crate::domain::json::Json;
 use crate::domain::members::Mismatch;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::time::Timestamp;
-use crate::policy::input::{Document, Glass, broken};
+use crate::policy::input::{BreakGlassInput, Document, broken};
 use crate::record::call::{Obligation, Reason};
 use crate::record::{Hex, Kind, List, Nonce};
 
@@ -188,7 +188,7 @@ impl RecordedCall {
             return Ok(());
         };
         let order = self.break_glass.as_ref().map(|order| broken(&order.open()));
-        if *told == Glass::from(order.as_ref()) { Ok(()) } else { Err(Flaw::BreakGlass) }
+        if *told == BreakGlassInput::from(order.as_ref()) { Ok(()) } else { Err(Flaw::BreakGlass) }
     }
 
     /// The outcome that the agent received, if the call ran.

@@ -313,7 +313,7 @@ fn alike(signers: &[Signer]) -> Result<(), Error> {
 
 fn signer(purpose: Purpose, line: &str) -> Result<Signer, LineError> {
     let (subject, rest) = field(line);
-    if !word(subject) {
+    if !is_name(subject) {
         return Err(LineError::Subject);
     }
     let (options, rest) = field(rest);
@@ -325,7 +325,7 @@ fn signer(purpose: Purpose, line: &str) -> Result<Signer, LineError> {
     let roles = roles.ok_or(LineError::NoRoles)?;
     let roles: Vec<&str> = roles.split(',').collect();
     let sorted: BTreeSet<String> = roles.iter().map(|role| (*role).to_owned()).collect();
-    if !sorted.iter().all(|role| word(role)) || sorted.len() != roles.len() {
+    if !sorted.iter().all(|role| is_name(role)) || sorted.len() != roles.len() {
         return Err(LineError::Roles);
     }
     if sorted.len() > ROLES_MAX {
@@ -348,7 +348,7 @@ fn signer(purpose: Purpose, line: &str) -> Result<Signer, LineError> {
 }
 
 /// A subject or a role: no wildcard, no list, no space.
-fn word(text: &str) -> bool {
+fn is_name(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"._@+:/-".contains(&b);
     !text.is_empty() && text.len() <= WORD_MAX && text.bytes().all(plain)
 }

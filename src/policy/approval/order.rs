@@ -38,7 +38,7 @@ const WORD_MAX: usize = 256;
 /// How far the signer's clock may be ahead of the checker's.
 const AHEAD: std::time::Duration = std::time::Duration::from_secs(300);
 /// How long an order to erase or to end a hold may lie between signing and obeying.
-const OBEYED_WITHIN: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+const VALID_FOR: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// What a statement orders (`order`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -245,7 +245,7 @@ pub fn check(
         RefusalReason::Tenant
     } else if !words.contains(&order) {
         RefusalReason::OtherOrder(order.as_str())
-    } else if order != OrderKind::Reinstate && at.plus(OBEYED_WITHIN) < now {
+    } else if order != OrderKind::Reinstate && at.plus(VALID_FOR) < now {
         RefusalReason::Old(at)
     } else if at > now.plus(AHEAD) {
         RefusalReason::Future(at)

@@ -38,12 +38,12 @@ impl<'a> RuleTracer<'a> {
             name: ast::whole(module, rule).join("."),
             place: source::place(span),
             fired: false,
-            said: Vec::new(),
+            result: Vec::new(),
             conditions: Vec::new(),
         };
         if bodies.is_empty() {
-            told.said = self.said(module, "", head_value);
-            told.fired = !told.said.is_empty();
+            told.result = self.result(module, "", head_value);
+            told.fired = !told.result.is_empty();
         }
         for body in bodies {
             let value = match &body.assign {
@@ -52,9 +52,9 @@ impl<'a> RuleTracer<'a> {
                 None => head_value,
             };
             let (conditions, holds) = self.conditions(module, &body.query, depth);
-            let said = holds.map(|text| self.said(module, &text, value)).unwrap_or_default();
+            let said = holds.map(|text| self.result(module, &text, value)).unwrap_or_default();
             if !said.is_empty() {
-                (told.fired, told.said, told.conditions) = (true, said, conditions);
+                (told.fired, told.result, told.conditions) = (true, said, conditions);
                 break;
             }
             told.conditions.extend(conditions);
@@ -62,7 +62,7 @@ impl<'a> RuleTracer<'a> {
         Some(told)
     }
 
-    fn said(&self, module: &Module, body: &str, value: &str) -> Vec<Json> {
+    fn result(&self, module: &Module, body: &str, value: &str) -> Vec<Json> {
         match self.prober.ask(module, body, value) {
             ProbeOutcome::Values(values) => values.iter().map(json).collect(),
             ProbeOutcome::Unsafe | ProbeOutcome::Failed(_) => Vec::new(),

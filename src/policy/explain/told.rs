@@ -51,7 +51,7 @@ fn write_rule(rule: &RuleTrace, depth: usize, lines: &mut Vec<String>) {
     let how = if rule.fired { "fired" } else { "did not fire" };
     let space = "  ".repeat(depth);
     lines.push(format!("{space}{} {}: {how}", rule.place, rule.name));
-    for said in rule.said.iter().filter(|said| **said != Json::from(true)) {
+    for said in rule.result.iter().filter(|said| **said != Json::from(true)) {
         lines.push(format!("{space}  said {}", short(said)));
     }
     for condition in &rule.conditions {

@@ -77,7 +77,7 @@ impl Alarm {
     }
 
     /// The reasons that the agent receives, from the recorded ones.
-    pub fn told(self, mut recorded: Vec<LayerReason>) -> Vec<LayerReason> {
+    pub fn agent_reasons(self, mut recorded: Vec<LayerReason>) -> Vec<LayerReason> {
         let own = self.reason();
         recorded.retain(|reason| *reason != own);
         if recorded.is_empty() {
@@ -185,7 +185,7 @@ mod tests {
         for told in [vec![LayerReason::no_allow()], vec![limit.clone()], vec![limit, refused]] {
             let recorded = Alarm::Credential.recorded(&told);
             assert_eq!(recorded.first(), Some(&Alarm::Credential.reason()));
-            assert_eq!(Alarm::Credential.told(recorded), told);
+            assert_eq!(Alarm::Credential.agent_reasons(recorded), told);
         }
     }
 }

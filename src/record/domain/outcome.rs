@@ -105,7 +105,7 @@ impl Outcome {
 
 impl<R> Outcome<R> {
     /// `completed`, `failed`, `unknown` or `cancelled`.
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Completed { .. } => "completed",
             Self::Failed { .. } => "failed",

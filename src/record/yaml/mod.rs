@@ -121,7 +121,7 @@ impl Document {
         let mut found = BTreeSet::new();
         for error in validator.iter_errors(&self.value) {
             let at = error.instance_path().to_string();
-            for (pointer, message) in said(&error, &at, schema) {
+            for (pointer, message) in violation_message(&error, &at, schema) {
                 found.insert(self.error(&pointer, message));
             }
         }
@@ -147,7 +147,7 @@ impl Written {
 }
 
 /// The message of a schema violation, and its field.
-fn said(
+fn violation_message(
     error: &jsonschema::ValidationError<'_>,
     at: &str,
     schema: &Value,

@@ -12,7 +12,9 @@ use super::report::{Outcome, Report};
 use super::{glass, lists, proposals};
 use crate::approval::approvers::Purpose;
 use crate::approval::{Approval, ApproverVerdict, Approvers, Hold, SignedApproval, check as worth};
-use crate::approvals::{committed, glass_lists, is_word, list, list_of, order_lists, words};
+use crate::approvals::{
+    break_glass_lists, committed, is_verdict, list, list_of, order_lists, signed_files,
+};
 use crate::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
 use crate::crypto::dsse;
 use crate::crypto::keys::PublicKey;
@@ -23,7 +25,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
-use crate::entries::approved::{LATE_MILLIS, breaks_glass};
+use crate::entries::approved::{LATE_MILLIS, is_break_glass};
 use crate::entries::word::{self, layers};
 use crate::payloads::Payload;
 use crate::projection::{BundleMaterial, decides};
@@ -31,7 +33,7 @@ use crate::record::call::CallHeld;
 use crate::record::{Kind, Role};
 
 #[derive(Default)]
-struct CountedWord {
+struct ApprovalCounts {
     granted: usize,
     refused: usize,
     released: usize,
@@ -53,7 +55,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         Ok(judged) => judged,
         Err(flaw) => return report.put("P4", Outcome::invalid(flaw)),
     };
-    let CountedWord { granted, refused, released, broken, proposed, people, .. } = &seen;
+    let ApprovalCounts { granted, refused, released, broken, proposed, people, .. } = &seen;
     if seen.cut > 0 {
         let cut = many(seen.cut, "approval");
         report.not_proven.push(format!("what {cut} signed: it was held before the span"));
@@ -97,10 +99,10 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     );
 }
 
-fn judged(case: &Case<'_>) -> Result<(CountedWord, Orders), SignatureFlaw> {
+fn judged(case: &Case<'_>) -> Result<(ApprovalCounts, Orders), SignatureFlaw> {
     stray(case)?;
     lists::check(case)?;
-    let (orders, mut seen) = (orders::check(case)?, CountedWord::default());
+    let (orders, mut seen) = (orders::check(case)?, ApprovalCounts::default());
     for material in case.materials() {
         run(case, &material, &mut seen)?;
     }
@@ -110,14 +112,14 @@ fn judged(case: &Case<'_>) -> Result<(CountedWord, Orders), SignatureFlaw> {
 /// Every file in `approvals/` follows from the entries, or is a list that one of them names.
 fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
-    let words = words(&case.strands, payloads);
+    let words = signed_files(&case.strands, payloads);
     for (name, bytes) in &words {
         if case.files.get(name) != Some(bytes) {
             return Err(SignatureFlaw::File(name.clone()));
         }
     }
     let mut lists: BTreeSet<String> = BTreeSet::new();
-    for line in case.strands.iter().flat_map(|s| s.asked()) {
+    for line in case.strands.iter().flat_map(|s| s.selected()) {
         if let Some(digest) = list_of(line) {
             let (text, signature) = approvers_files(&digest);
             lists.extend([text, signature]);
@@ -127,7 +129,7 @@ fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
         }
     }
     let of_orders = order_lists(&case.strands, case.fleet.as_ref());
-    for digest in glass_lists(&case.strands).into_iter().chain(of_orders) {
+    for digest in break_glass_lists(&case.strands).into_iter().chain(of_orders) {
         let (text, signature) = approvers_files(&digest);
         lists.extend([text, signature]);
     }
@@ -145,7 +147,7 @@ struct OpenCall<'a> {
 fn run(
     case: &Case<'_>,
     material: &BundleMaterial<'_>,
-    seen: &mut CountedWord,
+    seen: &mut ApprovalCounts,
 ) -> Result<(), SignatureFlaw> {
     let manifest = material.opening().map(|opened| opened.manifest.0);
     let mut open: BTreeMap<&CallId, OpenCall<'_>> = BTreeMap::new();
@@ -162,15 +164,15 @@ fn run(
             }
             unread.insert(call);
         } else if line.is(Kind::CallHeld) {
-            told(material, line, &[], false).map_err(at)?;
+            check_policy_view(material, line, &[], false).map_err(at)?;
             seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
             open.insert(call, OpenCall { held: line, given: Vec::new() });
-        } else if is_word(line) {
+        } else if is_verdict(line) {
             let Some(open) = open.get_mut(call) else {
                 seen.cut = seen.cut.saturating_add(1);
                 continue;
             };
-            let checked = word(case, material, (open, manifest), line);
+            let checked = check_statement(case, material, (open, manifest), line);
             if let Some((approval, said)) = seen.known(checked.map_err(|bad| bad.at(seq)))? {
                 seen.count(open, approval, said);
             }
@@ -178,7 +180,7 @@ fn run(
             if !open.contains_key(call) {
                 seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
             }
-            if breaks_glass(line) {
+            if is_break_glass(line) {
                 let checked = glass::check(case, material, line).map_err(|bad| bad.at(seq));
                 let valid = usize::from(seen.known(checked)?.is_some());
                 seen.broken = seen.broken.saturating_add(valid);
@@ -191,7 +193,8 @@ fn run(
                 None => material.cut.begin || unread.contains(call),
             };
             let given = known.map_or(&[][..], |open| &open.given);
-            let opened = !untold && told(material, line, given, released).map_err(at)?;
+            let opened =
+                !untold && check_policy_view(material, line, given, released).map_err(at)?;
             seen.released = seen.released.saturating_add(usize::from(released));
             seen.untold = seen.untold.saturating_add(usize::from(released && !opened));
         }
@@ -199,7 +202,7 @@ fn run(
     Ok(())
 }
 
-impl CountedWord {
+impl ApprovalCounts {
     /// Counts the approver who wrote the arguments of a call.
     fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), SignatureFlaw> {
         if let Some(by) = self.known(checked)?.flatten() {
@@ -234,7 +237,7 @@ impl CountedWord {
 }
 
 /// Checks one approval or refusal against its hold and the list of approvers.
-fn word(
+fn check_statement(
     case: &Case<'_>,
     material: &BundleMaterial<'_>,
     (open, manifest): (&OpenCall<'_>, Option<Digest>),
@@ -355,7 +358,7 @@ struct ApprovalsInput {
 
 /// Checks the approvals that the policy saw against the recorded ones; returns whether its input is
 /// disclosed. `released`: a call that runs after a hold needs an approval in the input.
-fn told(
+fn check_policy_view(
     material: &BundleMaterial<'_>,
     line: &EntryLine,
     given: &[Approval],
@@ -370,7 +373,7 @@ fn told(
     if !list.iter().all(|approval| given.contains(approval)) {
         return Err(SignatureFlaw::Ungiven);
     }
-    if list.is_empty() && released && !breaks_glass(line) {
+    if list.is_empty() && released && !is_break_glass(line) {
         return Err(SignatureFlaw::Unapproved);
     }
     Ok(true)

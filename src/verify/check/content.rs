@@ -91,7 +91,7 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
                 if !line.is(Kind::CallDenied) {
                     return Err(Error::NoPolicy(seq));
                 }
-            } else if decides(line) && strand.asks(line) {
+            } else if decides(line) && strand.selects(line) {
                 if !here.contains(&policy) {
                     return Err(Error::Inactive(seq));
                 }
@@ -149,7 +149,7 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
         for line in &strand.lines {
             if let Some(one) = line.get::<ManifestBound>() {
                 bound.insert((one.digest.0, one.agent.as_str()));
-            } else if let Some(opened) = line.get::<RunOpened>().filter(|_| strand.asks(line)) {
+            } else if let Some(opened) = line.get::<RunOpened>().filter(|_| strand.selects(line)) {
                 let named = opened.manifest.0;
                 if !bound.contains(&(named, opened.agent.as_str())) {
                     return Err(Error::Unbound(named));
@@ -244,7 +244,7 @@ fn stated(
     payloads: &Payloads,
     exporter: &Exporter,
 ) -> Outcome {
-    let asked = statement::asked(&case.predicate);
+    let asked = statement::query_without_requester(&case.predicate);
     let Some(query) = Query::from_json(&asked) else {
         return Outcome::Invalid("the statement's query is malformed".into());
     };
@@ -280,7 +280,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
         say("that the manifest is signed by a key you trust: the trust file names none");
     }
     let bound = |binding: Binding| {
-        let mut opened = case.strands.iter().flat_map(ChainSlice::asked);
+        let mut opened = case.strands.iter().flat_map(ChainSlice::selected);
         opened.any(|line| line.get::<RunOpened>().is_some_and(|run| run.binding == binding))
     };
     if bound(Binding::Claimed) {
@@ -289,13 +289,15 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     if bound(Binding::Unclaimed) {
         say("which model and instructions ran: the agent claimed none");
     }
-    let mut asked = case.strands.iter().flat_map(ChainSlice::asked);
+    let mut asked = case.strands.iter().flat_map(ChainSlice::selected);
     if asked.any(|line| line.is(Kind::PostureObserved)) {
         say(
             "that agents had no way past the gate: only their own reports of their isolation are recorded",
         );
     }
-    for (run, recording, at) in case.strands.iter().flat_map(ChainSlice::asked).filter_map(forked) {
+    for (run, recording, at) in
+        case.strands.iter().flat_map(ChainSlice::selected).filter_map(forked)
+    {
         say(&format!(
             "what its agent was answered before its first call: the run goes on from step {at} of run {run}, \
              as stated by the recording {recording}"

@@ -91,7 +91,7 @@ pub(super) enum SignatureFlaw {
     #[error("it is not the hold that was ordered to end")]
     OtherHold,
     #[error("its order was used before")]
-    Obeyed,
+    Used,
     #[error("the hold was placed after its order was signed")]
     Placed,
 }

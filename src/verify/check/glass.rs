@@ -8,7 +8,7 @@ use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{
     MINUTES_MAX, QUORUM_MIN, SignedBreakGlass, Terms, check as worth,
 };
-use crate::approvals::{broken, glass_list, signed_payload};
+use crate::approvals::{break_glass_list, broken, signed_payload};
 use crate::entries::EntryLine;
 use crate::policy::input;
 use crate::projection::BundleMaterial;
@@ -24,7 +24,7 @@ pub(super) fn check(
     let names = ("statement", "the break-glass statement");
     let body = opened(signed_payload(line, material.payloads), names)?;
     let signed = SignedBreakGlass::parse(body).ok_or(SignatureFlaw::Malformed("payload"))?;
-    let digest = glass_list(line).ok_or(SignatureFlaw::Names("list of signers"))?;
+    let digest = break_glass_list(line).ok_or(SignatureFlaw::Names("list of signers"))?;
     let trust = case.trust;
     let list =
         known(case, (Purpose::BreakGlass, &digest), (&trust.break_glass, &trust.break_glass_keys))?;

@@ -102,7 +102,7 @@ impl Input {
     }
 
     /// When the policy was evaluated.
-    pub fn asked_at(&self) -> Result<Timestamp, Error> {
+    pub fn evaluated_at(&self) -> Result<Timestamp, Error> {
         self.time.read().map(|Time { rfc3339 }| rfc3339).map_err(|_| Error::NoTime)
     }
 }

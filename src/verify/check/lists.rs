@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::case::Case;
-use crate::approvals::{glass_list, is_word, list_of, order_list};
+use crate::approvals::{break_glass_list, is_verdict, list_of, order_list};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
@@ -83,18 +83,18 @@ pub(super) fn check(case: &Case<'_>) -> Result<(), Error> {
                 let lists = if breaking { &mut breakers } else { &mut approvers };
                 lists.bind(line.entry.ts, bound).map_err(at)?;
             }
-            if !strand.asks(line) {
+            if !strand.selects(line) {
                 continue;
             }
             if let Some(digest) = list_of(line) {
                 // A proposal stays valid even if its author leaves the list later.
-                let heard = is_word(line).then_some(line.entry.ts);
+                let heard = is_verdict(line).then_some(line.entry.ts);
                 approvers.has(&digest, heard).map_err(at)?;
             }
             if let Some(digest) = order_list(line).filter(|_| line.is(Kind::ControlApplied)) {
                 approvers.has(&digest, Some(line.entry.ts)).map_err(at)?;
             }
-            if let Some(digest) = glass_list(line) {
+            if let Some(digest) = break_glass_list(line) {
                 breakers.has(&digest, None).map_err(at)?;
             }
         }

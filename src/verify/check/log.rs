@@ -185,7 +185,7 @@ fn keys(lines: &[EntryLine], epochs: &mut Epochs) -> Result<(), Damage> {
             );
             return Err(Damage::new("S1", why));
         } else {
-            epochs.stands(line.entry.epoch, line.entry.seq)?;
+            epochs.check_revocation(line.entry.epoch, line.entry.seq)?;
         }
     }
     Ok(())

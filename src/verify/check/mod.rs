@@ -70,7 +70,7 @@ impl Step {
     pub const COUNT: usize = 8;
 
     /// Its number, counted from 1, and its description.
-    pub const fn told(self) -> (usize, &'static str) {
+    pub const fn numbered(self) -> (usize, &'static str) {
         match self {
             Self::Files => (1, "the list of files"),
             Self::Entries => (2, "the entries"),

@@ -56,7 +56,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
 
 /// The lines whose commitments the bundle covers, with their log: those of the selected runs.
 fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a EntryLine)> {
-    let of = |strand: &'a ChainSlice| strand.asked().map(move |line| (strand.origin(), line));
+    let of = |strand: &'a ChainSlice| strand.selected().map(move |line| (strand.origin(), line));
     let asked = case.strands.iter().flat_map(of);
     asked.filter(|(_, line)| line.entry.run.is_some())
 }

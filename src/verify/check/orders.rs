@@ -62,7 +62,7 @@ impl std::fmt::Display for Orders {
 pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
     let mut orders = Orders::default();
     for strand in &case.strands {
-        for line in strand.asked().filter(|line| line.is(Kind::ControlApplied)) {
+        for line in strand.selected().filter(|line| line.is(Kind::ControlApplied)) {
             orders.take(line, reinstated(case, (line, strand.origin())))?;
         }
     }
@@ -273,7 +273,7 @@ fn released(
         return invalid(SignatureFlaw::OtherHold);
     }
     if !used.insert(Digest::of(&[found.signed().statement.as_bytes()])) {
-        return invalid(SignatureFlaw::Obeyed);
+        return invalid(SignatureFlaw::Used);
     }
     let same = |one: &&EntryLine| {
         let placed = one.get::<HoldPlaced>();

@@ -12,7 +12,7 @@ use crate::population::{Cause, Pulse, population, pulse};
 use crate::query::{Filter, Query};
 use crate::record::Kind;
 use crate::scope::{ChainSlice, Scope};
-use crate::statement::{Exporter, asked, query};
+use crate::statement::{Exporter, query, query_without_requester};
 
 /// How a population differs from its query.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ fn filter(case: &Case<'_>) -> Result<Filter, Error> {
     let text = case.files.get(POPULATION).ok_or(Error::Query)?;
     let json = Json::parse(text, &Limits::FILE)?;
     let query = query(&json).ok_or(Error::Query)?;
-    if asked(&case.predicate) != query {
+    if query_without_requester(&case.predicate) != query {
         return Err(Error::OtherQuery);
     }
     match Query::from_json(&query) {
@@ -93,7 +93,7 @@ fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Out
     if case.files.get(POPULATION) != Some(population(filter, &case.strands).as_slice()) {
         return Err(Error::Derived);
     }
-    let entries: usize = case.strands.iter().map(|strand| strand.asked().count()).sum();
+    let entries: usize = case.strands.iter().map(|strand| strand.selected().count()).sum();
     enumerated(case, filter, &origins, report)?;
     let (chains, entries) = (many(origins.len(), "chain"), many(entries, "entry"));
     Ok(Outcome::Valid(format!("{chains}, {entries}, recomputed")))
@@ -109,7 +109,7 @@ fn in_time(strand: &ChainSlice, filter: &Filter) -> Result<(), Error> {
         (Some(_), None) => true,
         (Some(since), Some(before)) => at(before).is_some_and(|ts| ts < since),
     };
-    let first = strand.asked().next().map(|line| line.entry.ts);
+    let first = strand.selected().next().map(|line| line.entry.ts);
     if !begins || first.zip(filter.since).is_some_and(|(ts, since)| ts < since) {
         return Err(Error::Begin(strand.folder.clone(), span.from));
     }
@@ -121,7 +121,7 @@ fn in_time(strand: &ChainSlice, filter: &Filter) -> Result<(), Error> {
         }
         Some(_) => true,
     };
-    let last = strand.asked().last().map(|line| line.entry.ts);
+    let last = strand.selected().last().map(|line| line.entry.ts);
     if !ends || last.zip(filter.until).is_some_and(|(ts, until)| ts >= until) {
         return Err(Error::End(strand.folder.clone(), span.to));
     }
@@ -191,7 +191,7 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
     let longest = told.iter().map(|(_, pulse)| pulse.longest_ms).max().unwrap_or(0);
     let unknown = told
         .iter()
-        .find(|(strand, pulse)| pulse.declared_ms.is_none() && strand.asked().next().is_some());
+        .find(|(strand, pulse)| pulse.declared_ms.is_none() && strand.selected().next().is_some());
     let silences: Vec<_> = gaps().filter(|(_, gap)| !gap.cause.explained()).collect();
     let outcome = match (silences.first(), unknown) {
         (Some((strand, gap)), _) => Outcome::Unverifiable(format!(

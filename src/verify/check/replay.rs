@@ -351,7 +351,7 @@ impl RecordedInput<'_> {
         let close = |at: Timestamp, of: Timestamp| {
             at.millis().abs_diff(of.millis()) <= SKEW_MILLIS.unsigned_abs()
         };
-        let at = self.input.asked_at()?;
+        let at = self.input.evaluated_at()?;
         if !close(at, self.line.entry.ts) {
             return Err(Error::Time { told: at, recorded: self.line.entry.ts });
         }

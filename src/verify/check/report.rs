@@ -253,7 +253,7 @@ impl Report {
 #[derive(Debug, Default)]
 pub(super) struct ChainChecks {
     chains: Vec<String>,
-    told: Vec<(&'static str, usize, Outcome)>,
+    outcomes: Vec<(&'static str, usize, Outcome)>,
     /// Whether a chain has no pinned head.
     pub(super) unpinned: bool,
 }
@@ -266,12 +266,12 @@ impl ChainChecks {
 
     /// The outcome of one check for the current chain.
     pub(super) fn put(&mut self, id: &'static str, outcome: Outcome) {
-        self.told.push((id, self.chains.len().saturating_sub(1), outcome));
+        self.outcomes.push((id, self.chains.len().saturating_sub(1), outcome));
     }
 
     /// One outcome per check: invalid ones first, then undecided ones.
     pub(super) fn fold(self, report: &mut Report) {
-        let Self { chains, told, .. } = self;
+        let Self { chains, outcomes: told, .. } = self;
         let mut ids: Vec<&'static str> = Vec::new();
         for (id, _, _) in &told {
             if !ids.contains(id) {

@@ -156,7 +156,7 @@ impl Hold {
 
 /// Whether this is the authorisation of a call that runs under a break-glass order.
 #[must_use]
-pub fn breaks_glass(line: &EntryLine) -> bool {
+pub fn is_break_glass(line: &EntryLine) -> bool {
     line.get::<CallAuthorized>().is_some_and(|call| call.break_glass.is_some())
 }
 

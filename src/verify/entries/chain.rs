@@ -183,7 +183,7 @@ impl Chain {
             return self.epochs.started(line);
         }
         if self.epochs.knows(line.entry.epoch) {
-            return self.epochs.stands(line.entry.epoch, line.entry.seq);
+            return self.epochs.check_revocation(line.entry.epoch, line.entry.seq);
         }
         let why = format!("epoch {} does not begin with `writer.started`", line.entry.epoch);
         Err(Damage::new("S1", why))

@@ -61,7 +61,7 @@ impl Epochs {
     ///
     /// # Errors
     /// `S1`.
-    pub fn stands(&self, epoch: Epoch, seq: Seq) -> Result<(), Damage> {
+    pub fn check_revocation(&self, epoch: Epoch, seq: Seq) -> Result<(), Damage> {
         match self.good(epoch) {
             Some(good) if seq >= good => Err(Damage::new(
                 "S1",
@@ -154,7 +154,7 @@ impl Epochs {
         certified(&body, line, &writer).map_err(|why| bad(why.to_string()))?;
         let by = signer.id();
         self.certified.insert(epoch, by);
-        self.stands(epoch, line.entry.seq)?;
+        self.check_revocation(epoch, line.entry.seq)?;
         if self.writers.insert(epoch, (writer, line.entry.seq)).is_some() {
             return Err(fail("two `writer.started` of one epoch"));
         }
@@ -190,7 +190,7 @@ impl Epochs {
             return Err(bad(format!("signed by the writer of epoch {epoch} before it started")));
         }
         if let Some(last) = claimed.size.checked_sub(1) {
-            self.stands(epoch, last).map_err(|damage| bad(damage.why))?;
+            self.check_revocation(epoch, last).map_err(|damage| bad(damage.why))?;
         }
         Ok((claimed, epoch))
     }

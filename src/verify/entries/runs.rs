@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::approved::{Hold, breaks_glass};
+use super::approved::{Hold, is_break_glass};
 use super::read::{Damage, EntryLine};
 use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, call_digest};
@@ -237,7 +237,7 @@ fn next_stage(before: Option<&RunCall>, kind: Kind) -> Option<CallProgress> {
 fn under_glass(before: Option<&RunCall>, line: &EntryLine) -> Option<CallProgress> {
     let held = before
         .is_some_and(|call| matches!(call.stage, CallProgress::Held | CallProgress::Approved));
-    (held && breaks_glass(line)).then_some(CallProgress::Authorized)
+    (held && is_break_glass(line)).then_some(CallProgress::Authorized)
 }
 
 /// The state of a call after its first entry that was read, if it began before.
@@ -266,7 +266,7 @@ fn verdict_fits(line: &EntryLine) -> Result<(), Error> {
     let fits = match (draft.kind(), draft.verdict) {
         (Kind::CallAuthorized, Some(Verdict::Allow)) => enforced,
         // Break-glass is not observation: the policy knows the order and allows the call.
-        (Kind::CallAuthorized, _) if breaks_glass(line) => false,
+        (Kind::CallAuthorized, _) if is_break_glass(line) => false,
         (Kind::CallAuthorized, Some(Verdict::Deny | Verdict::RequireApproval)) => {
             !enforced && decision.and_then(|d| d.tier).is_some_and(|tier| tier != Tier::T3)
         }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::words::{event, moment, outcome, payload, verdict};
-use crate::bundle::word_files;
+use crate::bundle::statement_files;
 use crate::domain::decision::Verdict;
 use crate::domain::json::Json;
 use crate::domain::plural::many;
@@ -282,7 +282,7 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
                 @if held > 0 { (many(held, "call")) (if held == 1 { " was" } else { " were" }) " put on hold for a person; what became of them is above." }
             }
         } @else {
-            ul { @for noted in &given { (word(survey, noted)) } }
+            ul { @for noted in &given { (statement(survey, noted)) } }
             p .small {
                 "Each of these is a person's own SSH signature over the call, the policy and the time it was held "
                 "until. " code { "VERIFY.md" } " tells how to check them with OpenSSH."
@@ -331,10 +331,10 @@ fn signature(noted: &Noted<'_>) -> Signature {
     noted.data().read().unwrap_or_default()
 }
 
-fn word(survey: &Survey<'_>, noted: &Noted<'_>) -> Markup {
+fn statement(survey: &Survey<'_>, noted: &Noted<'_>) -> Markup {
     let (entry, data) = (noted.entry, signature(noted));
     let call = entry.draft.call.as_ref().map(ToString::to_string).unwrap_or_default();
-    let (statement, signature) = word_files(noted.folder, entry.seq);
+    let (statement, signature) = statement_files(noted.folder, entry.seq);
     let shown = survey.has(&statement);
     html! {
         li {

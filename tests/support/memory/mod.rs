@@ -310,7 +310,7 @@ impl MemoryState {
         let fleet = self.fleets(&tenant).find(|c| !c.retired).map(|c| (c.origin(), c.head.size));
         let kinds = ["chain.enrolled", "chain.checkpoint", "chain.retired"];
         let said = kinds.iter().filter_map(|kind| self.said(&tenant, &log, kind));
-        Ok(FleetView { fleet, forgotten, said: said.map(|row| row.body).collect() })
+        Ok(FleetView { fleet, forgotten, entries: said.map(|row| row.body).collect() })
     }
 
     fn restart(&mut self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {

@@ -153,7 +153,7 @@ impl LedgerReader for MemoryStore {
         Ok(chain.and_then(|c| c.anchors.values().next_back().cloned()))
     }
 
-    async fn fleet_said(
+    async fn newest_in_fleet_log(
         &self,
         tenant: &str,
         log: &str,

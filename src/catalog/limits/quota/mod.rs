@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as Turn;
 
-use super::pool::{Ask, Hold, Lease, Per, Pool, Pools, Unanswered, Unit};
+use super::pool::{Hold, Lease, Per, Pool, PoolRequest, Pools, Unanswered, Unit};
 use super::{BudgetShare, Spend};
 use crate::clock::{Clock, Entropy, random16};
 use crate::domain::code::Code;
@@ -116,7 +116,7 @@ pub struct Reserved {
     taken: Vec<TakenQuota>,
     started: bool,
     /// The rest of the pools that cover the call.
-    pub left: Vec<PoolRemainder>,
+    pub remainders: Vec<PoolRemainder>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -175,7 +175,8 @@ impl Quota {
     /// [`Refused`]; nothing is taken.
     pub async fn reserve(self: &Arc<Self>, wanted: &Wanted<'_>) -> Result<Reserved, QuotaRefusal> {
         let quota = Arc::clone(self);
-        let mut reserved = Reserved { quota, taken: Vec::new(), started: false, left: Vec::new() };
+        let mut reserved =
+            Reserved { quota, taken: Vec::new(), started: false, remainders: Vec::new() };
         let mut over = Vec::new();
         for (index, share) in self.shares.iter().enumerate() {
             let Wanted { agent, labels, tool, .. } = *wanted;
@@ -200,8 +201,8 @@ impl Quota {
             match window {
                 Ok(Some(window)) => {
                     reserved.taken.push(TakenQuota { share: index, window, units });
-                    if reserved.left.len() < TOLD_MAX {
-                        reserved.left.push(share.left());
+                    if reserved.remainders.len() < TOLD_MAX {
+                        reserved.remainders.push(share.remainder());
                     }
                 }
                 Ok(None) => over.push(empty(&share.pool)),
@@ -253,10 +254,10 @@ impl Quota {
         (self.clock.monotonic() < local.dry_until && local.spare == 0).then_some(false)
     }
 
-    fn ask(&self, share: &Share, window: i64, units: u64) -> Ask {
+    fn ask(&self, share: &Share, window: i64, units: u64) -> PoolRequest {
         let local = share.local.lock();
         let remembered = share.pool.per.remembered_ms();
-        Ask {
+        PoolRequest {
             pool: share.pool.name.clone(),
             starts: window,
             forget: if remembered == 0 { 0 } else { window.saturating_sub(remembered) },
@@ -269,7 +270,7 @@ impl Quota {
         }
     }
 
-    fn leased(&self, share: &Share, ask: &Ask, lease: Lease) {
+    fn leased(&self, share: &Share, ask: &PoolRequest, lease: Lease) {
         let mut local = share.local.lock();
         local.serial = local.serial.max(ask.serial);
         if local.window != Some(ask.starts) {
@@ -413,7 +414,7 @@ impl Quota {
 }
 
 impl Share {
-    fn left(&self) -> PoolRemainder {
+    fn remainder(&self) -> PoolRemainder {
         let local = self.local.lock();
         let size = self.pool.size;
         let left = match self.pool.unit {

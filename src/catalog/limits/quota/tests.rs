@@ -61,12 +61,12 @@ impl Shaky {
 
 #[async_trait::async_trait]
 impl Pools for Shaky {
-    async fn lease(&self, ask: &Ask) -> Result<Lease, Unanswered> {
+    async fn lease(&self, ask: &PoolRequest) -> Result<Lease, Unanswered> {
         self.up()?;
         self.answer(self.inner.lease(ask).await)
     }
 
-    async fn give_back(&self, ask: &Ask, units: u64) -> Result<(), Unanswered> {
+    async fn give_back(&self, ask: &PoolRequest, units: u64) -> Result<(), Unanswered> {
         self.up()?;
         self.answer(self.inner.give_back(ask, units).await)
     }
@@ -226,7 +226,7 @@ async fn what_is_left_is_told_in_thousandths_and_falls_to_nothing() {
     let mut told = Vec::new();
     while let Ok(mut reserved) = ask(&quota, None).await {
         reserved.start();
-        told.push(reserved.left[0].left_permille);
+        told.push(reserved.remainders[0].left_permille);
     }
     assert_eq!(told, [900, 800, 700, 600, 500, 400, 300, 200, 100, 0]);
 }

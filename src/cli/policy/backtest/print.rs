@@ -39,7 +39,8 @@ pub(super) fn report(bench: &Comparison<'_>, found: &BacktestResult) {
         ));
     }
     if tally.unjudged() > 0 {
-        let left: Vec<_> = tally.left.iter().map(|(why, group)| (why.told(), group)).collect();
+        let left: Vec<_> =
+            tally.not_judged.iter().map(|(why, group)| (why.text(), group)).collect();
         section("NOT EVALUATED", left.iter().map(|(why, group)| (why, *group)), several);
         if tally.pruned > 0 {
             say(format!("{:>8}  entries were pruned; some may have been decisions", tally.pruned));

@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
         let (signers, predicate) = (&verified.signers, &verified.predicate);
         say_json(json!({"ok": true, "signers": signers, "predicate": predicate}));
     } else {
-        told(&verified.signers, &predicate);
+        print_result(&verified.signers, &predicate);
     }
     Ok(Exit::Ok)
 }
@@ -120,7 +120,7 @@ fn heads(source: &LedgerSource, predicate: &Predicate) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(signers: &[String], Predicate { bundle, result, .. }: &Predicate) {
+fn print_result(signers: &[String], Predicate { bundle, result, .. }: &Predicate) {
     let [name, version, digest] =
         [&bundle.name, &bundle.version, &bundle.digest].map(|text| plain(text));
     say(format!("{name} {version} {digest}"));

@@ -220,22 +220,22 @@ routes! {
     HeldCallDetail: GET "/v1/approvals/{run}/{call}" (HeldCallPath), Read, () => replies::HeldCallDetail,
         ["Approvals/Show"], OperatorApi::show;
     /// Approves or refuses a held call.
-    HeldCallDecision: POST "/v1/approvals/{run}/{call}" (HeldCallPath), Word, requests::SignedStatement => replies::OrderReply,
-        ["Approvals/Approve", "Approvals/Refuse"], OperatorApi::word;
+    HeldCallDecision: POST "/v1/approvals/{run}/{call}" (HeldCallPath), Decide, requests::SignedStatement => replies::OrderReply,
+        ["Approvals/Approve", "Approvals/Refuse"], OperatorApi::decide;
     /// Proposes other arguments for a held call.
-    HeldCallProposal: POST "/v1/approvals/{run}/{call}/modify" (HeldCallPath), Word, requests::Modification => replies::OrderReply,
+    HeldCallProposal: POST "/v1/approvals/{run}/{call}/modify" (HeldCallPath), Decide, requests::Modification => replies::OrderReply,
         ["Approvals/Modify"], OperatorApi::modify;
     /// Lists the break-glass statements that were opened, and which of them still need a review.
-    BreakGlass: GET "/v1/break-glass" (()), Look, () => replies::BreakGlass, [], OperatorApi::glass;
+    BreakGlass: GET "/v1/break-glass" (()), Look, () => replies::BreakGlass, [], OperatorApi::list_break_glass;
     /// Opens a break-glass statement, once its signers are enough and the alarm was taken.
     BreakGlassOpening: POST "/v1/break-glass" (()), Switch, requests::BreakGlassStatement => replies::OrderReply,
-        [], OperatorApi::open_glass;
+        [], OperatorApi::open_break_glass;
     /// Ends an open statement early.
     BreakGlassEnd: POST "/v1/break-glass/{nonce}/close" (NoncePath), Switch, requests::BreakGlassEnd => replies::OrderReply,
-        [], OperatorApi::close_glass;
+        [], OperatorApi::close_break_glass;
     /// Records the review of a statement that has ended.
     BreakGlassReview: POST "/v1/break-glass/{nonce}/review" (NoncePath), Review, requests::BreakGlassReview => replies::OrderReply,
-        [], OperatorApi::review_glass;
+        [], OperatorApi::review_break_glass;
     /// Lists the orders above a number.
     Orders: GET "/v1/control" (()), Look, requests::OrdersAfter => replies::Orders, ["Control/List"], OperatorApi::rows;
     /// Stops a target: `suspend`, `revoke` or `kill`.

@@ -287,11 +287,11 @@ fn refused(
         if fault.code != Code::ToolNotGranted {
             let theirs = servers_own(&fault);
             let refused = ReplyRefusal::from(fault);
-            return Err(theirs
-                .into_iter()
-                .fold(refused, |refused, theirs| refused.said(theirs.code, theirs.message)));
+            return Err(theirs.into_iter().fold(refused, |refused, theirs| {
+                refused.with_server_error(theirs.code, theirs.message)
+            }));
         }
-        let mut refused = ReplyRefusal::method(&ask.method).on_the_books();
+        let mut refused = ReplyRefusal::method(&ask.method).recorded();
         refused = refused.with("code", fault.code.as_str().into());
         return Err(match &fault.receipt {
             Some(receipt) => refused.with("receipt", receipt_json(receipt)),
@@ -334,7 +334,7 @@ fn lacking(manner: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
     let refused = ReplyRefusal::broken(Broken::Capability, words)
         .with("code", fault.code.as_str().into())
         .with("requiredCapabilities", Value::Object(needs))
-        .on_the_books();
+        .recorded();
     Some(match &fault.receipt {
         Some(receipt) => refused.with("receipt", receipt_json(receipt)),
         None => refused,

@@ -38,7 +38,7 @@ pub(super) async fn post(exchange: Exchange, ask: ClientMessage) -> McpResponse 
             Err(refused) => Err(refused),
         },
         ClientMessage::Notification(ask) => session(&exchange).map(|session| {
-            told(&exchange, &session, &ask);
+            notification(&exchange, &session, &ask);
             reply::bare(StatusCode::ACCEPTED)
         }),
         ClientMessage::Response => session(&exchange).map(|_| reply::bare(StatusCode::ACCEPTED)),
@@ -122,7 +122,7 @@ async fn initialize(exchange: &Exchange, ask: &McpRequest) -> Result<McpResponse
     }
     let wanted = Version::parse(ask.required("protocolVersion")?);
     let version = match wanted {
-        Some(wanted) if super::list::is_spoken(wanted) && !wanted.is_stateless() => wanted,
+        Some(wanted) if super::list::is_supported(wanted) && !wanted.is_stateless() => wanted,
         Some(_) | None => Version::NEWEST_WITH_HANDSHAKE,
     };
     let id = hex::encode(random16(&*exchange.shared.faces.entropy));
@@ -181,7 +181,7 @@ async fn requested(
 }
 
 /// Takes note of a notification.
-fn told(exchange: &Exchange, session: &Session, ask: &McpRequest) {
+fn notification(exchange: &Exchange, session: &Session, ask: &McpRequest) {
     if ask.method != "notifications/cancelled" {
         return;
     }

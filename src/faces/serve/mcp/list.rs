@@ -146,7 +146,7 @@ impl ShownTools {
     pub(super) fn discovered(&self) -> Vec<u8> {
         let result = json!({
             "resultType": "complete",
-            "supportedVersions": spoken(),
+            "supportedVersions": versions(),
             "capabilities": self.capabilities(),
             "instructions": instructions(),
             "ttlMs": LIST_TTL_MS,
@@ -229,14 +229,14 @@ pub(super) fn governed(server: &str, method: &str) -> String {
 }
 
 /// Versions that agents may speak, newest first.
-pub(super) fn spoken() -> Vec<&'static str> {
-    let mut spoken: Vec<_> = Version::ALL.into_iter().filter(|v| is_spoken(*v)).collect();
+pub(super) fn versions() -> Vec<&'static str> {
+    let mut spoken: Vec<_> = Version::ALL.into_iter().filter(|v| is_supported(*v)).collect();
     spoken.reverse();
     spoken.into_iter().map(Version::as_str).collect()
 }
 
 /// Whether agents may speak this version.
-pub(super) fn is_spoken(version: Version) -> bool {
+pub(super) fn is_supported(version: Version) -> bool {
     version != Version::V2024_11_05
 }
 

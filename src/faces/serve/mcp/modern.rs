@@ -12,7 +12,7 @@ use super::ask::{ClientMessage, McpRequest};
 use super::call::{self, CallerTraits};
 use super::exchange::Exchange;
 use super::level::Level;
-use super::list::{server_info, spoken};
+use super::list::{server_info, versions};
 use super::mirror;
 use super::render::Style;
 use super::reply::{self, McpResponse, ReplyRefusal};
@@ -99,7 +99,7 @@ fn missing(name: &str) -> ReplyRefusal {
 pub(super) fn unsupported(requested: &str) -> ReplyRefusal {
     let shown: String = requested.chars().take(64).collect();
     ReplyRefusal::broken(Broken::Version, "this protocol version is not spoken here")
-        .with("supported", spoken().into())
+        .with("supported", versions().into())
         .with("requested", shown.into())
 }
 

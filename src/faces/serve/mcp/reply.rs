@@ -51,7 +51,7 @@ pub(super) enum ReplyRefusal {
     Broken(Box<ExchangeError>),
     /// The road refused it: a JSON-RPC error, with the server's own code and message if it gave
     /// some. The road has counted it.
-    Told(Box<Problem>, Option<(i64, String)>),
+    Recorded(Box<Problem>, Option<(i64, String)>),
     /// Refused before the gate read the request: a JSON-RPC error all the same, with the HTTP
     /// status of its code.
     Turned(Box<Problem>),
@@ -118,7 +118,7 @@ impl ReplyRefusal {
     }
 
     /// The same, marked as already recorded by the road.
-    pub(super) fn on_the_books(mut self) -> Self {
+    pub(super) fn recorded(mut self) -> Self {
         if let Self::Broken(found) = &mut self {
             found.counted = None;
         }
@@ -126,9 +126,9 @@ impl ReplyRefusal {
     }
 
     /// The same with a server's own code and message.
-    pub(super) fn said(self, code: i64, words: String) -> Self {
+    pub(super) fn with_server_error(self, code: i64, words: String) -> Self {
         match self {
-            Self::Told(problem, _) => Self::Told(problem, Some((code, words))),
+            Self::Recorded(problem, _) => Self::Recorded(problem, Some((code, words))),
             Self::Broken(_) | Self::Turned(_) => self,
         }
     }
@@ -150,11 +150,11 @@ impl ReplyRefusal {
                 let text = rpc::error(id, rule.rpc, &found.message, Some(data.as_bytes()));
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), text)
             }
-            Self::Told(problem, Some((code, words))) => {
+            Self::Recorded(problem, Some((code, words))) => {
                 let data = Value::Object(problem.data()).to_string();
                 (StatusCode::OK, rpc::error(id, *code, words, Some(data.as_bytes())))
             }
-            Self::Told(problem, None) | Self::Turned(problem) => {
+            Self::Recorded(problem, None) | Self::Turned(problem) => {
                 let (code, data) = (problem.code.rule().wire.rpc, Value::Object(problem.data()));
                 let (code, data) = (i64::from(code), data.to_string());
                 (StatusCode::OK, rpc::error(id, code, &problem.message, Some(data.as_bytes())))
@@ -170,7 +170,7 @@ impl ReplyRefusal {
                     faces.reject(code);
                 }
             }
-            Self::Told(..) => {}
+            Self::Recorded(..) => {}
             Self::Turned(problem) => faces.reject(problem.code),
         }
     }
@@ -193,7 +193,7 @@ impl ReplyRefusal {
 
 impl From<Fault> for ReplyRefusal {
     fn from(fault: Fault) -> Self {
-        Self::Told(Box::new(fault.into()), None)
+        Self::Recorded(Box::new(fault.into()), None)
     }
 }
 

@@ -73,46 +73,46 @@ impl SwitchState {
 struct FileState {
     looked: Option<Duration>,
     stamp: Option<FileStamp>,
-    said: Arc<SwitchState>,
+    content: Arc<SwitchState>,
 }
 
 /// The switch file at its configured path.
 #[derive(Debug)]
 pub(super) struct SwitchFile {
     path: PathBuf,
-    seen: Mutex<FileState>,
+    state: Mutex<FileState>,
 }
 
 impl SwitchFile {
     pub fn at(path: PathBuf) -> Self {
-        Self { path, seen: Mutex::default() }
+        Self { path, state: Mutex::default() }
     }
 
     /// The content, at most 100 ms old. `now` is monotonic.
-    pub fn said(&self, now: Duration) -> Arc<SwitchState> {
-        let mut seen = self.seen.lock();
+    pub fn content(&self, now: Duration) -> Arc<SwitchState> {
+        let mut seen = self.state.lock();
         if seen.looked.is_some_and(|looked| now.saturating_sub(looked) < LOOK) {
-            return Arc::clone(&seen.said);
+            return Arc::clone(&seen.content);
         }
         seen.looked = Some(now);
         let stamp = match std::fs::metadata(&self.path) {
             Ok(meta) if meta.is_file() => Some(stamp(&meta)),
             Err(error) if is_absent(&error, &self.path) => {
-                (seen.stamp, seen.said) = (None, Arc::default());
+                (seen.stamp, seen.content) = (None, Arc::default());
                 return Arc::default();
             }
             // Not a file, or no metadata: the read below reports why.
             Ok(_) | Err(_) => None,
         };
         if stamp.is_none() || stamp != seen.stamp {
-            (seen.stamp, seen.said) = (stamp, Arc::new(read(&self.path)));
+            (seen.stamp, seen.content) = (stamp, Arc::new(read(&self.path)));
         }
-        Arc::clone(&seen.said)
+        Arc::clone(&seen.content)
     }
 
     /// Why the file stops this subject, if it does.
     pub fn against(&self, about: &OrderSubject<'_>, now: Duration) -> Option<String> {
-        match &*self.said(now) {
+        match &*self.content(now) {
             SwitchState::Nothing => None,
             SwitchState::Stops(targets) => {
                 let hit = targets.iter().find(|target| about.is(target, 0))?;
@@ -126,7 +126,7 @@ impl SwitchFile {
 
     /// What the file stops, as a note for operators.
     pub fn note(&self, now: Duration) -> Option<String> {
-        match &*self.said(now) {
+        match &*self.content(now) {
             SwitchState::Nothing => None,
             SwitchState::Stops(targets) => {
                 let all: Vec<String> = targets.iter().take(8).map(named).collect();
@@ -265,7 +265,7 @@ mod tests {
         let mut now = Duration::ZERO;
         let mut said = || {
             now += LOOK;
-            (*file.said(now)).clone()
+            (*file.content(now)).clone()
         };
         assert_eq!(said(), SwitchState::Nothing);
         std::fs::create_dir(dir.path().join("switch")).unwrap();

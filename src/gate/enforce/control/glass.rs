@@ -70,7 +70,7 @@ struct KnownOrder {
 }
 
 /// The break-glass orders of the list, and what they open at this gate.
-pub(in crate::enforce) struct Glass {
+pub(in crate::enforce) struct BreakGlassOrders {
     /// Checks statements. Without it nothing opens.
     breaker: Option<Arc<dyn Breaker>>,
     stops: Arc<Stops>,
@@ -85,10 +85,10 @@ pub(in crate::enforce) struct Glass {
     fallen: Mutex<Vec<(u64, String)>>,
     /// The latest time that a gate or a row on the list shows from before this process started. The
     /// true time is later, whatever the local clock says.
-    seen: Mutex<Option<Timestamp>>,
+    latest_time: Mutex<Option<Timestamp>>,
 }
 
-impl Glass {
+impl BreakGlassOrders {
     /// Starts without any known order.
     pub fn new(parts: &Parts) -> Self {
         let Commands { breaker, stops, .. } = parts.commands.clone();
@@ -101,7 +101,7 @@ impl Glass {
             known: Mutex::default(),
             before: Mutex::default(),
             fallen: Mutex::default(),
-            seen: Mutex::default(),
+            latest_time: Mutex::default(),
         }
     }
 
@@ -115,13 +115,13 @@ impl Glass {
 
     /// Takes in a timestamp that the list shows from before this process started.
     pub fn saw(&self, at: Timestamp) {
-        let mut seen = self.seen.lock();
+        let mut seen = self.latest_time.lock();
         *seen = (*seen).max(Some(at));
     }
 
     /// Whether the list shows a time at or after the end of this statement.
     fn is_past(&self, statement: &BreakGlassStatement) -> bool {
-        self.seen.lock().is_some_and(|seen| seen >= statement.expires)
+        self.latest_time.lock().is_some_and(|seen| seen >= statement.expires)
     }
 
     /// Keeps the number of an order that stopped a key. Ignores all other rows.
@@ -192,7 +192,7 @@ impl KnownOrder {
     }
 }
 
-impl Glass {
+impl BreakGlassOrders {
     /// The order under which a call of this agent to this tool needs no approver now, if there is
     /// one.
     pub(in crate::enforce) fn open_for(&self, agent: &str, tool: &ToolName) -> Option<Arc<Open>> {
@@ -318,7 +318,7 @@ impl Glass {
 
 impl Control {
     /// Records and reports an order that opens nothing.
-    async fn glass_noted(&self, seq: u64, applied: ControlApplied) {
+    async fn record_without_opening(&self, seq: u64, applied: ControlApplied) {
         let done = Json::of(&applied);
         let entry = DraftWithPayloads::bare(Draft::of(applied));
         // Without an entry the effect is not recorded, so there is nothing to report.
@@ -335,33 +335,35 @@ impl Road {
         let (road, seq) = (Arc::clone(self), row.seq);
         match row.glass() {
             Some(GlassOrder::Open(signed)) => {
-                let (fresh, signed) = (self.control.glass.note(row, signed), signed.clone());
+                let (fresh, signed) = (self.control.break_glass.note(row, signed), signed.clone());
                 self.tasks.spawn(async move {
                     let done = match fresh {
-                        true => road.open_glass(seq, &signed).await,
+                        true => road.open_break_glass(seq, &signed).await,
                         false => refused(&Purpose::BreakGlass.refusal(RefusalReason::Used)),
                     };
                     road.control.report(seq, done).await;
                 });
             }
             Some(GlassOrder::Close(nonce)) => {
-                self.control.glass.change(nonce, |one| one.ended = true);
-                let done = self.control.glass.noted(seq, nonce);
+                self.control.break_glass.change(nonce, |one| one.ended = true);
+                let done = self.control.break_glass.noted(seq, nonce);
                 tracing::warn!(order = seq, %nonce, "break-glass is closed");
-                self.tasks.spawn(async move { road.control.glass_noted(seq, done).await });
+                self.tasks
+                    .spawn(async move { road.control.record_without_opening(seq, done).await });
             }
             Some(GlassOrder::Review(nonce)) => {
-                self.control.glass.change(nonce, |one| one.reviewed = true);
-                let done = self.control.glass.noted(seq, nonce);
-                self.tasks.spawn(async move { road.control.glass_noted(seq, done).await });
+                self.control.break_glass.change(nonce, |one| one.reviewed = true);
+                let done = self.control.break_glass.noted(seq, nonce);
+                self.tasks
+                    .spawn(async move { road.control.record_without_opening(seq, done).await });
             }
             None => {}
         }
     }
 
     /// Checks a statement, records the opening, and only then puts it in force.
-    async fn open_glass(self: &Arc<Self>, seq: u64, signed: &SignedBreakGlass) -> Json {
-        let glass = &self.control.glass;
+    async fn open_break_glass(self: &Arc<Self>, seq: u64, signed: &SignedBreakGlass) -> Json {
+        let glass = &self.control.break_glass;
         let open = match glass.ready().await.and_then(|()| glass.holds(signed)) {
             Ok(open) => open,
             Err(why) => {
@@ -399,9 +401,9 @@ impl Road {
                 let to = |call: &CallId| Some((call.clone(), state.held_tools.get(call)?.clone()));
                 held.filter_map(|(call, _)| to(call)).collect()
             };
-            let covered = held
-                .iter()
-                .filter(|(_, tool)| self.control.glass.open_for(&run.agent.id, tool).is_some());
+            let covered = held.iter().filter(|(_, tool)| {
+                self.control.break_glass.open_for(&run.agent.id, tool).is_some()
+            });
             covered.for_each(|(call, _)| self.weigh_soon(&run, call));
         }
     }

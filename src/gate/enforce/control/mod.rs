@@ -26,8 +26,8 @@ use crate::ledger::Ledger;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::Cancel;
 use file::SwitchFile;
+use glass::BreakGlassOrders;
 pub use glass::Breaker;
-use glass::Glass;
 use loosen::Release;
 pub use loosen::Releaser;
 use switches::OrderSubject;
@@ -47,7 +47,7 @@ mod watch;
 const FRESH: Duration = Duration::from_secs(5);
 /// Maximum age before the gate reports that it is not ready. The list lives in the ledger's
 /// storage, so a gate that cannot read it cannot write entries either.
-const HEARD: Duration = Duration::from_millis(1500);
+const LIST_AGE_MAX: Duration = Duration::from_millis(1500);
 
 /// The operators' channels to this gate, and the components that act on their orders.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +65,7 @@ pub struct Commands {
 /// The operators' orders at this gate, and the gate's self-test and posture.
 pub struct Control {
     commands: Commands,
-    pub(super) glass: Glass,
+    pub(super) break_glass: BreakGlassOrders,
     release: Release,
     file: Option<SwitchFile>,
     /// When the last successful read of the list began (monotonic). `None` before the first.
@@ -94,7 +94,7 @@ impl Control {
         let settings = &parts.settings;
         Self {
             commands: parts.commands.clone(),
-            glass: Glass::new(parts),
+            break_glass: BreakGlassOrders::new(parts),
             release: Release::default(),
             file: settings.switch_file.clone().map(SwitchFile::at),
             read: Mutex::new(None),
@@ -132,7 +132,7 @@ impl Control {
     /// Why operators' orders keep the gate from doing all its work.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
-        let silent = self.unread().filter(|age| *age > HEARD);
+        let silent = self.unread().filter(|age| *age > LIST_AGE_MAX);
         let told = silent.map(|age| {
             let stale = if age > FRESH { ": T2 and T3 calls are not taken" } else { "" };
             format!("control: operators' orders were not read for {} s{stale}", age.as_secs())
@@ -152,7 +152,7 @@ impl Control {
         let mut notes = self.commands.stops.read().notes(self.clock.now());
         let file = self.file.as_ref();
         notes.extend(file.and_then(|file| file.note(self.clock.monotonic())));
-        notes.extend(self.glass.notes());
+        notes.extend(self.break_glass.notes());
         notes
     }
 }
@@ -170,7 +170,7 @@ impl Road {
             let message = "an operator stopped the call".to_owned();
             against.push(refusal("killed", message, "order"));
         }
-        against.extend(self.standing(&OrderSubject::call(run, tool)));
+        against.extend(self.stop_reason(&OrderSubject::call(run, tool)));
         if !against.is_empty() {
             cancel.deny();
         }
@@ -179,7 +179,7 @@ impl Road {
 
     /// Whether an order stops this call.
     pub(super) fn is_stopped(&self, run: &Run, tool: &ToolName) -> bool {
-        self.standing(&OrderSubject::call(run, tool)).is_some()
+        self.stop_reason(&OrderSubject::call(run, tool)).is_some()
     }
 
     /// Why operators' orders refuse a new run under this manifest, below this parent.
@@ -188,10 +188,10 @@ impl Road {
         manifest: &Manifest,
         parent: Option<&Run>,
     ) -> Option<LayerReason> {
-        self.standing(&OrderSubject::opening(manifest, parent))
+        self.stop_reason(&OrderSubject::opening(manifest, parent))
     }
 
-    fn standing(&self, about: &OrderSubject<'_>) -> Option<LayerReason> {
+    fn stop_reason(&self, about: &OrderSubject<'_>) -> Option<LayerReason> {
         let needed = self.settings.manifest_threshold;
         let (stops, now) = (&self.control.commands.stops, self.clock.now());
         let found = stops.read().against(about, needed, now);

@@ -154,7 +154,7 @@ fn how(answer: &Answer, cancel: &Cancel) -> Option<How> {
 impl Road {
     /// Obeys one order, in list order. On return, every affected call has been asked to stop. A
     /// separate task waits for them, then records and reports the effect.
-    pub(super) async fn obey(self: &Arc<Self>, row: Row) {
+    pub(super) async fn apply_order(self: &Arc<Self>, row: Row) {
         self.control.release.saw(&row);
         if let Some(Order::Switch { action, target }) = &row.order {
             self.control.commands.stops.write().stop(&row, *action, target);
@@ -194,7 +194,11 @@ impl Road {
                     }
                 });
             }
-            Some(Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. }) => {
+            Some(
+                Order::BreakGlass(_)
+                | Order::CloseBreakGlass { .. }
+                | Order::ReviewBreakGlass { .. },
+            ) => {
                 self.break_glass_row(&row);
             }
             Some(Order::Propose { .. } | Order::Publish { .. } | Order::Activate { .. }) => {
@@ -203,7 +207,7 @@ impl Road {
                     road.control.report(row.seq, done).await;
                 });
             }
-            Some(Order::Word { .. } | Order::Modify { .. }) => {
+            Some(Order::ApproverStatement { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
                     // For a call of another gate the report stays empty.
                     let done = road.approval_row(&row).await;
@@ -217,8 +221,8 @@ impl Road {
     /// Submits an approver's statement, or an approver's other arguments, about a held call.
     async fn approval_row(self: &Arc<Self>, row: &Row) -> Option<Json> {
         match row.order.as_ref()? {
-            Order::Word { run, call, statement, signature } => {
-                Some(self.hear(run, call, (statement, signature)).await?.to_json())
+            Order::ApproverStatement { run, call, statement, signature } => {
+                Some(self.take_statement(run, call, (statement, signature)).await?.to_json())
             }
             Order::Modify { run, call, arguments, statement, signature } => {
                 let other = Other { arguments, statement, signature };
@@ -234,8 +238,8 @@ impl Road {
             Order::Switch { .. }
             | Order::Loosen(_)
             | Order::BreakGlass(_)
-            | Order::CloseGlass { .. }
-            | Order::ReviewGlass { .. }
+            | Order::CloseBreakGlass { .. }
+            | Order::ReviewBreakGlass { .. }
             | Order::Propose { .. }
             | Order::Publish { .. }
             | Order::Activate { .. } => None,

@@ -76,7 +76,7 @@ struct StopOrder {
 }
 
 impl StopOrder {
-    fn stands(&self, now: Timestamp) -> bool {
+    fn is_in_force(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| now < until) && self.lifted.is_none_or(|until| until <= now)
     }
 }
@@ -132,10 +132,10 @@ pub(super) struct Switches {
 impl Switches {
     /// Applies one order that stops; taking back a stop needs [`Self::lift`].
     pub fn stop(&mut self, row: &Row, action: Action, target: &Target) {
-        self.stand(row.seq, action, (target, row.given.expires), None);
+        self.put(row.seq, action, (target, row.given.expires), None);
     }
 
-    fn stand(
+    fn put(
         &mut self,
         seq: u64,
         action: Action,
@@ -183,7 +183,7 @@ impl Switches {
                 record::control::Stop::Revoke => Action::Revoke,
             };
             let target = Target::parse(one.target.as_str(), &one.name)?;
-            self.stand(one.seq.get(), action, (&target, one.expires), one.lifted);
+            self.put(one.seq.get(), action, (&target, one.expires), one.lifted);
         }
         let seq = Some(applied.seq.get()).filter(|seq| *seq > 0)?;
         let action = Action::parse(applied.action.as_str())?;
@@ -191,7 +191,7 @@ impl Switches {
         if action == Action::Reinstate {
             self.lift_after(applied.after?.get(), &target, applied.expires);
         } else {
-            self.stand(seq, action, (&target, applied.expires), None);
+            self.put(seq, action, (&target, applied.expires), None);
         }
         Some(())
     }
@@ -230,7 +230,7 @@ impl Switches {
             if matches!(target, Target::Key(_)) || !about.is(target, needed) {
                 continue;
             }
-            for stop in stops.iter().filter(|stop| stop.stands(now)) {
+            for stop in stops.iter().filter(|stop| stop.is_in_force(now)) {
                 let worse = found.is_none_or(|(_, other)| other.action != Action::Revoke);
                 if worse {
                     found = Some((target, stop));
@@ -259,7 +259,7 @@ impl Switches {
 
     fn stop_of_key(&self, key: &str, now: Timestamp) -> Option<(Target, &StopOrder)> {
         let target = Target::Key(key.to_owned());
-        let stop = self.stops.get(&target)?.iter().find(|stop| stop.stands(now))?;
+        let stop = self.stops.get(&target)?.iter().find(|stop| stop.is_in_force(now))?;
         Some((target, stop))
     }
 
@@ -272,9 +272,9 @@ impl Switches {
     pub fn notes(&self, now: Timestamp) -> Vec<String> {
         let mut notes = Vec::new();
         for (target, stops) in &self.stops {
-            let Some(stop) = stops.iter().find(|stop| stop.stands(now)) else { continue };
+            let Some(stop) = stops.iter().find(|stop| stop.is_in_force(now)) else { continue };
             let until = stop.until.map(|until| format!(" until {until}")).unwrap_or_default();
-            let (word, kind) = (word(stop.action), target.kind());
+            let (word, kind) = (stop_detail(stop.action), target.kind());
             let name = target.name();
             notes.push(match target {
                 Target::All => format!("control: everything is {word}{until}"),
@@ -290,10 +290,10 @@ impl Switches {
 }
 
 fn standing(target: &Target, stop: &StopOrder) -> StandingOrder {
-    StandingOrder { detail: word(stop.action), kind: target.kind(), name: target.name() }
+    StandingOrder { detail: stop_detail(stop.action), kind: target.kind(), name: target.name() }
 }
 
-const fn word(action: Action) -> &'static str {
+const fn stop_detail(action: Action) -> &'static str {
     match action {
         Action::Suspend => "suspended",
         Action::Revoke => "revoked",

@@ -42,7 +42,7 @@ pub struct Follow {
     /// Host and process, for a human reader.
     pub writer: String,
     /// Further state that the gate reports: `ready`, `reasons`.
-    pub told: StateReporter,
+    pub state: StateReporter,
 }
 
 impl std::fmt::Debug for Follow {
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Follow {
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The last row that was read.
-    seen: u64,
+    last_row: u64,
     /// Rows that were read and are not reported yet.
     open: BTreeSet<u64>,
 }
@@ -69,7 +69,7 @@ pub struct Backlog(Vec<Row>);
 impl Progress {
     pub fn begin(&mut self, seq: u64) {
         self.open.insert(seq);
-        self.seen = self.seen.max(seq);
+        self.last_row = self.last_row.max(seq);
     }
 
     pub fn end(&mut self, seq: u64) {
@@ -77,15 +77,15 @@ impl Progress {
     }
 
     /// The last row up to which every row is obeyed and reported.
-    fn obeyed(&self) -> u64 {
-        self.obeyed_but(&[])
+    fn applied_up_to(&self) -> u64 {
+        self.applied_up_to_except(&[])
     }
 
     /// The same, while these rows are still due.
-    fn obeyed_but(&self, owed: &[Row]) -> u64 {
+    fn applied_up_to_except(&self, owed: &[Row]) -> u64 {
         let owed = owed.first().map(|row| row.seq);
         let first = self.open.first().copied().into_iter().chain(owed).min();
-        first.map_or(self.seen, |first| first.saturating_sub(1))
+        first.map_or(self.last_row, |first| first.saturating_sub(1))
     }
 }
 
@@ -115,7 +115,7 @@ fn loosens(row: &Row, recorded: &RecordedRows) -> bool {
 }
 
 impl Control {
-    fn heard(&self, began: Duration) {
+    fn mark_read(&self, began: Duration) {
         *self.read.lock() = Some(began);
     }
 
@@ -129,26 +129,26 @@ impl Control {
         let Some(follow) = &self.commands.follow else { return Ok(Backlog::default()) };
         let (began, orders) = (self.clock.monotonic(), &follow.orders);
         let shown = orders.shown().await?;
-        shown.iter().for_each(|gate| self.glass.saw(gate.at));
+        shown.iter().for_each(|gate| self.break_glass.saw(gate.at));
         let before = shown.into_iter().find(|gate| gate.origin == follow.origin);
-        let (mut switches, mut recorded) = self.on_the_books().await?;
+        let (mut switches, mut recorded) = self.recorded_stops().await?;
         self.compare(follow, &mut recorded).await?;
         let mut progress = Progress::default();
         let (mut obeyed, mut unseen, mut last) = (Vec::new(), Vec::new(), None);
         loop {
-            let rows = orders.since(progress.seen, PAGE).await?;
+            let rows = orders.since(progress.last_row, PAGE).await?;
             let full = rows.len() >= PAGE;
             for row in rows {
-                progress.seen = row.seq;
+                progress.last_row = row.seq;
                 last = Some(row.clone());
-                self.glass.saw(row.at);
+                self.break_glass.saw(row.at);
                 self.release.saw(&row);
                 if let Some(Order::Switch { action, target }) = &row.order
                     && !recorded.has(&row)
                 {
                     switches.stop(&row, *action, target);
                 }
-                self.glass.remember_stop(&row);
+                self.break_glass.remember_stop(&row);
                 // WHY: a new gate too must record a break-glass order itself before the order opens
                 // anything.
                 let new = (before.is_none() && row.glass().is_some()) || loosens(&row, &recorded);
@@ -175,24 +175,24 @@ impl Control {
             origin: follow.origin.clone(),
             writer: follow.writer.clone(),
             at: self.clock.now(),
-            seq: progress.obeyed_but(&owed),
+            seq: progress.applied_up_to_except(&owed),
             state: Json::object([("ready", Json::from(false))]),
         };
         orders.show(&presence).await?;
-        self.put_standing(last.as_ref(), &switches).await?;
+        self.record_stops(last.as_ref(), &switches).await?;
         *self.commands.stops.write() = switches;
         obeyed.sort_by_key(|row| row.seq);
-        obeyed.iter().for_each(|row| self.glass.remember(row));
+        obeyed.iter().for_each(|row| self.break_glass.remember(row));
         *self.progress.lock() = progress;
-        self.heard(began);
+        self.mark_read(began);
         Ok(Backlog(owed))
     }
 
     /// The stops in this gate's own ledger, and the rows they come from.
-    async fn on_the_books(&self) -> Result<(Switches, RecordedRows), StoreError> {
+    async fn recorded_stops(&self) -> Result<(Switches, RecordedRows), StoreError> {
         let unread = |e: crate::ledger::Error| StoreError::Unavailable(e.to_string());
         let (mut switches, mut recorded) = (Switches::default(), RecordedRows::default());
-        for applied in self.ledger.orders_obeyed().await.map_err(unread)? {
+        for applied in self.ledger.applied_orders().await.map_err(unread)? {
             let seq = applied.seq.get();
             match applied.row {
                 Some(row) if applied.standing.is_some() => recorded.upto = Some((seq, row.0)),
@@ -226,7 +226,7 @@ impl Control {
     }
 
     /// Records the current stops, so that they survive whatever happens to the list.
-    async fn put_standing(
+    async fn record_stops(
         &self,
         last: Option<&Row>,
         switches: &Switches,
@@ -255,7 +255,7 @@ impl Control {
 
     fn presence(&self, follow: &Follow, state: Json) -> Presence {
         let (origin, writer) = (follow.origin.clone(), follow.writer.clone());
-        let seq = self.progress.lock().obeyed();
+        let seq = self.progress.lock().applied_up_to();
         Presence { origin, writer, at: self.clock.now(), seq, state }
     }
 }
@@ -264,7 +264,7 @@ impl Road {
     /// Obeys the orders that arrived while this gate was down. Call it once the runs of the
     /// previous process are known, and before any call is taken.
     pub(in crate::enforce) async fn catch_up(self: &Arc<Self>, Backlog(owed): Backlog) {
-        self.control.glass.reopen();
+        self.control.break_glass.reopen();
         self.release_held();
         // All at once: otherwise a later row could count as obeyed before it is.
         owed.iter().for_each(|row| self.control.progress.lock().begin(row.seq));
@@ -320,13 +320,13 @@ impl Road {
     /// Reads new rows and obeys them in order; returns their number.
     async fn look(self: &Arc<Self>, follow: &Follow) -> Result<usize, StoreError> {
         let began = self.clock.monotonic();
-        let seen = self.control.progress.lock().seen;
+        let seen = self.control.progress.lock().last_row;
         let rows = follow.orders.since(seen, PAGE).await?;
         let count = rows.len();
         for row in rows {
-            self.obey(row).await;
+            self.apply_order(row).await;
         }
-        self.control.heard(began);
+        self.control.mark_read(began);
         Ok(count)
     }
 
@@ -340,7 +340,7 @@ impl Road {
             ("in_flight", number(in_flight)),
             ("held", number(held)),
         ];
-        state.extend((follow.told)());
+        state.extend((follow.state)());
         let presence = self.control.presence(follow, Json::object(state));
         let now = self.clock.monotonic();
         let due = match last {
@@ -363,7 +363,7 @@ impl Road {
         let Some(file) = &self.control.file else { return };
         let mut before: Vec<Target> = Vec::new();
         loop {
-            let now = file.said(self.clock.monotonic()).targets();
+            let now = file.content(self.clock.monotonic()).targets();
             for target in now.iter().filter(|target| !before.contains(target)) {
                 self.by_file(Action::Revoke, target.clone());
             }

@@ -45,7 +45,7 @@ pub(super) struct Input {
     /// `None`: an unknown tier, which counts as the worst one.
     tier: Option<Tier>,
     /// Whether it was evaluated under a break-glass order.
-    glass_is_broken: bool,
+    under_break_glass: bool,
 }
 
 impl Input {
@@ -56,7 +56,7 @@ impl Input {
         let tier = document.tool.tier.as_deref().and_then(Tier::parse);
         let agent = document.agent.id;
         let glass_is_broken = document.break_glass.is_some_and(|glass| glass.open);
-        Some(Self { body, json, agent, at, tier, glass_is_broken })
+        Some(Self { body, json, agent, at, tier, under_break_glass: glass_is_broken })
     }
 }
 
@@ -91,7 +91,7 @@ impl Candidate {
     /// Under break-glass the gate evaluates twice, and the second answer counts only if it turns a
     /// hold into an allow. This does the same.
     pub(super) fn decide(&self, input: &Input) -> Outcome {
-        if !input.glass_is_broken {
+        if !input.under_break_glass {
             return self.ask(input, None);
         }
         let whole = self.ask(input, Some(&input::break_glass_json(None)));

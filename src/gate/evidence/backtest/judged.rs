@@ -64,7 +64,7 @@ pub enum NotJudged {
 
 impl NotJudged {
     /// For a person, and the key in JSON.
-    pub fn told(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::NoPolicy => "no policy was in force, so no input was recorded".to_owned(),
             Self::NoPlace => {
@@ -101,7 +101,7 @@ pub(super) enum JudgedOutcome {
     /// It belongs to another agent than the query asks for.
     Foreign,
     /// It cannot be evaluated.
-    Left(NotJudged),
+    NotJudged(NotJudged),
 }
 
 /// One evaluated decision, ready to count.
@@ -153,7 +153,7 @@ pub(super) fn judge(bench: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDe
             let new = bench.new.decide(&input);
             fault.clone_from(&new.fault);
             match old {
-                None => JudgedOutcome::Left(NotJudged::Unread),
+                None => JudgedOutcome::NotJudged(NotJudged::Unread),
                 Some(old) => match DecisionChange::between(&old, &new) {
                     None => JudgedOutcome::Same,
                     Some(change) => JudgedOutcome::Changed(Box::new((change, old, new))),
@@ -173,7 +173,7 @@ struct InputVersion {
 
 /// The input, or the result if there is none.
 fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, JudgedOutcome> {
-    let left = |why| Err(JudgedOutcome::Left(why));
+    let left = |why| Err(JudgedOutcome::NotJudged(why));
     let draft = &item.entry.draft;
     let Some(said) = draft.committed(Role::PolicyInput) else {
         let decision = draft.body.decision();
@@ -308,7 +308,7 @@ mod tests {
 
     fn left(item: DecisionEntry) -> NotJudged {
         let became = judged(item);
-        let JudgedOutcome::Left(why) = became else { panic!("{became:?}") };
+        let JudgedOutcome::NotJudged(why) = became else { panic!("{became:?}") };
         why
     }
 

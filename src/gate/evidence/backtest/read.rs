@@ -81,7 +81,7 @@ struct DecisionReader<'a> {
     log: Arc<str>,
     /// Runs that are open at this point: never more than were open at once.
     runs: BTreeMap<RunId, OpenRunFacts>,
-    said: ReadNotes,
+    notes: ReadNotes,
 }
 
 /// What the reading thread reports beside the decisions.
@@ -133,7 +133,7 @@ pub(super) async fn every(
         chain: ChainId::from_bytes([0; 16]),
         log: "".into(),
         runs: BTreeMap::new(),
-        said: ReadNotes::default(),
+        notes: ReadNotes::default(),
     };
     for row in &chains {
         (reading.chain, reading.log) = (row.chain, row.origin.as_str().into());
@@ -142,7 +142,7 @@ pub(super) async fn every(
             Some(run) => reading.run(row, run).await?,
             None => reading.log(row).await?,
         }
-        reading.said.logs.push(Log {
+        reading.notes.logs.push(Log {
             origin: row.origin.clone(),
             tenant: row.tenant.clone(),
             size: row.head.size,
@@ -153,8 +153,8 @@ pub(super) async fn every(
             break;
         }
     }
-    reading.said.limited = reading.is_full();
-    Ok(reading.said)
+    reading.notes.limited = reading.is_full();
+    Ok(reading.notes)
 }
 
 impl DecisionReader<'_> {
@@ -212,7 +212,7 @@ impl DecisionReader<'_> {
     fn gone(&mut self, entries: u64, next: &EntryRow) {
         let older = |since: Timestamp| Entry::parse(&next.body).is_ok_and(|next| next.ts < since);
         if !self.query.since.is_some_and(older) {
-            self.said.pruned = self.said.pruned.saturating_add(entries);
+            self.notes.pruned = self.notes.pruned.saturating_add(entries);
         }
     }
 
@@ -232,7 +232,7 @@ impl DecisionReader<'_> {
             return Ok(());
         }
         let Ok(entry) = Entry::parse(&row.body) else {
-            self.said.unread.push((Arc::clone(&self.log), row.seq));
+            self.notes.unread.push((Arc::clone(&self.log), row.seq));
             return Ok(());
         };
         let run = entry.run.as_ref().map(|link| link.run);

@@ -60,7 +60,7 @@ pub struct BacktestTally {
     /// Refused before any policy was evaluated: no policy changes that.
     pub not_asked: u64,
     /// Decisions that could not be evaluated, by reason.
-    pub left: BTreeMap<NotJudged, Group>,
+    pub not_judged: BTreeMap<NotJudged, Group>,
     /// Evaluated decisions, by the bundle that was active.
     pub under: BTreeMap<String, u64>,
     /// Entries in the range that are no longer in the ledger.
@@ -103,10 +103,10 @@ impl BacktestTally {
                 more(&mut self.not_asked);
                 return None;
             }
-            JudgedOutcome::Left(why) => {
+            JudgedOutcome::NotJudged(why) => {
                 // The version is arbitrary text from the ledger, so its groups are bounded too.
                 let others = || NotJudged::Version("several others".to_owned());
-                group(&mut self.left, why.clone(), others).take(&log, &entry);
+                group(&mut self.not_judged, why.clone(), others).take(&log, &entry);
                 return None;
             }
             JudgedOutcome::Same | JudgedOutcome::Changed(_) => {}
@@ -135,7 +135,7 @@ impl BacktestTally {
 
     /// Counts a decision whose entry cannot be read.
     pub(super) fn unread(&mut self, log: &str, seq: u64) {
-        let group = self.left.entry(NotJudged::Unread).or_default();
+        let group = self.not_judged.entry(NotJudged::Unread).or_default();
         more(&mut group.count);
         if group.examples.len() < EXAMPLES {
             let [run, call, tool] = [const { String::new() }; 3];
@@ -151,7 +151,7 @@ impl BacktestTally {
 
     /// Decisions in the range that could not be evaluated; missing entries may have been decisions.
     pub fn unjudged(&self) -> u64 {
-        self.left.values().map(|group| group.count).fold(self.pruned, u64::saturating_add)
+        self.not_judged.values().map(|group| group.count).fold(self.pruned, u64::saturating_add)
     }
 
     /// SHA-256 of the list of changes, in hex.
@@ -182,7 +182,7 @@ impl BacktestTally {
         };
         let under = self.under.iter().map(|(digest, n)| (digest.as_str(), Json::from(*n)));
         let faults = self.faults.iter().map(|(what, group)| counted((what.clone(), group)));
-        let left = self.left.iter().map(|(why, group)| counted((why.told(), group)));
+        let left = self.not_judged.iter().map(|(why, group)| counted((why.text(), group)));
         Json::object([
             ("judged", Json::from(self.judged)),
             ("same", Json::from(self.same)),

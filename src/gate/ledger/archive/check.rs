@@ -51,7 +51,7 @@ pub async fn archive(
     let note = String::from_utf8(note).map_err(|e| bad(e.to_string()))?;
     let (head, _) = Checkpoint::parse(&note).map_err(|e| bad(e.to_string()))?;
     let mut reading = ArchiveReader {
-        shelf,
+        store: shelf,
         head: &head,
         chain: None,
         levels: vec![Vec::new(); usize::try_from(LEVELS).unwrap_or(0)],
@@ -96,7 +96,7 @@ fn found(kind: DamageKind, seq: Seq, check: &'static str, why: String) -> Archiv
 }
 
 struct ArchiveReader<'a> {
-    shelf: &'a dyn ArchiveStore,
+    store: &'a dyn ArchiveStore,
     head: &'a Checkpoint,
     chain: Option<Chain>,
     /// The nodes of each level of tiles, computed from the entries.
@@ -137,7 +137,7 @@ impl ArchiveReader<'_> {
         let place = Place { level: 0, index };
         let (first, width) = (index.saturating_mul(WIDTH), place.width(self.head.size));
         let name = tiles::entries_path(index, width);
-        let Some(bytes) = self.shelf.get(&name).await? else {
+        let Some(bytes) = self.store.get(&name).await? else {
             return Err(self.gone(first, &name, index).await?);
         };
         let Some(entries) = tiles::unbundle(&bytes, width) else {
@@ -227,7 +227,7 @@ impl ArchiveReader<'_> {
     async fn tile(&self, place: Place, seq: Seq) -> Result<Vec<Digest>, ArchiveStop> {
         let width = place.width(self.head.size);
         let name = place.path(width);
-        let Some(bytes) = self.shelf.get(&name).await? else {
+        let Some(bytes) = self.store.get(&name).await? else {
             return Err(found(DamageKind::Deletion, seq, "S2", format!("`{name}` is not there")));
         };
         tiles::tile_hashes(&bytes, width).ok_or_else(|| {
@@ -241,7 +241,7 @@ impl ArchiveReader<'_> {
         let mut kind = DamageKind::Truncation;
         for later in index.saturating_add(1)..last {
             let width = Place { level: 0, index: later }.width(self.head.size);
-            if self.shelf.get(&tiles::entries_path(later, width)).await?.is_some() {
+            if self.store.get(&tiles::entries_path(later, width)).await?.is_some() {
                 kind = DamageKind::Deletion;
                 break;
             }

@@ -13,7 +13,7 @@ use super::super::store::{AnchorRow, ChainRow, LedgerReader, StoreError};
 use super::super::verify::fleet::is_fleet;
 use super::file::AnchorFile;
 use super::port::{ShownHead, TimeStamp, Witness};
-use super::seen::{self, LogStanding, LostEntry};
+use super::seen::{self, LogRecord, LostEntry};
 use super::{FleetParts, OpenError, OpenFleetLog};
 use crate::crypto::merkle;
 use crate::crypto::note::{Checkpoint, VerifierKey};
@@ -184,10 +184,11 @@ impl Round<'_> {
     ) -> Result<(), Error> {
         let mut bodies = Vec::new();
         for kind in [Kind::ChainEnrolled, Kind::ChainCheckpoint, Kind::ChainRetired] {
-            let found = self.reader.fleet_said(self.tenant, &row.origin, kind.as_str()).await?;
+            let found =
+                self.reader.newest_in_fleet_log(self.tenant, &row.origin, kind.as_str()).await?;
             bodies.extend(found.map(|row| row.body));
         }
-        let said = LogStanding::read(bodies.iter().map(Vec::as_slice));
+        let said = LogRecord::read(bodies.iter().map(Vec::as_slice));
         if said.retired {
             return Ok(());
         }

@@ -81,7 +81,7 @@ impl std::fmt::Display for LostEntry {
 
 /// What the fleet log records about a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LogStanding {
+pub struct LogRecord {
     /// The chain it was enrolled with.
     pub chain: Option<ChainId>,
     /// The newest head recorded.
@@ -90,7 +90,7 @@ pub struct LogStanding {
     pub retired: bool,
 }
 
-impl LogStanding {
+impl LogRecord {
     /// Reads the newest entries about one log.
     pub fn read<'a>(bodies: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut said = Self::default();
@@ -176,7 +176,7 @@ async fn own(
     head: &HeadRow,
     view: &FleetView,
 ) -> Result<(), Doubt> {
-    let said = LogStanding::read(view.said.iter().map(Vec::as_slice));
+    let said = LogRecord::read(view.entries.iter().map(Vec::as_slice));
     let (log, by) = (&leased.origin, "the fleet log");
     let seen = said.head.map_or((0, None), |(size, root)| (size, Some(root)));
     if said.retired || said.chain.is_some_and(|chain| chain != leased.key.chain) {

@@ -18,7 +18,7 @@ pub(super) enum Failure {
 
 impl Failure {
     /// The error for a caller that does not retry.
-    pub(super) fn told(self) -> StoreError {
+    pub(super) fn into_inner(self) -> StoreError {
         let (Self::Final(error) | Self::Again(error)) = self;
         error
     }

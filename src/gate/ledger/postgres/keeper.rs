@@ -6,7 +6,7 @@ use super::lane::PostgresLane;
 use super::values::Values;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::ledger::retention::{PayloadKeeper, Residue, StoredPayload};
+use crate::ledger::retention::{PayloadEraser, Residue, StoredPayload};
 use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::StoreError;
 
@@ -15,11 +15,11 @@ const STATEMENT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A database, through one connection of a role that may erase (`ledger migrate --eraser`).
 #[derive(Debug)]
-pub struct PostgresKeeper {
+pub struct PostgresEraser {
     lane: PostgresLane,
 }
 
-impl PostgresKeeper {
+impl PostgresEraser {
     /// Connects, and checks that this build knows the schema.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl PostgresKeeper {
 }
 
 #[async_trait]
-impl PayloadKeeper for PostgresKeeper {
+impl PayloadEraser for PostgresEraser {
     async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError> {
         let sql =
             "SELECT chain_id, commitment, role, media_type, octet_length(body)::bigint AS bytes,

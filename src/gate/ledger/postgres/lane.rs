@@ -107,7 +107,7 @@ impl PostgresLane {
         let end = Instant::now() + self.options.call;
         let mut home = self.turn(end).await?;
         *home = None;
-        *home = Some(self.connected(end).await.map_err(Failure::told)?);
+        *home = Some(self.connected(end).await.map_err(Failure::into_inner)?);
         Ok(())
     }
 

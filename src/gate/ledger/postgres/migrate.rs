@@ -126,8 +126,10 @@ pub async fn migrate(admin_url: &str, logins: &[Login]) -> Result<Migrated, Stor
             Err(MigrationRefusal::Server(error)) if attempt < ATTEMPTS && collided(&error) => {
                 attempt += 1;
             }
-            Err(MigrationRefusal::Server(error)) => return Err(nothing_written(&error).told()),
-            Err(MigrationRefusal::Failure(failure)) => return Err(failure.told()),
+            Err(MigrationRefusal::Server(error)) => {
+                return Err(nothing_written(&error).into_inner());
+            }
+            Err(MigrationRefusal::Failure(failure)) => return Err(failure.into_inner()),
         }
     }
 }

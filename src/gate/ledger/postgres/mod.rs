@@ -23,7 +23,7 @@ pub(crate) mod values;
 mod version;
 pub(crate) mod writer;
 
-pub use keeper::PostgresKeeper;
+pub use keeper::PostgresEraser;
 pub use lane::Options;
 pub use migrate::{Login, Migrated, migrate};
 pub use pools::PostgresPools;

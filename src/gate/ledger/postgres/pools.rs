@@ -6,7 +6,7 @@ use super::lane::{Options, PostgresLane};
 use super::values::Values;
 use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::StoreError;
-use crate::limits::pool::{Ask, Hold, Lease, Pools, Unanswered};
+use crate::limits::pool::{Hold, Lease, PoolRequest, Pools, Unanswered};
 
 /// The pools, through one connection of a writer's role.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl From<StoreError> for Unanswered {
 
 #[async_trait]
 impl Pools for PostgresPools {
-    async fn lease(&self, ask: &Ask) -> Result<Lease, Unanswered> {
+    async fn lease(&self, ask: &PoolRequest) -> Result<Lease, Unanswered> {
         let values = Values::new()
             .text(&ask.pool)
             .integer(ask.starts)
@@ -51,7 +51,7 @@ impl Pools for PostgresPools {
         self.lease_by("lease_pool($1, $2, $3, $4, $5, $6, $7)", values).await
     }
 
-    async fn give_back(&self, ask: &Ask, units: u64) -> Result<(), Unanswered> {
+    async fn give_back(&self, ask: &PoolRequest, units: u64) -> Result<(), Unanswered> {
         let values = Values::new().text(&ask.pool).integer(ask.starts).number(units);
         let sql = "SELECT ledger.return_pool($1, $2, $3)";
         Ok(self.lane.write(sql, values).await.map(drop)?)

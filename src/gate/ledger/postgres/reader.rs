@@ -183,7 +183,7 @@ impl LedgerReader for PostgresReader {
         Ok(self.kept("true ORDER BY a.size DESC LIMIT 1", values).await?.pop())
     }
 
-    async fn fleet_said(
+    async fn newest_in_fleet_log(
         &self,
         tenant: &str,
         log: &str,

@@ -248,7 +248,7 @@ impl LedgerStore for PostgresStore {
         for row in &found {
             said.extend(row.maybe_bytes("body")?);
         }
-        Ok(FleetView { fleet, forgotten: !rows::get::<bool>(first, "known")?, said })
+        Ok(FleetView { fleet, forgotten: !rows::get::<bool>(first, "known")?, entries: said })
     }
 
     async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {

@@ -244,7 +244,7 @@ impl Spool {
                         batches.push_back((of, batch));
                         settled = false;
                     }
-                } else if let Some((said, of, size)) = read_word(&line)
+                } else if let Some((said, of, size)) = read_note(&line)
                     && last == Some((of, size))
                 {
                     if said == WITHDRAWN {
@@ -321,14 +321,14 @@ const SETTLED: &str = "settled";
 const WITHDRAWN: &str = "withdrawn";
 
 /// A note about the batch before it: which note, the chain, and where that batch ends.
-fn read_word(line: &[u8]) -> Option<(&'static str, ChainId, u64)> {
+fn read_note(line: &[u8]) -> Option<(&'static str, ChainId, u64)> {
     #[derive(Deserialize)]
-    struct Word {
+    struct BatchNote {
         chain: ChainId,
         settled: Option<u64>,
         withdrawn: Option<u64>,
     }
-    let word: Word = Json::parse(line, &Limits::FILE).ok()?.read().ok()?;
+    let word: BatchNote = Json::parse(line, &Limits::FILE).ok()?.read().ok()?;
     let (said, size) = match (word.settled, word.withdrawn) {
         (Some(size), _) => (SETTLED, size),
         (None, size) => (WITHDRAWN, size?),

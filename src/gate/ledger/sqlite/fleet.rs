@@ -59,7 +59,7 @@ pub(super) async fn view(
     for kind in ["chain.enrolled", "chain.checkpoint", "chain.retired"] {
         found.extend(said(conn, &tenant, &log, kind).await?.map(|row| row.body));
     }
-    Ok(FleetView { fleet, forgotten, said: found })
+    Ok(FleetView { fleet, forgotten, entries: found })
 }
 
 /// Anchors of a log, ascending or newest first.

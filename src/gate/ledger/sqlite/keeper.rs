@@ -11,14 +11,14 @@ use super::rows::{self, Statement, sql};
 use super::{SqliteLane, files, options};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::ledger::retention::{PayloadKeeper, Residue, StoredPayload};
+use crate::ledger::retention::{PayloadEraser, Residue, StoredPayload};
 use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{PayloadRow, StoreError};
 use crate::ledger::vault::SEALED;
 
 /// A database file, for deleting payloads only.
 #[derive(Debug)]
-pub struct SqliteKeeper {
+pub struct SqliteEraser {
     path: PathBuf,
     lane: SqliteLane,
     /// Bytes to search for in the files after deleting: the salts of the rows, or the first bytes
@@ -26,7 +26,7 @@ pub struct SqliteKeeper {
     traces: Mutex<Vec<Vec<u8>>>,
 }
 
-impl SqliteKeeper {
+impl SqliteEraser {
     /// Opens the file.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl SqliteKeeper {
 }
 
 #[async_trait]
-impl PayloadKeeper for SqliteKeeper {
+impl PayloadEraser for SqliteEraser {
     async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError> {
         let query = sql(
             "SELECT chain_id, commitment, role, stored_at AS stored, length(body) AS bytes, media_type
@@ -103,7 +103,7 @@ impl PayloadKeeper for SqliteKeeper {
     }
 }
 
-impl SqliteKeeper {
+impl SqliteEraser {
     async fn holds(&self) -> Result<bool, StoreError> {
         let (path, traces) = (self.path.clone(), self.traces.lock().clone());
         if traces.is_empty() {

@@ -25,7 +25,7 @@ use super::schema::{SQLITE, Step};
 use super::store::StoreError;
 use rows::sql;
 
-pub use keeper::SqliteKeeper;
+pub use keeper::SqliteEraser;
 pub use pools::SqlitePools;
 pub use reader::SqliteReader;
 pub use writer::SqliteStore;

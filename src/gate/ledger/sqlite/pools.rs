@@ -9,7 +9,7 @@ use super::rows::sql;
 use super::{SqliteLane, on_lane, options, transaction};
 use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::StoreError;
-use crate::limits::pool::{Ask, Hold, Lease, Pools, Unanswered, block};
+use crate::limits::pool::{Hold, Lease, PoolRequest, Pools, Unanswered, block};
 
 /// The pools of one machine.
 #[derive(Debug)]
@@ -31,11 +31,11 @@ impl SqlitePools {
 
 #[async_trait]
 impl Pools for SqlitePools {
-    async fn lease(&self, ask: &Ask) -> Result<Lease, Unanswered> {
+    async fn lease(&self, ask: &PoolRequest) -> Result<Lease, Unanswered> {
         Ok(on_lane!(self.lane, conn => transaction!(conn => lease(conn, ask)))?)
     }
 
-    async fn give_back(&self, ask: &Ask, units: u64) -> Result<(), Unanswered> {
+    async fn give_back(&self, ask: &PoolRequest, units: u64) -> Result<(), Unanswered> {
         Ok(on_lane!(self.lane, conn => transaction!(conn => give_back(conn, ask, units)))?)
     }
 
@@ -44,7 +44,7 @@ impl Pools for SqlitePools {
     }
 }
 
-async fn lease(conn: &mut SqliteConnection, ask: &Ask) -> Result<Lease, StoreError> {
+async fn lease(conn: &mut SqliteConnection, ask: &PoolRequest) -> Result<Lease, StoreError> {
     let forget = "DELETE FROM pool_window WHERE pool = ? AND starts < ?";
     sql(forget).text(&ask.pool).integer(ask.forget).run(conn).await?;
     let make = "INSERT INTO pool_window VALUES (?, ?, 0) ON CONFLICT DO NOTHING";
@@ -71,7 +71,11 @@ async fn lease(conn: &mut SqliteConnection, ask: &Ask) -> Result<Lease, StoreErr
     Ok(Lease { granted, spare: spare.saturating_sub(granted) })
 }
 
-async fn give_back(conn: &mut SqliteConnection, ask: &Ask, units: u64) -> Result<(), StoreError> {
+async fn give_back(
+    conn: &mut SqliteConnection,
+    ask: &PoolRequest,
+    units: u64,
+) -> Result<(), StoreError> {
     let less = "UPDATE pool_window SET leased = max(leased - ?, 0) WHERE pool = ? AND starts = ?";
     sql(less).number(units).text(&ask.pool).integer(ask.starts).run(conn).await
 }

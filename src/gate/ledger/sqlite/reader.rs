@@ -160,7 +160,7 @@ impl LedgerReader for SqliteReader {
         Ok(read!(self, conn => fleet::anchors(conn, origin, 0, 1, true))?.pop())
     }
 
-    async fn fleet_said(
+    async fn newest_in_fleet_log(
         &self,
         tenant: &str,
         log: &str,

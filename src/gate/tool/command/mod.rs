@@ -326,7 +326,7 @@ async fn start(
             return Ok(Err(Unmasked::Failed { class, started: false, message }));
         }
         let input = standard_input(input.as_deref())?;
-        let house = shared.transpose()?.map(|shared| shared.house()).transpose()?;
+        let house = shared.transpose()?.map(|shared| shared.namespace()).transpose()?;
         if let Some(house) = &house {
             plan.uid = house.uid();
         }

@@ -190,7 +190,7 @@ impl ToolExecutor for McpTool {
         };
         let timeout = prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout);
         let patience = timeout.saturating_sub(MARGIN.min(timeout / 4));
-        let waited = tokio::time::timeout(patience, self.upstream.keeper.ready()).await;
+        let waited = tokio::time::timeout(patience, self.upstream.supervisor.ready()).await;
         let link = match waited {
             Ok(Ok(link)) => link,
             Ok(Err(why)) => return failed(FailureClass::Connect, false, why.to_string()),
@@ -206,7 +206,7 @@ impl ToolExecutor for McpTool {
             return failed(FailureClass::Changed, false, message);
         }
         if let Some(level) = self.mcp.server.isolation() {
-            let held = self.upstream.keeper.together();
+            let held = self.upstream.supervisor.together();
             permit.observe(|seen| {
                 seen.sandbox = Sandbox::parse(level);
                 seen.cgroup = held.and_then(Cgroup::parse);

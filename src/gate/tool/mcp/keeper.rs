@@ -59,7 +59,7 @@ pub(super) enum ConnectionState {
 }
 
 /// Maintains one connection.
-pub(super) struct Keeper {
+pub(super) struct ConnectionSupervisor {
     /// The server.
     pub server: Arc<Server>,
     /// Ends the connection for good.
@@ -111,7 +111,7 @@ enum Ended {
     Useless(Error),
 }
 
-impl Keeper {
+impl ConnectionSupervisor {
     /// Creates the keeper without starting the server.
     pub fn new(server: &Arc<Server>, around: ServerHost) -> Arc<Self> {
         Arc::new(Self {
@@ -253,7 +253,11 @@ impl Keeper {
         let ended = match shaken {
             Err(why) => Ended::Useless(why),
             Ok(spoken) => {
-                let link = McpLink { traffic: Arc::clone(&traffic), wire: wire.clone(), spoken };
+                let link = McpLink {
+                    traffic: Arc::clone(&traffic),
+                    wire: wire.clone(),
+                    negotiated: spoken,
+                };
                 self.attend(Arc::new(link)).await
             }
         };
@@ -315,7 +319,7 @@ impl Keeper {
             if link.traffic.is_stale() {
                 continue;
             }
-            if link.spoken.says_changes() {
+            if link.negotiated.says_changes() {
                 link.wire.listen();
             }
             self.state.send_replace(ConnectionState::Up(Arc::clone(&link)));
@@ -339,7 +343,7 @@ impl Keeper {
     }
 
     async fn listed(&self, link: &McpLink) -> Result<Listed, Error> {
-        if link.spoken.capabilities.tools.is_none() {
+        if link.negotiated.capabilities.tools.is_none() {
             return Ok(Listed::default());
         }
         list::tools(link).await
@@ -361,7 +365,7 @@ impl Keeper {
     /// Compares one pin, and logs a change of its grade once.
     fn grade(&self, pin: &Pin, listed: &Listed) {
         let Some(drift) = pin.compare(listed) else { return };
-        let (server, tool, grade) = (&self.server.name, &pin.tool, pin::word(&drift));
+        let (server, tool, grade) = (&self.server.name, &pin.tool, pin::drift_name(&drift));
         match &drift {
             Drift::Same => tracing::info!(%server, %tool, "the tool is as it was signed again"),
             Drift::Text | Drift::Compatible => {
@@ -389,18 +393,18 @@ fn begin(server: &Server, levels: &Levels) -> Result<(Process, Streams), Error> 
     process::start(stdio, levels.cgroups().ok())
 }
 
-impl std::fmt::Debug for Keeper {
+impl std::fmt::Debug for ConnectionSupervisor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Keeper")
             .field("server", &self.server.name)
-            .field("state", &self.state.borrow().word())
+            .field("state", &self.state.borrow().as_str())
             .finish_non_exhaustive()
     }
 }
 
 impl ConnectionState {
     /// The name of the state, for operators.
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Down(_) => "down",
             Self::Starting => "starting",

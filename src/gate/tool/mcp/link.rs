@@ -24,7 +24,7 @@ pub(super) struct McpLink {
     /// The transport.
     pub wire: McpTransport,
     /// The result of the negotiation.
-    pub spoken: Negotiated,
+    pub negotiated: Negotiated,
 }
 
 impl McpTransport {

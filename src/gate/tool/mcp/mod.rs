@@ -41,7 +41,7 @@ use crate::mcp::Version;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::System;
 use crate::tool::sandbox::{Levels, SandboxSlots, Workspaces};
-use keeper::{ConnectionState, Keeper, ServerHost};
+use keeper::{ConnectionState, ConnectionSupervisor, ServerHost};
 use pin::Pin;
 
 /// How long all servers together may take to end.
@@ -65,37 +65,40 @@ pub struct ServerStatus {
 /// One server and the connection to it. Dropping it ends the connection and the child process.
 #[derive(Debug)]
 pub struct McpUpstream {
-    keeper: Arc<Keeper>,
+    supervisor: Arc<ConnectionSupervisor>,
 }
 
 impl McpUpstream {
     /// The server.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
-        &self.keeper.server
+        &self.supervisor.server
     }
 
     /// The current state. Does not start the server.
     #[must_use]
-    pub fn standing(&self) -> ServerStatus {
-        let (state, failures, error) = self.keeper.state();
-        let protocol =
-            if let ConnectionState::Up(link) = &state { Some(link.spoken.version) } else { None };
-        let drifted = self.keeper.drifted();
-        ServerStatus { state: state.word(), protocol, failures, error, drifted }
+    pub fn status(&self) -> ServerStatus {
+        let (state, failures, error) = self.supervisor.state();
+        let protocol = if let ConnectionState::Up(link) = &state {
+            Some(link.negotiated.version)
+        } else {
+            None
+        };
+        let drifted = self.supervisor.drifted();
+        ServerStatus { state: state.as_str(), protocol, failures, error, drifted }
     }
 
     /// Compares one pinned tool for as long as the pin is held.
     fn pin(&self, tool: &str, pinned: &[u8]) -> Result<Arc<Pin>, Error> {
         let pin = Pin::new(tool, pinned)?;
-        self.keeper.watch(&pin);
+        self.supervisor.watch(&pin);
         Ok(pin)
     }
 }
 
 impl Drop for McpUpstream {
     fn drop(&mut self) {
-        self.keeper.stop.cancel();
+        self.supervisor.stop.cancel();
     }
 }
 
@@ -132,7 +135,11 @@ impl Upstreams {
         let all = servers.iter().map(|server| {
             let kept = before.get(&server.name).filter(|old| old.server().is_reached_as(server));
             let upstream = kept.map_or_else(
-                || Arc::new(McpUpstream { keeper: Keeper::new(server, around.clone()) }),
+                || {
+                    Arc::new(McpUpstream {
+                        supervisor: ConnectionSupervisor::new(server, around.clone()),
+                    })
+                },
                 Arc::clone,
             );
             (server.name.clone(), upstream)
@@ -173,7 +180,7 @@ impl Upstreams {
 
     /// Starts every server that is not started. Needs a runtime, and does not wait for any server.
     pub fn start_all(&self) {
-        self.all.values().for_each(|upstream| upstream.keeper.start());
+        self.all.values().for_each(|upstream| upstream.supervisor.start());
     }
 
     /// The upstream of this name.
@@ -189,7 +196,7 @@ impl Upstreams {
 
     /// Ends every connection and every child process, and waits for them.
     pub async fn close(&self) {
-        self.all.values().for_each(|upstream| upstream.keeper.stop.cancel());
+        self.all.values().for_each(|upstream| upstream.supervisor.stop.cancel());
         self.tasks.close();
         let _ = tokio::time::timeout(CLOSE, self.tasks.wait()).await;
     }

@@ -42,7 +42,7 @@ impl Pin {
 }
 
 /// The name of the grade in logs, metrics and for operators.
-pub(super) const fn word(drift: &Drift) -> &'static str {
+pub(super) const fn drift_name(drift: &Drift) -> &'static str {
     match drift {
         Drift::Same => "same",
         Drift::Text => "text",

@@ -231,7 +231,7 @@ impl Pipe {
             }
             Ok(Message::Notification { method, params }) => self.notified(&method, params),
             Ok(Message::Request { id, method, .. }) => {
-                if let Some(refusal) = self.traffic.asked(&id, &method) {
+                if let Some(refusal) = self.traffic.response_to(&id, &method) {
                     self.say(refusal);
                 }
                 self.unasked()

@@ -58,22 +58,24 @@ impl McpUpstream {
     /// The server cannot be reached, or its answer is not MCP.
     pub async fn probe(&self) -> Result<Probed, ProbeError> {
         let error = |why: Error| ProbeError { server: self.server().name.clone(), why };
-        let link = match self.keeper.ready().await {
+        let link = match self.supervisor.ready().await {
             Ok(link) => link,
-            Err(public) => return Err(error(self.keeper.state().2.map_or(public, Error::Masked))),
+            Err(public) => {
+                return Err(error(self.supervisor.state().2.map_or(public, Error::Masked)));
+            }
         };
-        let capabilities = &link.spoken.capabilities;
+        let capabilities = &link.negotiated.capabilities;
         let listed = if capabilities.tools.is_some() {
             list::tools(&link).await.map_err(error)?
         } else {
             list::Listed::default()
         };
-        if listed.tools().iter().any(|tool| self.keeper.shows_secret(tool)) {
+        if listed.tools().iter().any(|tool| self.supervisor.shows_secret(tool)) {
             return Err(error(Error::Secret));
         }
         Ok(Probed {
-            protocol: link.spoken.version,
-            server_info: link.spoken.server_info.clone(),
+            protocol: link.negotiated.version,
+            server_info: link.negotiated.server_info.clone(),
             tools: listed.tools(),
             methods: capabilities.methods(),
             left_out: listed.left_out,
@@ -84,7 +86,7 @@ impl McpUpstream {
         let server = self.server();
         let error = |why: Error| ProbeError { server: server.name.clone(), why };
         let probed = tokio::time::timeout(within, self.probe()).await.map_err(|_elapsed| {
-            let last = self.standing().error.map(|error| format!(" {error}")).unwrap_or_default();
+            let last = self.status().error.map(|error| format!(" {error}")).unwrap_or_default();
             error(Error::Silent { seconds: within.as_secs(), last })
         })??;
         // The files at its start, which a lock pins.

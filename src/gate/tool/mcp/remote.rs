@@ -273,7 +273,9 @@ impl Remote {
     /// Refuses a request of the server.
     fn refuse(self: &Arc<Self>, id: &Id, method: &str, refused: &mut usize) {
         *refused = refused.saturating_add(1);
-        if let Some(message) = self.traffic.asked(id, method).filter(|_| *refused <= REFUSALS_MAX) {
+        if let Some(message) =
+            self.traffic.response_to(id, method).filter(|_| *refused <= REFUSALS_MAX)
+        {
             let remote = Arc::clone(self);
             self.tasks.spawn(async move { _ = remote.notify(message).await });
         }

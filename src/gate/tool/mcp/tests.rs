@@ -64,7 +64,7 @@ async fn a_hundred_thousand_calls_sixty_four_at_once_each_get_their_own_answer()
     };
     let upstream = upstreams.get("echo").unwrap();
     let tool = Arc::new(McpTool::new(Arc::clone(upstream), mcp, false, 1 << 20).unwrap());
-    let link = upstream.keeper.ready().await.unwrap();
+    let link = upstream.supervisor.ready().await.unwrap();
     let callers = (0..AT_ONCE).map(|caller| {
         let (tool, link) = (Arc::clone(&tool), Arc::clone(&link));
         tokio::spawn(async move {

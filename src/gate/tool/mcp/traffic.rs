@@ -227,7 +227,7 @@ impl Traffic {
     }
 
     /// The response to a server's request, if it may send any: a stateless server may not.
-    pub fn asked(&self, id: &Id, method: &str) -> Option<Vec<u8>> {
+    pub fn response_to(&self, id: &Id, method: &str) -> Option<Vec<u8>> {
         if method != "ping" {
             self.dropped("request");
         }

@@ -92,7 +92,7 @@ pub(super) struct Requested {
 /// Why a request is not sent, or a response not passed on. `at` is the location: `messages[0]` in
 /// backticks.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
+pub(super) enum ModelRequestError {
     #[error("{at}: {why}")]
     Shape { at: String, why: Mismatch },
     #[error("{at}: `{name}` is not understood")]
@@ -117,7 +117,7 @@ pub(super) enum AskError {
     RemoteImage(String),
 }
 
-impl AskError {
+impl ModelRequestError {
     /// The stable detail of the refusal.
     pub const fn detail(&self) -> &'static str {
         match self {
@@ -133,10 +133,10 @@ impl AskError {
     }
 }
 
-type Read<T> = Result<T, AskError>;
+type Read<T> = Result<T, ModelRequestError>;
 
 fn read<'a, T: Deserialize<'a>>(value: &'a Json, at: &str) -> Read<T> {
-    value.read().map_err(|why| AskError::Shape { at: at.to_owned(), why })
+    value.read().map_err(|why| ModelRequestError::Shape { at: at.to_owned(), why })
 }
 
 /// The arguments. Members that are ignored here are sent unchanged.
@@ -199,7 +199,8 @@ impl ModelRequest {
     pub fn read(args: &Json, sent: &[u8]) -> Read<Self> {
         let Args { model, messages, tools, tool_choice, response_format, .. } =
             read(args, "the arguments")?;
-        let sent: SentArgs<'_> = serde_json::from_slice(sent).map_err(|_other| AskError::Sent)?;
+        let sent: SentArgs<'_> =
+            serde_json::from_slice(sent).map_err(|_other| ModelRequestError::Sent)?;
         let own = |text: Option<&RawValue>| text.map(ToOwned::to_owned);
         let messages = messages.iter().enumerate();
         let tools = tools.unwrap_or_default();
@@ -295,14 +296,15 @@ fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Excerpt<String>> {
     let at = format!("`tools[{i}]`");
     let kind = Kind::of(tool);
     if kind != "function" {
-        return Err(AskError::HostedTool { at, kind });
+        return Err(ModelRequestError::HostedTool { at, kind });
     }
     let FunctionTool { function: Function { name, .. }, .. } = read(tool, &at)?;
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(fits) {
-        return Err(AskError::Name(at));
+        return Err(ModelRequestError::Name(at));
     }
-    let sent: SentTool<'_> = serde_json::from_str(sent.get()).map_err(|_other| AskError::Sent)?;
+    let sent: SentTool<'_> =
+        serde_json::from_str(sent.get()).map_err(|_other| ModelRequestError::Sent)?;
     Ok(Excerpt::of(name, sent.function))
 }
 
@@ -340,7 +342,7 @@ impl ChatMessage {
         let calls = calls.iter().map(|call| Requested::echoed(call, &at));
         let tool_calls = calls.collect::<Read<Vec<_>>>()?;
         if !tool_calls.is_empty() && role != Role::Assistant {
-            return Err(AskError::Asker(at));
+            return Err(ModelRequestError::Asker(at));
         }
         Ok(Self { role, parts, name, tool_calls })
     }
@@ -394,7 +396,7 @@ impl MessagePart {
         match kind.as_str() {
             "text" => Ok(Self::Text(read::<TextPart>(part, at)?.text)),
             "image_url" => Self::image(read::<ImagePart>(part, at)?.image_url.url, at),
-            _other => Err(AskError::Part { at: at.to_owned(), kind }),
+            _other => Err(ModelRequestError::Part { at: at.to_owned(), kind }),
         }
     }
 
@@ -402,7 +404,9 @@ impl MessagePart {
     /// gate.
     fn image(url: String, at: &str) -> Read<Self> {
         let inline = url.strip_prefix("data:image/").and_then(|rest| rest.split_once(";base64,"));
-        let Some((_, data)) = inline else { return Err(AskError::RemoteImage(at.to_owned())) };
+        let Some((_, data)) = inline else {
+            return Err(ModelRequestError::RemoteImage(at.to_owned()));
+        };
         let data = url.len().saturating_sub(data.len());
         Ok(Self::Image { url, data })
     }
@@ -439,7 +443,7 @@ impl WrittenCall {
         let CallKind { kind, function } = call.read().unwrap_or_default();
         let named = kind.is_none_or(|kind| kind.as_str() == Some("function"));
         if function.is_none() || !named {
-            return Err(AskError::HostedCall(at.to_owned()));
+            return Err(ModelRequestError::HostedCall(at.to_owned()));
         }
         read(call, at)
     }
@@ -458,7 +462,7 @@ impl Requested {
         let mut more =
             call.more.keys().filter(|name| *name != "type").chain(call.function.more.keys());
         match more.next() {
-            Some(name) => Err(AskError::Member { at: at.to_owned(), name: name.clone() }),
+            Some(name) => Err(ModelRequestError::Member { at: at.to_owned(), name: name.clone() }),
             None => Ok(call.requested()),
         }
     }

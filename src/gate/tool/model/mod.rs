@@ -15,7 +15,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
-use self::ask::{AskError, ModelRequest, Size};
+use self::ask::{ModelRequest, ModelRequestError, Size};
 use super::net::{BodyError, Client, Resolve, SendError, whole};
 use super::probe::{self, Point};
 use super::request::{RequestError, failed, headers_of, of_call, refusal};
@@ -94,11 +94,11 @@ enum AnswerError {
     #[error("{}", many(.0, "choice"))]
     Choices(usize),
     #[error(transparent)]
-    Call(#[from] AskError),
+    Call(#[from] ModelRequestError),
 }
 
 /// The result at one upstream.
-enum Went {
+enum UpstreamOutcome {
     /// The call is over.
     Over(Unmasked),
     /// The upstream did nothing, so the next one may be asked.
@@ -154,8 +154,8 @@ impl Model {
             // Until the provider reports its usage, the maximum counts as used.
             permit.observe(|seen| seen.usage = Some(place.guess(ready, self.flat)));
             match self.ask_at(place, permit, ready, body).await {
-                Went::Over(outcome) => return outcome,
-                Went::Next(outcome) => last = outcome,
+                UpstreamOutcome::Over(outcome) => return outcome,
+                UpstreamOutcome::Next(outcome) => last = outcome,
             }
         }
         last
@@ -167,22 +167,22 @@ impl Model {
         permit: &Permit,
         ready: &PreparedModel,
         body: &Bytes,
-    ) -> Went {
+    ) -> UpstreamOutcome {
         let Ok(request) = place.request(permit.call(), body) else {
             let message = "the request cannot be written";
-            return Went::Over(failed(FailureClass::Protocol, false, message));
+            return UpstreamOutcome::Over(failed(FailureClass::Protocol, false, message));
         };
         let response = match place.client.send(request, permit.fuse()).await {
             Ok(response) => response,
             Err(SendError::Late(late)) => {
                 permit.observe(|seen| seen.usage = Some(place.used(0, 0, self.flat)));
-                return Went::Over(late.outcome());
+                return UpstreamOutcome::Over(late.outcome());
             }
             Err(error) if error.is_connect() => {
                 permit.observe(|seen| seen.usage = Some(place.used(0, 0, self.flat)));
-                return Went::Next(place.not_connected(&error));
+                return UpstreamOutcome::Next(place.not_connected(&error));
             }
-            Err(_error) => return Went::Over(place.lost()),
+            Err(_error) => return UpstreamOutcome::Over(place.lost()),
         };
         let status = response.status();
         if !status.is_success() {
@@ -191,11 +191,15 @@ impl Model {
             let nothing = place.used(0, 0, self.flat);
             permit.observe(|seen| seen.usage = Some(nothing));
             let outcome = failed(FailureClass::ToolError, true, &message);
-            return if passing(status) { Went::Next(outcome) } else { Went::Over(outcome) };
+            return if passing(status) {
+                UpstreamOutcome::Next(outcome)
+            } else {
+                UpstreamOutcome::Over(outcome)
+            };
         }
         let said = match self.read(place, response.into_body()).await {
             Ok(said) => said,
-            Err(outcome) => return Went::Over(outcome),
+            Err(outcome) => return UpstreamOutcome::Over(outcome),
         };
         let usage = match said.tokens {
             Some((input, output)) => place.used(input, output, self.flat),
@@ -205,7 +209,7 @@ impl Model {
         // The response was cut at the token limit; OpenAI and Ollama both call that `length`.
         let cut = (said.finish_reason == "length").then_some(Opaque::Cut);
         let result = AnswerContent::of(canonical::bytes(&said.result(place, &usage)), cut);
-        Went::Over(Unmasked::Completed { result, status: status.as_u16().to_string() })
+        UpstreamOutcome::Over(Unmasked::Completed { result, status: status.as_u16().to_string() })
     }
 
     async fn read(&self, place: &ModelUpstream, body: Incoming) -> Result<ModelAnswer, Unmasked> {

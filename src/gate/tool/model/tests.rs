@@ -6,7 +6,7 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
 }
 
-fn ask(args: &str) -> Result<ModelRequest, AskError> {
+fn ask(args: &str) -> Result<ModelRequest, ModelRequestError> {
     ModelRequest::read(&json(args), args.as_bytes())
 }
 

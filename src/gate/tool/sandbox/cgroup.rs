@@ -133,7 +133,7 @@ impl Leaf {
     ///
     /// # Errors
     /// The error of the operating system.
-    pub fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+    pub fn proc_files(&self) -> io::Result<Vec<OwnedFd>> {
         let open = |(_, dir): &(CgroupVersion, PathBuf)| {
             File::options().write(true).open(dir.join("cgroup.procs")).map(OwnedFd::from)
         };

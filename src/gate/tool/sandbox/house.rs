@@ -52,7 +52,7 @@ fn build(uid: u32) -> Result<(), Error> {
     // WHY: otherwise the kernel refuses the supervisors that enter the namespaces.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(&failed)?;
     root::private()?;
-    root::memory(root::HOUSE)
+    root::memory(root::WORKSPACE_MOUNT)
 }
 
 /// A running house, for as long as it is held.
@@ -131,7 +131,7 @@ impl Workspace {
     ///
     /// # Errors
     /// The error of the operating system.
-    pub fn house(&self) -> io::Result<Arc<UserNamespace>> {
+    pub fn namespace(&self) -> io::Result<Arc<UserNamespace>> {
         // Calls of one run wait for each other here; calls of other runs do not.
         let mut place = self.0.lock();
         if let Some(house) = &*place {

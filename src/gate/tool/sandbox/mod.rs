@@ -181,7 +181,7 @@ pub fn hand_over(
     input: BorrowedFd<'_>,
     (house, leaf): (Option<BorrowedFd<'_>>, Option<&Leaf>),
 ) -> io::Result<()> {
-    let doors = leaf.map(Leaf::doors).transpose()?.unwrap_or_default();
+    let doors = leaf.map(Leaf::proc_files).transpose()?.unwrap_or_default();
     let files = [Some(program), Some(input), house].into_iter().flatten();
     let files: Vec<_> = files.chain(doors.iter().map(|door| door.as_fd())).collect();
     wire::send(control, plan, &files)

@@ -20,7 +20,7 @@ const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
 const OLD: &str = "/.old";
 /// The mount point of a house's directory: the original content of this path is never given to a
 /// tool.
-pub(super) const HOUSE: &str = "/sys";
+pub(super) const WORKSPACE_MOUNT: &str = "/sys";
 /// A workspace and `/tmp`: 64 MiB and 4,096 files each.
 const SCRATCH: &std::ffi::CStr = c"size=64m,nr_inodes=4096,mode=0700";
 
@@ -96,7 +96,8 @@ fn workspace(scratch: Scratch) -> Result<(), Error> {
     if scratch == Scratch::Call {
         return memory(WORKSPACE);
     }
-    mount_bind(old_path(Path::new(HOUSE)), WORKSPACE).map_err(Error::mount(Path::new(WORKSPACE)))
+    mount_bind(old_path(Path::new(WORKSPACE_MOUNT)), WORKSPACE)
+        .map_err(Error::mount(Path::new(WORKSPACE)))
 }
 
 fn old_path(path: &Path) -> PathBuf {

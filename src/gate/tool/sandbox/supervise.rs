@@ -66,7 +66,7 @@ fn supervise(
     unprivileged(plan.uid).map_err(Error::step("cannot give up root"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(Error::step("no subreaper"))?;
-    if let Some(house) = &files.house {
+    if let Some(house) = &files.workspace {
         // The house's mounts include the workspace.
         let kinds = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
         rustix::thread::move_into_thread_name_spaces(house.as_fd(), kinds)
@@ -93,7 +93,7 @@ fn supervise(
         .map_err(Error::step("the helper cannot be started"))?;
     // Before the plan is sent, so that no process of the command runs outside the groups.
     let number = child.id().to_string();
-    for door in &files.doors {
+    for door in &files.cgroup_files {
         if let Err(error) = rustix::io::write(door, number.as_bytes()) {
             let _ = kill_process(Pid::from_child(&child), Signal::KILL);
             return Err(Error::step("cgroup")(error));

@@ -25,8 +25,8 @@ const FILES_MAX: usize = 8;
 pub(super) struct Files {
     pub program: OwnedFd,
     pub input: OwnedFd,
-    pub house: Option<OwnedFd>,
-    pub doors: Vec<OwnedFd>,
+    pub workspace: Option<OwnedFd>,
+    pub cgroup_files: Vec<OwnedFd>,
 }
 
 /// Moves the socket away from standard input, which then reads `/dev/null`.
@@ -96,7 +96,7 @@ pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(Sand
     match (files.next(), files.next()) {
         (Some(program), Some(input)) => {
             let house = if shared && plan.scratch == Scratch::Run { files.next() } else { None };
-            Ok((plan, Files { program, input, house, doors: files.collect() }))
+            Ok((plan, Files { program, input, workspace: house, cgroup_files: files.collect() }))
         }
         (_, _) => Err(io::Error::other("descriptors are missing")),
     }

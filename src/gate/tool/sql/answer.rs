@@ -27,7 +27,7 @@ pub(super) struct SqlResult {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Cell {
     /// A number, a text or another JSON value.
-    Said(Json),
+    Value(Json),
     /// Bytes, as base64.
     Bytes(Json),
 }
@@ -36,7 +36,7 @@ impl Cell {
     /// Bytes; also a text that is not valid UTF-8.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let coded = Json::from(base64::engine::general_purpose::STANDARD.encode(bytes));
-        if bytes.is_empty() { Self::Said(coded) } else { Self::Bytes(coded) }
+        if bytes.is_empty() { Self::Value(coded) } else { Self::Bytes(coded) }
     }
 }
 
@@ -74,7 +74,7 @@ impl ResultSpace {
     pub fn push(&mut self, row: Vec<Cell>) -> bool {
         let binary = row.iter().any(|cell| matches!(cell, Cell::Bytes(_)));
         let values = row.into_iter().map(|cell| match cell {
-            Cell::Said(value) | Cell::Bytes(value) => value,
+            Cell::Value(value) | Cell::Bytes(value) => value,
         });
         let row = Json::Array(values.collect());
         let bytes = canonical::bytes(&row).len().saturating_add(1);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_said_to_be_there() {
-        let row = || vec![Cell::Said(Json::from("x".repeat(100)))];
+        let row = || vec![Cell::Value(Json::from("x".repeat(100)))];
         let mut room = ResultSpace::new(2, 1_000, &[]);
         assert!(room.push(row()) && room.push(row()));
         assert!(!room.push(row()));

@@ -86,7 +86,7 @@ pub struct SqlTool {
     engine: Engine,
     server: Option<DatabaseServer>,
     database: String,
-    asks: StatementSource,
+    statements: StatementSource,
     read_only: bool,
     rows_max: u64,
     bytes_max: u64,
@@ -120,7 +120,7 @@ impl SqlTool {
                 (Engine::Sqlite, None, name)
             }
         };
-        let free = matches!(sql.asks, StatementSource::Free(_));
+        let free = matches!(sql.statements, StatementSource::Free(_));
         let (timeout, most) = (sql.statement_timeout, sql.connections_max);
         let backend = match sql.target {
             SqlTarget::Postgres(pg) => {
@@ -128,7 +128,7 @@ impl SqlTool {
                 SqlBackend::Postgres(Arc::new(PostgresBackend::new(*pg, limits, resolve)?))
             }
             SqlTarget::Sqlite(path) => {
-                let allowed = match &sql.asks {
+                let allowed = match &sql.statements {
                     StatementSource::Free(allowed) => Some(Arc::new(allowed.clone())),
                     StatementSource::Named(_) => None,
                 };
@@ -140,12 +140,21 @@ impl SqlTool {
                 ))
             }
         };
-        let (asks, read_only, rows_max) = (sql.asks, sql.read_only, sql.rows_max);
-        Ok(Self { engine, server, database, asks, read_only, rows_max, bytes_max, backend })
+        let (asks, read_only, rows_max) = (sql.statements, sql.read_only, sql.rows_max);
+        Ok(Self {
+            engine,
+            server,
+            database,
+            statements: asks,
+            read_only,
+            rows_max,
+            bytes_max,
+            backend,
+        })
     }
 
     fn ready(&self, args: &Json) -> Result<(Option<String>, PreparedSql), LayerReason> {
-        match &self.asks {
+        match &self.statements {
             StatementSource::Free(allowed) => {
                 let FreeForm { query, params } = args.read().unwrap_or_default();
                 let read = sql::free_form(self.engine, allowed, &query.unwrap_or_default());

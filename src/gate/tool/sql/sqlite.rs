@@ -388,11 +388,11 @@ fn bound(value: &Json) -> Value {
 
 fn cell(value: ValueRef<'_>) -> Cell {
     match value {
-        ValueRef::Null => Cell::Said(Json::Null),
-        ValueRef::Integer(number) => Cell::Said(answer::integer(number)),
-        ValueRef::Real(number) => Cell::Said(answer::float(number)),
+        ValueRef::Null => Cell::Value(Json::Null),
+        ValueRef::Integer(number) => Cell::Value(answer::integer(number)),
+        ValueRef::Real(number) => Cell::Value(answer::float(number)),
         ValueRef::Text(text) => match std::str::from_utf8(text) {
-            Ok(written) => Cell::Said(Json::from(written)),
+            Ok(written) => Cell::Value(Json::from(written)),
             Err(_) => Cell::of_bytes(text),
         },
         ValueRef::Blob(bytes) => Cell::of_bytes(bytes),

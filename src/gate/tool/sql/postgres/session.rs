@@ -481,7 +481,7 @@ fn row(body: &DataRowBody, columns: &[(String, u32)]) -> Result<Vec<Cell>, WireE
         return Err(WireError::Protocol("a row has other columns than were said"));
     }
     let typed = values.into_iter().zip(columns).map(|(bytes, (_, oid))| {
-        let Some(bytes) = bytes else { return Cell::Said(Json::Null) };
+        let Some(bytes) = bytes else { return Cell::Value(Json::Null) };
         // WHY: a database without an encoding returns stored bytes unchanged, whatever encoding was
         // requested.
         match std::str::from_utf8(bytes) {

@@ -28,7 +28,7 @@ pub(super) fn cell(oid: u32, text: &str) -> Cell {
         Some(bytes) => Cell::of_bytes(&bytes),
         // A list of binary values is a text of their digits.
         None if oid == 1001 => Cell::Bytes(Json::from(text)),
-        None => Cell::Said(json(oid, text)),
+        None => Cell::Value(json(oid, text)),
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
             (1082, "2026-11-20", "\"2026-11-20\""),
             (99_999, "happy", "\"happy\""),
         ] {
-            let (Cell::Said(value) | Cell::Bytes(value)) = cell(oid, text);
+            let (Cell::Value(value) | Cell::Bytes(value)) = cell(oid, text);
             assert_eq!(canonical::text(&value), json_text, "{oid} {text}");
         }
     }
