@@ -31,8 +31,8 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::{CallId, RunId};
 use wicketgate::domain::json::Json;
 use wicketgate::enforce::ReplaySession as _;
+use wicketgate::replay::environment::RecordedClock;
 use wicketgate::replay::player::{Player, ReplaySettings};
-use wicketgate::replay::props::RecordedClock;
 use wicketgate::replay::recording::{Recording, VERSION};
 
 const SALT: [u8; 32] = [7; 32];

@@ -23,11 +23,11 @@ use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
 use crate::ledger::enrolment::{Certifier, Local};
 use crate::ledger::time::LedgerTime;
-use crate::operator::staff::Operators;
+use crate::operator::operators::Operators;
 use crate::policy::activation;
 use crate::policy::bundle::Bundle;
+use crate::replay::environment::RecordedClock;
 use crate::replay::fork::Forked;
-use crate::replay::props::RecordedClock;
 use crate::telemetry::metrics::Metrics;
 
 /// One state of everything that may change while the gate runs. It was checked as a whole, and its

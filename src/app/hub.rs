@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::doors::ListenerTls;
+use super::certificates::ListenerTls;
 use super::reaper::Reaper;
 use super::{Ended, Error, Signals, System, checked, enrolment, fleet, operators};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -25,7 +25,7 @@ use crate::ledger::spool::{Journal, LeaseFile};
 use crate::ledger::store::LedgerStore;
 use crate::ledger::writer_key::Signer;
 use crate::ledger::{Ledger, LedgerParts, LedgerSettings, LedgerStatus};
-use crate::operator::staff::Operators;
+use crate::operator::operators::Operators;
 use crate::operator::{self, OperatorApi};
 use crate::serve::Readiness;
 use crate::serve::operator as door;
@@ -211,7 +211,7 @@ fn open_ledger(
     desk: &HubWriters,
 ) -> Result<(Ledger, crate::ledger::sequencer::Writer), Error> {
     let at = postgres_of(config)?;
-    let spool = super::books::spool(&at.spool)?;
+    let spool = super::writer::spool(&at.spool)?;
     let lease_file = LeaseFile::at(config.state.join("lease"));
     let parts = desk.parts(Box::new(spool), Some(lease_file));
     Ok(Ledger::new(desk.settings.clone(), parts))

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::certificates::ListenerTls;
 use super::checked::Checked;
 use super::control::OrderList;
-use super::doors::ListenerTls;
 use super::operators::{operator_api, webhook};
 use super::{Error, System};
 use crate::enforce::{Fault, Road};

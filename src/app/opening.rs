@@ -14,7 +14,7 @@ use crate::enforce::{self, Agents, Amender, Commands, Replaying, Road};
 use crate::ledger::RecoveredRun;
 use crate::replay::fork::Forked;
 use crate::replay::player::Player;
-use crate::replay::shelf::RecordingStore;
+use crate::replay::store::RecordingStore;
 use crate::tool::toolbox::Toolbox;
 
 /// Waits for the chain, then opens the gate: records what is in force, and takes up the runs of the

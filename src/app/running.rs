@@ -19,7 +19,7 @@ use super::control::{self, OrderList};
 use super::listen::{Listeners, Sources, listen};
 use super::reload::Watched;
 use super::tools::BoundTools;
-use super::{Ended, Error, GateRequest, PAUSE, System, books, opening};
+use super::{Ended, Error, GateRequest, PAUSE, System, opening, writer};
 use crate::enforce::Road;
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, LedgerStatus};
@@ -83,7 +83,7 @@ pub(super) async fn start(
     asked: GateRequests,
 ) -> Result<Started, Error> {
     let checked = Arc::new(checked);
-    let books = books::open(&checked).await?;
+    let books = writer::open(&checked).await?;
     let (ledger, writer) = Ledger::new(books.settings, books.parts);
     let (recovered_out, recovered) = oneshot::channel();
     let reasons = vec!["starting".to_owned()];

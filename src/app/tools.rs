@@ -11,7 +11,7 @@ use crate::catalog::{Bound, lock};
 use crate::config::{self, Config};
 use crate::domain::token;
 use crate::identity::callers::read_token;
-use crate::replay::props;
+use crate::replay::environment;
 use crate::tool::mcp::{McpUpstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
 
@@ -32,7 +32,7 @@ pub(super) fn open(config: &Config) -> Result<BoundTools, Vec<String>> {
 
 /// The tools of a recording: they reach no network and no file.
 pub(super) fn recorded(stage: &ReplayParts) -> Result<BoundTools, Vec<String>> {
-    let toolbox = props::toolbox(stage.player.recording(), &stage.player);
+    let toolbox = environment::toolbox(stage.player.recording(), &stage.player);
     let toolbox = toolbox.map_err(|why| vec![format!("the recording: {why}")])?;
     Ok(BoundTools { toolbox, upstreams: Upstreams::default() })
 }

@@ -15,7 +15,7 @@ use crate::crypto::keys::PublicKey;
 use crate::domain::plural::many;
 use crate::evidence::bucket::Retain;
 use crate::evidence::trust::Trust;
-use crate::ledger::archive::shelf::{ArchiveStore, Directory};
+use crate::ledger::archive::storage::{ArchiveStore, Directory};
 use crate::ledger::archive::{self, Error, Saved};
 use crate::ledger::store::ChainRow;
 

@@ -9,7 +9,7 @@ use crate::clock::SystemClock;
 use crate::config::environment;
 use crate::domain::id::ChainId;
 use crate::evidence::bucket::{Access, Bucket, BucketLocation, Retain};
-use crate::ledger::archive::shelf::{ArchiveStore, Directory};
+use crate::ledger::archive::storage::{ArchiveStore, Directory};
 
 /// How to reach an object store. Credentials are read from `AWS_ACCESS_KEY_ID`,
 /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, so that they are in no process list.

@@ -16,7 +16,7 @@ use crate::domain::plural::many;
 use crate::evidence::trust::Trust;
 use crate::ledger::archive;
 use crate::ledger::archive::check::ArchiveReport;
-use crate::ledger::archive::shelf::{ArchiveStore, Directory};
+use crate::ledger::archive::storage::{ArchiveStore, Directory};
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::announced::Announced;
 use crate::ledger::verify::fleet::{ExternalHeads, FleetHeads, Noted, is_fleet};

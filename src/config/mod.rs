@@ -18,7 +18,7 @@ use crate::catalog::server::Server;
 use crate::catalog::{self, Bound, Surroundings, server};
 use crate::crypto::keys::{self, PublicKey};
 use crate::identity::callers;
-use crate::operator::staff::Member;
+use crate::operator::operators::Member;
 use crate::serve::Listen;
 use crate::yaml::{self, Document, Written};
 

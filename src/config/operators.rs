@@ -13,7 +13,7 @@ use super::tls::{self, TlsError};
 use crate::catalog::form::{FilePath, WebAddress};
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
-use crate::operator::staff::Member;
+use crate::operator::operators::Member;
 use crate::serve::operator::OperatorSettings;
 use crate::serve::tls::Section;
 

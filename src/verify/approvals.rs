@@ -11,8 +11,8 @@ use crate::approval::proposal::Proposer;
 use crate::approval::{SignedApproval, break_glass::SignedBreakGlass};
 use crate::domain::digest::Digest;
 use crate::entries::EntryLine;
+use crate::entries::approval;
 use crate::entries::approved::is_break_glass;
-use crate::entries::word;
 use crate::policy::input::Broken;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::{BreakGlass, CallAuthorized};
@@ -51,7 +51,7 @@ pub fn signed_payload<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'
 #[must_use]
 pub fn proposer(line: &EntryLine) -> Option<Proposer> {
     let first = line.is(Kind::CallHeld) || line.is(Kind::CallDenied) && proposes(line);
-    line.decision()?.asked_by.map(word::proposer).filter(|_| first)
+    line.decision()?.asked_by.map(approval::proposer).filter(|_| first)
 }
 
 fn proposes(line: &EntryLine) -> bool {

@@ -59,7 +59,7 @@ MUTANTS = [
      "        verdict: Verdict::Deny,\n        reasons: vec![error(failure.detail(), &failure.to_string())],\n",
      "        verdict: Verdict::Allow,\n"
      "        reasons: { let _ = (&failure, error); Vec::new() },\n"),
-    ("outcome_dropped", "src/gate/ledger/owed.rs",
+    ("outcome_dropped", "src/gate/ledger/due.rs",
      "        let done = Completion::Finished { finished: Box::new(finished), reply };\n",
      "        if *self.status.borrow() != super::LedgerStatus::Ready {\n            return Err(Error::Unknown);\n        }\n"
      "        let done = Completion::Finished { finished: Box::new(finished), reply };\n"),

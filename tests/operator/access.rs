@@ -3,7 +3,7 @@
 use serde_json::json;
 use wicketgate::domain::code::Code;
 use wicketgate::operator::api::ROUTES;
-use wicketgate::operator::staff::Right;
+use wicketgate::operator::operators::Right;
 use wicketgate::record::Kind;
 
 use crate::api::{ApiServer, ask, run_id, token};

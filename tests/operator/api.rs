@@ -29,7 +29,7 @@ use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
 use wicketgate::ledger::{self, Ledger, LedgerStatus};
-use wicketgate::operator::staff::{Member, Operators, Role};
+use wicketgate::operator::operators::{Member, Operators, Role};
 use wicketgate::operator::{OperatorApi, OperatorParts};
 use wicketgate::record::{self, Commitment, Draft, Entry, HexDigest, Kind};
 use wicketgate::serve::Readiness;

@@ -13,7 +13,7 @@ use tonic::{Request, Status};
 use tonic_types::StatusExt as _;
 use wicketgate::control::Order;
 use wicketgate::operator::api::ROUTES;
-use wicketgate::operator::staff::Right;
+use wicketgate::operator::operators::Right;
 use wicketgate::record::Kind;
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::approvals_client::ApprovalsClient;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::inputs;
-use crate::app::rehearse;
+use crate::app::call_input;
 use crate::cli::reader::LedgerSource;
 use crate::cli::{
     BundleError, Cause, Exit, Failure, ended, present, reader, report, runtime, say, say_json,
@@ -113,8 +113,8 @@ fn input(args: &Args, engine: &RegoEngine) -> Result<Json, Failure> {
     let config = crate::cli::config::load(file).map_err(|all| Failure::config(all.join("\n")))?;
     let callers = crate::cli::config::manifests(&config);
     let callers = callers.map_err(|all| Failure::config(all.join("\n")))?;
-    let asked = rehearse::ReplayRequest { tool: call, args: given, agent: args.agent.as_deref() };
-    rehearse::input(&config, callers.manifests(), &asked, engine.by_hand())
+    let asked = call_input::ReplayRequest { tool: call, args: given, agent: args.agent.as_deref() };
+    call_input::input(&config, callers.manifests(), &asked, engine.by_hand())
         .map_err(Failure::invalid)
 }
 

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::agent::{DemoAgent, DemoAnswer};
-use super::desk::DemoDirectory;
+use super::directory::DemoDirectory;
 use super::error::{CallFault, Error};
 use super::own::CommandOutput;
-use super::story::StepPrinter;
+use super::steps::StepPrinter;
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
 use crate::clock::SystemEntropy;

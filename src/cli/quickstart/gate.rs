@@ -11,7 +11,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::desk::DemoDirectory;
+use super::directory::DemoDirectory;
 use super::error::{DemoPart, Error};
 use super::{PATIENCE, agent};
 use crate::cli::FileError;

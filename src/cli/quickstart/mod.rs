@@ -12,25 +12,25 @@ use serde_json::json;
 use super::{Exit, block_on, fail};
 use crate::clock::{Clock as _, SystemClock};
 
-mod acts;
 pub mod agent;
 mod approvers;
-mod desk;
+mod calls;
+mod directory;
 mod error;
 mod gate;
 mod own;
 mod proof;
 mod sandbox;
-mod story;
+mod steps;
 pub mod tools;
 mod witness;
 
 use agent::DemoAgent;
-use desk::DemoDirectory;
+use directory::DemoDirectory;
 use error::Error;
 use gate::DemoGate;
 use own::OwnProgram;
-use story::StepPrinter;
+use steps::StepPrinter;
 use tools::ToolServer;
 use witness::DemoWitness;
 
@@ -100,12 +100,12 @@ async fn play(args: &Args, story: &mut StepPrinter) -> Result<(), Error> {
 
     let pinned = proof::pin(&desk, story).await?;
     let mut agent = DemoAgent::connect(&desk.socket()).await?;
-    let run = acts::open(&mut agent, &desk, story).await?;
-    acts::calls(&mut agent, &desk, story).await?;
+    let run = calls::open(&mut agent, &desk, story).await?;
+    calls::calls(&mut agent, &desk, story).await?;
     let at = (run.as_str(), gate.operators_at()?);
-    acts::approve(&desk, (at.0, &at.1), &mut agent, story).await?;
-    acts::count(&mut tools, story).await?;
-    acts::seal(&mut agent, story).await?;
+    calls::approve(&desk, (at.0, &at.1), &mut agent, story).await?;
+    calls::count(&mut tools, story).await?;
+    calls::seal(&mut agent, story).await?;
     proof::tail(&desk, story).await?;
     proof::anchor(&desk, story).await?;
     proof::export(&desk, &run, pinned, story).await?;

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::desk::DemoDirectory;
+use super::directory::DemoDirectory;
 use super::error::Error;
 use super::own::CommandOutput;
-use super::story::StepPrinter;
+use super::steps::StepPrinter;
 use crate::cli::FileError;
 use crate::domain::plural::many;
 use serde::{Deserialize, Serialize};

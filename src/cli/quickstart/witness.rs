@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
 use super::PATIENCE;
-use super::desk::{DemoDirectory, WITNESS};
+use super::directory::{DemoDirectory, WITNESS};
 use super::error::{DemoPart, Error};
 use crate::cli::FileError;
 

@@ -10,9 +10,9 @@ use crate::domain::plural::many;
 use crate::replay::children::Child;
 use crate::replay::recording::Recording;
 
+mod directory;
 mod export;
 mod play;
-mod stage;
 
 /// Run an agent against a recorded run, and report where it differs.
 ///

@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::stage::{self, Policies, ReplayDirectory};
+use super::directory::{self, Policies, ReplayDirectory};
 use crate::app::{self, Gate, ReplayParts};
 use crate::cli::argument::pointer;
 use crate::cli::reader::{self, ConfigError};
@@ -15,9 +15,9 @@ use crate::cli::{Exit, FileError, block_on, fail, note, say};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::replay;
+use crate::replay::environment::RecordedClock;
 use crate::replay::fork::Forked;
 use crate::replay::player::{Played, Player, ReplaySettings};
-use crate::replay::props::RecordedClock;
 use crate::replay::recording::Recording;
 use crate::replay::report::ReplayReport;
 
@@ -69,7 +69,7 @@ enum Error {
     Recording(#[from] replay::Error),
     /// The directory of the gate cannot be made.
     #[error(transparent)]
-    Directory(#[from] stage::Error),
+    Directory(#[from] directory::Error),
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),

@@ -8,8 +8,8 @@ use super::OperatorApi;
 use super::api::replies::{HeldCall, HeldCallDetail, HeldCalls, OpenRun, OrderReply, Runs};
 use super::api::requests::{HeldCallPath, Modification, SignedStatement};
 use super::api::{OperatorRequest, route};
-use super::desk::{self, Hold, OpenRuns, Run};
-use super::staff::Operator;
+use super::approval_queue::{self, Hold, OpenRuns, Run};
+use super::operators::Operator;
 use super::view::{Approved, Claim, Facts, Layer, REVIEW_MAX, Reason, Unviewable, words};
 use crate::approval::{ApproverVerdict, Statement as _};
 use crate::control::Order;
@@ -149,7 +149,7 @@ impl OperatorApi {
     }
 
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, Problem> {
-        let read = desk::payload(&*self.reader, self.vault.as_deref(), chain, c).await;
+        let read = approval_queue::payload(&*self.reader, self.vault.as_deref(), chain, c).await;
         Ok(read?)
     }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::api::replies::{BreakGlass, GlassReview, OpenedGlass, OrderReply};
 use super::api::{OperatorRequest, requests, route};
 use super::http::malformed;
-use super::staff::Operator;
+use super::operators::Operator;
 use super::webhook::Webhook;
 use super::{Cause, OperatorApi};
 use crate::approval::approvers::Purpose;

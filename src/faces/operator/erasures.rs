@@ -16,9 +16,9 @@ use super::api::replies::{
     LegalHoldReply, LegalHoldRow, LegalHolds,
 };
 use super::api::{self, route};
-use super::erasures_asked::{EraseRequest, HoldRequest};
+use super::erasure_requests::{EraseRequest, HoldRequest};
 use super::evidence::{Evidence, Room, by};
-use super::staff::Operator;
+use super::operators::Operator;
 use crate::approval::SignedApproval;
 use crate::approval::order::{self, Loosening, OrderKind};
 use crate::domain::code::Code;

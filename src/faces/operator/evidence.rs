@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::staff::Operator;
+use super::operators::Operator;
 use super::{Cause, OperatorApi, exports};
 use crate::approval::Approvers;
 use crate::crypto::signer::Signer;

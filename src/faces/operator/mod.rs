@@ -26,31 +26,31 @@ use crate::serve::problem::Problem;
 
 mod amendments;
 pub mod api;
+pub mod approval_queue;
 mod approvals;
 pub mod break_glass;
 pub mod credential;
-pub mod desk;
 pub mod enrolment;
+mod erasure_requests;
 mod erasures;
-mod erasures_asked;
 mod escape;
 pub mod evidence;
 pub mod exports;
 pub mod grpc;
 pub mod http;
 mod logins;
+pub mod operators;
 mod orders;
-pub mod staff;
 pub mod token_review;
 pub mod view;
 pub mod webhook;
 
 pub use escape::visible;
 
+use approval_queue::{Chain, OpenRuns};
 use credential::ShownCredential;
-use desk::{Chain, OpenRuns};
 use logins::Logins;
-use staff::{Operator, Operators, Right};
+use operators::{Operator, Operators, Right};
 
 /// How long an order waits for the gates' answers before the operator gets the partial ones.
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);

@@ -10,9 +10,9 @@ use super::api::replies::{
     SilentGate,
 };
 use super::api::{OperatorRequest, requests, route};
-use super::desk::{OpenRuns, Run};
+use super::approval_queue::{OpenRuns, Run};
 use super::http::malformed;
-use super::staff::Operator;
+use super::operators::Operator;
 use super::{FRESH, OperatorApi, REPORTS_WITHIN};
 use crate::approval::Approvers;
 use crate::approval::order::{OrderKind, OrderStatement, Previous};

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::OperatorApi;
-use super::desk::{Hold, OpenRuns};
+use super::approval_queue::{Hold, OpenRuns};
 use super::view::words;
 use crate::crypto::signer::{Error as SignError, Signer};
 use crate::domain::digest::Digest;

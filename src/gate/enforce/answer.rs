@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::prologue::RecordedAnswer;
+use super::fork::RecordedAnswer;
 use crate::domain::code::{Code, held};
 use crate::domain::decision::LayerReason;
 use crate::domain::id::CallId;

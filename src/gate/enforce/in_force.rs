@@ -9,7 +9,7 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, watch};
 use super::agents::Agents;
 use super::amend::Basis;
 use super::control::Stops;
-use super::docket::EvaluationSlots;
+use super::evaluation::EvaluationSlots;
 use crate::control::Target;
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::DraftWithPayloads;

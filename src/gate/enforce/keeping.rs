@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::RecordedAgent;
-use super::prologue::{Fork, ForkPrefix};
+use super::fork::{Fork, ForkPrefix};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::seed::Seed;

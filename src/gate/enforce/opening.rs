@@ -14,7 +14,7 @@ use super::implicit::Thread;
 use super::keeping::REPLAY;
 use super::opened::{Opens, claims};
 use super::run::{Run, RunState};
-use super::{ParentClaim, Road, asked, delegate};
+use super::{ParentClaim, Road, delegate, request};
 use crate::clock::random16;
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
@@ -323,7 +323,7 @@ impl Road {
             let message = format!("at most {most} labels of {name} and {value} bytes");
             return Err(Fault::new(Code::RequestMalformed, message).detail("run.labels"));
         }
-        asked::no_token(&claims(opening))?;
+        request::no_token(&claims(opening))?;
         Ok(place)
     }
 

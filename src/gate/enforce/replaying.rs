@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::fork::{ForkPrefix, Recordings, begin, refuse};
 use super::keeping::{Keeping, REPLAY};
 use super::opened::claims;
-use super::prologue::{ForkPrefix, Recordings, begin, refuse};
-use super::rehearsal::{RecordedOpening, RecordedStep, ReplaySession};
+use super::replay_session::{RecordedOpening, RecordedStep, ReplaySession};
 use super::run::Run;
 use super::{Opening, answer::Fault};
 use crate::clock::Entropy;

@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::archive::Error;
-use crate::ledger::archive::shelf::{ArchiveStore, Keep};
+use crate::ledger::archive::storage::{ArchiveStore, Keep};
 use crate::ledger::fuse::Fuse;
 use crate::record::debug_by;
 use crate::tool::net::{Client, SendError, System};

@@ -5,7 +5,7 @@
 //! log records it; the next erasure deletes what a crash left behind.
 
 use crate::record::debug_by;
-use crate::verify::entries::word;
+use crate::verify::entries::approval;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::approval::approvers::Purpose;
@@ -373,8 +373,8 @@ fn decided_runs(
     for row in words {
         let entry = Entry::parse(&row.body)
             .map_err(|e| StoreError::Broken(format!("entry {} of {origin}: {e}", row.seq)))?;
-        let by = || Some(word::proposer(entry.draft.body.decision()?.asked_by?).approval);
-        let said = word::granted(&entry).or_else(|| word::refused(&entry)).or_else(by);
+        let by = || Some(approval::proposer(entry.draft.body.decision()?.asked_by?).approval);
+        let said = approval::granted(&entry).or_else(|| approval::refused(&entry)).or_else(by);
         if said.is_some_and(|said| is_one_of(subjects, &said.subject)) {
             runs.extend(entry.draft.run);
         }

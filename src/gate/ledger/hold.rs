@@ -13,7 +13,7 @@ use crate::domain::time::Timestamp;
 use crate::record::call::CallHeld;
 use crate::record::calls::Calls;
 use crate::record::{Entry, Kind, Nonce, Role};
-use crate::verify::entries::word::{granted, layers, proposer, refused};
+use crate::verify::entries::approval::{granted, layers, proposer, refused};
 
 /// One call that waits for an approval.
 #[derive(Clone, PartialEq, Debug)]

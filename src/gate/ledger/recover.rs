@@ -9,7 +9,7 @@ use super::closing::close;
 use super::delegated::DelegationTally;
 use super::drafts::DraftWithPayloads;
 use super::enrolment::Issued;
-use super::fleet::seen;
+use super::fleet::observed_heads;
 use super::sequencer::{Ending, Sequencer, Writer};
 use super::store::{EntryRow, HeadRow, LeaseRequest, Leased, StoreError};
 use super::tail::RunTail;
@@ -56,11 +56,11 @@ impl From<Ending> for StartRefusal {
     }
 }
 
-impl From<seen::Doubt> for StartRefusal {
-    fn from(doubt: seen::Doubt) -> Self {
+impl From<observed_heads::Doubt> for StartRefusal {
+    fn from(doubt: observed_heads::Doubt) -> Self {
         match doubt {
-            seen::Doubt::Later(why) => Self::Later(why.to_string()),
-            seen::Doubt::Lost(lost) => {
+            observed_heads::Doubt::Later(why) => Self::Later(why.to_string()),
+            observed_heads::Doubt::Lost(lost) => {
                 broken(format!("{lost}; `wicketgate ledger recover` says what can be done"))
             }
         }
@@ -91,7 +91,7 @@ pub(super) async fn start(
     let (head, healed) = heal(writer, &leased, mark.as_ref()).await?;
     let latest = writer.journal.latest().map_err(|e| broken(e.to_string()))?;
     let outside = (shared.settings.anchor_file.as_deref(), shared.settings.sights.as_slice());
-    seen::check(&*shared.store, &leased, &head, latest.as_ref(), outside).await?;
+    observed_heads::check(&*shared.store, &leased, &head, latest.as_ref(), outside).await?;
     let tail = check_tail(&shared, &leased, &head).await?;
     let behind = time::behind(&shared, &leased, (tail.last(), head.size)).await?;
     let now = shared.clock.now();

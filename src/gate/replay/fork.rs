@@ -6,11 +6,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Error;
+use super::convert::reasons;
+use super::environment::RecordedClock;
 use super::flaw::ReplayObstacle;
 use super::player::{Played, Player, ReplaySettings};
-use super::props::RecordedClock;
 use super::recording::Recording;
-use super::said::reasons;
 use super::step::RecordedCall;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::LayerReason;

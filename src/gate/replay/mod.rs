@@ -8,20 +8,20 @@
 //! `drift`.
 
 pub mod children;
-mod cues;
+mod convert;
 pub mod drift;
+pub mod environment;
 pub mod export;
 pub mod flaw;
 pub mod fork;
 mod line;
 mod matching;
 pub mod player;
-pub mod props;
 pub mod recording;
 pub mod report;
-mod said;
-pub mod shelf;
+mod session;
 pub mod step;
+pub mod store;
 
 use flaw::{Flaw, ReplayObstacle};
 

@@ -16,13 +16,13 @@ use crate::domain::decision::Verdict;
 use crate::domain::json::{Json, Limits};
 
 mod probe;
+mod render;
 mod rule;
-mod told;
 
 use probe::ProbeOutcome;
 pub(super) use probe::{Prober, path_of};
+pub(super) use render::{condition_lines, short};
 pub(super) use rule::RuleTracer;
-pub(super) use told::{condition_lines, short};
 
 /// One condition of a rule.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -39,7 +39,7 @@ pub struct Condition {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// What it reads, in the order of the text, with its value; `None`: undefined.
-    #[serde(rename = "values", serialize_with = "told::reads")]
+    #[serde(rename = "values", serialize_with = "render::reads")]
     pub reads: Vec<(String, Option<Json>)>,
     /// The rules it reads, if it is the condition that stopped this rule.
     pub because: Vec<RuleTrace>,

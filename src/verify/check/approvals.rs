@@ -9,7 +9,7 @@ use super::case::Case;
 use super::flaw::{Bad, Missing, SignatureFlaw};
 use super::orders::{self, Orders};
 use super::report::{Outcome, Report};
-use super::{glass, lists, proposals};
+use super::{break_glass, lists, proposals};
 use crate::approval::approvers::Purpose;
 use crate::approval::{Approval, ApproverVerdict, Approvers, Hold, SignedApproval, check as worth};
 use crate::approvals::{
@@ -25,8 +25,8 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
+use crate::entries::approval::{self, layers};
 use crate::entries::approved::{LATE_MILLIS, is_break_glass};
-use crate::entries::word::{self, layers};
 use crate::payloads::Payload;
 use crate::projection::{BundleMaterial, decides};
 use crate::record::call::CallHeld;
@@ -181,7 +181,7 @@ fn run(
                 seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
             }
             if is_break_glass(line) {
-                let checked = glass::check(case, material, line).map_err(|bad| bad.at(seq));
+                let checked = break_glass::check(case, material, line).map_err(|bad| bad.at(seq));
                 let valid = usize::from(seen.known(checked)?.is_some());
                 seen.broken = seen.broken.saturating_add(valid);
             }
@@ -263,7 +263,7 @@ fn check_statement(
     if said != expected {
         return Err(SignatureFlaw::Verdict(line.kind().to_owned(), said.as_str()).into());
     }
-    let recorded = word::granted(&line.entry).or_else(|| word::refused(&line.entry));
+    let recorded = approval::granted(&line.entry).or_else(|| approval::refused(&line.entry));
     if recorded.as_ref() == Some(&approval) {
         Ok((approval, said))
     } else {

@@ -10,13 +10,13 @@
 mod alone;
 pub mod anchors;
 mod approvals;
+mod break_glass;
 pub mod case;
 mod closed;
 mod content;
 mod contradiction;
 mod files;
 mod flaw;
-mod glass;
 mod input;
 mod lists;
 pub(crate) mod log;

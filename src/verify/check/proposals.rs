@@ -8,7 +8,7 @@ use crate::approval::{Approval, Hold, SignedApproval, Statement as _, proposal};
 use crate::approvals::{proposer, signed_payload};
 use crate::domain::digest::{Digest, Salt};
 use crate::entries::EntryLine;
-use crate::entries::word;
+use crate::entries::approval;
 use crate::payloads::Payload;
 use crate::projection::BundleMaterial;
 use crate::record::call::CallHeld;
@@ -60,7 +60,7 @@ pub(super) fn check(
     let statement = (signed.statement.as_bytes(), signed.signature.as_str());
     let counted = proposal::check(&hold, &list, statement, at(line, hold.expires))?;
     let (said, by) = (counted.statement, counted.by);
-    if word::proposer(named).approval != by {
+    if approval::proposer(named).approval != by {
         return Err(SignatureFlaw::Proposer.into());
     }
     if old.entry.draft.tool != line.entry.draft.tool {

@@ -25,7 +25,7 @@ use crate::domain::plural::many;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
-use crate::entries::word;
+use crate::entries::approval;
 use crate::firewall;
 use crate::payloads::Payload;
 use crate::policy::bundle::Bundle;
@@ -316,7 +316,7 @@ impl RecordedInput<'_> {
         let before =
             move |line: &&EntryLine| line.entry.draft.call == *call && line.entry.seq < seq;
         let granted = self.material.of_run().filter(before);
-        granted.filter_map(|line| word::granted(&line.entry))
+        granted.filter_map(|line| approval::granted(&line.entry))
     }
 
     /// The approvals of the call when it was decided, and the layers that count them for

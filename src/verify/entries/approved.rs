@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::read::EntryLine;
 use crate::domain::time::Timestamp;
-use crate::entries::word::proposer;
+use crate::entries::approval::proposer;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::{CallAuthorized, CallHeld};
 use crate::record::{HexDigest, Nonce};

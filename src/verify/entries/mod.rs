@@ -4,6 +4,7 @@
 //! finding is a [`Damage`] of one entry.
 
 pub mod amended;
+pub mod approval;
 pub mod approved;
 pub mod chain;
 pub mod epochs;
@@ -11,7 +12,6 @@ pub mod lineage;
 pub mod read;
 mod row;
 pub mod runs;
-pub mod word;
 
 pub use chain::Chain;
 pub use read::{Damage, EntryLine};

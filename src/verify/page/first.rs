@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::story::opening;
+use super::runs::opening;
 use crate::domain::decision::Verdict;
 use crate::domain::plural::many;
 use crate::domain::tier::Binding;

@@ -4,10 +4,10 @@
 //! A pure function of the other files, so that a verifier makes it again byte for byte. External
 //! content is escaped as text, and characters that hide or reorder others are spelled out.
 
-mod books;
 mod first;
-mod story;
-mod words;
+mod proof;
+mod runs;
+mod terms;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -72,7 +72,7 @@ pub fn page(files: &Files, exporter: &Exporter) -> Vec<u8> {
         }
         "\n"
     };
-    words::visible(&page.into_string()).into_bytes()
+    terms::visible(&page.into_string()).into_bytes()
 }
 
 /// The page loads nothing; only the style sheet with this hash applies.
@@ -93,20 +93,20 @@ fn title(survey: &Survey<'_>) -> String {
 type Section = (&'static str, &'static str, Markup);
 
 fn sections(survey: &Survey<'_>) -> Vec<Section> {
-    let mut all = vec![("what", "What this is about", story::about(survey))];
+    let mut all = vec![("what", "What this is about", runs::about(survey))];
     if survey.scope == Scope::Population {
-        all.push(("population", "The population", books::population(survey)));
+        all.push(("population", "The population", proof::population(survey)));
     }
-    all.push(("decisions", "Decisions", story::decisions(survey)));
-    all.push(("calls", "Calls, with what went in and came out", story::calls(survey)));
-    all.push(("approvals", "Approvals", story::approvals(survey)));
-    all.push(("time", "Time", books::time(survey)));
-    all.push(("log", "Keys and logs", books::log(survey)));
-    all.push(("payloads", "Payloads: shown, withheld, redacted, erased", books::payloads(survey)));
-    all.push(("exports", "Recorded exports", books::exports(survey)));
-    all.push(("controls", "What supports which requirement", books::controls(survey)));
-    all.push(("files", "Files of this bundle", books::files(survey)));
-    all.push(("words", "Words used here", books::glossary()));
+    all.push(("decisions", "Decisions", runs::decisions(survey)));
+    all.push(("calls", "Calls, with what went in and came out", runs::calls(survey)));
+    all.push(("approvals", "Approvals", runs::approvals(survey)));
+    all.push(("time", "Time", proof::time(survey)));
+    all.push(("log", "Keys and logs", proof::log(survey)));
+    all.push(("payloads", "Payloads: shown, withheld, redacted, erased", proof::payloads(survey)));
+    all.push(("exports", "Recorded exports", proof::exports(survey)));
+    all.push(("controls", "What supports which requirement", proof::controls(survey)));
+    all.push(("files", "Files of this bundle", proof::files(survey)));
+    all.push(("words", "Words used here", proof::glossary()));
     all
 }
 

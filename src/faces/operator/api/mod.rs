@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::OperatorApi;
 use super::http::{HttpReply, handle};
-use super::staff::{Operator, Right};
+use super::operators::{Operator, Right};
 use crate::serve::problem::Problem;
 
 pub mod replies;

@@ -7,11 +7,11 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::ask::McpRequest;
 use super::exchange::Exchange;
 use super::holds::Holds;
 use super::ids::{self, Answering};
 use super::list::{ShownTools, governed};
+use super::message::McpRequest;
 use super::render::{Rendered, Style};
 use super::reply::{self, McpResponse, ReplyRefusal};
 use super::session::Session;

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::SharedFace;
-use super::ask::McpRequest;
 use super::http::Accepts;
 use super::list::ShownTools;
+use super::message::McpRequest;
 use super::reply::ReplyRefusal;
 use super::view::PathView;
 use crate::domain::json::Json;

@@ -9,7 +9,7 @@ use http::header::{
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 
-use super::ask::BODY_BYTES_MAX;
+use super::message::BODY_BYTES_MAX;
 use super::reply::ReplyRefusal;
 use crate::identity::Peer;
 use crate::mcp::http::BodyForm;

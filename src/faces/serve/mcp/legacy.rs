@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
 
-use super::ask::{ClientMessage, McpRequest, as_id};
 use super::call::{self, CallerTraits};
 use super::exchange::Exchange;
 use super::level::Level;
+use super::message::{ClientMessage, McpRequest, as_id};
 use super::modern::unsupported;
 use super::render::Style;
 use super::reply::{self, McpResponse, ReplyRefusal};

@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use super::ask::McpRequest;
+use super::message::McpRequest;
 use super::reply::{McpResponse, ReplyRefusal};
 use super::view::PathView;
 use crate::catalog::server::METHODS;

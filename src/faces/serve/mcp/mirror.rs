@@ -3,7 +3,7 @@
 
 use http::HeaderMap;
 
-use super::ask::McpRequest;
+use super::message::McpRequest;
 use super::reply::ReplyRefusal;
 use crate::domain::json::{Json, Limits};
 use crate::mcp::http::{METHOD, NAME, VERSION, name_of};

@@ -23,15 +23,14 @@ use crate::identity::{Caller, Peer};
 use crate::mcp::http::VERSION;
 use crate::mcp::rpc::Id;
 use crate::mcp::{META_VERSION, Version};
-use ask::ClientMessage;
 use exchange::Exchange;
 use holds::Holds;
 use http::Accepts;
+use message::ClientMessage;
 use reply::{McpResponse, ReplyRefusal};
 use session::Sessions;
 use view::PathView;
 
-mod ask;
 mod call;
 mod exchange;
 mod holds;
@@ -40,6 +39,7 @@ mod ids;
 mod legacy;
 mod level;
 mod list;
+mod message;
 mod mirror;
 mod modern;
 mod render;
@@ -173,7 +173,7 @@ async fn asked_id(verb: Verb, request: ::http::Request<Incoming>) -> Option<Id> 
     let Verb::Post = verb else { return None };
     let (parts, body) = request.into_parts();
     let body = http::body(&parts.headers, body).await.ok()?;
-    match ask::read(&body) {
+    match message::read(&body) {
         Ok(ClientMessage::Request(request)) => Some(request.id),
         Ok(ClientMessage::Notification(_) | ClientMessage::Response) => None,
         Err(unread) => unread.id,
@@ -190,7 +190,7 @@ async fn post(
     }
     let body = http::body(&exchange.headers, body).await?;
     let by_header = is_modern(&exchange.headers);
-    let ask = match ask::read(&body) {
+    let ask = match message::read(&body) {
         Ok(ask) => ask,
         Err(unread) => {
             let (faces, id) = (&exchange.shared.faces, unread.id);

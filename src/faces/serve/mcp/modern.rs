@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::ask::{ClientMessage, McpRequest};
 use super::call::{self, CallerTraits};
 use super::exchange::Exchange;
 use super::level::Level;
 use super::list::{server_info, versions};
+use super::message::{ClientMessage, McpRequest};
 use super::mirror;
 use super::render::Style;
 use super::reply::{self, McpResponse, ReplyRefusal};

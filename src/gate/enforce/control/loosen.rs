@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::Control;
-use super::obey::{refused, reporting};
+use super::apply::{refused, reporting};
 use crate::approval::approvers::Purpose;
 use crate::approval::order::{Loosening, Previous};
 use crate::approval::{ApprovalRefusal, RefusalReason, SignedApproval};

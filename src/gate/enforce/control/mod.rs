@@ -25,9 +25,9 @@ use crate::identity::manifest::Manifest;
 use crate::ledger::Ledger;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::Cancel;
+use break_glass::BreakGlassOrders;
+pub use break_glass::Breaker;
 use file::SwitchFile;
-use glass::BreakGlassOrders;
-pub use glass::Breaker;
 use loosen::Release;
 pub use loosen::Releaser;
 use switches::OrderSubject;
@@ -35,11 +35,11 @@ pub use switches::Stops;
 use watch::Progress;
 pub use watch::{Backlog, Follow, StateReporter};
 
+mod apply;
+mod break_glass;
 mod file;
-mod glass;
 mod known;
 mod loosen;
-mod obey;
 mod switches;
 mod watch;
 

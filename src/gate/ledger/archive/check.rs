@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::shelf::ArchiveStore;
+use super::storage::ArchiveStore;
 use super::{CHECKPOINT, Error};
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;

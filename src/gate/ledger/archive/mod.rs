@@ -5,7 +5,7 @@
 //! the trust roots suffice to check the whole log. The files contain no payloads.
 
 pub mod check;
-pub mod shelf;
+pub mod storage;
 
 use super::proofs::{self, Prover};
 use super::store::{ChainRow, LedgerReader, StoreError};
@@ -19,7 +19,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::plural::many;
 use crate::record::{Entry, Kind};
-use shelf::{ArchiveStore, Keep};
+use storage::{ArchiveStore, Keep};
 
 /// Name of the signed head in an archive.
 pub const CHECKPOINT: &str = "checkpoint";

@@ -12,8 +12,8 @@ use super::super::proofs::{self, Prover};
 use super::super::store::{AnchorRow, ChainRow, LedgerReader, StoreError};
 use super::super::verify::fleet::is_fleet;
 use super::file::AnchorFile;
+use super::observed_heads::{self, LogRecord, LostEntry};
 use super::port::{ShownHead, TimeStamp, Witness};
-use super::seen::{self, LogRecord, LostEntry};
 use super::{FleetParts, OpenError, OpenFleetLog};
 use crate::crypto::merkle;
 use crate::crypto::note::{Checkpoint, VerifierKey};
@@ -159,7 +159,7 @@ impl Round<'_> {
         let Some(fleet) = fleet else { return Ok(()) };
         let parts = (self.parts)().await.map_err(|e| Error::Unavailable(e.to_string()))?;
         let (file, sights) = (parts.anchor_file.as_deref(), parts.sights.as_slice());
-        let seen = seen::others(&fleet.origin, file, sights).await;
+        let seen = observed_heads::others(&fleet.origin, file, sights).await;
         let seen = seen.map_err(|e| Error::Unavailable(e.to_string()))?;
         let here = fleet.head.size;
         let more = |head: &Checkpoint| head.origin == fleet.origin && head.size > here;

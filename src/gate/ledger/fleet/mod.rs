@@ -7,9 +7,9 @@
 
 pub mod anchor;
 pub mod file;
+pub mod observed_heads;
 pub mod port;
 pub mod restart;
-pub mod seen;
 
 use std::path::PathBuf;
 use std::sync::Arc;

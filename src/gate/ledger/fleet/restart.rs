@@ -12,8 +12,8 @@ use super::super::store::{
 };
 use super::super::tail::TailError;
 use super::super::writer_key::{Certificate, LogKeys, Signer, WriterKey};
+use super::observed_heads::{self, Doubt, LostEntry, SightError};
 use super::port::WitnessSight;
-use super::seen::{self, Doubt, LostEntry, SightError};
 use crate::clock::{Clock, Entropy, random16, random32};
 use crate::crypto::note::Checkpoint;
 use crate::crypto::{merkle, signer};
@@ -157,7 +157,8 @@ impl RestartParts<'_> {
         if let Some(mark) = &found.mark {
             found.lost = self.own(leased, mark).await?;
         }
-        let checked = seen::check(self.store, leased, head, latest.as_ref(), self.outside).await;
+        let checked =
+            observed_heads::check(self.store, leased, head, latest.as_ref(), self.outside).await;
         match checked {
             Ok(()) => {}
             Err(Doubt::Later(why)) => return Err(Error::Sight(why)),
@@ -215,7 +216,7 @@ impl RestartParts<'_> {
         let path = self.outside.0;
         let file = path.map(super::file::AnchorFile::load).transpose()?.flatten();
         let Some(head) = file.and_then(|file| file.head()) else { return Ok(None) };
-        match seen::fleet(self.store, leased, &view, &head, "the anchor file").await {
+        match observed_heads::fleet(self.store, leased, &view, &head, "the anchor file").await {
             Ok(()) => Ok(None),
             Err(Doubt::Later(why)) => Err(Error::Sight(why)),
             Err(Doubt::Lost(lost)) => Ok(Some(*lost)),

@@ -7,8 +7,8 @@
 //! [`migrate`] turns off the server's logging for the writer roles.
 
 mod address;
+mod eraser;
 mod errors;
-mod keeper;
 pub(crate) mod lane;
 mod link;
 mod migrate;
@@ -23,7 +23,7 @@ pub(crate) mod values;
 mod version;
 pub(crate) mod writer;
 
-pub use keeper::PostgresEraser;
+pub use eraser::PostgresEraser;
 pub use lane::Options;
 pub use migrate::{Login, Migrated, migrate};
 pub use pools::PostgresPools;

@@ -3,9 +3,9 @@
 //! A batch is durable after a WAL commit with `synchronous=FULL`. Every writing connection reads
 //! both settings back.
 
+mod eraser;
 mod files;
 mod fleet;
-mod keeper;
 mod pools;
 mod prune;
 mod reader;
@@ -25,7 +25,7 @@ use super::schema::{SQLITE, Step};
 use super::store::StoreError;
 use rows::sql;
 
-pub use keeper::SqliteEraser;
+pub use eraser::SqliteEraser;
 pub use pools::SqlitePools;
 pub use reader::SqliteReader;
 pub use writer::SqliteStore;

@@ -15,7 +15,7 @@ use crate::record::call::{
 };
 use crate::record::{Body, Kind, Role, Text};
 use crate::replay::flaw::{Absence, StepGap};
-use crate::verify::entries::word;
+use crate::verify::entries::approval;
 
 /// A payload of a line, with the commitment that binds it.
 pub(super) struct Bound {
@@ -186,7 +186,7 @@ fn ended(first: &EntryLine, last: &EntryLine) -> Json {
 /// Who approved a held call.
 fn approved(held: &EntryLine, lines: &[&EntryLine], salt: Option<Salt>) -> Json {
     let held = held.get::<CallHeld>();
-    let by = lines.iter().filter_map(|line| word::granted(&line.entry));
+    let by = lines.iter().filter_map(|line| approval::granted(&line.entry));
     let mut members = vec![
         ("by", by.map(|approval| approval_json(&approval)).collect::<Vec<_>>().into()),
         ("nonce", Json::of(&held.and_then(|held| held.nonce))),

@@ -11,7 +11,6 @@ mod confined;
 mod error;
 mod files;
 mod handshake;
-mod keeper;
 mod link;
 mod list;
 mod pin;
@@ -20,6 +19,7 @@ mod probe;
 mod process;
 mod remote;
 mod result;
+mod supervisor;
 mod traffic;
 mod tunnel;
 
@@ -41,8 +41,8 @@ use crate::mcp::Version;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::System;
 use crate::tool::sandbox::{Levels, SandboxSlots, Workspaces};
-use keeper::{ConnectionState, ConnectionSupervisor, ServerHost};
 use pin::Pin;
+use supervisor::{ConnectionState, ConnectionSupervisor, ServerHost};
 
 /// How long all servers together may take to end.
 const CLOSE: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@
 //! model: tools that a provider runs on its own (web search, code, hosted MCP) would bypass the
 //! gate.
 
-mod ask;
+mod model_request;
 mod ollama;
 mod openai;
 
@@ -15,7 +15,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
-use self::ask::{ModelRequest, ModelRequestError, Size};
+use self::model_request::{ModelRequest, ModelRequestError, Size};
 use super::net::{BodyError, Client, Resolve, SendError, whole};
 use super::probe::{self, Point};
 use super::request::{RequestError, failed, headers_of, of_call, refusal};

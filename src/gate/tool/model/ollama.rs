@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::ask::{ChatMessage, MessagePart, ModelRequest, Requested, Role};
+use super::model_request::{ChatMessage, MessagePart, ModelRequest, Requested, Role};
 use super::{AnswerError, ModelAnswer, openai};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::raw::{ObjectWriter, quoted};

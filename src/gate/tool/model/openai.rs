@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::ask::{ModelRequest, Requested};
+use super::model_request::{ModelRequest, Requested};
 use super::{AnswerError, ModelAnswer};
 use crate::domain::json::Json;
 use crate::mcp::raw::ObjectWriter;

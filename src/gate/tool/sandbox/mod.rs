@@ -22,7 +22,6 @@ mod files;
 mod filter;
 mod hierarchy;
 pub(super) mod host;
-mod house;
 pub(super) mod loopback;
 mod modes;
 mod places;
@@ -31,6 +30,7 @@ mod root;
 mod supervise;
 mod uid;
 mod wire;
+mod workspace;
 
 use std::fs::File;
 use std::io;
@@ -47,9 +47,9 @@ pub use self::cgroup::{Cgroups, Leaf};
 pub use self::cpu::next as next_cpu;
 pub use self::error::{Error, LevelError};
 pub use self::files::{is_nobodys, is_system};
-pub use self::house::{Workspace, Workspaces};
 pub use self::places::{DEFAULT_MAX as PLACES, SandboxSlot, SandboxSlots};
 pub use self::uid::next as next_uid;
+pub use self::workspace::{Workspace, Workspaces};
 use crate::catalog::command::{CommandLimits, Demand, Level};
 
 /// This program, whatever the name of its file is by now.
@@ -193,7 +193,7 @@ pub fn role(args: &[std::ffi::OsString]) -> Option<ExitCode> {
     match args.get(1)?.to_str()? {
         SUPERVISE => Some(supervise::run()),
         CONFINE => Some(confine::run()),
-        HOUSE => Some(house::run(args.get(2..).unwrap_or_default())),
+        HOUSE => Some(workspace::run(args.get(2..).unwrap_or_default())),
         PROBE => Some(probe::run(args.get(2..).unwrap_or_default())),
         _other => None,
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::children;
+use super::convert::{codes, otherwise, reasons, run_facts};
 use super::drift::{Drift, DriftKind, differences};
 use super::player::{BreakGlassUse, CallMatch, Player, refusal, stopped};
-use super::said::{codes, otherwise, reasons, run_facts};
 use super::step::{BreakGlassStep, RecordedCall};
 use crate::domain::call::ToolCall;
 use crate::domain::decision::{LayerReason, Verdict};

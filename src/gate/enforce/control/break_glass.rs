@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::obey::refused;
+use super::apply::refused;
 use super::{Commands, Control, Stops};
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{BreakGlassStatement, Open, SignedBreakGlass};

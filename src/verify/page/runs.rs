@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::words::{event, moment, outcome, payload, verdict};
+use super::terms::{event, moment, outcome, payload, verdict};
 use crate::bundle::statement_files;
 use crate::domain::decision::Verdict;
 use crate::domain::json::Json;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::say;
-use super::desk::DemoDirectory;
+use super::directory::DemoDirectory;
 use crate::config;
 
 /// The width of the first column.

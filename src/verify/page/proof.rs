@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::words::{moment, pretty};
+use super::terms::{moment, pretty};
 use crate::bundle;
 use crate::controls as mapping;
 use crate::crypto::note::SignatureLine;

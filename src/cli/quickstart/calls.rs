@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::agent::{DemoAgent, DemoAnswer, DemoRefusal};
 use super::approvers;
-use super::desk::{DemoDirectory, INSTRUCTIONS};
+use super::directory::{DemoDirectory, INSTRUCTIONS};
 use super::error::{CallFault, Error};
-use super::story::StepPrinter;
+use super::steps::StepPrinter;
 use super::tools::ToolServer;
 use crate::catalog::schema::clip;
 use crate::domain::digest::Digest;
