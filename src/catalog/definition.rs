@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::Kind;
 use super::address::Cidr;
 use super::binding::{Credential, CredentialTarget};
@@ -33,7 +35,7 @@ impl Effective {
     /// The digest of a tool's definition. What limits its cost is in it where it is stated.
     pub fn digest(&self, shown: &Json, kind: &Kind) -> Digest {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let mut effective = serde_json::json!({
+        let effective = serde_json::json!({
             "kind": kind.as_str(),
             "binding": kind.definition(),
             "tier": self.tier,
@@ -42,15 +44,26 @@ impl Effective {
             "timeout_ms": millis(self.timeout),
             "result_bytes_max": self.result_bytes_max,
         });
-        if let Some(cost) = self.cost_micro_usd {
-            effective["cost_micro_usd"] = cost.into();
-        }
-        if let Some(window) = self.dedupe {
-            effective["dedupe_ms"] = millis(window).into();
-        }
+        let cost = self.cost_micro_usd.map(Into::into);
+        let effective = with(
+            effective,
+            [
+                ("cost_micro_usd", cost),
+                ("dedupe_ms", self.dedupe.map(|window| millis(window).into())),
+            ],
+        );
         let body = json!({"shown": shown, "effective": effective});
         Digest::of(&[&canonical::bytes(&body)])
     }
+}
+
+/// An object with the further members that have a value.
+pub(super) fn with<const N: usize>(mut object: Value, more: [(&str, Option<Value>); N]) -> Value {
+    if let Value::Object(members) = &mut object {
+        let present = more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        members.extend(present);
+    }
+    object
 }
 
 pub(super) fn headers(list: &[(http::HeaderName, http::HeaderValue)]) -> Json {

@@ -17,7 +17,8 @@ fn crate_of<'a>(path: &'a str, members: &[&str]) -> &'a str {
 
 /// Type names that a crate defines more than once.
 pub fn defined_once(tree: &[Source]) -> Vec<String> {
-    let declared = r"(?m)^(?:pub(?:\([a-z ]+\))? )?(?:struct|enum|trait|type|union)\s+(\w+)";
+    // Indented by one step: what a macro of ours declares (`texts!`, `members!`), which is `pub` or documented there.
+    let declared = r"(?m)^(?:    pub(?:\([a-z ]+\))? (?:struct|enum)|(?:pub(?:\([a-z ]+\))? )?(?:struct|enum|trait|type|union))\s+(\w+)";
     let declared = Regex::new(declared).unwrap();
     let members: Vec<&str> =
         tree.iter().filter(|s| s.is_member()).filter_map(|s| s.path.split('/').nth(1)).collect();
@@ -42,6 +43,9 @@ fn a_type_name_of_two_types_is_found() {
     let gate = || Source::of("src/gate/a.rs", "pub struct Place;\n");
     let twice = [manifest(), gate(), Source::of("src/gate/b/c.rs", "enum Place {}\n")];
     assert_eq!(defined_once(&twice).len(), 1);
+    let declared =
+        [manifest(), gate(), Source::of("src/gate/b.rs", "texts! {\n    pub enum Place {}\n}\n")];
+    assert_eq!(defined_once(&declared).len(), 1);
     let two_crates = [manifest(), gate(), Source::of("src/cli/c.rs", "enum Place {}\n")];
     assert_eq!(defined_once(&two_crates), Vec::<String>::new());
     let errors =

@@ -152,7 +152,7 @@ impl Reach for Command {
     fn definition(&self) -> Json {
         let path = |path: &PathBuf| path.to_string_lossy().into_owned();
         let program = |program: &Program| json!({"path": path(&program.path), "digest": program.digest.prefixed()});
-        let mut members = serde_json::json!({
+        let members = serde_json::json!({
             "program": program(&self.program),
             "argv": self.argv.iter().map(Element::to_json).collect::<Json>(),
             "stdin": self.stdin,
@@ -167,10 +167,8 @@ impl Reach for Command {
             "pids": self.limits.pids,
             "exit_codes": self.exit_codes,
         });
-        if self.limits.together {
-            members["cgroup"] = "required".into();
-        }
-        members.into()
+        let cgroup = self.limits.together.then(|| "required".into());
+        definition::with(members, [("cgroup", cgroup)]).into()
     }
 
     fn secrets(&self) -> Vec<Secret> {

@@ -96,7 +96,7 @@ impl Reach for Model {
 fn upstream(place: &ModelUpstream) -> Json {
     let url = format!("{}://{}{}", place.origin.scheme(), place.origin.authority(), place.path);
     let price = place.price.map(|price| json!({"input": price.input, "output": price.output}));
-    let mut members = serde_json::json!({
+    let members = serde_json::json!({
         "name": place.name,
         "api": place.api,
         "url": url,
@@ -107,8 +107,7 @@ fn upstream(place: &ModelUpstream) -> Json {
         "credentials": definition::credentials(&place.credentials),
         "price": price,
     });
-    if place.output_tokens_field != "max_tokens" {
-        members["output_tokens_field"] = place.output_tokens_field.into();
-    }
-    members.into()
+    let field = place.output_tokens_field;
+    let field = (field != "max_tokens").then(|| field.into());
+    definition::with(members, [("output_tokens_field", field)]).into()
 }

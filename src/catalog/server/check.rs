@@ -199,7 +199,7 @@ fn program_facts(
     secrets: &[(String, Secret, String)],
     sandbox: Option<Json>,
 ) -> Json {
-    let mut members = serde_json::json!({
+    let members = serde_json::json!({
         "transport": "stdio",
         "command": raw.command,
         "args": raw.args,
@@ -207,10 +207,7 @@ fn program_facts(
         "credentials": definition::variables(secrets),
         "cwd": raw.cwd.as_ref().map(|dir| dir.display().to_string()),
     });
-    if let Some(sandbox) = sandbox {
-        members["sandbox"] = sandbox.to_serde();
-    }
-    members.into()
+    definition::with(members, [("sandbox", sandbox.map(|sandbox| sandbox.to_serde()))]).into()
 }
 
 pub(crate) fn is_variable(name: &str) -> bool {

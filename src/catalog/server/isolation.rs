@@ -124,7 +124,7 @@ pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) ->
     let (raw, sandbox) = (raw?, checked.sandbox()?);
     let path = |path: &PathBuf| path.to_string_lossy().into_owned();
     let paths = |all: &[PathBuf]| all.iter().map(path).collect::<Vec<_>>();
-    let mut members = serde_json::json!({
+    let members = serde_json::json!({
         "level": sandbox.level,
         "read": paths(&raw.read),
         "write": paths(&raw.write),
@@ -133,15 +133,19 @@ pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) ->
         "memory_bytes": sandbox.limits.memory_bytes,
         "pids": sandbox.limits.pids,
     });
-    if let Network::Hosts(hosts) = &sandbox.network {
-        let origins = hosts.origins.iter().map(Origin::authority);
-        members["hosts"] = origins.collect();
-        members["private_addresses"] = definition::ranges(&hosts.private_addresses).to_serde();
-    }
-    if sandbox.limits.together {
-        members["cgroup"] = "required".into();
-    }
-    Some(members.into())
+    let hosts = match &sandbox.network {
+        Network::Hosts(hosts) => Some(hosts),
+        Network::None | Network::Host => None,
+    };
+    let more = [
+        ("hosts", hosts.map(|hosts| hosts.origins.iter().map(Origin::authority).collect())),
+        (
+            "private_addresses",
+            hosts.map(|hosts| definition::ranges(&hosts.private_addresses).to_serde()),
+        ),
+        ("cgroup", sandbox.limits.together.then(|| "required".into())),
+    ];
+    Some(definition::with(members, more).into())
 }
 
 pub(super) fn check(

@@ -63,7 +63,7 @@ impl Road {
         match error {
             ledger::Error::Unknown => run.leave_road(id, CallStage::Doubted, BudgetOutcome::NotRun),
             ledger::Error::CallTaken => {
-                run.leave_road(id, CallStage::Booked, BudgetOutcome::NotRun)
+                run.leave_road(id, CallStage::Booked, BudgetOutcome::NotRun);
             }
             ledger::Error::Overloaded
             | ledger::Error::Unavailable(_)

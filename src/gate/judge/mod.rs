@@ -168,20 +168,14 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     };
     let approvals = bench.resumed.as_ref().map_or(&[][..], |resumed| &resumed.approvals);
     let proposer = bench.asked_by.as_deref().map(|by| by.approval.subject.as_str());
-    let by_hand = engine.by_hand();
-    let standing = DecisionContext {
-        now: bench.now,
-        observe: &observe,
-        approvals,
-        by_hand,
-        break_glass: None,
-    };
-    let asked = |standing: &DecisionContext<'_>| {
-        let input = input::document(bench.agent, bench.run, tool, &prepared.call_input(), standing);
+    let (now, by_hand) = (bench.now, engine.by_hand());
+    let context = DecisionContext { now, observe: &observe, approvals, by_hand, break_glass: None };
+    let evaluate = |context: &DecisionContext<'_>| {
+        let input = input::document(bench.agent, bench.run, tool, &prepared.call_input(), context);
         let answer = or_denial(ask(engine.as_ref(), &input, !observe.is_empty()));
         (weighed(answer, proposer, approvals), input)
     };
-    adopt(&mut decision, asked(&standing));
+    adopt(&mut decision, evaluate(&context));
     if decision.course() == Course::Wait && !bench.kept {
         decision.verdict = Verdict::Deny;
         decision.obligations.clear();
@@ -192,7 +186,7 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     if decision.course() == Course::Wait
         && let Some(open) = bench.break_glass.as_deref()
     {
-        let answered = asked(&DecisionContext { break_glass: Some(open), ..standing });
+        let answered = evaluate(&DecisionContext { break_glass: Some(open), ..context });
         if answered.0.verdict == Verdict::Allow {
             adopt(&mut decision, answered);
             return (decision, true);

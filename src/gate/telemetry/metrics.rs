@@ -23,7 +23,7 @@ const BUCKETS: u16 = 20;
 
 /// The labels of one series, by name.
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
-type Counts<const N: usize> = Family<Labels<N>, Counter>;
+type CounterFamily<const N: usize> = Family<Labels<N>, Counter>;
 type Latencies = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
 /// Declares the metrics in the order in which they are shown: the member, its type, how it begins
@@ -60,12 +60,12 @@ macro_rules! metrics {
 }
 
 metrics! {
-    calls: Counts<3>, "calls", "Calls that were decided and recorded";
-    unenforced: Counts<2>,
+    calls: CounterFamily<3>, "calls", "Calls that were decided and recorded";
+    unenforced: CounterFamily<2>,
         "unenforced", "Calls that ran although the policy speaks against them: observe mode";
-    denials: Counts<1>,
+    denials: CounterFamily<1>,
         "denials", "Calls that were judged and denied, by the code of the first reason";
-    outcomes: Counts<2>, "outcomes", "Permitted calls by how they ended";
+    outcomes: CounterFamily<2>, "outcomes", "Permitted calls by how they ended";
     call_duration: Latencies = Latencies::new_with_constructor(latency),
         seconds "call_duration", "Time of one call by stage of the road";
     decision_duration: Histogram = latency(),
@@ -77,11 +77,11 @@ metrics! {
     batch_entries: Histogram = Histogram::new((0..11).map(|power| f64::from(1_u32 << power))),
         "ledger_batch_entries", "Entries of one batch";
     queue_depth: Gauge, "ledger_queue_depth", "Entries waiting for the ledger's writer";
-    ledger_errors: Counts<1>, "ledger_errors", "Failed batches by kind";
-    rejected: Counts<1>, "rejected", "Requests refused before admission, by code";
+    ledger_errors: CounterFamily<1>, "ledger_errors", "Failed batches by kind";
+    rejected: CounterFamily<1>, "rejected", "Requests refused before admission, by code";
     suspended: Counter,
         "suspended_runs", "Runs suspended for their denials, or for a credential in arguments";
-    alarms: Counts<1>,
+    alarms: CounterFamily<1>,
         "alarms", "Calls refused for what the gate itself found in them, which agents do not see";
     break_glass_open: Gauge, "break_glass_open", "Break-glass orders that are in force here";
     break_glass_calls: Counter,
@@ -92,18 +92,18 @@ metrics! {
         "control_orders_refused", "Orders to take back a stop that no operator had signed";
     pool_unanswered: Counter,
         "pool_unanswered", "Calls refused because the store of a shared pool did not answer";
-    reaped: Counts<1>, "slots_reaped", "Abandoned slots that the hub visited, by outcome";
-    self_tests: Counts<1>,
+    reaped: CounterFamily<1>, "slots_reaped", "Abandoned slots that the hub visited, by outcome";
+    self_tests: CounterFamily<1>,
         "self_tests", "Canaries: calls of the gate itself that have to be denied";
-    certificates_read: Counts<1>,
+    certificates_read: CounterFamily<1>,
         "certificates_read", "Certificates of listeners whose files changed; those that failed left the old one";
-    config_read: Counts<1>,
+    config_read: CounterFamily<1>,
         "config_read", "Times the configuration or what it names changed and was read; those that failed left the old state in force";
-    upstream_drift: Counts<1>,
+    upstream_drift: CounterFamily<1>,
         "upstream_drift", "Pinned tools of servers found to be otherwise than signed, by grade";
-    upstream_restarts: Counts<1>,
+    upstream_restarts: CounterFamily<1>,
         "upstream_restarts", "Connections to servers that were made again";
-    upstream_dropped: Counts<1>,
+    upstream_dropped: CounterFamily<1>,
         "upstream_dropped", "Messages of servers that belong to no call, by kind";
     open_runs: Gauge, "open_runs", "Runs that are not sealed";
     in_flight: Gauge, "in_flight", "Calls on the road";
@@ -111,8 +111,8 @@ metrics! {
     ready: Gauge, "ready", "1 if calls can be governed, else 0";
 }
 
-fn count<const N: usize>(of: &Counts<N>, labels: Labels<N>) {
-    of.get_or_create(&labels).inc();
+fn count<const N: usize>(of: &CounterFamily<N>, labels: &Labels<N>) {
+    of.get_or_create(labels).inc();
 }
 
 fn passed(passed: bool) -> Labels<1> {
@@ -138,26 +138,26 @@ impl Metrics {
     pub fn call(&self, tool: &str, verdict: &'static str, enforced: bool) {
         let [tool, verdict] = [("tool", self.known(tool)), ("verdict", verdict.into())];
         if !enforced {
-            count(&self.unenforced, [tool.clone(), verdict.clone()]);
+            count(&self.unenforced, &[tool.clone(), verdict.clone()]);
         }
         let enforced = if enforced { "true" } else { "false" };
-        count(&self.calls, [tool, verdict, ("enforced", enforced.into())]);
+        count(&self.calls, &[tool, verdict, ("enforced", enforced.into())]);
     }
 
     /// A call was judged and denied; this is the code of its first reason.
     pub fn denied(&self, code: &'static str) {
-        count(&self.denials, [("code", code.into())]);
+        count(&self.denials, &[("code", code.into())]);
     }
 
     /// A permitted call ended: `completed`, `failed`, `unknown`, `cancelled`.
     pub fn outcome(&self, tool: &str, outcome: &'static str) {
-        count(&self.outcomes, [("tool", self.known(tool)), ("outcome", outcome.into())]);
+        count(&self.outcomes, &[("tool", self.known(tool)), ("outcome", outcome.into())]);
     }
 
     /// The hub visited a slot without a live writer: `closed`, `lost`, `later`, `distrusted`,
     /// `other_key`, `held`.
     pub fn reaped(&self, kind: &'static str) {
-        count(&self.reaped, [("kind", kind.into())]);
+        count(&self.reaped, &[("kind", kind.into())]);
     }
 
     /// A call passed a stage in this time.
@@ -183,7 +183,7 @@ impl Metrics {
 
     /// A batch did not become durable: `conflict`, `unavailable`, `unknown`, `fenced`.
     pub fn ledger_error(&self, kind: &'static str) {
-        count(&self.ledger_errors, [("kind", kind.into())]);
+        count(&self.ledger_errors, &[("kind", kind.into())]);
     }
 
     /// The number of entries that wait for the writer.
@@ -193,12 +193,12 @@ impl Metrics {
 
     /// A request was refused before admission, with this code.
     pub fn rejected(&self, code: &'static str) {
-        count(&self.rejected, [("code", code.into())]);
+        count(&self.rejected, &[("code", code.into())]);
     }
 
     /// The gate refused a call for its content: `credential`.
     pub fn alarm(&self, kind: &'static str) {
-        count(&self.alarms, [("kind", kind.into())]);
+        count(&self.alarms, &[("kind", kind.into())]);
     }
 
     /// A run was suspended.
@@ -233,33 +233,33 @@ impl Metrics {
 
     /// A canary ended; `passed` if it was denied and the denial was recorded.
     pub fn self_tested(&self, passed: bool) {
-        count(&self.self_tests, self::passed(passed));
+        count(&self.self_tests, &self::passed(passed));
     }
 
     /// The files of a listener's certificate changed; `passed` if they could be used.
     pub fn certificate_read(&self, passed: bool) {
-        count(&self.certificates_read, self::passed(passed));
+        count(&self.certificates_read, &self::passed(passed));
     }
 
     /// The configuration or a file it names changed; `passed` if the new state was put in force.
     pub fn config_read(&self, passed: bool) {
-        count(&self.config_read, self::passed(passed));
+        count(&self.config_read, &self::passed(passed));
     }
 
     /// A pinned tool differs from what was signed: `text`, `compatible`, `breaking`.
     pub fn upstream_drift(&self, grade: &'static str) {
-        count(&self.upstream_drift, [("grade", grade.into())]);
+        count(&self.upstream_drift, &[("grade", grade.into())]);
     }
 
     /// The gate reconnects to a configured server.
     pub fn upstream_restart(&self, server: &str) {
-        count(&self.upstream_restarts, [("server", server.to_owned().into())]);
+        count(&self.upstream_restarts, &[("server", server.to_owned().into())]);
     }
 
     /// A server's message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`,
     /// `notification`.
     pub fn upstream_dropped(&self, kind: &'static str) {
-        count(&self.upstream_dropped, [("kind", kind.into())]);
+        count(&self.upstream_dropped, &[("kind", kind.into())]);
     }
 
     /// The number of open runs.

@@ -129,7 +129,7 @@ mod tests {
         #[test]
         fn a_token_is_read_back_and_no_neighbour_of_it_is_one(
             bits: [u8; 32],
-            family in prop::sample::select(&Family::ALL[..]),
+            family in prop::sample::select(Family::ALL),
             at in 0..CHARS,
             other in prop::sample::select(&DIGITS[..]),
         ) {
