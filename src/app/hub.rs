@@ -39,7 +39,7 @@ const POOL: &str = "hub";
 /// # Errors
 /// It did not start.
 pub fn hub(config: Config, json_logs: bool) -> Result<Ended, Error> {
-    super::to_the_end(&config, json_logs, run(config.clone()))
+    super::to_the_end(config, json_logs, run)
 }
 
 async fn run(config: Config) -> Result<Ended, Error> {

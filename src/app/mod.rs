@@ -212,19 +212,19 @@ pub fn log(config: &Config, json: bool) -> Result<trace::TraceGuard, Error> {
 /// # Errors
 /// It did not start; nothing was served.
 pub fn serve(config: Config, json_logs: bool) -> Result<Ended, Error> {
-    to_the_end(&config, json_logs, until_signalled(config.clone()))
+    to_the_end(config, json_logs, until_signalled)
 }
 
 /// Runs this with logs and traces, until it ends.
-fn to_the_end(
-    config: &Config,
+fn to_the_end<F: Future<Output = Result<Ended, Error>>>(
+    config: Config,
     json_logs: bool,
-    work: impl Future<Output = Result<Ended, Error>>,
+    work: impl FnOnce(Config) -> F,
 ) -> Result<Ended, Error> {
-    let guard = log(config, json_logs)?;
+    let guard = log(&config, json_logs)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(System::from)?;
-    let ended = runtime.block_on(work);
+    let ended = runtime.block_on(work(config));
     runtime.shutdown_timeout(Duration::from_secs(1));
     guard.flush();
     ended

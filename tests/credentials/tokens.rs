@@ -49,7 +49,7 @@ proptest! {
     #[test]
     fn there_is_no_call_that_holds_a_token_and_one_with_a_wrong_checksum_is_text(
         bits: [u8; 32],
-        family in prop::sample::select(&Family::ALL[..]),
+        family in prop::sample::select(Family::ALL),
     ) {
         let token = token::write(family, &bits);
         for ((name, held), (_, free)) in encodings::forms(&token).into_iter().zip(encodings::forms(&near(&token))) {

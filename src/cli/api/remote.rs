@@ -262,7 +262,7 @@ pub async fn erase(
             print_facts(json!({"receipt": path}), format!("receipt {}", path.display()));
         }
         Some(_) => {
-            print_facts(json!({"receipt": null}), "no receipt, because nothing new was recorded")
+            print_facts(json!({"receipt": null}), "no receipt, because nothing new was recorded");
         }
         None => {}
     }
