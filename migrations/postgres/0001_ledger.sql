@@ -46,6 +46,12 @@ CREATE FUNCTION ledger.durable() RETURNS void LANGUAGE plpgsql STABLE SET search
 CREATE FUNCTION ledger.reject() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$ BEGIN
   RAISE EXCEPTION 'ledger.% is append-only (% refused)', TG_TABLE_NAME, TG_OP USING ERRCODE = '42501'; END $$;
 
+-- An entry to look a member up in. A text of PostgreSQL cannot have U+0000, and one of an entry may: it is a blank here.
+-- IMMUTABLE, so that a generated column may use it: the encoding of a database never changes.
+CREATE FUNCTION ledger.json(p_body bytea) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog AS $$ BEGIN
+  RETURN replace(convert_from(p_body, 'UTF8'), '\u0000', '\u0020')::jsonb; END $$;
+
 -- ---- Chains ----
 
 -- A slot whose chain lost entries for good begins its next one, `<n + 1>`; the old one stays readable.
@@ -511,7 +517,7 @@ CREATE TABLE ledger.fleet_said (
 CREATE FUNCTION ledger.fleet_notes() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog AS $$ BEGIN
   INSERT INTO ledger.fleet_said
-  SELECT c.tenant_id, convert_from(NEW.body, 'UTF8')::json -> 'data' ->> 'log', NEW.kind, NEW.chain_id, NEW.seq
+  SELECT c.tenant_id, ledger.json(NEW.body) -> 'data' ->> 'log', NEW.kind, NEW.chain_id, NEW.seq
     FROM ledger.chain c WHERE c.chain_id = NEW.chain_id AND c.pool = 'fleet'
   ON CONFLICT (tenant_id, log, kind) DO UPDATE SET chain_id = EXCLUDED.chain_id, seq = EXCLUDED.seq;
   RETURN NULL; END $$;
@@ -611,9 +617,9 @@ RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $
       JOIN ledger.chain c ON c.chain_id = p_chain AND c.tenant_id = f.tenant_id AND c.pool <> 'fleet'
       JOIN ledger.head h ON h.chain_id = p_chain AND p_high < h.size
      WHERE e.chain_id = p_fleet AND e.seq = p_seq AND e.kind = 'retention.pruned'
-       AND convert_from(e.body, 'UTF8')::jsonb #>> '{data,log}' = c.origin
-       AND (convert_from(e.body, 'UTF8')::jsonb #>> '{data,from}')::bigint = p_low
-       AND (convert_from(e.body, 'UTF8')::jsonb #>> '{data,to}')::bigint = p_high) THEN
+       AND ledger.json(e.body) #>> '{data,log}' = c.origin
+       AND (ledger.json(e.body) #>> '{data,from}')::bigint = p_low
+       AND (ledger.json(e.body) #>> '{data,to}')::bigint = p_high) THEN
     RAISE EXCEPTION 'ledger.pruned: the fleet log does not say so' USING ERRCODE = '42501';
   END IF;
   INSERT INTO ledger.pruned VALUES (p_chain, p_low, p_high, p_fleet, p_seq) ON CONFLICT DO NOTHING; END $$;
@@ -640,7 +646,7 @@ RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $
   PERFORM ledger.keep_leaves(p_chain, p_from, p_to);
   DELETE FROM ledger.payload p USING (
     SELECT decode(x ->> 'c', 'hex') AS c FROM ledger.entry e,
-           jsonb_array_elements(coalesce(convert_from(e.body, 'UTF8')::jsonb -> 'commit', '[]')) x
+           jsonb_array_elements(coalesce(ledger.json(e.body) -> 'commit', '[]')) x
      WHERE e.chain_id = p_chain AND e.seq >= p_from AND e.seq < p_to) gone
    WHERE p.chain_id = p_chain AND p.commitment = gone.c;
 END $$;
@@ -695,11 +701,11 @@ DECLARE n bigint; BEGIN
      AND EXISTS (SELECT 1 FROM ledger.checkpoint c
                   WHERE c.chain_id = k.chain_id AND c.epoch = k.epoch AND c.size > k.size)
      AND k.size NOT IN (
-       SELECT (convert_from(e.body, 'UTF8')::jsonb #>> '{data,size}')::bigint
+       SELECT (ledger.json(e.body) #>> '{data,size}')::bigint
          FROM ledger.chain c
          JOIN ledger.chain f ON f.tenant_id = c.tenant_id AND f.pool = 'fleet'
          JOIN ledger.entry e ON e.chain_id = f.chain_id AND e.kind = 'chain.checkpoint'
-        WHERE c.chain_id = p_chain AND convert_from(e.body, 'UTF8')::jsonb #>> '{data,log}' = c.origin);
+        WHERE c.chain_id = p_chain AND ledger.json(e.body) #>> '{data,log}' = c.origin);
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n; END $$;
 

@@ -7,7 +7,7 @@ use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::record::{Draft, Kind};
 
-use crate::forged::{ORIGIN, TestLedger, key, run_id};
+use crate::forged::{self, ORIGIN, TestLedger, json, key, run_id};
 use crate::holds::{lifted, placed};
 use crate::ledgers::{
     ENROLMENT, FLEET, Ledger, Report as _, State, chain, run, trust, verify, words,
@@ -18,6 +18,8 @@ use wicketgate_support::ran::Ran;
 /// 90 runs of a year ago, one of them open at the end.
 fn old() -> State {
     let mut ledger = TestLedger::new(1, key(ENROLMENT));
+    // No text of PostgreSQL has U+0000, and an entry may.
+    ledger.add(forged::Draft::of(Kind::HealthChanged, json(r#"{"ready":false,"reasons":["\u0000"]}"#)));
     (1..=90).for_each(|run| ledger.whole_run(run_id(run)));
     ledger.open(run_id(91));
     let mut state = State::of(&ledger);
