@@ -19,7 +19,10 @@ use wicketgate_support::ran::Ran;
 fn old() -> State {
     let mut ledger = TestLedger::new(1, key(ENROLMENT));
     // No text of PostgreSQL has U+0000, and an entry may.
-    ledger.add(forged::Draft::of(Kind::HealthChanged, json(r#"{"ready":false,"reasons":["\u0000"]}"#)));
+    ledger.add(forged::Draft::of(
+        Kind::HealthChanged,
+        json(r#"{"ready":false,"reasons":["\u0000"]}"#),
+    ));
     (1..=90).for_each(|run| ledger.whole_run(run_id(run)));
     ledger.open(run_id(91));
     let mut state = State::of(&ledger);
