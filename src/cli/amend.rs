@@ -228,7 +228,7 @@ async fn all(api: &Api) -> Result<Exit, Exit> {
         return Ok(Exit::Ok);
     }
     if reply.amendments.is_empty() {
-        say("there is no proposal");
+        say("there are no proposals");
     }
     reply.amendments.iter().for_each(summary);
     Ok(Exit::Ok)

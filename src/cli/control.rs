@@ -241,7 +241,9 @@ pub(super) fn print_order(OrderReply { recorded, outcome }: &OrderReply) {
         );
     } else if silent > 0 {
         let applied = many(gates.len(), "gate");
-        say(format!("{applied} applied it, {silent} NOT REACHED: their calls are unknown"));
+        say(format!(
+            "{applied} applied it, {silent} NOT REACHED: the state of their calls is unknown"
+        ));
     }
     if *left > 0 {
         say(format!("STILL RUNNING: {}", many(left, "call")));

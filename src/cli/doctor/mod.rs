@@ -95,7 +95,7 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
                 } else {
                     let soon = pause.min(every);
                     pause = pause.saturating_mul(2);
-                    note(format!("again in {} s", soon.as_secs()));
+                    note(format!("next attempt in {} s", soon.as_secs()));
                     soon
                 };
                 tokio::time::sleep(wait).await;
@@ -155,7 +155,7 @@ fn print(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) {
     let [blocked, open, unknown] = [Attempt::Blocked, Attempt::Open, Attempt::Unknown].map(count);
     say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
     match told {
-        None => say("no gate has the report: name one with --socket or --gate"),
+        None => say("no gate received the report: name one with --socket or --gate"),
         Some(Ok(ReportReceipt { reasons, seq })) => {
             let passed = if reasons.is_empty() { "passed" } else { "failed" };
             say(format!("the gate recorded it as entry {seq}: {passed}"));

@@ -218,7 +218,7 @@ fn report(command: &Rollback, ours: Option<&str>, told: &[FileOutcome]) {
         say(format!("{:<13} {}:{path}{entry}{detail}", one.outcome, one.root));
     }
     if told.is_empty() {
-        say("the run changed no file that can be put back");
+        say("the run changed no file that can be restored");
     }
     if let Some(ours) = ours {
         say(format!("recorded as run {ours}"));
