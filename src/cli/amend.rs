@@ -25,7 +25,7 @@ use crate::policy::carried::BundleFiles;
         wicketgate policy propose --bundle policy-1.3.0 --reason \"refunds need two people\" --token-file ada.token\n\n\
         Sign the bundle first (`wicketgate policy sign`); it has at most 512 KiB. The proposal replaces the bundle that is\n\
         in force when you send it; if that bundle changes meanwhile, propose again. A proposal expires after seven days.\n\
-        Ends with 0 when every gate accepted it, with 1 when one refused it or did not answer.")]
+        Exits with 0 when every gate accepted it, with 1 when one refused it or did not answer.")]
 pub struct Propose {
     /// The bundle's directory
     #[arg(long, value_name = "DIR")]
@@ -89,7 +89,7 @@ struct ShowAmendment {
         wicketgate policy approve sha256:… --key ~/.ssh/id_ed25519 --token-file grace.token\n\n\
         The command downloads the files, computes their digest and signs that digest. Your key needs a line with\n\
         `namespaces=\"wicketgate-amendment\"` and `roles=policy_publisher` in the signed list. The author of a\n\
-        proposal cannot approve it. Ends with 0 when every gate counted the signature, with 1 when one did not or did not answer.")]
+        proposal cannot approve it. Exits with 0 when every gate counted the signature, with 1 when one did not or did not answer.")]
 pub struct SignAmendment {
     /// The bundle's digest (`sha256:…`)
     #[arg(value_parser = digest)]
@@ -228,7 +228,7 @@ async fn all(api: &Api) -> Result<Exit, Exit> {
         return Ok(Exit::Ok);
     }
     if reply.amendments.is_empty() {
-        say("there is no proposal");
+        say("there are no proposals");
     }
     reply.amendments.iter().for_each(summary);
     Ok(Exit::Ok)

@@ -41,7 +41,7 @@ pub struct Archive {
     retain_mode: Mode,
     #[command(flatten)]
     bucket: BucketArgs,
-    /// Chain to look at, by its origin; if omitted, every chain
+    /// Chain to archive, by its origin; if omitted, every chain
     #[arg(long, value_name = "ORIGIN")]
     chain: Option<String>,
     /// Trust roots: further keys that may certify writers, beside the chain's own

@@ -65,11 +65,11 @@ struct BreakGlassRequest {
     /// Why; key holders and reviewers see it
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// How long it stays open, from now on
+    /// Minutes that it stays open, from now
     #[arg(long, value_name = "MINUTES", default_value_t = MINUTES_MAX,
         value_parser = clap::value_parser!(u64).range(1..=MINUTES_MAX))]
     minutes: u64,
-    /// Tenant whose gates it is for
+    /// Tenant whose gates it applies to
     #[arg(long, value_name = "NAME", default_value = "default")]
     tenant: String,
     /// Write the bytes to sign to this file
@@ -101,8 +101,8 @@ struct SignBreakGlass {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
         wicketgate control break-glass open glass.json --signature bo.sig --signature cy.sig --token-file ada.token\n\n\
-        Ends with 0 when every gate opened it, with 1 when one did not or was not reached, with 2 when there was no\n\
-        answer. A statement opens once.")]
+        Exits with 0 when every gate opened it, with 1 when one did not or was not reached, with 2 when there was no\n\
+        answer. A statement can be opened only once.")]
 struct OpenBreakGlass {
     /// The statement
     file: PathBuf,

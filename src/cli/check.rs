@@ -42,7 +42,7 @@ pub struct Verify {
     /// Trust roots: enrolment keys, and heads that you pinned
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
-    /// Chain to look at, by its origin; if omitted, every chain
+    /// Chain to verify, by its origin; if omitted, every chain
     #[arg(long, value_name = "ORIGIN")]
     chain: Option<String>,
     /// Only the chains of this tenant

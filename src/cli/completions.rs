@@ -9,7 +9,8 @@ use super::{Exit, fail, programs, say_bytes, write_all};
 
 /// Print completions for bash, zsh or fish.
 ///
-/// With `--out` the scripts of `wicketgate` and `wicketgate-verify` are written there, under the names their shells look for.
+/// With `--out`, the scripts for `wicketgate` and `wicketgate-verify` are written to that directory, under the
+/// file names that the shell expects.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  source <(wicketgate config completions bash)\n  wicketgate config completions zsh --out ~/.zsh/completions"

@@ -31,7 +31,7 @@ enum Command {
     /// Report everything that is wrong with the configuration and the files it names.
     #[command(after_help = "Examples:\n  \
             wicketgate config check wicketgate.yaml\n\n\
-            Ends with 78 if the configuration has an error.")]
+            Exits with 78 if the configuration has an error.")]
     Check {
         #[command(flatten)]
         file: ConfigArgument,

@@ -33,11 +33,11 @@ enum Command {
     Fleet(FleetRows),
     /// Let no new call begin; running calls may finish
     Suspend(Switch),
-    /// Let no call begin, and stop running calls; only `reinstate` undoes it
+    /// Let no new call begin, and stop running calls; only `reinstate` undoes it
     Revoke(Switch),
     /// Undo `suspend` or `revoke`, signed with your SSH key
     Reinstate(Reinstate),
-    /// Stop running calls and end their runs; new runs may open
+    /// Stop running calls and end their runs; new runs may be opened
     Kill(Switch),
     BreakGlass(break_glass::Args),
     Health(health::Args),
@@ -72,20 +72,20 @@ struct FleetRows {
         wicketgate control kill agent refund-agent --reason \"loops\" --token-file otto.token\n  \
         wicketgate control suspend tool payments.refund --reason \"provider is down\" --token-file otto.token\n  \
         wicketgate control revoke all --reason \"incident 12\" --token-file otto.token\n\n\
-        Ends with 0 when every gate applied the order and no call is left running. Ends with 1 when calls are left, a gate\n\
-        was not reached, or no gate knows the name: the order stays, and each gate applies it as soon as it can. Ends with\n\
-        2 when there was no answer.")]
+        Exits with 0 when every gate applied the order and no affected call is still running. Exits with 1 when such a call\n\
+        is still running, a gate was not reached, or no gate knows the name: the order stays in force, and each gate\n\
+        applies it as soon as it can. Exits with 2 when there was no answer.")]
 struct Switch {
     /// `all`, `agent`, `run`, `tool`, `manifest` or `key`
     target: String,
-    /// Name of the target: of an agent or a tool, the id of a run or a key, the `sha256:…` of a manifest; none for
-    /// `all`
+    /// Which target: the name of an agent or a tool, the ID of a run or a key, or the `sha256:…` digest of a
+    /// manifest; omit it for `all`
     #[arg(default_value = "")]
     name: String,
     /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// When the order ends by itself, such as 2026-11-21T20:05:03.123Z
+    /// Time at which the order ends by itself, such as 2026-11-21T20:05:03.123Z
     #[arg(long, value_name = "INSTANT")]
     expires: Option<String>,
     #[command(flatten)]
@@ -99,19 +99,19 @@ struct Switch {
         wicketgate control reinstate all --reason \"over\" --statement --token-file otto.token > order\n  \
         ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-order order\n  \
         wicketgate control reinstate --order order --signature order.sig --token-file otto.token\n\n\
-        Your key is in the signed list of approvers (`approvals.signers`) with `namespaces=\"wicketgate-order\"` and the\n\
-        role `operator`. An order that was sent after you signed stays. Ends with 0 when every gate applied it.")]
+        Your key must be in the signed list of approvers (`approvals.signers`) with `namespaces=\"wicketgate-order\"` and the\n\
+        role `operator`. A stop that was sent after you signed stays in force. Exits with 0 when every gate applied it.")]
 struct Reinstate {
     /// `all`, `agent`, `run`, `tool`, `manifest` or `key`
     #[arg(required_unless_present = "order")]
     target: Option<String>,
-    /// Name of the target, as in the order that stopped it; none for `all`
+    /// Which target, as in the order that stopped it; omit it for `all`
     #[arg(default_value = "")]
     name: String,
     /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT", required_unless_present = "order")]
     reason: Option<String>,
-    /// When the order ends by itself and the target is stopped again, such as 2026-11-21T20:05:03.123Z
+    /// Time at which the order ends by itself and the target is stopped again, such as 2026-11-21T20:05:03.123Z
     #[arg(long, value_name = "INSTANT")]
     expires: Option<String>,
     /// Sign with this SSH key: a private key file, or `ssh-agent:<public key file>`; if omitted, ~/.ssh/id_ed25519
@@ -241,7 +241,9 @@ pub(super) fn print_order(OrderReply { recorded, outcome }: &OrderReply) {
         );
     } else if silent > 0 {
         let applied = many(gates.len(), "gate");
-        say(format!("{applied} applied it, {silent} NOT REACHED: their calls are unknown"));
+        say(format!(
+            "{applied} applied it, {silent} NOT REACHED: the state of their calls is unknown"
+        ));
     }
     if *left > 0 {
         say(format!("STILL RUNNING: {}", many(left, "call")));

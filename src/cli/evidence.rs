@@ -39,12 +39,13 @@ pub struct Args {
 enum Command {
     /// Write a run, a range of a log, or all chains of a tenant as a bundle that can be verified offline
     Export(Export),
-    /// Check a bundle offline, against trust roots that are not from the bundle
+    /// Verify a bundle offline, against trust roots of your own
     #[command(after_help = "Examples:\n  \
         wicketgate evidence verify evidence --trust trust.txt\n  \
         wicketgate evidence verify evidence.zip --trust trust.txt --run RUN --level 3 --json")]
     Verify(command::Options),
-    /// Print how to check a bundle with other people's tools: the text of VERIFY.md, from this program and not from a bundle
+    /// Print a guide to verifying a bundle with stock tools: the text of VERIFY.md, taken from this program and
+    /// not from a bundle
     Guide,
 }
 
@@ -86,12 +87,12 @@ struct Export {
     // Scripts may give a size here: it means `--extends`.
     #[arg(long, value_name = "TIME")]
     since: Vec<SizeOrTime>,
-    /// Disclose the payloads, too; an export of one run always does
+    /// Also disclose the payloads; an export of one run always does
     #[arg(long)]
     payloads: bool,
     #[command(flatten)]
     disclosure: Disclosure,
-    /// Who requests it, as recorded in the fleet log and the bundle; if omitted, `uid:<number>`
+    /// Who requests the export, as recorded in the fleet log and the bundle; if omitted, `uid:<number>`
     #[arg(long, value_name = "TEXT", conflicts_with = "hub")]
     requester: Option<String>,
     #[command(flatten)]

@@ -21,9 +21,9 @@ use crate::ledger::store::LedgerReader;
 #[command(after_help = "Examples:\n  \
     wicketgate ledger anchor --config wicketgate.yaml\n  \
     wicketgate ledger anchor --config wicketgate.yaml --every 60\n\n\
-    Ends with 1 when a chain lost entries, forked or was replaced; then nothing is recorded. Ends with 2 when too few\n\
-    witnesses answered; the record stays, and the next round asks again. On Postgres the login is a writer and a\n\
-    reader: `ledger migrate --writer ROLE=TENANT --reader ROLE`.")]
+    Exits with 1 when a chain lost entries, forked or was replaced; then nothing is recorded. Exits with 2 when too few\n\
+    witnesses answered; the record stays, and the next round asks them again. On Postgres the login must be both a\n\
+    writer and a reader: `ledger migrate --writer ROLE=TENANT --reader ROLE`.")]
 pub struct Anchor {
     /// Configuration file with a `fleet` section
     #[arg(short, long, value_name = "FILE", env = "WICKETGATE_CONFIG", hide_env_values = true)]

@@ -26,7 +26,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 #[command(after_help = "Examples:\n  \
         wicketgate control health --url http://127.0.0.1:7301\n  \
         wicketgate control health --socket /var/lib/wicketgate/operator.sock --started\n\n\
-        Ends with 0 if it is ready, with 1 if it is not (the reasons are printed), with 2 if there is no answer.")]
+        Exits with 0 if it is ready, with 1 if it is not (the reasons are printed), with 2 if there is no answer.")]
 pub struct Args {
     /// Check only that the process is up and listens
     #[arg(long)]

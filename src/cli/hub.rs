@@ -9,12 +9,12 @@ use crate::app;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     wicketgate serve hub --config hub.yaml\n\n\
-    The configuration is that of a gate of the tenant, with `operators` and `hub.reader_url_file`; `ledger.postgres`\n\
-    names the role that sends orders (`ledger migrate --operator`). A hub serves no agent and runs no tool, and running\n\
-    calls do not depend on it. It closes the slots of dead gates after `hub.reap_after_seconds`, with the enrolment key\n\
-    that certified their writers (`fleet.enrolment_key`). With `hub.enrolment` it certifies the writers of gates that\n\
-    have `enrolment` instead of that key.\n\
-    SIGTERM ends it. Ends with 75 when another process took its place, 78 when the configuration is wrong.")]
+    Use the configuration of a gate of the tenant, with `operators` and `hub.reader_url_file`; `ledger.postgres` must\n\
+    name the role that sends orders (`ledger migrate --operator`). A hub serves no agents and runs no tools, and\n\
+    running calls do not depend on it. It closes the slots of dead gates after `hub.reap_after_seconds`. For that it\n\
+    needs the enrolment key that certified their writers (`fleet.enrolment_key`). With `hub.enrolment` it certifies the\n\
+    writers of gates whose configuration has `enrolment` instead of that key.\n\
+    SIGTERM ends it. Exits with 75 when another process took over its work, 78 when the configuration is wrong.")]
 pub struct Args {
     /// Configuration file
     #[arg(

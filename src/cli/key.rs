@@ -44,8 +44,8 @@ struct ShowKeys {
 
 /// Replace a key: the old key signs the new one in the fleet log.
 ///
-/// If the file of the new key does not exist, it is made. The old fleet key signs beside the new one while the
-/// configuration names it as `fleet.previous_key`.
+/// If the file of the new key does not exist, it is made. As long as the configuration names the old fleet key
+/// as `fleet.previous_key`, both keys sign.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  wicketgate ledger key rotate --use fleet --new keys/fleet-2.pem --config wicketgate.yaml\n  \
@@ -68,7 +68,7 @@ struct Rotate {
     json: JsonArg,
 }
 
-/// Revoke a key in the fleet log, for all logs or beyond the first entries of one log.
+/// Revoke a key in the fleet log, for all logs or for later entries of one log.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
         wicketgate ledger key revoke --use enrolment --public-key old.pub --log wicketgate.dev/default/local-5f0c2a9be1d37486/0/0 \\\n    \

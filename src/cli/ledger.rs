@@ -45,7 +45,7 @@ enum Command {
     Archive(archive::Archive),
     /// Drop old entries that an archive holds, and record it
     Prune(prune::Prune),
-    /// Show the size of the ledger, and what it will need
+    /// Show the size of the ledger, and how fast it grows
     Size(size::Size),
     Anchor(super::fleet::Anchor),
     Recover(super::recover::Recover),
@@ -62,10 +62,10 @@ enum Command {
 struct Tail {
     #[command(flatten)]
     source: LedgerSource,
-    /// How many entries of each chain
+    /// Number of entries to print of each chain
     #[arg(short, long, value_name = "N", default_value_t = 10)]
     number: u32,
-    /// Chain to look at, by its origin; if omitted, every chain
+    /// Chain to print, by its origin; if omitted, every chain
     #[arg(long, value_name = "ORIGIN")]
     chain: Option<String>,
     /// Print the stored bytes of each entry, one JSON object a line

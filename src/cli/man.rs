@@ -8,7 +8,8 @@ use super::{Exit, FileError, fail, programs, say_bytes, write_all};
 
 /// Print the manual page, or write one page for each command.
 ///
-/// With `--out` the pages of `wicketgate`, of each of its commands and of `wicketgate-verify` are written there.
+/// With `--out`, the pages of `wicketgate`, of each of its commands and of `wicketgate-verify` are written to
+/// that directory.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  wicketgate config man | man -l -\n  wicketgate config man --out /usr/local/share/man/man1"

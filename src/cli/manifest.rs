@@ -23,7 +23,7 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Write an example manifest with comments, valid for half a year.
+    /// Write an example manifest with comments, valid for six months.
     #[command(
         after_help = "Examples:\n  wicketgate manifest init agent.yaml --name code-review-agent"
     )]

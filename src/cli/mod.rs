@@ -143,7 +143,7 @@ struct Cli {
 // A new command: one variant here, one arm in `run`. At most twelve groups are shown, those of daily use first.
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Watch a gate allow, deny, hold, record and prove the calls of one agent, on this machine alone.
+    /// Watch a gate allow, deny, hold, record and prove the calls of one agent, on this machine only.
     Quickstart(quickstart::Args),
     Init(init::Args),
     Serve(serve::Args),

@@ -30,7 +30,7 @@ const EXAMPLES: usize = 3;
 pub struct Args {
     #[command(flatten)]
     source: LedgerSource,
-    /// Run to look at; if omitted, every run
+    /// Run to report on; if omitted, every run
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
     /// Only decisions since this time (`2026-11-20T00:00:00Z`), or of the last `90m`, `24h` or `7d`

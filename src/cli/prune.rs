@@ -54,7 +54,7 @@ pub struct Prune {
     /// Who decided it, as recorded in the fleet log
     #[arg(long, value_name = "WHO")]
     by: String,
-    /// How many days headers are kept, at least 183
+    /// Days for which the headers of dropped entries are kept, at least 183
     #[arg(long, value_name = "DAYS", default_value_t = 730)]
     keep_days: u32,
     /// File with the URL of a Postgres login that may read and erase (`ledger migrate --eraser`)

@@ -32,7 +32,7 @@ use crate::record::{Draft, Text};
 #[command(after_help = "Examples:\n  \
     wicketgate ledger recover --config wicketgate.yaml\n  \
     wicketgate ledger recover --config wicketgate.yaml --accept-loss --reason 'disk failed, backup of Monday'\n\n\
-    Ends with 0 when the loss is recorded, with 1 when nothing is lost or the loss was not accepted.")]
+    Exits with 0 when the loss is recorded, with 1 when nothing is lost or the loss was not accepted.")]
 pub struct Recover {
     /// Configuration file
     #[arg(short, long, value_name = "FILE", env = "WICKETGATE_CONFIG", hide_env_values = true)]

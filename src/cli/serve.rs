@@ -15,10 +15,10 @@ use crate::config::Config;
         wicketgate serve --config wicketgate.yaml\n  \
         wicketgate serve hub --config hub.yaml\n  \
         wicketgate serve mcp --config wicketgate.yaml\n\n\
-        Without a command, `serve` runs the gate. SIGTERM drains it and ends it with 0; a second SIGTERM ends it at once.\n\
-        The configuration and its files are read again when they change, and on SIGHUP; a change that needs a restart is\n\
-        refused and logged.\n\
-        Ends with 75 when another process took its place, 78 when the configuration is wrong."
+        Without a command, `serve` runs the gate. SIGTERM drains the gate, which then exits with 0;\n\
+        a second SIGTERM ends it at once. The gate reloads the configuration and its files when they change, and on\n\
+        SIGHUP; it refuses and logs a change that needs a restart.\n\
+        Exits with 75 when another process became the ledger's writer, 78 when the configuration is wrong."
 )]
 pub struct Args {
     #[command(subcommand)]

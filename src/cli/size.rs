@@ -179,6 +179,6 @@ fn print(lines: &[SizeRow], counted: &Counted, whole: Option<u64>) {
         say(format!("the file takes {disk} bytes, {each} per entry with everything in it"));
     }
     if daily(1, counted).is_none() {
-        say("less than a minute was observed: too little to say anything per day");
+        say("the entries span less than a minute: too little to estimate growth per day");
     }
 }

@@ -57,9 +57,9 @@ struct WitnessKeygen {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
         wicketgate ledger witness serve --name witness.example/1 --key witness.pem --logs logs.txt --state /var/lib/witness\n\n\
-        SIGTERM and SIGINT end it with 0. Ends with 75 when another witness uses the state directory, and with 78 when the\n\
-        list of logs, the key or the state is damaged. Then restore the latest state: a witness with an older state would\n\
-        cosign a fork.")]
+        SIGTERM and SIGINT end it with 0. Exits with 75 when another witness uses the state directory, and with 78 when the\n\
+        list of logs, the key or the state is damaged. If the state is damaged, restore its latest version: a witness with\n\
+        an older state could cosign a fork.")]
 struct Serve {
     /// Name of the witness, as given to `keygen`
     #[arg(long, value_name = "NAME", value_parser = argument::witness)]

@@ -15,7 +15,7 @@ use crate::domain::canonical;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 
-/// Check a bundle offline, against trust roots that are not from the bundle.
+/// Verify a bundle offline, against trust roots of your own.
 ///
 /// The same checks, output and exit codes as `wicketgate evidence verify`, in a program that links
 /// no database and no network code.
@@ -41,7 +41,8 @@ pub struct Program {
 /// What the program does beside verifying.
 #[derive(Clone, Copy, Debug, clap::Subcommand)]
 pub enum Other {
-    /// Print how to check a bundle with other people's tools: the text of VERIFY.md, from this program and not from a bundle
+    /// Print a guide to verifying a bundle with stock tools: the text of VERIFY.md, taken from this program and
+    /// not from a bundle
     Guide,
 }
 

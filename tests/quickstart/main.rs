@@ -97,10 +97,10 @@ fn the_plain_story_names_the_rule_and_the_paths_and_has_no_colours_in_a_pipe() {
     let played = session.play(&["quickstart", "--dir", "demo"]).ends(0);
     assert!(!played.out.contains('\u{1b}'), "{}", played.out);
     for part in [
-        "said by wicketgate.agent.deny agent/personal_data.rego:",
-        "said by wicketgate.agent.require_approval agent/amount.rego:",
-        "the tool server was asked 3 times",
-        "grace@example.com saw all of pay-2500 and signed with an SSH key; that is enough: it runs",
+        "rule wicketgate.agent.deny agent/personal_data.rego:",
+        "rule wicketgate.agent.require_approval agent/amount.rego:",
+        "the tool server got 3 requests",
+        "grace@example.com saw all of pay-2500 and signed with an SSH key; that is enough: the call runs",
         "INVALID, exit 1",
         "VALID wicketgate.dev/",
         "No process was left running",

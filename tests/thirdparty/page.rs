@@ -28,7 +28,7 @@ import base64, hashlib
 assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in policy
 first = [e for e in tree.find("body/main")][:2]
 shown = "".join("".join(e.itertext()) for e in first)
-assert "Proven, once the checks hold" in shown and "Not proven" in shown and "On whose word" in shown
+assert "Proven if the checks pass" in shown and "Not proven" in shown and "Who vouches for this" in shown
 print("a page of", len(every), "elements")
 "##;
 

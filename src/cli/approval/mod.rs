@@ -47,7 +47,7 @@ enum Command {
     Refuse(SignApproval),
     /// Check and sign the list of approvers
     SignApprovers(signers::SignerOptions),
-    /// Propose other arguments for a held call, signed; another approver then decides
+    /// Propose other arguments for a held call, signed with your SSH key; another approver then decides
     Modify(Modify),
 }
 
@@ -58,7 +58,7 @@ enum Command {
 struct ListApprovals {
     #[command(flatten)]
     api: Api,
-    /// How many calls to list
+    /// Most calls to list
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u16,
 }
@@ -104,7 +104,7 @@ struct ShowApproval {
         ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-approval statement\n  \
         wicketgate approval approve RUN CALL --signature statement.sig --token-file anna.token\n\n\
         The command checks the arguments against the digest that you sign, then asks you to type the tool's name; without\n\
-        a terminal it needs --yes. Ends with 0 when the gate counted the signature, with 1 when it did not or no gate\n\
+        a terminal it needs --yes. Exits with 0 when the gate counted the signature, with 1 when it did not or no gate\n\
         answered in time.")]
 struct SignApproval {
     #[command(flatten)]

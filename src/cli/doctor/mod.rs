@@ -19,13 +19,13 @@ use gate::{ChallengedGate, ReportReceipt};
 use local::NamespaceError;
 use targets::Target;
 
-/// Run as the agent: try to bypass the gate, and report the result to it.
+/// Run as the agent: try to bypass the gate, and report the result to the gate.
 #[derive(clap::Args, Debug)]
 #[command(after_help = concat!(
     "Examples:\n  wicketgate config doctor --socket /run/wicketgate/agent.sock\n",
     "  wicketgate config doctor --gate https://wicketgate.agents.svc:7302 --ca ca.crt --cert tls.crt --cert-key tls.key\n\n",
     "Run it like the agent: with its uid, in its network and mount namespaces, without privileges. Each attempt takes\n",
-    "at most 1 s, is one handshake or packet, and carries no data (DNS: a question for the root's name servers).\n",
+    "at most 1 s, is one handshake or packet, and carries no data (DNS: a query for the root name servers).\n",
     "No answer means blocked; a refused connection reached the host and means open. For the servers behind the gate\n",
     "(tools, databases, models, ledger and hub, as the gate names them) no answer means blocked only if the gate itself\n",
     "reaches the server; otherwise the result is unknown.\n\n",
@@ -33,8 +33,8 @@ use targets::Target;
     "fd00::1, port 443; metadata at 169.254.169.254 (also as ::ffff:169.254.169.254), 169.254.170.2, 100.100.100.200,\n",
     "168.63.129.16 and fd00:ec2::254, port 80; DNS at the configured resolvers, 8.8.8.8, 1.1.1.1 and\n",
     "2001:4860:4860::8888; ICMP echo to 1.1.1.1; raw and packet sockets; sockets of Docker, containerd, CRI-O and\n",
-    "Podman; the operators' address, answering at the gate's addresses, /proc of the gate, changing its files;\n",
-    "service account tokens; capabilities, set-uid programs, new namespaces; kernel keys of others.\n\n",
+    "Podman; the operator API; listening on the gate's addresses; /proc of the gate; changes to its files;\n",
+    "service account tokens; capabilities, set-uid programs, new namespaces; kernel keys of other users.\n\n",
     "Exit codes: 0 everything is blocked, 1 something is open, 2 something is unknown.",
 ))]
 pub struct Args {
@@ -95,7 +95,7 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
                 } else {
                     let soon = pause.min(every);
                     pause = pause.saturating_mul(2);
-                    note(format!("again in {} s", soon.as_secs()));
+                    note(format!("next attempt in {} s", soon.as_secs()));
                     soon
                 };
                 tokio::time::sleep(wait).await;
@@ -155,7 +155,7 @@ fn print(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) {
     let [blocked, open, unknown] = [Attempt::Blocked, Attempt::Open, Attempt::Unknown].map(count);
     say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
     match told {
-        None => say("no gate has the report: name one with --socket or --gate"),
+        None => say("no gate received the report: name one with --socket or --gate"),
         Some(Ok(ReportReceipt { reasons, seq })) => {
             let passed = if reasons.is_empty() { "passed" } else { "failed" };
             say(format!("the gate recorded it as entry {seq}: {passed}"));

@@ -41,13 +41,13 @@ use snippet::ServerLocation;
 
 /// Put a gate in front of the servers of an MCP client.
 ///
-/// Reads the configuration of Claude Desktop, Claude Code, Cursor or VS Code, starts every server in it
-/// once to see what it offers, and writes everything a gate needs into a directory: keys, configuration,
-/// a signed manifest, a signed lock of the servers' tools, and a signed policy. A server that is a program
-/// starts in a sandbox (S2), this first time too, without a network and with what its command line names; it
-/// gets more only by `--allow`. The agent layer of that
-/// policy observes: what it would deny still runs and is recorded. The org layer is enforced: it denies
-/// arguments that name files of secrets or metadata addresses.
+/// Reads the configuration of Claude Desktop, Claude Code, Cursor or VS Code, starts every server in it once to
+/// see what it offers, and writes everything a gate needs into a directory: keys, configuration, a signed
+/// manifest, a signed lock of the servers' tools, and a signed policy. A server that is a program always starts
+/// in a sandbox (S2), even this first time: it has no network, and only the files that its command line names.
+/// Only `--allow` gives it more. The agent layer of the policy only observes: calls that it would deny still
+/// run, and are recorded. The org layer is enforced: it denies arguments that name secret files or cloud
+/// metadata addresses.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     wicketgate init --from .mcp.json\n  \
@@ -55,7 +55,7 @@ use snippet::ServerLocation;
     wicketgate init --from .mcp.json --allow github:host=api.github.com --write\n\n\
     Values that look like credentials go into files of mode 0600 and never into wicketgate.yaml.\n\
     Either everything is written or nothing is; an existing directory is never replaced.\n\
-    Ends with 0, or with 1 if nothing was written.")]
+    Exits with 0, or with 1 if nothing was written.")]
 pub struct Args {
     /// Configuration file of the client: `mcpServers` (Claude, Cursor) or `servers` (VS Code).
     #[arg(long, value_name = "FILE")]
@@ -69,7 +69,7 @@ pub struct Args {
     /// Days during which the agent layer of the policy observes.
     #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
     observe_days: u16,
-    /// Value of an input that VS Code asks for, read from a file.
+    /// Value of an input that VS Code would prompt for, read from this file.
     #[arg(long = "input", value_name = "ID=FILE", value_parser = argument::input)]
     inputs: Vec<(String, PathBuf)>,
     /// Seconds that a server has to start and answer.
@@ -78,11 +78,12 @@ pub struct Args {
     /// Whether servers that are programs start in a sandbox.
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: Choice,
-    /// Access of one server beyond its command line: `host=HOST[:PORT]` (through a proxy of the gate), `network` (all
-    /// that this host reaches), `read=PATH`, `write=PATH`, `s1` (no namespaces) or `unsandboxed`; repeat it for more.
+    /// Access of one server beyond its command line: `host=HOST[:PORT]` (through a proxy of the gate),
+    /// `network` (everything that this host can reach), `read=PATH`, `write=PATH`, `s1` (no namespaces) or
+    /// `unsandboxed`; repeat it for more.
     #[arg(long, value_name = "NAME:WHAT", value_parser = Allow::parse_for)]
     allow: Vec<(String, Allow)>,
-    /// Accept texts with invisible characters (tags, bidirectional controls, escapes, …).
+    /// Accept tools whose texts have invisible characters (tags, bidirectional controls, escapes, …).
     #[arg(long)]
     accept_hidden: bool,
     /// Write nothing if one server cannot be governed.
@@ -91,7 +92,8 @@ pub struct Args {
     /// Also serve clients over HTTP on this loopback address, and print the client's entries in that form.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7300", value_parser = argument::loopback)]
     http: Option<SocketAddr>,
-    /// Change the client's file; the original without its credentials is kept as FILE.before-wicketgate.
+    /// Change the client's file so that it starts the gate; the original, without its credentials, is kept as
+    /// FILE.before-wicketgate.
     #[arg(long)]
     write: bool,
     /// Print one JSON object.

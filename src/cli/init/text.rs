@@ -66,7 +66,7 @@ const OF_THE_CONFIGURATION: [(&str, &str); 7] = [
     ("    callers:", "A process with this uid on the socket is this agent."),
     (
         "servers:",
-        "That a tool only reads is a claim of its server: each `read_only` below is one until you have looked.\n\
+        "Each `read_only` below is only a claim of its server until you have reviewed the tool.\n\
          Tools without an entry have the tier of their server.",
     ),
 ];
@@ -147,7 +147,7 @@ const OF_THE_MANIFEST: [(&str, &str); 3] = [
     ),
     (
         "  binding:",
-        "An MCP client does not say which model it runs, so none is listed and none is asked for; an\n\
+        "An MCP client does not say which model it runs, so the manifest neither lists nor requires one; an\n\
          irreversible tool still waits for a person.",
     ),
     ("  tools:", "The only tools that exist for this agent."),
@@ -203,7 +203,7 @@ pub fn bundle(plan: &Plan, version: &str) -> String {
 /// What an auditor of this configuration trusts.
 pub fn trust(policy: &str) -> String {
     format!(
-        "# Whom an auditor of this configuration trusts. Give it to them by another way than evidence.\n\
+        "# Trust roots for an auditor of this configuration. Send this file separately from the evidence.\n\
          evidence-key ../keys/evidence.pem.pub\n\
          manifest-key ../keys/manifest.pem.pub\n\
          enrolment-key ../state/enrolment.key.pub\n\

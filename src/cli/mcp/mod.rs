@@ -29,17 +29,17 @@ use host::Host;
 
 /// Serve MCP over stdio and forward calls to the gate.
 ///
-/// For desktop clients that start their servers as programs. Messages pass through the gate of the
-/// configuration: one that runs already, or one that is started here and ends with this process.
+/// Use it in desktop clients, which start their servers as programs. If a gate with this configuration is
+/// already running, messages go to that gate; otherwise this command starts one, which ends with this process.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  \
         wicketgate serve mcp --config wicketgate/wicketgate.yaml\n  \
         wicketgate serve mcp --config wicketgate/wicketgate.yaml --server github\n\n\
-        If no gate runs with this configuration, one is started and ends with this process.\n\
         Standard output carries MCP only; logs go to standard error.\n\
-        Ends with 0 when its input ends, 78 when the configuration is wrong, 75 when another gate has the ledger."
+        Exits with 0 when its input ends, 78 when the configuration is wrong, 75 when another gate is the\n\
+        ledger's writer."
 )]
 pub struct Args {
     #[command(subcommand)]

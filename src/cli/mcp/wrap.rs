@@ -37,10 +37,10 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Put a gate in front of one MCP server that a command starts.
 ///
-/// Stands where the server's own command stood in a client. The first start makes keys, starts the
-/// server once, signs what it shows, and grants all of it to this user; the agent layer of the policy
-/// observes, so that nothing breaks, and the org layer denies arguments that name files of secrets. The
-/// server starts in a sandbox (S2) without a network, this first time too, and gets more only by --allow. Later
+/// In the client, replace the server's own command with this one. The first start makes keys, starts the server
+/// once, signs the tools that it offers, and grants all of them to this user. The agent layer of the policy
+/// only observes, so that nothing breaks; the org layer denies arguments that name secret files. The server
+/// always starts in a sandbox (S2) without a network, even this first time; only --allow gives it more. Later
 /// starts of the same command line in the same directory use the same files.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -50,9 +50,9 @@ const DAY: Duration = Duration::from_secs(86_400);
         The server gets HOME, LANG, LOGNAME, PATH, SHELL, TERM, TMPDIR, USER and the variables of --env.\n\
         A tool that changes after it was signed is denied until --relock, which starts the server and signs the tools\n\
         that it offers now.\n\
-        Observing ends on its day and is never renewed silently: --observe-days signs a new end, at most 30 days ahead.\n\
-        After that day, tools without a review are denied.\n\
-        At the end one line on standard error lists what would have been denied.")]
+        Observe mode ends on its last day and is never extended silently: --observe-days signs a new end, at most 30 days\n\
+        ahead. After that day, tools without a review are denied.\n\
+        Before it exits, it writes one line to standard error about the calls that would have been denied.")]
 pub struct Args {
     /// State directory; if omitted, $XDG_STATE_HOME/wicketgate or ~/.local/state/wicketgate.
     #[arg(long, value_name = "DIR")]
@@ -63,7 +63,8 @@ pub struct Args {
     /// Environment variable to pass to the server; credentials are passed by reference, never copied.
     #[arg(long = "env", value_name = "NAME")]
     env: Vec<String>,
-    /// Days from now during which the agent layer observes; 14 at the first start. A later use signs a new end.
+    /// Number of days, from now, for which the agent layer only observes; if omitted at the first start, 14.
+    /// Used later, it signs a new end.
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=30))]
     observe_days: Option<u16>,
     /// Sign the tools that the server offers now.
@@ -72,12 +73,12 @@ pub struct Args {
     /// Whether the server starts in a sandbox; read at the first start and with --relock.
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: Choice,
-    /// Access of the server beyond its command line: `host=HOST[:PORT]` (through a proxy of the gate), `network` (all
-    /// that this host reaches), `read=PATH`, `write=PATH`, `s1` (no namespaces) or `unsandboxed`; repeat it for more.
-    /// Read at the first start and with --relock.
+    /// Access of the server beyond its command line: `host=HOST[:PORT]` (through a proxy of the gate),
+    /// `network` (everything that this host can reach), `read=PATH`, `write=PATH`, `s1` (no namespaces) or
+    /// `unsandboxed`; repeat it for more. Read at the first start and with --relock.
     #[arg(long, value_name = "WHAT", value_parser = allow)]
     allow: Vec<Allow>,
-    /// Accept texts with invisible characters (tags, bidirectional controls, escapes, …).
+    /// Accept tools whose texts have invisible characters (tags, bidirectional controls, escapes, …).
     #[arg(long)]
     accept_hidden: bool,
     /// Seconds that a server has to start and answer.

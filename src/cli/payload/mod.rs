@@ -91,7 +91,7 @@ struct Access {
         wicketgate ledger payload erase --hub https://hub:7301 --token-file otto.token --order order --signature order.sig --yes\n\n\
         You sign an erasure with your own key, which is in the signed list of approvers (`approvals.signers`) with\n\
         `namespaces=\"wicketgate-order\"` and the role `operator`. The fleet log records the order with its signature; an\n\
-        order is valid once, for a day."
+        order can be used once, within 24 hours."
 )]
 struct Erase {
     #[command(flatten)]
@@ -103,7 +103,7 @@ struct Erase {
     /// Run whose payloads are erased
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
-    /// Only payloads of this role of the run: `args`, `result`, `policy_input`, …
+    /// Only the payloads of the run that have this role: `args`, `result`, `policy_input`, …
     #[arg(long, value_name = "ROLE", requires = "run")]
     role: Option<String>,
     /// Erase these payloads, by their commitments
@@ -141,7 +141,7 @@ struct EraseFollowUp {
     /// How long backups are kept, such as `35d`; if omitted, the term of the configuration
     #[arg(long, value_name = "TERM", value_parser = term)]
     backups: Option<std::time::Duration>,
-    /// SQLite: always rewrite the file, not only if traces are found; calls wait meanwhile
+    /// For SQLite: rewrite the file even if no traces of erased bytes are found; calls wait until it is done
     #[arg(long)]
     vacuum: bool,
 }
@@ -205,7 +205,7 @@ struct Hold {
     /// Why; it is recorded in the fleet log
     #[arg(long, value_name = "TEXT", value_parser = str::parse::<Text>)]
     reason: Text,
-    /// Who decided it, as recorded in the fleet log; with --hub, the operator of the credential
+    /// Who decided it, as recorded in the fleet log; with --hub, always the operator who logged in
     #[arg(long, value_name = "WHO", required_unless_present = "hub", conflicts_with = "hub", value_parser = str::parse::<Text>)]
     by: Option<Text>,
     #[command(flatten)]
@@ -223,7 +223,7 @@ struct Hold {
     after_help = "Examples:\n  \
         wicketgate ledger payload release --config wicketgate.yaml --run RUN --reason \"case 7 is closed\"\n\n\
         You sign the release with your own key, like an erasure: see `wicketgate ledger payload erase --help`. A hold that\n\
-        was placed after you signed stays."
+        was placed after you signed stays in force."
 )]
 struct Release {
     #[command(flatten)]

@@ -18,8 +18,8 @@ const SHOWN_MAX: usize = 60;
 
 /// Print the differences between two bundles: rules, data, builtins and `bundle.json`.
 ///
-/// Rules are compared by content: blanks, comments, order and file names do not matter. Test files are listed, but
-/// are no difference.
+/// Rules are compared by content: whitespace, comments, order and file names do not matter. Test files that
+/// differ are listed, but do not count as a difference.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
         wicketgate policy diff policy new-policy\n\n\

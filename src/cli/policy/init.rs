@@ -11,7 +11,7 @@ use crate::domain::canonical;
 /// `policy init`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The directory to write; it may not exist, or has to be empty
+    /// Directory to write; it must be empty or not exist
     dir: PathBuf,
     /// The bundle's name
     #[arg(long, default_value = "policy")]

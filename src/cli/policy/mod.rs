@@ -54,7 +54,7 @@ enum Command {
     /// Find rules that never fire, read members that no input has, allow every caller, or need approvers that do not
     /// exist.
     ///
-    /// Ends with 1 if a finding is an error: the gate refuses such a bundle (`policy.lint`).
+    /// Exits with 1 if a finding is an error: the gate refuses such a bundle (`policy.lint`).
     #[command(after_help = "Examples:\n  wicketgate policy lint policy --config wicketgate.yaml")]
     Lint(lint::Args),
     /// Sign a bundle: write `bundle.sig.json` beside its files
@@ -64,16 +64,16 @@ enum Command {
         /// Sign with this secret key (PKCS#8 PEM); repeat it for more signatures
         #[arg(long, value_name = "KEY", required = true)]
         key: Vec<PathBuf>,
-        /// The bundle's name, when it has no `bundle.json` yet
+        /// The bundle's name, if it has no `bundle.json` yet
         #[arg(long, requires = "version")]
         name: Option<String>,
-        /// The bundle's version, when it has no `bundle.json` yet
+        /// The bundle's version, if it has no `bundle.json` yet
         #[arg(long, requires = "name")]
         version: Option<String>,
         #[command(flatten)]
         json: JsonArg,
     },
-    /// Decide one input document as the gate would; end with 0 only for allow
+    /// Decide one input document as the gate would; exit with 0 only for allow
     #[command(
         after_help = "Examples:\n  wicketgate policy eval policy --input input.json --explain\n  \
         wicketgate policy eval policy --sqlite ledger.db --entry 42 --explain\n  \
@@ -84,15 +84,16 @@ enum Command {
     ///
     /// A rule named `test_…` in `*_test.rego` passes if it is true, as with `opa test`; `todo_test_…` is skipped and
     /// listed. `tests/*.yaml` and `tests/*.json` are decision tables; `tests/fixtures/x.json` is `data.fixtures.x`.
-    /// Ends with 1 if a test fails or there are no tests.
+    /// Exits with 1 if a test fails or there are no tests.
     #[command(
         after_help = "Examples:\n  wicketgate policy test policy --coverage-min 100 --junit report.xml"
     )]
     Test(test::Args),
     /// Mutate inputs that are not allowed, and report each mutant that is allowed.
     ///
-    /// Each place of an input is dropped, set to null, given another type or emptied. A mutant that is allowed is a
-    /// failure: a rule depends on a member that may be missing or have another type. Ends with 1 if there is one.
+    /// The command drops each member of an input, sets it to null, changes its type or empties it. A mutant
+    /// that is allowed is a failure: it shows that a rule depends on a member that may be missing or have
+    /// another type. Exits with 1 if there is one.
     #[command(after_help = "Examples:\n  wicketgate policy mutate policy --below input.args")]
     Mutate(mutate::Args),
     /// Print the JSON Schema (2020-12) of the input document
@@ -111,13 +112,13 @@ enum Command {
     /// Write the directory of a `bundle.tar.gz`
     #[command(after_help = "Examples:\n  wicketgate policy unpack bundle.tar.gz -o policy")]
     Unpack(archive::Unpack),
-    /// Print what enforcement would have denied while layers only observe, rule by rule
+    /// Print, rule by rule, which calls enforcement would have denied while layers only observe
     Observed(observed::Args),
     /// Write least-privilege rules from the calls of a recorded run.
     ///
-    /// The rules allow each completed call. A call that ran only because a layer observed is allowed, too, and named.
-    /// A denied call is listed and stays denied. Prose is constrained by its length; programs, statements, URLs and
-    /// shell lines by the values of the run; numbers by their range.
+    /// The rules allow each completed call. They also allow a call that ran only because a layer observed, and
+    /// mark it. Denied calls are listed and stay denied. The rules limit prose to its length, numbers to their
+    /// range, and programs, SQL statements, URLs and shell commands to the values in the run.
     Suggest(suggest::Args),
     Backtest(backtest::Args),
     Diff(diff::Args),

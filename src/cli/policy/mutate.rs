@@ -31,10 +31,10 @@ pub struct Args {
     /// How many recorded inputs to try: the newest of each chain
     #[arg(long, value_name = "NUMBER", default_value_t = 200)]
     last: usize,
-    /// Mutate only this place and the places below it (`input.args`); repeat it for more
+    /// Mutate only this member and the members below it, such as `input.args`; repeat it for more
     #[arg(long, value_name = "PLACE")]
     below: Vec<String>,
-    /// Leave out this place and the places below it, where absence is meant to allow (`input.findings`)
+    /// Leave out this member and the members below it, because its absence is meant to allow (`input.findings`)
     #[arg(long, value_name = "PLACE")]
     except: Vec<String>,
     /// Fail only for mutants that a gate could produce: those that match the input's schema
@@ -139,7 +139,7 @@ fn print_report(args: &Args, total: usize, found: &MutationReport) {
         let odd = if one.possible { "" } else { " (no gate makes this input)" };
         let change = one.change.as_str();
         say(format!("new allow: {change} {} of {input}{odd}", one.place));
-        one.rules.iter().for_each(|rule| say(format!("    no longer speaks: {rule}")));
+        one.rules.iter().for_each(|rule| say(format!("    no longer fires: {rule}")));
     }
     if *cut {
         note("note: an input has more than 4096 places; the first of them were tried");

@@ -70,7 +70,7 @@ pub async fn approve(
         if ran.code != Some(0) || now.as_deref() != Some(state) {
             return Err(Error::Approval { subject, state: now, ran });
         }
-        let then = if last { "that is enough: it runs" } else { "one more is needed" };
+        let then = if last { "that is enough: the call runs" } else { "one more is needed" };
         let line = format!("{subject} saw all of {id} and signed with an SSH key; {then}");
         story.step(
             "approve",
@@ -82,7 +82,10 @@ pub async fn approve(
     }
     match agent.call(id, tool, arguments).await {
         DemoAnswer::Ran { result, entry, .. } if result.contains("booked") => {
-            story.more(&format!("the agent asks again with the same id: {result} (entry {entry})"));
+            let line = format!(
+                "the agent makes the call again with the same id: {result} (entry {entry})"
+            );
+            story.more(&line);
         }
         DemoAnswer::Ran { result, .. } => {
             return Err(Error::Call { call: id, fault: CallFault::Result(result) });

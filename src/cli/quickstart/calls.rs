@@ -64,7 +64,7 @@ fn demo_calls() -> [DemoCall; 7] {
             fate: allowed(
                 "R-7",
                 "R-9",
-                "the statement is the operator's and reads one SQLite file; the agent gave one value",
+                "the operator wrote the SQL statement, which reads one SQLite file; the agent gave one value",
             ),
         },
         DemoCall {
@@ -184,7 +184,7 @@ fn told(
                 "rule": by, "expires": refused.expires});
             story.step("call", label, &line, &facts);
             story.more(&refused.to_string());
-            story.more(&format!("said by {by}"));
+            story.more(&format!("rule {by}"));
             Ok(())
         }
         (Fate::Allowed { .. }, DemoAnswer::Refused(refused)) => Err(CallFault::Refused(refused)),
@@ -222,8 +222,8 @@ pub async fn count(tools: &mut ToolServer, story: &mut StepPrinter) -> Result<()
         return Err(Error::Count { allowed, hits });
     }
     let line = format!(
-        "the tool server was asked {}: by the {} that were allowed or approved",
-        many(allowed, "time"),
+        "the tool server got {}, from the {} that were allowed or approved",
+        many(allowed, "request"),
         many(allowed, "HTTP call")
     );
     story.step("count", "counted", &line, &json!({"allowed": allowed, "hits": hits}));
@@ -241,7 +241,7 @@ pub async fn seal(agent: &mut DemoAgent, story: &mut StepPrinter) -> Result<(), 
         }
         Ok(_) => return Err(Error::NotRefused("the run token after the seal")),
     };
-    let line = format!("{}; the run token is dead", many(sealed.entries, "entry"));
+    let line = format!("{}; the run token no longer works", many(sealed.entries, "entry"));
     let facts = json!({"entries": sealed.entries, "run": sealed.run_id, "token": dead.code});
     story.step("seal", "sealed", &line, &facts);
     Ok(())

@@ -43,9 +43,9 @@ use witness::DemoWitness;
 #[command(after_help = "Examples:\n  \
         wicketgate quickstart\n  \
         wicketgate quickstart --dir demo --keep\n\n\
-        Ends with 0 only if every step had the expected result.")]
+        Exits with 0 only if every step had the expected result.")]
 pub struct Args {
-    /// Directory to write; it must be empty or not exist. If omitted, a new temporary directory.
+    /// Directory to write; it must be empty or not exist. If omitted, a new temporary directory is used.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Leave the gate and the tools running at the end, until Ctrl-C.

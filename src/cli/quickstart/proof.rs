@@ -24,8 +24,7 @@ pub async fn pin(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<u64, E
     let size = size.filter(|_| line.starts_with("head "));
     let Some(size) = size else { return Err(unexpected(&args, ran)) };
     desk.note(line)?;
-    let told =
-        format!("an auditor notes the head of the log, {}, and goes away", many(size, "entry"));
+    let told = format!("an auditor notes the head of the log ({}) and leaves", many(size, "entry"));
     story.step("pin", "auditor", &told, &json!({"size": size, "head": line}));
     Ok(size)
 }
@@ -68,7 +67,8 @@ pub async fn anchor(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(),
     if !cosigned {
         return Err(unexpected(&with_json, ran));
     }
-    let line = "the head of the log goes on the fleet log; the auditor's witness cosigns that";
+    let line =
+        "the fleet log records the head of the log; the auditor's witness cosigns the fleet log";
     story.step("anchor", "anchored", line, &told);
     Ok(())
 }
@@ -118,7 +118,7 @@ pub async fn verify(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(),
         return Err(unexpected(&args, ran));
     }
     let line = format!(
-        "{checks} checks hold, level {level}: a witness saw the log, which extends what the auditor noted"
+        "{checks} checks passed, level {level}: a witness saw the log, which extends the head that the auditor noted"
     );
     story.step("verify", "verified", &line, &json!({"exit": 0, "checks": checks, "level": level}));
     story.command(&args);

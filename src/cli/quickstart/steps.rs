@@ -121,11 +121,11 @@ impl StepPrinter {
         }
         say("\nWhat happened");
         say(
-            "  The agent could only ask. For each call the gate looked at what would be touched, asked the
+            "  The agent could only ask. For each call the gate checked what would be touched, evaluated
   \
-            policy, wrote the decision down, and only then ran the tool, with a credential the agent never
+            the policy, recorded the decision, and only then ran the tool, with a credential the agent never
   \
-            saw; the answer was written down before the agent read it. What the policy denied never ran.
+            saw; the answer was recorded before the agent read it. Calls that the policy denied never ran.
   \
             The call that needs two people was held until both had signed for exactly that call, each with an
   \
@@ -133,16 +133,13 @@ impl StepPrinter {
         );
         say("\nWhat is left");
         for (path, what) in [
-            ("wicketgate.yaml", "the configuration; agent.yaml and policy/ are what was signed"),
+            ("wicketgate.yaml", "the configuration; agent.yaml and policy/ are signed"),
             ("state/ledger.sqlite", "the ledger, and beside it the gate's own keys"),
             (
                 "evidence/report.html",
-                "what an auditor opens first; evidence/VERIFY.md needs no wicketgate",
+                "what an auditor opens first; evidence/VERIFY.md explains how to verify without wicketgate",
             ),
-            (
-                "auditor/trust.txt",
-                "whom the auditor trusts, and the head they had noted before the run",
-            ),
+            ("auditor/trust.txt", "the keys the auditor trusts, and the head noted before the run"),
             ("evidence-tampered/", "the copy with one byte changed"),
         ] {
             say(format!("  {:<21} {what}", path));

@@ -13,7 +13,7 @@ use crate::evidence::artifacts::Artifacts;
 use crate::replay::Error;
 use crate::replay::export::{self, ExportedRecording, RecordingOrder};
 
-/// Write a sealed run to a recording: a file that replays anywhere.
+/// Write a sealed run to a recording: a file that can be replayed on any machine.
 ///
 /// The run has to have been recorded: `replay.mode` of its manifest, or `replay` of its opening. The file
 /// holds its manifest, its policy bundles, what the agent was shown, and every call with its arguments,
@@ -24,7 +24,7 @@ use crate::replay::export::{self, ExportedRecording, RecordingOrder};
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  wicketgate run replay export 0b9f… --config wicketgate.yaml --out run.recording\n\n\
-    Ends with 1 if the run cannot be replayed, 2 if the ledger cannot be read."
+    Exits with 1 if the run cannot be replayed, 2 if the ledger cannot be read."
 )]
 pub struct Args {
     /// ID of the run.

@@ -16,13 +16,13 @@ mod play;
 
 /// Run an agent against a recorded run, and report where it differs.
 ///
-/// Starts a gate that answers from the recording and reaches no tool and no network, with a ledger of its
-/// own, then the command with these variables in its environment: WICKETGATE_SOCKET (gRPC and MCP on a Unix
-/// socket), WICKETGATE_URL and WICKETGATE_MCP_URL (the same on loopback), WICKETGATE_TOKEN (the agent's
-/// credential there) and WICKETGATE_REPLAY (the recording's digest). An agent of recorded child runs has a
-/// WICKETGATE_SOCKET_NAME and a WICKETGATE_TOKEN_NAME. Every call walks the same road as
-/// always: it is matched to the recorded call with the same tool and arguments, decided again, written down,
-/// and answered as it was.
+/// Starts a gate that has a ledger of its own, answers from the recording, and reaches no tool and no network.
+/// Then it starts the command with these variables in its environment: WICKETGATE_SOCKET (gRPC and MCP on a
+/// Unix socket), WICKETGATE_URL and WICKETGATE_MCP_URL (the same on loopback), WICKETGATE_TOKEN (the agent's
+/// credential there) and WICKETGATE_REPLAY (the recording's digest). For each agent of recorded child runs
+/// there are also WICKETGATE_SOCKET_NAME and WICKETGATE_TOKEN_NAME, with the agent's name as NAME. Each call
+/// takes the normal path through the gate: the gate matches it to the recorded call with the same tool and
+/// arguments, decides again, records the decision, and returns the recorded answer.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -34,10 +34,10 @@ mod play;
         wicketgate run replay run.recording --bundle policy -- python agent.py\n  \
         wicketgate run replay run.recording --fork-at 3 --config wicketgate.yaml -- python agent.py\n\n\
         With --fork-at, the steps before that one are answered from the recording and not executed. Then a new run of the\n\
-        configured gate continues; its first entry names the recording, the run and the step. WICKETGATE_TOKEN keeps its\n\
-        value. Without --report, the first difference ends the replay: that call and all later ones are denied.\n\
-        Ends with 0 if there was no difference, 1 if there was one, 2 if that is unknown: the recording is incomplete, or\n\
-        the command failed or opened no run."
+        configured gate continues; its first entry names the recording, the run and the step. WICKETGATE_TOKEN does not\n\
+        change. Without --report, the first difference ends the replay: that call and all later ones are denied.\n\
+        Exits with 0 if there was no difference, 1 if there was one, 2 if that is unknown because the recording is\n\
+        incomplete, or because the command failed or opened no run."
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -48,7 +48,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// Write a sealed run to a recording: a file that replays anywhere.
+    /// Write a sealed run to a recording: a file that can be replayed on any machine.
     Export(export::Args),
     /// Check that a recording is complete, and print which run it holds.
     Check(CheckArgs),

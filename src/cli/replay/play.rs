@@ -36,7 +36,7 @@ pub struct Play {
     /// Decide with this bundle instead of the recorded ones
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
-    /// Argument to ignore when calls are matched, beside those that the manifest names
+    /// Argument to ignore when calls are matched, in addition to those that the manifest names
     #[arg(long, value_name = "TOOL:/POINTER", value_parser = pointer)]
     volatile: Vec<(String, String)>,
     /// Answer the steps before this one from the recording, then continue with a new run of the gate of --config,

@@ -31,12 +31,12 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Restore the files that `file.write` calls of tier T1 of a run changed
+    /// Restore the files that a run changed with `file.write` tools of tier T1
     #[command(after_help = "Examples:\n  \
             wicketgate run rollback RUN --dry-run\n  \
             wicketgate run rollback RUN --model operator --json\n\n\
-            Run it on the machine of the gate. Each file is restored by a call of this caller: its manifest grants the tools\n\
-            that wrote, and the policy allows the calls. Ends with 1 if a file could not be restored.")]
+            Run it on the gate's machine. Each file is restored by a call of this caller, so its manifest must grant the tools\n\
+            that wrote the files, and the policy must allow the calls. Exits with 1 if a file could not be restored.")]
     Rollback(Rollback),
     Replay(replay::Args),
 }
@@ -57,7 +57,7 @@ struct Rollback {
         hide_env_values = true
     )]
     config: PathBuf,
-    /// Only print what would be restored; sends the gate no call
+    /// Only print what would be restored; send no call to the gate
     #[arg(long)]
     dry_run: bool,
     /// Agent socket of the gate; if omitted, that of the configuration
@@ -218,7 +218,7 @@ fn report(command: &Rollback, ours: Option<&str>, told: &[FileOutcome]) {
         say(format!("{:<13} {}:{path}{entry}{detail}", one.outcome, one.root));
     }
     if told.is_empty() {
-        say("the run changed no file that can be put back");
+        say("the run changed no file that can be restored");
     }
     if let Some(ours) = ours {
         say(format!("recorded as run {ours}"));

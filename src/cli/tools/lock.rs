@@ -122,7 +122,7 @@ fn report(old: Option<&Lock>, new: &Lock, changed: &[Difference], left_out: &[St
         }
     }
     if old.is_some() && changed.is_empty() {
-        say("the servers show what is locked");
+        say("the servers offer exactly the locked tools");
     }
     left_out.iter().for_each(|why| say(format!("left out: {why}")));
 }

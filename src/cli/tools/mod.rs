@@ -49,7 +49,7 @@ enum Command {
     #[command(after_help = "Examples:\n  \
             wicketgate tools list\n  \
             wicketgate tools list --probe --json\n\n\
-            With --probe it ends with 1 if a tool differs from the lock, with 2 if a server cannot be reached or this machine\n\
+            With --probe it exits with 1 if a tool differs from the lock, with 2 if a server cannot be reached or this machine\n\
             lacks the sandbox level that a command needs.")]
     List {
         #[command(flatten)]
@@ -58,7 +58,7 @@ enum Command {
         #[arg(long)]
         probe: bool,
     },
-    /// Check that every tool has what it needs. Calls no tool, writes nothing.
+    /// Check that every tool has what it needs, without calling a tool or writing anything.
     ///
     /// http, fetch, model: connects to the configured server and sends nothing. sql: connects, checks the role, tries
     /// to leave a read-only transaction. command: hashes the program, tries to break out of the sandbox. file: opens
@@ -67,9 +67,9 @@ enum Command {
             wicketgate tools probe\n  \
             wicketgate tools probe --kind sql --json\n  \
             wicketgate tools probe --server github\n\n\
-            Ends with 0 if every tool is ready; with 1 if one is blocked, untrusted, unfit, drifted or missing; with 2 if one\n\
+            Exits with 0 if every tool is ready; with 1 if one is blocked, untrusted, unfit, drifted or missing; with 2 if one\n\
             cannot be reached or this machine lacks its sandbox; with 78 if the gate would not start with this configuration.\n\
-            Tools that can be checked are then checked all the same.")]
+            Even with 78, it checks the tools that it can check.")]
     Probe {
         #[command(flatten)]
         at: ToolsArgs,
@@ -83,32 +83,32 @@ enum Command {
         #[arg(long = "server", value_name = "NAME")]
         servers: Vec<String>,
     },
-    /// Write the descriptors of a gRPC server to a file, by reflection. Calls no method.
+    /// Write the descriptors of a gRPC server to a file, by reflection, without calling a method.
     #[command(after_help = "Examples:\n  \
             wicketgate tools descriptors --from https://orders.example.com \\\n    \
             --service shop.v1.Orders --out orders.pb\n  \
             wicketgate tools descriptors --from http://127.0.0.1:50051 \\\n    \
             --private-address 127.0.0.1/32 --out orders.pb\n\n\
-            A gate reads the file when it starts (`grpc.descriptor_set`), and asks no server.")]
+            A gate reads the file at start (`grpc.descriptor_set`); it never uses reflection itself.")]
     Descriptors(descriptors::DescriptorOrder),
     /// Lock the tools that the MCP servers offer now: write the lock and sign it.
     #[command(after_help = "Examples:\n  \
         wicketgate tools lock --key keys/lock.pem\n  \
         wicketgate tools lock --key keys/lock.pem --server github --yes\n\n\
-        If the lock differs from the old one, the command asks before it writes; --yes answers that.")]
+        If the lock differs from the old one, the command asks before it writes; --yes skips the question.")]
     Lock {
         #[command(flatten)]
         at: ToolsArgs,
         /// Sign with this secret key (PKCS#8 PEM); repeat it for more signatures.
         #[arg(long = "key", value_name = "KEY", required = true)]
         keys: Vec<PathBuf>,
-        /// Lock only this server again, and keep the lock of the others; repeat it for more.
+        /// Lock only this server again, and leave the locks of the others unchanged; repeat it for more.
         #[arg(long = "server", value_name = "NAME")]
         servers: Vec<String>,
         /// Write the lock without asking.
         #[arg(long)]
         yes: bool,
-        /// Accept texts with invisible characters (tags, bidirectional controls, escapes, …).
+        /// Accept tools whose texts have invisible characters (tags, bidirectional controls, escapes, …).
         #[arg(long)]
         accept_hidden: bool,
     },

@@ -70,7 +70,7 @@ impl PictureRow {
             let (state, todo) = if another {
                 (
                     ProbeState::Drifted,
-                    "look at the program; if it is the right one, pin this digest",
+                    "inspect the program; if it is the right one, pin this digest",
                 )
             } else {
                 (ProbeState::Refused, "")

@@ -181,7 +181,7 @@ fn text(picture: &Picture, rows: &[PictureRow], servers: &[ProbedServer]) {
     picture.warnings.iter().for_each(|warning| note(format!("warning: {warning}")));
     let fine = rows.iter().filter(|row| row.state().is_fine()).count();
     match rows.len() {
-        0 => say("no tools are bound"),
+        0 => say("no tools are configured"),
         all => say(format!("{fine} of {} ready", many(all, "tool"))),
     }
     if !picture.errors.is_empty() {

@@ -37,7 +37,7 @@ pub(super) fn lead(survey: &Survey<'_>) -> Markup {
                     (many(runs.len(), "run")) "."
                 },
                 Scope::Population => {
-                    "What " (many(heads, "log")) (if heads == 1 { " holds" } else { " hold" }) " about a question that was asked: "
+                    "What " (many(heads, "log")) (if heads == 1 { " contains" } else { " contain" }) " that matches the query: "
                     (many(entries, "entry")) "."
                 },
             }
@@ -80,17 +80,17 @@ fn run_lead(material: &BundleMaterial<'_>) -> Markup {
     html! {
         "The agent " strong { @if let Some(run) = opening { (run.agent) } " " @if let Some(run) = opening { (run.version) } }
         " asked for " (many(calls, "call")) ": "
-        (allowed) " allowed, " (refused) " refused, " (waiting) " held for a person and not decided after that"
-        @if undecided > 0 { ", " (undecided) " without a decision here" }
+        (allowed) " allowed, " (refused) " refused, " (waiting) " held for a person and still undecided"
+        @if undecided > 0 { ", " (undecided) " whose decision is not in this bundle" }
         ". The run is "
         @match material.status() {
             "sealed" => "sealed: nothing can be added to it.",
             "open" => { strong { "OPEN" } ": more may have happened since." },
-            _ => "cut by the ends of what was exported.",
+            _ => "cut off by the ends of the export.",
         }
         @if unenforced > 0 {
             " " strong { (unenforced) " of the decisions were NOT ENFORCED" }
-            ": those calls ran against the policy's word (observe mode)."
+            ": those calls ran although the policy did not allow them (observe mode)."
         }
     }
 }
@@ -104,7 +104,7 @@ pub(super) fn screen(survey: &Survey<'_>, exporter: &Exporter) -> Markup {
     html! {
         div .first {
             section {
-                h2 { "Proven, once the checks hold" }
+                h2 { "Proven if the checks pass" }
                 p .small { "Each line names the checks that decide it (" code { "VERIFY.md" } ")." }
                 ul { @for (claim, checks) in proven(survey) {
                     li { (claim) " " span .small { "[" (checks) "]" } }
@@ -119,7 +119,7 @@ pub(super) fn screen(survey: &Survey<'_>, exporter: &Exporter) -> Markup {
             }
         }
         section .wide {
-            h2 { "On whose word, and up to when" }
+            h2 { "Who vouches for this, and up to when" }
             dl .facts { @for (name, value) in whose(survey, exporter) { dt { (name) } dd { (value) } } }
         }
     }
@@ -152,7 +152,7 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
     }
     if survey.decisions().next().is_some() {
         all.push((
-            "each call was decided before it ran, about these very arguments, and has one end"
+            "each call was decided before it ran, for exactly these arguments, and has one outcome"
                 .to_owned(),
             "S5 P2",
         ));
@@ -167,12 +167,15 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
     }
     if survey.named("policy/").next().is_some() {
         all.push((
-            "the policy is here to the byte, and was in force when it decided".to_owned(),
+            "the policy is included byte for byte, and was in force when it decided".to_owned(),
             "P3",
         ));
     }
     if survey.has(crate::bundle::AGENT) {
-        all.push(("the manifest the agent was bound to is here to the byte".to_owned(), "A1"));
+        all.push((
+            "the manifest that the agent was bound to is included byte for byte".to_owned(),
+            "A1",
+        ));
     }
     all.extend(reach(survey));
     all

@@ -47,8 +47,8 @@ pub fn page(files: &Files, exporter: &Exporter) -> Vec<u8> {
                     p .small {
                         "This page was made by the exporter, wicketgate " (exporter.version) ", on "
                         (exporter.at) ". It proves nothing by itself: "
-                        strong { "whether what it says holds is for you to check" } ", as "
-                        code { "VERIFY.md" } " beside it tells, with software that is not ours. "
+                        strong { "verify what it says yourself" } ", with stock software, as "
+                        code { "VERIFY.md" } " beside it explains. "
                         "Times are UTC."
                     }
                 }
@@ -98,7 +98,7 @@ fn sections(survey: &Survey<'_>) -> Vec<Section> {
         all.push(("population", "The population", proof::population(survey)));
     }
     all.push(("decisions", "Decisions", runs::decisions(survey)));
-    all.push(("calls", "Calls, with what went in and came out", runs::calls(survey)));
+    all.push(("calls", "Calls, with their inputs and outputs", runs::calls(survey)));
     all.push(("approvals", "Approvals", runs::approvals(survey)));
     all.push(("time", "Time", proof::time(survey)));
     all.push(("log", "Keys and logs", proof::log(survey)));

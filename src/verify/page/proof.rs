@@ -60,7 +60,7 @@ pub(super) fn time(survey: &Survey<'_>) -> Markup {
     };
     let cosigned: Vec<(String, String, String)> = survey.cosigned().filter_map(times).collect();
     html! {
-        p { "Each entry has the writer's own time. It is a claim; it never goes backwards within a log. Where others vouch for a time, an entry lies between two of theirs: after the last one that the log had seen, before the first one that had seen the log." }
+        p { "The time of each entry is the writer's claim; it never goes backwards within a log. Where third parties vouch for times, an entry was written between two of them: after the last such time that the log had recorded, and before the first time at which a third party had seen the log." }
         @if steps > 0 { p { (many(steps, "clock step")) " recorded (" code { "clock.step" } ")." } }
         @if observed.is_empty() && tokens.is_empty() && cosigned.is_empty() {
             p { strong { "No time of a third party is in this bundle." } }
@@ -118,7 +118,7 @@ pub(super) fn log(survey: &Survey<'_>) -> Markup {
             tbody { @for head in survey.heads.iter().chain(&survey.fleet_head).chain(&survey.anchored).take(ROWS_MAX) { (head_row(head)) } }
         }
         h3 { "Keys, as the logs name them" }
-        p { "Take none of these keys from here: compare them with the ones you were given." }
+        p { "Do not trust these keys because they are listed here: compare them with keys that you received separately." }
         table {
             thead { tr { th scope="col" { "Key" } th scope="col" { "In" } th scope="col" { "Value" } } }
             tbody {
@@ -184,12 +184,12 @@ fn entries<'a>(found: impl Iterator<Item = Noted<'a>>) -> Markup {
 pub(super) fn payloads(survey: &Survey<'_>) -> Markup {
     let kinds = ["payload.erased", "hold.placed", "hold.lifted"];
     html! {
-        p { "The log holds no content, only salted commitments: without the salt they say nothing about what they stand for, with it they fit one content and no other." }
+        p { "The log holds no content, only salted commitments: without the salt they reveal nothing about the content; with it, exactly one content matches." }
         ul {
             @for (state, what) in [
                 ("opened", "shown: bytes and salt are here"),
                 ("redacted", "redacted: some members are shown, the others stay hidden and still count"),
-                ("withheld", "withheld or never stored: the commitment alone is here"),
+                ("withheld", "withheld or never stored: only the commitment is here"),
                 ("erased", "erased: bytes and salt are gone; the erasure is recorded"),
             ] { li { (survey.payloads_in(state)) " " (what) } }
         }
@@ -263,8 +263,8 @@ fn purpose(name: &str) -> &'static str {
         bundle::INCLUSION => "for each entry, the proof that it is under that head",
         bundle::CONSISTENCY => "proofs that older heads are beginnings of this one",
         bundle::RANGE => "proof that the entries are all there are in the span",
-        bundle::POPULATION => "what was asked and found, log by log",
-        bundle::FLEET_ENTRIES => "entries of the tenant's log of logs that matter here",
+        bundle::POPULATION => "the query and its results, log by log",
+        bundle::FLEET_ENTRIES => "the relevant entries of the tenant's log of logs",
         bundle::FLEET_CHECKPOINT => "its signed head, with cosignatures",
         bundle::FLEET_INCLUSION => "proofs that those entries are under that head",
         bundle::FLEET_RANGE => "proof that the entries of the fleet log are all there are",
@@ -274,7 +274,7 @@ fn purpose(name: &str) -> &'static str {
         bundle::PAYLOADS => "what opens each commitment",
         bundle::CONTROLS => "the table above, for programs",
         bundle::SCHEMA => "the JSON Schema of entries",
-        bundle::GUIDE => "how to check all of this with other people's tools",
+        bundle::GUIDE => "how to check all of this with stock tools",
         other if other.starts_with("policy/") => "an earlier policy",
         other if other.starts_with("anchors/") => "a time stamp, or what it is about",
         other if other.starts_with("chains/") => "a part of one log of the population",
@@ -299,7 +299,7 @@ pub(super) fn glossary() -> Markup {
             "the tenant's log of logs: which logs there are, their heads, keys, erasures and exports",
         ),
         ("Witness", "a third party that signs a head only if it extends the one it signed before"),
-        ("Commitment", "a salted hash that stands for content without telling it"),
+        ("Commitment", "a salted hash that stands for content without revealing it"),
         ("Manifest", "the signed list of what an agent may use at all"),
         ("Policy", "the signed rules that decide about each call"),
         ("Sealed", "the run was closed, and its last entry counts all of its entries"),

@@ -28,9 +28,9 @@ pub(super) fn about(survey: &Survey<'_>) -> Markup {
     let runs = survey.runs();
     html! {
         p {
-            "An AI agent does things by calling tools. Wicketgate is a gate between the agent and every tool: it asks a "
-            "signed policy about each call, writes the decision into a log " em { "before" } " the call runs and its end "
-            "before the answer is passed on, and refuses what the policy does not allow."
+            "An AI agent acts by calling tools. Wicketgate is a gate between the agent and every tool. It evaluates a "
+            "signed policy for each call, and refuses calls that the policy does not allow. It records the decision in a "
+            "log " em { "before" } " the call runs, and the outcome before the agent gets the answer."
         }
         @for material in runs.iter().take(50) { (run(material)) }
         @if runs.len() > 50 { p { "And " (runs.len().saturating_sub(50)) " more runs in " code { "agent_run.json" } "." } }
@@ -92,7 +92,7 @@ fn begun(opened: &RunOpened) -> Vec<(&'static str, String)> {
         ("Labels (claims)", labels.collect::<Vec<_>>().join(", ")),
         ("Delegated by", above_it.collect::<Vec<_>>().join(", then ")),
         (
-            "Its manifest is known how",
+            "How the manifest is known",
             opened.delegate.map(|how| delegate(how.as_str()).to_owned()).unwrap_or_default(),
         ),
     ]
@@ -117,7 +117,9 @@ fn forked(replay: &Replay) -> String {
 
 fn delegate(word: &str) -> &str {
     match word {
-        "attested" => "attested: the run was opened with the agent's own listener or credential",
+        "attested" => {
+            "attested: the run was opened over the agent's own listener or with its own credential"
+        }
         "claimed" => "claimed: the caller of the run above opened it for a sub-agent of its own",
         other => other,
     }
@@ -141,7 +143,7 @@ pub(super) fn decisions(survey: &Survey<'_>) -> Markup {
         return html! { p { "No decision is shown here." } };
     }
     html! {
-        p { "In the order they were made. The rule is the one that decided, of an allow the first that was true; the policy's exact bytes are in " code { "policy/" } "." }
+        p { "In the order in which they were made. The rule is the one that decided; for an allow, it is the first rule that was true. The policy's exact bytes are in " code { "policy/" } "." }
         table {
             thead { tr { th scope="col" { "Entry" } th scope="col" { "Time" } th scope="col" { "Call" } th scope="col" { "Tool" } th scope="col" { "Decision" } th scope="col" { "Rule and reasons" } } }
             tbody { @for decision in survey.decisions().take(DECISIONS_MAX) { (decided(survey, decision)) } }
@@ -279,13 +281,13 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
         @if given.is_empty() {
             p {
                 "No approval is recorded in this bundle. "
-                @if held > 0 { (many(held, "call")) (if held == 1 { " was" } else { " were" }) " put on hold for a person; what became of them is above." }
+                @if held > 0 { (many(held, "call")) (if held == 1 { " was" } else { " were" }) " held for a person; the outcome is listed above." }
             }
         } @else {
             ul { @for noted in &given { (statement(survey, noted)) } }
             p .small {
                 "Each of these is a person's own SSH signature over the call, the policy and the time it was held "
-                "until. " code { "VERIFY.md" } " tells how to check them with OpenSSH."
+                "until. " code { "VERIFY.md" } " explains how to check them with OpenSSH."
             }
         }
     }

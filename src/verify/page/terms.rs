@@ -31,7 +31,7 @@ pub(super) fn moment(ts: &str) -> Markup {
 /// The outcome of a call, by its last entry.
 pub(super) fn outcome(kind: &str) -> &str {
     match kind {
-        "call.authorized" => "allowed and begun; no end is recorded",
+        "call.authorized" => "allowed and started; no outcome is recorded",
         "call.denied" => "refused: it did not run",
         "call.held" => "waits for a person",
         "call.completed" => "completed",
@@ -49,7 +49,7 @@ pub(super) fn event(kind: &str) -> &str {
     match kind {
         "call.authorized" => "allowed; ran only after this entry was on disk",
         "call.denied" => "refused",
-        "call.held" => "put on hold",
+        "call.held" => "held for an approval",
         "approval.granted" => "approved by a person",
         "approval.refused" => "refused by a person",
         other => outcome(other),

@@ -21,7 +21,7 @@ mod print;
 mod progress;
 mod verify;
 
-/// Print which recorded decisions a new bundle would change, rule by rule.
+/// Print, rule by rule, which recorded decisions a new bundle would change.
 ///
 /// Every stored input is evaluated again and compared with its recorded decision, or with the decision of
 /// `--against`. Members of the input that come from the bundle itself (which layers observe, which count approvers)
@@ -36,7 +36,7 @@ mod verify;
         wicketgate policy backtest --verify backtest.dsse.json --public-key audit.pem.pub --bundle new\n\n\
         Exit codes: 0 no decision changes and all were evaluated; 1 a decision changes; 2 no evaluated decision changes,\n\
         but some could not be evaluated, or an error. With --verify: 0 the result is valid, 1 it is not.\n\
-        A change of the reasons alone is printed and does not count as a change."
+        If only the reasons of a decision change, that is printed but does not count as a change."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub struct Args {
     /// New bundle: its directory, or its archive
     #[arg(long, value_name = "DIR", required_unless_present = "verify")]
     bundle: Option<PathBuf>,
-    /// Compare with this bundle instead of the recorded decisions
+    /// Compare with the decisions of this bundle instead of the recorded ones
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
     /// Only decisions since this time (`2026-11-20T00:00:00Z`), or of the last `90m`, `24h` or `7d`
@@ -62,16 +62,16 @@ pub struct Args {
     /// Only calls of this tool
     #[arg(long, value_name = "NAME", value_parser = argument::tool)]
     tool: Option<ToolName>,
-    /// Run to look at; if omitted, every run
+    /// Run to report on; if omitted, every run
     #[arg(long, value_name = "ID", value_parser = crate::cli::evidence::run_id)]
     run: Option<RunId>,
-    /// Evaluate at most so many decisions, from the oldest on
+    /// Evaluate at most this many decisions, starting with the oldest
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Key that encrypts the stored payloads; repeat it for older keys. If omitted, the keys of the configuration
     #[arg(long, value_name = "FILE")]
     encryption_key: Vec<PathBuf>,
-    /// Threads that evaluate; if omitted, one per core
+    /// Number of threads that evaluate; if omitted, one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
     /// Write every change to this new file, one JSON object a line
@@ -83,8 +83,9 @@ pub struct Args {
     /// Write the signed result to this new file
     #[arg(long, value_name = "PATH", requires = "sign")]
     out: Option<PathBuf>,
-    /// Check a signed result instead: with `--bundle` that it is about that bundle, with `--flips` that the file is
-    /// its list, with a ledger that the ledger still has the heads of the result
+    /// Verify this signed result instead of evaluating. With `--bundle`, also check that it is about that
+    /// bundle; with `--flips`, that the file is its list of changes; with a ledger, that the ledger still
+    /// contains its heads
     #[arg(long, value_name = "FILE", requires = "trust", conflicts_with_all = ["against", "since", "until",
         "tenant", "agent", "tool", "run", "limit", "jobs", "sign", "out"])]
     verify: Option<PathBuf>,
