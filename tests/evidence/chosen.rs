@@ -16,10 +16,10 @@ const OTHERS: [&str; 9] = [
     "0.0.9",
     "0.1.0",
     "0.1.0+bundle.1",
-    "0.1.0+bundle.2",
-    "0.1.0+bundle.3 ",
+    "0.1.0+bundle.3",
+    "0.1.0+bundle.4 ",
     "0.1.0+BUNDLE.3",
-    "v0.1.0+bundle.3",
+    "v0.1.0+bundle.4",
     "99.0.0",
     "",
 ];
