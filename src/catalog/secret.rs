@@ -131,7 +131,7 @@ impl Secret {
                 next
             }
             Err(why) => {
-                tracing::warn!(%why, "a credential's file changed and is of no use; the last value stays");
+                tracing::warn!(%why, "the changed credential file cannot be used; the last value stays in use");
                 return;
             }
         };

@@ -81,7 +81,7 @@ async fn the_example_of_a_hub_and_its_sidecar_starts_and_answers_its_operator() 
         ("WICKETGATE__ENROLMENT__HUB", format!("https://localhost:{enrols}")),
     ];
     let _sidecar = start(&estate, &["serve", "--config", "sidecar.yaml"], &env).await;
-    assert!(hub.said().contains("a writer was enrolled"), "{}", hub.said());
+    assert!(hub.said().contains("enrolled a writer"), "{}", hub.said());
     let (cert, key) = (ca.shown("ops.pem"), ca.shown("ops.key"));
     let url = format!("https://localhost:{door}");
     let ask = ["control", "fleet", "--url", &url, "--ca", "tls/hub-ca.pem"];

@@ -229,7 +229,7 @@ async fn a_batch_that_never_reached_the_ledger_is_withdrawn_when_the_slot_was_cl
     closed(&db, &chain, &hub).await;
     proxy.asked(Way::Open);
     let mut sidecar = estate.serve().await;
-    assert!(sidecar.said().contains("are withdrawn"), "{}", sidecar.said());
+    assert!(sidecar.said().contains("dropping entries that were never acknowledged"), "{}", sidecar.said());
     sidecar.open().await.call("work.do", "after", "{}").await.unwrap();
     sidecar.stop().await;
     assert_eq!((chains(&db).await.len(), tool.count_of("lost")), (1, 0));

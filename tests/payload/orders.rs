@@ -313,28 +313,28 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
     let (target, payloads) = ("payloads".to_owned(), [sealed.args].into());
     let some = OrderStatement { target, name: String::new(), payloads, ..good.clone() };
     let stranger = text(&Digest::of(&[b"x"]).prefixed());
-    let (bad, other) = ("INVALID", "not what was ordered");
+    let (bad, other) = ("INVALID", "not among the payloads");
     vec![
         (erased.clone(), "VALID", "1 erasure by an operator's own order"),
         (lifted.clone(), "VALID", "1 hold ended by an operator's own order"),
         (young, "VALID", "1 erasure by age, the shortest term is 0 s"),
-        (aged.clone(), bad, "was younger than it is kept"),
+        (aged.clone(), bad, "before its retention time was over"),
         (with(&aged, &["terms"], None), bad, "it names no term"),
         (with(&aged, &["basis"], text("Art. 17")), bad, "it is not signed"),
         (with(&erased, &["order"], None), bad, "it is not signed"),
-        (with(&erased, &["basis"], text("another")), bad, "the reason is not the one"),
-        (with(&erased, &["request"], text("T-1")), bad, "the request is not the one"),
+        (with(&erased, &["basis"], text("another")), bad, "the reason differs"),
+        (with(&erased, &["request"], text("T-1")), bad, "the request differs"),
         (with(&erased, &["order", "subject"], text("grace")), bad, "not those of the signature"),
         (with(&erased, &["order", "key"], text("SHA256:x")), bad, "not those of the signature"),
         (with(&erased, &["order", "version"], Some(Json::from(7_u64))), bad, "version of the list"),
         (with(&erased, &["order", "signature"], text("x")), bad, "order.signature"),
-        (with(&erased, &["order", "signers"], stranger), "UNVERIFIABLE", "is not here"),
+        (with(&erased, &["order", "signers"], stranger), "UNVERIFIABLE", "does not include the list"),
         (of(OrderStatement { name: nobody, ..good.clone() }), bad, other),
         (of(OrderStatement { role: Some("args".into()), ..good }), bad, other),
         (of(some), bad, other),
         (with(&erased, &["order"], orders[1].clone()), bad, "order.word"),
-        (with(&lifted, &["reason"], text("another")), bad, "the reason is not the one"),
-        (with(&lifted, &["run"], None), bad, "not the hold that was ordered"),
+        (with(&lifted, &["reason"], text("another")), bad, "the reason differs"),
+        (with(&lifted, &["run"], None), bad, "different hold from the one"),
         (with(&lifted, &["order"], orders[0].clone()), bad, "order.word"),
     ]
 }

@@ -108,7 +108,7 @@ impl OperatorApi {
         let BreakGlassStatement { agent, tools, reason, expires, nonce, .. } = &open.statement;
         let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let (by, brought) = (open.subjects(), who.subject.as_str());
-        tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought, "BREAK-GLASS is asked for");
+        tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought, "BREAK-GLASS requested");
         glass.metrics.break_glass_alert();
         let Some(hook) = &glass.alarm else { return Ok(()) };
         let body = json!({

@@ -47,7 +47,7 @@ impl OperatorApi {
         word: OrderKind,
     ) -> Result<Box<Loosening>, Problem> {
         let refused = |detail: &str, why: String| {
-            tracing::error!(detail, %why, "REFUSED: an order that loosens");
+            tracing::error!(detail, %why, "REFUSED a signed order to erase payloads or to lift a legal hold");
             self.refused(Code::OperatorForbidden, detail, why)
         };
         let list = evidence
@@ -182,7 +182,7 @@ impl OperatorApi {
                 envelope(&made.map_err(|e| late(e.to_string()))?)
             }
         };
-        tracing::info!(by = by(who), deleted, ?seqs, "payloads were erased");
+        tracing::info!(by = by(who), deleted, ?seqs, "erased payloads");
         Ok(ErasedPayloads {
             deleted,
             residue: told.residue.to_owned(),
@@ -387,7 +387,7 @@ fn envelope(bytes: &[u8]) -> Value {
 }
 
 fn unfinished(why: &str) -> Problem {
-    tracing::error!(why, "an erasure is recorded and not finished");
+    tracing::error!(why, "an erasure was recorded but is not finished");
     let message = "it is recorded and not finished: repeat the request";
     Problem::new(Code::LedgerUnavailable, "erasure.unfinished", message)
 }

@@ -199,13 +199,13 @@ pub(super) fn sweep(scratch: &Path) -> std::io::Result<()> {
 
 fn problem(failed: &Failed) -> Problem {
     let unwritten = |why: &dyn std::fmt::Display| {
-        tracing::error!(%why, "an export was not made");
-        let message = "the bundle cannot be made here: the log says why";
+        tracing::error!(%why, "an export failed");
+        let message = "the bundle cannot be made: the log of this process says why";
         Problem::new(Code::NotReady, "export.failed", message)
     };
     let error = match failed {
         Failed::Left => {
-            return Problem::new(Code::CallCancelled, "export.left", "no receiver waits");
+            return Problem::new(Code::CallCancelled, "export.left", "the client disconnected");
         }
         Failed::Unusable(why) => return unwritten(why),
         Failed::Scratch(why) => return unwritten(why),
@@ -340,7 +340,7 @@ impl ExportedFile {
             // A response cut short is shorter than its declared length, so that the client notices.
             let taken = tokio::time::timeout(STALLED, out.send(piece)).await;
             if over || !matches!(taken, Ok(Ok(()))) {
-                tracing::warn!("an export was not taken to its end");
+                tracing::warn!("the client did not read an export to its end");
                 break;
             }
         }

@@ -172,7 +172,7 @@ impl OperatorApi {
         let receipt = match self.ledger.record(entry).await {
             Ok(receipt) => Some(receipt),
             Err(error) => {
-                tracing::error!(seq, %error, "an operator's order is on the list and not recorded");
+                tracing::error!(seq, %error, "an operator's order is in force, but its ledger entry is not written");
                 None
             }
         };

@@ -206,7 +206,7 @@ impl Tls {
         };
         let Some(der) = der else { return Some((stream, None)) };
         let Some(certificate) = ClientCertificate::read(&der) else {
-            tracing::info!("a client's certificate cannot be read");
+            tracing::info!("a client certificate cannot be read");
             return None;
         };
         Some((stream, Some(Arc::new(certificate))))

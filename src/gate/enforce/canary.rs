@@ -114,7 +114,7 @@ impl Road {
         match &outcome {
             Canary::Passed => self.metrics.self_tested(true),
             Canary::Failed(why) => {
-                tracing::error!(%why, "the canary failed: no call is taken until one passes");
+                tracing::error!(%why, "the self-test failed: the gate accepts no calls until one passes");
                 self.metrics.self_tested(false);
             }
             Canary::NotTried(_) => {}

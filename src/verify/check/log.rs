@@ -31,11 +31,11 @@ pub(crate) enum ProofError {
     Json(String, #[source] json::Error),
     #[error("`{0}` is malformed")]
     Malformed(String),
-    #[error("`{0}`: a path of {1} hashes")]
+    #[error("`{0}`: a proof path of {1} hashes is too long")]
     Long(String, usize),
-    #[error("`{0}`: two proofs for {1}")]
+    #[error("`{0}`: two proofs for entry {1}")]
     Twice(String, Seq),
-    #[error("`{name}`: the entries from {from} to {to} are not all there are")]
+    #[error("`{name}`: some of the entries from {from} to {to} are missing")]
     Span { name: String, from: Seq, to: Seq },
 }
 

@@ -19,9 +19,9 @@ const SIMULATE: &str = "simulate";
 /// How an entry contradicts its run or call.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("the opening does not say what a run of the mode `{0}` comes from")]
+    #[error("the opening has the wrong `replay` members for a run in mode `{0}`")]
     Origin(ReplayMode),
-    #[error("the run goes on from itself")]
+    #[error("the run continues from itself")]
     Itself,
     #[error("`{kind}` with verdict `{verdict}`{how}")]
     Verdict { kind: String, verdict: &'static str, how: &'static str },
