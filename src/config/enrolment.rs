@@ -33,10 +33,10 @@ const TOKEN_CHARS_MIN: usize = 43;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Registry {
-    /// Address for sidecars. It is a loopback address unless there is `tls`.
+    /// Address for sidecars. It must be a loopback address unless `tls` is set.
     #[schemars(example = "127.0.0.1:7303")]
     pub listen: SocketAddr,
-    /// TLS 1.2 and 1.3 of this listener.
+    /// TLS (1.2 and 1.3) for this listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = without_clients)]
     pub tls: Option<Section>,
@@ -47,11 +47,11 @@ pub struct Registry {
         extend("x-error" = "expected 1 to 256 tokens, each {pool, token_file}")
     )]
     pub tokens: Vec<Token>,
-    /// Sidecars that prove themselves with the projected token of their pod's service account. The hub asks the API
-    /// server about each of them (TokenReview).
+    /// Enrolment of sidecars that show the projected token of their pod's service account. The hub
+    /// asks the API server to review each token (TokenReview).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<Kubernetes>,
-    /// Days that a certificate lasts at most. Default: 90.
+    /// Maximum lifetime of a certificate in days. Default: 90.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = DAYS_MAX))]
     pub days: Option<u64>,
@@ -108,7 +108,7 @@ impl Registry {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Enrolment {
-    /// URL of the hub's `hub.enrolment.listen`. A URL that begins with http:// is allowed on loopback alone.
+    /// URL of the hub's `hub.enrolment.listen`. http:// is allowed only for a loopback address.
     #[schemars(with = "WebAddress")]
     pub hub: String,
     /// A file that holds the token of this sidecar's pool, or its pod's projected token. Its mode is 0600, or 0440 if
@@ -116,10 +116,11 @@ pub struct Enrolment {
     /// projected token.
     #[schemars(with = "FilePath")]
     pub token_file: PathBuf,
-    /// Public half of the enrolment key (PEM). The gate accepts no certificate of another key.
+    /// Public half of the enrolment key (PEM). The gate accepts only certificates that this key
+    /// signed.
     #[schemars(with = "FilePath")]
     pub public_key: PathBuf,
-    /// Authorities for https (PEM) instead of the public ones.
+    /// Certificate authorities (PEM) to trust for https, instead of the public ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,

@@ -15,16 +15,18 @@ use crate::crypto::signer::agent_key;
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Evidence {
-    /// Secret key that signs bundles and receipts of erasures: a PEM file of mode 0600, or
+    /// Secret key that signs evidence bundles and erasure receipts: a PEM file of mode 0600, or
     /// `ssh-agent:<public key file>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub key: Option<PathBuf>,
-    /// Directory of the policy bundles and manifests that sidecars kept. Default: `artifacts` in the state directory.
+    /// Directory of the policy bundles and manifests that sidecars kept for evidence. Default:
+    /// `artifacts` in the state directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub artifacts: Option<PathBuf>,
-    /// A file of mode 0600 that holds the URL of the Postgres role that reads and erases.
+    /// A file of mode 0600 that holds the connection URL of the Postgres role that may read and
+    /// erase.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub eraser_url_file: Option<PathBuf>,

@@ -20,21 +20,22 @@ const API_SERVER: &str = "https://kubernetes.default.svc";
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kubernetes {
-    /// URL of the API server; in a pod https://kubernetes.default.svc.
+    /// URL of the API server; inside a pod, https://kubernetes.default.svc.
     #[schemars(
         length(max = 4096),
         regex(pattern = r"^https://[^/]"),
         extend("x-error" = "expected an https:// URL")
     )]
     pub api: String,
-    /// The only authorities (PEM) that the API server's certificate may have. The hub reads them for each review.
+    /// The only certificate authorities (PEM) to trust for the API server. The hub reads the file
+    /// for each review.
     #[schemars(with = "FilePath")]
     pub ca_file: PathBuf,
-    /// A file of mode 0600 that holds the hub's own token. Its account may create tokenreviews
-    /// (system:auth-delegator). The hub reads it for each review.
+    /// A file of mode 0600 that holds the hub's own token. Its service account must be allowed to
+    /// create tokenreviews (system:auth-delegator). The hub reads it for each review.
     #[schemars(with = "FilePath")]
     pub token_file: PathBuf,
-    /// The audience of the sidecars' tokens. The hub refuses a token for another audience.
+    /// The audience of the sidecars' tokens. The hub refuses tokens for any other audience.
     #[schemars(
         regex(pattern = r"^[!-~]{1,256}$"),
         extend("x-error" = "expected 1 to 256 printable characters")

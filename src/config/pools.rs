@@ -22,7 +22,7 @@ pub struct Pool {
     pub unit: Unit,
     /// How long a window is, in UTC. The pool is full again when a window begins.
     pub per: Per,
-    /// Units of one window.
+    /// Number of units in one window.
     #[schemars(range(min = 1, max = SIZE_MAX))]
     pub size: u64,
     /// Names of agents: the pool counts only their calls. If the list is empty, it counts the calls of all agents.

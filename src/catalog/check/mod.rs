@@ -221,7 +221,7 @@ impl Draft<'_> {
         problems.foreign(self.at, schemas, &format!("means nothing for kind `{}`", self.kind));
     }
 
-    /// Milliseconds from the permit to the end of a call.
+    /// Milliseconds that a call may take after it was permitted.
     pub fn timeout_ms(&self) -> u64 {
         bounded(self.tool.timeout_ms, TIMEOUT_MS, TIMEOUT_MS_MAX).unwrap_or(TIMEOUT_MS)
     }

@@ -25,7 +25,7 @@ pub struct Fetch {
     pub methods: Vec<http::Method>,
     /// Request headers the agent may set.
     pub headers_allowed: Vec<http::HeaderName>,
-    /// Response headers that the agent gets.
+    /// Response headers that the agent receives.
     pub headers_returned: Vec<http::HeaderName>,
     /// Ranges outside the public Internet that the binding opens.
     pub private_addresses: Vec<Cidr>,

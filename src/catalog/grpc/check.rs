@@ -15,7 +15,7 @@ use crate::{Kind, Problems, Section, outbound};
 
 /// Bytes of one descriptor set.
 const DESCRIPTOR_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of one request message.
+/// Maximum size of one request message in bytes.
 pub(super) const REQUEST_BYTES: u64 = 1 << 20;
 pub(super) const REQUEST_BYTES_MAX: u64 = 4 << 20;
 

@@ -32,7 +32,8 @@ pub struct Section {
     /// Private key of the certificate (PEM), a file of mode 0600.
     #[schemars(with = "FilePath")]
     pub key: PathBuf,
-    /// Authorities of clients' certificates (PEM). Without them the listener asks no client for a certificate.
+    /// Certificate authorities (PEM) for client certificates. Without them the listener asks no
+    /// client for a certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub client_ca: Option<PathBuf>,
