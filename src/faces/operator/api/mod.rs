@@ -225,11 +225,9 @@ routes! {
     /// Proposes other arguments for a held call.
     HeldCallProposal: POST "/v1/approvals/{run}/{call}/modify" (HeldCallPath), Decide, requests::Modification => replies::OrderReply,
         ["Approvals/Modify"], OperatorApi::modify;
-    /// Lists the break-glass statements that were opened, and shows which of them still need a
-    /// review.
+    /// Lists the break-glass statements that were opened, and shows which of them still need a review.
     BreakGlass: GET "/v1/break-glass" (()), Look, () => replies::BreakGlass, [], OperatorApi::list_break_glass;
-    /// Opens break-glass by a signed statement, if enough people signed it and the alarm webhook
-    /// accepted the notice.
+    /// Opens break-glass by a signed statement, if enough people signed it and the alarm webhook accepted the notice.
     BreakGlassOpening: POST "/v1/break-glass" (()), Switch, requests::BreakGlassStatement => replies::OrderReply,
         [], OperatorApi::open_break_glass;
     /// Ends an open statement early.
@@ -257,8 +255,7 @@ routes! {
     NewestErasure: GET "/v1/erasures/head" (()), Custody, () => replies::Head, [], OperatorApi::erasures_head;
     /// Shows one erasure with its receipt.
     ErasureDetail: GET "/v1/erasures/{seq}" (ErasurePath), Custody, () => replies::ErasureDetail, [], OperatorApi::erasure;
-    /// Returns an evidence bundle as a zip file, with its summary in the header
-    /// `wicketgate-export`.
+    /// Returns an evidence bundle as a zip file, with its summary in the header `wicketgate-export`.
     Export: POST "/v1/exports" (()), Export, requests::Export => super::exports::ExportedFile, [], OperatorApi::export;
     /// Lists the gates: version, bundle in force, newest order applied.
     Fleet: GET "/v1/fleet" (()), Look, () => replies::Fleet, ["Control/Fleet"], OperatorApi::fleet;
