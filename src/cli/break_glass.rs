@@ -165,7 +165,7 @@ struct SignSigners {
 
 /// A statement that has ended already.
 #[derive(Debug, thiserror::Error)]
-#[error("it ended at {0}: nothing was signed")]
+#[error("it expired at {0}: nothing was signed")]
 struct ExpiredStatement(Timestamp);
 
 /// Runs it.

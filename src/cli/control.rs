@@ -168,7 +168,7 @@ enum Error {
     #[error("unknown target `{0}`; use `all`, or agent, run, tool, manifest or key with a name")]
     Target(String),
     /// Its end.
-    #[error("`--expires` is an instant such as 2026-11-21T20:05:03.123Z")]
+    #[error("`--expires` needs a time such as 2026-11-21T20:05:03.123Z")]
     Expires,
 }
 

@@ -140,10 +140,10 @@ struct Narrowed {
 #[derive(Debug, thiserror::Error)]
 enum Error {
     /// `--since` with a selection that has its own begin.
-    #[error("`--since` narrows a population; leave it out for a run or a range")]
+    #[error("`--since` applies to a population; leave it out for a run or a range")]
     SinceOfRun,
     /// Two times.
-    #[error("a population has one `--since TIME`")]
+    #[error("give `--since TIME` only once for a population")]
     SinceTwice,
     /// Nothing signs the evidence.
     #[error("name the evidence key: `--key FILE`, or `evidence.key` in the configuration")]

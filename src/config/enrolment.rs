@@ -186,7 +186,7 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
             if !address.ip().is_loopback() && at("/hub/enrolment/tls").is_none() =>
         {
             let why =
-                format!("`{text}` is not a loopback address: it needs `hub.enrolment.tls` there");
+                format!("`{text}` is not a loopback address: set `hub.enrolment.tls`, or use a loopback address");
             wrong.push(("/hub/enrolment/listen".to_owned(), why));
         }
         Some((_, Ok(_))) | None => {}
@@ -214,13 +214,13 @@ fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
             wrong.push((format!("/hub/enrolment/tokens/{i}/{name}"), why));
         };
         if pool == HUBS {
-            add("pool", "hubs certify themselves: no gate is enrolled into their pool".to_owned());
+            add("pool", "this pool is for hubs, which certify themselves: gates cannot enrol in it".to_owned());
         }
         if pool == POOL {
-            add("pool", "the fleet log is not a pool".to_owned());
+            add("pool", "this name is the fleet log's: choose another pool".to_owned());
         }
         if !pools.insert(pool.clone()) {
-            add("pool", format!("pool `{pool}` is there twice"));
+            add("pool", format!("pool `{pool}` is configured twice"));
         }
         match read_token(&token_file) {
             Err(why) => add("token_file", why.to_string()),
@@ -229,7 +229,7 @@ fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
                 add("token_file", why);
             }
             Ok(text) if !known.insert(Digest::of(&[text.as_bytes()])) => {
-                add("token_file", "the token is another pool's".to_owned());
+                add("token_file", "another pool has the same token".to_owned());
             }
             Ok(_) => {}
         }
@@ -241,18 +241,18 @@ fn sidecar(config: &Value, enrolment: &Enrolment) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     let mut add = |name: &str, why: String| wrong.push((format!("/enrolment{name}"), why));
     if config.pointer("/fleet/enrolment_key").is_some() {
-        let why = "and `fleet.enrolment_key`: a writer is certified by one of them";
+        let why = "both `enrolment` and `fleet.enrolment_key` are set: a writer has only one certifier, so remove one of them";
         add("", why.to_owned());
     }
     if config.pointer("/ledger/postgres").is_none() {
-        add("", "a hub enrols on Postgres alone".to_owned());
+        add("", "enrolment needs a ledger on Postgres (`ledger.postgres`)".to_owned());
     }
     match Origin::parse(&enrolment.hub) {
         Err(why) => add("/hub", why.to_string()),
         Ok((origin, _)) => {
             let near = matches!(&origin.host, Host::Ip(ip) if ip.is_loopback());
             if !origin.tls && !near {
-                let why = "http:// carries the token in the clear: on loopback addresses alone";
+                let why = "http:// sends the token in the clear: use https://, or a loopback address";
                 add("/hub", why.to_owned());
             }
         }

@@ -49,7 +49,7 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     let Some(key) = &evidence.key else {
         if evidence.eraser_url_file.is_some() {
-            wrong.push((at("key"), "needed: it signs the receipts of erasures".to_owned()));
+            wrong.push((at("key"), "set it: it signs the receipts of erasures".to_owned()));
         }
         return wrong;
     };
@@ -63,7 +63,7 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
         wrong.push((at("key"), format!("{error}{hint}")));
     }
     if config.pointer("/fleet/key").is_none_or(Value::is_null) {
-        let why = "needed for `evidence.key`: exports and erasures are recorded in the fleet log";
+        let why = "set it: `evidence.key` is set, and exports and erasures are recorded in the fleet log";
         wrong.push(("/fleet/key".to_owned(), why.to_owned()));
     }
     wrong

@@ -115,7 +115,7 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
         if asked || fleet.previous_key.is_some() {
             add(
                 "key",
-                "needed: witnesses and time stamps are for heads that this key signs".into(),
+                "set it: witnesses and time stamps apply to heads that this key signs".into(),
             );
         }
     }
@@ -123,15 +123,15 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
     for (i, witness) in fleet.witnesses.iter().enumerate() {
         let at = format!("witnesses/{i}/key");
         match VerifierKey::parse(&witness.key) {
-            Err(error) => add(&at, format!("no verifier key: {error}")),
+            Err(error) => add(&at, format!("not a verifier key: {error}")),
             Ok(key) if key.algorithm != Algorithm::Cosignature => {
                 add(
                     &at,
-                    "a key of a log, not of a witness (`wicketgate ledger witness keygen`)".into(),
+                    "this is the key of a log; give the key of a witness (`wicketgate ledger witness keygen`)".into(),
                 );
             }
             Ok(key) if seen.iter().any(|other| other.key == key.key) => {
-                add(&at, "the same key as of a witness before: it counts once".into());
+                add(&at, "an earlier witness has the same key, which counts only once".into());
             }
             Ok(key) => seen.push(key),
         }

@@ -80,13 +80,13 @@ pub(super) fn check(config: &Value, taken: &BTreeSet<String>) -> Vec<(String, St
         add("token_file", why.to_string());
     }
     if section.audience == section.api || section.audience.starts_with(API_SERVER) {
-        let why = "this is the API server's own audience: every pod's default token is for it";
+        let why = "this is the API server's own audience, which every pod's default token has: choose another";
         add("audience", why.to_owned());
     }
     let mut pools = taken.clone();
     for (i, pool) in section.pools.iter().enumerate() {
         if !pools.insert(pool.clone()) {
-            add(&format!("pools/{i}"), format!("pool `{pool}` is there twice"));
+            add(&format!("pools/{i}"), format!("pool `{pool}` is configured twice"));
         }
     }
     wrong

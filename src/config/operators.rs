@@ -107,8 +107,7 @@ pub fn unheard(config: &super::Config) -> Option<String> {
     let sidecar = config.hub.reader_url_file.is_none();
     let postgres = matches!(config.ledger, super::Ledger::Postgres(_));
     (postgres && sidecar && !config.operators.is_empty()).then(|| {
-        "`operators` are not asked here: on Postgres `wicketgate serve hub` answers them, so give them to the \
-         hub's configuration"
+        "`operators` has no effect here: on Postgres `wicketgate serve hub` serves operators, so move this section to the hub's configuration"
             .to_owned()
     })
 }
@@ -121,7 +120,7 @@ pub(super) fn check(value: &Value) -> Vec<(String, String)> {
         // What the schema refused is reported already.
         let Ok(member) = Member::deserialize(member) else { continue };
         if !seen.insert(member.subject.clone()) {
-            let message = format!("subject `{}` is there twice", member.subject);
+            let message = format!("subject `{}` is configured twice", member.subject);
             wrong.push((format!("/operators/{i}/subject"), message));
         }
         let read = member.token_file.as_deref().map(|file| read_token_of(Family::Operator, file));
@@ -133,11 +132,11 @@ pub(super) fn check(value: &Value) -> Vec<(String, String)> {
             wrong.push((format!("/operators/{i}"), message.to_owned()));
         }
         if member.certificate.as_ref().is_some_and(|one| !certificates.insert(one.clone())) {
-            let message = "the certificate is another operator's";
+            let message = "another operator has the same certificate";
             wrong.push((format!("/operators/{i}/certificate"), message.to_owned()));
         }
         if member.certificate.is_some() && value.pointer("/operator/tls/client_ca").is_none() {
-            let message = "no certificate can be shown without `operator.tls.client_ca`";
+            let message = "operators can show certificates only if `operator.tls.client_ca` is set";
             wrong.push((format!("/operators/{i}/certificate"), message.to_owned()));
         }
     }

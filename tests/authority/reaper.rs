@@ -114,7 +114,7 @@ async fn a_sidecar_killed_in_a_call_is_closed_by_the_hub_and_comes_back_to_its_s
     );
     assert!(text.unwrap().contains(r#""reason":"reaped""#));
     crate::until("the hub to say so", || async {
-        hub.said().contains("an abandoned slot was closed")
+        hub.said().contains("closed an abandoned slot")
     })
     .await;
     verifies(&estate, &db);
@@ -141,7 +141,7 @@ async fn a_held_call_keeps_its_slot_for_who_comes_back_until_nobody_may_approve_
     assert_eq!(held.unwrap_err().code, "call.held");
     sidecar.kill();
     crate::until("the hub to leave it", || async {
-        hub.said().contains("left while a held call may be approved")
+        hub.said().contains("one of its held calls may still be approved")
     })
     .await;
     // Back in time: the run goes on, and the call is still held.
@@ -255,7 +255,7 @@ async fn a_slot_whose_database_was_away_is_not_dead_however_long_that_took() {
     assert!(refused.code.starts_with("ledger."), "{refused:?}");
     dead.kill();
     crate::until("three looks that failed", || async {
-        hub.said().matches("abandoned slots cannot be looked for").count() >= 3
+        hub.said().matches("the list of abandoned slots cannot be read").count() >= 3
     })
     .await;
     pg.thaw();

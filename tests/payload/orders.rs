@@ -227,7 +227,7 @@ async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
     let from = ["--sqlite", "state/ledger.sqlite", "--signers", "signers", "--approver-key", &key];
     let one = ["--commitment", all[1]["commitment"].as_str().unwrap()];
     for ended in [erase(1), keeper.ask(&[&what[..], &from, &one].concat())] {
-        assert!(ended.code == 64 && ended.err.contains("the list has ended"), "{ended:?}");
+        assert!(ended.code == 64 && ended.err.contains("the list expired"), "{ended:?}");
     }
     sign("version=6", &list);
     let line = std::fs::read_to_string(format!("{}.pub", olga())).unwrap();

@@ -87,7 +87,7 @@ enum Error {
     #[error("the bundle did not arrive whole: {0}")]
     Cut(Cause),
     /// The received bytes differ from the sent ones.
-    #[error("the bundle did not arrive whole: its digest is another")]
+    #[error("the bundle did not arrive whole: its digest differs")]
     Digest,
     /// No data arrived for [`STALLED`].
     #[error("the bundle did not arrive whole: no data arrived for a minute")]
@@ -96,7 +96,7 @@ enum Error {
     #[error(transparent)]
     Archive(Cause),
     /// The header with the contents of the bundle cannot be read.
-    #[error("the answer does not say what is in the bundle: {0}")]
+    #[error("the answer does not describe the bundle: {0}")]
     Summary(serde_json::Error),
     /// The body did not arrive in time.
     #[error("the answer did not arrive")]

@@ -61,10 +61,10 @@ pub enum DraftError {
     #[error("url: {0}")]
     Url(#[from] url::ParseError),
     /// A URL that would be written down with its credential.
-    #[error("url: holds a user or a password: give it by a header")]
+    #[error("url: remove the user and password, and send them in a header")]
     UrlCredential,
     /// A credential that the gate would not send.
-    #[error("{0}: a credential has 8 to 16,384 visible ASCII characters")]
+    #[error("{0}: a credential must have 8 to 16,384 visible ASCII characters")]
     Credential(String),
 }
 

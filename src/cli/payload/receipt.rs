@@ -56,7 +56,7 @@ fn unknown() -> String {
 
 /// A receipt that does not hold.
 #[derive(Debug, thiserror::Error)]
-#[error("the receipt does not hold: {0}")]
+#[error("the receipt is not valid: {0}")]
 struct Refuted(Cause);
 
 pub fn keygen(command: &PayloadKeygen) -> Result<Exit, Failure> {
