@@ -51,7 +51,9 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let staff = Operators::load(&config.operators)
         .map_err(|wrong| Error::Config(wrong.iter().map(ToString::to_string).collect()))?;
     if staff.is_empty() {
-        return Err(Error::wrong("operators: none is configured, so the hub would answer no request"));
+        return Err(Error::wrong(
+            "operators: none is configured, so the hub would answer no request",
+        ));
     }
     let hook = operators::webhook(&config)?;
     let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));

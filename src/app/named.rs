@@ -128,7 +128,8 @@ fn bundle(
 ) {
     let Some(dir) = &live.config.policy.bundle else {
         let amended = live.config.policy.amendments == Amendments::Required;
-        let why = "policy.bundle is not set: without a bundle the gate denies every call".to_owned();
+        let why =
+            "policy.bundle is not set: without a bundle the gate denies every call".to_owned();
         named.warnings.extend((!amended).then_some(why));
         return;
     };
@@ -187,7 +188,9 @@ fn ungranted(manifest: &Manifest, bound: &[(String, Tier)], signers: &[String]) 
         let name = &grant.name;
         let other = grant.signers.iter().find(|key| !signers.contains(key));
         if !bound.iter().any(|(tool, _)| tool == name.as_str()) {
-            said.push(format!("agent `{agent}` is granted `{name}`, but no such tool is configured"));
+            said.push(format!(
+                "agent `{agent}` is granted `{name}`, but no such tool is configured"
+            ));
         } else if let Some(signer) = other {
             said.push(format!(
                 "agent `{agent}` is granted `{name}` from a lock signed by `{signer}`, but `{signer}` did not sign"

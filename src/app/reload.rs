@@ -153,7 +153,8 @@ impl Watched {
                 for why in &wrong {
                     tracing::error!(%why, "the configuration was refused; the old state stays in force");
                 }
-                let note = |why: &String| format!("configuration: {why}; the old state stays in force");
+                let note =
+                    |why: &String| format!("configuration: {why}; the old state stays in force");
                 *running.refused.lock() = wrong.iter().map(note).collect();
             }
         }

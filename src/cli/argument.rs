@@ -52,7 +52,9 @@ pub enum ArgumentError {
     #[error("`{0}` is not a date such as 2026-01-31")]
     Day(String),
     /// Not a day, and not a moment.
-    #[error("expected a UTC time such as `2026-11-21`, `2026-11-21T20:05:03Z` or with a fraction of a second")]
+    #[error(
+        "expected a UTC time such as `2026-11-21`, `2026-11-21T20:05:03Z` or with a fraction of a second"
+    )]
     Time,
     /// Neither a moment nor a duration.
     #[error("expected a UTC time (`2026-11-20T00:00:00Z`) or a duration (`90m`, `24h`, `7d`)")]

@@ -185,8 +185,9 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
         Some((text, Ok(address)))
             if !address.ip().is_loopback() && at("/hub/enrolment/tls").is_none() =>
         {
-            let why =
-                format!("`{text}` is not a loopback address: set `hub.enrolment.tls`, or use a loopback address");
+            let why = format!(
+                "`{text}` is not a loopback address: set `hub.enrolment.tls`, or use a loopback address"
+            );
             wrong.push(("/hub/enrolment/listen".to_owned(), why));
         }
         Some((_, Ok(_))) | None => {}
@@ -214,7 +215,11 @@ fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
             wrong.push((format!("/hub/enrolment/tokens/{i}/{name}"), why));
         };
         if pool == HUBS {
-            add("pool", "this pool is for hubs, which certify themselves: gates cannot enrol in it".to_owned());
+            add(
+                "pool",
+                "this pool is for hubs, which certify themselves: gates cannot enrol in it"
+                    .to_owned(),
+            );
         }
         if pool == POOL {
             add("pool", "this name is the fleet log's: choose another pool".to_owned());
@@ -252,7 +257,8 @@ fn sidecar(config: &Value, enrolment: &Enrolment) -> Vec<(String, String)> {
         Ok((origin, _)) => {
             let near = matches!(&origin.host, Host::Ip(ip) if ip.is_loopback());
             if !origin.tls && !near {
-                let why = "http:// sends the token in the clear: use https://, or a loopback address";
+                let why =
+                    "http:// sends the token in the clear: use https://, or a loopback address";
                 add("/hub", why.to_owned());
             }
         }

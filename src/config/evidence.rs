@@ -63,7 +63,8 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
         wrong.push((at("key"), format!("{error}{hint}")));
     }
     if config.pointer("/fleet/key").is_none_or(Value::is_null) {
-        let why = "set it: `evidence.key` is set, and exports and erasures are recorded in the fleet log";
+        let why =
+            "set it: `evidence.key` is set, and exports and erasures are recorded in the fleet log";
         wrong.push(("/fleet/key".to_owned(), why.to_owned()));
     }
     wrong

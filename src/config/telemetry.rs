@@ -57,7 +57,9 @@ impl Otlp {
         let (origin, path) =
             Origin::parse(&self.endpoint).map_err(|e| wrong("endpoint")(e.to_string()))?;
         if path != "/" {
-            return Err(wrong("endpoint")("leave the path out: expected scheme, host and port".into()));
+            return Err(wrong("endpoint")(
+                "leave the path out: expected scheme, host and port".into(),
+            ));
         }
         let open = self.private_addresses.iter().map(|range| Cidr::parse(range));
         let open = open
@@ -67,7 +69,8 @@ impl Otlp {
             && !is_public(*ip)
             && !open.iter().any(|range| range.contains(*ip))
         {
-            let why = format!("`{ip}` is not a public address: add its range to `private_addresses`");
+            let why =
+                format!("`{ip}` is not a public address: add its range to `private_addresses`");
             return Err(wrong("endpoint")(why));
         }
         let ca = self.ca_file.as_ref().map(|path| {

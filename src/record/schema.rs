@@ -134,8 +134,7 @@ mod tests {
         );
         whole["properties"]["data"] =
             json!({"type": "object", "description": "The content; its members depend on `kind`."});
-        whole["properties"]["kind"] =
-            json!({"type": "string", "maxLength": 4096, "description": "Kind of the event that the entry records."});
+        whole["properties"]["kind"] = json!({"type": "string", "maxLength": 4096, "description": "Kind of the event that the entry records."});
         whole.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
         whole.insert("$id".into(), "https://wicketgate.dev/schema/entry-1.json".into());
         whole

@@ -394,7 +394,9 @@ mod tests {
         assert!(refused("skew 86401\n").contains("line 1"));
         assert!(refused("tsa-ca nowhere.pem\n").contains("nowhere.pem"));
         assert!(refused("witness-key a+b+c\n").contains("verifier key"));
-        assert!(refused(&format!("revoked all {}\n", "0".repeat(64))).contains("not a use of keys"));
+        assert!(
+            refused(&format!("revoked all {}\n", "0".repeat(64))).contains("not a use of keys")
+        );
         assert!(refused("revoked fleet abc\n").contains("not a key id"));
         std::fs::write(&path, format!("head log 3 {}\norigin log\n", "0".repeat(64))).unwrap();
         let trust = Trust::load(&path).unwrap();

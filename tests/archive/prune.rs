@@ -189,7 +189,11 @@ async fn what_may_not_go_stays() {
         assert!(said.err.contains(why), "{more:?}: {}{}", said.out, said.err);
         assert_eq!(said.code, code, "{more:?}");
     };
-    refused(&["--below", "600", "--keep-days", "30"], "headers must be kept for at least 183 days", 64);
+    refused(
+        &["--below", "600", "--keep-days", "30"],
+        "headers must be kept for at least 183 days",
+        64,
+    );
     refused(
         &["--below", "600", "--keep-days", "2000"],
         "no full tile of 256 entries is old enough",

@@ -113,10 +113,8 @@ async fn a_sidecar_killed_in_a_call_is_closed_by_the_hub_and_comes_back_to_its_s
         rows.iter().rfind(|row| row.kind == "writer.started").unwrap().body.clone(),
     );
     assert!(text.unwrap().contains(r#""reason":"reaped""#));
-    crate::until("the hub to say so", || async {
-        hub.said().contains("closed an abandoned slot")
-    })
-    .await;
+    crate::until("the hub to say so", || async { hub.said().contains("closed an abandoned slot") })
+        .await;
     verifies(&estate, &db);
     // Its own slot is free again, and nothing of the dead life is taken up.
     let mut sidecar = estate.serve().await;
@@ -229,7 +227,11 @@ async fn a_batch_that_never_reached_the_ledger_is_withdrawn_when_the_slot_was_cl
     closed(&db, &chain, &hub).await;
     proxy.asked(Way::Open);
     let mut sidecar = estate.serve().await;
-    assert!(sidecar.said().contains("dropping entries that were never acknowledged"), "{}", sidecar.said());
+    assert!(
+        sidecar.said().contains("dropping entries that were never acknowledged"),
+        "{}",
+        sidecar.said()
+    );
     sidecar.open().await.call("work.do", "after", "{}").await.unwrap();
     sidecar.stop().await;
     assert_eq!((chains(&db).await.len(), tool.count_of("lost")), (1, 0));

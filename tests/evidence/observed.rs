@@ -133,11 +133,17 @@ fn nobody_else_than_a_layer_in_observe_mode_goes_unenforced() {
     for (case, why) in [
         (Case { enforcement: r#""agent":{"mode":"enforce"}"#, ..HONEST }, "no layer"),
         (Case { enforcement: past, ..HONEST }, "no layer"),
-        (Case { enforcement: team, observe: r#"["team"]"#, ..HONEST }, "to no layer in observe mode"),
+        (
+            Case { enforcement: team, observe: r#"["team"]"#, ..HONEST },
+            "to no layer in observe mode",
+        ),
         (Case { observe: r#"["agent","team"]"#, ..HONEST }, "different layers in observe mode"),
         (Case { observe: "[]", ..HONEST }, "different layers in observe mode"),
         (Case { rule: "wicketgate.org.deny", ..HONEST }, "to no layer in observe mode"),
-        (Case { rule: "wicketgate.agent.require_approval", ..HONEST }, "to no layer in observe mode"),
+        (
+            Case { rule: "wicketgate.agent.require_approval", ..HONEST },
+            "to no layer in observe mode",
+        ),
         (Case { rule: "wicketgate.agent.denyx", ..HONEST }, "to no layer in observe mode"),
         (Case { rule: "wicketgate.decision", detail: "tier3", ..HONEST }, "to no layer"),
         (Case { rule: "limits", ..HONEST }, "to no layer in observe mode"),

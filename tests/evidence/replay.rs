@@ -343,7 +343,11 @@ fn an_input_of_another_decision_is_refused() {
         (r#""tier":"T1""#, r#""tier":"T0""#, "tool.tier"),
         (r#""mode":"enforce""#, r#""mode":"simulate""#, "run.mode"),
         (r#""owner":"""#, r#""owner":"me""#, "owner"),
-        (r#""opened_at":"2026-11-18T11"#, r#""opened_at":"2026-11-18T10"#, "opening time of the run"),
+        (
+            r#""opened_at":"2026-11-18T11"#,
+            r#""opened_at":"2026-11-18T10"#,
+            "opening time of the run",
+        ),
         (r#""rfc3339":"2026-11-18T11"#, r#""rfc3339":"2026-11-18T10"#, "the entry is of"),
         (r#""hour":11"#, r#""hour":10"#, "two different times"),
         (r#""ticket":"<script>""#, r#""ticket":"""#, "labels"),
@@ -352,7 +356,11 @@ fn an_input_of_another_decision_is_refused() {
         (r#""findings":[]"#, r#""findings":[{"kind":"email","path":""}]"#, "findings"),
         (r#""denied":0,"errors":0"#, r#""denied":0,"errors":1"#, "the same counter"),
         (r#""path":"a.rs""#, r#""path":"b.rs""#, "arguments"),
-        (r#""v":"wicketgate/input/1""#, r#""v":"wicketgate/input/1","w":1"#, "unexpected or missing members"),
+        (
+            r#""v":"wicketgate/input/1""#,
+            r#""v":"wicketgate/input/1","w":1"#,
+            "unexpected or missing members",
+        ),
     ] {
         let report = replayed(&bundle, |ledger| {
             let honest = asked("c1", READ, "[]");

@@ -328,7 +328,11 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
         (with(&erased, &["order", "key"], text("SHA256:x")), bad, "not those of the signature"),
         (with(&erased, &["order", "version"], Some(Json::from(7_u64))), bad, "version of the list"),
         (with(&erased, &["order", "signature"], text("x")), bad, "order.signature"),
-        (with(&erased, &["order", "signers"], stranger), "UNVERIFIABLE", "does not include the list"),
+        (
+            with(&erased, &["order", "signers"], stranger),
+            "UNVERIFIABLE",
+            "does not include the list",
+        ),
         (of(OrderStatement { name: nobody, ..good.clone() }), bad, other),
         (of(OrderStatement { role: Some("args".into()), ..good }), bad, other),
         (of(some), bad, other),

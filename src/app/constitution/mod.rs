@@ -186,9 +186,9 @@ impl Constitution {
                 "policy: the directory holds {}, which no amendment put in force; {stays} stays in force",
                 found.prefixed()
             )),
-            Err(why) => {
-                Some(format!("policy: the directory holds no bundle ({why}); {stays} stays in force"))
-            }
+            Err(why) => Some(format!(
+                "policy: the directory holds no bundle ({why}); {stays} stays in force"
+            )),
         };
         if let Some(note) = &note {
             tracing::warn!(%note, "the policy directory differs from the bundle that amendments put in force");

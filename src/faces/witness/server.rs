@@ -94,10 +94,7 @@ async fn add_checkpoint(State(witness): State<Arc<WitnessServer>>, body: Body) -
         Ok(Ok(Verdict::Conflict(size))) => text(StatusCode::CONFLICT, SIZE, format!("{size}\n")),
         Ok(Err(error)) => {
             tracing::error!(%error, "a head was not cosigned: it could not be stored");
-            plain_response(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "the witness cannot store this head",
-            )
+            plain_response(StatusCode::INTERNAL_SERVER_ERROR, "the witness cannot store this head")
         }
         Err(_panicked) => plain_response(StatusCode::INTERNAL_SERVER_ERROR, "the witness failed"),
     }

@@ -38,7 +38,9 @@ pub(super) enum Error {
     Member(&'static str),
     #[error("decided by a policy that had already expired")]
     Ended,
-    #[error("the policy saw different ancestor runs from the ones recorded when the run was opened")]
+    #[error(
+        "the policy saw different ancestor runs from the ones recorded when the run was opened"
+    )]
     Delegation,
     #[error("the policy saw different labels from the ones that the run was opened with")]
     Labels,

@@ -206,7 +206,8 @@ impl Command {
         let level = self.binding.level.as_str();
         if let Some(why) = &report.refused {
             tracing::error!(%why, program = %self.name, "the sandbox of a command could not be set up");
-            let message = format!("the command was not run: its sandbox ({level}) could not be set up");
+            let message =
+                format!("the command was not run: its sandbox ({level}) could not be set up");
             return Unmasked::Failed { class: FailureClass::ToolError, started: false, message };
         }
         let Some(code) = report.code else {
