@@ -116,7 +116,7 @@ pub(super) fn load(file: &Path) -> Result<Config, Vec<String>> {
     let present = config::variables();
     let mut problems: Vec<String> = config::stray(present.into_iter())
         .into_iter()
-        .map(|name| format!("environment: {name}: no such field"))
+        .map(|name| format!("environment: {name}: unknown field"))
         .collect();
     match Config::load(file, &config::environment) {
         Ok(config) if problems.is_empty() => return Ok(config),

@@ -241,7 +241,9 @@ pub(super) fn print_order(OrderReply { recorded, outcome }: &OrderReply) {
         );
     } else if silent > 0 {
         let applied = many(gates.len(), "gate");
-        say(format!("{applied} applied it, {silent} NOT REACHED: their calls are unknown"));
+        say(format!(
+            "{applied} applied it, {silent} NOT REACHED: the state of their calls is unknown"
+        ));
     }
     if *left > 0 {
         say(format!("STILL RUNNING: {}", many(left, "call")));
@@ -374,7 +376,7 @@ async fn fleet(args: &FleetRows) -> Result<Exit, Exit> {
         say(visible(&line));
     }
     for origin in &reply.never_seen {
-        say(format!("{}  NEVER CONNECTED, and has open runs", visible(origin)));
+        say(format!("{}  NEVER CONNECTED, but has open runs", visible(origin)));
     }
     Ok(Exit::Ok)
 }

@@ -358,7 +358,10 @@ fn print_exported(exported: &ExportedBundle, json: bool) {
         if logs.len() == 1 { "" } else { "s" },
         logs.join(", ")
     ));
-    say(format!("recorded in the fleet log: manifest.json is sha256:{}", exported.manifest.hex()));
+    say(format!(
+        "recorded in the fleet log; manifest.json has the digest sha256:{}",
+        exported.manifest.hex()
+    ));
     if !whole {
         say(format!(
             "{} of {} runs are open or cut: no verifier will call them complete",
@@ -367,7 +370,7 @@ fn print_exported(exported: &ExportedBundle, json: bool) {
         ));
     }
     for digest in missing {
-        say(format!("not kept, and so not in the bundle: {digest}"));
+        say(format!("not stored, so not in the bundle: {digest}"));
     }
 }
 

@@ -138,7 +138,7 @@ fn print(done: &AnchorRound) {
         say(format!("recorded {origin} {size}"));
     }
     let Some((origin, size, root)) = &done.head else {
-        say("there is no chain with entries to anchor");
+        say("no chain has entries to anchor");
         return;
     };
     let mut seen = Vec::new();

@@ -52,7 +52,7 @@ fn a_rule_that_counts_on_a_member_is_found_with_its_place() {
         code == 1 && out.contains("new allow: drop input.args.amount of tests/t.yaml: large\n"),
         "{out}"
     );
-    assert!(out.contains("no longer speaks: wicketgate.agent.deny agent/main.rego:6"), "{out}");
+    assert!(out.contains("no longer fires: wicketgate.agent.deny agent/main.rego:6"), "{out}");
 }
 
 #[test]

@@ -189,14 +189,14 @@ fn print_export(summary: &str, out: &Path, json: bool) -> Result<(), Error> {
         logs.join(", ")
     ));
     let manifest = visible(&summary.manifest);
-    say(format!("recorded in the fleet log: manifest.json is sha256:{manifest}"));
+    say(format!("recorded in the fleet log; manifest.json has the digest sha256:{manifest}"));
     if !summary.sealed {
         let runs = many(summary.runs, "run");
         let sealed = summary.sealed_runs;
-        say(format!("{sealed} of {runs} sealed: the others are open or cut"));
+        say(format!("{sealed} of {runs} sealed: the others are open or incomplete"));
     }
     for digest in summary.missing {
-        say(format!("not kept, and so not in the bundle: {}", visible(&digest)));
+        say(format!("not stored, so not in the bundle: {}", visible(&digest)));
     }
     Ok(())
 }
@@ -252,7 +252,7 @@ pub async fn erase(
         let residue = visible(&residue);
         print_facts(
             Value::Null,
-            format!("bytes that may remain in the files of the store: {residue}"),
+            format!("payload bytes that may remain in the store's files: {residue}"),
         );
     }
     match receipt {

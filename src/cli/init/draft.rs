@@ -106,7 +106,7 @@ impl Draft {
             notes: Vec::new(),
         };
         if !entry.ignored.is_empty() {
-            drawer.notes.push(format!("has no meaning here: {}", entry.ignored.join(", ")));
+            drawer.notes.push(format!("has no effect here: {}", entry.ignored.join(", ")));
         }
         let reach = match &entry.reach {
             Reach::Stdio { command, args, env, cwd } => {
@@ -226,7 +226,7 @@ impl DraftWriter<'_> {
             let value = expand(text, self.around).map_err(DraftError::at(&field))?;
             let lower = header.to_ascii_lowercase();
             if TRANSPORT.contains(&lower.as_str()) || lower.starts_with("mcp-") {
-                self.notes.push(format!("the header `{header}` is written by the gate itself"));
+                self.notes.push(format!("the gate writes the header `{header}` itself"));
                 continue;
             }
             if !(value.asked || is_credential(header, &value.text) || self.is_reference(&value)) {

@@ -308,7 +308,7 @@ impl Wrapped {
     async fn relock(&self) -> Result<(), Error> {
         let governed = self.probed(self.draft()?, &self.dir).await?;
         self.sign(&governed)?;
-        note(format!("wicketgate: the tools that `{}` offers now are signed", self.name));
+        note(format!("wicketgate: signed a lock of the tools that `{}` offers now", self.name));
         Ok(())
     }
 

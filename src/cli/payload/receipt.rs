@@ -34,7 +34,7 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
     if fleet.is_empty() {
         say("the fleet log's own signature was not checked: name its key (`--fleet-public-key`)");
     }
-    say("not proven: that no copy exists elsewhere, and that backups expire on time");
+    say("this does not prove that no copy exists elsewhere, nor that backups expire on time");
     Ok(Exit::Ok)
 }
 

@@ -139,7 +139,7 @@ fn print_report(args: &Args, total: usize, found: &MutationReport) {
         let odd = if one.possible { "" } else { " (no gate makes this input)" };
         let change = one.change.as_str();
         say(format!("new allow: {change} {} of {input}{odd}", one.place));
-        one.rules.iter().for_each(|rule| say(format!("    no longer speaks: {rule}")));
+        one.rules.iter().for_each(|rule| say(format!("    no longer fires: {rule}")));
     }
     if *cut {
         note("note: an input has more than 4096 places; the first of them were tried");
