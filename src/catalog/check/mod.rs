@@ -43,7 +43,7 @@ pub(super) enum Error {
     NotDirectory(PathBuf),
     #[error("`{}` has more than {most} bytes", .0.display(), most = .1)]
     Large(PathBuf, u64),
-    #[error("`{}` holds a file that is a credential", .0.display())]
+    #[error("`{}` contains a file that holds a credential", .0.display())]
     Credential(PathBuf),
     #[error("`{}` overlaps `{}`, which no tool may read", .0.display(), .1.display())]
     Overlap(PathBuf, PathBuf),

@@ -45,7 +45,7 @@ pub enum PatternError {
     #[error("`{0}`: a `*` stands for whole labels, at the front: `*.a.example`")]
     Star(String),
     /// Every name below one label, or below an address.
-    #[error("`{0}` is too wide: at least two labels must follow `*.`")]
+    #[error("`{0}` is too broad: at least two labels must follow `*.`")]
     Wide(String),
 }
 
