@@ -48,7 +48,7 @@ fn a_call_that_somebody_else_approved_is_proven_with_both_signatures() {
     let detail = report.outcome("P4").unwrap().detail();
     assert_eq!(
         detail,
-        "1 approval and 0 refusals by 2 people; 1 call released; 1 call asked again with arguments of an approver"
+        "1 approval and 0 refusals by 2 people; 1 call released; 1 call repeated with arguments that an approver wrote"
     );
     assert_eq!(files.0.keys().filter(|name| name.starts_with("approvals/")).count(), 6);
 }

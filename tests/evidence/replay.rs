@@ -203,7 +203,7 @@ fn honest_decisions_of_every_kind_are_made_again_and_counted() {
         drafts.into()
     });
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
-    assert_eq!(said(&report), "4 decisions made again, the same");
+    assert_eq!(said(&report), "4 decisions reproduced with the same result");
     assert!(!report.to_text().contains("would decide the same again"), "{}", report.to_text());
 }
 
@@ -419,7 +419,7 @@ fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again(
         let report = verify_files(&export_of(&ledger, run_id(1), &[]), &trusting(&bundle));
         assert_eq!(report.exit_code(), 2, "{}", report.to_text());
         assert!(
-            said(&report).starts_with("1 decision made again, the same; 1 not: "),
+            said(&report).starts_with("1 decision reproduced with the same result; 1 not: "),
             "{}",
             said(&report)
         );
@@ -430,7 +430,11 @@ fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again(
     remake(&mut files, &key(EVIDENCE));
     let report = verify_files(&files, &trusting(&bundle));
     assert_eq!(report.exit_code(), 2, "{}", report.to_text());
-    assert!(said(&report).contains("2 not: the bytes of"), "{}", said(&report));
+    assert!(
+        said(&report).contains("2 not: the bundle does not include the bytes of"),
+        "{}",
+        said(&report)
+    );
 }
 
 #[test]
@@ -468,7 +472,7 @@ fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
     assert_eq!(
         said(&report),
-        "1 decision made again, the same; 1 refused before any policy was asked"
+        "1 decision reproduced with the same result; 1 refused before any policy was evaluated"
     );
     for (code, kind, verdict, why) in [
         ("policy.denied", Kind::CallDenied, Verdict::Deny, "commits to no policy input"),

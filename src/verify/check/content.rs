@@ -119,13 +119,13 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
     let missing: Vec<String> = used.difference(&there).map(Digest::prefixed).collect();
     if !missing.is_empty() {
         return Ok(Outcome::Unverifiable(format!(
-            "the bytes of {} are not here",
+            "the bundle does not include the bytes of {}",
             missing.join(", ")
         )));
     }
     if let Some(untold) = untold {
         return Ok(Outcome::Unverifiable(format!(
-            "who proposed and approved {} is not among the entries",
+            "the entries do not show who proposed and approved {}",
             untold.prefixed()
         )));
     }
@@ -163,7 +163,7 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
     let missing = told.values().find(|outcome| matches!(outcome, Outcome::Unverifiable(_)));
     Ok(match (missing, told.len()) {
         (Some(missing), _) => missing.clone(),
-        (None, 0) => Outcome::Valid("no run is opened here".into()),
+        (None, 0) => Outcome::Valid("these entries open no run".into()),
         (None, 1) => told.into_values().next().unwrap_or(Outcome::Valid(String::new())),
         (None, n) => Outcome::Valid(many(n, "manifest")),
     })

@@ -71,7 +71,8 @@ fn enforced(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
             match one(files, material, line) {
                 Ok(Observation::Observed(found)) => layers.extend(found),
                 Ok(Observation::Missing(policy)) => {
-                    let why = format!("the bytes of {} are not here", policy.prefixed());
+                    let why =
+                        format!("the bundle does not include the bytes of {}", policy.prefixed());
                     return Outcome::Unverifiable(why);
                 }
                 Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
@@ -85,7 +86,9 @@ fn enforced(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
         layers.iter().map(|(layer, until)| format!("{layer} until {until}")).collect();
     let total: usize = materials.iter().map(BundleMaterial::calls_count).sum();
     let observing = layers.join(", ");
-    Outcome::Valid(format!("{calls} of {total} calls were not enforced; observing: {observing}"))
+    Outcome::Valid(format!(
+        "{calls} of {total} calls were not enforced; layers in observe mode: {observing}"
+    ))
 }
 
 fn one(

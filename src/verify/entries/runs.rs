@@ -297,6 +297,6 @@ fn digest_fits(run: &RunId, id: &CallId, line: &EntryLine) -> Result<(), Damage>
     if expected == Some(said) {
         Ok(())
     } else {
-        Err(Damage::new("P2", format!("call `{id}`: `call_digest` is not of this call")))
+        Err(Damage::new("P2", format!("call `{id}`: `call_digest` does not match this call")))
     }
 }
