@@ -227,7 +227,7 @@ impl Registrar {
     /// then.
     pub async fn enrol(&self, who: &Admitted, sent: &Enrolment) -> Result<Enrolled, Problem> {
         let Some(mut asked) = Request::open(&sent.request, &sent.proof) else {
-            let message = "no request that is signed by the key it names";
+            let message = "the request must be signed by the key that it names";
             return Err(self.refused(Code::RequestMalformed, "enrolment.proof", message));
         };
         if asked.tenant != self.parts.tenant || !is_slot_of(&who.pool, &asked.certificate.slot) {
@@ -263,7 +263,7 @@ impl Registrar {
         if let Some(before) = before {
             let what = |of: &Certificate| (of.key, of.pod.clone(), of.image_digest.clone());
             if what(before) != what(&wanted) {
-                let message = "another key is certified for this epoch of the slot";
+                let message = "a different key is already certified for this epoch of the slot";
                 return Err(self.forbid("enrolment.taken", message));
             }
             return self.issue(before);
@@ -289,7 +289,8 @@ impl Registrar {
         if not_after > now && fits(&wanted.pod) && fits(&wanted.image_digest) {
             return Ok(Certificate { not_after, ..wanted });
         }
-        let message = "the certificate would have ended, or says too much of its pod or image";
+        let message =
+            "the certificate would have expired already, or its pod or image digest is not valid";
         Err(self.refused(Code::RequestMalformed, "enrolment.request", message))
     }
 

@@ -80,7 +80,7 @@ impl OperatorApi {
             drop(place);
             done
         });
-        working.await.unwrap_or_else(|_panicked| Err(unfinished("the work ended early")))
+        working.await.unwrap_or_else(|_panicked| Err(unfinished("the task ended early")))
     }
 
     async fn erase_now(
@@ -92,7 +92,8 @@ impl OperatorApi {
         let reader = self.ledger(evidence).await?;
         let keeper = evidence.archive.eraser().await?;
         let keeper = keeper.ok_or_else(|| {
-            let message = "no role that erases is configured here (`evidence.eraser_url_file`)";
+            let message =
+                "no Postgres role that may erase is configured here (`evidence.eraser_url_file`)";
             self.refused(Code::RequestMalformed, "erasure.none", message)
         })?;
         let chains = chains(&*reader).await?;
@@ -209,7 +210,7 @@ impl OperatorApi {
             drop(place);
             done
         });
-        working.await.unwrap_or_else(|_panicked| Err(unfinished("the work ended early")))
+        working.await.unwrap_or_else(|_panicked| Err(unfinished("the task ended early")))
     }
 
     async fn hold_now(
@@ -388,7 +389,7 @@ fn envelope(bytes: &[u8]) -> Value {
 
 fn unfinished(why: &str) -> Problem {
     tracing::error!(why, "an erasure was recorded but is not finished");
-    let message = "it is recorded and not finished: repeat the request";
+    let message = "it is recorded but not finished: repeat the request";
     Problem::new(Code::LedgerUnavailable, "erasure.unfinished", message)
 }
 

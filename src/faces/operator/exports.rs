@@ -111,7 +111,10 @@ impl OperatorApi {
         let lists =
             [("since", since.len()), ("redact", redact.len()), ("disclose", disclose.len())];
         if let Some((name, _)) = lists.into_iter().find(|(_, items)| *items > LIST_MAX) {
-            return Err(wrong("export.options", format!("`{name}` has at most {LIST_MAX} items")));
+            return Err(wrong(
+                "export.options",
+                format!("`{name}` must have at most {LIST_MAX} items"),
+            ));
         }
         let redactions = Redactions::parse(&redact, &disclose);
         let redactions = redactions.map_err(|why| wrong("export.options", why.to_string()))?;
