@@ -118,7 +118,7 @@ fn wrong(good: &OrderStatement, lift: &OrderStatement) -> Vec<(SignedApproval, &
     let after =
         |seq, digest| own(&OrderStatement { previous: Previous { seq, digest }, ..good.clone() });
     let (seq, digest) = (good.previous.seq, good.previous.digest);
-    let other = "names an entry as the newest";
+    let other = "names as the newest is not in the fleet log";
     vec![
         (signed(good, "wicketgate-approval"), "order.namespace"),
         (by(&stranger, good, NAMESPACE), "order.signer"),
@@ -126,7 +126,7 @@ fn wrong(good: &OrderStatement, lift: &OrderStatement) -> Vec<(SignedApproval, &
         (own(&OrderStatement { tenant: "other".into(), ..good.clone() }), "order.tenant"),
         (later(-25), "order.old"),
         (later(1), "order.future"),
-        (own(lift), "no id of a run"),
+        (own(lift), "not a run id"),
         (
             own(&OrderStatement { name: good.name.clone(), target: "run".into(), ..lift.clone() }),
             "order.word",
@@ -214,7 +214,7 @@ async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
         sign(&format!("version={version}"), &list);
         let ended = erase(version);
         assert_eq!(ended.code, code, "{version}: {ended:?}");
-        assert!(code == 0 || ended.err.contains("version 2 was in force"), "{ended:?}");
+        assert!(code == 0 || ended.err.contains("version 2 was already in force"), "{ended:?}");
     }
     let until = "wicketgate-order\",valid-before=\"20260101Z\"";
     sign("version=4", &list.replace("wicketgate-order\"", until));
