@@ -92,7 +92,8 @@ pub(super) fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
         Ok((list, _)) => lint::approvers(&list),
         Err(why) => {
             problems.push(format!(
-                "approvals.signers: {why}; the gate accepts no approvals until it is fixed: sign the list as it is with \
+                "approvals.signers: {why}; the gate accepts no approvals until \
+                 it is fixed: sign the list as it is with \
                  `wicketgate approval sign-approvers`, by a key of `trust.approver_keys`"
             ));
             0

@@ -98,7 +98,8 @@ async fn once(
 /// A head of the fleet log that too few witnesses cosigned, or that has no time stamp.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the head is not anchored: {there} of {needed} witnesses cosigned it{}; what was recorded stays, and the next round asks the others again", if *stamped { "" } else { ", and it is not stamped" }
+    "the head is not anchored: {there} of {needed} witnesses cosigned it{}; what was recorded stays, and the next \
+     round asks the others again", if *stamped { "" } else { ", and it is not stamped" }
 )]
 struct NotAnchored {
     there: usize,
