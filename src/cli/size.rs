@@ -176,11 +176,9 @@ fn print(lines: &[SizeRow], counted: &Counted, whole: Option<u64>) {
     }
     if let Some(disk) = whole {
         let each = per(disk, counted.entries);
-        say(format!(
-            "the file takes {disk} bytes, {each} per entry, all tables and indexes included"
-        ));
+        say(format!("the file takes {disk} bytes, {each} per entry with everything in it"));
     }
     if daily(1, counted).is_none() {
-        say("the entries cover less than a minute: too short to estimate growth per day");
+        say("less than a minute was observed: too little to say anything per day");
     }
 }

@@ -155,7 +155,7 @@ fn print(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) {
     let [blocked, open, unknown] = [Attempt::Blocked, Attempt::Open, Attempt::Unknown].map(count);
     say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
     match told {
-        None => say("the report was sent to no gate: name one with --socket or --gate"),
+        None => say("no gate has the report: name one with --socket or --gate"),
         Some(Ok(ReportReceipt { reasons, seq })) => {
             let passed = if reasons.is_empty() { "passed" } else { "failed" };
             say(format!("the gate recorded it as entry {seq}: {passed}"));
