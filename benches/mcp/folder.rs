@@ -143,7 +143,7 @@ impl Folder {
         let mut said = String::new();
         loop {
             let Some(Ok(line)) = lines.next() else { panic!("the gate ended: {said}") };
-            if line.contains("agents connect here") {
+            if line.contains("agent API listening") {
                 agents = agents.or_else(|| address(&line));
             }
             said.push_str(&line);

@@ -36,7 +36,7 @@ pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
     let list = signed(checked, &live, ledger);
     if let Some(Err(why)) = list.as_ref().map(KeptList::open) {
         // Held calls wait all the same; an operator may mend the list meanwhile.
-        tracing::warn!(%why, "no approval can count");
+        tracing::warn!(%why, "approvals are not accepted: the list of approvers cannot be used");
     }
     let (owners, tenant) = (live.config.approvals.owner_may_approve, fleet::tenant(&live.config));
     let list = list.map(|list| Arc::new(ApproverList { list, owners, tenant }));

@@ -61,7 +61,7 @@ pub(super) fn breaker(
     let Some((list, terms)) = configured(&checked.config)? else { return Ok(None) };
     if let Err(why) = list.read() {
         // An operator may mend it before it is needed.
-        tracing::warn!(%why, "no break-glass order can count");
+        tracing::warn!(%why, "break-glass orders are not accepted: the list of signers cannot be used");
     }
     let list = KeptList::of(list, checked, ledger);
     Ok(Some(Arc::new(BreakGlassList { list, terms })))

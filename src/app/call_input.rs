@@ -32,10 +32,10 @@ pub struct ReplayRequest<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There are several agents, or none.
-    #[error("name the agent (`--agent`): `{}`", .0.join("`, `"))]
+    #[error("name the agent (`--agent`), one of `{}`", .0.join("`, `"))]
     Unnamed(Vec<String>),
     /// The agent is unknown; these are known.
-    #[error("no agent `{name}`: `{}`", .there.join("`, `"))]
+    #[error("unknown agent `{name}`; use one of `{}`", .there.join("`, `"))]
     Unknown {
         /// The name.
         name: String,
@@ -50,15 +50,15 @@ pub enum Error {
     Tools(Vec<String>),
     /// The gate itself refuses the call, or something of it.
     #[error(
-        "refused before any policy is asked: {}/{}: {} ({})",
+        "refused before the policy is evaluated: {}/{}: {} ({})",
         .0.code.as_str(), .0.detail, .0.message, .0.rule
     )]
     Refused(LayerReason),
     /// The arguments contain a credential.
-    #[error("refused before any policy is asked: {}", .0.reason().message)]
+    #[error("refused before the policy is evaluated: {}", .0.reason().message)]
     Alarm(Alarm),
     /// There is no such tool.
-    #[error("refused before any policy is asked: no such tool")]
+    #[error("refused before the policy is evaluated: no such tool")]
     NoTool,
 }
 

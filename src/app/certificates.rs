@@ -32,9 +32,9 @@ impl ListenerTls {
             news = true;
             self.metrics.certificate_read(read.is_ok());
             match read {
-                Ok(()) => tracing::info!(listener, "the certificate was read again"),
+                Ok(()) => tracing::info!(listener, "the certificate was reloaded"),
                 Err(why) => {
-                    tracing::error!(listener, %why, "the new files were refused; the old certificate stays");
+                    tracing::error!(listener, %why, "the new files were refused; the old certificate stays in use");
                 }
             }
         }
@@ -46,7 +46,7 @@ impl ListenerTls {
         let now = self.clock.now();
         let ended = self.all.iter().filter(|(_, tls)| tls.not_after() <= now);
         ended
-            .map(|(name, tls)| format!("{name}: the certificate ended at {}", tls.not_after()))
+            .map(|(name, tls)| format!("{name}: the certificate expired at {}", tls.not_after()))
             .collect()
     }
 
@@ -55,7 +55,7 @@ impl ListenerTls {
         let refused = self.all.iter().filter_map(|(name, tls)| Some((name, tls, tls.refused()?)));
         refused
             .map(|(name, tls, why)| {
-                format!("{name}.{why}; the old certificate stays, until {}", tls.not_after())
+                format!("{name}.{why}; the old certificate stays in use until {}", tls.not_after())
             })
             .collect()
     }

@@ -211,7 +211,7 @@ fn recordings(config: &Config) -> Result<(), Error> {
     let dir = config.replay.recordings.as_deref();
     let missing = dir.filter(|dir| !dir.is_dir());
     missing.map_or(Ok(()), |dir| {
-        Err(Error::wrong(format!("`replay.recordings`: `{}` is no directory", dir.display())))
+        Err(Error::wrong(format!("`replay.recordings`: `{}` is not a directory", dir.display())))
     })
 }
 

@@ -83,7 +83,7 @@ pub(super) async fn read(running: &Running, road: &Road) -> Option<Backlog> {
             return None;
         }
         if !said {
-            tracing::warn!(%error, "operators' orders cannot be read: the gate stays shut");
+            tracing::warn!(%error, "operators' orders cannot be read: the gate accepts no calls");
         }
         said = true;
         tokio::time::sleep(PAUSE).await;

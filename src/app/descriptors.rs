@@ -30,15 +30,14 @@ pub(super) fn raise(config: &Config) {
     }
     let wanted = maximum.map_or(needed, |most| most.min(needed));
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
-        tracing::warn!(%error, "the limit of open files cannot be raised");
+        tracing::warn!(%error, "the limit on open files cannot be raised");
     }
     let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if now < needed {
         tracing::warn!(
             now,
             needed,
-            "fewer files may be open than connections and calls are configured: raise `ulimit -n`, or lower \
-             `limits.in_flight_max`"
+            "the limit on open files is too low for the configured connections and calls: raise `ulimit -n`, or lower `limits.in_flight_max`"
         );
     }
 }

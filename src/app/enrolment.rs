@@ -50,11 +50,11 @@ pub(super) enum EnrolmentError {
     Certificate(Arc<serde_json::Error>),
     /// Another key certifies than is pinned.
     #[error(
-        "the hub's certificate is not by the key of `enrolment.public_key`: no writer is started with it"
+        "the hub's certificate is not signed by the key in `enrolment.public_key`: the gate starts no writer with it"
     )]
     OtherKey,
     /// It certifies something else.
-    #[error("the hub's certificate says something else than was asked for")]
+    #[error("the hub's certificate does not match the request")]
     Other,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn registry(
     let registrar = Arc::new(Registrar::new(parts(registry)));
     let running = door::serve_enrolment(settings, view, registrar, stop);
     let running = running.map_err(System::from)?;
-    tracing::info!(place = %running.address(), tls = tls.is_some(), "sidecars are enrolled here");
+    tracing::info!(addr = %running.address(), tls = tls.is_some(), "enrolment API listening");
     Ok(Some((running, tls)))
 }
 
@@ -153,7 +153,7 @@ impl Enrolled {
         *self.failing.lock() = asked.as_ref().err().map(|why| {
             let pause = before.map_or(PAUSE, |b| b.pause.saturating_mul(2).min(PAUSE_MAX));
             let until = self.clock.monotonic().saturating_add(pause);
-            tracing::warn!(why = %reason(why), "no certificate for this writer yet");
+            tracing::warn!(why = %reason(why), "the hub has not certified this writer yet");
             Failing { why: why.clone(), pause, until }
         });
         asked

@@ -33,7 +33,7 @@ pub enum Error {
     NoKey,
     /// The enrolment key is elsewhere.
     #[error(
-        "this machine is enrolled by a hub (`enrolment`) and has no enrolment key: do this where \
+        "a hub enrols this machine (`enrolment`), so it has no enrolment key: run this command on the machine where \
          `fleet.enrolment_key` is"
     )]
     Enrolled,

@@ -45,13 +45,15 @@ pub fn hub(config: Config, json_logs: bool) -> Result<Ended, Error> {
 async fn run(config: Config) -> Result<Ended, Error> {
     let mut signals = Signals::install().map_err(System::from)?;
     if config.enrolment.is_some() {
-        let why = "enrolment: a hub certifies others and itself: it needs `fleet.enrolment_key`";
+        let why = "enrolment: remove this section; a hub certifies itself and others, so it needs `fleet.enrolment_key`";
         return Err(Error::wrong(why));
     }
     let staff = Operators::load(&config.operators)
         .map_err(|wrong| Error::Config(wrong.iter().map(ToString::to_string).collect()))?;
     if staff.is_empty() {
-        return Err(Error::wrong("operators: none are configured, so the hub answers no request"));
+        return Err(Error::wrong(
+            "operators: none is configured, so the hub would answer no request",
+        ));
     }
     let hook = operators::webhook(&config)?;
     let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));
@@ -220,7 +222,7 @@ fn open_ledger(
 /// Reads as the role that only reads.
 async fn reader(config: &Config) -> Result<Arc<PostgresReader>, Error> {
     let Some(file) = &config.hub.reader_url_file else {
-        let why = "hub.reader_url_file: set it: held calls are read as the role that only reads";
+        let why = "hub.reader_url_file: set it: the hub reads held calls with the role that may only read";
         return Err(Error::wrong(why));
     };
     let url = private::line(file).map_err(|e| Error::wrong(format!("hub.reader_url_file: {e}")))?;

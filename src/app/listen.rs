@@ -112,7 +112,7 @@ pub(super) async fn listen(
         operator_api: office,
     };
     for place in &listening.agents {
-        tracing::info!(%place, "agents connect here");
+        tracing::info!(addr = %place, "agent API listening");
     }
     tracing::info!(addr = %listening.operators, tls, "operator API listening");
     let faces = Faces {
@@ -126,7 +126,7 @@ pub(super) async fn listen(
     let until = stop.clone();
     let agents = tokio::spawn(async move {
         if let Err(error) = bound.serve(faces, until).await {
-            tracing::error!(%error, "agents' listeners ended");
+            tracing::error!(%error, "the agent listeners ended");
         }
     });
     Ok((listening, Served { agents, operators, telling, stop }))

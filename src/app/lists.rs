@@ -37,16 +37,16 @@ pub(crate) enum Error {
     #[error("`{path}`: {source}")]
     Unsigned { path: String, source: approvers::Error },
     /// One of its keys approves calls.
-    #[error("`{path}`: {key} approves calls too: break-glass has keys of its own")]
+    #[error("`{path}`: {key} also approves calls: break-glass needs separate keys")]
     Shared { path: String, key: String },
     /// It may not follow the one on the chain.
     #[error(transparent)]
     StaleList(#[from] versions::StaleList),
     /// Its time is over.
-    #[error("the list has ended at {0}: sign one with a higher `version` and a later `expires`")]
+    #[error("the list expired at {0}: sign one with a higher `version` and a later `expires`")]
     Ended(Timestamp),
     /// It is not on the chain yet.
-    #[error("the list was changed in this moment: say it again")]
+    #[error("the list changed while the request was handled: repeat the request")]
     Changed,
     /// It cannot be kept for evidence.
     #[error(transparent)]

@@ -92,7 +92,8 @@ pub(super) fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
         Ok((list, _)) => lint::approvers(&list),
         Err(why) => {
             problems.push(format!(
-                "approvals.signers: {why}; no approval can count: sign the list as it is with \
+                "approvals.signers: {why}; the gate accepts no approvals until \
+                 it is fixed: sign the list as it is with \
                  `wicketgate approval sign-approvers`, by a key of `trust.approver_keys`"
             ));
             0
@@ -128,7 +129,8 @@ fn bundle(
 ) {
     let Some(dir) = &live.config.policy.bundle else {
         let amended = live.config.policy.amendments == Amendments::Required;
-        let why = "policy.bundle is not set: without a bundle every call is refused".to_owned();
+        let why =
+            "policy.bundle is not set: without a bundle the gate denies every call".to_owned();
         named.warnings.extend((!amended).then_some(why));
         return;
     };
@@ -187,10 +189,12 @@ fn ungranted(manifest: &Manifest, bound: &[(String, Tier)], signers: &[String]) 
         let name = &grant.name;
         let other = grant.signers.iter().find(|key| !signers.contains(key));
         if !bound.iter().any(|(tool, _)| tool == name.as_str()) {
-            said.push(format!("agent `{agent}` is granted `{name}`, and no such tool is bound"));
+            said.push(format!(
+                "agent `{agent}` is granted `{name}`, but no such tool is configured"
+            ));
         } else if let Some(signer) = other {
             said.push(format!(
-                "agent `{agent}` is granted `{name}` from a lock signed by `{signer}`, and it did not sign"
+                "agent `{agent}` is granted `{name}` from a lock signed by `{signer}`, but `{signer}` did not sign"
             ));
         }
     }

@@ -35,7 +35,7 @@ pub(super) enum Error {
     #[error("loading panicked")]
     Lost,
     /// An operator has revoked a signer's key.
-    #[error("an operator has revoked a key that signed it")]
+    #[error("an operator revoked a key that signed it")]
     Revoked,
     /// It may not follow the one in force.
     #[error(transparent)]
@@ -151,7 +151,7 @@ pub(super) fn unfit(manifests: &[Arc<Manifest>], bundle: &Bundle) -> Vec<Finding
         }
         let pinned = manifest.policy_agent;
         if pinned.is_some() && pinned != agent.map(|layer| layer.digest) {
-            add("policy.pin", format!("agent `{}` pins another agent layer", manifest.name));
+            add("policy.pin", format!("agent `{}` pins a different agent layer", manifest.name));
         }
     }
     findings

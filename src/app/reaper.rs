@@ -79,7 +79,7 @@ impl Reaper {
             let found = match self.slots.abandoned().await {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::warn!(%error, "abandoned slots cannot be looked for");
+                    tracing::warn!(%error, "the list of abandoned slots cannot be read");
                     watch.missed();
                     continue;
                 }
@@ -103,7 +103,7 @@ impl Reaper {
                 self.writers.metrics.reaped("held");
                 tracing::info!(
                     origin,
-                    "an abandoned slot is left while a held call may be approved"
+                    "an abandoned slot stays open while one of its held calls may still be approved"
                 );
                 return;
             }
@@ -112,7 +112,7 @@ impl Reaper {
                 if self.foreign.lock().insert(slot.chain) {
                     tracing::warn!(
                         origin,
-                        "an abandoned slot is left open: another enrolment key certifies its writers; \
+                        "an abandoned slot stays open: a different enrolment key certifies its writers; \
                          give the hub that key (`fleet.enrolment_key`)"
                     );
                 }
@@ -123,11 +123,11 @@ impl Reaper {
         match closed {
             Closed::Whole => {
                 self.writers.metrics.reaped("closed");
-                tracing::warn!(origin, epoch = slot.epoch, "an abandoned slot was closed");
+                tracing::warn!(origin, epoch = slot.epoch, "closed an abandoned slot");
             }
             Closed::Lost(why) => {
                 self.writers.metrics.reaped("lost");
-                tracing::info!(origin, why, "an abandoned slot was taken by another process");
+                tracing::info!(origin, why, "another process took an abandoned slot");
             }
             Closed::Later(why) => {
                 self.writers.metrics.reaped("later");

@@ -142,10 +142,10 @@ impl Watched {
             Ok(recorded) => {
                 running.refused.lock().clear();
                 checked.metrics.config_read(true);
-                tracing::info!(recorded, "the configuration is read");
+                tracing::info!(recorded, "reloaded the configuration");
             }
             Err(Unchanged::Later(why)) => {
-                tracing::warn!(%why, "the configuration is not in force yet");
+                tracing::warn!(%why, "the new configuration is not in force yet");
                 self.read = None;
             }
             Err(Unchanged::Refused(wrong)) => {
@@ -153,7 +153,8 @@ impl Watched {
                 for why in &wrong {
                     tracing::error!(%why, "the configuration was refused; the old state stays in force");
                 }
-                let note = |why: &String| format!("configuration: {why}; the old state stays");
+                let note =
+                    |why: &String| format!("configuration: {why}; the old state stays in force");
                 *running.refused.lock() = wrong.iter().map(note).collect();
             }
         }
@@ -300,7 +301,7 @@ async fn put(
         && let Err(why) = list.bind().await
     {
         // The next attempt records it; no approval counts by it before that.
-        tracing::warn!(why = %why.why, "the list of approvers is not recorded yet");
+        tracing::warn!(why = %why.why, "the list of approvers could not be recorded yet");
     }
     Ok(recorded)
 }

@@ -206,11 +206,11 @@ async fn finish(
             () = road.drain() => {}
             // The next writer closes the calls that are still on the road.
             () = tokio::time::sleep(within) => {
-                tracing::warn!("drain time is over");
+                tracing::warn!("the drain time is over; calls still in progress are cut off");
                 running.hurry.cancel();
             }
             () = asked_again(&mut asked) => {
-                tracing::warn!("asked twice to end: not waiting");
+                tracing::warn!("asked to stop a second time: not waiting for calls in progress");
                 running.hurry.cancel();
             }
         }
@@ -335,7 +335,7 @@ impl Running {
             LedgerStatus::Stopped => reasons.push("ledger: closed".to_owned()),
         }
         match self.road.get() {
-            None => reasons.push("the gate is not open yet".to_owned()),
+            None => reasons.push("the gate is still starting".to_owned()),
             Some(road) if road.engine().is_none() => {
                 reasons.push("policy: no bundle is in force".to_owned());
             }

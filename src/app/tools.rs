@@ -115,11 +115,11 @@ pub(super) fn note(upstream: &McpUpstream) -> Option<String> {
 
 fn drifts(drift: &Drift) -> String {
     match drift {
-        Drift::Same => "is what was signed".to_owned(),
-        Drift::Text => "has other words than were signed".to_owned(),
-        Drift::Compatible => "takes more than was signed".to_owned(),
+        Drift::Same => "matches its signed lock".to_owned(),
+        Drift::Text => "has a different description from the signed one".to_owned(),
+        Drift::Compatible => "accepts more arguments than the signed one".to_owned(),
         Drift::Breaking(what) => {
-            format!("is denied, it is not what was signed: {}", what.join(", "))
+            format!("is denied because it differs from its signed lock: {}", what.join(", "))
         }
     }
 }

@@ -19,8 +19,8 @@ use crate::policy::bundle::Bundle;
 /// A list of people that may not follow the newest one of its purpose.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "approvers.version: version {version} of the list may not follow version {newest}, which was in force \
-     here: put `# wicketgate: version={}` before its first key and sign it again",
+    "approvers.version: version {version} of the list is not higher than version {newest}, which was in force here: put \
+     `# wicketgate: version={}` before its first key and sign it again",
     .newest.saturating_add(1)
 )]
 pub(crate) struct StaleList {

@@ -10,7 +10,7 @@ pub enum Error {
     #[error("`{0}` is not an IPv6 address")]
     Ipv6(String),
     /// Empty or too long.
-    #[error("a host name has 1 to 253 characters")]
+    #[error("a host name must have 1 to 253 characters")]
     Length,
     /// A label (first) of a host (second) with forbidden characters.
     #[error(
@@ -19,37 +19,37 @@ pub enum Error {
     )]
     Label(String, String),
     /// A last label that some resolvers take for a number.
-    #[error("host `{0}` ends like a number: some readers see an address")]
+    #[error("host `{0}` ends like a number: some programs would read it as an address")]
     Number(String),
     /// A name that the URL standard reads otherwise.
     #[error("host `{0}` is not a valid domain name")]
     Domain(String),
     /// Characters that normalisation turns into others.
-    #[error("host `{0}` has characters that stand for others")]
+    #[error("host `{0}` has characters that programs replace by others")]
     Lookalike(String),
     /// A `%` in the host of a URL.
-    #[error("a host is not percent-encoded, and has no zone")]
+    #[error("a host must not be percent-encoded or have a zone")]
     Percent,
     /// Not a host alone.
-    #[error("`{0}` is no `HOST` or `HOST:PORT`")]
+    #[error("`{0}` is not `HOST` or `HOST:PORT`")]
     Form(String),
     /// A host inside, and no range that opens it.
     #[error("`{0}` is not on the public Internet; list its range under `private_addresses`")]
     Private(Host),
     /// A character that no URL has.
-    #[error("a url has no `{}`", .0.escape_default())]
+    #[error("a url must not contain `{}`", .0.escape_default())]
     Character(char),
     /// A query or a fragment.
-    #[error("a url ends with its path; give the query under `query`")]
+    #[error("a url must end with its path; give the query under `query`")]
     Query,
     /// The scheme is missing or another one.
-    #[error("a url starts with `https://` or `http://`")]
+    #[error("a url must start with `https://` or `http://`")]
     Scheme,
     /// A user name.
-    #[error("a url carries no user name or password; use `credentials`")]
+    #[error("a url must not contain a user name or password; use `credentials`")]
     UserInfo,
     /// Braces or percent signs before the path.
-    #[error("host and port are literal: templates stand in the path only")]
+    #[error("host and port must be literal: templates are allowed only in the path")]
     Template,
     /// Not a port in its one spelling.
     #[error("`{0}` is not a port (1 to 65535)")]

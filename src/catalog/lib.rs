@@ -74,30 +74,30 @@ pub use config::Config;
 pub struct Tool {
     /// Name of the tool for agents and manifests: `[A-Za-z0-9_.-]{1,128}`.
     pub name: String,
-    /// What the tool does, in words for agents: 1 to 16,384 bytes.
+    /// What the tool does, as agents read it: 1 to 16,384 bytes.
     pub description: String,
-    /// What kind of tool it is. A tool has the section of its kind, and no other.
+    /// Kind of the tool. The tool has the section of its kind, and no other section of a kind.
     #[schemars(extend("examples" = configurable().map(ToolKind::as_str).collect::<Vec<_>>()))]
     pub kind: String,
-    /// JSON Schema (2020-12) of the arguments. The kinds `file.*`, `fetch`, `model` and `sql` have a schema of their own
-    /// if none is given; `sql` and `grpc` take no other.
+    /// JSON Schema (2020-12) of the arguments. The kinds `file.*`, `fetch`, `model` and `sql` have
+    /// a schema of their own if none is given; `sql` and `grpc` accept no other.
     pub input_schema: Option<serde_json::Value>,
     /// JSON file that holds the schema of the arguments, relative to the configuration file.
     #[schemars(with = "Option<FilePath>")]
     pub input_schema_file: Option<PathBuf>,
-    /// How much harm a call can do, from `T0` to `T3`.
+    /// How much harm a call can do, from `T0` (least) to `T3` (most).
     #[schemars(extend("default" = "T3", "examples" = ["T0", "T1", "T2", "T3"]))]
     pub tier: Option<String>,
     /// Whether a call changes nothing.
     #[serde(default)]
     pub read_only: bool,
-    /// Whether two equal calls do the same as one.
+    /// Whether two equal calls have the same effect as one.
     #[serde(default)]
     pub idempotent: bool,
-    /// Milliseconds from the permit to the end of a call.
+    /// Milliseconds that a call may take after it was permitted.
     #[schemars(range(min = 1, max = TIMEOUT_MS_MAX), extend("default" = TIMEOUT_MS))]
     pub timeout_ms: Option<u64>,
-    /// Bytes that a result may have.
+    /// Maximum size of a result in bytes.
     #[schemars(range(min = 1, max = RESULT_BYTES_MAX), extend("default" = RESULT_BYTES))]
     pub result_bytes_max: Option<u64>,
     /// Cost of one call in millionths of a US dollar. 0 means that it costs nothing; without this field the cost is not

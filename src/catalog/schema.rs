@@ -29,19 +29,19 @@ pub enum Error {
     #[error(transparent)]
     Json(#[from] json::Error),
     /// Another dialect than the one that operators write.
-    #[error("only `{DIALECT}` is understood")]
+    #[error("expected the dialect `{DIALECT}`")]
     Dialect,
     /// A dialect of a server that this build does not know.
-    #[error("its `$schema` is of an unknown dialect")]
+    #[error("its `$schema` names an unknown dialect")]
     UnknownDialect,
     /// Not an object.
-    #[error("a schema is an object")]
+    #[error("a schema must be an object")]
     Object,
     /// A root of another type.
-    #[error("arguments are an object: the root's `type` is `object`")]
+    #[error("arguments must be an object: set the root's `type` to `object`")]
     Type,
     /// More bytes than [`SCHEMA_BYTES_MAX`].
-    #[error("a schema has at most {SCHEMA_BYTES_MAX} bytes")]
+    #[error("a schema must have at most {SCHEMA_BYTES_MAX} bytes")]
     Size,
     /// What the validator refuses, cut to 400 characters: its error repeats the schema.
     #[error("{0}")]

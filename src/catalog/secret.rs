@@ -72,10 +72,10 @@ pub enum Error {
     #[error("the secret is not text")]
     Text,
     /// So many bytes are too few or too many.
-    #[error("a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes, this one has {0}")]
+    #[error("a secret must have {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes, this one has {0}")]
     Size(usize),
     /// Other characters than a header can carry.
-    #[error("a secret is visible ASCII without surrounding space")]
+    #[error("a secret must be visible ASCII without surrounding space")]
     Ascii,
 }
 
@@ -131,7 +131,7 @@ impl Secret {
                 next
             }
             Err(why) => {
-                tracing::warn!(%why, "a credential's file changed and is of no use; the last value stays");
+                tracing::warn!(%why, "the changed credential file cannot be used; the last value stays in use");
                 return;
             }
         };

@@ -14,16 +14,16 @@ pub enum Error {
     #[error("`{0}` closes a `}}` that was never opened")]
     Close(String),
     /// Braces with an empty step between them, or with no content.
-    #[error("a place is `{{argument}}` or `{{/json/pointer}}`")]
+    #[error("expected a place: `{{argument}}` or `{{/json/pointer}}`")]
     Place,
     /// A path that does not begin at the root.
-    #[error("a path starts with `/`")]
+    #[error("a path must start with `/`")]
     Relative,
     /// A path that servers shorten.
     #[error("`{0}` has an empty, `.` or `..` segment")]
     Segment(String),
     /// A literal that has to be encoded.
-    #[error("`{0}` has a character a path cannot hold")]
+    #[error("`{0}` has a character that a path cannot contain")]
     Character(String),
 }
 
@@ -34,7 +34,7 @@ pub enum FillError {
     #[error("argument `{0}` is missing")]
     Missing(String),
     /// The argument is an object, an array or null where text is needed.
-    #[error("argument `{0}` is not a text, number or truth value")]
+    #[error("argument `{0}` is not a text, number or boolean")]
     NotText(String),
     /// The value would change the path's shape.
     #[error("argument `{0}` does not fit into one path segment")]

@@ -35,7 +35,7 @@ pub enum Fault {
     #[error("the scheme `{0}` is neither `https` nor `http`")]
     Scheme(String),
     /// It carries a user name.
-    #[error("a url carries no user name or password")]
+    #[error("a url must not contain a user name or password")]
     UserInfo,
     /// The host is invalid, or readers differ about it.
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub enum Fault {
     #[error("`{0}` is not a port (1 to 65535)")]
     Port(String),
     /// The path climbs once it is decoded.
-    #[error("the path climbs out of itself when it is decoded")]
+    #[error("the decoded path leaves its root with `..`")]
     Traversal,
 }
 

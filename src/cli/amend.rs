@@ -134,7 +134,7 @@ enum Error {
     #[error("the answer is not this bundle: the files are {}", .0.prefixed())]
     Other(Digest),
     /// The statement to sign contradicts the proposal.
-    #[error("the statement does not match the proposal that is shown")]
+    #[error("the statement to sign does not match the proposal that was shown")]
     Statement,
 }
 

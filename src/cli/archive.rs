@@ -108,7 +108,7 @@ fn open_archive(command: &Archive, row: &ChainRow) -> Result<Box<dyn ArchiveStor
     }
     let out = command.out.as_deref().unwrap_or_else(|| Path::new("."));
     if super::bucket::remote(out).is_some() {
-        return Err(Failure::usage("`--out` names a directory: name a bucket with `--to`"));
+        return Err(Failure::usage("`--out` names a directory; name a bucket with `--to`"));
     }
     let directory = Directory::create(&out.join(row.chain.to_string())).map_err(unreadable)?;
     Ok(Box::new(directory))

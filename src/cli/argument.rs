@@ -16,19 +16,19 @@ use crate::mcp::name::is_server;
 #[derive(Debug, thiserror::Error)]
 pub enum ArgumentError {
     /// Not the name of an agent.
-    #[error("an agent is named with [a-z0-9-]{{1,63}}")]
+    #[error("the name of an agent must match [a-z0-9-]{{1,63}}")]
     Agent,
     /// Not the name of a server.
-    #[error("a server is named with [a-z0-9_-]{{1,32}}")]
+    #[error("the name of a server must match [a-z0-9_-]{{1,32}}")]
     Server,
     /// Not the name of a run.
-    #[error("a run is named with [A-Za-z0-9_.-]{{1,64}}")]
+    #[error("the name of a run must match [A-Za-z0-9_.-]{{1,64}}")]
     RunName,
     /// Not the name of a tool.
     #[error("expected the name of a tool")]
     Tool,
     /// Not the name of a witness.
-    #[error("a name has no spaces, no plus, and is not empty")]
+    #[error("a name must not be empty or contain a space or `+`")]
     Witness,
     /// Not the id of a call.
     #[error("expected the id of a call")]
@@ -37,25 +37,27 @@ pub enum ArgumentError {
     #[error("expected `sha256:` and 64 hex digits")]
     Digest,
     /// Not a digest without a prefix.
-    #[error("a commitment is 64 lowercase hex digits")]
+    #[error("expected a commitment: 64 lowercase hex digits")]
     Commitment,
     /// Neither of the two.
     #[error("expected `approve` or `refuse`")]
     Word,
     /// Not a verdict.
-    #[error("a verdict is allow, deny or require_approval")]
+    #[error("expected a verdict: allow, deny or require_approval")]
     Verdict,
     /// Not a number of days.
-    #[error("`{0}` is not 1 to 36500 days, as `400d`")]
+    #[error("`{0}` is not a number of days from 1d to 36500d, such as `400d`")]
     Days(String),
     /// Not a day.
-    #[error("`{0}` is no day as 2026-01-31")]
+    #[error("`{0}` is not a date such as 2026-01-31")]
     Day(String),
     /// Not a day, and not a moment.
-    #[error("a time is `2026-11-21`, `2026-11-21T20:05:03Z` or finer, in UTC")]
+    #[error(
+        "expected a UTC time such as `2026-11-21`, `2026-11-21T20:05:03Z` or with a fraction of a second"
+    )]
     Time,
     /// Neither a moment nor a duration.
-    #[error("a UTC time (`2026-11-20T00:00:00Z`) or a duration (`90m`, `24h`, `7d`)")]
+    #[error("expected a UTC time (`2026-11-20T00:00:00Z`) or a duration (`90m`, `24h`, `7d`)")]
     Since,
     /// Not a duration.
     #[error("expected a term such as `30d` or `12h`")]
@@ -65,14 +67,14 @@ pub enum ArgumentError {
     Keep,
     /// Not a range of a log.
     #[error(
-        "a range is `LOG:A..B`, for example `wicketgate.dev/default/local-5f0c2a9be1d37486/0/0:10..20`"
+        "expected a range `LOG:A..B`, for example `wicketgate.dev/default/local-5f0c2a9be1d37486/0/0:10..20`"
     )]
     Range,
     /// Not a tool with a pointer into its arguments.
     #[error("expected a tool and a JSON pointer, such as `mail.send:/id`")]
     Pointer,
     /// Not a role of the database with its tenant.
-    #[error("a login of one tenant is ROLE=TENANT")]
+    #[error("expected ROLE=TENANT, a login and its tenant")]
     Login,
     /// Not an input with its file.
     #[error("expected ID=FILE")]

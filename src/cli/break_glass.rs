@@ -165,7 +165,7 @@ struct SignSigners {
 
 /// A statement that has ended already.
 #[derive(Debug, thiserror::Error)]
-#[error("it ended at {0}: nothing was signed")]
+#[error("it expired at {0}: nothing was signed")]
 struct ExpiredStatement(Timestamp);
 
 /// Runs it.
@@ -195,7 +195,10 @@ fn nonce(nonce: &str) -> Result<NoncePath, Exit> {
     if is_nonce(nonce) {
         return Ok(NoncePath { nonce: nonce.to_owned() });
     }
-    Err(fail(Exit::Usage, "a nonce has 32 hex digits: see `wicketgate control break-glass list`"))
+    Err(fail(
+        Exit::Usage,
+        "expected a nonce of 32 hex digits: see `wicketgate control break-glass list`",
+    ))
 }
 
 fn request(args: &BreakGlassRequest) -> Result<(), Failure> {
@@ -276,7 +279,7 @@ async fn past(args: &ListBreakGlass) -> Result<Exit, Exit> {
         return Ok(Exit::Ok);
     }
     if !reply.configured {
-        say("no break-glass signers are configured: no statement can open");
+        say("no break-glass signers are configured, so break-glass cannot be opened");
     }
     for order in &reply.orders {
         let state = match (order.open, &order.review) {

@@ -146,7 +146,7 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
         if verdict.report.finding.is_none() {
             fleet.take(reader, row).await.map_err(unreadable)?;
         } else {
-            note(format!("{}: damaged, so its entries about other logs are not used", row.origin));
+            note(format!("{}: damaged, so its entries about other logs were ignored", row.origin));
         }
         done.insert(row.origin.clone(), verdict);
     }

@@ -116,7 +116,7 @@ pub(super) fn load(file: &Path) -> Result<Config, Vec<String>> {
     let present = config::variables();
     let mut problems: Vec<String> = config::stray(present.into_iter())
         .into_iter()
-        .map(|name| format!("environment: {name}: no such field"))
+        .map(|name| format!("environment: {name}: unknown field"))
         .collect();
     match Config::load(file, &config::environment) {
         Ok(config) if problems.is_empty() => return Ok(config),
@@ -166,23 +166,22 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
     }
 }
 
-/// Why versions are not compared with those in force.
+/// Why versions were not compared with those in force.
 #[derive(Debug, thiserror::Error)]
 enum Uncompared {
     /// The gate's own login does not read.
     #[error(
-        "versions are not compared with those in force: the ledger is in Postgres, and `hub.reader_url_file` names no \
-         login that reads it"
+        "versions were not compared with those in force: the ledger is in Postgres, and `hub.reader_url_file` names no login that may read it"
     )]
     NoLogin,
     /// The ledger cannot be opened.
-    #[error("versions are not compared with those in force: {0}")]
+    #[error("versions were not compared with those in force: {0}")]
     Open(#[from] reader::Error),
     /// The ledger cannot be read.
-    #[error("versions are not compared with those in force: {}", .0.reason())]
+    #[error("versions were not compared with those in force: {}", .0.reason())]
     Read(#[from] StoreError),
     /// The ledger takes too long.
-    #[error("versions are not compared with those in force: no answer in time")]
+    #[error("versions were not compared with those in force: no answer in time")]
     Late,
 }
 

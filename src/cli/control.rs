@@ -168,7 +168,7 @@ enum Error {
     #[error("unknown target `{0}`; use `all`, or agent, run, tool, manifest or key with a name")]
     Target(String),
     /// Its end.
-    #[error("`--expires` is an instant such as 2026-11-21T20:05:03.123Z")]
+    #[error("`--expires` needs a time such as 2026-11-21T20:05:03.123Z")]
     Expires,
 }
 
@@ -376,7 +376,7 @@ async fn fleet(args: &FleetRows) -> Result<Exit, Exit> {
         say(visible(&line));
     }
     for origin in &reply.never_seen {
-        say(format!("{}  NEVER CONNECTED, and has open runs", visible(origin)));
+        say(format!("{}  NEVER CONNECTED, but has open runs", visible(origin)));
     }
     Ok(Exit::Ok)
 }

@@ -118,7 +118,7 @@ fn indented(errors: &[LoadError]) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
     /// No chain has this origin.
-    #[error("no chain `{0}`")]
+    #[error("unknown chain `{0}`")]
     Chain(String),
     /// No run has this id.
     #[error("no run `{0}` in this ledger")]
@@ -138,5 +138,5 @@ pub enum Occupied {
 
 /// The asynchronous runtime that the system did not give.
 #[derive(Debug, thiserror::Error)]
-#[error("no runtime: {0}")]
+#[error("cannot start the async runtime: {0}")]
 pub struct NoRuntime(pub io::Error);

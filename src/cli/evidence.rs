@@ -141,10 +141,10 @@ struct Narrowed {
 #[derive(Debug, thiserror::Error)]
 enum Error {
     /// `--since` with a selection that has its own begin.
-    #[error("`--since` narrows a population; leave it out for a run or a range")]
+    #[error("`--since` applies to a population; leave it out for a run or a range")]
     SinceOfRun,
     /// Two times.
-    #[error("a population has one `--since TIME`")]
+    #[error("give `--since TIME` only once for a population")]
     SinceTwice,
     /// Nothing signs the evidence.
     #[error("name the evidence key: `--key FILE`, or `evidence.key` in the configuration")]
@@ -359,7 +359,10 @@ fn print_exported(exported: &ExportedBundle, json: bool) {
         if logs.len() == 1 { "" } else { "s" },
         logs.join(", ")
     ));
-    say(format!("recorded in the fleet log: manifest.json is sha256:{}", exported.manifest.hex()));
+    say(format!(
+        "recorded in the fleet log; manifest.json has the digest sha256:{}",
+        exported.manifest.hex()
+    ));
     if !whole {
         say(format!(
             "{} of {} runs are open or cut: no verifier will call them complete",
@@ -368,7 +371,7 @@ fn print_exported(exported: &ExportedBundle, json: bool) {
         ));
     }
     for digest in missing {
-        say(format!("not kept, and so not in the bundle: {digest}"));
+        say(format!("not stored, so not in the bundle: {digest}"));
     }
 }
 

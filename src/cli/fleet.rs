@@ -99,7 +99,7 @@ async fn once(
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the head is not anchored: {there} of {needed} witnesses cosigned it{}; what was recorded stays, and the next \
-     round asks again", if *stamped { "" } else { ", and it is not stamped" }
+     round asks the others again", if *stamped { "" } else { ", and it is not stamped" }
 )]
 struct NotAnchored {
     there: usize,
@@ -139,7 +139,7 @@ fn print(done: &AnchorRound) {
         say(format!("recorded {origin} {size}"));
     }
     let Some((origin, size, root)) = &done.head else {
-        say("there is no chain with entries to anchor");
+        say("no chain has entries to anchor");
         return;
     };
     let mut seen = Vec::new();

@@ -162,7 +162,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
     };
     let new = made(&command.new)?;
     if new.public() == old {
-        return Err(Failure::usage("the new key is the old one"));
+        return Err(Failure::usage("the new key is the same as the old one"));
     }
     let rotated = KeyRotated {
         new: Base64(new.public().to_bytes()),

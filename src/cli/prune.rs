@@ -132,7 +132,7 @@ fn refused(error: pruning::Error) -> Failure {
 
 /// Headers that would be dropped too soon.
 #[derive(Debug, thiserror::Error)]
-#[error("headers are kept for {FLOOR_DAYS} days at least")]
+#[error("headers must be kept for at least {FLOOR_DAYS} days")]
 struct TooSoon;
 
 /// The archive lacks entries that would be dropped.

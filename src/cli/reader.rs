@@ -59,17 +59,17 @@ pub enum Error {
     #[error(transparent)]
     File(#[from] FileError),
     /// The file for the URL of the database is empty.
-    #[error("`{}`: empty, and should hold a URL of the database", .0.display())]
+    #[error("`{}` is empty; write the URL of the database into it", .0.display())]
     Empty(PathBuf),
     /// The file does not exist: no gate has made it yet, or it is elsewhere.
     #[error(
-        "`{}`: is not there: name the `ledger.sqlite` of a gate's state directory, or its configuration (`--config`); a \
+        "`{}` does not exist: name the `ledger.sqlite` of a gate's state directory, or its configuration (`--config`); a \
          gate makes the file at its first start",
         .0.display()
     )]
     Absent(PathBuf),
     /// The file is not a ledger, or a damaged one.
-    #[error("`{}`: cannot be read as a ledger: {}", path.display(), error.reason())]
+    #[error("`{}` cannot be read as a ledger: {}", path.display(), error.reason())]
     Sqlite {
         /// The file.
         path: PathBuf,
@@ -79,7 +79,7 @@ pub enum Error {
     },
     /// The database does not answer, or does not let this login read.
     #[error(
-        "the database that `{}` names: {}; look whether it runs, and whether the login may read (`ledger migrate \
+        "the database that `{}` names: {}; check that it runs and that the login may read (`ledger migrate \
          --reader`)",
         from.display(),
         error.reason()

@@ -39,7 +39,7 @@ pub enum Error {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A key is not named.
-    #[error("what is done is recorded in the fleet log: name its keys (`--{0}-key FILE`)")]
+    #[error("this command records what it does in the fleet log: name its keys (`--{0}-key FILE`)")]
     NoKey(&'static str),
     /// A key cannot be used.
     #[error(transparent)]

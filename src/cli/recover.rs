@@ -74,10 +74,10 @@ fn failed(error: Error) -> Failure {
 #[derive(Debug, thiserror::Error)]
 enum RecoverError {
     /// The fleet log lost entries, and no key is configured to sign its next one.
-    #[error("{0}; going on with it needs `fleet.key`")]
+    #[error("{0}; continuing this chain needs `fleet.key`")]
     NoFleetKey(LostEntry),
     /// Every name for the kept file is in use.
-    #[error("`{}` was kept aside a thousand times", .0.display())]
+    #[error("`{}`: a thousand copies were already set aside; remove some", .0.display())]
     Kept(PathBuf),
 }
 

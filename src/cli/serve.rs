@@ -86,7 +86,7 @@ pub(super) enum ParentError {
     #[error(transparent)]
     System(#[from] rustix::io::Errno),
     /// The parent has ended already.
-    #[error("the parent has ended")]
+    #[error("the parent process has ended")]
     Ended,
 }
 

@@ -188,7 +188,7 @@ impl Study {
         let enforced = draft.body.decision().is_none_or(|decision| decision.enforced);
         let counts = !enforced && !args.leave_observed;
         let why = match (&input, &against) {
-            (None, Some(rule)) => Some(format!("{rule}, and its input is not kept")),
+            (None, Some(rule)) => Some(format!("{rule}, and its input is not stored")),
             (None, None) => Some("its input is not kept".to_owned()),
             (Some(_), Some(_)) if args.include_denied => None,
             (Some(_), Some(rule)) if !counts => {
@@ -197,7 +197,7 @@ impl Study {
             }
             (Some(_), Some(_) | None) if done => None,
             (Some(_), Some(_) | None) => {
-                Some(format!("it did not complete ({})", call.last.draft.kind().as_str()))
+                Some(format!("the call did not complete ({})", call.last.draft.kind().as_str()))
             }
         };
         let call_id = id.to_string();

@@ -13,10 +13,11 @@ use crate::catalog::form::FilePath;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BreakGlass {
-    /// The people who may sign: an OpenSSH `allowed_signers` file, its envelope beside it as `<file>.sig.json`.
+    /// The people who may sign: an OpenSSH `allowed_signers` file, with its signature envelope
+    /// beside it as `<file>.sig.json`.
     #[schemars(with = "FilePath")]
     pub signers: PathBuf,
-    /// Public key files (PEM) that verify that list. A key may have one use only.
+    /// Public key files (PEM) that verify the list of signers. Each key may have only one use.
     #[schemars(with = "KeyFiles")]
     pub keys: Vec<PathBuf>,
     /// How many of these keys must sign the list.

@@ -111,19 +111,19 @@ impl Check<'_> {
             }
         }
         if self.document.value.pointer("/listen/tls").is_some() && agents.is_empty() {
-            self.add("/listen/tls", "`listen.tcp` is off: no TLS connection is possible");
+            self.add("/listen/tls", "`listen.tcp` is off: TLS has no listener to apply to");
         }
         if let Some(path) = self.text("/listen/socket").map(str::to_owned) {
             self.socket("/listen/socket", &path);
         } else if agents.is_empty() {
-            self.add("/listen", "neither `socket` nor `tcp` is on");
+            self.add("/listen", "neither `socket` nor `tcp` is set: agents could not connect");
         }
     }
 
     fn socket(&mut self, pointer: &str, path: &str) {
         if path.len() > SOCKET_PATH_MAX {
             let message = format!(
-                "socket path of {} bytes, at most {SOCKET_PATH_MAX} are possible",
+                "the socket path has {} bytes, the maximum is {SOCKET_PATH_MAX}",
                 path.len()
             );
             self.add(pointer, message);
@@ -224,7 +224,7 @@ impl Check<'_> {
         if !self.list("/servers").is_empty() && self.list("/trust/lock_keys").is_empty() {
             self.add(
                 "/trust",
-                "`servers` is set and `lock_keys` is empty: no lock of theirs counts",
+                "`servers` is set and `lock_keys` is empty: the gate would accept no lock for them",
             );
         }
         let mut seen = std::collections::BTreeSet::new();
@@ -234,7 +234,7 @@ impl Check<'_> {
             if let Some(name) = name.filter(|name| !seen.insert((*name).to_owned())) {
                 wrong.push((
                     format!("/servers/{i}/name"),
-                    format!("server `{name}` is there twice"),
+                    format!("server `{name}` is configured twice"),
                 ));
             }
             if server.get("stdio").is_some() == server.get("http").is_some() {
@@ -253,7 +253,7 @@ impl Check<'_> {
         for (i, agent) in self.list("/agents").iter().enumerate() {
             let manifest = agent.get("manifest").and_then(Value::as_str);
             if let Some(file) = manifest.filter(|file| !Path::new(file).is_file()) {
-                wrong.push((format!("/agents/{i}/manifest"), format!("`{file}` is no file")));
+                wrong.push((format!("/agents/{i}/manifest"), format!("`{file}` is not a file")));
             }
             let callers = agent.get("callers").and_then(Value::as_array);
             for (j, caller) in callers.into_iter().flatten().enumerate() {
@@ -268,7 +268,7 @@ impl Check<'_> {
                                 .map_err(|e| e.to_string())?,
                         ),
                         CallerForm::Certified(_) if !tls => {
-                            return Err("without `listen.tls` no client shows a certificate".into());
+                            return Err("clients show certificates only with `listen.tls`".into());
                         }
                         CallerForm::Certified(_) | CallerForm::Peer { .. } => {}
                     }
@@ -286,7 +286,7 @@ impl Check<'_> {
                 if let Some(socket) = &caller.socket {
                     let bytes = socket.as_os_str().len();
                     if bytes > SOCKET_PATH_MAX {
-                        wrong.push((format!("/agents/{i}/callers/{j}/socket"), format!("socket path of {bytes} bytes, at most {SOCKET_PATH_MAX} are possible")));
+                        wrong.push((format!("/agents/{i}/callers/{j}/socket"), format!("the socket path has {bytes} bytes, the maximum is {SOCKET_PATH_MAX}")));
                     }
                 }
             }
@@ -312,7 +312,7 @@ impl Check<'_> {
         self.document.value.pointer(at)?;
         let slots = format!("{at}/slots");
         if self.text(&slots).is_some_and(|pool| [POOL, HUBS].contains(&pool)) {
-            self.add(&slots, "the slots of this pool are those of the fleet log or of hubs");
+            self.add(&slots, "this pool is reserved for the fleet log and hubs");
         }
         let field = |name: &str| self.text(&format!("{at}/{name}")).map(str::to_owned);
         let given = (field("url"), field("url_file"), field("url_env"));

@@ -33,10 +33,10 @@ const TOKEN_CHARS_MIN: usize = 43;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Registry {
-    /// Address for sidecars. It is a loopback address unless there is `tls`.
+    /// Address for sidecars. It must be a loopback address unless `tls` is set.
     #[schemars(example = "127.0.0.1:7303")]
     pub listen: SocketAddr,
-    /// TLS 1.2 and 1.3 of this listener.
+    /// TLS (1.2 and 1.3) for this listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = without_clients)]
     pub tls: Option<Section>,
@@ -47,11 +47,11 @@ pub struct Registry {
         extend("x-error" = "expected 1 to 256 tokens, each {pool, token_file}")
     )]
     pub tokens: Vec<Token>,
-    /// Sidecars that prove themselves with the projected token of their pod's service account. The hub asks the API
-    /// server about each of them (TokenReview).
+    /// Enrolment of sidecars that show the projected token of their pod's service account. The hub
+    /// asks the API server to review each token (TokenReview).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<Kubernetes>,
-    /// Days that a certificate lasts at most. Default: 90.
+    /// Maximum lifetime of a certificate in days. Default: 90.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = DAYS_MAX))]
     pub days: Option<u64>,
@@ -108,7 +108,7 @@ impl Registry {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Enrolment {
-    /// URL of the hub's `hub.enrolment.listen`. A URL that begins with http:// is allowed on loopback alone.
+    /// URL of the hub's `hub.enrolment.listen`. http:// is allowed only for a loopback address.
     #[schemars(with = "WebAddress")]
     pub hub: String,
     /// A file that holds the token of this sidecar's pool, or its pod's projected token. Its mode is 0600, or 0440 if
@@ -116,10 +116,11 @@ pub struct Enrolment {
     /// projected token.
     #[schemars(with = "FilePath")]
     pub token_file: PathBuf,
-    /// Public half of the enrolment key (PEM). The gate accepts no certificate of another key.
+    /// Public half of the enrolment key (PEM). The gate accepts only certificates that this key
+    /// signed.
     #[schemars(with = "FilePath")]
     pub public_key: PathBuf,
-    /// Authorities for https (PEM) instead of the public ones.
+    /// Certificate authorities (PEM) to trust for https, instead of the public ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,
@@ -184,8 +185,9 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
         Some((text, Ok(address)))
             if !address.ip().is_loopback() && at("/hub/enrolment/tls").is_none() =>
         {
-            let why =
-                format!("`{text}` is not a loopback address: it needs `hub.enrolment.tls` there");
+            let why = format!(
+                "`{text}` is not a loopback address: set `hub.enrolment.tls`, or use a loopback address"
+            );
             wrong.push(("/hub/enrolment/listen".to_owned(), why));
         }
         Some((_, Ok(_))) | None => {}
@@ -213,13 +215,17 @@ fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
             wrong.push((format!("/hub/enrolment/tokens/{i}/{name}"), why));
         };
         if pool == HUBS {
-            add("pool", "hubs certify themselves: no gate is enrolled into their pool".to_owned());
+            add(
+                "pool",
+                "this pool is for hubs, which certify themselves: gates cannot enrol in it"
+                    .to_owned(),
+            );
         }
         if pool == POOL {
-            add("pool", "the fleet log is not a pool".to_owned());
+            add("pool", "this name is the fleet log's: choose another pool".to_owned());
         }
         if !pools.insert(pool.clone()) {
-            add("pool", format!("pool `{pool}` is there twice"));
+            add("pool", format!("pool `{pool}` is configured twice"));
         }
         match read_token(&token_file) {
             Err(why) => add("token_file", why.to_string()),
@@ -228,7 +234,7 @@ fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
                 add("token_file", why);
             }
             Ok(text) if !known.insert(Digest::of(&[text.as_bytes()])) => {
-                add("token_file", "the token is another pool's".to_owned());
+                add("token_file", "another pool has the same token".to_owned());
             }
             Ok(_) => {}
         }
@@ -240,18 +246,19 @@ fn sidecar(config: &Value, enrolment: &Enrolment) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     let mut add = |name: &str, why: String| wrong.push((format!("/enrolment{name}"), why));
     if config.pointer("/fleet/enrolment_key").is_some() {
-        let why = "and `fleet.enrolment_key`: a writer is certified by one of them";
+        let why = "both `enrolment` and `fleet.enrolment_key` are set: a writer has only one certifier, so remove one of them";
         add("", why.to_owned());
     }
     if config.pointer("/ledger/postgres").is_none() {
-        add("", "a hub enrols on Postgres alone".to_owned());
+        add("", "enrolment needs a ledger on Postgres (`ledger.postgres`)".to_owned());
     }
     match Origin::parse(&enrolment.hub) {
         Err(why) => add("/hub", why.to_string()),
         Ok((origin, _)) => {
             let near = matches!(&origin.host, Host::Ip(ip) if ip.is_loopback());
             if !origin.tls && !near {
-                let why = "http:// carries the token in the clear: on loopback addresses alone";
+                let why =
+                    "http:// sends the token in the clear: use https://, or a loopback address";
                 add("/hub", why.to_owned());
             }
         }

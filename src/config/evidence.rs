@@ -15,16 +15,18 @@ use crate::crypto::signer::agent_key;
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Evidence {
-    /// Secret key that signs bundles and receipts of erasures: a PEM file of mode 0600, or
+    /// Secret key that signs evidence bundles and erasure receipts: a PEM file of mode 0600, or
     /// `ssh-agent:<public key file>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub key: Option<PathBuf>,
-    /// Directory of the policy bundles and manifests that sidecars kept. Default: `artifacts` in the state directory.
+    /// Directory of the policy bundles and manifests that sidecars kept for evidence. Default:
+    /// `artifacts` in the state directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub artifacts: Option<PathBuf>,
-    /// A file of mode 0600 that holds the URL of the Postgres role that reads and erases.
+    /// A file of mode 0600 that holds the connection URL of the Postgres role that may read and
+    /// erase.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub eraser_url_file: Option<PathBuf>,
@@ -47,7 +49,7 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     let Some(key) = &evidence.key else {
         if evidence.eraser_url_file.is_some() {
-            wrong.push((at("key"), "needed: it signs the receipts of erasures".to_owned()));
+            wrong.push((at("key"), "set it: it signs the receipts of erasures".to_owned()));
         }
         return wrong;
     };
@@ -61,7 +63,8 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
         wrong.push((at("key"), format!("{error}{hint}")));
     }
     if config.pointer("/fleet/key").is_none_or(Value::is_null) {
-        let why = "needed for `evidence.key`: exports and erasures are recorded in the fleet log";
+        let why =
+            "set it: `evidence.key` is set, and exports and erasures are recorded in the fleet log";
         wrong.push(("/fleet/key".to_owned(), why.to_owned()));
     }
     wrong

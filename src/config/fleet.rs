@@ -19,7 +19,7 @@ pub struct Fleet {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub key: Option<PathBuf>,
-    /// During a rotation, the key before. It signs heads too.
+    /// During a rotation, the previous key, which signs heads too.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub previous_key: Option<PathBuf>,
@@ -34,16 +34,16 @@ pub struct Fleet {
         extend("x-error" = "expected at most 32 witnesses, each {url, key}")
     )]
     pub witnesses: Vec<Witness>,
-    /// How many of the witnesses have to cosign. Default: all of them.
+    /// How many of the witnesses must cosign a head. Default: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 32))]
     pub quorum: Option<usize>,
-    /// The authority that stamps heads of the fleet log (RFC 3161).
+    /// The time-stamping authority (RFC 3161) for heads of the fleet log.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-error" = "expected {url, ca}"))]
     pub timestamp: Option<TimestampAuthority>,
-    /// Where the newest head that others have seen is kept. A sidecar that finds the database behind that head does not
-    /// serve.
+    /// File that keeps the newest head that others have seen. A sidecar refuses to serve if its
+    /// database is behind that head.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub anchor_file: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct Witness {
     /// Verifier key of the witness, as `wicketgate ledger witness keygen` prints it.
     #[schemars(length(min = 1, max = 4096))]
     pub key: String,
-    /// Authorities for https (PEM) instead of the public ones.
+    /// Certificate authorities (PEM) to trust for https, instead of the public ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub ca: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub struct TimestampAuthority {
     /// URL of the authority.
     #[schemars(with = "WebAddress")]
     pub url: String,
-    /// Authorities whose time stamps are accepted (PEM).
+    /// Certificates (PEM) of the authorities whose time stamps are accepted.
     #[schemars(with = "FilePath")]
     pub ca: PathBuf,
 }
@@ -115,7 +115,7 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
         if asked || fleet.previous_key.is_some() {
             add(
                 "key",
-                "needed: witnesses and time stamps are for heads that this key signs".into(),
+                "set it: witnesses and time stamps apply to heads that this key signs".into(),
             );
         }
     }
@@ -123,15 +123,15 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
     for (i, witness) in fleet.witnesses.iter().enumerate() {
         let at = format!("witnesses/{i}/key");
         match VerifierKey::parse(&witness.key) {
-            Err(error) => add(&at, format!("no verifier key: {error}")),
+            Err(error) => add(&at, format!("not a verifier key: {error}")),
             Ok(key) if key.algorithm != Algorithm::Cosignature => {
                 add(
                     &at,
-                    "a key of a log, not of a witness (`wicketgate ledger witness keygen`)".into(),
+                    "this is the key of a log; give the key of a witness (`wicketgate ledger witness keygen`)".into(),
                 );
             }
             Ok(key) if seen.iter().any(|other| other.key == key.key) => {
-                add(&at, "the same key as of a witness before: it counts once".into());
+                add(&at, "an earlier witness has the same key, which counts only once".into());
             }
             Ok(key) => seen.push(key),
         }

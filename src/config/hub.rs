@@ -13,16 +13,18 @@ use crate::catalog::form::FilePath;
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hub {
-    /// A file of mode 0600 that holds the URL of the Postgres role that only reads.
+    /// A file of mode 0600 that holds the connection URL of the Postgres role that may only read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub reader_url_file: Option<PathBuf>,
-    /// Seconds after the end of its lease until the hub closes the slot of a dead sidecar. The value is not less than
-    /// `ledger.postgres.lease_seconds`. Default: 60, or the lease if that is longer.
+    /// Seconds that the hub waits after the lease of a dead sidecar ended before it closes the
+    /// slot. The value must be at least `ledger.postgres.lease_seconds`. Default: 60, or the lease
+    /// if that is longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 86_400))]
     pub reap_after_seconds: Option<u64>,
-    /// Where the hub certifies the writers of sidecars with `fleet.enrolment_key`. Default: nowhere.
+    /// The listener where sidecars enrol: the hub certifies their writers with
+    /// `fleet.enrolment_key`. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enrolment: Option<super::enrolment::Registry>,
 }

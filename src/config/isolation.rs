@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelfTest {
-    /// Seconds between two calls of the gate itself that have to be denied.
+    /// Seconds between two self-test calls, which the gate makes itself and must deny.
     #[schemars(range(min = 10, max = 86_400))]
     pub every_seconds: u64,
-    /// Whether the first of these calls has to be denied before the gate is ready.
+    /// Whether the gate becomes ready only after it denied the first self-test call.
     pub at_start: bool,
 }
 

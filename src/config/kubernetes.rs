@@ -20,21 +20,22 @@ const API_SERVER: &str = "https://kubernetes.default.svc";
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kubernetes {
-    /// URL of the API server; in a pod https://kubernetes.default.svc.
+    /// URL of the API server; inside a pod, https://kubernetes.default.svc.
     #[schemars(
         length(max = 4096),
         regex(pattern = r"^https://[^/]"),
         extend("x-error" = "expected an https:// URL")
     )]
     pub api: String,
-    /// The only authorities (PEM) that the API server's certificate may have. The hub reads them for each review.
+    /// The only certificate authorities (PEM) to trust for the API server. The hub reads the file
+    /// for each review.
     #[schemars(with = "FilePath")]
     pub ca_file: PathBuf,
-    /// A file of mode 0600 that holds the hub's own token. Its account may create tokenreviews
-    /// (system:auth-delegator). The hub reads it for each review.
+    /// A file of mode 0600 that holds the hub's own token. Its service account must be allowed to
+    /// create tokenreviews (system:auth-delegator). The hub reads it for each review.
     #[schemars(with = "FilePath")]
     pub token_file: PathBuf,
-    /// The audience of the sidecars' tokens. The hub refuses a token for another audience.
+    /// The audience of the sidecars' tokens. The hub refuses tokens for any other audience.
     #[schemars(
         regex(pattern = r"^[!-~]{1,256}$"),
         extend("x-error" = "expected 1 to 256 printable characters")
@@ -79,13 +80,13 @@ pub(super) fn check(config: &Value, taken: &BTreeSet<String>) -> Vec<(String, St
         add("token_file", why.to_string());
     }
     if section.audience == section.api || section.audience.starts_with(API_SERVER) {
-        let why = "this is the API server's own audience: every pod's default token is for it";
+        let why = "this is the API server's own audience, which every pod's default token has: choose another";
         add("audience", why.to_owned());
     }
     let mut pools = taken.clone();
     for (i, pool) in section.pools.iter().enumerate() {
         if !pools.insert(pool.clone()) {
-            add(&format!("pools/{i}"), format!("pool `{pool}` is there twice"));
+            add(&format!("pools/{i}"), format!("pool `{pool}` is configured twice"));
         }
     }
     wrong

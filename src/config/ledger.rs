@@ -50,20 +50,21 @@ pub struct Postgres {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub url_env: Option<String>,
-    /// The tenant whose chains these are in the database.
+    /// The tenant that the gate's chains in the database belong to.
     #[schemars(
         regex(pattern = r"^[a-z0-9_-]{1,63}$"),
         extend("x-error" = "expected a tenant: [a-z0-9_-]{1,63}")
     )]
     pub tenant: String,
-    /// The pool of slots that this sidecar takes one of: `local`, or `<namespace>/<service account>`.
+    /// The pool from which this sidecar takes its slot: `local`, or `<namespace>/<service
+    /// account>`.
     #[schemars(with = "SlotPool")]
     pub slots: String,
-    /// Directory for the exact bytes of the last batches. The gate keeps them there before it acknowledges them.
-    /// Default: `spool` in the state directory.
+    /// Directory where the gate writes the exact bytes of the latest batches before it acknowledges
+    /// them. Default: `spool` in the state directory.
     #[schemars(with = "FilePath")]
     pub spool: PathBuf,
-    /// Seconds after which another sidecar may take over the slot of one that went silent.
+    /// Seconds without a sign of life after which another sidecar may take over a sidecar's slot.
     #[schemars(range(min = 2, max = 300))]
     pub lease_seconds: u64,
     /// Whether to serve although a fail-over of this database may lose acknowledged entries.

@@ -7,55 +7,57 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Most calls that the gate works on at once.
+    /// Maximum number of calls that the gate handles at once.
     #[schemars(range(min = 1, max = 65_536))]
     pub in_flight_max: u64,
-    /// Commands that run in sandboxes at once, over all agents. Each configured agent has an equal share of its own.
+    /// Maximum number of commands in sandboxes at once, over all agents. Half of them are reserved
+    /// for the configured agents in equal shares.
     #[schemars(range(min = 1, max = 4096))]
     pub sandboxes_max: u64,
-    /// Most runs that are open at once.
+    /// Maximum number of runs that are open at once.
     #[schemars(range(min = 1, max = 65_536))]
     pub open_runs_max: u64,
     /// Seconds without a request after which the gate seals a run that its agent opened by name.
     #[schemars(range(min = 1, max = 604_800))]
     pub run_idle_seconds: u64,
-    /// Seconds a run may stay open if its manifest sets no `wall_seconds`.
+    /// Seconds that a run may stay open if its manifest sets no `wall_seconds`.
     #[schemars(range(min = 1, max = 31_536_000))]
     pub run_wall_seconds: u64,
     /// Seconds after which a held call expires.
     #[schemars(range(min = 1, max = 86_400))]
     pub hold_seconds: u64,
-    /// Milliseconds a caller waits for the ledger.
+    /// Milliseconds that a caller waits in total until the ledger has stored its call.
     #[schemars(range(min = 100, max = 4500))]
     pub commit_wait_ms: u64,
-    /// Milliseconds a call waits for its turn.
+    /// Milliseconds that a call waits in the ledger's queue before the gate refuses it.
     #[schemars(range(min = 0, max = 4000))]
     pub queue_wait_ms: u64,
-    /// Seconds that calls in progress get to end when the gate shuts down.
+    /// Seconds that calls in progress have to finish when the gate shuts down.
     #[schemars(range(min = 0, max = 3600))]
     pub drain_seconds: u64,
-    /// Requests one caller may make each second in the long run. Opening a run is a request too.
+    /// Average number of requests per second that one caller may make. Opening a run is a request
+    /// too.
     #[schemars(range(min = 1, max = 100_000), extend("x-null" = "the rate is not limited"))]
     pub requests_per_second: Option<u64>,
-    /// Requests one caller may make at once after a rest.
+    /// Requests that one caller may make at once after a pause.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub burst: u64,
-    /// Denials of one caller within a minute, over all its runs. The next denial suspends its run, and the caller
-    /// opens no other run while so many denials lie within the last minute.
+    /// Denials of one caller within a minute, over all its runs. The next denial suspends its run,
+    /// and the caller may open no other run until fewer denials lie within the last minute.
     #[schemars(range(min = 1, max = 100_000), extend("x-null" = "denials suspend no run"))]
     pub denials_max: Option<u64>,
-    /// Seconds for which a caller opens no run and starts no call after it sent a credential of the gate in the
-    /// arguments of a call. The run of that call stays suspended.
+    /// Seconds for which a caller may open no run and start no call after it sent one of the gate's
+    /// credentials in the arguments of a call. The run of that call stays suspended.
     #[schemars(range(min = 1, max = 604_800), extend("x-null" = "the gate denies the call and suspends nothing"))]
     pub alarm_rest_seconds: Option<u64>,
-    /// Denials of one tool in one run after which the run may not call the tool any more.
+    /// Denials of one tool in one run after which the run may no longer call that tool.
     #[schemars(range(min = 1, max = 100_000), extend("x-null" = "denials of a tool do not block it"))]
     pub tool_denials_max: Option<u64>,
-    /// Milliseconds a call of an ordered run waits for the call before it.
+    /// Milliseconds that a call of an ordered run waits for the previous call.
     #[schemars(range(min = 1, max = 600_000))]
     pub ordered_wait_ms: u64,
-    /// Whether the gate releases the result of a T0 tool that only reads before the outcome is recorded. The entry
-    /// follows within 50 ms.
+    /// Whether the gate may return the result of a read-only T0 tool before it has recorded the
+    /// outcome. The entry follows within 50 ms.
     pub batch_t0: bool,
 }
 

@@ -70,7 +70,7 @@ pub type ServerConfig = Value;
 #[serde(deny_unknown_fields)]
 #[schemars(title = "wicketgate.yaml")]
 pub struct Config {
-    /// Directory of everything that the process keeps. Default: `$XDG_STATE_HOME/wicketgate`, else
+    /// Directory for all files that the process keeps. Default: `$XDG_STATE_HOME/wicketgate`, else
     /// `~/.local/state/wicketgate`.
     #[serde(default)]
     #[schemars(with = "FilePath")]
@@ -81,7 +81,7 @@ pub struct Config {
     /// Where operators and probes connect.
     #[serde(default)]
     pub operator: Operator,
-    /// Who may see runs and held calls, approve, and stop.
+    /// The operators, and what each may do: see runs and held calls, approve calls, stop agents.
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub operators: Vec<Member>,
@@ -91,14 +91,15 @@ pub struct Config {
     /// Settings of `wicketgate serve hub` alone.
     #[serde(default)]
     pub hub: hub::Hub,
-    /// The hub that certifies this sidecar's writer. Without this section the sidecar has an enrolment key of its own.
+    /// The hub that certifies this sidecar's writer. Without this section the sidecar certifies its
+    /// writer with its own enrolment key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrolment: Option<enrolment::Enrolment>,
     /// Where entries are stored: exactly one of `sqlite` and `postgres`. Default: `sqlite`.
     #[serde(default)]
     pub ledger: Ledger,
-    /// The log that covers all logs of the tenant. `wicketgate ledger anchor` writes it, and so does every change to a
-    /// ledger that is not a call.
+    /// The fleet log, which covers all logs of the tenant. `wicketgate ledger anchor` appends to
+    /// it, and so does every change to a ledger other than a call.
     #[serde(default)]
     pub fleet: fleet::Fleet,
     /// What operators need to export evidence and to erase payloads over the operator API.
@@ -106,10 +107,11 @@ pub struct Config {
     pub evidence: evidence::Evidence,
     /// Keys whose signatures the gate accepts.
     pub trust: Trust,
-    /// The rules that decide about calls.
+    /// The policy that decides calls.
     #[serde(default)]
     pub policy: Policy,
-    /// The signed manifests that the gate serves, and the callers of each agent.
+    /// The agents that the gate serves: the signed manifest of each, and the callers that may act
+    /// as it.
     #[schemars(
         length(min = 1, max = 256),
         extend("x-error" = "expected 1 to 256 agents, each {manifest, callers}")
@@ -120,19 +122,19 @@ pub struct Config {
     #[schemars(
         with = "Vec<catalog::Tool>",
         length(max = 4096),
-        extend("x-null" = "the same as no field")
+        extend("x-null" = "the same as leaving the field out")
     )]
     pub tools: Vec<ToolConfig>,
-    /// MCP servers. Their tools exist once a signed lock pins them.
+    /// MCP servers. Agents can use a server's tools only after a signed lock pins them.
     #[serde(default)]
     #[schemars(with = "Vec<server::config::McpServerConfig>", length(max = 256))]
     pub servers: Vec<ServerConfig>,
-    /// Signed lock of the servers' tools. Its envelope lies beside it as `<file>.sig.json`. Default: `tools.lock` if
-    /// there are servers.
+    /// The signed lock file that pins the servers' tools. Its signature envelope lies beside it as
+    /// `<file>.sig.json`. Default: `tools.lock` if there are servers.
     #[serde(default)]
-    #[schemars(with = "Option<FilePath>", extend("x-null" = "the same as no field"))]
+    #[schemars(with = "Option<FilePath>", extend("x-null" = "the same as leaving the field out"))]
     pub lock: Option<PathBuf>,
-    /// How operators stop the gate if nothing else works.
+    /// The operators' last resort: a file that stops all calls.
     #[serde(default)]
     pub control: Control,
     /// Recordings that new runs may continue from.
@@ -147,7 +149,7 @@ pub struct Config {
     /// How long results of `wicketgate config doctor` are valid.
     #[serde(default)]
     pub posture: Posture,
-    /// Limits of load, rates and waiting times.
+    /// Limits on load, request rates and waiting times.
     #[serde(default)]
     pub limits: Limits,
     /// Budgets that all gates share.
@@ -157,11 +159,11 @@ pub struct Config {
     /// How long stored payloads are kept.
     #[serde(default)]
     pub retention: Retention,
-    /// Encrypts arguments, results and policy inputs before they are stored. Without this section they are stored in
-    /// the clear.
+    /// Encrypts arguments, results and policy inputs before they are stored. Without this section
+    /// they are stored in plaintext.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
-    /// Log lines and traces.
+    /// Logs and traces.
     #[serde(default)]
     pub telemetry: Telemetry,
     /// Labels that the operator vouches for. Policies read them as `input.context.attested`.

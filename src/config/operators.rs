@@ -21,9 +21,10 @@ use crate::serve::tls::Section;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Operator {
-    /// Address of health, readiness, metrics and the operator API. It is a loopback address unless there is `tls`.
+    /// Address of health, readiness, metrics and the operator API. It must be a loopback address
+    /// unless `tls` is set.
     pub listen: SocketAddr,
-    /// TLS 1.2 and 1.3 of this listener, needed beyond loopback.
+    /// TLS (1.2 and 1.3) for this listener, required unless its address is loopback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Section>,
 }
@@ -51,14 +52,15 @@ impl Operator {
 pub struct Approvals {
     /// Whether the owner of an agent's manifest may approve its calls.
     pub owner_may_approve: bool,
-    /// The people who may approve: an OpenSSH `allowed_signers` file, its envelope beside it as `<file>.sig.json`.
+    /// The people who may approve: an OpenSSH `allowed_signers` file, with its signature envelope
+    /// beside it as `<file>.sig.json`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub signers: Option<PathBuf>,
-    /// Most held calls of one run. The gate denies a call that would be one more.
+    /// Maximum number of held calls of one run. The gate denies a call that would exceed it.
     #[schemars(range(min = 1, max = 1000))]
     pub pending_max: u64,
-    /// Most held calls of all runs together. The gate denies a call that would be one more.
+    /// Maximum number of held calls over all runs. The gate denies a call that would exceed it.
     #[schemars(range(min = 1, max = 100_000))]
     pub pending_all_max: u64,
     /// Where the gate announces held calls. Default: nowhere.
@@ -88,11 +90,12 @@ pub struct Webhook {
     /// Secret key that signs each message: an Ed25519 PKCS#8 PEM file of mode 0600.
     #[schemars(with = "FilePath")]
     pub key: PathBuf,
-    /// Authorities for https (PEM) instead of the public ones.
+    /// Certificate authorities (PEM) to trust for https, instead of the public ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub ca: Option<PathBuf>,
-    /// URL where people look at held calls. The link in each message begins with it.
+    /// Base URL of the page that shows held calls to people. The link in each message begins with
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<WebAddress>")]
     pub link: Option<String>,
@@ -104,8 +107,7 @@ pub fn unheard(config: &super::Config) -> Option<String> {
     let sidecar = config.hub.reader_url_file.is_none();
     let postgres = matches!(config.ledger, super::Ledger::Postgres(_));
     (postgres && sidecar && !config.operators.is_empty()).then(|| {
-        "`operators` are not asked here: on Postgres `wicketgate serve hub` answers them, so give them to the \
-         hub's configuration"
+        "`operators` has no effect here: on Postgres `wicketgate serve hub` serves operators, so move this section to the hub's configuration"
             .to_owned()
     })
 }
@@ -118,7 +120,7 @@ pub(super) fn check(value: &Value) -> Vec<(String, String)> {
         // What the schema refused is reported already.
         let Ok(member) = Member::deserialize(member) else { continue };
         if !seen.insert(member.subject.clone()) {
-            let message = format!("subject `{}` is there twice", member.subject);
+            let message = format!("subject `{}` is configured twice", member.subject);
             wrong.push((format!("/operators/{i}/subject"), message));
         }
         let read = member.token_file.as_deref().map(|file| read_token_of(Family::Operator, file));
@@ -130,11 +132,11 @@ pub(super) fn check(value: &Value) -> Vec<(String, String)> {
             wrong.push((format!("/operators/{i}"), message.to_owned()));
         }
         if member.certificate.as_ref().is_some_and(|one| !certificates.insert(one.clone())) {
-            let message = "the certificate is another operator's";
+            let message = "another operator has the same certificate";
             wrong.push((format!("/operators/{i}/certificate"), message.to_owned()));
         }
         if member.certificate.is_some() && value.pointer("/operator/tls/client_ca").is_none() {
-            let message = "no certificate can be shown without `operator.tls.client_ca`";
+            let message = "operators can show certificates only if `operator.tls.client_ca` is set";
             wrong.push((format!("/operators/{i}/certificate"), message.to_owned()));
         }
     }

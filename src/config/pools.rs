@@ -22,7 +22,7 @@ pub struct Pool {
     pub unit: Unit,
     /// How long a window is, in UTC. The pool is full again when a window begins.
     pub per: Per,
-    /// Units of one window.
+    /// Number of units in one window.
     #[schemars(range(min = 1, max = SIZE_MAX))]
     pub size: u64,
     /// Names of agents: the pool counts only their calls. If the list is empty, it counts the calls of all agents.
@@ -73,10 +73,10 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
         let at = |field: &str| format!("/pools/{i}/{field}");
         let name = text("name");
         if !name.is_empty() && !seen.insert(name) {
-            wrong.push((at("name"), format!("pool `{name}` is there twice")));
+            wrong.push((at("name"), format!("pool `{name}` is configured twice")));
         }
         if text("unit") == "concurrency" && !["", "none"].contains(&text("per")) {
-            let why = "calls at the same time have no window: expected `none`";
+            let why = "`concurrency` has no window: use `per: none`";
             wrong.push((at("per"), why.to_owned()));
         }
     }

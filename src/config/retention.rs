@@ -20,7 +20,7 @@ pub struct Encryption {
     /// A file of mode 0600 that holds the key of newly stored payloads (`wicketgate ledger payload keygen`).
     #[schemars(with = "FilePath")]
     pub key_file: PathBuf,
-    /// Files of keys that payloads were stored under before. These keys only decrypt.
+    /// Files of earlier encryption keys. The gate uses them to decrypt, never to encrypt.
     #[serde(default)]
     #[schemars(with = "Vec<FilePath>", length(max = 16))]
     pub old_key_files: Vec<PathBuf>,
@@ -30,7 +30,8 @@ pub struct Encryption {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// How long payloads stay before `wicketgate ledger payload expire` erases them, by role. Default: 30 days for each role.
+    /// How long to keep payloads before `wicketgate ledger payload expire` erases them, by role.
+    /// Default: 30 days for each role.
     #[schemars(with = "PayloadTerms")]
     pub payloads: BTreeMap<String, String>,
     /// How long backups of the ledger are kept. Receipts of erasures state it.
@@ -58,21 +59,21 @@ struct Term(
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct PayloadTerms {
-    /// How long arguments of calls stay.
+    /// How long to keep arguments of calls.
     args: Option<Term>,
-    /// How long results of calls stay.
+    /// How long to keep results of calls.
     result: Option<Term>,
-    /// How long inputs of policy decisions stay.
+    /// How long to keep inputs of policy decisions.
     policy_input: Option<Term>,
-    /// How long signed statements of approvers stay.
+    /// How long to keep signed statements of approvers.
     approval: Option<Term>,
-    /// How long messages stay that entries commit to.
+    /// How long to keep messages that entries commit to.
     message: Option<Term>,
-    /// How long arguments of model calls stay in the bytes that the agent sent.
+    /// How long to keep arguments of model calls in the exact bytes that the agent sent.
     raw: Option<Term>,
-    /// How long contents of files stay that a call replaced or deleted. A rollback needs them.
+    /// How long to keep contents of files that a call replaced or deleted. A rollback needs them.
     pre_image: Option<Term>,
-    /// How long lists of granted tools stay that runs were opened with.
+    /// How long to keep lists of the tools that runs were granted when they were opened.
     tools: Option<Term>,
 }
 

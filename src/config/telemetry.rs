@@ -16,7 +16,7 @@ use crate::tool::net::{GrpcDialer, System, TrustRoots};
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Telemetry {
-    /// The least severe lines that are logged.
+    /// The lowest severity that is logged.
     #[schemars(extend("enum" = ["error", "warn", "info", "debug", "trace"]))]
     pub log: String,
     /// Where traces are sent over OTLP. Default: nowhere.
@@ -37,11 +37,11 @@ pub struct Otlp {
     /// URL of the collector's gRPC port: scheme, host and port, no path.
     #[schemars(with = "WebAddress", example = "http://127.0.0.1:4317")]
     pub endpoint: String,
-    /// Address ranges outside the public Internet that the collector may be in.
+    /// Address ranges outside the public Internet that the collector may be reached at.
     #[serde(default)]
     #[schemars(length(max = 64), example = ["10.0.0.0/8"])]
     pub private_addresses: Vec<String>,
-    /// Authorities for https (PEM) instead of the public ones.
+    /// Certificate authorities (PEM) to trust for https, instead of the public ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,
@@ -57,7 +57,9 @@ impl Otlp {
         let (origin, path) =
             Origin::parse(&self.endpoint).map_err(|e| wrong("endpoint")(e.to_string()))?;
         if path != "/" {
-            return Err(wrong("endpoint")("gRPC has no path here: scheme, host and port".into()));
+            return Err(wrong("endpoint")(
+                "leave the path out: expected scheme, host and port".into(),
+            ));
         }
         let open = self.private_addresses.iter().map(|range| Cidr::parse(range));
         let open = open
@@ -67,7 +69,8 @@ impl Otlp {
             && !is_public(*ip)
             && !open.iter().any(|range| range.contains(*ip))
         {
-            let why = format!("`{ip}` is not public: open its range in `private_addresses`");
+            let why =
+                format!("`{ip}` is not a public address: add its range to `private_addresses`");
             return Err(wrong("endpoint")(why));
         }
         let ca = self.ca_file.as_ref().map(|path| {

@@ -196,7 +196,7 @@ servers:
         "wicketgate.yaml:5:35: servers[0].stdio.comand: unknown field",
         "wicketgate.yaml:6:3: servers[1]: expected exactly one of `stdio` and `http`",
         "servers[1].tier: expected `T0`",
-        "servers[2].name: server `git` is there twice",
+        "servers[2].name: server `git` is configured twice",
         "servers[2].http.headers.a: expected text",
         "servers[3]: missing field `name`",
         "servers[3].stdio: missing field `command`",

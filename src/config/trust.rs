@@ -19,7 +19,7 @@ pub struct Trust {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 64))]
     pub manifest_threshold: usize,
-    /// Public key files (PEM) that verify policy bundles. A key may have one use only.
+    /// Public key files (PEM) that verify policy bundles. Each key may have only one use.
     #[serde(default)]
     #[schemars(with = "Vec<FilePath>", length(max = 64))]
     pub policy_keys: Vec<PathBuf>,
@@ -27,7 +27,7 @@ pub struct Trust {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 64))]
     pub policy_threshold: usize,
-    /// Public key files (PEM) that verify the list of approvers. A key may have one use only.
+    /// Public key files (PEM) that verify the list of approvers. Each key may have only one use.
     #[serde(default)]
     #[schemars(with = "Vec<FilePath>", length(max = 64))]
     pub approver_keys: Vec<PathBuf>,

@@ -16,7 +16,7 @@ members! {
         pub key: Text,
         /// Nonce of the hold.
         pub nonce: Nonce,
-        /// What the approver gave as a reason.
+        /// The approver's reason.
         pub reason: Option<Text>,
         /// The approver's roles.
         pub roles: List<Text>,
@@ -34,7 +34,7 @@ members! {
         pub key: Text,
         /// Nonce of the hold.
         pub nonce: Nonce,
-        /// What the approver gave as a reason.
+        /// The approver's reason.
         pub reason: Option<Text>,
         /// The approver's roles.
         pub roles: List<Text>,
@@ -120,7 +120,7 @@ members! {
         pub expires: Option<Timestamp>,
         /// Id of the publisher's key.
         pub key: Option<Text>,
-        /// The refusal for a person.
+        /// The refusal as text.
         pub message: Text,
         /// The proposal's nonce.
         pub nonce: Option<Nonce>,

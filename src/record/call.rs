@@ -80,7 +80,7 @@ members! {
         pub rule: Text,
     }
 
-    /// Something that an allow requires besides.
+    /// A condition of an allow.
     #[cfg_attr(test, schemars(rename = "obligation"))]
     pub struct Obligation {
         /// `cap_bytes`: the most bytes that the result may have.
@@ -131,7 +131,7 @@ members! {
 }
 
 closed! {
-    /// Who runs the tool.
+    /// Component that runs the tool.
     pub enum Executor {
         /// The gate itself.
         Sidecar = "sidecar",
@@ -210,8 +210,8 @@ impl schemars::JsonSchema for Absent {
     }
 }
 
-/// A decision about one call. The optional members depend on the verdict: an allow has no nonce of a hold, a denial no
-/// approvals.
+/// A decision about one call. The optional members depend on the verdict: for example, only a held
+/// call has `nonce`, and only an allowed call has `approvals`.
 #[skip_serializing_none]
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -220,10 +220,10 @@ impl schemars::JsonSchema for Absent {
 pub struct Decided<S: Sort> {
     /// The highest `run_seq` among the answers that the agent had received when it made the call.
     pub after: Int,
-    /// Nonces of the holds whose approvals released the call.
+    /// Nonces of the holds that approvers released so that the call could run.
     #[serde(default, skip_serializing_if = "Member::is_absent")]
     pub approvals: S::Approvals,
-    /// Why the arguments are not stored, only committed to.
+    /// Why the arguments are committed to but not stored.
     pub args_withheld: Option<Alarm>,
     /// The person who proposed the arguments.
     pub asked_by: Option<Proposer>,
@@ -234,17 +234,18 @@ pub struct Decided<S: Sort> {
     /// The break-glass order that replaced the approvals.
     #[serde(default, skip_serializing_if = "Member::is_absent")]
     pub break_glass: S::BreakGlass,
-    /// The digest of run, call, tool and commitment to the arguments, which approvers sign.
+    /// Digest over the run, the call, the tool and the commitment to the arguments. Approvers sign
+    /// it.
     pub call_digest: Option<HexDigest>,
     /// Digest of the tool's definition.
     pub definition: Option<TaggedDigest>,
     /// Keyed digest of what the call would do.
     pub effect: Option<HexDigest>,
-    /// `false`: the verdict is recorded and not enforced (observe mode).
+    /// Whether the verdict is enforced; `false` in observe mode, where it is only recorded.
     pub enforced: bool,
     /// Policy engine and version.
     pub engine: Text,
-    /// Who runs the tool.
+    /// Component that runs the tool.
     pub executor: Executor,
     /// When a hold expires.
     pub expires: Option<Timestamp>,
@@ -255,7 +256,7 @@ pub struct Decided<S: Sort> {
     /// The nonce of the hold, which approvals sign.
     #[serde(default, skip_serializing_if = "Member::is_absent")]
     pub nonce: S::Nonce,
-    /// What an allow requires besides, such as masking the result.
+    /// Conditions of an allow, such as masking the result.
     pub obligations: List<Obligation>,
     /// Why the call was denied or held; in observe mode, why an allowed call would have been denied.
     pub reasons: List<Reason>,
@@ -382,7 +383,7 @@ members! {
     /// Result of masking what a tool returned.
     #[cfg_attr(test, schemars(rename = "redaction"))]
     pub struct Redaction {
-        /// Places that were masked.
+        /// Number of places that were masked.
         pub masked: Int,
         /// Why a part was not searched; absent if all of it was searched.
         pub unscanned: Option<Opaque>,
@@ -395,9 +396,9 @@ members! {
         pub cost_micro_usd: Option<Int>,
         /// The provider reported no numbers: these are upper bounds.
         pub estimated: Option<True>,
-        /// Tokens that were read.
+        /// Number of input tokens.
         pub input_tokens: Int,
-        /// Tokens that were written.
+        /// Number of output tokens.
         pub output_tokens: Int,
         /// The upstream that answered.
         pub upstream: Text,
@@ -411,7 +412,7 @@ members! {
         pub observed: Option<Observed>,
         /// How the call ended, as the tool reports it: an HTTP status or an exit code.
         pub status: Text,
-        /// Microseconds from permit to end.
+        /// Microseconds from the permit to the end of the call.
         pub us: Int,
     }
 
@@ -419,15 +420,15 @@ members! {
     pub struct CallFailed {
         /// Number of times that the tool was called.
         pub attempts: Int,
-        /// What kind of failure: `timeout`, `tool_error`, …
+        /// Kind of the failure: `timeout`, `tool_error`, …
         pub class: Text,
         /// The failure as text.
         pub message: Text,
         /// What the gate measured.
         pub observed: Option<Observed>,
-        /// Whether the tool had begun.
+        /// Whether the tool had started.
         pub started: bool,
-        /// Microseconds from permit to end.
+        /// Microseconds from the permit to the end of the call.
         pub us: Int,
     }
 
@@ -449,7 +450,7 @@ members! {
 
     /// `call.expired`: a held call expired before enough approvers had signed.
     pub struct CallExpired {
-        /// Why it ended.
+        /// Why the call expired.
         pub reason: Text,
     }
 }

@@ -10,13 +10,13 @@ members! {
     /// The chain that a new one continues after entries were lost.
     #[cfg_attr(test, schemars(rename = "continues"))]
     pub struct Continues {
-        /// Who ordered it.
+        /// The person who ordered it.
         pub by: Text,
         /// Name of the old log.
         pub log: Text,
-        /// The first entry that is lost.
+        /// Index of the first lost entry.
         pub lost_from: Int,
-        /// The first number after the lost ones.
+        /// The index after the last lost entry.
         pub lost_to: Int,
         /// Root of the last head that was seen.
         pub root: HexDigest,
@@ -82,13 +82,13 @@ members! {
         pub prev_epoch: Int,
         /// Why it started.
         pub reason: Text,
-        /// Settings of its configuration that matter to an auditor.
+        /// Settings of the configuration that matter to an auditor.
         pub settings: List<Setting>,
         /// Version of the program.
         pub version: Text,
         /// Root of the tree at `watermark_size`.
         pub watermark_root: Watermark,
-        /// Number of entries that the spool of its gate knew to be stored.
+        /// Number of entries that the gate's spool knew to be stored.
         pub watermark_size: Int,
         /// The key that signs its checkpoints (Ed25519).
         pub writer_key: Base64<32>,
@@ -148,7 +148,7 @@ members! {
     pub struct ManifestBound {
         /// Its agent.
         pub agent: Text,
-        /// The weakest binding that its runs may have.
+        /// The weakest binding that runs of the manifest may have.
         pub binding: Text,
         /// Its digest.
         pub digest: TaggedDigest,
@@ -230,11 +230,11 @@ members! {
 
     /// `ledger.recovered`: the writer restored entries that the store had lost.
     pub struct LedgerRecovered {
-        /// The first restored entry.
+        /// Index of the first restored entry.
         pub from: Int,
-        /// Where the writer had kept them.
+        /// Where the writer had kept the entries.
         pub source: Text,
-        /// The first number after the restored entries.
+        /// The index after the last restored entry.
         pub to: Int,
     }
 }
@@ -301,7 +301,7 @@ members! {
         pub outcome: Attempt,
         /// Name of the attempt.
         pub probe: Text,
-        /// What the attempt was made on.
+        /// Target of the attempt.
         pub target: Text,
     }
 
@@ -325,7 +325,7 @@ members! {
         pub observer: Observer,
         /// Number of attempts that succeeded.
         pub open: Int,
-        /// Whether no attempt succeeded and none is missing.
+        /// Whether every requested attempt was made and none succeeded.
         pub passed: bool,
         /// The attempts.
         pub probes: List<Probe, 128>,
@@ -361,7 +361,7 @@ closed! {
 }
 
 members! {
-    /// A head of a log that a witness or a time stamping authority saw.
+    /// A witness or a time-stamping authority saw a head of a log.
     pub struct AnchorObserved {
         /// Name of the log.
         pub log: Text,
@@ -371,7 +371,7 @@ members! {
         pub root: HexDigest,
         /// Size of the head.
         pub size: Int,
-        /// Kind of the observer.
+        /// Kind of the observer: a witness or a time-stamping authority (`tsa`).
         pub source: AnchorSource,
         /// When it saw the head.
         pub time: Timestamp,

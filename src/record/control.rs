@@ -95,7 +95,7 @@ members! {
         pub action: Stop,
         /// When it ends by itself.
         pub expires: Option<Timestamp>,
-        /// Until when `reinstate` lifts it.
+        /// When the `reinstate` order that lifts it ends.
         pub lifted: Option<Timestamp>,
         /// The name of its target; empty for `all`.
         pub name: Text,
@@ -131,7 +131,7 @@ members! {
     pub struct ControlApplied {
         /// What the order does.
         pub action: Action,
-        /// Number of the newest order that the signer had seen.
+        /// Number of the newest order that the signer knew.
         pub after: Option<Int>,
         /// How the operator proved who it is.
         pub auth: Option<Text>,
@@ -147,7 +147,7 @@ members! {
         pub name: Text,
         /// Digest of the order's row.
         pub row: Option<TaggedDigest>,
-        /// Number of runs that the gate sealed.
+        /// Number of runs that the gate sealed because of the order.
         pub runs_sealed: Int,
         /// The order's number; 0 if the gate acted by itself.
         pub seq: Int,

@@ -124,17 +124,17 @@ impl Draft {
 /// One entry: a draft with its place in chain, run and time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
-    /// The chain.
+    /// Id of the chain.
     pub chain: ChainId,
     /// The writer's fencing token.
     pub epoch: Epoch,
     /// Index in the chain and leaf index in the tree.
     pub seq: Seq,
-    /// Leaf hash of the entry before; for the first, SHA-256 of the chain id's bytes.
+    /// Leaf hash of the previous entry; for the first entry, SHA-256 of the chain id's bytes.
     pub prev: Digest,
     /// The writer's wall clock, never before the previous entry's.
     pub ts: Timestamp,
-    /// The writer process.
+    /// Id of the writer process.
     pub boot: Boot,
     /// Microseconds since the writer process started.
     pub mono: u64,
@@ -184,31 +184,31 @@ closed! {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct EntryMembers<'a, K, D> {
-    /// The writer process.
+    /// Id of the writer process.
     boot: Boot,
     /// The call that the entry is about.
     call: Option<Cow<'a, CallId>>,
-    /// The chain.
+    /// Id of the chain.
     chain: ChainId,
     /// Commitments to its payloads.
     commit: Option<List<Commitment, 256, 1>>,
-    /// What it says; see the schema of its kind.
+    /// The content; its members depend on `kind`.
     data: D,
     /// The writer's fencing token.
     epoch: Int<1>,
-    /// What it records.
+    /// Kind of the event that the entry records.
     kind: K,
     /// Microseconds since the writer process started.
     mono: Micros,
     /// Digest of the policy bundle, for decisions.
     policy: Option<TaggedDigest>,
-    /// Leaf hash of the entry before; for the first, SHA-256 of the chain id's bytes.
+    /// Leaf hash of the previous entry; for the first entry, SHA-256 of the chain id's bytes.
     prev: HexDigest,
     /// The rule that decided, for decisions.
     rule: Option<Cow<'a, Text>>,
     /// The run that the entry belongs to.
     run: Option<RunId>,
-    /// Leaf hash of the run's entry before; absent for the first.
+    /// Leaf hash of the run's previous entry; absent for the first.
     run_prev: Option<HexDigest>,
     /// Index in the run.
     run_seq: Option<Int>,
@@ -216,7 +216,7 @@ pub(super) struct EntryMembers<'a, K, D> {
     seq: Int,
     /// The tool, for calls.
     tool: Option<Cow<'a, ToolName>>,
-    /// The writer's wall clock, never before that of the entry before.
+    /// Time on the writer's wall clock, never earlier than the previous entry's.
     ts: Timestamp,
     /// The version of the format.
     v: Version,

@@ -8,7 +8,7 @@ use crate::domain::time::Timestamp;
 members! {
     /// `chain.enrolled`: a chain belongs to the fleet.
     pub struct ChainEnrolled {
-        /// The chain.
+        /// Id of the chain.
         pub chain: ChainId,
         /// The key that certifies its writers (Ed25519).
         pub enrolment_key: Base64<32>,
@@ -20,7 +20,7 @@ members! {
 
     /// `chain.checkpoint`: the head of a chain.
     pub struct ChainCheckpoint {
-        /// The chain.
+        /// Id of the chain.
         pub chain: ChainId,
         /// The epoch of the writer that signed the head.
         pub epoch: Int,
@@ -28,27 +28,27 @@ members! {
         pub log: Text,
         /// Root of its tree.
         pub root: HexDigest,
-        /// Entries that it has.
+        /// Number of its entries.
         pub size: Int,
     }
 
     /// `chain.retired`: a chain ends.
     pub struct ChainRetired {
-        /// Who ordered it.
+        /// The person who ordered it.
         pub by: Option<Text>,
-        /// The chain.
+        /// Id of the chain.
         pub chain: ChainId,
         /// Name of its log.
         pub log: Text,
-        /// The first entry that is lost.
+        /// Index of the first lost entry.
         pub lost_from: Option<Int>,
-        /// The first number after the lost ones.
+        /// The index after the last lost entry.
         pub lost_to: Option<Int>,
         /// Why.
         pub reason: Text,
         /// Root of its tree.
         pub root: HexDigest,
-        /// Entries that it has.
+        /// Number of its entries.
         pub size: Int,
     }
 }
@@ -84,7 +84,7 @@ members! {
         pub good_size: Option<Int>,
         /// The key (Ed25519).
         pub key: Base64<32>,
-        /// The log for which it is revoked; if absent, all logs.
+        /// The log for which the key is revoked; if absent, the key is revoked for all logs.
         pub log: Option<Text>,
         /// Why.
         pub reason: Text,

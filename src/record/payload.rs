@@ -43,9 +43,9 @@ members! {
 
     /// `payload.erased`: payloads were erased, by an order or because of their age.
     pub struct PayloadErased {
-        /// When the last backup that holds them is gone.
+        /// When the last backup that holds the payloads has expired.
         pub backups_expire_by: Timestamp,
-        /// Why; `retention` if the payloads exceeded their retention.
+        /// Reason of the erasure; `retention` if the payloads were kept for longer than their term.
         pub basis: Text,
         /// Who erased them.
         pub by: Text,
@@ -53,11 +53,11 @@ members! {
         pub c: List<HexDigest, 200, 1>,
         /// Name of the log of their chain.
         pub log: Text,
-        /// The order, if one asked for it.
+        /// The signed order, if the erasure has one.
         pub order: Option<SignedOrder>,
-        /// The number of the request that the order answers.
+        /// Number of the request that the order fulfils, such as a data subject's.
         pub request: Option<Text>,
-        /// The terms, if their age was the reason.
+        /// The retention terms, if the age of the payloads was the reason.
         pub terms: Option<Terms>,
     }
 
@@ -69,7 +69,7 @@ members! {
         pub log: Text,
         /// Why.
         pub reason: Text,
-        /// Only payloads of this run.
+        /// The run whose payloads are held; if absent, all payloads of the log.
         pub run: Option<RunId>,
     }
 
@@ -91,13 +91,13 @@ members! {
     pub struct RetentionPruned {
         /// Who pruned them.
         pub by: Text,
-        /// The first entry that is gone.
+        /// Index of the first entry that was removed.
         pub from: Int,
         /// Name of the log of the chain.
         pub log: Text,
         /// Root of the tree of all entries before `to`.
         pub root: HexDigest,
-        /// The first entry that is left.
+        /// Index of the first entry that remains.
         pub to: Int,
     }
 }

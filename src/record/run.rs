@@ -31,7 +31,7 @@ members! {
     pub struct Count {
         /// The name.
         pub k: Text,
-        /// How many.
+        /// The count.
         pub v: Int,
     }
 
@@ -158,9 +158,9 @@ members! {
     pub struct RunSealed {
         /// Number of its calls by outcome.
         pub calls: List<Count>,
-        /// Number of its entries, with this one.
+        /// Number of its entries, this one included.
         pub entries: Int<2>,
-        /// Why it was sealed, if its agent did not ask for it.
+        /// Why it was sealed, if the agent did not seal it.
         pub reason: Option<Text>,
     }
 }

@@ -133,9 +133,8 @@ mod tests {
                 .map(|(kind, schema)| (kind.as_str().to_owned(), schema.clone().to_value())),
         );
         whole["properties"]["data"] =
-            json!({"type": "object", "description": "What it says; see the schema of its kind."});
-        whole["properties"]["kind"] =
-            json!({"type": "string", "maxLength": 4096, "description": "What it records."});
+            json!({"type": "object", "description": "The content; its members depend on `kind`."});
+        whole["properties"]["kind"] = json!({"type": "string", "maxLength": 4096, "description": "Kind of the event that the entry records."});
         whole.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
         whole.insert("$id".into(), "https://wicketgate.dev/schema/entry-1.json".into());
         whole

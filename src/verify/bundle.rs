@@ -183,7 +183,7 @@ fn read_into(dir: &Path, prefix: &str, files: &mut Files, left: &mut u64) -> Res
         let part = entry.file_name().to_string_lossy().into_owned();
         let name = format!("{prefix}{part}");
         if !plain(&name) {
-            return Err(bad(&name, &"no plain name"));
+            return Err(bad(&name, &"not a plain file name"));
         }
         let kind = entry.file_type().map_err(unreadable)?;
         if kind.is_dir() {

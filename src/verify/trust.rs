@@ -24,13 +24,13 @@ pub enum Error {
     #[error("`{}` has {}", .0, many(.1, "value"))]
     Values(String, usize),
     /// Not a digest.
-    #[error("`{0}` is no SHA-256 digest")]
+    #[error("`{0}` is not a SHA-256 digest")]
     Digest(String),
     /// A file of keys.
     #[error(transparent)]
     KeyFile(#[from] keys::Error),
     /// Not a key in base64, or one of small order.
-    #[error("`{0}` is no usable ed25519 key")]
+    #[error("`{0}` is not a usable ed25519 key")]
     Key(String),
     /// Not a verifier key.
     #[error(transparent)]
@@ -46,10 +46,10 @@ pub enum Error {
         expected: u8,
     },
     /// A second `quorum`.
-    #[error("`quorum` is there twice")]
+    #[error("`quorum` is set twice")]
     QuorumTwice,
     /// Not a number from 1 on.
-    #[error("`{0}` is no number of witnesses")]
+    #[error("`{0}` is not a number of witnesses")]
     Quorum(String),
     /// A file of certificates cannot be read.
     #[error("`{0}`: {1}")]
@@ -58,22 +58,22 @@ pub enum Error {
     #[error("`{0}`: {1}")]
     Authorities(String, #[source] tsp::Error),
     /// Not a number of seconds, or more than a day.
-    #[error("`{0}` is no number of seconds up to a day")]
+    #[error("`{0}` is not a number of seconds up to one day (86400)")]
     Skew(String),
     /// Not a [`Use`].
-    #[error("`{0}` is no use of keys")]
+    #[error("`{0}` is not a use of keys")]
     Use(String),
     /// Not the id of a key.
-    #[error("`{0}` is no key id: SHA-256 of the raw key, in hex")]
+    #[error("`{0}` is not a key id (SHA-256 of the raw key, in hex)")]
     KeyId(String),
     /// Not a number of entries.
-    #[error("`{0}` is no size")]
+    #[error("`{0}` is not a size")]
     Size(String),
     /// Not a root in hex or base64.
-    #[error("`{0}` is no root")]
+    #[error("`{0}` is not a root")]
     Root(String),
     /// A head that every log extends.
-    #[error("a head of size 0 pins nothing")]
+    #[error("a head must have a size above 0")]
     EmptyHead,
 }
 
@@ -388,14 +388,16 @@ mod tests {
         assert!(refused("head a 0 b\n").contains("line 1"));
         assert!(refused("evidence-key nowhere.pem\n").contains("nowhere.pem"));
         assert!(refused("policy\n").contains("has 0 values"));
-        assert!(refused("quorum 0\n").contains("no number of witnesses"));
-        assert!(refused("quorum 1\nquorum 2\n").contains("line 2: `quorum` is there twice"));
+        assert!(refused("quorum 0\n").contains("not a number of witnesses"));
+        assert!(refused("quorum 1\nquorum 2\n").contains("line 2: `quorum` is set twice"));
         assert!(refused("skew -1\n").contains("line 1"));
         assert!(refused("skew 86401\n").contains("line 1"));
         assert!(refused("tsa-ca nowhere.pem\n").contains("nowhere.pem"));
         assert!(refused("witness-key a+b+c\n").contains("verifier key"));
-        assert!(refused(&format!("revoked all {}\n", "0".repeat(64))).contains("no use of keys"));
-        assert!(refused("revoked fleet abc\n").contains("no key id"));
+        assert!(
+            refused(&format!("revoked all {}\n", "0".repeat(64))).contains("not a use of keys")
+        );
+        assert!(refused("revoked fleet abc\n").contains("not a key id"));
         std::fs::write(&path, format!("head log 3 {}\norigin log\n", "0".repeat(64))).unwrap();
         let trust = Trust::load(&path).unwrap();
         assert_eq!(trust.heads[0].size, 3);

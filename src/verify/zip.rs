@@ -107,29 +107,29 @@ fn length(bytes: &[u8]) -> u64 {
 enum Error {
     #[error("`{0}`: {1}")]
     Entry(String, #[source] Box<Self>),
-    #[error("{0} bytes when unpacked, at most {BYTES_MAX} are read")]
+    #[error("{0} bytes when unpacked; the maximum is {BYTES_MAX}")]
     Total(u64),
     #[error("`{name}` begins at {found}, expected {expected}")]
     Begins { name: String, found: usize, expected: usize },
-    #[error("bytes before the directory that belong to nothing, from {0}")]
+    #[error("bytes before the directory belong to no file, from offset {0}")]
     Before(usize),
     #[error("too short for an archive")]
     Short,
-    #[error("it does not end with the end of a directory")]
+    #[error("it does not end with an end-of-directory record")]
     End,
-    #[error("it is one of several volumes")]
+    #[error("it is part of a multi-volume archive")]
     Volumes,
-    #[error("{0} files or more, fewer than {FILES_MAX} are read")]
+    #[error("{0} files or more; there must be fewer than {FILES_MAX}")]
     Files(u16),
     #[error("the directory is not where its end says, or has an extension (zip64)")]
     Directory,
-    #[error("the directory has other bytes")]
+    #[error("the directory's bytes are not the expected ones")]
     DirectoryBytes,
     #[error("the directory has fewer entries than it says")]
     DirectoryShort,
     #[error("a comment, or another volume")]
     Comment,
-    #[error("encrypted, or of a kind that is not read")]
+    #[error("encrypted, or with unsupported flags")]
     Flags,
     #[error("a malformed extra field")]
     Extra,
@@ -137,13 +137,13 @@ enum Error {
     Twofold,
     #[error("a link, or not a plain file")]
     Mode,
-    #[error("{0} bytes, at most {FILE_BYTES_MAX} are read")]
+    #[error("{0} bytes; the maximum is {FILE_BYTES_MAX}")]
     Size(u64),
-    #[error("{packed} bytes that would become {size}")]
+    #[error("{packed} bytes would inflate to {size}: the ratio is too high")]
     Ratio { packed: u64, size: u64 },
-    #[error("no plain name")]
+    #[error("not a plain file name")]
     Name,
-    #[error("there twice")]
+    #[error("in the archive twice")]
     Twice,
     #[error("`{0}` is a file and a folder")]
     Folder(String),
@@ -155,9 +155,9 @@ enum Error {
     Beyond,
     #[error("neither stored nor deflated")]
     Method,
-    #[error("its checksum is another")]
+    #[error("its checksum does not match")]
     Checksum,
-    #[error("bytes after it belong to nothing")]
+    #[error("bytes after it belong to no file")]
     After,
     #[error("what follows it and the directory contradict each other")]
     Descriptor,
@@ -167,7 +167,7 @@ enum Error {
     Cut,
     #[error("sizes in an extension (zip64)")]
     Zip64,
-    #[error("a name that is no text")]
+    #[error("a name that is not UTF-8")]
     Text,
 }
 

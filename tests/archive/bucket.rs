@@ -225,7 +225,7 @@ async fn what_a_store_refuses_is_said_as_it_says_it() {
     refused("s3://logs", &[("AWS_SECRET_ACCESS_KEY", "wrong")], 2, "403, SignatureDoesNotMatch");
     refused("s3://logs", &[("AWS_ACCESS_KEY_ID", "")], 64, "`AWS_ACCESS_KEY_ID` is not set");
     refused("s3://logs", &[("AWS_REGION", "")], 64, "name the region");
-    refused("s3://logs", &[("AWS_ENDPOINT_URL_S3", "ftp://x")], 64, "a url starts with");
+    refused("s3://logs", &[("AWS_ENDPOINT_URL_S3", "ftp://x")], 64, "a url must start with");
     refused("s3://Logs", &[], 64, "a bucket's name has");
     let nobody = wicketgate_support::ports::Port::claim();
     let url = format!("http://127.0.0.1:{}", nobody.number());

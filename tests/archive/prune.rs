@@ -189,7 +189,11 @@ async fn what_may_not_go_stays() {
         assert!(said.err.contains(why), "{more:?}: {}{}", said.out, said.err);
         assert_eq!(said.code, code, "{more:?}");
     };
-    refused(&["--below", "600", "--keep-days", "30"], "headers are kept for 183 days at least", 64);
+    refused(
+        &["--below", "600", "--keep-days", "30"],
+        "headers must be kept for at least 183 days",
+        64,
+    );
     refused(
         &["--below", "600", "--keep-days", "2000"],
         "no full tile of 256 entries is old enough",
@@ -197,7 +201,7 @@ async fn what_may_not_go_stays() {
     );
     refused(&["--below", "255"], "no full tile of 256 entries is old enough", 1);
     refused(&["--before", "2001-01-01"], "no full tile of 256 entries is old enough", 1);
-    refused(&["--before", "yesterday"], "is no day", 64);
+    refused(&["--before", "yesterday"], "is not a date", 64);
     ledger.record(vec![placed(None)]).await;
     refused(&["--below", "600"], "the chain is under legal hold", 1);
     let run = run_id(3);

@@ -382,12 +382,12 @@ async fn a_verifier_finds_an_amendment_that_lacks_what_it_needs() {
     let mut back = lines.clone();
     let mut first = lines.iter().find(|line| line.is(Kind::PolicyActivated)).unwrap().clone();
     back.push(first.clone());
-    assert!(against(&back).contains("no first bundle"), "{}", against(&back));
+    assert!(against(&back).contains("not the first bundle"), "{}", against(&back));
     let Body::PolicyActivated(activated) = &mut first.entry.draft.body else { panic!("another") };
     activated.basis = Some(Basis::Restart);
     let mut back = lines.clone();
     back.push(first);
-    assert!(against(&back).contains("another was before"), "{}", against(&back));
+    assert!(against(&back).contains("another bundle was in force before"), "{}", against(&back));
     // What was not read is not held against anybody, and is told.
     let mut later = Amendments::default();
     later.cut();

@@ -169,7 +169,7 @@ async fn a_word_counts_nothing_once_the_configuration_names_no_approvers_any_mor
         config.as_object_mut().unwrap().remove("approvals");
         config["trust"].as_object_mut().unwrap().remove("approver_keys");
     });
-    let read = "the configuration is read";
+    let read = "reloaded the configuration";
     crate::until(read, || async { sidecar.said().contains(read) }).await;
     let (_, told) = people.says("ada", "approve", &sidecar.operator_url(), (&agent.run, "c1"));
     assert_eq!(done(&told), ("held".to_owned(), "approval.signer".to_owned()), "{told}");

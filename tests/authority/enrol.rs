@@ -211,6 +211,6 @@ async fn what_is_wrong_with_enrolment_in_a_configuration_is_said_with_its_place(
             second["pool"] = json!("other");
             registry["tokens"].as_array_mut().unwrap().push(second);
         },
-        &["hub.enrolment.tokens[1].token_file", "another pool's"],
+        &["hub.enrolment.tokens[1].token_file", "another pool has"],
     );
 }

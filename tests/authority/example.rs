@@ -75,13 +75,13 @@ async fn the_example_of_a_hub_and_its_sidecar_starts_and_answers_its_operator() 
         ("WICKETGATE__HUB__ENROLMENT__LISTEN", at(enrols)),
     ];
     let hub = start(&estate, &["hub", "--config", "hub.yaml"], &env).await;
-    assert!(hub.said().contains("sidecars are enrolled here"), "{}", hub.said());
+    assert!(hub.said().contains("enrolment API listening"), "{}", hub.said());
     let env = [
         ("WICKETGATE__OPERATOR__LISTEN", "127.0.0.1:0".to_owned()),
         ("WICKETGATE__ENROLMENT__HUB", format!("https://localhost:{enrols}")),
     ];
     let _sidecar = start(&estate, &["serve", "--config", "sidecar.yaml"], &env).await;
-    assert!(hub.said().contains("a writer was enrolled"), "{}", hub.said());
+    assert!(hub.said().contains("enrolled a writer"), "{}", hub.said());
     let (cert, key) = (ca.shown("ops.pem"), ca.shown("ops.key"));
     let url = format!("https://localhost:{door}");
     let ask = ["control", "fleet", "--url", &url, "--ca", "tls/hub-ca.pem"];

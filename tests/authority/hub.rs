@@ -83,7 +83,7 @@ async fn operators_of_a_sidecar_on_postgres_are_said_to_be_unheard_and_the_hub_i
     let mut sidecar = estate.serve().await;
     let said = sidecar.said();
     assert!(
-        said.contains("WARN") && said.contains("on Postgres `wicketgate serve hub` answers"),
+        said.contains("WARN") && said.contains("on Postgres `wicketgate serve hub` serves"),
         "{said}"
     );
     sidecar.stop().await;

@@ -113,10 +113,8 @@ async fn a_sidecar_killed_in_a_call_is_closed_by_the_hub_and_comes_back_to_its_s
         rows.iter().rfind(|row| row.kind == "writer.started").unwrap().body.clone(),
     );
     assert!(text.unwrap().contains(r#""reason":"reaped""#));
-    crate::until("the hub to say so", || async {
-        hub.said().contains("an abandoned slot was closed")
-    })
-    .await;
+    crate::until("the hub to say so", || async { hub.said().contains("closed an abandoned slot") })
+        .await;
     verifies(&estate, &db);
     // Its own slot is free again, and nothing of the dead life is taken up.
     let mut sidecar = estate.serve().await;
@@ -141,7 +139,7 @@ async fn a_held_call_keeps_its_slot_for_who_comes_back_until_nobody_may_approve_
     assert_eq!(held.unwrap_err().code, "call.held");
     sidecar.kill();
     crate::until("the hub to leave it", || async {
-        hub.said().contains("left while a held call may be approved")
+        hub.said().contains("one of its held calls may still be approved")
     })
     .await;
     // Back in time: the run goes on, and the call is still held.
@@ -229,7 +227,11 @@ async fn a_batch_that_never_reached_the_ledger_is_withdrawn_when_the_slot_was_cl
     closed(&db, &chain, &hub).await;
     proxy.asked(Way::Open);
     let mut sidecar = estate.serve().await;
-    assert!(sidecar.said().contains("are withdrawn"), "{}", sidecar.said());
+    assert!(
+        sidecar.said().contains("dropping entries that were never acknowledged"),
+        "{}",
+        sidecar.said()
+    );
     sidecar.open().await.call("work.do", "after", "{}").await.unwrap();
     sidecar.stop().await;
     assert_eq!((chains(&db).await.len(), tool.count_of("lost")), (1, 0));
@@ -255,7 +257,7 @@ async fn a_slot_whose_database_was_away_is_not_dead_however_long_that_took() {
     assert!(refused.code.starts_with("ledger."), "{refused:?}");
     dead.kill();
     crate::until("three looks that failed", || async {
-        hub.said().matches("abandoned slots cannot be looked for").count() >= 3
+        hub.said().matches("the list of abandoned slots cannot be read").count() >= 3
     })
     .await;
     pg.thaw();

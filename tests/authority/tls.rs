@@ -320,7 +320,7 @@ async fn a_listener_beyond_loopback_needs_tls_and_what_is_wrong_with_its_files_i
         &|config| {
             config["operators"][1]["certificate"] = config["operators"][0]["certificate"].clone();
         },
-        &["operators[1].certificate", "another operator's"],
+        &["operators[1].certificate", "another operator has"],
     );
     refused(
         &|config| config["operators"][1]["certificate"] = json!("CN=vera"),

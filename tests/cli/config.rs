@@ -90,7 +90,7 @@ fn the_environment_overrides_and_a_misspelled_variable_is_an_error() {
     folder
         .run_with(&print, &[("WICKETGATE__LIMITS__HOLD_SECOND", "3")])
         .ends(78)
-        .complains("environment: WICKETGATE__LIMITS__HOLD_SECOND: no such field");
+        .complains("environment: WICKETGATE__LIMITS__HOLD_SECOND: unknown field");
 }
 
 #[test]

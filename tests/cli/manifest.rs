@@ -71,7 +71,7 @@ fn two_of_two_need_two_distinct_keys() {
     folder
         .run(&two)
         .ends(1)
-        .complains("1 of the 2 required trusted signatures hold (manifest.threshold)");
+        .complains("1 of the 2 required trusted signatures are valid (manifest.threshold)");
     folder.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k"]).ends(0);
     folder.run(&two).ends(1).complains("(manifest.threshold)");
     folder.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k2"]).ends(0);

@@ -444,11 +444,11 @@ fn names_that_nothing_has_are_refused() {
     world
         .ask(&["tools", "probe", "--tool", "no.such"])
         .ends(64)
-        .complains("no tool `no.such` is bound");
+        .complains("no tool `no.such` is configured");
     world
         .ask(&["tools", "probe", "--kind", "ftp"])
         .ends(64)
-        .complains("no tool of kind `ftp` is bound");
+        .complains("no tool of kind `ftp` is configured");
     world
         .ask(&["tools", "probe", "--server", "x"])
         .ends(64)

@@ -26,7 +26,7 @@ fn a_ledger_that_cannot_be_read_is_named_with_what_to_do() {
     );
     for command in ["verify", "tail", "head"] {
         let of = |file| ["ledger", command, "--sqlite", file];
-        fails(&folder, &of("none.db"), 2, &["`none.db`", "is not there", "--config"]);
+        fails(&folder, &of("none.db"), 2, &["`none.db`", "does not exist", "--config"]);
         fails(&folder, &of("empty.db"), 2, &["`empty.db`", "no gate has written in it yet"]);
         fails(&folder, &of("text.db"), 2, &["`text.db`", "cannot be read as a ledger"]);
         let of = ["ledger", command, "--config", "none.yaml"];
@@ -43,7 +43,12 @@ fn evidence_that_is_none_and_trust_that_is_none_are_named_with_what_to_do() {
     let of = |trust, bundle| ["evidence", "verify", "--trust", trust, bundle];
     fails(&folder, &of("none.txt", "empty"), 64, &["the trust file `none.txt`", "evidence guide"]);
     fails(&folder, &of("wrong.txt", "empty"), 64, &["`wrong.txt` line 1: unknown keyword"]);
-    fails(&folder, &of("nobody.txt", "none"), 64, &["`none` is no directory", "evidence export"]);
+    fails(
+        &folder,
+        &of("nobody.txt", "none"),
+        64,
+        &["`none` is not a directory", "evidence export"],
+    );
     fails(&folder, &of("nobody.txt", "empty"), 1, &["holds no `manifest.json`", "evidence export"]);
     folder.write("empty/manifest.json", "{}");
     fails(&folder, &of("nobody.txt", "empty"), 1, &["names no `evidence-key`"]);

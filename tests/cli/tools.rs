@@ -271,5 +271,5 @@ fn grants_from_a_lock_that_another_key_signed_are_told() {
     folder.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(0);
     let said = folder.tools(&["config", "check"]).ends(0);
     let said = said.complains(&format!("`notes.read` from a lock signed by `{stranger}`"));
-    said.complains("is granted `notes.none`, and no such tool is bound");
+    said.complains("is granted `notes.none`, but no such tool is configured");
 }

@@ -94,7 +94,7 @@ async fn memory_and_processes_are_bounded_for_all_of_a_command_together() {
             let could: u32 = got["stdout"].as_str().unwrap().trim().parse().unwrap();
             assert!(could < 4, "{got}");
         }
-        Err(ended) => assert!(ended.message.contains("more memory together"), "{ended:?}"),
+        Err(ended) => assert!(ended.message.contains("exceeded their memory limit"), "{ended:?}"),
     }
     let got = answer(agent.call("threads", "", "{}").await);
     let started: u32 = got["stdout"].as_str().unwrap().trim().parse().unwrap();

@@ -68,12 +68,12 @@ async fn a_canary_that_is_not_denied_runs_nothing_and_shuts_the_gate_until_one_i
     serving.call(&call, "t.one").await.unwrap();
     // This manifest grants what nobody may have, and the scripted policy allows everything.
     let wrong = [granting(|_| true)];
-    let why = "the canary met `call.cancelled` and not `tool.not_granted`".to_owned();
+    let why = "the self-test call got `call.cancelled` instead of `tool.not_granted`".to_owned();
     assert_eq!(serving.road.test_enforcement(&wrong).await, Canary::Failed(why.clone()));
     assert_eq!(bench.count(), 1, "an allowed canary is only simulated");
     assert_eq!(
         serving.road.control().self_test_reasons(),
-        [format!("self-test: {why}: no call is taken")]
+        [format!("self-test: {why}: the gate accepts no calls")]
     );
     let refused = ("not_ready".to_owned(), "self_test.canary".to_owned());
     for tool in ["t.zero", "t.one", "t.two", "t.three"] {
@@ -90,7 +90,7 @@ async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
     let (serving, _list, _bench) = serving().await;
     assert_eq!(
         serving.road.control().self_test_reasons(),
-        ["self-test: the first canary has not passed yet"]
+        ["self-test: the first call has not passed yet"]
     );
     // Its run is open already, so that it is the call that cannot be written down, nor the run sealed.
     let auth = CallerAuth { method: "internal".into(), ..CallerAuth::default() };
@@ -100,10 +100,10 @@ async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
     serving.close_books();
     let failed = serving.road.test_enforcement(&[manifest()]).await;
     let Canary::Failed(why) = failed else { panic!("{failed:?}") };
-    assert!(why.starts_with("the canary could not be recorded: "), "{why}");
+    assert!(why.starts_with("the self-test call could not be recorded: "), "{why}");
     assert_eq!(
         serving.road.control().self_test_reasons(),
-        [format!("self-test: {why}: no call is taken")]
+        [format!("self-test: {why}: the gate accepts no calls")]
     );
 }
 

@@ -224,7 +224,10 @@ async fn the_first_credential_suspends_the_run_and_its_caller_and_alarms_operato
     };
     blocked(&gate).await;
     let log = gate.said();
-    assert!(log.contains("ERROR") && log.contains("the gate refused for what is in it"), "{log}");
+    assert!(
+        log.contains("ERROR") && log.contains("the gate refused a call because of its content"),
+        "{log}"
+    );
     assert!(!holds(log.as_bytes(), &secrets[0]));
     let metrics = metrics(gate.operators().port()).await;
     assert!(metrics.contains("wicketgate_alarms_total{kind=\"credential\"} 1"), "{metrics}");

@@ -119,8 +119,8 @@ fn a_refusal_is_the_last_word_whoever_approves_after_it() {
 fn what_was_signed_about_anything_else_releases_nothing() {
     type Change = fn(&mut ApprovalStatement);
     let table: [(&str, Change); 6] = [
-        ("about another call or hold", |s| s.call_digest = Digest::of(&[b"another"])),
-        ("about another call or hold", |s| s.nonce = "f".repeat(32)),
+        ("about a different call or hold", |s| s.call_digest = Digest::of(&[b"another"])),
+        ("about a different call or hold", |s| s.nonce = "f".repeat(32)),
         ("approval.run", |s| s.run = run_id(9)),
         ("approval.manifest", |s| s.manifest = Digest::of(&[b"another"])),
         ("approval.layers", |s| s.layers.clear()),
@@ -175,7 +175,7 @@ fn a_signature_for_something_else_or_by_somebody_else_is_noticed() {
     });
     noticed("approval.signer", |s| s.votes[0].by = MALLORY);
     noticed("not those of the signature", |s| s.votes[0].subject = "carol");
-    noticed("not in its one form", |s| {
+    noticed("not in canonical form", |s| {
         let signature = sign(&Key::File(key(ALICE)), &s.votes[0].statement).unwrap();
         s.votes[0].signature = Some(signature.replace('\n', "\r\n"));
     });
@@ -223,8 +223,8 @@ fn what_runs_is_what_was_held() {
 
 #[test]
 fn the_policy_is_told_of_those_who_approved_and_of_nobody_else() {
-    noticed("an approval that was not given", |s| s.policy_saw.push(("carol", MALLORY)));
-    noticed("an approval that was not given", |s| s.policy_saw[1] = ("alice", BOB));
+    noticed("an approval that was never given", |s| s.policy_saw.push(("carol", MALLORY)));
+    noticed("an approval that was never given", |s| s.policy_saw[1] = ("alice", BOB));
     noticed("the policy saw no approval", |s| s.policy_saw.clear());
 }
 
@@ -254,7 +254,7 @@ fn a_list_that_the_auditor_does_not_trust_proves_nothing() {
 fn what_was_signed_and_is_withheld_cannot_be_told() {
     let mut ledger = ledger_of(|_| {});
     ledger.payloads.retain(|_, row| row.role != "approval");
-    unverifiable(&verify_files(&export(&ledger), &trusting()), "not opened");
+    unverifiable(&verify_files(&export(&ledger), &trusting()), "not disclosed");
     let files = {
         let mut files = export(&ledger_of(|_| {}));
         files.0.remove(APPROVERS);
@@ -262,7 +262,7 @@ fn what_was_signed_and_is_withheld_cannot_be_told() {
         remake(&mut files, &key(EVIDENCE));
         files
     };
-    unverifiable(&verify_files(&files, &trusting()), "list of approvers is not here");
+    unverifiable(&verify_files(&files, &trusting()), "does not include the list of approvers");
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn a_break_glass_order_that_is_not_enough_peoples_or_not_about_the_call_is_notic
     noticed("break_glass.signer", |g| g.by = vec![HUGO, MALLORY]);
     noticed("break_glass.namespace", |g| g.namespace = "wicketgate-approval");
     noticed("for another agent", |g| g.statement.agent = "other".into());
-    noticed("for other tools", |g| {
+    noticed("not for this tool", |g| {
         g.statement.tools = vec![ToolName::parse("repo.write_file").unwrap()];
     });
     noticed("break_glass.not_yet", |g| {

@@ -133,14 +133,20 @@ fn nobody_else_than_a_layer_in_observe_mode_goes_unenforced() {
     for (case, why) in [
         (Case { enforcement: r#""agent":{"mode":"enforce"}"#, ..HONEST }, "no layer"),
         (Case { enforcement: past, ..HONEST }, "no layer"),
-        (Case { enforcement: team, observe: r#"["team"]"#, ..HONEST }, "of no layer that observed"),
-        (Case { observe: r#"["agent","team"]"#, ..HONEST }, "other observing layers"),
-        (Case { observe: "[]", ..HONEST }, "other observing layers"),
-        (Case { rule: "wicketgate.org.deny", ..HONEST }, "of no layer that observed"),
-        (Case { rule: "wicketgate.agent.require_approval", ..HONEST }, "of no layer that observed"),
-        (Case { rule: "wicketgate.agent.denyx", ..HONEST }, "of no layer that observed"),
-        (Case { rule: "wicketgate.decision", detail: "tier3", ..HONEST }, "of no layer"),
-        (Case { rule: "limits", ..HONEST }, "of no layer that observed"),
+        (
+            Case { enforcement: team, observe: r#"["team"]"#, ..HONEST },
+            "to no layer in observe mode",
+        ),
+        (Case { observe: r#"["agent","team"]"#, ..HONEST }, "different layers in observe mode"),
+        (Case { observe: "[]", ..HONEST }, "different layers in observe mode"),
+        (Case { rule: "wicketgate.org.deny", ..HONEST }, "to no layer in observe mode"),
+        (
+            Case { rule: "wicketgate.agent.require_approval", ..HONEST },
+            "to no layer in observe mode",
+        ),
+        (Case { rule: "wicketgate.agent.denyx", ..HONEST }, "to no layer in observe mode"),
+        (Case { rule: "wicketgate.decision", detail: "tier3", ..HONEST }, "to no layer"),
+        (Case { rule: "limits", ..HONEST }, "to no layer in observe mode"),
         (Case { time: "2026-11-18T10:00:00.000Z", ..HONEST }, "and the entry is of"),
     ] {
         let report = verified(&case, false);

@@ -134,15 +134,15 @@ fn a_stop_that_was_taken_back_without_an_operators_order_is_no_evidence_whoever_
     let wrong: [(Box<dyn FnOnce(&mut Taken)>, &str); 14] = [
         (Box::new(changed(nobody)), "it is not signed"),
         (Box::new(changed(|draft| unset(draft, "signature"))), "has no signature"),
-        (Box::new(changed(|draft| set(draft, "name", "another"))), "not those of the order"),
-        (Box::new(changed(|draft| set(draft, "target", "run"))), "not those of the order"),
+        (Box::new(changed(|draft| set(draft, "name", "another"))), "differs from the order's"),
+        (Box::new(changed(|draft| set(draft, "target", "run"))), "differs from the order's"),
         (
             Box::new(changed(|draft| set(draft, "expires", "2030-01-01T00:00:00.000Z"))),
-            "not those of the order",
+            "differs from the order's",
         ),
         (Box::new(changed(|draft| set(draft, "after", Json::from(9_u64)))), "`after` is not"),
         (Box::new(changed(|draft| set(draft, "subject", "alice"))), "not those of the signature"),
-        (Box::new(changed(|draft| set(draft, "action", "suspend"))), "takes back nothing"),
+        (Box::new(changed(|draft| set(draft, "action", "suspend"))), "reinstates nothing"),
         (Box::new(another(|said| said.tenant = "other".into())), "order.tenant"),
         (
             Box::new(another(|said| {

@@ -48,20 +48,20 @@ fn a_call_that_somebody_else_approved_is_proven_with_both_signatures() {
     let detail = report.outcome("P4").unwrap().detail();
     assert_eq!(
         detail,
-        "1 approval and 0 refusals by 2 people; 1 call released; 1 call asked again with arguments of an approver"
+        "1 approval and 0 refusals by 2 people; 1 call released; 1 call repeated with arguments that an approver wrote"
     );
     assert_eq!(files.0.keys().filter(|name| name.starts_with("approvals/")).count(), 6);
 }
 
 #[test]
 fn a_proposer_who_counted_is_noticed_under_whatever_name() {
-    noticed("approves arguments of its own", |s| {
+    noticed("approves arguments that the same person wrote", |s| {
         s.votes[0].by = BOB;
         s.votes[0].subject = "bob";
         s.policy_saw[0] = ("bob", BOB);
     });
     // Beside somebody else it does not count either.
-    noticed("approves arguments of its own", |s| {
+    noticed("approves arguments that the same person wrote", |s| {
         let mut more = scene_words();
         more.truncate(2);
         s.votes = more;
@@ -72,7 +72,7 @@ fn a_proposer_who_counted_is_noticed_under_whatever_name() {
         s.votes[0].by = BOB;
         s.policy_saw[0] = ("alice", BOB);
     });
-    noticed("`asked_by` is not whose signature", |s| proposal(s).subject = "alice_");
+    noticed("`asked_by` does not name the person", |s| proposal(s).subject = "alice_");
 }
 
 fn scene_words() -> Vec<Vote> {
@@ -88,7 +88,7 @@ fn what_was_proposed_is_what_was_signed_about_a_call_that_was_held() {
         proposal(s).nonce = "00000000000000000000000000000000";
     });
     noticed("approval.signer", |s| proposal(s).by = MALLORY);
-    noticed("commits to no one signed proposal", |s| proposal(s).kept = false);
+    noticed("exactly one signed proposal", |s| proposal(s).kept = false);
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn honest_decisions_of_every_kind_are_made_again_and_counted() {
         drafts.into()
     });
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
-    assert_eq!(said(&report), "4 decisions made again, the same");
+    assert_eq!(said(&report), "4 decisions reproduced with the same result");
     assert!(!report.to_text().contains("would decide the same again"), "{}", report.to_text());
 }
 
@@ -229,13 +229,13 @@ fn what_only_observed_is_made_again_as_such_and_irreversible_calls_are_not_obser
     // The bundle observes, and the input does not say so: the decision was not made by this gate.
     let report = replayed(&bundle, |b| vec![decided(b, &bundle, &asked("c1", SECRET, "[]"))]);
     caught(&report, "P5");
-    assert!(said(&report).contains("observing layers"), "{}", said(&report));
+    assert!(said(&report).contains("layers in observe mode"), "{}", said(&report));
 }
 
 #[test]
 fn a_policy_that_had_ended_decided_nothing() {
     let until = |end: &str| policies(RULES, &format!(r#","not_after":"{end}""#));
-    for (end, why) in [("2026-11-18T11:06:40Z", "had ended"), ("2026-11-18T11:06:41Z", "")] {
+    for (end, why) in [("2026-11-18T11:06:40Z", "already expired"), ("2026-11-18T11:06:41Z", "")] {
         let bundle = until(end);
         let report = replayed(&bundle, |b| vec![decided(b, &bundle, &asked("c1", READ, "[]"))]);
         if why.is_empty() {
@@ -263,7 +263,7 @@ fn a_decision_flipped_by_somebody_who_holds_every_key_is_not_what_the_policy_say
     let report = replayed(&bundle, log);
     caught(&report, "P5");
     assert!(
-        said(&report).contains("recorded is `allow`, the policy says `deny`"),
+        said(&report).contains("recorded: `allow`; the policy says `deny`"),
         "{}",
         said(&report)
     );
@@ -319,7 +319,7 @@ fn the_rule_that_an_allow_names_is_the_one_it_follows_from() {
     ] {
         let report = forged(READ, |draft| draft.rule = Some(other.into()));
         caught(&report, "P5");
-        assert!(said(&report).contains("another rule"), "{}", said(&report));
+        assert!(said(&report).contains("the recorded rule is not"), "{}", said(&report));
     }
     // Earlier builds named none: that claims less.
     let report = forged(READ, |draft| draft.rule = None);
@@ -343,16 +343,24 @@ fn an_input_of_another_decision_is_refused() {
         (r#""tier":"T1""#, r#""tier":"T0""#, "tool.tier"),
         (r#""mode":"enforce""#, r#""mode":"simulate""#, "run.mode"),
         (r#""owner":"""#, r#""owner":"me""#, "owner"),
-        (r#""opened_at":"2026-11-18T11"#, r#""opened_at":"2026-11-18T10"#, "the run was opened"),
+        (
+            r#""opened_at":"2026-11-18T11"#,
+            r#""opened_at":"2026-11-18T10"#,
+            "opening time of the run",
+        ),
         (r#""rfc3339":"2026-11-18T11"#, r#""rfc3339":"2026-11-18T10"#, "the entry is of"),
-        (r#""hour":11"#, r#""hour":10"#, "two times"),
+        (r#""hour":11"#, r#""hour":10"#, "two different times"),
         (r#""ticket":"<script>""#, r#""ticket":"""#, "labels"),
         (r#""approvals":[]"#, r#""approvals":["me"]"#, "approvals"),
         (r#""kind":"none""#, r#""kind":"http""#, "effect"),
         (r#""findings":[]"#, r#""findings":[{"kind":"email","path":""}]"#, "findings"),
-        (r#""denied":0,"errors":0"#, r#""denied":0,"errors":1"#, "two counts"),
+        (r#""denied":0,"errors":0"#, r#""denied":0,"errors":1"#, "the same counter"),
         (r#""path":"a.rs""#, r#""path":"b.rs""#, "arguments"),
-        (r#""v":"wicketgate/input/1""#, r#""v":"wicketgate/input/1","w":1"#, "other members"),
+        (
+            r#""v":"wicketgate/input/1""#,
+            r#""v":"wicketgate/input/1","w":1"#,
+            "unexpected or missing members",
+        ),
     ] {
         let report = replayed(&bundle, |ledger| {
             let honest = asked("c1", READ, "[]");
@@ -411,7 +419,7 @@ fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again(
         let report = verify_files(&export_of(&ledger, run_id(1), &[]), &trusting(&bundle));
         assert_eq!(report.exit_code(), 2, "{}", report.to_text());
         assert!(
-            said(&report).starts_with("1 decision made again, the same; 1 not: "),
+            said(&report).starts_with("1 decision reproduced with the same result; 1 not: "),
             "{}",
             said(&report)
         );
@@ -422,7 +430,11 @@ fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again(
     remake(&mut files, &key(EVIDENCE));
     let report = verify_files(&files, &trusting(&bundle));
     assert_eq!(report.exit_code(), 2, "{}", report.to_text());
-    assert!(said(&report).contains("2 not: the bytes of"), "{}", said(&report));
+    assert!(
+        said(&report).contains("2 not: the bundle does not include the bytes of"),
+        "{}",
+        said(&report)
+    );
 }
 
 #[test]
@@ -460,12 +472,12 @@ fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
     assert_eq!(
         said(&report),
-        "1 decision made again, the same; 1 refused before any policy was asked"
+        "1 decision reproduced with the same result; 1 refused before any policy was evaluated"
     );
     for (code, kind, verdict, why) in [
-        ("policy.denied", Kind::CallDenied, Verdict::Deny, "without the input"),
-        ("policy.error", Kind::CallDenied, Verdict::Deny, "without the input"),
-        ("limit.exceeded", Kind::CallAuthorized, Verdict::Allow, "no policy was asked"),
+        ("policy.denied", Kind::CallDenied, Verdict::Deny, "commits to no policy input"),
+        ("policy.error", Kind::CallDenied, Verdict::Deny, "commits to no policy input"),
+        ("limit.exceeded", Kind::CallAuthorized, Verdict::Allow, "no policy was evaluated"),
     ] {
         let report = replayed(&bundle, |ledger| vec![before(ledger, code, kind, verdict)]);
         caught(&report, "P5");

@@ -96,14 +96,14 @@ with open('piped.zip', 'wb') as f, zipfile.ZipFile(Pipe(f), 'w', zipfile.ZIP_DEF
 
 #[test]
 fn names_that_leave_the_bundle_or_are_there_twice_are_refused() {
-    refused(&renamed("b/c.json", "../json1"), "no plain name");
-    refused(&renamed("a.txt", "/.txt"), "no plain name");
-    refused(&renamed("a.txt", "a\\txt"), "no plain name");
-    refused(&renamed("a.txt", "a\u{0}txt"), "no plain name");
+    refused(&renamed("b/c.json", "../json1"), "not a plain file name");
+    refused(&renamed("a.txt", "/.txt"), "not a plain file name");
+    refused(&renamed("a.txt", "a\\txt"), "not a plain file name");
+    refused(&renamed("a.txt", "a\u{0}txt"), "not a plain file name");
     let mut twice = Files::default();
     twice.put("Same", "1");
     twice.put("same", "2");
-    refused(&zip::write(&twice).unwrap(), "there twice");
+    refused(&zip::write(&twice).unwrap(), "in the archive twice");
     let mut folder = Files::default();
     folder.put("a", "1");
     folder.put("a/b", "2");
@@ -117,7 +117,7 @@ fn names_that_leave_the_bundle_or_are_there_twice_are_refused() {
     doubled[end + 8..end + 12].copy_from_slice(&[3, 0, 3, 0]);
     let size = u32::try_from(end - first).unwrap();
     doubled[end + 12..end + 16].copy_from_slice(&size.to_le_bytes());
-    refused(&doubled, "there twice");
+    refused(&doubled, "in the archive twice");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn overlapping_entries_and_bytes_that_belong_to_nothing_are_refused() {
     let end = hidden.len() - 22;
     let moved = u32::try_from(start + 6).unwrap();
     hidden[end + 16..end + 20].copy_from_slice(&moved.to_le_bytes());
-    refused(&hidden, "belong to nothing");
+    refused(&hidden, "belong to no file");
     refused(&good[..good.len() - 1], "does not end with");
     refused(b"", "too short");
 }
@@ -179,7 +179,7 @@ fn what_would_inflate_beyond_its_word_or_all_measure_is_refused() {
     let packed = miniz_oxide::deflate::compress_to_vec(&zeros, 9);
     assert!(packed.len() < 70_000);
     let archive = archive_of(&packed, u32::try_from(zeros.len()).unwrap());
-    refused(&archive, "that would become");
+    refused(&archive, "would inflate to");
     // One that says less than it becomes, and one that says more.
     let packed = miniz_oxide::deflate::compress_to_vec(&[7; 5000], 6);
     refused(&archive_of(&packed, 4999), "exactly 4999");

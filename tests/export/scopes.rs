@@ -37,7 +37,7 @@ async fn spans_and_populations(gates: &[&Estate], logs: &[&str]) {
         let made = export(estate, &["--range", &log], &out).await.ends(0).json();
         assert_eq!(made["logs"][0]["log"], logs[0], "{made}");
         let said = verify(estate, &[], &out).await.ends(0).says("VALID         F1 ");
-        said.says(&format!("VALID         R1 the entries are all there are in the span: {from}.."));
+        said.says(&format!("VALID         R1 no entry of the span is missing: {from}.."));
         bundles.push(out);
     }
     // Everything, and what a query picks from everything.

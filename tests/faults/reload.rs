@@ -30,7 +30,7 @@ async fn a_tool_that_is_taken_away_ends_what_begins_after_it_and_nothing_before(
     let call = tokio::spawn(async move { caller.call("work.do", "a", r#"{"n":1}"#).await });
     tool.entered(1).await;
     estate.configure(|config| without(config, "work.do"));
-    says(&sidecar, "the configuration is read").await;
+    says(&sidecar, "reloaded the configuration").await;
     assert!(!agent.tools().await.contains(&"work.do".to_owned()));
     let gone = agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap_err();
     assert_eq!(gone.code, "tool.not_granted");
@@ -94,7 +94,7 @@ async fn rules_are_held_against_the_tools_of_the_same_change_and_not_the_ones_be
     assert!(!sidecar.said().contains("lint.no_channel"), "{}", sidecar.said());
     // What cannot be undone waits for an approval, and here is nobody to give one.
     estate.configure(|config| config["tools"][0]["tier"] = json!("T3"));
-    says(&sidecar, "the configuration is read").await;
+    says(&sidecar, "reloaded the configuration").await;
     assert!(sidecar.said().contains("lint.no_channel"), "{}", sidecar.said());
     sidecar.stop().await;
 }
@@ -106,7 +106,7 @@ async fn a_new_manifest_is_bound_for_new_runs_and_open_ones_keep_theirs() {
     let mut sidecar = estate.serve().await;
     let before = sidecar.open().await;
     estate.manifest("2.0.0", "manifest", |text| text.replace("work.fail", "work.unbound"));
-    says(&sidecar, "the configuration is read").await;
+    says(&sidecar, "reloaded the configuration").await;
     let after = sidecar.open().await;
     assert!(before.tools().await.contains(&"work.fail".to_owned()));
     assert!(!after.tools().await.contains(&"work.fail".to_owned()));
@@ -145,7 +145,7 @@ async fn a_caller_that_is_taken_away_opens_nothing_and_its_open_run_is_denied() 
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     let other = rustix::process::getuid().as_raw() + 1;
     estate.configure(|config| config["agents"][0]["callers"] = json!([{"uid": other}]));
-    says(&sidecar, "the configuration is read").await;
+    says(&sidecar, "reloaded the configuration").await;
     let denied = agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap_err();
     let said = (denied.code.as_str(), denied.detail.as_str());
     assert_eq!(said, ("policy.denied", "agent.caller_removed"));
@@ -208,7 +208,7 @@ async fn a_schema_in_a_file_of_its_own_is_followed() {
     let agent = sidecar.open().await;
     agent.call("work.do", "a", r#"{"n":9}"#).await.unwrap();
     at_most(5);
-    says(&sidecar, "the configuration is read").await;
+    says(&sidecar, "reloaded the configuration").await;
     let refused = agent.call("work.do", "b", r#"{"n":9}"#).await.unwrap_err();
     assert_eq!(refused.detail, "schema.maximum", "{refused:?}");
     sidecar.stop().await;

@@ -378,7 +378,7 @@ fn what_lies_around_the_gates_own_files_is_given_to_no_server() {
     let anybody = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(folder.path(""), anybody).unwrap();
     for (name, dir, why) in [
-        ("", "first", "in which everything of this user lies"),
+        ("", "first", "which holds all files of this user"),
         ("ws", "ws/second", "which no tool may read"),
     ] {
         folder.write(".cursor/mcp.json", &around(name).to_string());

@@ -103,7 +103,7 @@ fn a_credential_is_passed_on_and_written_nowhere() {
     let server = folder.server(&[]);
     let secret = "a-token-nobody-may-see";
     let options = ["--env", "NOTES_TOKEN", "--name", "notes"];
-    folder.run(&wrap(&options, &server)).ends(1).says("NOTES_TOKEN: it is not set");
+    folder.run(&wrap(&options, &server)).ends(1).says("NOTES_TOKEN: the variable is not set");
     let mut command = folder.command(&wrap(&options, &server));
     command.env("NOTES_TOKEN", secret).env("NOTES_MODE", "unseen");
     let mut talk = Talk::start(command);

@@ -120,7 +120,7 @@ async fn pools_that_cannot_be_kept_are_refused_when_the_file_is_read() {
     );
     let mut sidecar = estate.start();
     sidecar.ends(78).await;
-    for said in ["pool `a` is there twice", "have no window"] {
+    for said in ["pool `a` is configured twice", "has no window"] {
         assert!(sidecar.said().contains(said), "{said}: {}", sidecar.said());
     }
 }

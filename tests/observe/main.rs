@@ -175,7 +175,7 @@ async fn a_simulated_run_is_decided_and_recorded_and_runs_nothing() {
     let gate = Gate::start("{}", &[("agent/main.rego", rules)]);
     assert!(!gate.operator("/readyz").contains("observes"));
     let agent = gate.open("simulate").await;
-    let simulated = ["call.cancelled", "simulated", "simulated: the call was allowed and not run"];
+    let simulated = ["call.cancelled", "simulated", "simulated: the call was allowed but not run"];
     let refused = async |tool: &str, id: &str, args: &str| {
         let Refused { code, detail, message, .. } = agent.call(tool, id, args).await.unwrap_err();
         [code, detail, message]

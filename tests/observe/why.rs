@@ -45,7 +45,7 @@ async fn a_recorded_decision_is_explained_and_its_input_mutated_and_a_call_is_re
         fired[0]["conditions"][0]["values"],
         json!([{"reads": "input.args.never", "value": true}])
     );
-    assert!(eval("0").ends(2).err.contains("it decides about no call"));
+    assert!(eval("0").ends(2).err.contains("not a decision about a call"));
     assert!(eval("99999").ends(2).err.contains("no entry 99999"));
 
     let args = ["policy", "mutate", "bundle", "--below", "input.args"];
@@ -63,7 +63,7 @@ async fn a_recorded_decision_is_explained_and_its_input_mutated_and_a_call_is_re
     let told = call("fs.read", r#"{"path":"secret.txt"}"#).ends(1).json();
     assert_eq!(told["reasons"][0]["code"], "secret");
     assert!(
-        call("fs.read", r#"{"path":"../x"}"#).ends(1).err.contains("refused before any policy")
+        call("fs.read", r#"{"path":"../x"}"#).ends(1).err.contains("refused before the policy")
     );
     assert!(call("work.other", "{}").ends(1).err.contains("is not granted"));
     assert!(call("fs.read", "[").ends(64).err.contains("--args"));

@@ -79,7 +79,7 @@ async fn whatever_the_tier_nothing_is_signed_without_being_asked() {
             [&["approval", "modify", &run, tier, "--arguments", "new.json"][..], &give[4..]];
         for command in [give.to_vec(), modify.concat()] {
             let asked = api.command("anna", &command).await.ends(64);
-            assert!(asked.err.contains("give --yes"), "{tier}: {}", asked.err);
+            assert!(asked.err.contains("add --yes"), "{tier}: {}", asked.err);
             assert!(asked.out.contains("ARGUMENTS, ALL 15 BYTES"), "shown first: {}", asked.out);
         }
     }

@@ -118,7 +118,7 @@ fn wrong(good: &OrderStatement, lift: &OrderStatement) -> Vec<(SignedApproval, &
     let after =
         |seq, digest| own(&OrderStatement { previous: Previous { seq, digest }, ..good.clone() });
     let (seq, digest) = (good.previous.seq, good.previous.digest);
-    let other = "names an entry as the newest";
+    let other = "names as the newest is not in the fleet log";
     vec![
         (signed(good, "wicketgate-approval"), "order.namespace"),
         (by(&stranger, good, NAMESPACE), "order.signer"),
@@ -126,7 +126,7 @@ fn wrong(good: &OrderStatement, lift: &OrderStatement) -> Vec<(SignedApproval, &
         (own(&OrderStatement { tenant: "other".into(), ..good.clone() }), "order.tenant"),
         (later(-25), "order.old"),
         (later(1), "order.future"),
-        (own(lift), "no id of a run"),
+        (own(lift), "not a run id"),
         (
             own(&OrderStatement { name: good.name.clone(), target: "run".into(), ..lift.clone() }),
             "order.word",
@@ -214,7 +214,7 @@ async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
         sign(&format!("version={version}"), &list);
         let ended = erase(version);
         assert_eq!(ended.code, code, "{version}: {ended:?}");
-        assert!(code == 0 || ended.err.contains("version 2 was in force"), "{ended:?}");
+        assert!(code == 0 || ended.err.contains("version 2 was already in force"), "{ended:?}");
     }
     let until = "wicketgate-order\",valid-before=\"20260101Z\"";
     sign("version=4", &list.replace("wicketgate-order\"", until));
@@ -227,7 +227,7 @@ async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
     let from = ["--sqlite", "state/ledger.sqlite", "--signers", "signers", "--approver-key", &key];
     let one = ["--commitment", all[1]["commitment"].as_str().unwrap()];
     for ended in [erase(1), keeper.ask(&[&what[..], &from, &one].concat())] {
-        assert!(ended.code == 64 && ended.err.contains("the list has ended"), "{ended:?}");
+        assert!(ended.code == 64 && ended.err.contains("the list expired"), "{ended:?}");
     }
     sign("version=6", &list);
     let line = std::fs::read_to_string(format!("{}.pub", olga())).unwrap();
@@ -313,28 +313,32 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
     let (target, payloads) = ("payloads".to_owned(), [sealed.args].into());
     let some = OrderStatement { target, name: String::new(), payloads, ..good.clone() };
     let stranger = text(&Digest::of(&[b"x"]).prefixed());
-    let (bad, other) = ("INVALID", "not what was ordered");
+    let (bad, other) = ("INVALID", "not among the payloads");
     vec![
         (erased.clone(), "VALID", "1 erasure by an operator's own order"),
         (lifted.clone(), "VALID", "1 hold ended by an operator's own order"),
         (young, "VALID", "1 erasure by age, the shortest term is 0 s"),
-        (aged.clone(), bad, "was younger than it is kept"),
+        (aged.clone(), bad, "before its retention time was over"),
         (with(&aged, &["terms"], None), bad, "it names no term"),
         (with(&aged, &["basis"], text("Art. 17")), bad, "it is not signed"),
         (with(&erased, &["order"], None), bad, "it is not signed"),
-        (with(&erased, &["basis"], text("another")), bad, "the reason is not the one"),
-        (with(&erased, &["request"], text("T-1")), bad, "the request is not the one"),
+        (with(&erased, &["basis"], text("another")), bad, "the reason differs"),
+        (with(&erased, &["request"], text("T-1")), bad, "the request differs"),
         (with(&erased, &["order", "subject"], text("grace")), bad, "not those of the signature"),
         (with(&erased, &["order", "key"], text("SHA256:x")), bad, "not those of the signature"),
         (with(&erased, &["order", "version"], Some(Json::from(7_u64))), bad, "version of the list"),
         (with(&erased, &["order", "signature"], text("x")), bad, "order.signature"),
-        (with(&erased, &["order", "signers"], stranger), "UNVERIFIABLE", "is not here"),
+        (
+            with(&erased, &["order", "signers"], stranger),
+            "UNVERIFIABLE",
+            "does not include the list",
+        ),
         (of(OrderStatement { name: nobody, ..good.clone() }), bad, other),
         (of(OrderStatement { role: Some("args".into()), ..good }), bad, other),
         (of(some), bad, other),
         (with(&erased, &["order"], orders[1].clone()), bad, "order.word"),
-        (with(&lifted, &["reason"], text("another")), bad, "the reason is not the one"),
-        (with(&lifted, &["run"], None), bad, "not the hold that was ordered"),
+        (with(&lifted, &["reason"], text("another")), bad, "the reason differs"),
+        (with(&lifted, &["run"], None), bad, "different hold from the one"),
         (with(&lifted, &["order"], orders[0].clone()), bad, "order.word"),
     ]
 }

@@ -137,7 +137,7 @@ fn a_gate_that_was_given_no_recordings_forks_none_and_one_that_was_given_one_for
     assert_eq!(came.trim(), "refused open run request.malformed run.fork_at");
     rig.configure(|config| config["replay"] = json!({"recordings": "nowhere"}));
     let ran = rig.try_run(&["serve", "--config", "wicketgate.yaml"]);
-    assert!(ran.code != 0 && ran.err.contains("is no directory"), "{ran:?}");
+    assert!(ran.code != 0 && ran.err.contains("is not a directory"), "{ran:?}");
     rig.configure(|config| drop(config.as_object_mut().unwrap().remove("replay")));
     // The step of the command line, and no other; a gate that replays everything goes on from nowhere.
     let named = |at: u64| asked("$WICKETGATE_REPLAY", at);

@@ -52,9 +52,9 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
             with(pg_tool("sql.x", "reader.url", tables()), "input_schema", json!({})),
             "means nothing",
         ),
-        (pg_tool("sql.x", "odd.url", tables()), "is `postgres://"),
+        (pg_tool("sql.x", "odd.url", tables()), "expected `postgres://"),
         (pg_tool("sql.x", "open.url", tables()), "open.url` has mode 644"),
-        (pg_tool("sql.x", "mode.url", tables()), "`sslmode` is `verify-full`"),
+        (pg_tool("sql.x", "mode.url", tables()), "`sslmode` must be `verify-full`"),
         (
             pg_tool("sql.x", "clear.url", json!({"tables": ["public.t"], "private_addresses": []})),
             "travel in clear",

@@ -338,7 +338,7 @@ impl Sidecar {
     /// Where agents connect that have a token or a certificate.
     #[track_caller]
     pub fn agents(&self) -> SocketAddr {
-        self.address("agents connect here").unwrap_or_else(|| panic!("{}", self.said()))
+        self.address("agent API listening").unwrap_or_else(|| panic!("{}", self.said()))
     }
 
     /// Where operators are answered.

@@ -142,7 +142,7 @@ async fn a_gate_without_descriptors_still_records_what_it_denies_and_accepts_aga
     assert!(limited.unwrap().success());
     let silent = crowd(estate.socket(), 400).await;
     crate::until("an accept that fails", || async {
-        sidecar.said().contains("cannot accept connections, trying again")
+        sidecar.said().contains("cannot accept connections; trying again")
     })
     .await;
     let denied = agent.call("policy.undefined", "during", "{}").await.unwrap_err();

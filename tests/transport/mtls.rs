@@ -173,9 +173,9 @@ async fn agents_beyond_loopback_need_tls_and_authorities_and_callers_with_certif
     refused(&without("tls"), &["listen.tcp", "not a loopback address", "`listen.tls`"]);
     refused(
         &without("tls"),
-        &["agents[0].callers[1]", "without `listen.tls` no client shows a certificate"],
+        &["agents[0].callers[1]", "clients show certificates only with `listen.tls`"],
     );
-    refused(&without("tcp"), &["listen.tls", "no TLS connection is possible"]);
+    refused(&without("tcp"), &["listen.tls", "TLS has no listener to apply to"]);
     refused(
         &|config| drop(config["listen"]["tls"].as_object_mut().unwrap().remove("client_ca")),
         &["listen.tls.client_ca", "agents are known by certificates"],

@@ -138,7 +138,7 @@ async fn a_certificate_that_is_swapped_is_shown_from_then_on_and_open_connection
     }
     // One that has ended is taken over, and nobody is told that all is well.
     put(&volume, &ca, "gone", "ca.pem");
-    tells(&sidecar, false, "listen.tls: the certificate ended at 2021-01-01").await;
+    tells(&sidecar, false, "listen.tls: the certificate expired at 2021-01-01").await;
     put(&volume, &ca, "monday", "ca.pem");
     sidecar.ready().await;
     assert!(asked(&at, &ca, "reviewer").contains("CN = monday"), "the first again");

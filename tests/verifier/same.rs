@@ -47,7 +47,7 @@ fn it_checks_prints_and_ends_as_the_large_program_does() {
     for (args, code, word) in [
         (vec!["evidence"], 0, "VALID, level"),
         (vec!["--json", "evidence"], 0, r#""outcome":"VALID""#),
-        (vec!["--replay", "evidence"], 0, " decisions made again, the same"),
+        (vec!["--replay", "evidence"], 0, " decisions reproduced with the same result"),
         (vec!["--level", "4", "evidence"], 2, "VALID, level"),
         (vec!["evidence-tampered"], 1, "INVALID, level none"),
         (vec!["--json", "evidence-tampered"], 1, r#""outcome":"INVALID""#),

@@ -52,14 +52,14 @@ pub(super) enum Error {
     #[error(transparent)]
     Orders(#[from] StoreError),
     /// The chain names no version.
-    #[error("the entry of the bundle in force names no version")]
+    #[error("the ledger entry of the bundle in force names no version")]
     NoVersion,
     /// The files of the bundle in force are lost.
-    #[error("{} is in force on this chain, and its files are lost", .0.prefixed())]
+    #[error("{} is in force on this chain, but its files are lost", .0.prefixed())]
     Missing(Digest),
     /// The directory holds a bundle that no amendment led from or to.
     #[error(
-        "the directory holds {}, which no amendment knows; they led to {}",
+        "the directory holds {}, which no amendment proposed; the amendments led to {}",
         .found.prefixed(), .last.map(|last| last.prefixed()).unwrap_or_default()
     )]
     Unamended { found: Digest, last: Option<Digest> },
@@ -183,15 +183,15 @@ impl Constitution {
         let note = match found {
             Ok(found) if Some(found) == now => None,
             Ok(found) => Some(format!(
-                "policy: the directory holds {}, which no amendment put in force; {stays} stays",
+                "policy: the directory holds {}, which no amendment put in force; {stays} stays in force",
                 found.prefixed()
             )),
-            Err(why) => {
-                Some(format!("policy: the directory holds no bundle ({why}); {stays} stays"))
-            }
+            Err(why) => Some(format!(
+                "policy: the directory holds no bundle ({why}); {stays} stays in force"
+            )),
         };
         if let Some(note) = &note {
-            tracing::warn!(%note, "amendments are required");
+            tracing::warn!(%note, "the policy directory differs from the bundle that amendments put in force");
         }
         *self.note.lock() = note;
     }
@@ -364,7 +364,7 @@ impl Constitution {
         let at = self.checked.clock.now();
         let report = OrderReport { seq, origin: self.origin.clone(), at, done: done.clone() };
         if let Err(error) = self.orders.report(&report).await {
-            tracing::warn!(order = seq, %error, "what was done could not be reported");
+            tracing::warn!(order = seq, %error, "the outcome of an amendment could not be reported");
         }
     }
 }
@@ -389,7 +389,7 @@ impl Amender for Constitution {
         drop(inner);
         let reports = self.orders.reports(row.seq).await.unwrap_or_default();
         let own = reports.into_iter().find(|report| report.origin == self.origin);
-        let lost = || Json::object([("error", Json::from("this gate did not carry it out"))]);
+        let lost = || Json::object([("error", Json::from("this gate did not apply it"))]);
         own.map_or_else(lost, |report| report.done)
     }
 }

@@ -35,10 +35,10 @@ pub(super) enum AmendmentRefusal {
     /// The operator who gave the order lacks a role.
     #[error("`{0}` has no role `{1}`")]
     Role(String, &'static str),
-    #[error("the proposal cannot be read, or never ends")]
+    #[error("the proposal cannot be read, or has no end")]
     Malformed,
     /// Another bundle is in force than the proposal replaces.
-    #[error("it replaces {}, and {} is in force", .base.prefixed(), .now.map_or_else(|| "nothing".to_owned(), |now| now.prefixed()))]
+    #[error("it replaces {}, but {} is in force", .base.prefixed(), .now.map_or_else(|| "nothing".to_owned(), |now| now.prefixed()))]
     Stale { base: Digest, now: Option<Digest> },
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -53,9 +53,9 @@ pub(super) enum AmendmentRefusal {
     /// The lints' first error, and how many more there are.
     #[error("{first}{}", match more { 0 => String::new(), more => format!(", and {more} more") })]
     Findings { first: Text, more: usize },
-    #[error("`{0}` has refused it")]
+    #[error("`{0}` refused the proposal")]
     Refused(String),
-    #[error("{0} of {1} publishers have approved it")]
+    #[error("only {0} of the {1} required publishers approved the proposal")]
     Unapproved(usize, u64),
     #[error("{} is not proposed here, or its proposal was refused", .0.prefixed())]
     Unknown(Digest),
@@ -93,7 +93,7 @@ pub(super) enum FilesError {
     Json(#[from] json::Error),
     #[error(transparent)]
     Files(#[from] carried::Error),
-    #[error("with this build's composition library the files are {}", .0.prefixed())]
+    #[error("with the composition library of this build, the files have the digest {}", .0.prefixed())]
     Other(Digest),
 }
 
@@ -285,7 +285,7 @@ impl Constitution {
         let (new, found) = self.tried(&open.proposal, &now, road).await?;
         self.effect(road, &new, found).passes()?;
         self.put(road, self.kept(bundle), (BasisKind::Amendment, Some(now.digest))).await?;
-        tracing::info!(digest = %bundle.prefixed(), "an amendment was put in force");
+        tracing::info!(digest = %bundle.prefixed(), "an amendment came into force");
         self.look_at_directory();
         Ok(done)
     }

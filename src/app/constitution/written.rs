@@ -112,7 +112,7 @@ impl Constitution {
             subject: row.given.subject.as_str().into(),
         };
         if let Err(lost) = self.record(refused).await {
-            tracing::error!(order = row.seq, why = %lost, "a refused amendment is not recorded");
+            tracing::error!(order = row.seq, why = %lost, "the refusal of an amendment could not be recorded");
         }
     }
 

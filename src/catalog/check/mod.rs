@@ -43,7 +43,7 @@ pub(super) enum Error {
     NotDirectory(PathBuf),
     #[error("`{}` has more than {most} bytes", .0.display(), most = .1)]
     Large(PathBuf, u64),
-    #[error("`{}` holds a file that is a credential", .0.display())]
+    #[error("`{}` contains a file that holds a credential", .0.display())]
     Credential(PathBuf),
     #[error("`{}` overlaps `{}`, which no tool may read", .0.display(), .1.display())]
     Overlap(PathBuf, PathBuf),
@@ -221,7 +221,7 @@ impl Draft<'_> {
         problems.foreign(self.at, schemas, &format!("means nothing for kind `{}`", self.kind));
     }
 
-    /// Milliseconds from the permit to the end of a call.
+    /// Milliseconds that a call may take after it was permitted.
     pub fn timeout_ms(&self) -> u64 {
         bounded(self.tool.timeout_ms, TIMEOUT_MS, TIMEOUT_MS_MAX).unwrap_or(TIMEOUT_MS)
     }

@@ -148,7 +148,7 @@ fn a_root_over_the_sidecars_own_files_is_refused() {
         )
     );
     let found = check_in(dir.path(), &state, &with_secret).unwrap_err();
-    assert!(found[0].message.contains("is a credential"), "{found:?}");
+    assert!(found[0].message.contains("holds a credential"), "{found:?}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub enum Error {
     #[error("is a text, `{{arg: NAME}}` or `{{flag: TEXT, when: NAME}}`")]
     Form,
     /// A member that is not text.
-    #[error("has a `{0}` that is no text")]
+    #[error("has a `{0}` that is not a text")]
     NoText(&'static str),
     /// A member that such a place has not.
     #[error("has an unknown member `{0}`")]
@@ -55,7 +55,7 @@ pub enum Error {
     #[error("has `as: {0}`, which is neither `text` nor `path`")]
     As(String),
     /// Another `may_start_with_dash`.
-    #[error("has a `may_start_with_dash` that is no boolean")]
+    #[error("has a `may_start_with_dash` that is not a boolean")]
     Dash,
     /// A literal that the kernel cannot pass to a program.
     #[error("holds a zero byte or more than {ITEM_BYTES_MAX} bytes")]

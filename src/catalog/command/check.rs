@@ -27,7 +27,7 @@ const LOADERS: [&str; 4] = ["BASH_ENV", "ENV", "GCONV_PATH", "IFS"];
 /// Why a program is not bound.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("is an absolute path: nothing is looked up in `PATH`")]
+    #[error("expected an absolute path: the gate does not search `PATH`")]
     Relative,
     #[error(transparent)]
     File(#[from] check::Error),

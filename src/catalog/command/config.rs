@@ -19,9 +19,9 @@ pub struct Command {
     pub program: PathBuf,
     /// SHA-256 that the program must have, in 64 hex digits. Default: the one it has at start.
     pub sha256: Option<String>,
-    /// Arguments after the name of the program. Each item is a literal text, or
-    /// `{arg: NAME, prefix: TEXT, as: text | path, may_start_with_dash: true}` for the value of an argument, or
-    /// `{flag: TEXT, when: NAME}` for a text that is there when the argument is `true`.
+    /// Arguments after the name of the program. Each item is a literal text, or `{arg: NAME,
+    /// prefix: TEXT, as: text | path, may_start_with_dash: true}` for the value of an argument, or
+    /// `{flag: TEXT, when: NAME}` for a text that is passed only when the argument is `true`.
     #[serde(default)]
     #[schemars(extend("examples" = [["-l", {"arg": "file", "as": "path"}]]))]
     pub argv: Vec<serde_json::Value>,
@@ -49,10 +49,10 @@ pub struct Command {
     /// Level of the sandbox: `S1` or `S2`. Where the system lacks what the level needs, the gate refuses the tool.
     #[schemars(extend("default" = "S2", "examples" = ["S1", "S2"]))]
     pub sandbox: Option<String>,
-    /// What one run of the program may use up.
+    /// What one execution of the program may consume.
     #[serde(default)]
     pub limits: CommandLimitsConfig,
-    /// Exit codes that count as an answer. Default: every code.
+    /// Exit codes with which a call counts as completed. Default: every code.
     pub exit_codes: Option<Vec<u8>>,
 }
 

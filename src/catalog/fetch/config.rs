@@ -12,24 +12,25 @@ use crate::form::FilePath;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FetchConfig {
-    /// Hosts that the agent may name. `*.example.com` stands for every name below the domain, but not for the domain
-    /// itself.
+    /// Hosts that the agent may request. `*.example.com` stands for every name below the domain,
+    /// but not for the domain itself.
     #[schemars(length(min = 1, max = HOSTS_MAX), example = ["docs.example.com", "*.example.org"])]
     pub hosts: Vec<String>,
-    /// TCP ports. Default: 443 for `https` and 80 for `http`.
+    /// Allowed TCP ports. Default: 443 for `https` and 80 for `http`.
     #[serde(default)]
     #[schemars(length(max = LIST_MAX))]
     pub ports: Vec<u16>,
-    /// Schemes: `https` and `http`. Default: `https` alone.
+    /// Allowed schemes: `https`, `http` or both. Default: `https` only.
     #[serde(default)]
     pub schemes: Vec<String>,
-    /// Methods: `GET` and `HEAD`. Default: both.
+    /// Allowed methods: `GET`, `HEAD` or both. Default: both.
     #[serde(default)]
     pub methods: Vec<String>,
     /// Request headers that the agent may set. Default: `accept` and `accept-language`.
     #[schemars(length(max = LIST_MAX))]
     pub headers_allowed: Option<Vec<String>>,
-    /// Response headers that the agent gets. Default: those about caching, language, links and retries.
+    /// Response headers that the agent receives. Default: those about caching, language, links and
+    /// retries.
     #[schemars(length(max = LIST_MAX))]
     pub headers_returned: Option<Vec<String>>,
     /// Address ranges outside the public Internet. They need hosts that are named one by one.

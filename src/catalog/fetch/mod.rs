@@ -25,7 +25,7 @@ pub struct Fetch {
     pub methods: Vec<http::Method>,
     /// Request headers the agent may set.
     pub headers_allowed: Vec<http::HeaderName>,
-    /// Response headers that the agent gets.
+    /// Response headers that the agent receives.
     pub headers_returned: Vec<http::HeaderName>,
     /// Ranges outside the public Internet that the binding opens.
     pub private_addresses: Vec<Cidr>,
@@ -45,7 +45,7 @@ pub enum PatternError {
     #[error("`{0}`: a `*` stands for whole labels, at the front: `*.a.example`")]
     Star(String),
     /// Every name below one label, or below an address.
-    #[error("`{0}` is too wide: at least two labels must follow `*.`")]
+    #[error("`{0}` is too broad: at least two labels must follow `*.`")]
     Wide(String),
 }
 

@@ -33,10 +33,10 @@ pub struct File {
     /// Whether a new file may create the directories that it lies in (`file.write`).
     #[serde(default)]
     pub create_parents: bool,
-    /// Entries of one answer (`file.list`).
+    /// Maximum number of entries in one listing (`file.list`).
     #[schemars(range(min = 1, max = ENTRIES_MAX), extend("default" = ENTRIES))]
     pub entries_max: Option<u64>,
-    /// How many directories deep an agent may ask (`file.list`).
+    /// Maximum depth of directories in one listing (`file.list`).
     #[schemars(range(min = 1, max = DEPTH_MAX), extend("default" = DEPTH))]
     pub depth_max: Option<u64>,
 }

@@ -15,14 +15,14 @@ use crate::{Kind, Problems, Section, outbound};
 
 /// Bytes of one descriptor set.
 const DESCRIPTOR_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of one request message.
+/// Maximum size of one request message in bytes.
 pub(super) const REQUEST_BYTES: u64 = 1 << 20;
 pub(super) const REQUEST_BYTES_MAX: u64 = 4 << 20;
 
 /// Why a file describes no service.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("`{}` is no complete descriptor set: {why}", .0.display(), why = .1)]
+    #[error("`{}` is not a complete descriptor set: {why}", .0.display(), why = .1)]
     Incomplete(PathBuf, #[source] DescriptorError),
     #[error("`{}` describes no service", .0.display())]
     NoService(PathBuf),

@@ -13,7 +13,7 @@ use crate::form::FilePath;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrpcConfig {
-    /// Scheme, host and port. `http` is HTTP/2 in the clear.
+    /// Scheme, host and port. `http` means HTTP/2 without TLS.
     #[schemars(extend("examples" = ["https://orders.example.com", "http://127.0.0.1:50051"]))]
     pub url: String,
     /// File of a serialized `google.protobuf.FileDescriptorSet` with all its imports, relative to the configuration
@@ -29,7 +29,7 @@ pub struct GrpcConfig {
     /// Literal metadata of every request.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
-    /// Bytes of one request message.
+    /// Maximum size of one request message in bytes.
     #[schemars(range(min = 1, max = REQUEST_BYTES_MAX), extend("default" = REQUEST_BYTES))]
     pub request_bytes_max: Option<u64>,
     /// Address ranges outside the public Internet that the service may be reached at.

@@ -38,7 +38,7 @@ pub struct Grpc {
     pub metadata: Vec<(http::HeaderName, http::HeaderValue)>,
     /// What requests are authenticated with: metadata only.
     pub credentials: Vec<Credential>,
-    /// Bytes of one request message.
+    /// Maximum size of one request message in bytes.
     pub request_bytes_max: u64,
     /// Ranges outside the public Internet that the binding opens.
     pub private_addresses: Vec<Cidr>,

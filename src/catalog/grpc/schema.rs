@@ -21,7 +21,7 @@ const DURATION: &str = "^-?[0-9]{1,12}(\\.[0-9]{1,9})?s$";
 /// Why a message has no schema.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("takes a `{0}`, which is no object in JSON")]
+    #[error("takes a `{0}`, which is not an object in JSON")]
     NoObject(String),
     #[error("takes a message that is made of more than {MESSAGES_MAX} others")]
     Messages,

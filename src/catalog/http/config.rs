@@ -18,7 +18,7 @@ pub struct HttpConfig {
     /// URL with literal scheme, host and port. `{places}` for arguments are allowed in path segments only.
     #[schemars(example = "https://api.example.com/orders/{id}")]
     pub url: String,
-    /// Query parameters. One that is nothing but an absent argument is left out.
+    /// Query parameters. A parameter that consists only of an absent argument is left out.
     #[serde(default)]
     pub query: BTreeMap<String, String>,
     /// Literal headers of every request.

@@ -29,7 +29,7 @@ pub enum Error {
         why: String,
     },
     /// Too few trusted keys signed.
-    #[error("{path}: signatures: {found} of the {required} required trusted signatures hold")]
+    #[error("{path}: signatures: {found} of the {required} required trusted signatures are valid")]
     Threshold {
         /// The signature file.
         path: String,
@@ -161,13 +161,13 @@ pub enum IdentityError {
     )]
     Missing,
     /// `authorization` holds something else than one bearer credential.
-    #[error("`authorization` is not `Bearer` and one credential")]
+    #[error("`authorization` must be `Bearer` and one credential")]
     Malformed,
     /// The client showed a credential that is not configured.
-    #[error("the credential is not known here")]
+    #[error("unknown credential")]
     Unknown,
     /// Token, socket peer and certificate do not all belong to the same caller.
-    #[error("the credentials belong to different callers: show one")]
+    #[error("the credentials belong to different callers: send only one")]
     Ambiguous,
 }
 

@@ -27,7 +27,7 @@ texts! {
         Tokens = "tokens",
         /// Millionths of a US dollar, as the bindings declare them for each call.
         CostMicroUsd = "cost_micro_usd",
-        /// Calls at the same time.
+        /// Calls in progress at the same time.
         Concurrency = "concurrency",
     }
 }
@@ -43,7 +43,7 @@ texts! {
         Day = "day",
         /// A month, from midnight of the first.
         Month = "month",
-        /// No window: only an order makes the pool full again.
+        /// No window: only an operator's order makes the pool full again.
         None = "none",
     }
 }
@@ -85,7 +85,7 @@ pub struct Pool {
     pub unit: Unit,
     /// When it is full again.
     pub per: Per,
-    /// Units of one window.
+    /// Number of units in one window.
     pub size: u64,
     /// Only calls of these agents; empty: of all.
     pub agents: BTreeSet<String>,

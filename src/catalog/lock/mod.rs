@@ -132,7 +132,7 @@ impl LockedServer {
             } else if taken {
                 Err("has the governed name of a method".to_owned())
             } else if tools.contains_key(own) {
-                Err("is there twice".to_owned())
+                Err("occurs twice".to_owned())
             } else {
                 // As it will be read back: one form of each number.
                 let read = reread(tool).map_err(|e| e.to_string());
@@ -229,7 +229,7 @@ impl Lock {
             let server = LockedServer::of_json(server, &at)?;
             let name = server.name.clone();
             if servers.insert(name.clone(), server).is_some() {
-                return Err((format!("{at}.name"), format!("`{name}` is there twice")));
+                return Err((format!("{at}.name"), format!("`{name}` occurs twice")));
             }
         }
         Ok(Self { servers })
@@ -300,7 +300,7 @@ struct LockMembers<'a> {
 impl<'a> LockMembers<'a> {
     fn of(json: &'a Json, at: &'a str, known: &[&str]) -> Result<Self, (String, String)> {
         let here = Self { json, at };
-        let members = json.as_object().ok_or_else(|| here.wrong("", "is no object".into()))?;
+        let members = json.as_object().ok_or_else(|| here.wrong("", "is not an object".into()))?;
         match members.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(here.wrong(&printable(name), "unknown field".into())),
             None => Ok(here),
@@ -317,7 +317,7 @@ impl<'a> LockMembers<'a> {
     }
 
     fn object(&self, name: &str) -> Result<&'a BTreeMap<String, Json>, (String, String)> {
-        self.get(name)?.as_object().ok_or_else(|| self.wrong(name, "is no object".into()))
+        self.get(name)?.as_object().ok_or_else(|| self.wrong(name, "is not an object".into()))
     }
 
     fn text(&self, name: &str) -> Result<&'a str, (String, String)> {

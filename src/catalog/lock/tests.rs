@@ -75,7 +75,7 @@ fn a_tool_that_cannot_be_governed_is_left_out_and_named() {
         (r#"{"name":"resources.read","inputSchema":{}}"#, "the governed name of a method"),
         (r#"{"name":"a","inputSchema":{"type":"array"}}"#, "`inputSchema`: arguments are"),
         (r#"{"name":"a"}"#, "has no `inputSchema`"),
-        (r#"{"name":"a","description":1,"inputSchema":{}}"#, "`description` is no text"),
+        (r#"{"name":"a","description":1,"inputSchema":{}}"#, "`description` is not a text"),
         (
             r#"{"name":"a","inputSchema":{"properties":{"x":{"$ref":"https://a.test/s"}}}}"#,
             "`inputSchema`: ",
@@ -88,7 +88,7 @@ fn a_tool_that_cannot_be_governed_is_left_out_and_named() {
             r#"{"name":"a","inputSchema":{"properties":{"x":{"type":"number","x-mcp-header":"X"}}}}"#,
             "x-mcp-header",
         ),
-        (r#"{"name":"log","inputSchema":{}}"#, "tool `log`: is there twice"),
+        (r#"{"name":"log","inputSchema":{}}"#, "tool `log`: occurs twice"),
         ("{\"name\":\"e\\u001b[2J\",\"inputSchema\":{}}", "tool `e\\u{1b}[2J`: "),
     ];
     for (tool, why) in bad {
@@ -131,7 +131,7 @@ fn what_is_no_lock_is_refused_with_its_place() {
     members.insert("servers".into(), vec![one.clone(), one].into());
     let text = canonical::text(&Json::Object(members));
     let said = Lock::read(text.as_bytes(), "l").unwrap_err().to_string();
-    assert_eq!(said, "l: servers[1].name: `git` is there twice");
+    assert_eq!(said, "l: servers[1].name: `git` occurs twice");
 }
 
 #[test]

@@ -14,7 +14,7 @@ const TOOL_BYTES_MAX: usize = 256 * 1024;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ToolError {
     /// Not an object.
-    #[error("is no object")]
+    #[error("is not an object")]
     Object,
     /// No `name`, or no text.
     #[error("has no name")]
@@ -26,7 +26,7 @@ pub enum ToolError {
     #[error("has more than {TOOL_BYTES_MAX} bytes")]
     Size,
     /// A member that is not text.
-    #[error("`{0}` is no text")]
+    #[error("`{0}` is not a text")]
     NoText(&'static str),
     /// No `inputSchema`.
     #[error("has no `inputSchema`")]

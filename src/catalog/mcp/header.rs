@@ -50,10 +50,10 @@ impl Mirrored {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// Two of one name, in lower case.
-    #[error("`x-mcp-header` `{0}` is there twice")]
+    #[error("`x-mcp-header` `{0}` occurs twice")]
     Twice(String),
     /// Not a token.
-    #[error("`x-mcp-header` is no header name")]
+    #[error("`x-mcp-header` is not a header name")]
     Name,
     /// Not at a plain parameter that properties lead to.
     #[error("`x-mcp-header` `{0}` is not allowed here")]

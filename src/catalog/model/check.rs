@@ -93,7 +93,7 @@ fn upstreams(model: &config::ModelConfig, draft: &Draft<'_>, problems: &mut Prob
     for (i, place) in model.upstreams.iter().enumerate() {
         let at = format!("{at}.upstreams[{i}]");
         if !names.insert(place.name.as_str()) {
-            problems.add(format!("{at}.name"), format!("`{}` is there twice", place.name));
+            problems.add(format!("{at}.name"), format!("`{}` occurs twice", place.name));
         }
         upstreams.extend(upstream(place, &at, draft.around, problems));
     }

@@ -14,7 +14,7 @@ use crate::form::FilePath;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
-    /// Tokens that one call may write.
+    /// Maximum number of tokens that one call may generate.
     #[schemars(range(min = 1, max = OUTPUT_TOKENS_MAX))]
     pub output_tokens_max: u64,
     /// Tokens that the gate counts for one image until the provider reports a number. Providers price an image by its
@@ -45,7 +45,7 @@ pub struct ModelUpstreamConfig {
     /// Literal base URL.
     #[schemars(extend("examples" = ["https://api.openai.com/v1", "http://127.0.0.1:11434"]))]
     pub url: String,
-    /// Ids that agents may ask for, at least one, each with the id that the upstream knows.
+    /// Model ids that agents may request, at least one, each with the id that the upstream knows.
     #[schemars(extend("maxProperties" = MODELS_MAX))]
     pub models: BTreeMap<String, String>,
     /// Literal headers of every request.
@@ -73,10 +73,10 @@ pub struct ModelUpstreamConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Price of a million tokens that are read, in millionths of a US dollar.
+    /// Price of a million input tokens, in millionths of a US dollar.
     #[schemars(range(max = PRICE_MAX))]
     pub input: u64,
-    /// Price of a million tokens that are written, in millionths of a US dollar.
+    /// Price of a million output tokens, in millionths of a US dollar.
     #[schemars(range(max = PRICE_MAX))]
     pub output: u64,
 }

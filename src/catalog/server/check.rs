@@ -35,7 +35,7 @@ impl Config {
         for (i, raw) in self.0.iter().enumerate() {
             let at = format!("servers[{i}]");
             if !names.insert(raw.name.as_str()) {
-                problems.add(format!("{at}.name"), format!("`{}` is there twice", raw.name));
+                problems.add(format!("{at}.name"), format!("`{}` occurs twice", raw.name));
             }
             servers.extend(server(raw, &at, around, &mut problems).map(Arc::new));
         }

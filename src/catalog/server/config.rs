@@ -22,7 +22,7 @@ pub struct Config(pub Vec<McpServerConfig>);
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpServerConfig {
-    /// Name of the server: the part of its tools' names before the first dot.
+    /// Name of the server, which is the part of its tools' names before the first dot.
     #[schemars(
         regex(pattern = r"^[a-z0-9_-]{1,32}$"),
         extend("x-error" = "expected the name of a server: [a-z0-9_-]{1,32}")
@@ -32,16 +32,16 @@ pub struct McpServerConfig {
     pub stdio: Option<StdioConfig>,
     /// A server behind a URL.
     pub http: Option<RemoteConfig>,
-    /// Tier of the server's tools that have none of their own.
+    /// Tier of those of the server's tools that set none themselves.
     #[schemars(extend("default" = "T3", "enum" = ["T0", "T1", "T2", "T3"]))]
     pub tier: Option<String>,
-    /// Milliseconds from the permit to the end of a call.
+    /// Milliseconds that a call may take after it was permitted.
     #[schemars(range(min = 1, max = TIMEOUT_MS_MAX), extend("default" = TIMEOUT_MS))]
     pub timeout_ms: Option<u64>,
-    /// Bytes that a result may have.
+    /// Maximum size of a result in bytes.
     #[schemars(range(min = 1, max = RESULT_BYTES_MAX), extend("default" = RESULT_BYTES))]
     pub result_bytes_max: Option<u64>,
-    /// Settings of single tools and methods, by the server's own names for them.
+    /// Settings of individual tools and methods, by the server's own names for them.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 1024))]
     pub tools: BTreeMap<String, ToolSettings>,
@@ -58,7 +58,8 @@ pub struct StdioConfig {
     #[serde(default)]
     #[schemars(length(max = 1024))]
     pub args: Vec<String>,
-    /// Environment of the program. Outside a sandbox it has a few variables of the gate's own too.
+    /// Environment of the program. Outside a sandbox it also gets a few of the gate's own
+    /// variables.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 256))]
     pub env: BTreeMap<String, String>,
@@ -70,7 +71,8 @@ pub struct StdioConfig {
     /// sandbox, the first directory that the program may write or read.
     #[schemars(with = "Option<FilePath>")]
     pub cwd: Option<PathBuf>,
-    /// What the program runs in. Without this section, or with `level: none`, it can do what the gate's user can.
+    /// The sandbox that the program runs in. Without this section, or with `level: none`, the
+    /// program can do everything that the gate's user can.
     pub sandbox: Option<SandboxConfig>,
 }
 
@@ -78,8 +80,9 @@ pub struct StdioConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxConfig {
-    /// Level of the sandbox, as for commands. Where the system lacks what the level needs, the gate refuses the server's
-    /// tools. With `none` the program can do what the gate's user can.
+    /// Level of the sandbox, as for commands. Where the system lacks what the level needs, the gate
+    /// refuses the server's tools. With `none`, the program can do everything that the gate's user
+    /// can.
     #[schemars(extend("enum" = ["none", "S1", "S2"]))]
     pub level: String,
     /// Files and directories that the program may read besides the system's programs and libraries, relative to the
@@ -91,12 +94,12 @@ pub struct SandboxConfig {
     #[serde(default)]
     #[schemars(with = "Vec<FilePath>", length(max = 64))]
     pub write: Vec<PathBuf>,
-    /// With `host`, the program may connect to whatever the gate's host can reach.
+    /// With `host`, the program may connect to everything that the gate's host can reach.
     #[schemars(extend("default" = "none", "enum" = ["none", "host"]))]
     pub network: Option<String>,
-    /// What the program may connect to, instead of `network`: `HOST` or `HOST:PORT`, port 443 if none is given. It gets a
-    /// network of its own with a proxy of the gate in it (`HTTPS_PROXY`), and the proxy connects to these hosts alone.
-    /// This needs `S2`.
+    /// What the program may connect to, instead of `network`: `HOST` or `HOST:PORT`, port 443 if
+    /// none is given. It gets its own network with a proxy of the gate (`HTTPS_PROXY`), which
+    /// connects only to these hosts. This needs `S2`.
     #[serde(default)]
     #[schemars(with = "Vec<HostSchema>", length(max = 64), example = ["api.example.com"])]
     pub hosts: Vec<String>,
@@ -169,16 +172,17 @@ pub struct RemoteConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSettings {
-    /// How much harm a call can do, from `T0` to `T3`. Default: the tier of the server.
+    /// How much harm a call can do, from `T0` (least) to `T3` (most). Default: the tier of the
+    /// server.
     #[schemars(extend("enum" = ["T0", "T1", "T2", "T3"]))]
     pub tier: Option<String>,
     /// Whether a call changes nothing.
     #[serde(default)]
     pub read_only: bool,
-    /// Whether two equal calls do the same as one.
+    /// Whether two equal calls have the same effect as one.
     #[serde(default)]
     pub idempotent: bool,
-    /// Milliseconds from the permit to the end of a call. Default: those of the server.
+    /// Milliseconds that a call may take after it was permitted. Default: those of the server.
     #[schemars(range(min = 1, max = TIMEOUT_MS_MAX))]
     pub timeout_ms: Option<u64>,
     /// Cost of one call in millionths of a US dollar. 0 means that it costs nothing; without this field the cost is not

@@ -203,7 +203,7 @@ fn everything_wrong_is_said_at_once_with_its_key() {
         "servers[0].timeout_ms: ",
         "servers[0].result_bytes_max: ",
         "servers[1]: give one of `stdio` and `http`",
-        "servers[2].name: `a` is there twice",
+        "servers[2].name: `a` occurs twice",
         "servers[2]: give one of",
         "servers[3].stdio.env.1A: ",
         "servers[3].stdio.credentials[0].env: `B` is set twice",

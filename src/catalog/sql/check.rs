@@ -158,11 +158,11 @@ fn postgres(
 /// Why a text is not an address of a Postgres database. The error never shows the text.
 #[derive(Debug, thiserror::Error)]
 enum UrlError {
-    #[error("is `postgres://user:password@host:port/database`")]
+    #[error("expected `postgres://user:password@host:port/database`")]
     Form,
-    #[error("`sslmode` is `verify-full` (if absent too) or `disable`")]
+    #[error("`sslmode` must be `verify-full` (the default) or `disable`")]
     SslMode,
-    #[error("`{0}` is not understood; only `sslmode` is")]
+    #[error("`{0}` is not supported; the only parameter is `sslmode`")]
     Unknown(String),
     #[error(transparent)]
     Host(#[from] host::Error),

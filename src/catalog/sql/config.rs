@@ -41,14 +41,14 @@ pub struct SqlConfig {
     /// Functions that an agent's own SELECT may call beyond the built-in list; with PostgreSQL `schema.function`.
     #[serde(default)]
     pub functions: Vec<String>,
-    /// Milliseconds after which the database itself gives up, at most `timeout_ms`. Default: three quarters of
-    /// `timeout_ms`.
+    /// Milliseconds after which the database itself cancels a statement, at most `timeout_ms`.
+    /// Default: three quarters of `timeout_ms`.
     #[schemars(range(min = 1))]
     pub statement_timeout_ms: Option<u64>,
-    /// Rows of one answer.
+    /// Maximum number of rows in one answer.
     #[schemars(range(min = 1, max = ROWS_MAX), extend("default" = ROWS))]
     pub rows_max: Option<u64>,
-    /// Connections at the same time.
+    /// Maximum number of connections at the same time.
     #[schemars(range(min = 1, max = CONNECTIONS_MAX), extend("default" = CONNECTIONS))]
     pub connections_max: Option<u64>,
 }
@@ -71,9 +71,9 @@ pub struct Query {
 pub struct Param {
     /// Name of the argument: `[A-Za-z_][A-Za-z0-9_]{0,63}`.
     pub name: String,
-    /// JSON Schema of the value. Without a type the value may be text, a number, a truth value or null.
+    /// JSON Schema of the value. Without a type the value may be text, a number, a boolean or null.
     pub schema: Option<serde_json::Value>,
-    /// Whether the agent may leave the argument out. It is NULL then.
+    /// Whether the agent may leave the argument out. The parameter is NULL then.
     #[serde(default)]
     pub optional: bool,
 }

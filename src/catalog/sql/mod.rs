@@ -54,9 +54,9 @@ pub struct Sql {
     pub read_only: bool,
     /// The database's own time limit.
     pub statement_timeout: Duration,
-    /// Rows of one answer.
+    /// Maximum number of rows in one answer.
     pub rows_max: u64,
-    /// Connections at the same time.
+    /// Maximum number of connections at the same time.
     pub connections_max: usize,
 }
 

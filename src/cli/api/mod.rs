@@ -128,7 +128,7 @@ pub enum Error {
         cause: RemoteError,
     },
     /// The answer has another form.
-    #[error("`{url}`: the answer is not one of the operator API: {cause}")]
+    #[error("`{url}`: the answer does not come from an operator API: {cause}")]
     Foreign {
         /// The URL of the operator API.
         url: String,

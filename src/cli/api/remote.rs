@@ -87,7 +87,7 @@ enum Error {
     #[error("the bundle did not arrive whole: {0}")]
     Cut(Cause),
     /// The received bytes differ from the sent ones.
-    #[error("the bundle did not arrive whole: its digest is another")]
+    #[error("the bundle did not arrive whole: its digest differs")]
     Digest,
     /// No data arrived for [`STALLED`].
     #[error("the bundle did not arrive whole: no data arrived for a minute")]
@@ -96,7 +96,7 @@ enum Error {
     #[error(transparent)]
     Archive(Cause),
     /// The header with the contents of the bundle cannot be read.
-    #[error("the answer does not say what is in the bundle: {0}")]
+    #[error("the answer does not describe the bundle: {0}")]
     Summary(serde_json::Error),
     /// The body did not arrive in time.
     #[error("the answer did not arrive")]
@@ -189,14 +189,14 @@ fn print_export(summary: &str, out: &Path, json: bool) -> Result<(), Error> {
         logs.join(", ")
     ));
     let manifest = visible(&summary.manifest);
-    say(format!("recorded in the fleet log: manifest.json is sha256:{manifest}"));
+    say(format!("recorded in the fleet log; manifest.json has the digest sha256:{manifest}"));
     if !summary.sealed {
         let runs = many(summary.runs, "run");
         let sealed = summary.sealed_runs;
-        say(format!("{sealed} of {runs} sealed: the others are open or cut"));
+        say(format!("{sealed} of {runs} sealed: the others are open or incomplete"));
     }
     for digest in summary.missing {
-        say(format!("not kept, and so not in the bundle: {}", visible(&digest)));
+        say(format!("not stored, so not in the bundle: {}", visible(&digest)));
     }
     Ok(())
 }
@@ -252,7 +252,7 @@ pub async fn erase(
         let residue = visible(&residue);
         print_facts(
             Value::Null,
-            format!("bytes that may remain in the files of the store: {residue}"),
+            format!("payload bytes that may remain in the store's files: {residue}"),
         );
     }
     match receipt {

@@ -154,13 +154,13 @@ struct Modify {
 #[derive(Debug, thiserror::Error)]
 enum Error {
     /// The operator API answered with another call.
-    #[error("the answer is about another call")]
+    #[error("the answer is about a different call")]
     OtherCall,
     /// The operator did not confirm.
     #[error("that is not the tool's name: nothing was signed")]
     OtherName,
     /// There is no terminal on which to confirm.
-    #[error("there is no terminal to ask whether to {0}: give --yes")]
+    #[error("there is no terminal to ask whether to {0}: add --yes")]
     NoTerminal(&'static str),
     /// The call cannot be shown, so the approver cannot sign it.
     #[error("{error} ({})", error.detail)]

@@ -76,7 +76,7 @@ pub enum Error {
         fault: GateFault,
     },
     /// The gate that gave a challenge does not want the report.
-    #[error("the gate did not take the report: {}", said(.0))]
+    #[error("the gate refused the report: {}", said(.0))]
     Report(#[source] Status),
 }
 
@@ -96,7 +96,7 @@ pub enum GateFault {
     #[error("{}", said(.0))]
     Status(#[from] Status),
     /// The gate names an invalid address.
-    #[error("`{0}` is no address")]
+    #[error("`{0}` is not an address")]
     Address(String),
 }
 

@@ -113,9 +113,9 @@ async fn behind(one: &ProtectedAddress) -> AttemptOutcome {
         Err(_late) => "no answer".to_owned(),
     };
     if one.reached {
-        (Attempt::Blocked, format!("{why}; the gate gets there"))
+        (Attempt::Blocked, format!("{why}; the gate can reach it"))
     } else {
-        (Attempt::Unknown, format!("{why}; the gate does not get there either"))
+        (Attempt::Unknown, format!("{why}; the gate cannot reach it either"))
     }
 }
 

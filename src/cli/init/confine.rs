@@ -164,7 +164,7 @@ pub enum ConfineError {
     #[error(transparent)]
     Check(#[from] CheckError),
     /// Its command line names a path that no sandbox can give it.
-    #[error("{error}; or give it up: --allow {server}:unsandboxed")]
+    #[error("{error}; or run it without a sandbox: --allow {server}:unsandboxed")]
     Grants {
         /// What it names.
         #[source]
@@ -183,7 +183,7 @@ pub enum ConfineError {
 /// A level of sandbox that this host does not have.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0}. No server is started outside of a sandbox unless you ask for it: `--allow NAME:s1` or `--allow \
+    "{0}. No server runs outside a sandbox unless you allow it: `--allow NAME:s1` or `--allow \
      NAME:unsandboxed` for one, `--sandbox none` for all"
 )]
 pub struct SandboxError(Cause);

@@ -61,10 +61,10 @@ pub enum DraftError {
     #[error("url: {0}")]
     Url(#[from] url::ParseError),
     /// A URL that would be written down with its credential.
-    #[error("url: holds a user or a password: give it by a header")]
+    #[error("url: remove the user and password, and send them in a header")]
     UrlCredential,
     /// A credential that the gate would not send.
-    #[error("{0}: a credential has 8 to 16,384 visible ASCII characters")]
+    #[error("{0}: a credential must have 8 to 16,384 visible ASCII characters")]
     Credential(String),
 }
 
@@ -106,7 +106,7 @@ impl Draft {
             notes: Vec::new(),
         };
         if !entry.ignored.is_empty() {
-            drawer.notes.push(format!("has no meaning here: {}", entry.ignored.join(", ")));
+            drawer.notes.push(format!("has no effect here: {}", entry.ignored.join(", ")));
         }
         let reach = match &entry.reach {
             Reach::Stdio { command, args, env, cwd } => {
@@ -226,7 +226,7 @@ impl DraftWriter<'_> {
             let value = expand(text, self.around).map_err(DraftError::at(&field))?;
             let lower = header.to_ascii_lowercase();
             if TRANSPORT.contains(&lower.as_str()) || lower.starts_with("mcp-") {
-                self.notes.push(format!("the header `{header}` is written by the gate itself"));
+                self.notes.push(format!("the gate writes the header `{header}` itself"));
                 continue;
             }
             if !(value.asked || is_credential(header, &value.text) || self.is_reference(&value)) {

@@ -31,12 +31,12 @@ pub enum Error {
     Occupied(#[from] Occupied),
     /// The directory holds something.
     #[error(
-        "`{}` is there and is not replaced: it may hold keys and a ledger. Choose another --dir, or move it away",
+        "`{}` exists and is not replaced: it may hold keys and a ledger. Choose another --dir, or move it away",
         .0.display()
     )]
     InUse(PathBuf),
     /// The directory is the root of the file system.
-    #[error("a directory has a name")]
+    #[error("the directory needs a name")]
     NoName,
     /// The socket of the gate could not be bound.
     #[error(
@@ -62,7 +62,7 @@ pub enum Error {
         kept: PathBuf,
     },
     /// Something is allowed to a server that is not there.
-    #[error("--allow {server}: `{}` has no server of this name, but {}", file.display(), quoted(servers))]
+    #[error("--allow {server}: `{}` has no server of this name; it has {}", file.display(), quoted(servers))]
     UnknownServer {
         /// The server's name.
         server: String,
@@ -111,7 +111,7 @@ pub enum Error {
     #[error(transparent)]
     Reread(Cause),
     /// The configuration is written, and the client's file is not changed.
-    #[error("{error}; `{}` is written, your file is as it was. Change it to:\n{entries}", dir.display())]
+    #[error("{error}; `{}` is written, but your file is unchanged. Change it to:\n{entries}", dir.display())]
     NotRewritten {
         /// Why it is not changed.
         #[source]
@@ -152,7 +152,7 @@ pub struct UngovernedServer {
 #[derive(Debug, thiserror::Error)]
 pub enum Exclusion {
     /// Its owner does not use it.
-    #[error("is switched off in the client")]
+    #[error("is disabled in the client")]
     Disabled,
     /// Its entry has no form here.
     #[error(transparent)]
@@ -163,7 +163,7 @@ pub enum Exclusion {
     /// The gate would not take it.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// It offers no tool that can be governed.
+    /// It offers no tool that the gate can serve.
     #[error("{error}{advice}")]
     Probe {
         /// What happened.

@@ -32,17 +32,17 @@ pub struct ExpansionSources<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum ExpandError {
     /// A form has no end.
-    #[error("`${{` is not closed")]
+    #[error("`${{` has no closing `}}`")]
     Open,
     /// A form that no known client has.
-    #[error("`${{{0}}}` is no form that is known here")]
+    #[error("`${{{0}}}` is not a known kind of variable")]
     Form(String),
     /// A variable of the environment.
     #[error("the variable `{0}` is not set")]
     Unset(String),
     /// A value that VS Code would ask for.
     #[error(
-        "VS Code asks a person for `${{input:{0}}}`: write the value into a file that only you can read and add \
+        "VS Code asks the user for `${{input:{0}}}`: write the value into a file that only you can read and add \
          `--input {0}=FILE`"
     )]
     Input(String),
@@ -236,7 +236,7 @@ mod tests {
             ("${NOT}", "`NOT` is not set"),
             ("${input:other}", "--input other=FILE"),
             ("${command:x.y}", "`${command:x.y}` is no form"),
-            ("${open", "not closed"),
+            ("${open", "no closing"),
         ] {
             assert!(expanded(text).unwrap_err().to_string().contains(why), "{text}");
         }

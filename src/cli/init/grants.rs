@@ -31,7 +31,7 @@ pub enum GrantError {
     Program(Cause),
     /// Its program starts others.
     #[error(
-        "`{0}` downloads packages and starts other programs, which no sandbox lets it; install the package and name its \
+        "`{0}` downloads packages and starts other programs, which no sandbox allows; install the package and name its \
          own program"
     )]
     Runner(String),
@@ -39,10 +39,10 @@ pub enum GrantError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A path it needs contains all files of the user.
-    #[error("it is given `{}`, in which everything of this user lies", .0.display())]
+    #[error("it is given `{}`, which holds all files of this user", .0.display())]
     Home(PathBuf),
     /// A path it needs belongs to root.
-    #[error("a gate that is root runs it as uid 65534, which may not change `{}`", .0.display())]
+    #[error("a gate that runs as root starts it as uid 65534, which may not change `{}`", .0.display())]
     Owner(PathBuf),
 }
 

@@ -39,7 +39,7 @@ pub enum CheckError {
     #[error("{}", .0.iter().map(|e| e.to_string().replace("servers[0].", "")).collect::<Vec<_>>().join("; "))]
     Wrong(Vec<ConfigError>),
     /// Its configuration makes no server.
-    #[error("its configuration makes no server")]
+    #[error("its configuration defines no server")]
     Nothing,
 }
 
@@ -53,7 +53,7 @@ pub enum InitProbeError {
     #[error(transparent)]
     Upstream(Cause),
     /// It has no tool, or no valid one.
-    #[error("offers no tool that can be governed{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    #[error("offers no tool that the gate can serve{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     NoTool(Option<String>),
 }
 

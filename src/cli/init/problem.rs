@@ -48,16 +48,16 @@ pub enum InitFault {
     #[error("the file is empty")]
     Empty,
     /// It is of no known client.
-    #[error("neither `mcpServers` (Claude, Cursor) nor `servers` (VS Code) is in it")]
+    #[error("the file has neither `mcpServers` (Claude, Cursor) nor `servers` (VS Code)")]
     NoServers,
     /// Nothing is below the known name.
-    #[error("there is no server")]
+    #[error("the file has no servers")]
     NoServer,
     /// Servers are below two names.
-    #[error("`{0}` is there, too: keep one of them")]
+    #[error("`{0}` is set too: keep one of them")]
     TwoShapes(String),
     /// Two members have one name.
-    #[error("a name is there twice")]
+    #[error("this name occurs twice")]
     Twice,
     /// The value has another type.
     #[error("expected {0}")]
@@ -66,16 +66,16 @@ pub enum InitFault {
     #[error("unknown field")]
     Unknown,
     /// It would name a file of variables.
-    #[error("is not read: write its variables into `env`")]
+    #[error("is not supported: write its variables into `env`")]
     EnvFile,
     /// The server is reached in a way that is not known.
-    #[error("`{0}` is no transport: stdio, http, streamable-http or sse")]
+    #[error("`{0}` is not a transport; use stdio, http, streamable-http or sse")]
     Transport(String),
     /// A program has no headers.
-    #[error("`headers` go with `url`")]
+    #[error("`headers` needs `url`")]
     Headers,
     /// A URL has no arguments.
-    #[error("`args`, `env` and `cwd` go with `command`")]
+    #[error("`args`, `env` and `cwd` need `command`")]
     Arguments,
     /// The server is a program and a URL.
     #[error("`command` and `url` are both set: keep one of them")]

@@ -92,7 +92,7 @@ impl InitReport {
                 "keys/",
                 "manifest, policy, lock, evidence, fleet: keep them from the agent".to_owned(),
             ),
-            ("credentials/", format!("{secrets} taken out of the client's file")),
+            ("credentials/", format!("{secrets} moved out of the client's file")),
         ] {
             say(format!("  {name:<17}{what}"));
         }

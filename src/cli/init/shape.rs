@@ -402,7 +402,7 @@ mod tests {
         for (text, said) in [
             ("{\"a\": 1}", "mcp.json: neither `mcpServers`"),
             ("nonsense", "mcp.json:1:1: "),
-            ("{\"mcpServers\": {}}", "mcp.json: mcpServers: there is no server"),
+            ("{\"mcpServers\": {}}", "mcp.json: mcpServers: the file has no servers"),
             ("{\"mcpServers\": []}", "mcp.json:1:16: mcpServers: expected an object"),
             ("{\"mcpServers\": {}, \"servers\": {}}", "`mcpServers` is there, too"),
             (
@@ -440,7 +440,7 @@ mod tests {
             ),
             (
                 "{\"mcpServers\": {\"a\": {\"command\": \"x\"}, \"a\": {\"command\": \"y\"}}}",
-                "mcp.json:1:40: mcpServers: a name is there twice",
+                "mcp.json:1:40: mcpServers: this name occurs twice",
             ),
             ("", "mcp.json: the file is empty"),
             ("{\"mcpServers\": {\"a\": {'command': 1}}}", "mcp.json:1:23: "),

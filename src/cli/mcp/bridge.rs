@@ -100,7 +100,7 @@ impl Bridge {
         match done {
             Ok(id) => _ = self.open.remove(&id),
             Err(error) if error.is_cancelled() => {}
-            Err(error) => tracing::error!(%error, "a request was lost"),
+            Err(error) => tracing::error!(%error, "a request failed"),
         }
     }
 

@@ -159,7 +159,7 @@ impl Client {
         let (Some(initialize), true) = (shaken.initialize, shaken.turn == turn) else {
             return Ok(());
         };
-        tracing::info!("the gate no longer knows the session: beginning it again");
+        tracing::info!("the gate no longer knows the session: starting a new one");
         self.handshake(initialize, None).await?;
         if let Some(initialized) = shaken.initialized {
             let (headers, _) = self.session_headers(&Method::POST);
@@ -208,7 +208,7 @@ impl Client {
             Ok(answer) => {
                 tracing::warn!(status = %answer.status(), "the gate refused a notification");
             }
-            Err(fault) => tracing::warn!(%fault, "a notification was lost"),
+            Err(fault) => tracing::warn!(%fault, "a notification did not reach the gate"),
         }
     }
 
@@ -368,7 +368,7 @@ impl Client {
         if self.has_session() {
             let (headers, _) = self.session_headers(&Method::DELETE);
             if let Err(fault) = self.bare(Method::DELETE, headers).await {
-                tracing::debug!(%fault, "the session was not ended");
+                tracing::debug!(%fault, "the session could not be ended");
             }
         }
     }

@@ -92,7 +92,7 @@ impl Host {
         match app::Gate::start(self.config.clone()).await {
             Ok(gate) => Ok(Some(gate)),
             Err(app::Error::Taken(why)) => {
-                tracing::info!(%why, "another gate is there");
+                tracing::info!(%why, "another gate already runs");
                 Ok(None)
             }
             Err(app::Error::Config(problems)) => {

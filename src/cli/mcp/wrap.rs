@@ -105,19 +105,19 @@ struct Wrapped {
 #[derive(Debug, thiserror::Error)]
 enum Error {
     /// The command line has no command.
-    #[error("there is no command")]
+    #[error("name the command to run")]
     NoCommand,
     /// The current directory is missing.
     #[error("the current directory: {0}")]
     Directory(#[source] std::io::Error),
     /// No variable names the directory for state.
-    #[error("neither XDG_STATE_HOME nor HOME is set: give --state")]
+    #[error("neither XDG_STATE_HOME nor HOME is set: add --state")]
     NoState,
     /// A variable of `--env`.
-    #[error("--env {0}: it is not set")]
+    #[error("--env {0}: the variable is not set")]
     Unset(String),
     /// The server is not governed.
-    #[error("the server cannot be governed: {0}")]
+    #[error("the gate cannot serve this server's tools: {0}")]
     LeftOut(Exclusion),
     /// Its command line cannot be written, or needs a path that no sandbox can give.
     #[error(transparent)]
@@ -309,7 +309,7 @@ impl Wrapped {
     async fn relock(&self) -> Result<(), Error> {
         let governed = self.probed(self.draft()?, &self.dir).await?;
         self.sign(&governed)?;
-        note(format!("wicketgate: the tools that `{}` offers now are signed", self.name));
+        note(format!("wicketgate: signed a lock of the tools that `{}` offers now", self.name));
         Ok(())
     }
 

@@ -291,7 +291,9 @@ impl EraseFollowUp {
     /// Refuses a receipt without a key to sign it.
     fn signed(&self) -> Result<(), Failure> {
         if self.receipt.is_some() && self.key.is_none() {
-            return Err(Failure::usage("a receipt is signed: name the evidence key (`--key`)"));
+            return Err(Failure::usage(
+                "a receipt needs a signature: name the evidence key (`--key`)",
+            ));
         }
         Ok(())
     }

@@ -88,7 +88,7 @@ enum Error {
     OwnKey(#[source] SignError),
     /// The possible signers are not configured.
     #[error(
-        "it is signed by an operator: name the configuration, or the list of approvers and who signs it \
+        "an operator must have signed it: name the configuration, or the list of approvers and who signs it \
          (`--signers FILE --approver-key FILE`)"
     )]
     NoList,

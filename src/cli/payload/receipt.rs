@@ -34,7 +34,7 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
     if fleet.is_empty() {
         say("the fleet log's own signature was not checked: name its key (`--fleet-public-key`)");
     }
-    say("not proven: that no copy exists elsewhere, and that backups expire on time");
+    say("this does not prove that no copy exists elsewhere, nor that backups expire on time");
     Ok(Exit::Ok)
 }
 
@@ -56,7 +56,7 @@ fn unknown() -> String {
 
 /// A receipt that does not hold.
 #[derive(Debug, thiserror::Error)]
-#[error("the receipt does not hold: {0}")]
+#[error("the receipt is not valid: {0}")]
 struct Refuted(Cause);
 
 pub fn keygen(command: &PayloadKeygen) -> Result<Exit, Failure> {

@@ -113,7 +113,11 @@ fn print(old: &Bundle, new: &Bundle, diff: &Diff) {
     named("test file", &diff.tests);
     if diff.is_empty() {
         let other = old.digest() != new.digest();
-        say(if other { "other bytes, the same rules and data" } else { "the same bundle" });
+        say(if other {
+            "the bytes differ, but the rules and data are the same"
+        } else {
+            "the same bundle"
+        });
     }
 }
 

@@ -35,19 +35,19 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// No chain has the name.
-    #[error("there is no such chain in this ledger")]
+    #[error("this ledger has no such chain")]
     NoChain,
     /// The ledger has several chains, and the command line names none.
-    #[error("the ledger has several chains, name one (`--chain`): {}", .0.join(", "))]
+    #[error("the ledger has several chains; name one (`--chain`): {}", .0.join(", "))]
     Chains(Vec<String>),
     /// The chain has no such entry.
-    #[error("no entry {0}")]
+    #[error("this chain has no entry {0}")]
     NoEntry(u64),
     /// The entry is damaged.
     #[error("entry {0} cannot be read")]
     Unreadable(u64),
     /// The entry is of another kind.
-    #[error("entry {seq} is `{}`: it decides about no call", kind.as_str())]
+    #[error("entry {seq} is `{}`, which is not a decision about a call", kind.as_str())]
     NoDecision {
         /// Its number.
         seq: u64,
@@ -55,7 +55,7 @@ pub enum Error {
         kind: Kind,
     },
     /// The payload was erased, or never stored.
-    #[error("the input of entry {0} is not kept")]
+    #[error("the policy input of entry {0} is not stored")]
     NotKept(u64),
 }
 

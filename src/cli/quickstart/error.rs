@@ -53,10 +53,10 @@ pub enum Error {
     #[error("the invoices: {0}")]
     Invoices(#[from] rusqlite::Error),
     /// A file of the example lacks a value that this machine has to replace.
-    #[error("the example does not say `{0}`")]
+    #[error("the example does not contain `{0}`")]
     Example(String),
     /// The keys of the auditor lack that of the witness.
-    #[error("no key of the witness")]
+    #[error("the witness has no key")]
     NoWitnessKey,
     /// This program does not find itself.
     #[error("this program: {0}")]
@@ -73,7 +73,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A command takes too long.
-    #[error("`wicketgate {0}` did not end")]
+    #[error("`wicketgate {0}` did not end in time")]
     Endless(String),
     /// A command's output differs from the expected one.
     #[error("`wicketgate {command}` ended with {ran}")]
@@ -101,7 +101,7 @@ pub enum Error {
     #[error("the {0} ended")]
     Ended(DemoPart),
     /// A process does not end when it has to.
-    #[error("the {0} did not end")]
+    #[error("the {0} did not end in time")]
     Running(DemoPart),
     /// The gate ended badly, or before its time.
     #[error("the gate ended with {status}; see {log}")]
@@ -112,7 +112,7 @@ pub enum Error {
         log: String,
     },
     /// A process does not begin to answer.
-    #[error("the {part} did not get ready; see {log}")]
+    #[error("the {part} did not become ready; see {log}")]
     NotReady {
         /// Which one.
         part: DemoPart,
@@ -148,7 +148,7 @@ pub enum Error {
     #[error("the gate did not refuse {0}")]
     NotRefused(&'static str),
     /// The agent sees other tools than its manifest grants.
-    #[error("the agent sees {} and not {granted}", many(seen, "tool"))]
+    #[error("the agent sees {}, but {granted} were granted", many(seen, "tool"))]
     Tools {
         /// How many it sees.
         seen: usize,
@@ -164,7 +164,7 @@ pub enum Error {
         fault: CallFault,
     },
     /// An approval leads to another state of the call.
-    #[error("`{subject}` approved and the call is {state:?}: {ran}")]
+    #[error("`{subject}` approved, but the call is {state:?}: {ran}")]
     Approval {
         /// The approver.
         subject: &'static str,
@@ -174,7 +174,7 @@ pub enum Error {
         ran: CommandOutput,
     },
     /// No payload can be tampered with.
-    #[error("no payload of the evidence holds the amount")]
+    #[error("no payload in the evidence contains the amount")]
     NoPayload,
 }
 
@@ -197,6 +197,6 @@ pub enum CallFault {
         refused: DemoRefusal,
     },
     /// It ran.
-    #[error("it ran, not {0}")]
+    #[error("it ran; expected {0}")]
     Ran(&'static str),
 }

@@ -115,13 +115,13 @@ pub(super) enum Error {
     #[error(transparent)]
     Engine(#[from] fault::Error),
     /// Nothing decides.
-    #[error("the recording carries no policy")]
+    #[error("the recording has no policy")]
     NoPolicy,
     /// Nothing grants.
     #[error("the recording has no manifest")]
     NoManifest,
     /// An agent below has no grants.
-    #[error("the recording lacks the manifest of a child")]
+    #[error("the recording has no manifest for one of its child runs")]
     NoChildManifest,
     /// The manifest is not signed.
     #[error(transparent)]

@@ -83,7 +83,7 @@ enum Error {
     #[error("the gate is not ready: {0}")]
     NotReady(String),
     /// The command line has no command.
-    #[error("there is no command")]
+    #[error("name the command to run")]
     NoCommand,
     /// The command cannot be started.
     #[error("`{program}`: {source}")]

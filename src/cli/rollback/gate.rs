@@ -53,7 +53,7 @@ pub(super) enum Error {
     #[error("the gate does not answer at `{}`: {source}", socket.display())]
     Unreachable { socket: PathBuf, source: tonic::transport::Error },
     /// The token cannot be sent.
-    #[error("the token is not plain text")]
+    #[error("the token has characters other than visible ASCII")]
     Token,
     /// The gate refuses the run.
     #[error(transparent)]

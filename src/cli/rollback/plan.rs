@@ -111,13 +111,13 @@ pub(super) enum ImageError {
     #[error(transparent)]
     Vault(#[from] vault::Error),
     /// Another payload is in its place.
-    #[error("its pre-image is not what the entry commits to")]
+    #[error("its pre-image does not match the commitment of the entry")]
     Foreign,
     /// The payload is not JSON.
     #[error(transparent)]
     Json(#[from] json::Error),
     /// Another build wrote it.
-    #[error("its pre-image is of another version")]
+    #[error("its pre-image has a version that this program does not know")]
     Version,
     /// A member is missing, or of another type.
     #[error("its pre-image cannot be read")]
@@ -126,7 +126,7 @@ pub(super) enum ImageError {
 
 /// A run that still changes files.
 #[derive(Debug, thiserror::Error)]
-#[error("call `{0}` of the run has not ended yet")]
+#[error("call `{0}` of the run is still in progress")]
 struct Unfinished(CallId);
 
 /// How a call ended, as far as its file is concerned.

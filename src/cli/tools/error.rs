@@ -16,10 +16,10 @@ pub(super) enum Error {
     #[error("no server `{}` is configured", printable(.0))]
     Server(String),
     /// No tool has the name.
-    #[error("no tool `{}` is bound", printable(.0))]
+    #[error("no tool `{}` is configured", printable(.0))]
     Tool(String),
     /// No tool is of the kind.
-    #[error("no tool of kind `{}` is bound", printable(.0))]
+    #[error("no tool of kind `{}` is configured", printable(.0))]
     Kind(String),
     /// No server is configured.
     #[error("no servers are configured")]
@@ -46,7 +46,7 @@ pub(super) enum Error {
     #[error("`--ca-file`: {0}")]
     Authorities(Cause),
     /// The file is there.
-    #[error("`{}` exists; `--yes` replaces it", .0.display())]
+    #[error("`{}` exists; add `--yes` to replace it", .0.display())]
     Exists(PathBuf),
     /// A server does not describe itself.
     #[error("`{from}`: {}", printable(&cause.to_string()))]

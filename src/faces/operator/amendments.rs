@@ -140,8 +140,9 @@ impl OperatorApi {
         let (bundle, version) =
             carried.described().map_err(|why| malformed("amendment.bytes", why.to_string()))?;
         let base = match base {
-            Some(text) => Digest::parse(text)
-                .ok_or_else(|| malformed("amendment.base", "`base` is a sha256: digest".into()))?,
+            Some(text) => Digest::parse(text).ok_or_else(|| {
+                malformed("amendment.base", "`base` must be a `sha256:` digest".into())
+            })?,
             None => self.base().await?,
         };
         let nonce = hex::encode(random16(&*self.entropy));

@@ -132,7 +132,7 @@ impl OperatorApi {
             None => None,
         };
         let withheld = |what: &str| {
-            let message = format!("{what} of the call are not stored, or no longer");
+            let message = format!("{what} of the call are not stored, or no longer stored");
             self.unviewable(&Unviewable::new("approval.withheld", message))
         };
         let row = row.ok_or_else(|| withheld("the arguments"))?;
@@ -170,7 +170,7 @@ impl OperatorApi {
             .into_iter()
             .any(|word| facts.check(word).is_ok_and(|(_, ours)| ours.text() == statement));
         if !ours {
-            let message = "the statement is not one of this held call: sign exactly what is shown";
+            let message = "the statement does not match this held call: sign exactly the bytes that are shown";
             return Err(self.refused(Code::RequestMalformed, "approval.statement", message));
         }
         self.armored(&signature)?;
@@ -186,7 +186,7 @@ impl OperatorApi {
         if armored && signature.len() <= SIGNATURE_MAX {
             return Ok(());
         }
-        let message = "the signature is no armored SSH signature";
+        let message = "the signature is not an armored SSH signature";
         Err(self.refused(Code::RequestMalformed, "approval.signature", message))
     }
 
@@ -205,7 +205,7 @@ impl OperatorApi {
         let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
         let fits = |json: &Json| json.as_object().is_some() && arguments.len() <= REVIEW_MAX;
         let Some(arguments) = read.ok().filter(fits) else {
-            let message = "the arguments are no JSON object of at most 64 KiB";
+            let message = "the arguments must be a JSON object of at most 64 KiB";
             return Err(self.refused(Code::RequestMalformed, "approval.arguments", message));
         };
         let arguments = canonical::bytes(&arguments);

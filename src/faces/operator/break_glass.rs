@@ -78,11 +78,12 @@ impl OperatorApi {
     ) -> Result<OrderReply, Problem> {
         let requests::BreakGlassStatement { statement, signatures } = asked.request;
         if signatures.len() > SIGNATURES_MAX {
-            return Err(malformed(self, "`signatures` has at most 16 items"));
+            return Err(malformed(self, "`signatures` must have at most 16 items"));
         }
         let (who, signed) = (&asked.who, SignedBreakGlass { statement, signatures });
         let Some(glass) = self.break_glass.get() else {
-            let message = "no break-glass signers are configured: there is no break-glass here";
+            let message =
+                "no break-glass signers are configured, so break-glass cannot be opened here";
             return Err(self.refused(Code::RequestMalformed, "break_glass.none", message));
         };
         let wrong = |code: &str, why: String| self.refused(Code::RequestMalformed, code, why);
@@ -108,7 +109,7 @@ impl OperatorApi {
         let BreakGlassStatement { agent, tools, reason, expires, nonce, .. } = &open.statement;
         let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let (by, brought) = (open.subjects(), who.subject.as_str());
-        tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought, "BREAK-GLASS is asked for");
+        tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought, "BREAK-GLASS requested");
         glass.metrics.break_glass_alert();
         let Some(hook) = &glass.alarm else { return Ok(()) };
         let body = json!({
@@ -119,7 +120,9 @@ impl OperatorApi {
         });
         let id = Digest::of(&[b"break-glass", nonce.as_bytes()]);
         hook.send(self, &id, &body.to_string()).await.map_err(|why| {
-            let message = format!("the alarm was not taken, and nothing opens without it: {why}");
+            let message = format!(
+                "the alarm webhook did not accept the notice, so break-glass was not opened: {why}"
+            );
             self.refused(Code::LedgerUnavailable, "break_glass.alarm", message)
         })
     }
@@ -152,7 +155,7 @@ impl OperatorApi {
         let past = self.order_history(nonce).await?;
         let wrong = |code: &str, why: &str| Err(self.refused(Code::RequestMalformed, code, why));
         if note.trim().is_empty() || note.len() > NOTE_MAX {
-            return wrong("break_glass.note", "`note` says what was found, in at most 1024 bytes");
+            return wrong("break_glass.note", "`note` must state the findings in 1 to 1024 bytes");
         }
         if past.is_open(self.clock.now()) {
             return wrong("break_glass.open", "it is still open: close it first");
@@ -163,7 +166,7 @@ impl OperatorApi {
         if signed.iter().any(part) || past.sender.eq_ignore_ascii_case(subject) {
             return wrong(
                 "break_glass.self",
-                "its signers and the operator who sent it cannot review it",
+                "the signers and the operator who sent it cannot review it",
             );
         }
         let order = Order::ReviewBreakGlass { nonce: nonce.clone() };
@@ -225,7 +228,7 @@ impl OperatorApi {
             for key in keys {
                 let signer = list.signer(&key);
                 let signer =
-                    signer.ok_or_else(|| unknown("the list has one of its keys no more"))?;
+                    signer.ok_or_else(|| unknown("one of its keys is no longer in the list"))?;
                 subjects.push(signer.subject.clone());
             }
         }

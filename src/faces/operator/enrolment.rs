@@ -169,7 +169,7 @@ impl Registrar {
             let known = match read_token(&pool.token_file) {
                 Ok(token) => Digest::of(&[token.as_bytes()]),
                 Err(why) => {
-                    tracing::warn!(pool = pool.pool, %why, "no gate can be enrolled into this pool");
+                    tracing::warn!(pool = pool.pool, %why, "gates cannot enrol in this pool");
                     continue;
                 }
             };
@@ -184,8 +184,8 @@ impl Registrar {
         let reviewed = reviewer.review(token).await;
         let Workload { account, pod, uid } = reviewed.map_err(|doubt| self.doubted(doubt))?;
         if !reviewer.enrols(&account) {
-            tracing::warn!(account, pod, uid, "no pool of slots is for this service account");
-            let message = "no pool of slots is for this service account";
+            tracing::warn!(account, pod, uid, "no pool of slots accepts this service account");
+            let message = "no pool of slots accepts this service account";
             return Err(self.forbid("enrolment.account", message));
         }
         Ok(Admitted { pool: account, pod: Some(format!("{pod}/{uid}")) })
@@ -194,20 +194,20 @@ impl Registrar {
     fn doubted(&self, doubt: Doubt) -> Problem {
         match doubt {
             Doubt::UnknownToken(why) => {
-                tracing::warn!(why, "a projected token was refused");
+                tracing::warn!(why, "the API server rejected a projected token");
                 self.stranger(IdentityError::Unknown)
             }
             Doubt::Unbound(account) => {
-                tracing::warn!(account, "a token that is bound to no pod was refused");
-                self.forbid("enrolment.pod", "the token is bound to no pod")
+                tracing::warn!(account, "refused a projected token that is not bound to a pod");
+                self.forbid("enrolment.pod", "the token is not bound to a pod")
             }
             Doubt::Unanswered(why) => {
-                tracing::warn!(%why, "the API server did not say whose projected token this is");
+                tracing::warn!(%why, "the API server did not review a projected token");
                 let message = "the token cannot be reviewed now";
                 self.refused(Code::NotReady, "enrolment.review", message)
             }
             Doubt::Busy => {
-                let message = "too many tokens are being reviewed";
+                let message = "too many tokens are being reviewed already";
                 self.refused(Code::Overloaded, "enrolment.review", message)
             }
         }
@@ -227,7 +227,7 @@ impl Registrar {
     /// then.
     pub async fn enrol(&self, who: &Admitted, sent: &Enrolment) -> Result<Enrolled, Problem> {
         let Some(mut asked) = Request::open(&sent.request, &sent.proof) else {
-            let message = "no request that is signed by the key it names";
+            let message = "the request must be signed by the key that it names";
             return Err(self.refused(Code::RequestMalformed, "enrolment.proof", message));
         };
         if asked.tenant != self.parts.tenant || !is_slot_of(&who.pool, &asked.certificate.slot) {
@@ -263,7 +263,7 @@ impl Registrar {
         if let Some(before) = before {
             let what = |of: &Certificate| (of.key, of.pod.clone(), of.image_digest.clone());
             if what(before) != what(&wanted) {
-                let message = "another key is certified for this epoch of the slot";
+                let message = "a different key is already certified for this epoch of the slot";
                 return Err(self.forbid("enrolment.taken", message));
             }
             return self.issue(before);
@@ -275,7 +275,7 @@ impl Registrar {
             self.refused(Code::LedgerUnavailable, "", message)
         })?;
         let Certificate { epoch, pod, .. } = &certificate;
-        tracing::info!(log, epoch, pod, "a writer was enrolled");
+        tracing::info!(log, epoch, pod, "enrolled a writer");
         let answer = self.issue(&certificate);
         known.note(log, certificate);
         answer
@@ -289,7 +289,8 @@ impl Registrar {
         if not_after > now && fits(&wanted.pod) && fits(&wanted.image_digest) {
             return Ok(Certificate { not_after, ..wanted });
         }
-        let message = "the certificate would have ended, or says too much of its pod or image";
+        let message =
+            "the certificate would have expired already, or its pod or image digest is not valid";
         Err(self.refused(Code::RequestMalformed, "enrolment.request", message))
     }
 

@@ -53,7 +53,7 @@ enum Error {
     #[error("the statement says it: leave out `{0}`")]
     Beside(&'static str),
     #[error(
-        "an erasure is signed: send `statement` and `signature`, or `dry_run` to see what would be erased"
+        "an erasure needs a signed order: send `statement` and `signature`, or `dry_run` to see what would be erased"
     )]
     Unsigned,
     #[error("name a `run` or `commitments`")]

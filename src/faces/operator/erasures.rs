@@ -47,7 +47,7 @@ impl OperatorApi {
         word: OrderKind,
     ) -> Result<Box<Loosening>, Problem> {
         let refused = |detail: &str, why: String| {
-            tracing::error!(detail, %why, "REFUSED: an order that loosens");
+            tracing::error!(detail, %why, "REFUSED a signed order to erase payloads or to lift a legal hold");
             self.refused(Code::OperatorForbidden, detail, why)
         };
         let list = evidence
@@ -80,7 +80,7 @@ impl OperatorApi {
             drop(place);
             done
         });
-        working.await.unwrap_or_else(|_panicked| Err(unfinished("the work ended early")))
+        working.await.unwrap_or_else(|_panicked| Err(unfinished("the task ended early")))
     }
 
     async fn erase_now(
@@ -92,7 +92,8 @@ impl OperatorApi {
         let reader = self.ledger(evidence).await?;
         let keeper = evidence.archive.eraser().await?;
         let keeper = keeper.ok_or_else(|| {
-            let message = "no role that erases is configured here (`evidence.eraser_url_file`)";
+            let message =
+                "no Postgres role that may erase is configured here (`evidence.eraser_url_file`)";
             self.refused(Code::RequestMalformed, "erasure.none", message)
         })?;
         let chains = chains(&*reader).await?;
@@ -182,7 +183,7 @@ impl OperatorApi {
                 envelope(&made.map_err(|e| late(e.to_string()))?)
             }
         };
-        tracing::info!(by = by(who), deleted, ?seqs, "payloads were erased");
+        tracing::info!(by = by(who), deleted, ?seqs, "erased payloads");
         Ok(ErasedPayloads {
             deleted,
             residue: told.residue.to_owned(),
@@ -209,7 +210,7 @@ impl OperatorApi {
             drop(place);
             done
         });
-        working.await.unwrap_or_else(|_panicked| Err(unfinished("the work ended early")))
+        working.await.unwrap_or_else(|_panicked| Err(unfinished("the task ended early")))
     }
 
     async fn hold_now(
@@ -387,8 +388,8 @@ fn envelope(bytes: &[u8]) -> Value {
 }
 
 fn unfinished(why: &str) -> Problem {
-    tracing::error!(why, "an erasure is recorded and not finished");
-    let message = "it is recorded and not finished: repeat the request";
+    tracing::error!(why, "an erasure was recorded but is not finished");
+    let message = "it is recorded but not finished: repeat the request";
     Problem::new(Code::LedgerUnavailable, "erasure.unfinished", message)
 }
 

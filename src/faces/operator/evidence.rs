@@ -80,7 +80,7 @@ impl OperatorApi {
     pub fn allow_evidence(&self, evidence: Evidence) {
         // A crash can leave a bundle in the clear: remove it now rather than at the next export.
         if let Err(error) = exports::sweep(&evidence.scratch) {
-            tracing::warn!(%error, "what an export left cannot be removed");
+            tracing::warn!(%error, "the temporary files of an export cannot be removed");
         }
         let one = || Arc::new(Semaphore::new(1));
         let room = Room { evidence, exporting: one(), erasing: one() };

@@ -111,7 +111,10 @@ impl OperatorApi {
         let lists =
             [("since", since.len()), ("redact", redact.len()), ("disclose", disclose.len())];
         if let Some((name, _)) = lists.into_iter().find(|(_, items)| *items > LIST_MAX) {
-            return Err(wrong("export.options", format!("`{name}` has at most {LIST_MAX} items")));
+            return Err(wrong(
+                "export.options",
+                format!("`{name}` must have at most {LIST_MAX} items"),
+            ));
         }
         let redactions = Redactions::parse(&redact, &disclose);
         let redactions = redactions.map_err(|why| wrong("export.options", why.to_string()))?;
@@ -199,13 +202,13 @@ pub(super) fn sweep(scratch: &Path) -> std::io::Result<()> {
 
 fn problem(failed: &Failed) -> Problem {
     let unwritten = |why: &dyn std::fmt::Display| {
-        tracing::error!(%why, "an export was not made");
-        let message = "the bundle cannot be made here: the log says why";
+        tracing::error!(%why, "an export failed");
+        let message = "the bundle cannot be made: the log of this process says why";
         Problem::new(Code::NotReady, "export.failed", message)
     };
     let error = match failed {
         Failed::Left => {
-            return Problem::new(Code::CallCancelled, "export.left", "no receiver waits");
+            return Problem::new(Code::CallCancelled, "export.left", "the client disconnected");
         }
         Failed::Unusable(why) => return unwritten(why),
         Failed::Scratch(why) => return unwritten(why),
@@ -340,7 +343,7 @@ impl ExportedFile {
             // A response cut short is shorter than its declared length, so that the client notices.
             let taken = tokio::time::timeout(STALLED, out.send(piece)).await;
             if over || !matches!(taken, Ok(Ok(()))) {
-                tracing::warn!("an export was not taken to its end");
+                tracing::warn!("the client did not read an export to its end");
                 break;
             }
         }

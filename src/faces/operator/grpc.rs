@@ -109,7 +109,7 @@ impl Services {
 }
 
 fn text(office: &OperatorApi, name: &str, bytes: Vec<u8>) -> Result<String, Problem> {
-    String::from_utf8(bytes).map_err(|_| malformed(office, &format!("`{name}` is no UTF-8")))
+    String::from_utf8(bytes).map_err(|_| malformed(office, &format!("`{name}` is not UTF-8")))
 }
 
 /// Zero is absent.
@@ -286,7 +286,7 @@ impl Control for Services {
         let shown = self.answer::<route::OrderDetail, _>(request, |office, asked| {
             let seq = NonZeroU64::new(asked.seq);
             let seq =
-                seq.ok_or_else(|| malformed(office, "the number of an order is 1 or more"))?;
+                seq.ok_or_else(|| malformed(office, "the number of an order must be 1 or more"))?;
             Ok((OrderPath { seq }, ()))
         });
         let shown = shown.await?;

@@ -104,7 +104,7 @@ pub(super) fn input<T: Input>(json: &Json) -> Result<T, Problem> {
 /// A query of numbers, each name once.
 fn query(query: &str) -> Result<Json, Problem> {
     let malformed = || {
-        let message = "the query is `name=<number>`, each name once";
+        let message = "the query must be `name=<number>`, with each name at most once";
         Problem::new(Code::RequestMalformed, "http.query", message)
     };
     let mut members = std::collections::BTreeMap::new();
@@ -126,14 +126,14 @@ async fn body(request: Request, most: usize) -> Result<Json, Problem> {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
     if !kind.trim().eq_ignore_ascii_case("application/json") {
-        return Err(malformed("the body is `application/json`"));
+        return Err(malformed("the body must be `application/json`"));
     }
     let read = Limited::new(request.into_body(), most).collect();
     let read = tokio::time::timeout(BODY_WITHIN, read).await;
     let bytes = match read {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(_)) => {
-            let message = format!("the body is at most {} KiB", most / 1024);
+            let message = format!("the body must have at most {} KiB", most / 1024);
             return Err(malformed(&message));
         }
         Err(_late) => return Err(malformed("the body did not arrive in time")),

@@ -222,7 +222,7 @@ fn unknown(why: IdentityError, wait: Option<Duration>) -> Problem {
     match wait {
         None => why.into(),
         Some(wait) => {
-            let message = "too many unknown credentials were shown";
+            let message = "too many requests with unknown credentials";
             let problem = Problem::new(Code::LimitExceeded, "operator.logins", message);
             Problem { retry_after: Some(wait), ..problem }
         }

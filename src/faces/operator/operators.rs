@@ -152,10 +152,10 @@ pub enum Error {
     #[error(transparent)]
     Thumbprint(#[from] NoThumbprint),
     /// The token is another operator's.
-    #[error("the token in `{}` is another operator's", .0.display())]
+    #[error("another operator has the same token as `{}`", .0.display())]
     SharedToken(PathBuf),
     /// The certificate is another operator's.
-    #[error("the certificate is another operator's")]
+    #[error("another operator has the same certificate")]
     SharedCertificate,
 }
 
@@ -378,7 +378,7 @@ mod tests {
         let short = member(dir.path(), "bert", &"b".repeat(42), &[Role::Viewer]);
         assert!(wrong(&short).contains("256 bits"), "{}", wrong(&short));
         let shared = member(dir.path(), "bert", &"a".repeat(43), &[Role::Viewer]);
-        assert!(wrong(&shared).contains("another operator's"));
+        assert!(wrong(&shared).contains("another operator has"));
         let idle = member(dir.path(), "bert", &"b".repeat(44), &[]);
         assert!(wrong(&idle).contains("without a role"));
         let twice = member(dir.path(), "anna", &"c".repeat(45), &[Role::Approver]);
@@ -423,7 +423,7 @@ mod tests {
         assert!(wrong(both).contains("exactly one of"));
         let none = Member { token_file: None, ..token.clone() };
         assert!(wrong(none).contains("exactly one of"));
-        assert!(wrong(with(&of.prefixed(), None)).contains("another operator's"));
+        assert!(wrong(with(&of.prefixed(), None)).contains("another operator has"));
         for odd in
             [other.hex(), other.prefixed().to_uppercase(), "sha256:12".into(), "CN=anna".into()]
         {

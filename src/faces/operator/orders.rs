@@ -111,21 +111,23 @@ impl OperatorApi {
         let requests::Stop { action, target, name, reason, expires } = &asked.request;
         let wrong = |message| malformed(self, message);
         let action = control::Action::parse(action)
-            .ok_or_else(|| wrong("`action` is one of suspend, revoke, kill"))?;
+            .ok_or_else(|| wrong("`action` must be suspend, revoke or kill"))?;
         if action == control::Action::Reinstate {
             return Err(wrong(
-                "an order that takes back a stop is signed: `wicketgate control reinstate`, or POST /v1/control/reinstate",
+                "reinstating needs a signed order: use `wicketgate control reinstate`, or POST /v1/control/reinstate",
             ));
         }
         let target = Target::parse(target, name).ok_or_else(|| {
-            wrong("`target` is one of all, agent, run, tool, manifest, key, and `name` fits it")
+            wrong("`target` must be all, agent, run, tool, manifest or key, and `name` must fit it")
         })?;
         if reason.trim().is_empty() {
-            return Err(wrong("`reason` says why the target is stopped: write one"));
+            return Err(wrong("write in `reason` why the target is stopped"));
         }
         let expires = expires.as_ref().map(|text| {
             let at = Timestamp::parse(text).filter(|at| *at > self.clock.now());
-            at.ok_or_else(|| wrong("`expires` is a later instant like 2026-11-21T20:05:03.123Z"))
+            at.ok_or_else(|| {
+                wrong("`expires` must be a time in the future, such as 2026-11-21T20:05:03.123Z")
+            })
         });
         let order = Order::Switch { action, target };
         self.order(&asked.who, &order, (reason, expires.transpose()?), None).await
@@ -156,7 +158,7 @@ impl OperatorApi {
     ) -> Result<OrderReply, Problem> {
         // WHY: a stop must work while the ledger fails; an order that loosens must be recorded.
         if opens(order) && !matches!(*self.ledger.status().borrow(), LedgerStatus::Ready) {
-            let message = "the ledger cannot be written, and this is not ordered without a record";
+            let message = "the ledger cannot be written, and this order must be recorded first";
             return Err(Problem::new(Code::LedgerUnavailable, "", message));
         }
         let given = OrderOrigin {
@@ -172,7 +174,7 @@ impl OperatorApi {
         let receipt = match self.ledger.record(entry).await {
             Ok(receipt) => Some(receipt),
             Err(error) => {
-                tracing::error!(seq, %error, "an operator's order is on the list and not recorded");
+                tracing::error!(seq, %error, "an operator's order is in force, but its ledger entry is not written");
                 None
             }
         };
@@ -288,7 +290,7 @@ impl OperatorApi {
         if said.order != OrderKind::Reinstate {
             let order = said.order.as_str();
             return Err(wrong(format!(
-                "the statement orders to {order}, and this takes back a stop"
+                "the statement orders to {order}, but this route reinstates a target"
             )));
         }
         if said.tenant != self.tenant {

@@ -58,7 +58,7 @@ impl Cluster {
     pub fn remote(&self) -> Result<Remote, (&'static str, String)> {
         let (origin, _) = Origin::parse(&self.api).map_err(|why| ("api", why.to_string()))?;
         if !origin.tls {
-            return Err(("api", "tokens are shown to the API server over https alone".to_owned()));
+            return Err(("api", "tokens are sent to the API server only over https".to_owned()));
         }
         let unread = |error| ("ca_file", format!("`{}`: {error}", self.ca_file.display()));
         let ca = std::fs::read(&self.ca_file).map_err(unread)?;
@@ -210,7 +210,7 @@ fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, 
         return Err(Doubt::Unanswered(ReviewError::Kind));
     }
     let nobodys = |why: String| {
-        Doubt::UnknownToken(format!("the token belongs to no service account: {why}"))
+        Doubt::UnknownToken(format!("the token does not belong to a service account: {why}"))
     };
     let status = ReviewStatus::deserialize(review.status).map_err(|error| nobodys(form(&error)))?;
     if !status.authenticated {
@@ -224,8 +224,9 @@ fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, 
     }
     let user = status.user.ok_or(Doubt::Unanswered(ReviewError::NoUser))?;
     let account = account(&user.username);
-    let account = account
-        .ok_or_else(|| Doubt::UnknownToken("the token is no service account's".to_owned()))?;
+    let account = account.ok_or_else(|| {
+        Doubt::UnknownToken("the token does not belong to a service account".to_owned())
+    })?;
     match (user.one(POD_NAME), user.one(POD_UID)) {
         (Some(pod), Some(uid)) => Ok(Workload { account, pod, uid }),
         (Some(_) | None, None) | (None, Some(_)) => Err(Doubt::Unbound(account)),

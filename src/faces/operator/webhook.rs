@@ -126,7 +126,7 @@ impl Webhook {
             let sent = self.announce(office, &due.notice).await;
             let Some(mut due) = queue.pop_front() else { return };
             if let Err(why) = sent {
-                tracing::warn!(%why, "the webhook was not notified of a held call yet");
+                tracing::warn!(%why, "the webhook has not accepted the notice of a held call yet");
                 due.at = office.clock.monotonic().saturating_add(due.pause);
                 due.pause = due.pause.saturating_mul(2).min(PAUSE_MAX);
                 queue.push_back(due);

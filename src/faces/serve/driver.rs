@@ -79,15 +79,15 @@ pub(crate) async fn run<S, F>(
                     tokio::select! {
                         biased;
                         () = served => {}
-                        () = standing.over() => tracing::debug!("hung up on a stranger"),
+                        () = standing.over() => tracing::debug!("closed a connection that showed no credential"),
                     }
                 });
             }
             Err(error) if of_one_connection(&error) => {
-                tracing::debug!(%error, "a connection ended before it began");
+                tracing::debug!(%error, "a connection ended before its first request");
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept connections, trying again");
+                tracing::warn!(%error, "cannot accept connections; trying again");
                 tokio::select! {
                     biased;
                     () = shutdown.cancelled() => break,
@@ -190,7 +190,7 @@ where
     tokio::select! {
         biased;
         () = to_its_end(builder.serve_connection(TokioIo::new(stream.http()), service), closing) => {}
-        () = waiting.stalled() => tracing::debug!("hung up: an answer was not taken"),
+        () = waiting.stalled() => tracing::debug!("closed a connection: the client stopped reading the answer"),
     }
 }
 
@@ -230,6 +230,6 @@ where
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended badly");
+        tracing::debug!(%error, "a connection ended with an error");
     }
 }

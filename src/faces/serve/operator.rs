@@ -131,7 +131,7 @@ impl Running {
     /// task.
     pub fn join(self) {
         if self.thread.join().is_err() {
-            tracing::error!("the operator's thread panicked");
+            tracing::error!("the operator API's thread panicked");
         }
     }
 }
@@ -240,7 +240,7 @@ impl BoundAddress {
                 }
                 Err(error) => {
                     let why = taken(addr, &error);
-                    tracing::warn!(%why, "operators are not answered");
+                    tracing::warn!(%why, "the operator API cannot listen");
                     hindered.set(Some(why));
                 }
             }
@@ -261,13 +261,13 @@ async fn own_socket(path: Option<&Path>) -> Option<Listener> {
     let listener = match listener::socket(path).await {
         Ok(listener) => listener,
         Err(why) => {
-            tracing::warn!(%why, "probes of this pod are not answered on a socket");
+            tracing::warn!(%why, "the probe socket cannot listen");
             return None;
         }
     };
     let mode = std::fs::Permissions::from_mode(0o600);
     if let Err(why) = std::fs::set_permissions(path, mode) {
-        tracing::warn!(%why, "the operators' socket cannot be closed to others");
+        tracing::warn!(%why, "the mode of the operators' socket cannot be restricted");
         return None;
     }
     Some(listener)
@@ -341,7 +341,7 @@ fn served(office: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router
             routes.route_service("/grpc.reflection.v1.ServerReflection/{method}", reflection)
         }
         Err(error) => {
-            tracing::error!(%error, "the operators' protocol cannot be reflected");
+            tracing::error!(%error, "gRPC reflection of the operator API is unavailable");
             routes
         }
     }

@@ -162,7 +162,7 @@ impl Inner {
         if self.told.is_none_or(|told| told + TELL <= now) {
             self.told = Some(now);
             tracing::warn!(
-                "too many connections without a credential: each newcomer takes a place"
+                "too many connections without a credential: each new one closes an older one"
             );
         }
     }

@@ -32,7 +32,8 @@ pub struct Section {
     /// Private key of the certificate (PEM), a file of mode 0600.
     #[schemars(with = "FilePath")]
     pub key: PathBuf,
-    /// Authorities of clients' certificates (PEM). Without them the listener asks no client for a certificate.
+    /// Certificate authorities (PEM) for client certificates. Without them the listener asks no
+    /// client for a certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub client_ca: Option<PathBuf>,
@@ -206,7 +207,7 @@ impl Tls {
         };
         let Some(der) = der else { return Some((stream, None)) };
         let Some(certificate) = ClientCertificate::read(&der) else {
-            tracing::info!("a client's certificate cannot be read");
+            tracing::info!("a client certificate cannot be read");
             return None;
         };
         Some((stream, Some(Arc::new(certificate))))

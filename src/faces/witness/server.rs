@@ -93,11 +93,8 @@ async fn add_checkpoint(State(witness): State<Arc<WitnessServer>>, body: Body) -
         Ok(Ok(Verdict::No(status, why))) => plain_response(status, why),
         Ok(Ok(Verdict::Conflict(size))) => text(StatusCode::CONFLICT, SIZE, format!("{size}\n")),
         Ok(Err(error)) => {
-            tracing::error!(%error, "a head could not be remembered, so it was not cosigned");
-            plain_response(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "the witness cannot remember this head",
-            )
+            tracing::error!(%error, "a head was not cosigned: it could not be stored");
+            plain_response(StatusCode::INTERNAL_SERVER_ERROR, "the witness cannot store this head")
         }
         Err(_panicked) => plain_response(StatusCode::INTERNAL_SERVER_ERROR, "the witness failed"),
     }
@@ -149,7 +146,7 @@ impl WitnessServer {
                     // A log learns our size by a mismatch; any other error may be a fork.
                     if newest.map_or(0, |newest| newest.checkpoint.size) == submission.old {
                         let log = &checkpoint.origin;
-                        tracing::warn!(log, ?verdict, "a signed head is not cosigned");
+                        tracing::warn!(log, ?verdict, "refused to cosign a signed head");
                     }
                     (None, verdict)
                 }

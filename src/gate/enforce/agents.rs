@@ -64,12 +64,12 @@ impl Agents {
         let gone = lineage
             .find(|run| !self.manifests.iter().any(|manifest| manifest.name == run.manifest.name));
         if let Some(gone) = gone {
-            let message = format!("agent `{}` is configured no more", gone.manifest.name);
+            let message = format!("agent `{}` is no longer configured", gone.manifest.name);
             return Some(LayerReason::denied("agents", "agent.removed", message));
         }
         (!callers.still(&run.auth, &run.opener.name)).then(|| {
             let agent = &run.opener.name;
-            let message = format!("who opened the run is agent `{agent}` no more");
+            let message = format!("the caller that opened the run is no longer agent `{agent}`");
             LayerReason::denied("agents", "agent.caller_removed", message)
         })
     }
@@ -81,7 +81,7 @@ impl Agents {
         let name = &caller.manifest.name;
         let manifest = self.manifests.iter().find(|manifest| manifest.name == *name);
         let manifest = manifest.filter(|_| callers.still(&caller.auth, name)).ok_or_else(|| {
-            let message = format!("who opens the run is agent `{name}` no more");
+            let message = format!("the caller that opens the run is no longer agent `{name}`");
             Fault::new(Code::IdentityMissing, message).detail("identity.unmapped")
         })?;
         Ok(Caller { manifest: Arc::clone(manifest), auth: caller.auth.clone() })

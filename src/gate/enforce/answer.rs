@@ -279,7 +279,7 @@ pub fn of_recalled(recalled: &Recalled) -> Answer {
 
 fn cancelled(call: &CallId, reason: &str, receipt: &Receipt) -> Fault {
     let fault = if reason == SIMULATED {
-        let message = "simulated: the call was allowed and not run";
+        let message = "simulated: the call was allowed but not run";
         Fault::new(Code::CallCancelled, message).detail(SIMULATED)
     } else {
         Fault::new(Code::CallCancelled, reason)

@@ -236,7 +236,7 @@ pub(super) fn may_enter(run: &Run, state: &RunState, call: &CallId) -> Result<()
 
 /// The fault for a gate whose runs together have reached the limit of calls on the road.
 pub(super) fn no_room(call: &CallId) -> Fault {
-    overloaded("too many calls are on the road").about(call)
+    overloaded("too many calls are in progress").about(call)
 }
 
 fn in_row(message: &str) -> Fault {
@@ -311,7 +311,7 @@ impl Budget {
         let covers = |pool: &Pool| pool.covers(wanted.agent, wanted.labels, wanted.tool);
         if self.bounds.pools.iter().any(covers) {
             return Err(QuotaRefusal::Unanswered(
-                "pools are configured and kept nowhere".to_owned(),
+                "pools are configured, but no store keeps them".to_owned(),
             ));
         }
         Ok(None)
@@ -421,7 +421,7 @@ impl Road {
             () = tokio::time::sleep(self.budget.bounds.ordered_wait), if !held => {
                 run.forget(id);
                 self.budget.reject(Code::Overloaded);
-                let fault = in_row("the call of the run before this one takes too long");
+                let fault = in_row("the previous call of the run takes too long");
                 caller.send_replace(Some(Err(fault.about(id))));
                 false
             }

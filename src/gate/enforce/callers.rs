@@ -159,7 +159,7 @@ impl Budget {
     fn alarm(&self, run: &Run, (call, tool): (&CallId, &ToolName), alarm: Alarm, own: bool) {
         self.metrics.alarm(alarm.as_str());
         let (agent, what) = (run.agent(), alarm.as_str());
-        tracing::error!(%agent, run = %run.id, %call, %tool, alarm = what, "a call that the gate refused for what is in it");
+        tracing::error!(%agent, run = %run.id, %call, %tool, alarm = what, "the gate refused a call because of its content");
         let Some(rest) = self.bounds.alarm_rest.filter(|_| own) else { return };
         self.callers.suspend(run, self.clock.monotonic().saturating_add(rest));
         if !std::mem::replace(&mut run.state.lock().suspended, true) {

@@ -79,9 +79,11 @@ impl CanaryTrust {
         match &*self.0.lock() {
             CanaryState::Good => Vec::new(),
             CanaryState::Untested => {
-                vec!["self-test: the first canary has not passed yet".to_owned()]
+                vec!["self-test: the first call has not passed yet".to_owned()]
             }
-            CanaryState::Failing(why) => vec![format!("self-test: {why}: no call is taken")],
+            CanaryState::Failing(why) => {
+                vec![format!("self-test: {why}: the gate accepts no calls")]
+            }
         }
     }
 
@@ -114,7 +116,7 @@ impl Road {
         match &outcome {
             Canary::Passed => self.metrics.self_tested(true),
             Canary::Failed(why) => {
-                tracing::error!(%why, "the canary failed: no call is taken until one passes");
+                tracing::error!(%why, "the self-test failed: the gate accepts no calls until one passes");
                 self.metrics.self_tested(false);
             }
             Canary::NotTried(_) => {}
@@ -163,8 +165,12 @@ impl Road {
         }));
         match self.ledger.record(tested).await {
             Ok(_) if passed => Canary::Passed,
-            Ok(_) => Canary::Failed(format!("the canary met `{found}` and not `{EXPECTED}`")),
-            Err(error) => Canary::Failed(format!("the canary could not be recorded: {error}")),
+            Ok(_) => {
+                Canary::Failed(format!("the self-test call got `{found}` instead of `{EXPECTED}`"))
+            }
+            Err(error) => {
+                Canary::Failed(format!("the self-test call could not be recorded: {error}"))
+            }
         }
     }
 }
@@ -180,7 +186,7 @@ fn before_admission(fault: &Fault) -> Canary {
     if turned_away {
         return Canary::NotTried(why);
     }
-    Canary::Failed(format!("the canary could not be recorded: {why}"))
+    Canary::Failed(format!("the self-test call could not be recorded: {why}"))
 }
 
 fn denied(answer: &Answer) -> bool {

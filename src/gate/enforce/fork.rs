@@ -137,15 +137,15 @@ pub(super) fn begin(
     let fork = prologue.fork();
     let named = &opening.recording;
     if !named.is_empty() && Digest::parse(named) != Some(fork.recording) {
-        let message = format!("this gate goes on from `{}`", fork.recording.prefixed());
+        let message = format!("this gate continues from `{}`", fork.recording.prefixed());
         return refuse("run.recording", message);
     }
     if ![0, fork.at].contains(&opening.fork_at) {
-        return refuse("run.fork_at", format!("this gate goes on from step {}", fork.at));
+        return refuse("run.fork_at", format!("this gate continues from step {}", fork.at));
     }
     if manifest.digest != fork.manifest {
         let under = fork.manifest.prefixed();
-        let message = format!("the recorded run is one under the manifest `{under}`");
+        let message = format!("the recorded run was opened under the manifest `{under}`");
         return refuse("run.manifest", message);
     }
     if opening.incognito {

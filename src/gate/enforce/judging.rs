@@ -89,7 +89,7 @@ impl Road {
         let judged = self.timed(&span, Stage::Judge, judging).await;
         self.replaying.judged(&judged);
         if let Some(open) = judged.break_glass().filter(|_| !self.replaying.is_whole()) {
-            tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "a call needs no approver: break-glass");
+            tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "break-glass: a call went ahead without an approver");
             self.metrics.broke_glass();
         }
         judged

@@ -39,7 +39,7 @@ impl Ledger {
                 // WHY: no later writer would close the call while this one continues, and its
                 // callers would wait.
                 StoreError::Broken(why) => {
-                    tracing::error!(%why, "a result cannot be stored: its call ends unknown");
+                    tracing::error!(%why, "a result cannot be stored: the outcome of its call is recorded as unknown");
                     finished = finished.lost();
                     written = drafts::ended(&*self.shared.entropy, &finished);
                     self.confine(&mut written)?;

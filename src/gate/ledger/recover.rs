@@ -221,7 +221,7 @@ async fn withdraw(writer: &mut Writer, leased: &Leased) -> Result<(), StartRefus
         tracing::warn!(
             origin = leased.origin,
             from = first.seq,
-            "entries that were never acknowledged are withdrawn: another writer took the slot first"
+            "dropping entries that were never acknowledged: another writer took the slot first"
         );
         writer.journal.withdraw(&chain, batch.head.size).map_err(unread)?;
     }

@@ -59,12 +59,12 @@ fn read(path: &Path, digest: Digest, at: u64) -> Result<Forked, UnfitName> {
         return Err(UnfitName::Absent(digest));
     }
     let unfit = |why: &dyn std::fmt::Display| {
-        tracing::warn!(file = %path.display(), %why, "a recording that a run was to go on from is not used");
+        tracing::warn!(file = %path.display(), %why, "the recording that a new run should continue from cannot be used");
         UnfitName::Damaged(digest)
     };
     let found = Recording::open(path).map_err(|e| unfit(&e))?;
     if found.digest != digest {
-        return Err(unfit(&"it is another one than its name says"));
+        return Err(unfit(&"its digest differs from its file name"));
     }
     let volatile = found.volatile().map_err(|e| unfit(&e))?;
     Forked::new(found, at, volatile).map_err(UnfitName::Step)

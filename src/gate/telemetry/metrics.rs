@@ -62,53 +62,53 @@ macro_rules! metrics {
 metrics! {
     calls: CounterFamily<3>, "calls", "Calls that were decided and recorded";
     unenforced: CounterFamily<2>,
-        "unenforced", "Calls that ran although the policy speaks against them: observe mode";
+        "unenforced", "Calls that ran in observe mode although the policy did not allow them";
     denials: CounterFamily<1>,
-        "denials", "Calls that were judged and denied, by the code of the first reason";
-    outcomes: CounterFamily<2>, "outcomes", "Permitted calls by how they ended";
+        "denials", "Calls denied after evaluation, by the code of the first reason";
+    outcomes: CounterFamily<2>, "outcomes", "Permitted calls, by outcome";
     call_duration: Latencies = Latencies::new_with_constructor(latency),
-        seconds "call_duration", "Time of one call by stage of the road";
+        seconds "call_duration", "Seconds that one call spent in each stage";
     decision_duration: Histogram = latency(),
-        seconds "decision_duration", "Time of one policy evaluation";
-    decision_errors: Counter, "decision_errors", "Policy evaluations that gave no decision";
-    commits: Counter, "ledger_commits", "Durable batches of entries";
+        seconds "decision_duration", "Seconds that one policy evaluation took";
+    decision_errors: Counter, "decision_errors", "Policy evaluations that failed to produce a decision";
+    commits: Counter, "ledger_commits", "Batches of entries committed to durable storage";
     commit_duration: Histogram = latency(),
-        seconds "ledger_commit_duration", "Time until a batch was durable";
+        seconds "ledger_commit_duration", "Seconds until a batch was committed to durable storage";
     batch_entries: Histogram = Histogram::new((0..11).map(|power| f64::from(1_u32 << power))),
-        "ledger_batch_entries", "Entries of one batch";
+        "ledger_batch_entries", "Number of entries in one batch";
     queue_depth: Gauge, "ledger_queue_depth", "Entries waiting for the ledger's writer";
-    ledger_errors: CounterFamily<1>, "ledger_errors", "Failed batches by kind";
+    ledger_errors: CounterFamily<1>, "ledger_errors", "Batches that failed to commit, by kind of failure";
     rejected: CounterFamily<1>, "rejected", "Requests refused before admission, by code";
     suspended: Counter,
-        "suspended_runs", "Runs suspended for their denials, or for a credential in arguments";
+        "suspended_runs", "Runs suspended after too many denials, or after a credential appeared in arguments";
     alarms: CounterFamily<1>,
-        "alarms", "Calls refused for what the gate itself found in them, which agents do not see";
-    break_glass_open: Gauge, "break_glass_open", "Break-glass orders that are in force here";
+        "alarms", "Calls that the gate refused because of their content, by alarm; agents see an ordinary denial";
+    break_glass_open: Gauge, "break_glass_open", "Break-glass orders in force at this gate";
     break_glass_calls: Counter,
         "break_glass_calls", "Calls that needed no approver because of break-glass";
     break_glass_alerts: Counter,
-        "break_glass_alerts", "Break-glass orders that were asked for with enough signatures";
+        "break_glass_alerts", "Requests to open break-glass that had enough signatures";
     orders_refused: Counter,
-        "control_orders_refused", "Orders to take back a stop that no operator had signed";
+        "control_orders_refused", "Refused orders to reinstate a target: no valid operator signature";
     pool_unanswered: Counter,
         "pool_unanswered", "Calls refused because the store of a shared pool did not answer";
-    reaped: CounterFamily<1>, "slots_reaped", "Abandoned slots that the hub visited, by outcome";
+    reaped: CounterFamily<1>, "slots_reaped", "Abandoned slots that the hub tried to close, by outcome";
     self_tests: CounterFamily<1>,
-        "self_tests", "Canaries: calls of the gate itself that have to be denied";
+        "self_tests", "Self-test calls, which the gate makes itself and must deny, by whether they passed";
     certificates_read: CounterFamily<1>,
-        "certificates_read", "Certificates of listeners whose files changed; those that failed left the old one";
+        "certificates_read", "Reloads of listener certificates after their files changed; a failed reload keeps the old certificate";
     config_read: CounterFamily<1>,
-        "config_read", "Times the configuration or what it names changed and was read; those that failed left the old state in force";
+        "config_read", "Reloads after the configuration or a file that it names changed; a failed reload keeps the old state in force";
     upstream_drift: CounterFamily<1>,
-        "upstream_drift", "Pinned tools of servers found to be otherwise than signed, by grade";
+        "upstream_drift", "Tools found to differ from their signed lock, by grade";
     upstream_restarts: CounterFamily<1>,
-        "upstream_restarts", "Connections to servers that were made again";
+        "upstream_restarts", "Reconnections to MCP servers";
     upstream_dropped: CounterFamily<1>,
-        "upstream_dropped", "Messages of servers that belong to no call, by kind";
-    open_runs: Gauge, "open_runs", "Runs that are not sealed";
-    in_flight: Gauge, "in_flight", "Calls on the road";
-    held_calls: Gauge, "held_calls", "Calls waiting for an approval";
-    ready: Gauge, "ready", "1 if calls can be governed, else 0";
+        "upstream_dropped", "Messages from MCP servers that belong to no call, by kind";
+    open_runs: Gauge, "open_runs", "Runs that are open";
+    in_flight: Gauge, "in_flight", "Calls in progress";
+    held_calls: Gauge, "held_calls", "Calls that wait for an approval";
+    ready: Gauge, "ready", "1 if the gate is ready, else 0";
 }
 
 fn count<const N: usize>(of: &CounterFamily<N>, labels: &Labels<N>) {
@@ -129,7 +129,7 @@ impl Metrics {
     ) -> Self {
         let mut metrics = Self::at_zero(tools.into_iter().collect());
         let build = Info::new(vec![("version", version), ("revision", revision)]);
-        metrics.registry.register("build", "What was built", build);
+        metrics.registry.register("build", "Version and revision of this build", build);
         metrics
     }
 

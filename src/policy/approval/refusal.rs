@@ -113,15 +113,15 @@ reasons! {
     /// The key (first) is not in the list (second).
     Unlisted(String, SignerList), of "signer", "{0} is not in the list of {1}";
     /// The list has the key (first), without this namespace (second).
-    OtherNamespace(String, &'static str), of "signer", "{0} is in the list, and not for `{1}`";
+    OtherNamespace(String, &'static str), of "signer", "{0} is in the list, but not for `{1}`";
     /// The list of signers cannot be used.
     Unusable(SignerList, #[source] Cause), of "signer", "the list of {0} cannot be used: {1}";
     /// An operator revoked the key.
     Revoked(String), of "revoked", "{0} is revoked";
     /// The key counts from a later time on.
-    Early(String, Timestamp), of "early", "{0} counts from {1} on";
+    Early(String, Timestamp), of "early", "{0} is valid only from {1} on";
     /// The key counted until an earlier time.
-    Lapsed(String, Timestamp), of "lapsed", "{0} counted until {1}";
+    Lapsed(String, Timestamp), of "lapsed", "{0} was valid only until {1}";
     /// The subject (first) lacks the role (second).
     Role(String, &'static str), of "role", "`{0}` has no role `{1}`";
     /// The statement names something else (second); the code (first) says which member differs.
@@ -131,55 +131,55 @@ reasons! {
     /// The subject (first) takes part in what it approves, in this way (second).
     Barred(String, &'static str), own "self", "`{0}` {1}";
     /// The subject (first) has approved this (second) before.
-    Again(String, &'static str), own "again", "`{0}` has approved {1} before";
+    Again(String, &'static str), own "again", "`{0}` already approved {1}";
     /// The subject has approved the call, as the gate records.
-    Repeated(String), is "approval.repeated", "`{0}` has approved this call already";
+    Repeated(String), is "approval.repeated", "`{0}` already approved this call";
     /// No list of approvers is configured.
     NoApprovers, is "approval.signer", "no approvers are configured";
     /// The statement names another tenant.
-    Tenant, of "tenant", "the statement is for another tenant";
+    Tenant, of "tenant", "the statement is for a different tenant";
     /// One key made two of the signatures.
     Twice(String), is "break_glass.again", "{0} signed twice";
     /// More signatures than are read.
     Many(usize), is "break_glass.quorum", "more than {0} signatures";
     /// Fewer different people (first) than are needed (second).
-    Quorum(usize, usize), is "break_glass.quorum", "{0} people signed, {1} are needed";
+    Quorum(usize, usize), is "break_glass.quorum", "{0} people signed, but {1} are needed";
     /// It spans more minutes than the configuration allows.
     Span(String), is "break_glass.span", "it spans more than {0}";
     /// It is for a later time.
-    NotYet(Timestamp), is "break_glass.not_yet", "it opens nothing before {0}";
+    NotYet(Timestamp), is "break_glass.not_yet", "it is not valid before {0}";
     /// It opened something before.
     Used, is "break_glass.used", "the statement was used before";
     /// No list of break-glass signers is configured.
     NoBreakGlass, is "break_glass.none", "no break-glass signers are configured at this gate";
     /// No signature is there.
-    Unsigned, is "order.unsigned", "the order loosens and is not signed";
+    Unsigned, is "order.unsigned", "this order must be signed";
     /// It orders this, and another order is expected.
-    OtherOrder(&'static str), is "order.word", "it orders to {0}, which was not asked for";
+    OtherOrder(&'static str), is "order.word", "it orders to {0}, which is not what the request does";
     /// It was signed too long ago.
-    Old(Timestamp), is "order.old", "it was signed at {0}, more than a day ago: sign another one";
+    Old(Timestamp), is "order.old", "it was signed at {0}, more than a day ago: sign a new one";
     /// It was signed in the future.
     Future(Timestamp), is "order.future", "it was signed at {0}, later than now";
     /// It is about something that orders are not about.
-    Target, is "order.target", "no such kind of target";
+    Target, is "order.target", "unknown kind of target";
     /// It follows an order that the gate does not know.
     Previous, is "order.previous",
-        "the statement names an order as the newest that this gate did not read so, or that is too old: sign it again";
+        "the order that the statement names as the newest is unknown to this gate or too old: sign the statement again";
     /// It follows an entry that the fleet log lacks.
     NoEntry, is "order.previous",
-        "the statement names an entry as the newest that the fleet log does not have: sign it again";
+        "the entry that the statement names as the newest is not in the fleet log: sign the statement again";
     /// It ends a hold that its signer did not see.
     LaterHold, is "order.previous", "the hold was placed after the order was signed";
     /// It is about a run, and names none.
-    NoRun(String), is "order.target", "`{0}` is no id of a run";
+    NoRun(String), is "order.target", "`{0}` is not a run id";
     /// The version of the list (first) is lower than one (second) that counted before.
     OldList(u64, u64), is "order.list",
-        "the list of approvers has version {0}, and one of version {1} was in force before";
+        "the list of approvers has version {0}, but version {1} was already in force";
     /// It was used before.
-    UsedOrder, is "order.used", "the statement was used before: sign another one";
+    UsedOrder, is "order.used", "the statement was used before: sign a new one";
     /// No list of operators is configured.
     NoOperators, is "order.none",
-        "no list says who the operators are: set `approvals.signers`, and give operators' keys the role \
+        "no list names the operators: set `approvals.signers`, and give operators' keys the role \
          `operator` and the namespace `wicketgate-order`";
     /// The ledger did not record the list of signers.
     Unrecorded(#[source] Cause), is "ledger.unavailable", "{0}";

@@ -215,32 +215,32 @@ codes! {
         "the request cannot be read", "correct the request: `detail` names the place";
     /// No credential, or one that is not known.
     IdentityMissing = "identity.missing", UNKNOWN_CALLER No NotRun Program Recorded,
-        "no credential that is known", "show the agent's token or certificate, or use its socket with its uid";
+        "the credential is missing or unknown", "present the agent's token or certificate, or connect to its socket with its uid";
     /// Model, instructions or tools are not those of the manifest.
     ManifestMismatch = "manifest.mismatch", FORBIDDEN No NotRun Program Recorded,
-        "the agent is not the manifest's",
+        "the agent does not match its manifest",
         "claim the model and instructions of the signed manifest, or sign a new one";
     /// The face is switched off for this agent, or too little is known of the model behind the run or
     /// call (`spec.binding` of the manifest).
     BindingInsufficient = "binding.insufficient", FORBIDDEN No NotRun Model Recorded,
-        "the manifest accepts no such binding",
-        "use a face the manifest's `spec.binding` accepts, claim the model at `OpenRun`, or sign other terms";
+        "the manifest does not accept this binding",
+        "use an interface that the manifest's `spec.binding` accepts, claim the model at `OpenRun`, or sign a manifest that accepts this one";
     /// The tool does not exist for this agent.
     ToolNotGranted = "tool.not_granted", FORBIDDEN No NotRun Model Recorded,
         "the tool does not exist for this agent",
         "list the tools; grant the tool in the manifest if the agent needs it";
     /// The arguments do not satisfy the tool's schema.
     ArgumentsInvalid = "arguments.invalid", INVALID No NotRun Model Recorded,
-        "the arguments break the tool's schema", "correct the arguments to the tool's schema";
+        "the arguments do not match the tool's schema", "correct the arguments to match the tool's schema";
     /// What the tool would touch cannot be opened or is out of bounds.
     EffectRefused = "effect.refused", FORBIDDEN No NotRun Model Recorded,
-        "the target is off limits or missing", "choose another target; `detail` names the limit of the binding";
+        "the target is off limits or missing", "choose another target; `detail` names the limit that it exceeds";
     /// A policy said no.
     PolicyDenied = "policy.denied", FORBIDDEN No NotRun Model Recorded,
-        "denied by policy", "read `reasons`: change the call, or go on without it";
+        "denied by policy", "read `reasons`; change the call, or continue without it";
     /// The policy could not answer.
     PolicyError = "policy.error", FORBIDDEN No NotRun Model Recorded,
-        "the policy could not answer", "policy author: explain the entry with `wicketgate policy eval --entry`";
+        "the policy failed to produce a decision", "policy author: run `wicketgate policy eval --entry` on the entry";
     /// The call waits for an approval.
     CallHeld = "call.held", WAITING Poll NotRun Model Never, held::TITLE, held::NEXT;
     /// A limit of the manifest is reached.
@@ -248,54 +248,54 @@ codes! {
         "a limit is reached", "wait; raise the limit in the manifest or the pool if it is too low";
     /// Too much work is waiting; nothing was recorded or run.
     Overloaded = "overloaded", UNAVAILABLE SameId NotRun Program Never,
-        "too much work is waiting", "ask again later; raise `limits.in_flight_max` if it stays";
+        "too much work is waiting", "ask again later; raise `limits.in_flight_max` if this persists";
     /// The gate is draining; nothing was recorded or run.
     Shutdown = "shutdown", UNAVAILABLE SameId NotRun Program Never,
-        "the gate is draining", "ask again: the gate restarts";
+        "the gate is draining", "ask again after the gate has restarted";
     /// The ledger cannot be written; nothing ran.
     LedgerUnavailable = "ledger.unavailable", UNAVAILABLE SameId NotRun Program Never,
-        "the ledger cannot be written", "operator: see `wicketgate control health`; nothing ran";
+        "the ledger cannot be written", "operator: run `wicketgate control health`; nothing ran";
     /// The ledger did not confirm in time; nothing ran and nothing will.
     LedgerUnknown = "ledger.unknown", UNAVAILABLE SameId NeverRun Program Never,
         "the ledger did not confirm in time",
-        "ask again: the answer is the call's, or the proof that it never started";
+        "ask again: the answer is the outcome of the call, or proof that it never started";
     /// The tool said error, or a known timeout.
     ToolFailed = "tool.failed", FAILED No Failed Model Never,
         "the tool failed", "read `detail`; the call ran and failed";
     /// It ran and the outcome is unknown or not recorded.
     CallUnknown = "call.unknown", LOST No Possible Model Never,
-        "the outcome of the call is unknown", "look at the tool's own records before asking for the same again";
+        "the outcome of the call is unknown", "check the tool's own records before you make the same call again";
     /// The same call id with other bytes.
     CallConflict = "call.conflict", TAKEN No NotRun Program Never,
         "the call id was used for another call", "choose a new call id";
     /// No call of this id in this run.
     CallNotFound = "call.not_found", MISSING No NotRun Program Never,
-        "no such call in this run", "check the id: the run has no such call";
+        "no such call in this run", "check the call id";
     /// The recorded result can no longer be given.
     CallResultUnavailable = "call.result_unavailable", ERASED No Done Model Never,
-        "the recorded result can no longer be given",
+        "the recorded result is no longer available",
         "use the receipt: the call ran, and its result was erased or not kept";
     /// No such run, or not yours.
     RunUnknown = "run.unknown", MISSING No NotRun Program Never, "no such run", "open a run first";
     /// The run is over.
     RunSealed = "run.sealed", SEALED No NotRun Program Never, "the run is sealed", "open a new run";
     /// The call was held too long.
-    CallExpired = "call.expired", EXPIRED NewId NotRun Model Recorded, held::EXPIRED, "ask again as a new call";
+    CallExpired = "call.expired", EXPIRED NewId NotRun Model Recorded, held::EXPIRED, "make a new call";
     /// The call was cancelled.
     CallCancelled = "call.cancelled", CANCELLED NewId Stopped Model Never,
-        "the call was cancelled", "ask again as a new call, if it is still wanted";
+        "the call was cancelled", "make a new call, if it is still wanted";
     /// The operator is known and may not do this.
     OperatorForbidden = "operator.forbidden", FORBIDDEN No NotRun Program Recorded,
         "the operator may not do this", "use a login with the role that the message names";
     /// A held call cannot be shown completely, so it is not shown at all; `detail` says why.
     ApprovalUnviewable = "approval.unviewable", UNVIEWABLE No NotRun Program Recorded,
-        "the held call cannot be shown whole", "refuse the call; `detail` says what cannot be shown";
+        "the held call cannot be shown in full", "refuse the call; `detail` says what cannot be shown";
     /// The gate is not ready to serve (no policy, no manifest, not the writer).
     NotReady = "not_ready", UNAVAILABLE SameId NotRun Program Never,
-        "the gate is not ready", "operator: `/readyz` lists the reasons";
+        "the gate is not ready", "operator: read the reasons at `/readyz`";
     /// No method or path of this name is served here.
     RouteUnknown = "route.unknown", NO_ROUTE No NotRun Program Never,
-        "there is nothing here", "check the method or the path";
+        "unknown method or path", "check the method or the path";
 }
 
 /// The wording of held calls, for every caller.

@@ -188,7 +188,7 @@ pub struct Observed {
 /// The result of masking a tool's answer.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Redaction {
-    /// Places that were masked.
+    /// Number of places that were masked.
     pub masked: u64,
     /// Why the scan did not cover all of it; absent only if it did.
     pub unscanned: Option<Opaque>,
@@ -209,9 +209,9 @@ impl Observed {
 pub struct Usage {
     /// Which of the binding's upstreams answered.
     pub upstream: String,
-    /// Tokens that were read.
+    /// Number of input tokens.
     pub input_tokens: u64,
-    /// Tokens that were written.
+    /// Number of output tokens.
     pub output_tokens: u64,
     /// What they cost, where the binding has prices; millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,

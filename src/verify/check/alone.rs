@@ -11,11 +11,11 @@ use crate::scope::ChainSlice;
 /// What is wrong with these proofs.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("`{0}` is a proof of an entry that is given none")]
+    #[error("`{0}` is a proof of an entry that must have none")]
     Stray(String),
-    #[error("no `{0}`")]
+    #[error("`{0}` is missing")]
     Absent(String),
-    #[error("`{0}` is of an entry that is not here")]
+    #[error("`{0}` is a proof of an entry that the bundle does not include")]
     NoEntry(String),
     #[error("`{0}`: {1}")]
     File(String, #[source] EntryFlaw),
@@ -28,9 +28,9 @@ pub(super) enum EntryFlaw {
     Utf8(#[from] std::str::Utf8Error),
     #[error(transparent)]
     Proof(#[from] note::Error),
-    #[error("it has extra data, which nothing vouches for")]
+    #[error("it has extra data, which no signature covers")]
     Extra,
-    #[error("it is under another checkpoint than `{NOTE}`")]
+    #[error("its checkpoint is not the one in `{NOTE}`")]
     Note,
     #[error("it does not prove that seq {0} is in the log")]
     Entry(Seq),

@@ -84,7 +84,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
                     0 => glass,
                     n => {
                         let n = many(n, "call");
-                        format!("{glass}; {n} asked again with arguments of an approver")
+                        format!("{glass}; {n} repeated with arguments that an approver wrote")
                     }
                 };
                 Outcome::Valid(format!(

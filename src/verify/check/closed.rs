@@ -18,15 +18,15 @@ const BESIDE: &str = ".consistency.json";
 /// What a bundle of these entries must not have.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("a bundle of these entries has no file `{0}`")]
+    #[error("the file `{0}` does not belong in a bundle of these entries")]
     Stray(String),
     #[error("{}", .0.detail())]
     Fleet(Outcome),
     #[error(transparent)]
     Proof(#[from] log::ProofError),
-    #[error("`{0}` is not in the form in which it is written")]
+    #[error("`{0}` is not in canonical form")]
     Form(String),
-    #[error("`{envelope}` is no envelope of `{name}`, {digest}")]
+    #[error("`{envelope}` is not the envelope of `{name}`, {digest}")]
     Envelope { envelope: String, name: String, digest: String },
 }
 

@@ -35,23 +35,23 @@ enum Error {
     Window(#[from] windows::Outside),
     #[error("seq {0}: {why}", why = .1.why)]
     Amendment(Seq, Damage),
-    #[error("seq {0} is no denial and names no policy")]
+    #[error("seq {0} is not a denial, but names no policy")]
     NoPolicy(Seq),
-    #[error("seq {0}: the policy was not activated before")]
+    #[error("seq {0}: no earlier entry activates its policy")]
     Inactive(Seq),
-    #[error("`{0}` is not a policy that was in force")]
+    #[error("`{0}` is a policy that was never in force")]
     StrayPolicy(String),
     #[error("{} is not an approved policy", .0.prefixed())]
     Unapproved(Digest),
     #[error("{} was not bound before the run", .0.prefixed())]
     Unbound(Digest),
-    #[error("manifest or signature is missing")]
+    #[error("the manifest or its signature is missing")]
     HalfManifest,
     #[error("`{0}` is not {digest}", digest = .1.prefixed())]
     OtherManifest(String, Digest),
     #[error(transparent)]
     Envelope(#[from] dsse::Error),
-    #[error("`{0}` signs other bytes")]
+    #[error("`{0}` signs different bytes")]
     OtherBytes(String),
 }
 
@@ -119,13 +119,13 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
     let missing: Vec<String> = used.difference(&there).map(Digest::prefixed).collect();
     if !missing.is_empty() {
         return Ok(Outcome::Unverifiable(format!(
-            "the bytes of {} are not here",
+            "the bundle does not include the bytes of {}",
             missing.join(", ")
         )));
     }
     if let Some(untold) = untold {
         return Ok(Outcome::Unverifiable(format!(
-            "who proposed and approved {} is not among the entries",
+            "the entries do not show who proposed and approved {}",
             untold.prefixed()
         )));
     }
@@ -163,7 +163,7 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
     let missing = told.values().find(|outcome| matches!(outcome, Outcome::Unverifiable(_)));
     Ok(match (missing, told.len()) {
         (Some(missing), _) => missing.clone(),
-        (None, 0) => Outcome::Valid("no run is opened here".into()),
+        (None, 0) => Outcome::Valid("these entries open no run".into()),
         (None, 1) => told.into_values().next().unwrap_or(Outcome::Valid(String::new())),
         (None, n) => Outcome::Valid(many(n, "manifest")),
     })

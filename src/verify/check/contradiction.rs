@@ -14,17 +14,17 @@ use crate::yaml;
 pub(super) enum Error {
     #[error(transparent)]
     Differs(#[from] same::Error),
-    #[error("it is no decision")]
+    #[error("the entry is not a decision")]
     NoDecision,
-    #[error("no policy is named")]
+    #[error("the entry names no policy")]
     NoPolicy,
     #[error(transparent)]
     Policy(#[from] fault::Error),
-    #[error("`{0}`, and no policy was asked")]
+    #[error("recorded as `{0}`, but no policy was evaluated")]
     Unasked(String),
-    #[error("refused without a reason")]
+    #[error("denied without a reason")]
     NoReason,
-    #[error("a policy's word (`{0}`) without the input it was asked with")]
+    #[error("a policy decided (`{0}`), but the entry commits to no policy input")]
     NoInput(String),
     #[error("the policy's input: {0}")]
     Input(#[from] json::Error),
@@ -32,49 +32,51 @@ pub(super) enum Error {
     Form,
     #[error("the policy's input: {0}")]
     Shape(Mismatch),
-    #[error("the policy's input has other members than it may have")]
+    #[error("the policy's input has unexpected or missing members")]
     Members,
-    #[error("the policy saw another `{0}` than is recorded")]
+    #[error("the policy saw a different `{0}` from the recorded one")]
     Member(&'static str),
-    #[error("decided by a policy that had ended")]
+    #[error("decided by a policy that had already expired")]
     Ended,
-    #[error("the policy saw other runs above than the run was opened below")]
+    #[error(
+        "the policy saw different ancestor runs from the ones recorded when the run was opened"
+    )]
     Delegation,
-    #[error("the policy saw other labels than the run was opened with")]
+    #[error("the policy saw different labels from the ones that the run was opened with")]
     Labels,
     #[error("the manifest: {0}")]
     Manifest(#[from] yaml::Error),
-    #[error("the policy saw another owner or other labels than the manifest's")]
+    #[error("the policy saw an owner or labels that differ from the manifest's")]
     Owner,
-    #[error("the run is bound to its model by less than the manifest accepts")]
+    #[error("the run's binding to its model is weaker than the manifest accepts")]
     Binding,
-    #[error("the policy saw another `agent.tier3` than the manifest says")]
+    #[error("the policy saw an `agent.tier3` that differs from the manifest's")]
     Tier3,
     #[error("the policy saw approvals that are not recorded")]
     Approvals,
-    #[error("the policy saw other layers that count approvers than it has")]
+    #[error("the policy saw different layers that count approvers from the ones in its bundle")]
     Quorum,
-    #[error("the policy saw another break-glass order than is recorded")]
+    #[error("the policy saw a different break-glass order from the recorded one")]
     BreakGlass,
-    #[error("the policy saw two counts of one thing")]
+    #[error("the policy saw two different values of the same counter")]
     Counters,
-    #[error("the policy saw no time")]
+    #[error("the policy's input has no time")]
     NoTime,
-    #[error("the policy saw {told}, and the entry is of {recorded}")]
+    #[error("the policy saw the time {told}, and the entry is of {recorded}")]
     Time { told: Timestamp, recorded: Timestamp },
-    #[error("the policy saw two times")]
+    #[error("the policy saw two different times")]
     TwoTimes,
-    #[error("the policy saw another time at which the run was opened")]
+    #[error("the policy saw a different opening time of the run from the recorded one")]
     OpenedAt,
-    #[error("the policy saw other observing layers than it has")]
+    #[error("the policy saw different layers in observe mode from the ones in its bundle")]
     Observing,
-    #[error("no arguments are committed to")]
+    #[error("the entry commits to no arguments")]
     NoArguments,
-    #[error("the policy saw another effect than is recorded")]
+    #[error("the policy saw a different effect from the recorded one")]
     Effect,
-    #[error("the policy saw other arguments than were recorded")]
+    #[error("the policy saw different arguments from the recorded ones")]
     Arguments,
-    #[error("the policy saw other findings than there are")]
+    #[error("the policy saw findings that do not follow from the arguments")]
     Findings,
 }
 
@@ -83,15 +85,15 @@ pub(super) enum Error {
 pub(super) enum Undecidable {
     #[error("the policy's input is not disclosed")]
     Input,
-    #[error("decided by `{0}`, this is `{ENGINE}`")]
+    #[error("decided by `{0}`, but this program has `{ENGINE}`")]
     Engine(String),
-    #[error("the opening of its run is not here")]
+    #[error("the bundle does not include the opening of its run")]
     Opening,
-    #[error("the bytes of {} are not here", .0.prefixed())]
+    #[error("the bundle does not include the bytes of {}", .0.prefixed())]
     Policy(Digest),
     #[error("the arguments are not disclosed")]
     Arguments,
-    #[error("refused because the policy took too long")]
+    #[error("denied because the policy took too long")]
     Deadline,
     #[error("the policy takes too long on this machine")]
     Slow,

@@ -41,7 +41,7 @@ pub fn check(files: &Files, trust: &Trust, report: &mut Report) -> Option<Json> 
 
 fn signed(files: &Files, trust: &Trust) -> Outcome {
     let Some(envelope) = files.get(ENVELOPE) else {
-        return Outcome::Invalid(format!("no `{ENVELOPE}`"));
+        return Outcome::Invalid(format!("`{ENVELOPE}` is missing"));
     };
     if trust.evidence.is_empty() {
         return Outcome::Unverifiable("the trust file names no evidence key".into());
@@ -59,22 +59,22 @@ type Subjects = BTreeMap<String, Digest>;
 
 fn statement(files: &Files) -> Result<(Subjects, Json), Damage> {
     let bad = |why: String| Damage::new("B2", why);
-    let text = files.get(MANIFEST).ok_or_else(|| bad(format!("no `{MANIFEST}`")))?;
+    let text = files.get(MANIFEST).ok_or_else(|| bad(format!("`{MANIFEST}` is missing")))?;
     let json = Json::parse(text, &Limits::FILE).map_err(|e| bad(format!("`{MANIFEST}`: {e}")))?;
     let form: StatementForm = json.read().map_err(|e| bad(format!("`{MANIFEST}`: {e}")))?;
     if form.kind != STATEMENT || form.predicate_type != PREDICATE {
-        return Err(bad(format!("`{MANIFEST}` is no statement about an evidence bundle")));
+        return Err(bad(format!("`{MANIFEST}` is not a statement about an evidence bundle")));
     }
     if canonical::bytes(&json) != text {
-        return Err(bad(format!("`{MANIFEST}` is not in its one form")));
+        return Err(bad(format!("`{MANIFEST}` is not in canonical form")));
     }
     let mut subjects = Subjects::new();
     for SubjectForm { name, digest } in form.subject {
         if !plain(&name) {
-            return Err(bad(format!("subject `{name}` has no plain name")));
+            return Err(bad(format!("subject `{name}` is not a plain file name")));
         }
         if subjects.contains_key(&name) {
-            return Err(bad(format!("subject `{name}` is there twice")));
+            return Err(bad(format!("subject `{name}` occurs twice")));
         }
         subjects.insert(name, digest.sha256.0);
     }

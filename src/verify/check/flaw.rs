@@ -27,9 +27,9 @@ pub(super) enum SignatureFlaw {
     #[error("the policy's input: {0}")]
     Input(#[from] json::Error),
     /// A file of `approvals/` that differs from the signed bytes.
-    #[error("`{0}` is not what was signed")]
+    #[error("`{0}` differs from what was signed")]
     File(String),
-    #[error("`{0}` belongs to no approval")]
+    #[error("`{0}` does not belong to any approval")]
     StrayFile(String),
     #[error("fleet seq {0}: version {1} of a list follows version {2}")]
     Version(Seq, u64, u64),
@@ -37,28 +37,28 @@ pub(super) enum SignatureFlaw {
     Envelope(SignerList, #[source] dsse::Error),
     #[error("the list of {0} is not the one that was signed")]
     OtherList(SignerList),
-    #[error("it commits to no one signed {0}")]
+    #[error("it must commit to exactly one signed {0}")]
     NoPayload(&'static str),
     #[error("its {0} is malformed")]
     Malformed(&'static str),
     #[error("it names no {0}")]
     Names(&'static str),
-    #[error("the signature is not in its one form")]
+    #[error("the signature is not in canonical form")]
     Armor,
-    #[error("`{0}`, and `{1}` was signed")]
+    #[error("recorded as `{0}`, but `{1}` was signed")]
     Verdict(String, &'static str),
     /// A member of the entry (first) differs from the signed one (second).
     #[error("{0} are not those of the {1}")]
     Differ(&'static str, &'static str),
-    #[error("the policy saw an approval that was not given")]
+    #[error("the policy saw an approval that was never given")]
     Ungiven,
-    #[error("it was released, and the policy saw no approval")]
+    #[error("the call was released, but the policy saw no approval")]
     Unapproved,
-    #[error("it names who wrote its arguments, and no proposal")]
+    #[error("it names who wrote its arguments, but no proposal")]
     NoProposal,
     #[error("no call was held that its proposal is about")]
     NoHold,
-    #[error("`asked_by` is not whose signature the proposal has")]
+    #[error("`asked_by` does not name the person who signed the proposal")]
     Proposer,
     #[error("the call it changes was for another tool")]
     Tool,
@@ -66,7 +66,7 @@ pub(super) enum SignatureFlaw {
     Arguments,
     #[error("the break-glass order is for another agent")]
     GlassAgent,
-    #[error("the break-glass order is for other tools")]
+    #[error("the break-glass order is not for this tool")]
     GlassTools,
     #[error("it is not signed")]
     Unsigned,
@@ -74,25 +74,25 @@ pub(super) enum SignatureFlaw {
     NoSignature,
     #[error("its order names no list of approvers")]
     NoList,
-    #[error("the version of the list is another")]
+    #[error("the version of the list differs from the signed one")]
     ListVersion,
-    #[error("the {0} is not the one that was signed")]
+    #[error("the {0} differs from the signed one")]
     Other(&'static str),
-    #[error("it names an order and takes back nothing")]
+    #[error("it names a signed order, but reinstates nothing")]
     Idle,
-    #[error("its target or its end are not those of the order")]
+    #[error("its target or its end differs from the order's")]
     Target,
     #[error("`after` is not the entry that the order names as the newest")]
     After,
-    #[error("{0} was younger than it is kept")]
+    #[error("{0} was erased before its retention time was over")]
     Young(Digest),
-    #[error("{0} is not what was ordered to be erased")]
+    #[error("{0} is not among the payloads that the order names")]
     NotOrdered(Digest),
-    #[error("it is not the hold that was ordered to end")]
+    #[error("it lifts a different hold from the one that the order names")]
     OtherHold,
-    #[error("its order was used before")]
+    #[error("its order was already used once")]
     Used,
-    #[error("the hold was placed after its order was signed")]
+    #[error("the hold was placed after the order to lift it was signed")]
     Placed,
 }
 
@@ -110,21 +110,21 @@ pub(super) enum Missing {
     Seq(Seq, #[source] Box<Self>),
     #[error("`{0}` seq {1}: {2}")]
     Entry(String, Seq, #[source] Box<Self>),
-    #[error("`{0}` speaks of a held call and is not known here")]
+    #[error("`{0}` is about a held call, but this program does not know the kind")]
     Kind(String),
     #[error("the trust file names no {0}")]
     Trust(SignerList),
-    #[error("the list of {0} is not here")]
+    #[error("the bundle does not include the list of {0}")]
     List(SignerList),
     #[error("it names no list of approvers")]
     NoList,
-    #[error("{0} is not opened")]
+    #[error("{0} is not disclosed")]
     Payload(&'static str),
-    #[error("the arguments that were proposed are not opened")]
+    #[error("the proposed arguments are not disclosed")]
     Arguments,
-    #[error("the call it changes was held before the span")]
+    #[error("the call that it changes was held before the entries of this bundle begin")]
     Hold,
-    #[error("the opening of its run is not here")]
+    #[error("the bundle does not include the opening of its run")]
     Opening,
 }
 

@@ -17,7 +17,7 @@ use crate::record::chain::{SignerList, SignersBound};
 pub(super) enum Error {
     #[error("seq {0}: {1}")]
     Seq(Seq, #[source] Box<Self>),
-    #[error("no time")]
+    #[error("the entry has no time")]
     Time,
     #[error("version {0} of a list follows version {1}")]
     Version(u64, u64),

@@ -31,11 +31,11 @@ pub(crate) enum ProofError {
     Json(String, #[source] json::Error),
     #[error("`{0}` is malformed")]
     Malformed(String),
-    #[error("`{0}`: a path of {1} hashes")]
+    #[error("`{0}`: a proof path of {1} hashes is too long")]
     Long(String, usize),
-    #[error("`{0}`: two proofs for {1}")]
+    #[error("`{0}`: two proofs for entry {1}")]
     Twice(String, Seq),
-    #[error("`{name}`: the entries from {from} to {to} are not all there are")]
+    #[error("`{name}`: some of the entries from {from} to {to} are missing")]
     Span { name: String, from: Seq, to: Seq },
 }
 
@@ -159,7 +159,9 @@ fn proven(
 fn understood(lines: &[EntryLine]) -> Outcome {
     match lines.iter().find_map(|line| line.unknown.as_deref()) {
         None => Outcome::Valid(many(lines.len(), "entry")),
-        Some(kind) => Outcome::Unverifiable(format!("the meaning of `{kind}` is not known here")),
+        Some(kind) => {
+            Outcome::Unverifiable(format!("this program does not know the kind `{kind}`"))
+        }
     }
 }
 
@@ -239,7 +241,7 @@ fn time(lines: &[EntryLine], trust: &Trust) -> Result<String, Damage> {
     let latest = trust.now.map(|now| now.millis().saturating_add(SKEW_MILLIS));
     match (last, latest) {
         (Some(last), Some(latest)) if last.millis() > latest => {
-            Err(Damage::new("C1", format!("{last} lies in the future of this machine")))
+            Err(Damage::new("C1", format!("{last} is later than the clock of this machine")))
         }
         (Some(last), _) => Ok(format!("up to {last}, as the writer says")),
         (None, _) => Ok("no entries".into()),
@@ -259,7 +261,7 @@ fn current(
         return Err(Damage::new("H1", why));
     }
     if !trust.origins.is_empty() && !trust.origins.contains(&checkpoint.origin) {
-        let why = format!("the log `{}` is not one that is trusted", checkpoint.origin);
+        let why = format!("the log `{}` is not trusted", checkpoint.origin);
         return Err(Damage::new("H1", why));
     }
     Ok(checkpoint)

@@ -23,29 +23,29 @@ use crate::projection::{BundleMaterial, unenforced};
 /// Why a decision that was not enforced should have been.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("no policy is named")]
+    #[error("the entry names no policy")]
     NoPolicy,
     #[error(transparent)]
     Policy(#[from] fault::Error),
-    #[error("not enforced, and no layer of the policy observed at {0}")]
+    #[error("not enforced, although no layer of the policy was in observe mode at {0}")]
     NoLayer(Timestamp),
-    #[error("the policy saw other observing layers than it has")]
+    #[error("the policy saw different layers in observe mode from the ones in its bundle")]
     Layers,
-    #[error("it is no decision")]
+    #[error("the entry is not a decision")]
     NoDecision,
-    #[error("not enforced for an irreversible tool")]
+    #[error("not enforced, although the tool is irreversible")]
     Irreversible,
-    #[error("not enforced without a reason")]
+    #[error("not enforced, and no reason is recorded")]
     NoReason,
-    #[error("not enforced, and `{0}` is of no layer that observed")]
+    #[error("not enforced, although `{0}` belongs to no layer in observe mode")]
     Rule(String),
-    #[error("not enforced, and no policy was asked")]
+    #[error("not enforced, although no policy was evaluated")]
     NoInput,
     #[error("the policy's input: {0}")]
     ObservedInput(#[from] json::Error),
-    #[error("the policy's input names no time")]
+    #[error("the policy's input has no time")]
     NoTime,
-    #[error("the policy saw {told}, and the entry is of {recorded}")]
+    #[error("the policy saw the time {told}, and the entry is of {recorded}")]
     Time { told: Timestamp, recorded: Timestamp },
 }
 
@@ -71,7 +71,8 @@ fn enforced(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
             match one(files, material, line) {
                 Ok(Observation::Observed(found)) => layers.extend(found),
                 Ok(Observation::Missing(policy)) => {
-                    let why = format!("the bytes of {} are not here", policy.prefixed());
+                    let why =
+                        format!("the bundle does not include the bytes of {}", policy.prefixed());
                     return Outcome::Unverifiable(why);
                 }
                 Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
@@ -85,7 +86,9 @@ fn enforced(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
         layers.iter().map(|(layer, until)| format!("{layer} until {until}")).collect();
     let total: usize = materials.iter().map(BundleMaterial::calls_count).sum();
     let observing = layers.join(", ");
-    Outcome::Valid(format!("{calls} of {total} calls were not enforced; observing: {observing}"))
+    Outcome::Valid(format!(
+        "{calls} of {total} calls were not enforced; layers in observe mode: {observing}"
+    ))
 }
 
 fn one(

@@ -18,9 +18,9 @@ use crate::scope::ChainSlice;
 /// What is wrong with the payloads of a bundle, each named by its commitment in hex.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("nothing is said about payload {0}")]
+    #[error("the index says nothing about payload {0}")]
     Unsaid(String),
-    #[error("stray payload {0}")]
+    #[error("no entry commits to payload {0}")]
     Stray(String),
     #[error("payload {name} of seq {seq}: {flaw}")]
     Payload { name: String, seq: Seq, flaw: OpeningFlaw },
@@ -29,17 +29,17 @@ enum Error {
 /// What is wrong with one of them.
 #[derive(Debug, thiserror::Error)]
 enum OpeningFlaw {
-    #[error("called incognito, and the run is not")]
+    #[error("listed as incognito, but the run is not incognito")]
     Incognito,
     #[error("not what it commits to")]
     Other,
     #[error("not what it commits to: {0}")]
     Members(#[from] commitment::Error),
-    #[error("not what it commits to: another role")]
+    #[error("not what it commits to: the role differs")]
     Role,
-    #[error("called erased, and entry {1} of {0} is not here to say so")]
+    #[error("listed as erased, but the bundle does not include entry {1} of {0}, which records it")]
     NoErasure(String, Seq),
-    #[error("called erased, and entry {1} of {0} says so of others")]
+    #[error("listed as erased, but entry {1} of {0} records the erasure of other payloads")]
     OtherErasure(String, Seq),
 }
 

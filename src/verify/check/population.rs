@@ -21,23 +21,23 @@ enum Error {
     Query,
     #[error("`{POPULATION}`: {0}")]
     Json(#[from] json::Error),
-    #[error("`{POPULATION}` answers another query than the statement's")]
+    #[error("`{POPULATION}` answers a different query from the statement's")]
     OtherQuery,
-    #[error("the chains are not ascending by name: {0}")]
+    #[error("the chains are not sorted by name: {0}")]
     Order(String),
-    #[error("`{0}` was asked for and is not here")]
+    #[error("the query asks for `{0}`, but the bundle does not include it")]
     Absent(String),
-    #[error("`{0}` was not asked for")]
+    #[error("the bundle includes `{0}`, but the query does not ask for it")]
     Extra(String),
     #[error("`{POPULATION}` does not follow from the entries and the query")]
     Derived,
-    #[error("{0}: no range proof")]
+    #[error("{0}: the range proof is missing")]
     NoRange(String),
-    #[error("{0}: entry {1} is not the first of the time asked for")]
+    #[error("{0}: entry {1} is not the first in the queried time range")]
     Begin(String, Seq),
-    #[error("{0}: entry {1} is not the first after the time asked for")]
+    #[error("{0}: entry {1} is not the first after the queried time range")]
     End(String, Seq),
-    #[error("`{0}` is enrolled in the fleet log and not here")]
+    #[error("`{0}` is enrolled in the fleet log, but the bundle does not include it")]
     Enrolled(String),
 }
 

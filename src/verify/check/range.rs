@@ -80,7 +80,7 @@ pub fn check(proof: &Proof, strand: &ChainSlice, checkpoint: &Checkpoint) -> Out
         std::iter::once(None),
     ));
     if let Some((seq, _)) = missing.into_iter().find(|(seq, there)| Some(*seq) != *there) {
-        return Outcome::Invalid(format!("seq {seq} of {from}..{to} is not here"));
+        return Outcome::Invalid(format!("seq {seq} of {from}..{to} is missing"));
     }
     let leaves: Vec<Digest> = asked.iter().map(|line| line.leaf).collect();
     let RangeProof { left, right } = &proof.proof;
@@ -88,6 +88,6 @@ pub fn check(proof: &Proof, strand: &ChainSlice, checkpoint: &Checkpoint) -> Out
         let entries = many(leaves.len(), "entry");
         Outcome::Valid(format!("{from}..{to} of {}: {entries}", checkpoint.origin))
     } else {
-        Outcome::Invalid(format!("{from}..{to} is not proven to be whole"))
+        Outcome::Invalid(format!("{from}..{to} is not proven to be complete"))
     }
 }

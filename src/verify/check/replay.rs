@@ -58,7 +58,7 @@ enum ReplayedDecision {
 /// Makes every decision again. For a bundle that has already failed, nothing is evaluated.
 pub fn check(case: &Case<'_>, report: &mut Report) {
     let outcome = match report.failed().first() {
-        Some(failed) => Outcome::Unverifiable(format!("not made again, because {failed} fails")),
+        Some(failed) => Outcome::Unverifiable(format!("not reproduced, because {failed} fails")),
         None => made_again(case.files, &case.materials()),
     };
     report.put("P5", outcome);
@@ -83,9 +83,9 @@ fn made_again(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
             Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
         }
     }
-    let mut told = format!("{} made again, the same", many(same, "decision"));
+    let mut told = format!("{} reproduced with the same result", many(same, "decision"));
     if not_asked > 0 {
-        told = format!("{told}; {not_asked} refused before any policy was asked");
+        told = format!("{told}; {not_asked} refused before any policy was evaluated");
     }
     if cannot.is_empty() {
         return Outcome::Valid(told);

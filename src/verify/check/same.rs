@@ -10,15 +10,15 @@ use crate::record::decided;
 /// How the two decisions differ.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("recorded is `{0}`, the policy says `{1}`")]
+    #[error("recorded: `{0}`; the policy says `{1}`")]
     Verdict(&'static str, &'static str),
-    #[error("recorded is `{0}`, from it follows `{1}`")]
+    #[error("recorded as `{0}`, but the decision requires `{1}`")]
     Kind(String, Kind),
-    #[error("recorded is another rule than the one that decides")]
+    #[error("the recorded rule is not the one that decides")]
     Rule,
-    #[error("it is no decision")]
+    #[error("the entry is not a decision")]
     NoDecision,
-    #[error("recorded are other `{0}` than the policy gives")]
+    #[error("the recorded `{0}` differ from the policy's")]
     Member(&'static str),
 }
 

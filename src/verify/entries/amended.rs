@@ -125,10 +125,12 @@ impl Amendments {
         let shown = policy.prefixed();
         match said.basis {
             Some(Basis::Bootstrap) if before.is_some() => {
-                Err(bad(format!("{shown} is no first bundle: another was in force")))
+                Err(bad(format!("{shown} is not the first bundle: another was in force before")))
             }
             Some(Basis::Restart) if before.is_some_and(|before| before != policy) => {
-                Err(bad(format!("{shown} was put in force at a start, and another was before")))
+                Err(bad(format!(
+                    "{shown} was put in force at a start, but another bundle was in force before"
+                )))
             }
             Some(Basis::Amendment) => self.replaces(said, policy, before),
             Some(Basis::Bootstrap | Basis::Restart) | None => Ok(()),

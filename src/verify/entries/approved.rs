@@ -18,37 +18,37 @@ pub const LATE_MILLIS: i64 = 5_000;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// It names the author of its arguments, but no call was held.
-    #[error("an approver wrote its arguments, and it was not held")]
+    #[error("an approver wrote its arguments, but the call was not held")]
     ArgumentsUnheld,
     /// It names approvals, but no call was held.
-    #[error("it names approvals, and was not held")]
+    #[error("it names approvals, but the call was not held")]
     ApprovalsUnheld,
     /// An approval with another `expires`.
     #[error("the approval ends at another time than the hold")]
     Ends,
     /// An approval by the subject that wrote the arguments.
-    #[error("`{0}` approves arguments of its own")]
+    #[error("`{0}` approves arguments that the same person wrote")]
     Own(String),
     /// A second approval of one subject.
     #[error("`{0}` approves it a second time")]
     Again(String),
     /// An answer of this kind with another digest or nonce.
-    #[error("`{0}` is about another call or hold")]
+    #[error("`{0}` is about a different call or hold")]
     Other(String),
     /// This member differs from the hold.
-    #[error("`{0}` is not what was held")]
+    #[error("`{0}` differs from the held call's")]
     Changed(&'static str),
     /// No second person approved arguments that an approver wrote.
-    #[error("an approver wrote its arguments, and no other approver approved it")]
+    #[error("an approver wrote its arguments, but no other approver approved the call")]
     Alone,
     /// The layers differ from those of the hold.
-    #[error("`layers` are not those it was held under")]
+    #[error("`layers` differ from the ones that held the call")]
     Layers,
     /// It runs without an approval among the entries read.
-    #[error("it runs, and `approvals` does not name what was granted")]
+    #[error("it runs, but `approvals` does not name the approvals that were granted")]
     Ungranted,
     /// An entry of this kind after the end of the hold.
-    #[error("`{0}` after the hold ended at {1}")]
+    #[error("`{0}` is recorded after the hold ended at {1}")]
     Late(String, Timestamp),
     /// It begins after the end of the order that it names.
     #[error("it runs under a break-glass order that ended at {0}")]

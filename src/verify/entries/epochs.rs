@@ -205,11 +205,11 @@ enum Mismatch {
     Canonical,
     #[error("certificate: {0}")]
     Members(#[from] members::Mismatch),
-    #[error("the certificate is for another epoch")]
+    #[error("the certificate is for a different epoch")]
     Epoch,
-    #[error("the certificate is for another key")]
+    #[error("the certificate is for a different key")]
     Key,
-    #[error("the certificate had expired at {0}")]
+    #[error("the certificate was already expired at {0}")]
     Expired(Timestamp),
 }
 

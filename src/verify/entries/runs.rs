@@ -19,9 +19,9 @@ const SIMULATE: &str = "simulate";
 /// How an entry contradicts its run or call.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("the opening does not say what a run of the mode `{0}` comes from")]
+    #[error("the opening has the wrong `replay` members for a run in mode `{0}`")]
     Origin(ReplayMode),
-    #[error("the run goes on from itself")]
+    #[error("the run continues from itself")]
     Itself,
     #[error("`{kind}` with verdict `{verdict}`{how}")]
     Verdict { kind: String, verdict: &'static str, how: &'static str },
@@ -297,6 +297,6 @@ fn digest_fits(run: &RunId, id: &CallId, line: &EntryLine) -> Result<(), Damage>
     if expected == Some(said) {
         Ok(())
     } else {
-        Err(Damage::new("P2", format!("call `{id}`: `call_digest` is not of this call")))
+        Err(Damage::new("P2", format!("call `{id}`: `call_digest` does not match this call")))
     }
 }

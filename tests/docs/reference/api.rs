@@ -13,7 +13,7 @@ const ABOUT: &str = "
 Served on `operator.listen` (127.0.0.1:7301 unless set) by a gate on SQLite, and by `wicketgate serve hub` for the gates of a tenant on PostgreSQL.
 Log in with `Authorization: Bearer TOKEN` or, over `operator.tls`, with one client certificate. Bodies are strict JSON
 (`application/json`, an object of exactly these members); errors are [problems](errors.md). An order answers 200 when every gate applied it, and
-202 with what is missing otherwise; the order stays in force. `wicketgate approval`, `wicketgate control`, `wicketgate control break-glass` and `wicketgate policy` are its client.
+202 otherwise, with a list of what is missing; the order stays in force in both cases. `wicketgate approval`, `wicketgate control`, `wicketgate control break-glass` and `wicketgate policy` are clients of this API.
 
 Without a login: `GET /livez`, `GET /startupz`, `GET /readyz`, `GET /metrics`.
 

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::begin;
 
 const ABOUT: &str = "
-`wicketgate config schema` prints the same as a JSON Schema for editors. `wicketgate config check` reports everything that
-is wrong with a file, and `wicketgate config print` shows what is in force: a variable `WICKETGATE__SECTION__FIELD`, else
-the file, else the default. Variables exist for fields with a single value outside lists. A relative path starts from the
-directory of the file. `null` is refused unless the field says what it means.
+`wicketgate config schema` prints the same reference as a JSON Schema for editors. `wicketgate config check` reports everything that
+is wrong with a file, and `wicketgate config print` shows the values in force: those of environment variables named
+`WICKETGATE__SECTION__FIELD`, else those of the file, else the defaults. Variables exist only for single values outside lists. A relative path is
+resolved from the directory of the file. `null` is an error unless the field says what it means.
 ";
 
 /// The keywords of a schema.

@@ -10,7 +10,7 @@ use crate::document::Document;
 const SCHEMA: &str = "src/record/entry-1.json";
 
 const ABOUT: &str = "
-An entry is one JSON object; what is stored and hashed is its RFC 8785 form. The tables below are made of the JSON Schema that every evidence
+An entry is one JSON object, stored and hashed in its canonical form (RFC 8785). The tables below are made from the JSON Schema that every evidence
 bundle carries as `schema/entry-1.json`; names in italics are parts that several kinds share.
 `wicketgate ledger tail --json` prints the stored bytes.
 ";

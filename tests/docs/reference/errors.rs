@@ -7,18 +7,18 @@ use wicketgate::domain::code::{Code, Rule};
 use super::begin;
 
 const ABOUT: &str = "
-Every refusal carries one code. `detail` is finer (`json.duplicate_key`, `sql.relation`, `fetch.private_address`), `reasons` lists
-the rules that decided, `receipt` says where the entry is.
+Every refusal has one code. `detail` is a finer code (`json.duplicate_key`, `sql.relation`, `fetch.private_address`), `reasons` lists
+the rules that decided, and `receipt` tells where the ledger entry is.
 
 - **gRPC**: the status below with `google.rpc.ErrorInfo` {domain `wicketgate.dev`, reason: the code, metadata: `retry`, `detail`, `reasons`, `receipt`}.
 - **HTTP** (operator API, `/mcp`): `application/problem+json` (RFC 9457) with the status below.
-- **MCP**: a denied call is a tool error with code, reasons and receipt in `_meta`; other refusals are JSON-RPC errors with the same in `data`.
+- **MCP**: a denied call is a tool error with code, reasons and receipt in `_meta`; other refusals are JSON-RPC errors with the same members in `data`.
 
-A recorded denial has the code that was recorded, on every face. A wrong credential has the same answer on every face: `detail` says
+Callers of every interface get the code that the ledger entry of a denial has. Every interface answers a wrong credential in the same way: `detail` says
 whether it is missing, malformed, unknown or ambiguous.
 
-`retry`: **no** the same call gets the same answer · **after** wait as long as the answer says · **same_id** ask again with the same call id,
-it runs at most once · **new_id** ask again as a new call · **poll** ask for the same id until it is decided.
+`retry`: **no** repeating the call gives the same answer · **after** wait as long as the answer says · **same_id** repeat the call with the same id
+(it runs at most once) · **new_id** make a new call with a new id · **poll** repeat the call with the same id until it is decided.
 
 ";
 

@@ -29,13 +29,14 @@ pub const TOKEN_CHARS_MIN: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The agent's signed manifest. Its envelope lies beside it as `<file>.sig.json`.
+    /// The agent's signed manifest. Its signature envelope lies beside it as `<file>.sig.json`.
     #[schemars(with = "FilePath")]
     pub manifest: PathBuf,
-    /// Whether the gate works on the calls of one run one at a time, in the order in which they arrive.
+    /// Whether the gate handles the calls of one run one at a time, in the order of their arrival.
     #[serde(default)]
     pub ordered: bool,
-    /// The callers that are this agent. Exactly one of `uid`, `token_file`, `spiffe` and `certificate` identifies each.
+    /// The callers that may act as this agent. Exactly one of `uid`, `token_file`, `spiffe` and
+    /// `certificate` identifies each.
     #[schemars(length(min = 1, max = 256), extend("x-error" = "expected 1 to 256 callers"))]
     pub callers: Vec<CallerConfig>,
 }
@@ -52,8 +53,8 @@ pub struct CallerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 4_294_967_294_u64), extend("x-error" = "expected a uid"))]
     pub uid: Option<u32>,
-    /// A file of mode 0600 that holds one line of at least 32 printable characters. The caller sends it as
-    /// `authorization: Bearer`.
+    /// A file of mode 0600 that holds one line of at least 32 printable characters. The caller
+    /// sends that line as its bearer token (`authorization: Bearer`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub token_file: Option<PathBuf>,

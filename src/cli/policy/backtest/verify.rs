@@ -22,13 +22,13 @@ enum Differs {
     #[error("this ledger has no log `{log}`")]
     Absent { log: String },
     /// A log with fewer entries.
-    #[error("`{log}` has {} here, {size} were read", many(here, "entry"))]
+    #[error("`{log}` has {} in this ledger, but {size} were read before", many(here, "entry"))]
     Shorter { log: String, here: Seq, size: Seq },
     /// Another entry in the place of the head.
-    #[error("entry {seq} of `{log}` is not the head that was read")]
+    #[error("entry {seq} of `{log}` differs from the head that was read before")]
     Head { log: String, seq: Seq },
     /// The head was pruned.
-    #[error("entry {seq} of `{log}` is not here any more")]
+    #[error("entry {seq} of `{log}` is no longer in this ledger")]
     Gone { log: String, seq: Seq },
 }
 

@@ -199,9 +199,9 @@ macro_rules! routes {
 }
 
 routes! {
-    /// Lists the proposed policy bundles and their outcome.
+    /// Lists the proposed policy bundles and their outcomes.
     Amendments: GET "/v1/amendments" (()), Study, () => replies::Amendments, [], OperatorApi::amendments;
-    /// Proposes a signed bundle: every gate tests it.
+    /// Proposes a signed policy bundle, which every gate then tests.
     AmendmentProposal: POST "/v1/amendments" (()), Propose, requests::Proposal => replies::OrderReply,
         [], OperatorApi::propose;
     /// Shows one proposal with its files and the statements to sign.
@@ -225,9 +225,9 @@ routes! {
     /// Proposes other arguments for a held call.
     HeldCallProposal: POST "/v1/approvals/{run}/{call}/modify" (HeldCallPath), Decide, requests::Modification => replies::OrderReply,
         ["Approvals/Modify"], OperatorApi::modify;
-    /// Lists the break-glass statements that were opened, and which of them still need a review.
+    /// Lists the break-glass statements that were opened, and shows which of them still need a review.
     BreakGlass: GET "/v1/break-glass" (()), Look, () => replies::BreakGlass, [], OperatorApi::list_break_glass;
-    /// Opens a break-glass statement, once its signers are enough and the alarm was taken.
+    /// Opens break-glass by a signed statement, if enough people signed it and the alarm webhook accepted the notice.
     BreakGlassOpening: POST "/v1/break-glass" (()), Switch, requests::BreakGlassStatement => replies::OrderReply,
         [], OperatorApi::open_break_glass;
     /// Ends an open statement early.
@@ -236,32 +236,32 @@ routes! {
     /// Records the review of a statement that has ended.
     BreakGlassReview: POST "/v1/break-glass/{nonce}/review" (NoncePath), Review, requests::BreakGlassReview => replies::OrderReply,
         [], OperatorApi::review_break_glass;
-    /// Lists the orders above a number.
+    /// Lists the orders with numbers above `since`.
     Orders: GET "/v1/control" (()), Look, requests::OrdersAfter => replies::Orders, ["Control/List"], OperatorApi::rows;
     /// Stops a target: `suspend`, `revoke` or `kill`.
     Stop: POST "/v1/control" (()), Switch, requests::Stop => replies::OrderReply, ["Control/Set"], OperatorApi::stop;
-    /// Names the newest order, which a signed order has to name.
+    /// Shows the newest order, which each signed order must name.
     NewestOrder: GET "/v1/control/head" (()), Look, () => replies::Head, ["Control/Head"], OperatorApi::head;
-    /// Takes back a stop, by a signed order.
+    /// Reinstates a stopped target, by a signed order.
     Reinstatement: POST "/v1/control/reinstate" (()), Switch, requests::SignedStatement => replies::OrderReply,
         ["Control/Reinstate"], OperatorApi::loosen;
-    /// Shows one order, and what each gate did about it.
+    /// Shows one order and what each gate did to carry it out.
     OrderDetail: GET "/v1/control/{seq}" (OrderPath), Look, () => replies::OrderDetail, ["Control/Get"], OperatorApi::row;
     /// Lists the erasures, the newest first.
     Erasures: GET "/v1/erasures" (()), Custody, () => replies::Erasures, [], OperatorApi::erasures;
     /// Erases payloads by a signed order; with `dry_run` and a `run` or `commitments`, counts what would be erased.
     Erasure: POST "/v1/erasures" (()), Erase, requests::Erasure => replies::ErasureReply, [], OperatorApi::erase;
-    /// Names the newest entry of the fleet log, which a signed order has to name.
+    /// Shows the newest entry of the fleet log, which each signed order must name.
     NewestErasure: GET "/v1/erasures/head" (()), Custody, () => replies::Head, [], OperatorApi::erasures_head;
     /// Shows one erasure with its receipt.
     ErasureDetail: GET "/v1/erasures/{seq}" (ErasurePath), Custody, () => replies::ErasureDetail, [], OperatorApi::erasure;
-    /// Makes an evidence bundle: a zip file, with its summary in the header `wicketgate-export`.
+    /// Returns an evidence bundle as a zip file, with its summary in the header `wicketgate-export`.
     Export: POST "/v1/exports" (()), Export, requests::Export => super::exports::ExportedFile, [], OperatorApi::export;
     /// Lists the gates: version, bundle in force, newest order applied.
     Fleet: GET "/v1/fleet" (()), Look, () => replies::Fleet, ["Control/Fleet"], OperatorApi::fleet;
     /// Lists the legal holds in force.
     LegalHolds: GET "/v1/holds" (()), Custody, () => replies::LegalHolds, [], OperatorApi::holds;
-    /// Places a legal hold on a `run` or a `log` for a `reason`; by a signed order, ends one.
+    /// Places a legal hold on a `run` or a `log` for a `reason`, or lifts one by a signed order.
     LegalHold: POST "/v1/holds" (()), Hold, requests::LegalHold => replies::LegalHoldReply, [], OperatorApi::hold;
     /// Lists the open runs, those with held calls first.
     Runs: GET "/v1/runs" (()), Look, requests::Page => replies::Runs, ["Control/Runs"], OperatorApi::runs;

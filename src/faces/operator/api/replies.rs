@@ -53,7 +53,8 @@ replies! {
     Outcome {
         /// The number of the order.
         seq: u64,
-        /// Whether every gate applied it and no call is left running; for a signature, whether it was counted.
+        /// Whether every gate applied it and no affected call is still running; for a signature,
+        /// whether it was counted.
         complete: bool,
         /// Number of calls that were stopped.
         stopped_count: u64,
@@ -159,7 +160,7 @@ replies! {
     Fleet {
         /// Gates that have reported.
         gates: Vec<Gate>,
-        /// Logs with open runs whose gate has never reported.
+        /// Logs that have open runs and whose gate has never reported.
         never_seen: Vec<String>,
     }
 
@@ -191,7 +192,7 @@ replies! {
         reasons: Vec<String>,
         /// The digest of the call, in hex.
         digest: Option<String>,
-        /// The digest as dictionary words.
+        /// The digest as a list of dictionary words, for comparison by people.
         words: Option<String>,
         /// Number of recorded approvals.
         approvals: usize,
@@ -364,7 +365,8 @@ replies! {
     ErasedPayloads {
         /// Number of payloads that were deleted.
         deleted: u64,
-        /// Whether bytes of them may remain in the files of the store: `none`, `some` or `unknown`.
+        /// Whether bytes of the payloads may remain in the files of the store: `none`, `some` or
+        /// `unknown`.
         residue: String,
         /// Name of the fleet log.
         log: String,
@@ -378,7 +380,7 @@ replies! {
     ErasureReply {
         /// Number of payloads of the request that are stored.
         payloads: usize,
-        /// Number of payloads that were erased before.
+        /// Number of payloads that were already erased.
         before: usize,
         /// Number of payloads that were never stored.
         absent: usize,
@@ -401,11 +403,11 @@ replies! {
         basis: String,
         /// Who erased them.
         by: String,
-        /// The number of the request it answers.
+        /// Number of the request that it fulfils.
         request: Option<String>,
         /// Who signed the order.
         signed_by: Option<String>,
-        /// When the last backup that holds them is deleted.
+        /// When the last backup that contains the payloads is deleted.
         backups_expire_by: String,
     }
 
@@ -457,7 +459,7 @@ replies! {
         holds: Vec<LegalHoldRow>,
     }
 
-    /// The answer to placing or ending a legal hold.
+    /// The answer to placing or lifting a legal hold.
     LegalHoldReply {
         /// Whether the payloads are on hold now.
         held: bool,

@@ -71,14 +71,14 @@ inputs! {
 
     /// How much of a list is wanted.
     Page {
-        /// Lines of the list; 100 if absent, 200 at most.
+        /// Maximum number of items in the list; 100 if absent, at most 200.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     }
 
     /// Which orders are wanted.
     OrdersAfter {
-        /// Only orders above this number.
+        /// Only orders with a number above this one.
         #[serde(default)]
         since: u64,
     }
@@ -136,7 +136,7 @@ inputs! {
 
     /// The review of a break-glass statement.
     BreakGlassReview {
-        /// What the review found; 1 to 1024 bytes.
+        /// Findings of the review; 1 to 1024 bytes.
         #[serde(default)]
         note: String,
     }
@@ -165,7 +165,7 @@ inputs! {
         /// The SSH signature over the order, armored.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
-        /// Always rewrite the file of a SQLite ledger, not only if traces are found.
+        /// Rewrite the file of a SQLite ledger even if no traces of the payloads are found in it.
         #[serde(default)]
         vacuum: bool,
         /// Erase nothing, and count what would be erased.
@@ -182,7 +182,7 @@ inputs! {
         commitments: Option<Vec<String>>,
     }
 
-    /// A legal hold to place or, by a signed order, to end.
+    /// A legal hold to place, or a signed order that lifts one.
     LegalHold {
         /// The order that ends a hold, as text.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -201,7 +201,7 @@ inputs! {
         reason: Option<String>,
     }
 
-    /// What an evidence bundle holds.
+    /// What an evidence bundle contains.
     Export {
         /// `{scope: run, run}`, `{scope: range, log, from, to}` or `{scope: population}` with `since`, `until`,
         /// `agent`, `tool`, `verdict` and `chains`.

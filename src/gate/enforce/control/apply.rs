@@ -185,7 +185,7 @@ impl Road {
                 // Checked first: carrying out the order may end the target.
                 let unknown = self.unknown(&target);
                 let reach = self.stop_what(action, &target, true);
-                tracing::warn!(order = row.seq, action = action.as_str(), kind = target.kind(), name = %target.name(), "an operator's order");
+                tracing::warn!(order = row.seq, action = action.as_str(), kind = target.kind(), name = %target.name(), "applying an operator's order");
                 self.tasks.spawn(async move {
                     let done = road.finish(Some(&row), (action, &target), reach).await;
                     // Without an entry the effect is not recorded, so there is nothing to report.
@@ -334,7 +334,7 @@ impl Control {
         let report = OrderReport { seq, origin, at, done };
         let mut pause = Duration::from_millis(50);
         while let Err(error) = follow.orders.report(&report).await {
-            tracing::warn!(order = seq, %error, "what was done could not be reported yet");
+            tracing::warn!(order = seq, %error, "the outcome of an operator's order could not be reported yet");
             if !self.tasks.pause(pause).await {
                 return;
             }

@@ -254,7 +254,7 @@ impl BreakGlassOrders {
     fn never_opens(&self, signed: &SignedBreakGlass, why: &ApprovalRefusal) {
         if !why.is_expired() {
             let (code, message) = (why.code(), &why.why);
-            tracing::warn!(%code, %message, "break-glass of the last life is not taken up again");
+            tracing::warn!(%code, %message, "a break-glass order from before the restart was not resumed");
         }
         if let Some(statement) = signed.statement() {
             self.change(&statement.nonce, |one| one.ended = true);
@@ -347,7 +347,7 @@ impl Road {
             Some(GlassOrder::Close(nonce)) => {
                 self.control.break_glass.change(nonce, |one| one.ended = true);
                 let done = self.control.break_glass.noted(seq, nonce);
-                tracing::warn!(order = seq, %nonce, "break-glass is closed");
+                tracing::warn!(order = seq, %nonce, "break-glass closed");
                 self.tasks
                     .spawn(async move { road.control.record_without_opening(seq, done).await });
             }
@@ -368,7 +368,7 @@ impl Road {
             Ok(open) => open,
             Err(why) => {
                 let (detail, message) = (why.code(), &why.why);
-                tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");
+                tracing::warn!(order = seq, %detail, %message, "this gate refused to open break-glass");
                 glass.never_opens(signed, &why);
                 return refused(&why);
             }
@@ -376,7 +376,7 @@ impl Road {
         let BreakGlassStatement { agent, tools, reason, expires, .. } = &open.statement;
         let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let by = open.subjects();
-        tracing::warn!(order = seq, %agent, tools = ?names, %reason, %expires, ?by, "BREAK-GLASS: calls need no approver");
+        tracing::warn!(order = seq, %agent, tools = ?names, %reason, %expires, ?by, "BREAK-GLASS open: calls need no approver");
         let applied = ControlApplied::idle(
             seq,
             record::control::Action::BreakGlass,

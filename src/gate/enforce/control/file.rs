@@ -118,9 +118,9 @@ impl SwitchFile {
                 let hit = targets.iter().find(|target| about.is(target, 0))?;
                 Some(format!("the switch file stops {}", named(hit)))
             }
-            SwitchState::Unclear(_) => {
-                Some("the switch file is there and unclear: everything is stopped".to_owned())
-            }
+            SwitchState::Unclear(_) => Some(
+                "the switch file exists but cannot be understood: everything is stopped".to_owned(),
+            ),
         }
     }
 
@@ -132,9 +132,9 @@ impl SwitchFile {
                 let all: Vec<String> = targets.iter().take(8).map(named).collect();
                 Some(format!("control: the switch file stops {}", all.join(", ")))
             }
-            SwitchState::Unclear(why) => {
-                Some(format!("control: the switch file stops everything: it is unclear: {why}"))
-            }
+            SwitchState::Unclear(why) => Some(format!(
+                "control: the switch file stops everything, because it cannot be understood: {why}"
+            )),
         }
     }
 }

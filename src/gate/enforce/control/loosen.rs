@@ -109,7 +109,7 @@ impl Control {
     async fn refuse_row(&self, row: &Row, signed: &SignedApproval, why: &ApprovalRefusal) {
         let (detail, message) = (why.code(), why.why.to_string());
         self.metrics.order_refused();
-        tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED: an order to take back a stop");
+        tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED an order to reinstate a target");
         let entry = DraftWithPayloads::bare(Draft::of(ControlRefused {
             auth: Text::clip(&row.given.auth, 64),
             code: detail.into(),
@@ -152,7 +152,7 @@ impl Road {
             expires: said.expires,
             ..ControlApplied::idle(row.seq, Action::Reinstate.into(), about)
         };
-        tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), %name, "an operator takes back a stop");
+        tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), %name, "an operator reinstated a target");
         let entry = DraftWithPayloads::bare(Draft::of(applied.clone()));
         // Without an entry the effect is not recorded, so there is nothing to report.
         if self.ledger.owe(entry).await.is_ok() {

@@ -218,7 +218,7 @@ impl Control {
         if row.as_ref().map(|row| (row.seq, row.digest)) != Some((seq, digest)) {
             tracing::error!(
                 order = seq,
-                "the list of orders is not the one that this gate has read before"
+                "the list of operators' orders differs from the one that this gate read before"
             );
             recorded.upto = None;
         }
@@ -290,7 +290,7 @@ impl Road {
         loop {
             let looked = self.look(follow).await;
             match &looked {
-                Ok(_) if failing => tracing::info!("operators' orders are read again"),
+                Ok(_) if failing => tracing::info!("operators' orders can be read again"),
                 Err(error) if !failing => {
                     tracing::warn!(%error, "operators' orders cannot be read");
                 }
@@ -382,7 +382,7 @@ impl Road {
     /// An order of the file has number 0. Its runs stay open, because the file may be removed
     /// again.
     fn by_file(self: &Arc<Self>, action: Action, target: Target) {
-        tracing::warn!(action = action.as_str(), kind = target.kind(), name = %target.name(), "the switch file");
+        tracing::warn!(action = action.as_str(), kind = target.kind(), name = %target.name(), "the switch file changed");
         let reach = self.stop_what(action, &target, false);
         let road = Arc::clone(self);
         self.tasks.spawn(async move { drop(road.finish(None, (action, &target), reach).await) });

@@ -102,7 +102,7 @@ impl WitnessSight {
             }
         }
         let why = why.map(|why| why.to_string()).unwrap_or_default();
-        tracing::warn!(why, "what a witness has seen of the fleet log is not known");
+        tracing::warn!(why, "cannot learn which head of the fleet log a witness saw last");
         None
     }
 

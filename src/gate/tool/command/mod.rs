@@ -205,15 +205,16 @@ impl Command {
     ) -> Unmasked {
         let level = self.binding.level.as_str();
         if let Some(why) = &report.refused {
-            tracing::error!(%why, program = %self.name, "a command could not be confined");
-            let message = format!("the command was not run: {level} could not be made");
+            tracing::error!(%why, program = %self.name, "the sandbox of a command could not be set up");
+            let message =
+                format!("the command was not run: its sandbox ({level}) could not be set up");
             return Unmasked::Failed { class: FailureClass::ToolError, started: false, message };
         }
         let Some(code) = report.code else {
             let signal = report.signal.unwrap_or_default();
             let why = match signal {
-                OUT_OF_TIME => " (its processor time is used up)",
-                _ if starved => " (its processes used more memory together than they may)",
+                OUT_OF_TIME => " (it used up its processor time)",
+                _ if starved => " (its processes together exceeded their memory limit)",
                 _ => "",
             };
             let message = format!("the command was ended by signal {signal}{why} in {level}");

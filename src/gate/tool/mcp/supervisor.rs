@@ -270,7 +270,7 @@ impl ConnectionSupervisor {
             }
             Ended::Lost { steady } => {
                 let why = self.scrub.text(&traffic.reason());
-                tracing::warn!(server = %self.server.name, %why, "the connection was lost");
+                tracing::warn!(server = %self.server.name, %why, "lost the connection to the server");
                 self.trouble.lock().last = Some(why);
                 (Ended::Lost { steady }, false)
             }
@@ -351,7 +351,7 @@ impl ConnectionSupervisor {
 
     fn compare(&self, listed: Listed) {
         for left_out in &listed.left_out {
-            tracing::warn!(server = %self.server.name, "left out of the list of tools: {left_out}");
+            tracing::warn!(server = %self.server.name, "tools left out of the server's list: {left_out}");
         }
         let listed = Arc::new(listed);
         let mut pins = self.pins.lock();
@@ -367,13 +367,13 @@ impl ConnectionSupervisor {
         let Some(drift) = pin.compare(listed) else { return };
         let (server, tool, grade) = (&self.server.name, &pin.tool, pin::drift_name(&drift));
         match &drift {
-            Drift::Same => tracing::info!(%server, %tool, "the tool is as it was signed again"),
+            Drift::Same => tracing::info!(%server, %tool, "the tool matches its signed lock again"),
             Drift::Text | Drift::Compatible => {
-                tracing::warn!(%server, %tool, grade, "the tool is not as it was signed");
+                tracing::warn!(%server, %tool, grade, "the tool differs from its signed lock");
             }
             Drift::Breaking(what) => {
                 tracing::error!(%server, %tool, grade, what = %what.join("; "),
-                    "the tool is another one and is denied until it is signed again");
+                    "the tool changed in a breaking way: its calls are denied until a new lock is signed");
             }
         }
         if let Some(metrics) = self.around.metrics.get()

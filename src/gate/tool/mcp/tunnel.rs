@@ -113,7 +113,7 @@ impl AllowedHosts {
             tracing::warn!(
                 program,
                 host = name,
-                "a sandboxed server asked for a host that `sandbox.hosts` does not name"
+                "refused a sandboxed server's connection to a host that `sandbox.hosts` does not list"
             );
         }
     }

@@ -249,7 +249,7 @@ impl Fleet {
 /// name.
 fn open(files: &Files, name: &str, trust: &Trust) -> Result<(Checkpoint, String), Outcome> {
     let text = files.get(name).and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let text = text.ok_or_else(|| bad(format!("`{name}` is no text")))?;
+    let text = text.ok_or_else(|| bad(format!("`{name}` is not UTF-8 text")))?;
     let (checkpoint, held) = Checkpoint::open_with(text, &trust.fleet)
         .map_err(|error| bad(format!("`{name}`: {error}")))?;
     let own: Vec<&Held<'_>> =

@@ -125,7 +125,7 @@ pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report:
     vouched.extend(stamps.vouched.iter().copied());
     if trust.tsa.is_empty() {
         if stamps.files > 0 {
-            let why = "the stamps in it: the trust file names no time stamping authority";
+            let why = "the stamps in it: the trust file names no time-stamping authority";
             report.not_proven.push(why.into());
         }
     } else {
