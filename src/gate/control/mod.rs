@@ -167,6 +167,7 @@ pub enum Order {
     /// Takes back a stop: signed by an operator ([`crate::approval::order`]); every gate checks it.
     Loosen(Word),
     /// An approver's signed statement about a held call; the gate that holds the call checks it.
+    #[serde(rename = "word")]
     ApproverStatement {
         /// The run.
         run: RunId,
