@@ -89,7 +89,7 @@ tools: [{name: a}, {name: a}]
         "wicketgate.yaml:1:10: listen.tcp: `0.0.0.0:7300` is not a loopback address",
         "wicketgate.yaml:2:12: operator.listen: `nonsense` is not an address",
         "wicketgate.yaml:3:25: trust.manifest_keys[0]: key file `none.pub`",
-        "wicketgate.yaml:3:58: trust.policy_threshold: 3 signatures of 1",
+        "wicketgate.yaml:3:58: trust.policy_threshold: 3 signatures can never be reached with 1",
         "wicketgate.yaml:6:23: agents[0].callers[1]: the same caller as `agents.0.callers.0`",
         "wicketgate.yaml:6:33: agents[0].callers[2]: `x` is not a SPIFFE id",
         "wicketgate.yaml:6:46: agents[0].callers[3]: token file `t`",

@@ -106,7 +106,7 @@ fn runs_that_the_ends_of_a_range_cut_are_told_as_cut_and_never_as_complete() {
     fine(&report);
     let said = seen(&report, "S4");
     assert_eq!(said, "0 complete; not complete: 0 open, 2 cut by the ends");
-    assert!(report.not_proven.iter().any(|item| item.contains("2 that the ends of the span cut")));
+    assert!(report.not_proven.iter().any(|item| item.contains("2 runs cut by its ends")));
     let runs: serde_json::Value = serde_json::from_slice(files.get(AGENT_RUN).unwrap()).unwrap();
     assert_eq!(runs["runs"][0]["status"], "cut");
     assert_eq!(runs["runs"][0]["cut"], serde_json::json!(["begin"]));
