@@ -153,7 +153,7 @@ fn a_connection_url_is_read_by_reference_and_never_printed() {
             "{SMALL}ledger: {{postgres: {{url: 'postgres://h/d?sslmode=verify-full', slots: {slots}}}}}\n"
         );
         let said = desk.load(&text, &[]).unwrap_err();
-        assert!(said[0].contains("ledger.postgres.slots: the slots of this pool"), "{said:?}");
+        assert!(said[0].contains("ledger.postgres.slots: this pool is reserved"), "{said:?}");
     }
     desk.secret("far", "postgres://u:hunter2@h/db");
     let far = format!("{SMALL}ledger: {{postgres: {{url_file: far}}}}\n");

@@ -159,7 +159,7 @@ pub fn run(options: &Options) -> End {
         return usage(
             options.json,
             format!(
-                "`{}` is no directory and no file: name what `wicketgate evidence export --out` wrote",
+                "`{}` is not a directory or a file: name what `wicketgate evidence export --out` wrote",
                 options.bundle.display()
             ),
         );

@@ -79,7 +79,7 @@ async fn operators_of_a_sidecar_on_postgres_are_said_to_be_unheard_and_the_hub_i
     assert!(!warned().contains("`operators`"));
     estate.configure(|config| people.configure(config, true));
     let said = warned();
-    assert!(said.contains("warning: `operators` are not asked here"), "{said}");
+    assert!(said.contains("warning: `operators` has no effect here"), "{said}");
     let mut sidecar = estate.serve().await;
     let said = sidecar.said();
     assert!(

@@ -93,7 +93,7 @@ fn what_was_proposed_is_what_was_signed_about_a_call_that_was_held() {
 
 #[test]
 fn nobody_else_approved_it_and_it_ran() {
-    noticed("no other approver approved it", |s| {
+    noticed("no other approver approved the call", |s| {
         s.votes.clear();
         s.policy_saw.clear();
         unset(s.released.as_mut().unwrap(), "approvals");

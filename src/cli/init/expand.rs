@@ -235,7 +235,7 @@ mod tests {
         for (text, why) in [
             ("${NOT}", "`NOT` is not set"),
             ("${input:other}", "--input other=FILE"),
-            ("${command:x.y}", "`${command:x.y}` is no form"),
+            ("${command:x.y}", "`${command:x.y}` is not a known kind"),
             ("${open", "no closing"),
         ] {
             assert!(expanded(text).unwrap_err().to_string().contains(why), "{text}");

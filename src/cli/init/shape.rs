@@ -400,11 +400,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (text, said) in [
-            ("{\"a\": 1}", "mcp.json: neither `mcpServers`"),
+            ("{\"a\": 1}", "mcp.json: the file has neither `mcpServers`"),
             ("nonsense", "mcp.json:1:1: "),
             ("{\"mcpServers\": {}}", "mcp.json: mcpServers: the file has no servers"),
             ("{\"mcpServers\": []}", "mcp.json:1:16: mcpServers: expected an object"),
-            ("{\"mcpServers\": {}, \"servers\": {}}", "`mcpServers` is there, too"),
+            ("{\"mcpServers\": {}, \"servers\": {}}", "`mcpServers` is set too"),
             (
                 "{\"mcpServers\": {\"a\": {}}}",
                 "mcp.json:1:22: mcpServers.a: missing field `command`",
@@ -423,7 +423,7 @@ mod tests {
             ),
             (
                 "{\"mcpServers\": {\"a\": {\"type\": \"ws\", \"url\": \"y\"}}}",
-                "`ws` is no transport",
+                "`ws` is not a transport",
             ),
             ("{\"mcpServers\": {\"a\": {\"type\": \"http\"}}}", "missing field `url`"),
             (
@@ -436,7 +436,7 @@ mod tests {
             ),
             (
                 "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"envFile\": \"y\"}}}",
-                "mcpServers.a.envFile: is not read",
+                "mcpServers.a.envFile: is not supported",
             ),
             (
                 "{\"mcpServers\": {\"a\": {\"command\": \"x\"}, \"a\": {\"command\": \"y\"}}}",
