@@ -419,7 +419,7 @@ fn what_a_sandbox_may_not_be_given_is_refused_with_its_place() {
             json!(["api.test"]),
             "servers[0].stdio.sandbox.hosts: a network of its own needs",
         ),
-        ("hosts", json!(["a/b"]), "servers[0].stdio.sandbox.hosts[0]: `a/b` is no `HOST`"),
+        ("hosts", json!(["a/b"]), "servers[0].stdio.sandbox.hosts[0]: `a/b` is not `HOST`"),
         ("hosts", json!(["*.test"]), "servers[0].stdio.sandbox.hosts[0]: "),
         ("hosts", json!(["10.0.0.1"]), "list its range under `private_addresses`"),
         ("private_addresses", json!(["10.0.0.0/8"]), "means nothing without `hosts`"),

@@ -61,7 +61,7 @@ fn a_recording_that_is_not_what_was_written_is_refused_with_the_line_and_the_rea
         ),
         ("no last line", joined(&lines[..lines.len() - 1].to_vec()), "the last line is missing"),
         ("half a line", text[..text.len() - 9].to_owned(), "in the middle of a line"),
-        ("one line more", text.clone() + "{\"t\":\"step\"}\n", "behind the last line"),
+        ("one line more", text.clone() + "{\"t\":\"step\"}\n", "after the last line"),
         (
             "a later version",
             joined(&with(&lines, 0, "wicketgate/recording/2", "wicketgate/recording/3")),

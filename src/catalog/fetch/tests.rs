@@ -53,7 +53,7 @@ fn the_example_loads_and_what_it_leaves_out_has_its_defaults() {
 fn a_binding_that_opens_more_than_it_says_is_refused_with_its_line() {
     for (fetch, more, wanted) in [
         ("hosts: []", "", "tools[0].fetch.hosts: lists 1 to 256 hosts"),
-        ("hosts: ['*.com']", "", "tools[0].fetch.hosts[0]: `*.com` is too wide"),
+        ("hosts: ['*.com']", "", "tools[0].fetch.hosts[0]: `*.com` is too broad"),
         ("hosts: [a.internal]", "", "tools[0].fetch.hosts[0]: leads inside"),
         ("hosts: [10.0.0.1]", "", "tools[0].fetch.hosts[0]: is not on the public Internet"),
         (
