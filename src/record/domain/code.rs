@@ -324,9 +324,7 @@ pub mod held {
     /// The question to a person whether to go on waiting, from the message about the call.
     #[must_use]
     pub fn question(message: &str) -> String {
-        format!(
-            "{message}. Approval is given elsewhere, not here. Look again whether it was given?"
-        )
+        format!("{message}. An approver decides elsewhere, not here. Check again whether one has?")
     }
 }
 

@@ -365,7 +365,7 @@ fn declined(ask: &McpRequest) -> bool {
 fn input_required(problem: &Problem, call: &str) -> Rendered {
     let message = held::question(&problem.message);
     let schema = json!({"type": "object", "properties": {"wait": {
-        "type": "boolean", "title": "Look again", "description": "approves nothing", "default": true}}});
+        "type": "boolean", "title": "Check again", "description": "approves nothing", "default": true}}});
     let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
     let result = json!({
         "resultType": "input_required",
