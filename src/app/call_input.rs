@@ -14,7 +14,7 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::Binding;
 use crate::identity::manifest::Manifest;
-use crate::policy::input::{self, AgentFacts, DecisionContext, RunFacts};
+use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::tool::toolbox::prepare;
 
 /// The call to evaluate.
@@ -114,8 +114,7 @@ pub fn input(
         labels: BTreeMap::new(),
         attested: BTreeMap::new(),
     };
-    let standing =
-        DecisionContext { now, observe: &[], approvals: &[], by_hand, break_glass: None };
+    let standing = Circumstances { now, observe: &[], approvals: &[], by_hand, break_glass: None };
     let bytes = input::document(&agent, &facts, tool, &prepared.call_input(), &standing);
     Ok(Json::parse(&bytes, &Limits::FILE)?)
 }

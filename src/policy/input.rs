@@ -89,7 +89,7 @@ pub struct RunFacts {
 
 /// What else a decision depends on.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct DecisionContext<'a> {
+pub struct Circumstances<'a> {
     /// The time in the policy's input.
     pub now: Timestamp,
     /// The layers in observe mode.
@@ -241,7 +241,7 @@ pub fn document(
     run: &RunFacts,
     tool: &ToolFacts,
     asked: &CallInput<'_>,
-    standing: &DecisionContext<'_>,
+    standing: &Circumstances<'_>,
 ) -> Vec<u8> {
     canonical::bytes(&Json::object([
         ("v", Json::from(VERSION)),

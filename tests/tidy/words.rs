@@ -167,6 +167,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "tests/simulation/world.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),
+    (
+        "tests/support/memory/mod.rs",
+        "virtual time: an injected delay of the store, under the paused clock",
+    ),
 ];
 
 /// Tests that sleep: they are slow when they pass and flaky when they do not.

@@ -83,7 +83,7 @@ fn flags_numbers_and_what_is_absent() {
 #[test]
 fn what_is_wrong_with_a_command_is_said_with_its_place() {
     for (command, more, wanted) in [
-        ("{program: grep}", "", "tools[0].command.program: is an absolute path"),
+        ("{program: grep}", "", "tools[0].command.program: expected an absolute path"),
         ("{program: /nowhere/x}", "", "tools[0].command.program: cannot open"),
         ("{program: /etc/passwd}", "", "tools[0].command.program: `/etc/passwd` is not executable"),
         ("{program: /bin/ls, sha256: '00'}", "", "tools[0].command.sha256: is 64"),

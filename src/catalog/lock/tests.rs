@@ -73,7 +73,7 @@ fn a_tool_that_cannot_be_governed_is_left_out_and_named() {
         (r#"{"name":"tools/call","inputSchema":{}}"#, "has a name"),
         (r#"{"inputSchema":{}}"#, "tool ``: has no name"),
         (r#"{"name":"resources.read","inputSchema":{}}"#, "the governed name of a method"),
-        (r#"{"name":"a","inputSchema":{"type":"array"}}"#, "`inputSchema`: arguments are"),
+        (r#"{"name":"a","inputSchema":{"type":"array"}}"#, "`inputSchema`: arguments must be"),
         (r#"{"name":"a"}"#, "has no `inputSchema`"),
         (r#"{"name":"a","description":1,"inputSchema":{}}"#, "`description` is not a text"),
         (

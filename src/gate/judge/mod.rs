@@ -14,7 +14,7 @@ use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
-use crate::policy::input::{self, AgentFacts, DecisionContext, RunFacts};
+use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::policy::{Answer, PolicyEngine, allowed_by, ask, error, or_denial, weighed};
 
 pub mod prepared;
@@ -169,8 +169,8 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let approvals = bench.resumed.as_ref().map_or(&[][..], |resumed| &resumed.approvals);
     let proposer = bench.asked_by.as_deref().map(|by| by.approval.subject.as_str());
     let (now, by_hand) = (bench.now, engine.by_hand());
-    let context = DecisionContext { now, observe: &observe, approvals, by_hand, break_glass: None };
-    let evaluate = |context: &DecisionContext<'_>| {
+    let context = Circumstances { now, observe: &observe, approvals, by_hand, break_glass: None };
+    let evaluate = |context: &Circumstances<'_>| {
         let input = input::document(bench.agent, bench.run, tool, &prepared.call_input(), context);
         let answer = or_denial(ask(engine.as_ref(), &input, !observe.is_empty()));
         (weighed(answer, proposer, approvals), input)
@@ -186,7 +186,7 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     if decision.course() == Course::Wait
         && let Some(open) = bench.break_glass.as_deref()
     {
-        let answered = evaluate(&DecisionContext { break_glass: Some(open), ..context });
+        let answered = evaluate(&Circumstances { break_glass: Some(open), ..context });
         if answered.0.verdict == Verdict::Allow {
             adopt(&mut decision, answered);
             return (decision, true);

@@ -50,7 +50,7 @@ fn read<S: Statement>(statement: &[u8]) -> Result<S, ApprovalRefusal> {
 }
 
 /// A signer, and the signature as stock tools spell it.
-pub(super) type SignedBy = (Approval, String);
+pub(super) type SignerSignature = (Approval, String);
 
 /// Reads a statement and checks every signature over it: each is of a key that counts, no key
 /// signed twice, and enough different subjects signed. The signers are in the order of their
@@ -63,12 +63,12 @@ pub(super) fn check_all<S: Statement>(
     (statement, signatures): (&[u8], &[String]),
     (most, quorum): (usize, usize),
     now: Timestamp,
-) -> Result<(S, Vec<SignedBy>), ApprovalRefusal> {
+) -> Result<(S, Vec<SignerSignature>), ApprovalRefusal> {
     let read = read(statement)?;
     if signatures.len() > most {
         return S::PURPOSE.refuse(RefusalReason::Many(most));
     }
-    let mut by: Vec<SignedBy> = Vec::new();
+    let mut by: Vec<SignerSignature> = Vec::new();
     for signature in signatures {
         let one = signer(list, (statement, signature), now, S::PURPOSE)?;
         if by.iter().any(|(other, _)| other.key == one.0.key) {
