@@ -6,6 +6,7 @@ use crate::auditor::{auditor, export, manifest, recorded, verify};
 use crate::fleet::{anchor, fleet, sqlite};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
+use wicketgate::domain::plural::many;
 use wicketgate_support::pg::{Pg, TestDb};
 
 /// Two runs with a call that is allowed and one that is denied in each.
@@ -50,7 +51,7 @@ async fn spans_and_populations(gates: &[&Estate], logs: &[&str]) {
     for (out, query, matched) in queries {
         export(estate, query, out).await.ends(0);
         let said = verify(estate, &[], out).await.ends(0);
-        said.says(&format!("{} chains, ", logs.len())).says("VALID         R2 ");
+        said.says(&format!("{}, ", many(logs.len(), "chain"))).says("VALID         R2 ");
         let population = told(estate, out);
         assert_eq!(population["totals"]["matched"], json!(matched), "{out}: {population}");
         assert_eq!(population["totals"]["runs"], json!(2 * gates.len()), "{population}");
