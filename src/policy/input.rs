@@ -32,7 +32,7 @@ pub struct AgentFacts {
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// SHA-256 of the manifest's exact bytes.
-    #[serde(serialize_with = "prefixed")]
+    #[serde(serialize_with = "Digest::serialize_prefixed")]
     pub manifest: Digest,
     /// How model and instructions are known.
     pub binding: Binding,
@@ -51,7 +51,7 @@ pub struct Delegator {
     /// `metadata.version`.
     pub version: String,
     /// SHA-256 of the manifest's exact bytes.
-    #[serde(serialize_with = "prefixed")]
+    #[serde(serialize_with = "Digest::serialize_prefixed")]
     pub manifest: Digest,
     /// The run.
     pub run: RunId,
@@ -313,10 +313,6 @@ pub fn approval_json(approval: &Approval) -> Json {
         ("roles", Json::of(&approval.roles)),
         ("key", Json::from(approval.key.as_str())),
     ])
-}
-
-fn prefixed<S: serde::Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&digest.prefixed())
 }
 
 fn tool_json(tool: &ToolFacts) -> Json {

@@ -131,7 +131,7 @@ impl OpenProposal {
     }
 
     /// Refuses what comes after a refusal.
-    fn stands(&self) -> Result<(), AmendmentRefusal> {
+    fn check_not_refused(&self) -> Result<(), AmendmentRefusal> {
         self.refused.clone().map_or(Ok(()), |by| Err(AmendmentRefusal::Refused(by)))
     }
 }
@@ -237,7 +237,7 @@ impl Constitution {
         let said = (statement.as_bytes(), signature.as_str());
         let counted = amendment::check(&pending, &list, said, row.at)?;
         let (approval, word) = (counted.by, counted.statement.verdict);
-        open.stands()?;
+        open.check_not_refused()?;
         let by = (list.digest(), counted.signature.as_str());
         self.record_publication(&pending, (&approval, word), by).await?;
         let mut done = vec![
@@ -275,7 +275,7 @@ impl Constitution {
             return Ok(done);
         }
         let open = find(inner, bundle)?;
-        open.stands()?;
+        open.check_not_refused()?;
         open.proposal.pending(Vec::new()).in_time(row.at)?;
         let (granted, needed) = (people(&open.granted), self.checked.config.policy.approvals);
         if u64::try_from(granted).unwrap_or_default() < needed {

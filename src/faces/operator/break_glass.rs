@@ -20,7 +20,7 @@ use crate::approval::break_glass::{
     BreakGlassStatement, Open, SIGNATURES_MAX, SignedBreakGlass, Terms, check,
 };
 use crate::approval::{ApprovalRefusal, Approvers, RefusalReason};
-use crate::control::{GlassOrder, Order, Row};
+use crate::control::{BreakGlassOrder, Order, Row};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
@@ -217,7 +217,7 @@ impl OperatorApi {
         let list = (glass.list)().map_err(|why| unknown(&why.to_string()))?;
         let mut subjects = Vec::new();
         for row in self.break_glass_rows().await? {
-            let Some(GlassOrder::Open(signed)) = row.glass() else { continue };
+            let Some(BreakGlassOrder::Open(signed)) = row.break_glass() else { continue };
             if signed.statement().is_none_or(|s| s.nonce != nonce) {
                 continue;
             }
@@ -241,7 +241,7 @@ impl OperatorApi {
             let page = self.orders.since(since, PAGE).await?;
             let full = page.len() >= PAGE;
             since = page.last().map_or(since, |row| row.seq);
-            rows.extend(page.into_iter().filter(|row| row.glass().is_some()));
+            rows.extend(page.into_iter().filter(|row| row.break_glass().is_some()));
             if !full {
                 return Ok(rows);
             }
@@ -252,16 +252,16 @@ impl OperatorApi {
     async fn past(&self) -> Result<BTreeMap<String, OrderHistory>, Problem> {
         let mut all: BTreeMap<String, OrderHistory> = BTreeMap::new();
         for row in self.break_glass_rows().await? {
-            match row.glass() {
-                Some(GlassOrder::Open(signed)) => {
+            match row.break_glass() {
+                Some(BreakGlassOrder::Open(signed)) => {
                     let Some(statement) = signed.statement() else { continue };
                     let past = OrderHistory::of(&row, statement.clone(), signed.signatures.len());
                     all.entry(statement.nonce).or_insert(past);
                 }
-                Some(GlassOrder::Close(nonce)) => {
+                Some(BreakGlassOrder::Close(nonce)) => {
                     all.get_mut(nonce).map(|past| past.closed.get_or_insert(row.at));
                 }
-                Some(GlassOrder::Review(nonce)) => {
+                Some(BreakGlassOrder::Review(nonce)) => {
                     let review = (row.given.subject.clone(), row.given.reason.clone());
                     all.get_mut(nonce).map(|past| past.reviewed.get_or_insert(review));
                 }

@@ -92,16 +92,16 @@ impl Bound {
         let AgentSettings { connections_max, requests_max, drain, hosts, tls, .. } = self.settings;
         let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
         let limits = Limits::of(connections_max, drain);
-        let mut doors = tokio::task::JoinSet::new();
+        let mut serving = tokio::task::JoinSet::new();
         for (place, listener) in self.listeners {
             let (edge, shutdown) = (edge.clone(), shutdown.clone());
             let tls = tls.clone().filter(|_| listener.address().is_some());
-            doors.spawn(driver::run(listener, limits, shutdown, move |io, peer, closing| {
+            serving.spawn(driver::run(listener, limits, shutdown, move |io, peer, closing| {
                 connection(place.clone(), io, peer, (edge.clone(), tls.clone()), closing)
             }));
         }
-        let doors = async { while doors.join_next().await.is_some() {} };
-        tokio::join!(doors, grpc::report(health, &grpc::SERVICES, faces.readiness, shutdown));
+        let served = async { while serving.join_next().await.is_some() {} };
+        tokio::join!(served, grpc::report(health, &grpc::SERVICES, faces.readiness, shutdown));
         Ok(())
     }
 }

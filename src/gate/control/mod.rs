@@ -6,7 +6,7 @@
 //! machine, otherwise in Postgres beside the ledger.
 
 use async_trait::async_trait;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::approval::break_glass::SignedBreakGlass;
 use crate::approval::{SignedApproval as Word, is_nonce};
@@ -19,13 +19,13 @@ use crate::record::{self, control::TargetKind};
 
 pub mod amendments;
 pub mod answer;
-mod glass;
+mod break_glass;
 pub mod postgres;
 pub mod sqlite;
 mod stopped;
 mod wire;
 
-pub use glass::GlassOrder;
+pub use break_glass::BreakGlassOrder;
 pub use stopped::stopped_keys;
 
 /// The target of an order.
@@ -208,10 +208,10 @@ pub enum Order {
     /// Proposes a policy bundle.
     Propose {
         /// The digest of the bundle.
-        #[serde(serialize_with = "prefixed")]
+        #[serde(serialize_with = "Digest::serialize_prefixed")]
         bundle: Digest,
         /// The digest of the bundle that it replaces.
-        #[serde(serialize_with = "prefixed")]
+        #[serde(serialize_with = "Digest::serialize_prefixed")]
         base: Digest,
         /// The version, for human readers; the gates read it from the files.
         version: String,
@@ -224,7 +224,7 @@ pub enum Order {
     /// A publisher's signed approval of a proposed bundle; every gate checks it.
     Publish {
         /// The bundle.
-        #[serde(serialize_with = "prefixed")]
+        #[serde(serialize_with = "Digest::serialize_prefixed")]
         bundle: Digest,
         /// The signed statement.
         statement: String,
@@ -234,7 +234,7 @@ pub enum Order {
     /// Puts an approved bundle in force.
     Activate {
         /// The bundle.
-        #[serde(serialize_with = "prefixed")]
+        #[serde(serialize_with = "Digest::serialize_prefixed")]
         bundle: Digest,
     },
 }
@@ -286,10 +286,6 @@ impl Order {
         let Json::Object(_) = body else { return None };
         Json::object([("kind", Json::from(kind)), ("body", body.clone())]).read().ok()
     }
-}
-
-fn prefixed<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&digest.prefixed())
 }
 
 fn nonce<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::approvers::Purpose;
 use super::check::Ballot;
-use super::statement::{check_name, check_nonce, tagged};
+use super::statement::{check_name, check_nonce};
 use super::{
     ApprovalRefusal, ApproverVerdict, Approvers, MalformedStatement, RefusalReason, Statement,
     VerifiedStatement,
@@ -31,10 +31,10 @@ const AUTHOR_MAX: usize = 128;
 #[serde(deny_unknown_fields)]
 pub struct AmendmentStatement {
     /// The bundle that is to be put in force.
-    #[serde(serialize_with = "tagged")]
+    #[serde(serialize_with = "Digest::serialize_prefixed")]
     pub bundle: Digest,
     /// The bundle that must be in force then; otherwise the signature is void.
-    #[serde(serialize_with = "tagged")]
+    #[serde(serialize_with = "Digest::serialize_prefixed")]
     pub base: Digest,
     /// Who proposed it.
     pub author: String,

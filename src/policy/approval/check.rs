@@ -54,7 +54,7 @@ pub(super) type SignerSignature = (Approval, String);
 
 /// Reads a statement and checks every signature over it: each is of a key that counts, no key
 /// signed twice, and enough different subjects signed. The signers are in the order of their
-/// subjects, each with its signature as stock tools spell it.
+/// signatures.
 ///
 /// # Errors
 /// As [`VerifiedStatement::check`], and `break_glass.again` and `break_glass.quorum`.

@@ -16,7 +16,6 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::List;
 use approvers::Purpose;
-use statement::tagged;
 
 pub mod amendment;
 pub mod approvers;
@@ -83,7 +82,7 @@ pub struct ApprovalStatement {
     #[serde(deserialize_with = "layers", serialize_with = "from_layers")]
     pub layers: Vec<(String, Digest)>,
     /// The manifest of the run.
-    #[serde(serialize_with = "tagged")]
+    #[serde(serialize_with = "Digest::serialize_prefixed")]
     pub manifest: Digest,
     /// The run.
     pub run: RunId,
@@ -118,7 +117,7 @@ impl Statement for ApprovalStatement {
 #[serde(deny_unknown_fields)]
 struct Layer {
     layer: String,
-    #[serde(serialize_with = "tagged")]
+    #[serde(serialize_with = "Digest::serialize_prefixed")]
     digest: Digest,
 }
 

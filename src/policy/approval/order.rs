@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::approvers::Purpose;
-use super::statement::{check_reason, tagged};
+use super::statement::check_reason;
 use super::{
     Approval, ApprovalRefusal, Approvers, MalformedStatement, RefusalReason, SignedApproval,
     Statement, VerifiedStatement,
@@ -71,7 +71,7 @@ pub struct Previous {
     #[serde(rename = "previous_seq")]
     pub seq: u64,
     /// SHA-256 of the order's row, or the leaf hash of the entry.
-    #[serde(rename = "previous", serialize_with = "tagged")]
+    #[serde(rename = "previous", serialize_with = "Digest::serialize_prefixed")]
     pub digest: Digest,
 }
 

@@ -1,11 +1,8 @@
 //! What all statements that people sign have in common: one form, a namespace, a list of signers.
 
-use serde::Serializer;
-
 use super::approvers::Purpose;
 use super::is_nonce;
 use crate::domain::canonical;
-use crate::domain::digest::Digest;
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::members::Mismatch;
 use crate::domain::plural::many;
@@ -74,11 +71,6 @@ pub trait Statement: Sized {
         }
         json
     }
-}
-
-/// Writes a digest as `sha256:` and hex digits.
-pub(super) fn tagged<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&digest.prefixed())
 }
 
 /// Refuses a name that is empty or longer than `most` bytes.

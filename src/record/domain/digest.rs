@@ -1,7 +1,7 @@
 //! Digests, salted commitments and the call digest: every hash that the product makes of its own
 //! values.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use super::canonical;
@@ -67,6 +67,11 @@ impl Digest {
     /// `sha256:` and 64 lowercase hex digits.
     pub fn prefixed(&self) -> String {
         format!("sha256:{}", self.hex())
+    }
+
+    /// Writes it as [`Self::prefixed`], for members that have it so (`serialize_with`).
+    pub fn serialize_prefixed<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.prefixed())
     }
 }
 

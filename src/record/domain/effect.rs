@@ -158,7 +158,7 @@ pub enum Effect {
     /// One call of a unary method of a gRPC service.
     Grpc(Grpc),
     /// What a recording says that the call would touch: nothing is touched again.
-    #[serde(skip)]
+    #[serde(untagged, serialize_with = "recorded")]
     Recorded {
         /// `input.effect`, as it was recorded.
         effect: Json,
@@ -239,7 +239,7 @@ impl Effect {
 
     /// The facts as the policy input and the effect digest see them.
     pub fn to_json(&self) -> Json {
-        if let Self::Recorded { effect, .. } = self { effect.clone() } else { Json::of(self) }
+        Json::of(self)
     }
 }
 
@@ -258,8 +258,26 @@ pub struct Upstream {
     pub model: String,
 }
 
+fn recorded<S: Serializer>(effect: &Json, _: &[Finding], to: S) -> Result<S::Ok, S::Error> {
+    effect.serialize(to)
+}
+
 fn pairs<S: Serializer>(query: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(
         query.iter().map(|(name, value)| serde_json::json!({"name": name, "value": value})),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::json;
+
+    #[test]
+    fn what_was_recorded_is_written_as_it_was_recorded() {
+        let effect = json!({"kind": "http", "host": "a.test", "port": 443});
+        let recorded = Effect::Recorded { effect: effect.clone(), findings: Vec::new() };
+        assert_eq!(recorded.to_json(), effect);
+        assert_eq!(Effect::None.to_json(), json!({"kind": "none"}));
+    }
 }

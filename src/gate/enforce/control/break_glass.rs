@@ -17,7 +17,7 @@ use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{BreakGlassStatement, Open, SignedBreakGlass};
 use crate::approval::{ApprovalRefusal, RefusalReason};
 use crate::clock::Clock;
-use crate::control::{Action, GlassOrder, Order, Row, Target};
+use crate::control::{Action, BreakGlassOrder, Order, Row, Target};
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
@@ -142,7 +142,7 @@ impl BreakGlassOrders {
 
     /// Keeps a row that the previous process obeyed. Ignores rows that are not break-glass orders.
     pub fn remember(&self, row: &Row) {
-        if row.glass().is_some() {
+        if row.break_glass().is_some() {
             self.before.lock().push(row.clone());
         }
     }
@@ -217,8 +217,8 @@ impl BreakGlassOrders {
     /// are recorded; their signatures are checked again.
     pub fn reopen(&self) {
         for row in std::mem::take(&mut *self.before.lock()) {
-            match row.glass() {
-                Some(GlassOrder::Open(signed)) => {
+            match row.break_glass() {
+                Some(BreakGlassOrder::Open(signed)) => {
                     if !self.note(&row, signed) {
                         continue;
                     }
@@ -240,10 +240,10 @@ impl BreakGlassOrders {
                         }
                     }
                 }
-                Some(GlassOrder::Close(nonce)) => {
+                Some(BreakGlassOrder::Close(nonce)) => {
                     self.change(nonce, |one| one.ended = true);
                 }
-                Some(GlassOrder::Review(nonce)) => {
+                Some(BreakGlassOrder::Review(nonce)) => {
                     self.change(nonce, |one| one.reviewed = true);
                 }
                 None => {}
@@ -333,8 +333,8 @@ impl Road {
     /// once it is recorded.
     pub(super) fn break_glass_row(self: &Arc<Self>, row: &Row) {
         let (road, seq) = (Arc::clone(self), row.seq);
-        match row.glass() {
-            Some(GlassOrder::Open(signed)) => {
+        match row.break_glass() {
+            Some(BreakGlassOrder::Open(signed)) => {
                 let (fresh, signed) = (self.control.break_glass.note(row, signed), signed.clone());
                 self.tasks.spawn(async move {
                     let done = match fresh {
@@ -344,14 +344,14 @@ impl Road {
                     road.control.report(seq, done).await;
                 });
             }
-            Some(GlassOrder::Close(nonce)) => {
+            Some(BreakGlassOrder::Close(nonce)) => {
                 self.control.break_glass.change(nonce, |one| one.ended = true);
                 let done = self.control.break_glass.noted(seq, nonce);
                 tracing::warn!(order = seq, %nonce, "break-glass closed");
                 self.tasks
                     .spawn(async move { road.control.record_without_opening(seq, done).await });
             }
-            Some(GlassOrder::Review(nonce)) => {
+            Some(BreakGlassOrder::Review(nonce)) => {
                 self.control.break_glass.change(nonce, |one| one.reviewed = true);
                 let done = self.control.break_glass.noted(seq, nonce);
                 self.tasks

@@ -151,7 +151,8 @@ impl Control {
                 self.break_glass.remember_stop(&row);
                 // WHY: a new gate too must record a break-glass order itself before the order opens
                 // anything.
-                let new = (before.is_none() && row.glass().is_some()) || loosens(&row, &recorded);
+                let new =
+                    (before.is_none() && row.break_glass().is_some()) || loosens(&row, &recorded);
                 if new || before.as_ref().is_some_and(|before| before.seq < row.seq) {
                     unseen.push(row);
                 } else {

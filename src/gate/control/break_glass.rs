@@ -5,7 +5,7 @@ use crate::approval::break_glass::SignedBreakGlass;
 
 /// What an order does to a break-glass statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GlassOrder<'a> {
+pub enum BreakGlassOrder<'a> {
     /// Opens it.
     Open(&'a SignedBreakGlass),
     /// Ends the one of this nonce.
@@ -17,11 +17,11 @@ pub enum GlassOrder<'a> {
 impl Row {
     /// What it does to a break-glass statement, if it is about one.
     #[must_use]
-    pub fn glass(&self) -> Option<GlassOrder<'_>> {
+    pub fn break_glass(&self) -> Option<BreakGlassOrder<'_>> {
         match self.order.as_ref()? {
-            Order::BreakGlass(signed) => Some(GlassOrder::Open(signed)),
-            Order::CloseBreakGlass { nonce } => Some(GlassOrder::Close(nonce)),
-            Order::ReviewBreakGlass { nonce } => Some(GlassOrder::Review(nonce)),
+            Order::BreakGlass(signed) => Some(BreakGlassOrder::Open(signed)),
+            Order::CloseBreakGlass { nonce } => Some(BreakGlassOrder::Close(nonce)),
+            Order::ReviewBreakGlass { nonce } => Some(BreakGlassOrder::Review(nonce)),
             Order::Switch { .. }
             | Order::Loosen(_)
             | Order::ApproverStatement { .. }
