@@ -9,10 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use wicketgate_gate::ledger::postgres::{Login, migrate};
 
 use crate::ports::Port;
+use crate::waiting;
 
 /// PostgreSQL refuses to run as root; `nobody` will do.
 const NOBODY: u32 = 65_534;
@@ -206,12 +208,17 @@ impl PrivatePg {
 
     /// Stops every process of the server where it stands; connections stay open, nothing answers.
     pub fn freeze(&self) {
-        self.signal(rustix::process::Signal::STOP);
+        // The postmaster first: one that still ran could begin a process after the others are listed.
+        let postmaster = self.postmaster();
+        waiting::freeze(postmaster);
+        signal(children(postmaster), Signal::STOP);
     }
 
     /// Lets a frozen server go on.
     pub fn thaw(&self) {
-        self.signal(rustix::process::Signal::CONT);
+        let postmaster = self.postmaster();
+        signal(children(postmaster), Signal::CONT);
+        signal(vec![postmaster], Signal::CONT);
     }
 
     fn pg_ctl(&self) -> Command {
@@ -220,18 +227,26 @@ impl PrivatePg {
         command
     }
 
-    fn signal(&self, signal: rustix::process::Signal) {
+    fn postmaster(&self) -> Pid {
         let file = std::fs::read_to_string(self.dir.join("data/postmaster.pid")).unwrap();
-        let postmaster: i32 = file.lines().next().unwrap().parse().unwrap();
-        let children =
-            std::fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children"))
-                .unwrap();
-        let children = children.split_whitespace().map(|pid| pid.parse::<i32>().unwrap());
-        for pid in std::iter::once(postmaster).chain(children) {
-            let pid = rustix::process::Pid::from_raw(pid).unwrap();
-            // A backend may have ended between the listing and the signal.
-            let _ = rustix::process::kill_process(pid, signal);
-        }
+        pid(file.lines().next().unwrap())
+    }
+}
+
+fn pid(text: &str) -> Pid {
+    Pid::from_raw(text.parse().unwrap()).unwrap()
+}
+
+fn children(of: Pid) -> Vec<Pid> {
+    let of = of.as_raw_nonzero();
+    let list = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
+    list.split_whitespace().map(pid).collect()
+}
+
+/// A backend may have ended between the listing and the signal.
+fn signal(all: Vec<Pid>, what: Signal) {
+    for pid in all {
+        let _ = kill_process(pid, what);
     }
 }
 
