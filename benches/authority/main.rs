@@ -19,22 +19,13 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
-#[path = "../support/bench.rs"]
-mod bench;
-#[path = "../road/floor.rs"]
-mod floor;
-#[path = "../road/load.rs"]
-mod load;
 mod polling;
 mod release;
-#[path = "../road/table.rs"]
-mod table;
 
 use std::time::Duration;
-use wicketgate_support::{agent, people, sidecar, tool};
 
-use bench::Asked;
-use table::Table;
+use wicketgate_support::bench::table::Table;
+use wicketgate_support::bench::{self, Asked, floor};
 
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,7 +51,7 @@ impl Plan {
 
 fn main() {
     let usage = "authority [-- --quick] [release polling kill]";
-    bench::bench(usage, async |asked| measure(&Plan::of(asked)).await);
+    bench::run(usage, async |asked| measure(&Plan::of(asked)).await);
 }
 
 async fn measure(plan: &Plan) {

@@ -14,10 +14,10 @@ use wicketgate::domain::json::Json;
 use wicketgate::ledger::postgres::{Options, PostgresStore as Store};
 use wicketgate::ledger::store::{LeaseRequest, LedgerStore as _};
 
-use crate::floor;
-use crate::load::{Seen, number, short};
-use crate::table::{Row, Table};
 use crate::{PATIENCE, Plan};
+use wicketgate_support::bench::floor;
+use wicketgate_support::bench::load::{Seen, number, short};
+use wicketgate_support::bench::table::{Row, Table};
 use wicketgate_support::pg::TestDb;
 
 /// How often a gate asks.

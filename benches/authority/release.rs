@@ -10,15 +10,15 @@ use wicketgate::approval::sign::{Key, sign_bytes};
 use wicketgate::crypto::openssh;
 
 use crate::Plan;
-use crate::agent::Agent;
-use crate::floor;
-use crate::load::{Seen, short};
-use crate::people::{People, RULES, ask};
-use crate::sidecar::Estate;
-use crate::table::{Row, Table};
-use crate::tool::Tool;
+use wicketgate_support::agent::Agent;
+use wicketgate_support::bench::floor;
+use wicketgate_support::bench::load::{Seen, short};
+use wicketgate_support::bench::table::{Row, Table};
 use wicketgate_support::hub::Hub;
+use wicketgate_support::people::{People, RULES, ask};
 use wicketgate_support::pg::TestDb;
+use wicketgate_support::sidecar::Estate;
+use wicketgate_support::tool::Tool;
 
 /// On one machine: the sidecar is its own office.
 pub async fn sqlite(plan: &Plan, dir: &Path, table: &mut Table) {

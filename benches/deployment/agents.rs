@@ -13,9 +13,8 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::gate_client::GateClient;
-
-use crate::ca::Ca;
-use crate::tool;
+use wicketgate_support::bench::tool;
+use wicketgate_support::ca::Ca;
 
 /// Where a gate is reached.
 #[derive(Clone)]

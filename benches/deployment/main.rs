@@ -20,29 +20,15 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use wicketgate_support::ca;
-
-#[path = "../support/bench.rs"]
-mod bench;
-#[path = "../road/decide.rs"]
-mod decide;
-#[path = "../road/folder.rs"]
-mod folder;
-#[path = "../road/load.rs"]
-mod load;
-#[path = "../road/table.rs"]
-mod table;
-#[path = "../road/tool.rs"]
-mod tool;
 
 mod agents;
 
 use agents::{Agent, Place};
-use bench::Asked;
-use ca::Ca;
-use folder::{Folder, Sidecar, Store};
-use load::{Seen, short};
-use table::{Row, Table, Target};
+use wicketgate_support::bench::folder::{Folder, Sidecar, Store};
+use wicketgate_support::bench::load::{self, Seen, short};
+use wicketgate_support::bench::table::{Row, Table, Target};
+use wicketgate_support::bench::{self, Asked, tool};
+use wicketgate_support::ca::Ca;
 use wicketgate_support::program;
 
 /// The agent's SPIFFE id.
@@ -62,7 +48,7 @@ pub struct Plan {
 }
 
 fn main() {
-    bench::bench("deployment [-- --quick] [start calls drain]", measure);
+    bench::run("deployment [-- --quick] [start calls drain]", measure);
 }
 
 async fn measure(asked: Asked) {

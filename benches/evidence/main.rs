@@ -18,28 +18,17 @@
 )]
 
 #[allow(dead_code, reason = "the other benches use more of it")]
-#[path = "../support/bench.rs"]
-mod bench;
 #[allow(dead_code, reason = "the other bench uses more of it")]
-#[path = "../road/floor.rs"]
-mod floor;
 #[allow(dead_code, reason = "the other bench uses more of it")]
-#[path = "../road/load.rs"]
-mod load;
 mod read;
 #[allow(dead_code, reason = "the other bench uses more of it")]
-#[path = "../road/table.rs"]
-mod table;
 mod write;
 #[allow(dead_code, reason = "the other bench uses more of it")]
-#[path = "../road/writer.rs"]
-mod writer;
-
 use std::time::Duration;
-use wicketgate_support::{forged, pg};
 
-use bench::Asked;
-use table::Table;
+use wicketgate_support::bench::table::Table;
+use wicketgate_support::bench::{self, Asked, floor};
+use wicketgate_support::pg;
 
 /// Which parts are measured, for how long each, and how large the large ledger is.
 #[derive(Debug)]
@@ -66,7 +55,7 @@ impl Plan {
 
 fn main() {
     let usage = "evidence [-- --quick] [verify proofs export writer large result] [--entries N]";
-    bench::bench(usage, async |asked| measure(&Plan::of(asked)).await);
+    bench::run(usage, async |asked| measure(&Plan::of(asked)).await);
 }
 
 async fn measure(plan: &Plan) {

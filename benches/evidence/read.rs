@@ -19,10 +19,10 @@ use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::ledger::verify::chain_of;
 
 use crate::Plan;
-use crate::forged::{TAR, TestLedger, YAML, key, run_id};
-use crate::load::{number, short};
-use crate::table::{Row, Table, Target};
 use crate::write;
+use wicketgate_support::bench::load::{number, short};
+use wicketgate_support::bench::table::{Row, Table, Target};
+use wicketgate_support::forged::{TAR, TestLedger, YAML, key, run_id};
 use wicketgate_support::program;
 
 /// Entries per second and core that are aimed at.

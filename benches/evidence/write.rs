@@ -16,12 +16,14 @@ use wicketgate::ledger::spool::{HeadFile, Spool};
 use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::ledger::store::{Batch, ChainRow, HeadRow, LeaseRequest, LedgerStore, PayloadRow};
 use wicketgate::record::Kind;
+use wicketgate_support::bench::chain::{self, Open};
+use wicketgate_support::bench::floor;
+use wicketgate_support::bench::load::{Seen, short};
+use wicketgate_support::bench::table::{Row, Table, Target};
+use wicketgate_support::forged::{ORIGIN, TestLedger, key, run_id};
+use wicketgate_support::pg;
 
-use crate::forged::{ORIGIN, TestLedger, key, run_id};
-use crate::load::{Seen, short};
-use crate::table::{Row, Table, Target};
-use crate::writer::{self, Open};
-use crate::{Plan, floor, pg};
+use crate::Plan;
 
 /// Most bytes of one payload that a store keeps.
 const STORED: usize = 1024 * 1024;
@@ -29,12 +31,12 @@ const STORED: usize = 1024 * 1024;
 async fn on_postgres(url: &str, dir: &Path, slot: &str) -> Open {
     let spool = Spool::open(&dir.join(format!("spool-{slot}"))).unwrap();
     let store = PostgresStore::connect(url, postgres::Options::default()).await.unwrap();
-    writer::open(Arc::new(store), Box::new(spool), slot).await
+    chain::open(Arc::new(store), Box::new(spool), slot).await
 }
 
 async fn on_sqlite(store: Arc<SqliteStore>, dir: &Path, name: &str) -> Open {
     let journal = HeadFile::open(&dir.join(format!("{name}.head"))).unwrap();
-    writer::open(store, Box::new(journal), "local").await
+    chain::open(store, Box::new(journal), "local").await
 }
 
 /// Entries per second at so many callers, whose entries share commits, as ratios to the naive chain.
@@ -63,7 +65,9 @@ pub async fn batches(plan: &Plan, dir: &Path, table: &mut Table) {
     let first = on_postgres(&database.writer_url, dir, "b0").await;
     for (name, open) in [("SQLite", &sqlite), ("Postgres, 1 chain", &first)] {
         for callers in [1, 32, 100, 1000] {
-            let seen = writer::drive(plan, std::slice::from_ref(&open.ledger), callers).await;
+            let seen =
+                chain::drive(plan.warm, plan.each, std::slice::from_ref(&open.ledger), callers)
+                    .await;
             let target = (name.starts_with('P') && callers == 32).then_some(Target::AtLeast(40.0));
             table.add(row(name, callers, &seen, target));
         }
@@ -75,7 +79,7 @@ pub async fn batches(plan: &Plan, dir: &Path, table: &mut Table) {
     }
     let ledgers: Vec<Ledger> = four.iter().map(|open| open.ledger.clone()).collect();
     for each in [1, 32, 100, 1000] {
-        let seen = writer::drive(plan, &ledgers, each * ledgers.len()).await;
+        let seen = chain::drive(plan.warm, plan.each, &ledgers, each * ledgers.len()).await;
         let target = (each == 100).then_some(Target::AtLeast(80.0));
         table.add(row("Postgres, 4 chains", each, &seen, target));
     }
@@ -196,7 +200,7 @@ pub async fn growth(plan: &Plan, dir: &Path, table: &mut Table) {
 /// A chain of its own in a file that holds a large one: the index is what grew.
 async fn on_fleet_free(store: Arc<SqliteStore>, dir: &Path, name: &str) -> Open {
     let journal = HeadFile::open(&dir.join(format!("{name}.head"))).unwrap();
-    writer::open(store, Box::new(journal), "beside").await
+    chain::open(store, Box::new(journal), "beside").await
 }
 
 /// Both measured twice in turn, so that a machine that changes meets both; the better of each.
@@ -204,7 +208,8 @@ async fn in_turn(plan: &Plan, a: &Ledger, b: &Ledger, callers: usize) -> (Seen, 
     let mut best: [Option<Seen>; 2] = [None, None];
     for _ in 0..2 {
         for (at, ledger) in [a, b].into_iter().enumerate() {
-            let seen = writer::drive(plan, std::slice::from_ref(ledger), callers).await;
+            let seen =
+                chain::drive(plan.warm, plan.each, std::slice::from_ref(ledger), callers).await;
             let better = best[at].as_ref().is_none_or(|old| old.per_second < seen.per_second);
             if better {
                 best[at] = Some(seen);
@@ -230,14 +235,15 @@ pub async fn beside_large_results(plan: &Plan, dir: &Path, table: &mut Table) {
         PostgresStore::connect(&database.writer_url, postgres::Options::default()).await.unwrap();
     let second = Arc::new(second);
     let spool = Spool::open(&dir.join("spool-results")).unwrap();
-    let on_pg =
-        writer::open(Arc::<PostgresStore>::clone(&second), Box::new(spool), "results").await;
+    let on_pg = chain::open(Arc::<PostgresStore>::clone(&second), Box::new(spool), "results").await;
     let on_lite = on_sqlite(sqlite, dir, "results").await;
     let stores: [Kept; 2] = [("SQLite", on_lite, first), ("Postgres", on_pg, second)];
     for (name, open, store) in stores {
-        let quiet = writer::drive(plan, std::slice::from_ref(&open.ledger), CALLERS).await;
+        let quiet =
+            chain::drive(plan.warm, plan.each, std::slice::from_ref(&open.ledger), CALLERS).await;
         let one = tokio::spawn(one_result(open.ledger.clone(), plan.warm + plan.each / 2));
-        let beside = writer::drive(plan, std::slice::from_ref(&open.ledger), CALLERS).await;
+        let beside =
+            chain::drive(plan.warm, plan.each, std::slice::from_ref(&open.ledger), CALLERS).await;
         let took = one.await.unwrap();
         table.add(Row {
             what: format!("{name}: p99 of {CALLERS} callers beside one result of 8 MiB"),
@@ -248,7 +254,8 @@ pub async fn beside_large_results(plan: &Plan, dir: &Path, table: &mut Table) {
         });
         let stop = CancellationToken::new();
         let storing = tokio::spawn(results(store, open.ledger.clone(), stop.clone()));
-        let loud = writer::drive(plan, std::slice::from_ref(&open.ledger), CALLERS).await;
+        let loud =
+            chain::drive(plan.warm, plan.each, std::slice::from_ref(&open.ledger), CALLERS).await;
         stop.cancel();
         let stored = storing.await.unwrap();
         table.add(Row {

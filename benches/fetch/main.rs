@@ -15,17 +15,8 @@
 )]
 
 #[allow(dead_code, reason = "the other benches use more of it")]
-#[path = "../support/bench.rs"]
-mod bench;
 #[allow(dead_code, reason = "the other bench uses more of it")]
-#[path = "../road/load.rs"]
-mod load;
-#[path = "../support/server.rs"]
-mod server;
 #[allow(dead_code, reason = "the other bench uses more of it")]
-#[path = "../road/table.rs"]
-mod table;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,9 +31,10 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
 use gate::Gate;
-use load::{Seen, short};
-use table::{Row, Table};
 use wicketgate_support::agent::Agent;
+use wicketgate_support::bench::load::{self, Seen, short};
+use wicketgate_support::bench::table::{Row, Table};
+use wicketgate_support::bench::{self, server};
 
 /// Callers at once.
 const CALLERS: [usize; 3] = [1, 16, 1000];
@@ -57,7 +49,7 @@ struct Plan {
 }
 
 fn main() {
-    bench::bench("fetch [-- --quick]", async |asked| {
+    bench::run("fetch [-- --quick]", async |asked| {
         let (each, warm) = if asked.quick() { (1500, 500) } else { (5000, 1500) };
         let [each, warm] = [each, warm].map(Duration::from_millis);
         measure(Plan { each, warm }).await;

@@ -24,10 +24,7 @@ use std::time::{Duration, Instant};
 
 use wicketgate::enforce::Bounds;
 use wicketgate::ledger::sqlite::{SqlitePools, SqliteStore};
-
-#[path = "../support/bench.rs"]
-mod bench;
-
+use wicketgate_support::bench;
 use wicketgate_support::in_process::{Gate, pool};
 
 /// How long one figure is measured, and how often by turns.
@@ -101,7 +98,7 @@ async fn compare(dir: &Path, one: Way, other: Way, target: f64) {
 }
 
 fn main() {
-    bench::bench("limits", async |_| {
+    bench::run("limits", async |_| {
         let dir = bench::dir();
         compare(&dir, PLAIN, POOLED, 0.8).await;
         compare(&dir, PLAIN, BATCHED, 1.5).await;

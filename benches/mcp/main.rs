@@ -17,30 +17,22 @@
 )]
 
 #[allow(dead_code, reason = "the other benches use more of it")]
-#[path = "../support/bench.rs"]
-mod bench;
 mod client;
 mod far;
 mod folder;
 
 #[allow(dead_code, reason = "the other bench uses more of it")]
-#[path = "../road/floor.rs"]
-mod floor;
 #[allow(dead_code, reason = "the other bench uses more of it")]
-#[path = "../road/load.rs"]
-mod load;
 #[allow(dead_code, reason = "the other bench uses more of it")]
-#[path = "../road/table.rs"]
-mod table;
-
 use std::time::Duration;
+use wicketgate_support::bench::{self, floor};
 use wicketgate_support::pg;
 
 use client::{Era, Place};
 use far::Far;
 use folder::{Folder, Store};
-use load::{Seen, short};
-use table::{Row, Table, Target};
+use wicketgate_support::bench::load::{self, Seen, short};
+use wicketgate_support::bench::table::{Row, Table, Target};
 
 /// Milliseconds that the face may add to the median.
 const ADDED_MS: f64 = 1.0;
@@ -60,7 +52,7 @@ fn main() {
         Some("proxy") => return far::serve(word(1)),
         _ => {}
     }
-    bench::bench("mcp [-- --quick]", async |asked| {
+    bench::run("mcp [-- --quick]", async |asked| {
         let (each, warm) = if asked.quick() { (1000, 300) } else { (4000, 1000) };
         let [each, warm] = [each, warm].map(Duration::from_millis);
         measure(Plan { each, warm }).await;

@@ -32,10 +32,7 @@ use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::policy::PolicyEngine as _;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::RegoEngine;
-
-#[path = "../support/bench.rs"]
-mod bench;
-
+use wicketgate_support::bench;
 use wicketgate_support::in_process::Gate;
 
 const INPUTS: usize = 1_000_000;

@@ -15,9 +15,6 @@
 )]
 
 #[allow(dead_code, reason = "the other benches use more of it")]
-#[path = "../support/bench.rs"]
-mod bench;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,6 +31,7 @@ use wicketgate::enforce::ReplaySession as _;
 use wicketgate::replay::environment::RecordedClock;
 use wicketgate::replay::player::{Player, ReplaySettings};
 use wicketgate::replay::recording::{Recording, VERSION};
+use wicketgate_support::bench;
 
 const SALT: [u8; 32] = [7; 32];
 

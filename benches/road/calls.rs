@@ -10,13 +10,14 @@ use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::gate_client::GateClient;
+use wicketgate_support::bench::folder::{Folder, Running, Sidecar, Store};
+use wicketgate_support::bench::load::{self, Seen, short};
+use wicketgate_support::bench::table::{Row, Table, Target};
+use wicketgate_support::bench::{floor, tool};
+use wicketgate_support::pg::{self, TestDb};
 
 use crate::echo::EchoServer;
-use crate::folder::{Folder, Running, Sidecar, Store};
-use crate::load::{self, Seen, short};
-use crate::pg::TestDb;
-use crate::table::{Row, Table, Target};
-use crate::{Plan, delay, floor, pg, tool};
+use crate::{Plan, delay};
 
 /// Connections at most; callers share them evenly.
 const CONNECTIONS: usize = 8;

@@ -6,31 +6,13 @@ use regorus::{Engine, Value};
 use wicketgate::policy::PolicyEngine as _;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::RegoEngine;
+use wicketgate_support::bench::load::Seen;
+use wicketgate_support::bench::policies::{FIFTEEN, SMALL, write};
+use wicketgate_support::bench::table::{Row, Table, Target};
 
 use crate::Plan;
-use crate::load::Seen;
-use crate::table::{Row, Table, Target};
 
 const LIBRARY: &str = include_str!("../../policies/lib/decision.rego");
-/// One rule.
-pub const SMALL: &[(&str, &str)] = &[("agent/main.rego", include_str!("small.rego"))];
-/// Fifteen rules in three layers.
-pub const FIFTEEN: &[(&str, &str)] = &[
-    ("org/main.rego", include_str!("fifteen_org.rego")),
-    ("team/main.rego", include_str!("fifteen_team.rego")),
-    ("agent/main.rego", include_str!("fifteen_agent.rego")),
-];
-
-/// Writes a bundle's directory.
-pub fn write(dir: &std::path::Path, files: &[(&str, &str)]) {
-    for (name, text) in files {
-        let path = dir.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-    std::fs::write(dir.join("bundle.json"), r#"{"name":"bench","version":"1.0.0"}"#).unwrap();
-}
-
 /// A whole input document with arguments of about this size.
 fn input(bytes: usize) -> String {
     let text = "x".repeat(bytes);

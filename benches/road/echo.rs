@@ -8,8 +8,7 @@ use tokio_stream::StreamExt as _;
 use tonic::{Request, Response, Status};
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::gate_server::{Gate, GateServer};
-
-use crate::tool;
+use wicketgate_support::bench::tool;
 
 struct Echo {
     small: Vec<u8>,

@@ -18,24 +18,16 @@
 )]
 
 #[allow(dead_code, reason = "the other benches use more of it")]
-#[path = "../support/bench.rs"]
-mod bench;
 mod calls;
 mod decide;
 mod delay;
 mod echo;
-mod floor;
-mod folder;
-mod load;
-mod table;
-mod tool;
 mod writer;
 
 use std::time::Duration;
+use wicketgate_support::bench::table::Table;
+use wicketgate_support::bench::{self, Asked, floor, folder};
 use wicketgate_support::pg;
-
-use bench::Asked;
-use table::Table;
 
 /// Which parts are measured, and for how long each.
 #[derive(Debug)]
@@ -61,7 +53,7 @@ fn main() {
         return echo::serve(&args[1], &args[2]);
     }
     let usage = "road [-- --quick] [calls writer policy start]";
-    bench::bench(usage, async |asked| measure(&Plan::of(asked)).await);
+    bench::run(usage, async |asked| measure(&Plan::of(asked)).await);
 }
 
 async fn measure(plan: &Plan) {

@@ -19,9 +19,9 @@ use wicketgate::catalog::host::Origin;
 use wicketgate::catalog::sql::{Named, Postgres, Sql, SqlTarget, Statement, StatementSource};
 use wicketgate::domain::tier::Tier;
 
-use crate::pg::Pg;
-use crate::server;
 use crate::turns::{Setup, binding};
+use wicketgate_support::bench::server;
+use wicketgate_support::pg::Pg;
 
 const SELECT: &str = "SELECT customer, total FROM orders WHERE id = $1";
 const ROWS: &str = "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, total INTEGER);

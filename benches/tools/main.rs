@@ -21,15 +21,10 @@ mod files;
 mod grpc;
 mod turns;
 
-#[path = "../support/bench.rs"]
-mod bench;
-#[path = "../support/server.rs"]
-mod server;
-
-use wicketgate_support::pg;
+use wicketgate_support::bench;
 
 fn main() {
-    bench::bench("tools", async |_| {
+    bench::run("tools", async |_| {
         let dir = bench::dir();
         files::measure(&dir).await;
         grpc::measure(&dir).await;

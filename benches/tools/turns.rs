@@ -16,7 +16,6 @@ use wicketgate::enforce::{AgentsUpdate, Bounds};
 use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::tool::Toolbox;
 use wicketgate::tool::mcp::Upstreams;
-
 use wicketgate_support::in_process::Gate;
 
 /// Calls of each way.

@@ -19,6 +19,7 @@
 
 pub mod agent;
 pub mod authority;
+pub mod bench;
 pub mod ca;
 pub mod checker;
 pub mod collector;

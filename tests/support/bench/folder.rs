@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::decide;
-use wicketgate_support::program;
+use super::policies;
+use crate::program;
 
 /// A directory with keys and a manifest.
 pub struct Folder(tempfile::TempDir);
@@ -60,8 +60,8 @@ impl Folder {
         }
         std::fs::write(&file, kept.join("\n") + "\n").unwrap();
         folder.run(&["manifest", "sign", "agent.yaml", "--key", "m.pem"]);
-        for (name, files) in [("small", decide::SMALL), ("fifteen", decide::FIFTEEN)] {
-            decide::write(&folder.dir().join(name), files);
+        for (name, files) in [("small", policies::SMALL), ("fifteen", policies::FIFTEEN)] {
+            policies::write(&folder.dir().join(name), files);
             folder.run(&["policy", "sign", name, "--key", "p.pem"]);
         }
         folder

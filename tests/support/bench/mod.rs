@@ -1,4 +1,14 @@
-//! How a bench begins and ends.
+//! What the benches share: how one begins and ends, the folder of a gate, the load, the floors it is compared with, and
+//! the table that says the ratios.
+
+pub mod chain;
+pub mod floor;
+pub mod folder;
+pub mod load;
+pub mod policies;
+pub mod server;
+pub mod table;
+pub mod tool;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,7 +51,7 @@ impl Asked {
 }
 
 /// Measures on a runtime of as many threads as there are cores.
-pub fn bench(usage: &str, measure: impl AsyncFnOnce(Asked)) {
+pub fn run(usage: &str, measure: impl AsyncFnOnce(Asked)) {
     let Some(asked) = Asked::read(usage) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(measure(asked));

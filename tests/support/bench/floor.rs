@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Row as _};
 
-use crate::load::{self, Seen, short};
+use super::load::{self, Seen, short};
 
 /// Bytes of one entry in every floor.
 pub const ENTRY_BYTES: usize = 640;
