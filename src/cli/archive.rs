@@ -68,8 +68,8 @@ pub(super) async fn run(command: &Archive) -> Result<Exit, Failure> {
         if row.head.size == 0 {
             continue;
         }
-        let shelf = open_archive(command, &row)?;
-        let saved = archive::save(reader.as_ref(), &row, &trusted, shelf.as_ref());
+        let store = open_archive(command, &row)?;
+        let saved = archive::save(reader.as_ref(), &row, &trusted, store.as_ref());
         match Progress::new(row.origin.as_str()).during(saved).await {
             Ok(saved) => print_saved(&row, &saved),
             Err(error) => {

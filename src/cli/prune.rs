@@ -86,10 +86,10 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
     let youngest = Timestamp::from_millis(SystemClock::new().now().millis().saturating_sub(keep));
     let asked = PruneRequest { below: command.below, before: command.before, youngest };
     let plan = pruning::plan(reader, row, &asked).await.map_err(refused)?;
-    let shelf = command.bucket.of_chain(&command.archive, &row.chain)?;
+    let store = command.bucket.of_chain(&command.archive, &row.chain)?;
     let trusted = trusted(command.trust.as_deref())?;
     let range = (plan.from, plan.to);
-    let held = archive::holds(reader, row, &trusted, shelf.as_ref(), range);
+    let held = archive::holds(reader, row, &trusted, store.as_ref(), range);
     let head = Progress::new("checking the archive")
         .during(held)
         .await

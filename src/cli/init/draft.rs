@@ -98,7 +98,7 @@ impl Draft {
         name: &str,
         around: &ExpansionSources<'_>,
     ) -> Result<Self, DraftError> {
-        let mut drawer = DraftWriter {
+        let mut writer = DraftWriter {
             name,
             around,
             secrets: Vec::new(),
@@ -106,15 +106,15 @@ impl Draft {
             notes: Vec::new(),
         };
         if !entry.ignored.is_empty() {
-            drawer.notes.push(format!("has no effect here: {}", entry.ignored.join(", ")));
+            writer.notes.push(format!("has no effect here: {}", entry.ignored.join(", ")));
         }
         let reach = match &entry.reach {
             Reach::Stdio { command, args, env, cwd } => {
-                ("stdio", drawer.stdio(command, args, env, cwd.as_deref())?)
+                ("stdio", writer.stdio(command, args, env, cwd.as_deref())?)
             }
-            Reach::Http { url, headers } => ("http", drawer.http(url, headers)?),
+            Reach::Http { url, headers } => ("http", writer.http(url, headers)?),
         };
-        let DraftWriter { secrets, withheld, notes, .. } = drawer;
+        let DraftWriter { secrets, withheld, notes, .. } = writer;
         let (client_name, name) = (entry.name.clone(), name.to_owned());
         let confined = Confined::default();
         Ok(Self { client_name, name, reach, secrets, withheld, notes, confined })

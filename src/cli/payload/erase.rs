@@ -39,9 +39,9 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     command.after.signed()?;
     let ledger = PayloadLedger::open(&command.access).await?;
     let tenant = tenant(command.fleet.tenant.as_ref(), ledger.config.as_ref());
-    let shelf = ledger.erasure_store(&tenant);
+    let erasures = ledger.erasure_store(&tenant);
     if command.resume {
-        let deleted = shelf.sweep().await.map_err(refused)?;
+        let deleted = erasures.sweep().await.map_err(refused)?;
         // WHY: no search can find traces of rows that are already gone, so rewrite the file.
         let after = EraseFollowUp { vacuum: true, ..command.after.clone() };
         return finish(&ledger, &after, &ErasureReport { deleted, ..ErasureReport::default() })
@@ -49,25 +49,25 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     }
     let brought = command.signing.given_statement()?;
     if command.signing.statement {
-        let statement = wish(command).beside(shelf.reader, &tenant).await?;
+        let statement = wish(command).beside(erasures.reader, &tenant).await?;
         return Ok(sign::printed(&statement));
     }
     let asked = request(command, brought.as_ref())?;
-    let found = shelf.find(&asked).await.map_err(refused)?;
+    let found = erasures.find(&asked).await.map_err(refused)?;
     if !found.absent.is_empty() {
         let absent = found.absent.len();
         let line = format!("{} not stored: erased before, or never kept", many(absent, "payload"));
         print_facts(json!({"absent": absent}), line);
     }
-    let records = shelf.records().await.map_err(refused)?;
-    shelf.refuse_held(&records, &found.wanted).await.map_err(refused)?;
+    let records = erasures.records().await.map_err(refused)?;
+    erasures.refuse_held(&records, &found.wanted).await.map_err(refused)?;
     if !command.yes {
         let count = found.count();
         let line = format!("{} to erase; nothing was erased: add `--yes`", many(count, "payload"));
         print_facts(json!({"payloads": count, "erased": 0}), line);
         return Ok(Exit::Ok);
     }
-    let statement = given_or(brought, wish(command).beside(shelf.reader, &tenant)).await?;
+    let statement = given_or(brought, wish(command).beside(erasures.reader, &tenant)).await?;
     let place = command.access.source.sqlite.as_deref();
     let order = command
         .signing
@@ -75,14 +75,14 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         .await?;
     let by = signed_by(&order);
     let (wanted, signer) = ((&found.wanted, asked.run.as_ref()), order.by().subject.as_str());
-    shelf.refuse_part(&records, wanted, (&[signer], &by)).await.map_err(refused)?;
+    erasures.refuse_part(&records, wanted, (&[signer], &by)).await.map_err(refused)?;
     let grounds = Grounds {
         by,
         backups_expire_by: backups(&command.after, ledger.config.as_ref()),
         warrant: Warrant::Order(order),
     };
     let recording = prepare(&command.access.source, &command.fleet).await?;
-    let done = recorded(&shelf, recording, &found.wanted, &grounds).await?;
+    let done = recorded(&erasures, recording, &found.wanted, &grounds).await?;
     finish(&ledger, &command.after, &done).await
 }
 
@@ -156,18 +156,18 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     command.after.signed()?;
     let ledger = PayloadLedger::open(&command.access).await?;
     let tenant = tenant(command.fleet.tenant.as_ref(), ledger.config.as_ref());
-    let shelf = ledger.erasure_store(&tenant);
+    let erasures = ledger.erasure_store(&tenant);
     let mut clocks: Clocks =
         ledger.config.as_ref().map(|config| config.retention.clocks()).unwrap_or_default();
     clocks.0.extend(command.keep.iter().cloned());
     let now = SystemClock::new().now();
     let mut wanted = Wanted::new();
-    for (chain, kept) in shelf.kept().await.map_err(refused)? {
+    for (chain, kept) in erasures.kept().await.map_err(refused)? {
         if clocks.due(&kept, now) {
             wanted.entry(chain.chain).or_default().insert(kept.commitment);
         }
     }
-    let records = shelf.records().await.map_err(refused)?;
+    let records = erasures.records().await.map_err(refused)?;
     let mut held = 0_usize;
     for (chain, list) in &mut wanted {
         let Some(row) = ledger.chains.get(chain) else { continue };
@@ -185,7 +185,7 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     if wanted.is_empty() {
-        let deleted = shelf.sweep().await.map_err(refused)?;
+        let deleted = erasures.sweep().await.map_err(refused)?;
         return finish(
             &ledger,
             &command.after,
@@ -199,7 +199,7 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
         warrant: Warrant::Clock(clocks),
     };
     let recording = prepare(&command.access.source, &command.fleet).await?;
-    let done = recorded(&shelf, recording, &wanted, &grounds).await?;
+    let done = recorded(&erasures, recording, &wanted, &grounds).await?;
     finish(&ledger, &command.after, &done).await
 }
 
@@ -212,18 +212,18 @@ async fn prepare(
 
 /// Records and deletes, holding the fleet log so that no hold can come in between.
 async fn recorded(
-    shelf: &ErasureStore<'_>,
+    erasures: &ErasureStore<'_>,
     recording: Recording,
     wanted: &Wanted,
     grounds: &Grounds,
 ) -> Result<ErasureReport, Failure> {
     let fleet = recording.open().await.map_err(Failure::unverifiable)?;
-    let recorded = shelf.record(&fleet, wanted, grounds).await.map_err(refused);
+    let recorded = erasures.record(&fleet, wanted, grounds).await.map_err(refused);
     let closed = fleet.close().await.map_err(Failure::unverifiable);
     let recorded = recorded?;
     closed?;
     // WHY: delete rows only now, when the log has recorded every one of them.
-    let deleted = shelf.sweep().await.map_err(refused)?;
+    let deleted = erasures.sweep().await.map_err(refused)?;
     Ok(ErasureReport { recorded, deleted })
 }
 

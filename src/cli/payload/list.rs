@@ -15,9 +15,9 @@ use crate::ledger::retention::{LegalHold, commitments_of};
 pub async fn run(command: &ListPayloads) -> Result<Exit, Failure> {
     let ledger = PayloadLedger::open(&command.access).await?;
     let tenant = tenant(None, ledger.config.as_ref());
-    let shelf = ledger.erasure_store(&tenant);
-    let records = shelf.records().await.map_err(refused)?;
-    let mut kept = shelf.kept().await.map_err(refused)?;
+    let erasures = ledger.erasure_store(&tenant);
+    let records = erasures.records().await.map_err(refused)?;
+    let mut kept = erasures.kept().await.map_err(refused)?;
     if let Some(run) = &command.run {
         let chain = ledger.reader.find_run(run).await?;
         let chain = chain.ok_or_else(|| Failure::invalid(LookupError::Run(*run)))?;

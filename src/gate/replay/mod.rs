@@ -2,7 +2,7 @@
 //!
 //! A recording is a view of the entries and payloads of one run and its descendants (`export`), one
 //! file of canonical JSON lines (`recording`). A gate that replays one is an ordinary gate with the
-//! same admission, the same decisions and its own ledger. Three things differ: its tools (`props`)
+//! same admission, the same decisions and its own ledger. Three things differ: its tools (`environment`)
 //! answer from the recording and reach nothing, its clock is the recorded one, and a `player`
 //! matches each call with a recorded call. A difference between the agent and the recording is a
 //! `drift`.

@@ -22,8 +22,8 @@ pub fn malformed(bundle: &Bundle) -> Vec<LoadError> {
     let modules = bundle.modules();
     for module in modules.iter() {
         let package = ast::package(module);
-        let [house, layer] = package.as_slice() else { continue };
-        if house != "wicketgate" || !matches!(layer.as_str(), "org" | "team" | "agent") {
+        let [root, layer] = package.as_slice() else { continue };
+        if root != "wicketgate" || !matches!(layer.as_str(), "org" | "team" | "agent") {
             continue;
         }
         for rule in &module.policy {

@@ -42,16 +42,16 @@ pub struct ArchiveReport {
 /// # Errors
 /// A file cannot be read, or there is no checkpoint. Damage is not an error: the report has it.
 pub async fn archive(
-    shelf: &dyn ArchiveStore,
+    store: &dyn ArchiveStore,
     roots: Roots<'_>,
     heads: &[Noted],
 ) -> Result<ArchiveReport, Error> {
     let bad = |why: String| Error::File { name: CHECKPOINT.into(), why };
-    let note = shelf.get(CHECKPOINT).await?.ok_or_else(|| bad("not in the archive".into()))?;
+    let note = store.get(CHECKPOINT).await?.ok_or_else(|| bad("not in the archive".into()))?;
     let note = String::from_utf8(note).map_err(|e| bad(e.to_string()))?;
     let (head, _) = Checkpoint::parse(&note).map_err(|e| bad(e.to_string()))?;
     let mut reading = ArchiveReader {
-        store: shelf,
+        store,
         head: &head,
         chain: None,
         levels: vec![Vec::new(); usize::try_from(LEVELS).unwrap_or(0)],

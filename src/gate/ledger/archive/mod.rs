@@ -78,11 +78,11 @@ pub async fn save(
     reader: &dyn LedgerReader,
     row: &ChainRow,
     trusted: &[PublicKey],
-    shelf: &dyn ArchiveStore,
+    store: &dyn ArchiveStore,
 ) -> Result<Saved, Error> {
     let head = signed_head(reader, row, trusted).await?;
     let prover = Prover::for_head(reader, &row.chain, &head).await?;
-    let old = shelf.get(CHECKPOINT).await?;
+    let old = store.get(CHECKPOINT).await?;
     let old = old.map(|note| old_head(&note, &head)).transpose()?;
     let before = old.as_ref().map_or(0, |old| old.size);
     if let Some(old) = old.filter(|old| old.size > 0) {
@@ -102,13 +102,13 @@ pub async fn save(
         if place.level == 0 {
             let bundle = entries(reader, row, place, &hashes).await?;
             let name = tiles::entries_path(place.index, width);
-            put(shelf, &name, &bundle, width, &mut saved).await?;
+            put(store, &name, &bundle, width, &mut saved).await?;
         }
-        put(shelf, &place.path(width), &tiles::tile_bytes(&hashes), width, &mut saved).await?;
+        put(store, &place.path(width), &tiles::tile_bytes(&hashes), width, &mut saved).await?;
     }
     if before != head.size {
-        shelf.put(CHECKPOINT, row.head.checkpoint.as_bytes(), Keep::Latest).await?;
-        tidy(shelf, before, head.size).await?;
+        store.put(CHECKPOINT, row.head.checkpoint.as_bytes(), Keep::Latest).await?;
+        tidy(store, before, head.size).await?;
     }
     Ok(saved)
 }
@@ -179,31 +179,31 @@ async fn entries(
 }
 
 async fn put(
-    shelf: &dyn ArchiveStore,
+    store: &dyn ArchiveStore,
     name: &str,
     bytes: &[u8],
     width: u64,
     saved: &mut Saved,
 ) -> Result<(), Error> {
-    if let Some(there) = shelf.get(name).await? {
+    if let Some(there) = store.get(name).await? {
         // Within one history the bytes under a name never change, not even those of a partial tile.
         return if there == bytes { Ok(()) } else { Err(Error::Differs(name.to_owned())) };
     }
     let keep = if width == WIDTH { Keep::Forever } else { Keep::Latest };
-    shelf.put(name, bytes, keep).await?;
+    store.put(name, bytes, keep).await?;
     saved.files = saved.files.saturating_add(1);
     saved.bytes = saved.bytes.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     Ok(())
 }
 
 /// Removes the partial tiles of the previous checkpoint, which no reader needs any more.
-async fn tidy(shelf: &dyn ArchiveStore, before: Seq, now: Seq) -> Result<(), Error> {
+async fn tidy(store: &dyn ArchiveStore, before: Seq, now: Seq) -> Result<(), Error> {
     for place in tiles::places(before) {
         let width = place.width(before);
         if width < WIDTH && width != place.width(now) {
-            shelf.remove(&place.path(width)).await?;
+            store.remove(&place.path(width)).await?;
             if place.level == 0 {
-                shelf.remove(&tiles::entries_path(place.index, width)).await?;
+                store.remove(&tiles::entries_path(place.index, width)).await?;
             }
         }
     }
@@ -219,13 +219,13 @@ pub async fn holds(
     reader: &dyn LedgerReader,
     row: &ChainRow,
     trusted: &[PublicKey],
-    shelf: &dyn ArchiveStore,
+    store: &dyn ArchiveStore,
     (from, to): (Seq, Seq),
 ) -> Result<Checkpoint, Error> {
     let head = signed_head(reader, row, trusted).await?;
     let prover = Prover::for_head(reader, &row.chain, &head).await?;
     let missing = |name: String| Error::File { name, why: "not in the archive".into() };
-    let note = shelf.get(CHECKPOINT).await?.ok_or_else(|| missing(CHECKPOINT.into()))?;
+    let note = store.get(CHECKPOINT).await?.ok_or_else(|| missing(CHECKPOINT.into()))?;
     let kept = old_head(&note, &head)?;
     if kept.size < to {
         let why = format!("the archive holds {} only", many(kept.size, "entry"));
@@ -239,12 +239,12 @@ pub async fn holds(
         let place = Place { level: 0, index };
         let leaves = prover.tile(place).await?;
         let name = place.path(WIDTH);
-        let tile = shelf.get(&name).await?.ok_or_else(|| missing(name.clone()))?;
+        let tile = store.get(&name).await?.ok_or_else(|| missing(name.clone()))?;
         if tile != tiles::tile_bytes(&leaves) {
             return Err(Error::Differs(name));
         }
         let name = tiles::entries_path(index, WIDTH);
-        let bundle = shelf.get(&name).await?.ok_or_else(|| missing(name.clone()))?;
+        let bundle = store.get(&name).await?.ok_or_else(|| missing(name.clone()))?;
         let held = tiles::unbundle(&bundle, WIDTH)
             .map(|entries| entries.into_iter().map(merkle::leaf_hash).collect::<Vec<Digest>>());
         if held.as_deref() != Some(leaves.as_slice()) {

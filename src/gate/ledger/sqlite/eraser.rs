@@ -33,13 +33,13 @@ impl SqliteEraser {
     /// The file does not exist, or has another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false);
-        let keeper = Self {
+        let eraser = Self {
             path: path.to_owned(),
             lane: SqliteLane::writing(options),
             traces: Mutex::default(),
         };
-        keeper.lane.check_version().await?;
-        Ok(keeper)
+        eraser.lane.check_version().await?;
+        Ok(eraser)
     }
 
     /// Moves the WAL into the file, as far as readers allow; true if a reader kept some of it.

@@ -327,15 +327,15 @@ async fn start(
             return Ok(Err(Unmasked::Failed { class, started: false, message }));
         }
         let input = standard_input(input.as_deref())?;
-        let house = shared.transpose()?.map(|shared| shared.namespace()).transpose()?;
-        if let Some(house) = &house {
-            plan.uid = house.uid();
+        let holder = shared.transpose()?.map(|shared| shared.namespace()).transpose()?;
+        if let Some(holder) = &holder {
+            plan.uid = holder.uid();
         }
         let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose()?;
         let (command, control) = sandbox::supervisor()?;
         let child = tokio::process::Command::from(command).spawn()?;
-        let house = house.as_ref().map(|house| house.as_fd());
-        let beside = (house, leaf.as_ref());
+        let holder = holder.as_ref().map(|holder| holder.as_fd());
+        let beside = (holder, leaf.as_ref());
         if let Err(late) = fuse.redeem() {
             return Ok(Err(late.outcome()));
         }

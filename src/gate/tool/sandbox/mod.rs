@@ -60,8 +60,8 @@ const SUPERVISE: &str = "sandbox-supervise";
 const CONFINE: &str = "sandbox-confine";
 /// The argument that starts the probe.
 const PROBE: &str = "sandbox-probe";
-/// The argument that starts the house, which keeps a shared workspace.
-const HOUSE: &str = "sandbox-house";
+/// The argument that starts the holder, which keeps a shared workspace.
+const HOLDER: &str = "sandbox-holder";
 /// The working directory of a command with a workspace.
 pub const WORKSPACE: &str = "/workspace";
 /// The resources that control groups limit for a run, as entries and the command line name them.
@@ -169,7 +169,7 @@ pub fn supervisor() -> io::Result<(Command, UnixStream)> {
 }
 
 /// Sends a plan to a started supervisor. Blocks until the supervisor has received it. From then on
-/// the run ends when `control` is dropped. `house` keeps the workspace of a plan that shares one;
+/// the run ends when `control` is dropped. `holder` keeps the workspace of a plan that shares one;
 /// the command is put into `leaf`, the supervisor is not.
 ///
 /// # Errors
@@ -179,10 +179,10 @@ pub fn hand_over(
     plan: &SandboxPlan,
     program: BorrowedFd<'_>,
     input: BorrowedFd<'_>,
-    (house, leaf): (Option<BorrowedFd<'_>>, Option<&Leaf>),
+    (holder, leaf): (Option<BorrowedFd<'_>>, Option<&Leaf>),
 ) -> io::Result<()> {
     let doors = leaf.map(Leaf::proc_files).transpose()?.unwrap_or_default();
-    let files = [Some(program), Some(input), house].into_iter().flatten();
+    let files = [Some(program), Some(input), holder].into_iter().flatten();
     let files: Vec<_> = files.chain(doors.iter().map(|door| door.as_fd())).collect();
     wire::send(control, plan, &files)
 }
@@ -193,7 +193,7 @@ pub fn role(args: &[std::ffi::OsString]) -> Option<ExitCode> {
     match args.get(1)?.to_str()? {
         SUPERVISE => Some(supervise::run()),
         CONFINE => Some(confine::run()),
-        HOUSE => Some(workspace::run(args.get(2..).unwrap_or_default())),
+        HOLDER => Some(workspace::run(args.get(2..).unwrap_or_default())),
         PROBE => Some(probe::run(args.get(2..).unwrap_or_default())),
         _other => None,
     }

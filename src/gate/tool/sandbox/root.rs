@@ -18,7 +18,7 @@ use super::{Error, Network, SandboxPlan, Scratch, WORKSPACE, host};
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
 /// The mount point of the old root until it is detached.
 const OLD: &str = "/.old";
-/// The mount point of a house's directory: the original content of this path is never given to a
+/// The mount point of a holder's directory: the original content of this path is never given to a
 /// tool.
 pub(super) const WORKSPACE_MOUNT: &str = "/sys";
 /// A workspace and `/tmp`: 64 MiB and 4,096 files each.

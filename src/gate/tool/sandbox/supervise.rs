@@ -66,10 +66,10 @@ fn supervise(
     unprivileged(plan.uid).map_err(Error::step("cannot give up root"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(Error::step("no subreaper"))?;
-    if let Some(house) = &files.workspace {
-        // The house's mounts include the workspace.
+    if let Some(holder) = &files.workspace {
+        // The holder's mounts include the workspace.
         let kinds = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
-        rustix::thread::move_into_thread_name_spaces(house.as_fd(), kinds)
+        rustix::thread::move_into_thread_name_spaces(holder.as_fd(), kinds)
             .map_err(Error::step("no workspace of the run"))?;
         rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
             .map_err(Error::step("no workspace of the run"))?;

@@ -16,10 +16,10 @@ use super::{SandboxPlan, Scratch};
 /// Bytes of the longest plan.
 const PLAN_BYTES_MAX: u32 = 4 << 20;
 
-/// Descriptors of one message: program, input, house, and one for each hierarchy of control groups.
+/// Descriptors of one message: program, input, holder, and one for each hierarchy of control groups.
 const FILES_MAX: usize = 8;
 
-/// The program, its standard input, the house of its workspace, and the files that put a process
+/// The program, its standard input, the holder of its workspace, and the files that put a process
 /// into the run's control groups.
 #[derive(Debug)]
 pub(super) struct Files {
@@ -78,7 +78,7 @@ pub(super) fn take(socket: &UnixStream, into: &mut [u8]) -> io::Result<(usize, V
     Ok((got.bytes, files))
 }
 
-/// Receives a plan. `shared`: the third descriptor is the house of a shared workspace.
+/// Receives a plan. `shared`: the third descriptor is the holder of a shared workspace.
 pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(SandboxPlan, Files)> {
     let mut head = [0_u8; 4];
     let (got, files) = take(socket, &mut head)?;
@@ -95,8 +95,8 @@ pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(Sand
     let mut files = files.into_iter();
     match (files.next(), files.next()) {
         (Some(program), Some(input)) => {
-            let house = if shared && plan.scratch == Scratch::Run { files.next() } else { None };
-            Ok((plan, Files { program, input, workspace: house, cgroup_files: files.collect() }))
+            let holder = if shared && plan.scratch == Scratch::Run { files.next() } else { None };
+            Ok((plan, Files { program, input, workspace: holder, cgroup_files: files.collect() }))
         }
         (_, _) => Err(io::Error::other("descriptors are missing")),
     }

@@ -1,9 +1,9 @@
 //! One workspace in memory for all commands of a run: which process keeps it, and for how long.
 //!
-//! A small process of the gate, the *house*, owns a user and a mount namespace that contain a
+//! A small process of the gate, the *holder*, owns a user and a mount namespace that contain a
 //! directory in memory. The supervisors of the run's commands enter these namespaces before they
 //! create their own. Nothing is on disk, so nothing needs cleaning up: the memory is freed when the
-//! house ends, and the house ends when the gate closes its socket, for any reason.
+//! holder ends, and the holder ends when the gate closes its socket, for any reason.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,17 +18,17 @@ use parking_lot::Mutex;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, pidfd_open};
 use rustix::thread::UnshareFlags;
 
-use super::{Error, HOUSE, NOBODY, SELF, root, supervise, uid, wire};
+use super::{Error, HOLDER, NOBODY, SELF, root, supervise, uid, wire};
 use crate::domain::id::RunId;
 
 /// Concurrent workspaces: each may hold 64 MiB.
-const HOUSES_MAX: usize = 64;
-/// The message of a house that is ready.
+const WORKSPACES_MAX: usize = 64;
+/// The message of a holder that is ready.
 const READY: &[u8] = b"ready";
 /// Bytes of the longest error message.
 const COMPLAINT_MAX: u64 = 4096;
 
-/// The main function of the house process.
+/// The main function of the holder process.
 pub(super) fn run(args: &[OsString]) -> ExitCode {
     supervise::close_inherited();
     let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
@@ -55,19 +55,19 @@ fn build(uid: u32) -> Result<(), Error> {
     root::memory(root::WORKSPACE_MOUNT)
 }
 
-/// A running house, for as long as it is held.
+/// A running holder, for as long as it is held.
 #[derive(Debug)]
 pub struct UserNamespace {
     pid: OwnedFd,
-    /// Dropping it ends the house.
+    /// Dropping it ends the holder.
     control: Option<UnixStream>,
-    /// The user of the house, if the gate is root: only the same user may enter.
+    /// The user of the holder, if the gate is root: only the same user may enter.
     uid: u32,
     child: Child,
 }
 
 impl UserNamespace {
-    /// Starts a house. Blocks until it is ready.
+    /// Starts a holder. Blocks until it is ready.
     ///
     /// # Errors
     /// The error of the operating system.
@@ -76,7 +76,7 @@ impl UserNamespace {
         let mut command = Command::new(SELF);
         let uid = uid::next();
         command
-            .arg(HOUSE)
+            .arg(HOLDER)
             .arg(uid.to_string())
             .env_clear()
             .process_group(0)
@@ -85,13 +85,13 @@ impl UserNamespace {
         // The command holds the other end of the socket.
         drop(command);
         let pid = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        let house = Self { pid, control: Some(ours), uid, child };
+        let holder = Self { pid, control: Some(ours), uid, child };
         let mut said = Vec::new();
-        if let Some(control) = &house.control {
+        if let Some(control) = &holder.control {
             control.take(COMPLAINT_MAX).read_to_end(&mut said)?;
         }
         if said == READY {
-            return Ok(house);
+            return Ok(holder);
         }
         Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()))
     }
@@ -113,33 +113,33 @@ impl AsFd for UserNamespace {
 impl Drop for UserNamespace {
     fn drop(&mut self) {
         drop(self.control.take());
-        // The house ends by itself, but a stopped process would block the wait, so it is killed.
+        // The holder ends by itself, but a stopped process would block the wait, so it is killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The workspace of one run; its house is started on first use.
+/// The workspace of one run; its holder is started on first use.
 ///
-/// Holding it keeps the house. A command that is still waiting for the house when the run ends
+/// Holding it keeps the holder. A command that is still waiting for the holder when the run ends
 /// starts one that ends with that command.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace(Arc<Mutex<Option<Arc<UserNamespace>>>>);
 
 impl Workspace {
-    /// The house of the run. Blocks until it is ready.
+    /// The holder of the run. Blocks until it is ready.
     ///
     /// # Errors
     /// The error of the operating system.
     pub fn namespace(&self) -> io::Result<Arc<UserNamespace>> {
         // Calls of one run wait for each other here; calls of other runs do not.
         let mut place = self.0.lock();
-        if let Some(house) = &*place {
-            return Ok(Arc::clone(house));
+        if let Some(holder) = &*place {
+            return Ok(Arc::clone(holder));
         }
-        let house = Arc::new(UserNamespace::new()?);
-        *place = Some(Arc::clone(&house));
-        Ok(house)
+        let holder = Arc::new(UserNamespace::new()?);
+        *place = Some(Arc::clone(&holder));
+        Ok(holder)
     }
 }
 
@@ -156,8 +156,8 @@ impl Workspaces {
     /// Too many workspaces exist.
     pub fn of(&self, run: &RunId) -> io::Result<Workspace> {
         let mut all = self.all.lock();
-        if !all.contains_key(run) && all.len() >= HOUSES_MAX {
-            return Err(io::Error::other(format!("{HOUSES_MAX} runs have workspaces already")));
+        if !all.contains_key(run) && all.len() >= WORKSPACES_MAX {
+            return Err(io::Error::other(format!("{WORKSPACES_MAX} runs have workspaces already")));
         }
         Ok(all.entry(*run).or_default().clone())
     }
@@ -185,12 +185,12 @@ mod tests {
     fn there_is_room_for_so_many_runs_and_for_others_once_some_have_ended() {
         let workspaces = Workspaces::default();
         let run = |n: usize| RunId::from_random([u8::try_from(n).unwrap(); 16]);
-        for n in 0..HOUSES_MAX {
+        for n in 0..WORKSPACES_MAX {
             workspaces.of(&run(n)).unwrap();
         }
-        assert!(workspaces.of(&run(HOUSES_MAX)).is_err());
+        assert!(workspaces.of(&run(WORKSPACES_MAX)).is_err());
         assert!(workspaces.of(&run(0)).is_ok(), "one that is there");
         workspaces.end(&run(0));
-        assert!(workspaces.of(&run(HOUSES_MAX)).is_ok());
+        assert!(workspaces.of(&run(WORKSPACES_MAX)).is_ok());
     }
 }
