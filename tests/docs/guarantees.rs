@@ -1,4 +1,4 @@
-//! `docs/security/guarantees.md`: what is promised and which tests hold it, made from `guarantees.yaml` beside it.
+//! `docs/security/guarantees.md`: what is promised and which tests show it, generated from `guarantees.yaml` beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -78,9 +78,9 @@ impl Tests {
 
 fn page(sections: &[Section], tests: &Tests) -> String {
     let mut page = String::from(
-        "# What is promised, and the tests that hold it\n\n\
-         Made from `docs/security/guarantees.yaml`; a test checks that every test named here exists. \
-         What is not promised: [limits](limits.md).\n",
+        "# What Wicketgate promises, and the tests that show it\n\n\
+         Generated from `docs/security/guarantees.yaml`; a test checks that every test named here exists. \
+         Wicketgate does not promise everything: see the [limits](limits.md).\n",
     );
     for section in sections {
         writeln!(page, "\n## {}\n", section.heading).unwrap();

@@ -11,7 +11,9 @@ use crate::assert_generated;
 
 /// The first lines of a generated page.
 fn begin(title: &str, source: &str) -> String {
-    format!("# {title}\n\nMade from {source}; `tests/docs/reference` holds it to that.\n")
+    format!(
+        "# {title}\n\nGenerated from {source}; a test in `tests/docs/reference` compares the two.\n"
+    )
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub fn page() -> String {
         "openapi": "3.0.3",
         "info": {
             "title": "Wicketgate operator API",
-            "description": "Made from the table of routes in `src/faces/operator/api/mod.rs`; `tests/docs/reference` holds it to that.",
+            "description": "Generated from the table of routes in `src/faces/operator/api/mod.rs`; a test in `tests/docs/reference` compares the two.",
             "version": "1",
         },
         "security": [{"token": []}],
