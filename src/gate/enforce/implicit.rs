@@ -193,7 +193,7 @@ impl Road {
         let (tasks, clock) = (self.tasks.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
             loop {
-                let told = run.idle.notified();
+                let ended = run.idle.notified();
                 let left = match run.rest(idle, clock.monotonic()) {
                     Rest::Over => return,
                     Rest::Closed => break,
@@ -210,7 +210,7 @@ impl Road {
                     biased;
                     () = tasks.stopping() => return,
                     // A call ended; the idle time counts from here.
-                    () = told => run.touch(clock.monotonic()),
+                    () = ended => run.touch(clock.monotonic()),
                     () = rested => {}
                 }
             }

@@ -363,13 +363,13 @@ impl Road {
 
     /// Checks a statement, records the opening, and only then puts it in force.
     async fn open_break_glass(self: &Arc<Self>, seq: u64, signed: &SignedBreakGlass) -> Json {
-        let glass = &self.control.break_glass;
-        let open = match glass.ready().await.and_then(|()| glass.holds(signed)) {
+        let break_glass = &self.control.break_glass;
+        let open = match break_glass.ready().await.and_then(|()| break_glass.holds(signed)) {
             Ok(open) => open,
             Err(why) => {
                 let (detail, message) = (why.code(), &why.why);
                 tracing::warn!(order = seq, %detail, %message, "this gate refused to open break-glass");
-                glass.never_opens(signed, &why);
+                break_glass.never_opens(signed, &why);
                 return refused(&why);
             }
         };
@@ -387,7 +387,7 @@ impl Road {
         if let Err(why) = self.ledger.owe(entry).await {
             return Json::object([("error", Json::from(why.to_string()))]);
         }
-        glass.take_effect(open);
+        break_glass.take_effect(open);
         self.release_held();
         done
     }
