@@ -168,10 +168,10 @@ mod tests {
         let moved = later.prove(&mine).unwrap();
         assert_eq!(Request::open(&moved.0, &proof), None, "a proof of other bytes");
         let text = String::from_utf8(STANDARD.decode(&body).unwrap()).unwrap();
-        for odd in [text.replacen('{', "{ ", 1), text.replacen('{', "{\"also\":1,", 1)] {
-            let signed = mine.sign(&dsse::pae(REQUEST_TYPE, odd.as_bytes())).unwrap();
-            let opened = Request::open(&STANDARD.encode(&odd), &STANDARD.encode(signed));
-            assert_eq!(opened, None, "{odd}");
+        for respelled in [text.replacen('{', "{ ", 1), text.replacen('{', "{\"also\":1,", 1)] {
+            let signed = mine.sign(&dsse::pae(REQUEST_TYPE, respelled.as_bytes())).unwrap();
+            let opened = Request::open(&STANDARD.encode(&respelled), &STANDARD.encode(signed));
+            assert_eq!(opened, None, "{respelled}");
         }
         for junk in ["", "e30=", "!"] {
             assert_eq!(Request::open(junk, &proof), None);

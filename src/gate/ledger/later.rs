@@ -129,10 +129,10 @@ impl Ledger {
         if written.payloads.iter().any(|payload| payload.body.len() > drafts::INLINE_MAX) {
             return Err(Box::new(finished));
         }
-        let pledged = Pledged::mint(&finished);
+        let queued = Pledged::mint(&finished);
         let (reply, answer) = oneshot::channel();
         let done = Completion::Finished { finished: Box::new(finished), reply };
         place.send(Item { written, claim: Claim::default(), done });
-        Ok((pledged, Promised(answer)))
+        Ok((queued, Promised(answer)))
     }
 }

@@ -373,9 +373,9 @@ mod tests {
 
     #[test]
     fn only_a_whole_trace_context_of_version_00_is_kept() {
-        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        assert!(valid_traceparent(good));
-        for bad in [
+        let valid = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        assert!(valid_traceparent(valid));
+        for malformed in [
             "",
             "00",
             "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
@@ -386,7 +386,7 @@ mod tests {
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
             "00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01",
         ] {
-            assert!(!valid_traceparent(bad), "{bad}");
+            assert!(!valid_traceparent(malformed), "{malformed}");
         }
     }
 }

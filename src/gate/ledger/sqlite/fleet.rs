@@ -20,7 +20,7 @@ const SAID: &str =
    ORDER BY (SELECT n FROM chain c WHERE c.chain_id = entry.chain_id) DESC, seq DESC LIMIT 1";
 
 /// The newest entry of this kind about a log.
-pub(super) async fn said(
+pub(super) async fn newest_about(
     conn: &mut SqliteConnection,
     tenant: &str,
     log: &str,
@@ -57,7 +57,7 @@ pub(super) async fn view(
     };
     let mut found = Vec::new();
     for kind in ["chain.enrolled", "chain.checkpoint", "chain.retired"] {
-        found.extend(said(conn, &tenant, &log, kind).await?.map(|row| row.body));
+        found.extend(newest_about(conn, &tenant, &log, kind).await?.map(|row| row.body));
     }
     Ok(FleetView { fleet, forgotten, entries: found })
 }

@@ -227,13 +227,13 @@ impl Command {
         }
         let code = u64::try_from(code).unwrap_or_default();
         let mut members = vec![("exit_code", Json::from(code)), ("sandbox", Json::from(level))];
-        let (written, odd) = output.member("stdout", "stdout_base64");
-        let (complaints, odd_complaints) = errors.member("stderr", "stderr_base64");
+        let (written, opaque_stdout) = output.member("stdout", "stdout_base64");
+        let (complaints, opaque_stderr) = errors.member("stderr", "stderr_base64");
         members.extend([written, complaints]);
         if errors.cut {
             members.push(("stderr_cut", Json::from(true)));
         }
-        let opaque = odd.or(odd_complaints);
+        let opaque = opaque_stdout.or(opaque_stderr);
         let result = AnswerContent::of(canonical::bytes(&Json::object(members)), opaque);
         Unmasked::Completed { result, status: format!("exit {code} in {level}") }
     }

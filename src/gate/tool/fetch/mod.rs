@@ -106,11 +106,11 @@ impl Fetch {
         let (mut denied, url) = match WebUrl::parse(text) {
             Ok(url) => (self.rule.denials(&url), Some(url)),
             Err(fault) => {
-                let said = Denied { detail: fault.detail(), message: fault.to_string() };
+                let refusal = Denied { detail: fault.detail(), message: fault.to_string() };
                 // The refusal also names the host that a lenient URL parser would use.
                 let leads = web_url::lenient_host(text);
                 let inside = leads.and_then(|host| self.rule.admits_host(&host).err());
-                ([said].into_iter().chain(inside).collect(), None)
+                ([refusal].into_iter().chain(inside).collect(), None)
             }
         };
         let method = self.method(&args).map_err(|why| denied.push(why)).ok();

@@ -183,7 +183,7 @@ impl Grpc {
             // A service that gave up does not say what it had done until then.
             return match status.unsure() {
                 Some(cause) if !self.repeatable => Unmasked::Unknown { cause: cause.to_owned() },
-                Some(_) | None => failed(FailureClass::ToolError, true, &status.said()),
+                Some(_) | None => failed(FailureClass::ToolError, true, &status.describe()),
             };
         }
         let protocol = |why: &str| failed(FailureClass::Protocol, true, why);
@@ -249,8 +249,8 @@ fn of_gateway(status: StatusCode) -> bool {
 
 fn is_grpc(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = value.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    ["application/grpc", "application/grpc+proto"].contains(&essence)
+    let media_type = value.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    ["application/grpc", "application/grpc+proto"].contains(&media_type)
 }
 
 /// A message with its prefix; `None` if it is longer than the format allows.

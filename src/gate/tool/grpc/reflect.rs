@@ -61,7 +61,7 @@ pub enum Error {
     #[error("the server says: {0}")]
     Words(String),
     /// The request ended with this status.
-    #[error("{}", .0.said())]
+    #[error("{}", .0.describe())]
     Status(GrpcStatus),
     /// More names than fit into one message.
     #[error("a question is too long")]
@@ -168,7 +168,7 @@ impl Server {
                         names.extend(list.service.into_iter().map(|service| service.name));
                     }
                     MessageResponse::ErrorResponse(error) => {
-                        return Err(words(&error.error_message));
+                        return Err(server_error(&error.error_message));
                     }
                     MessageResponse::FileDescriptorResponse(_)
                     | MessageResponse::AllExtensionNumbersResponse(_) => {}
@@ -230,9 +230,9 @@ impl From<GrpcStatus> for Error {
 }
 
 /// The server's error message, for a terminal; `Scrub` masks it before it is cut.
-fn words(words: &str) -> Error {
+fn server_error(message: &str) -> Error {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    Error::Words(words.chars().map(plain).collect())
+    Error::Words(message.chars().map(plain).collect())
 }
 
 fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
@@ -277,7 +277,7 @@ fn take(
             }
             Ok(())
         }
-        MessageResponse::ErrorResponse(error) => Err(words(&error.error_message)),
+        MessageResponse::ErrorResponse(error) => Err(server_error(&error.error_message)),
         MessageResponse::ListServicesResponse(_)
         | MessageResponse::AllExtensionNumbersResponse(_) => Ok(()),
     }

@@ -96,7 +96,9 @@ fn no_depth_of_an_answer_overflows_anything() {
 fn an_answer_is_one_plain_message_to_its_last_byte() {
     assert_eq!(one_message(b"\0\0\0\0\x02ab"), Some(&b"ab"[..]));
     assert_eq!(one_message(b"\0\0\0\0\0"), Some(&b""[..]));
-    for bad in [&b""[..], b"\0\0\0\0", b"\x01\0\0\0\x02ab", b"\0\0\0\0\x03ab", b"\0\0\0\0\x01ab"] {
-        assert_eq!(one_message(bad), None, "{bad:?}");
+    for malformed in
+        [&b""[..], b"\0\0\0\0", b"\x01\0\0\0\x02ab", b"\0\0\0\0\x03ab", b"\0\0\0\0\x01ab"]
+    {
+        assert_eq!(one_message(malformed), None, "{malformed:?}");
     }
 }

@@ -155,8 +155,8 @@ fn find(stdio: &Stdio) -> Result<ConfinedProgram, Error> {
         let Some((next, argument)) = interpreter(first) else {
             return Err(Error::NoInterpreter(name));
         };
-        let words = argument.into_iter().chain([real.display().to_string()]);
-        argv.splice(0..0, words);
+        let args = argument.into_iter().chain([real.display().to_string()]);
+        argv.splice(0..0, args);
         scripts.push(real);
         name = locate(&next, stdio)?;
     }

@@ -292,13 +292,13 @@ impl Remote {
             tokio::select! {
                 biased;
                 () = over.cancelled() => {}
-                _ended = remote.heard() => {}
+                _ended = remote.listen_once() => {}
             }
             remote.listening.store(false, Ordering::Release);
         });
     }
 
-    async fn heard(self: &Arc<Self>) -> Result<(), TrafficError> {
+    async fn listen_once(self: &Arc<Self>) -> Result<(), TrafficError> {
         let request = if self.traffic.is_stateless() {
             let ask = McpRequest::subscription();
             self.mirrored(self.traffic.frame(self.traffic.number(), &ask), &ask)?

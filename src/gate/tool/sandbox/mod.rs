@@ -181,9 +181,9 @@ pub fn hand_over(
     input: BorrowedFd<'_>,
     (holder, leaf): (Option<BorrowedFd<'_>>, Option<&Leaf>),
 ) -> io::Result<()> {
-    let doors = leaf.map(Leaf::proc_files).transpose()?.unwrap_or_default();
+    let proc_files = leaf.map(Leaf::proc_files).transpose()?.unwrap_or_default();
     let files = [Some(program), Some(input), holder].into_iter().flatten();
-    let files: Vec<_> = files.chain(doors.iter().map(|door| door.as_fd())).collect();
+    let files: Vec<_> = files.chain(proc_files.iter().map(|file| file.as_fd())).collect();
     wire::send(control, plan, &files)
 }
 

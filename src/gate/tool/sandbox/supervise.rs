@@ -93,8 +93,8 @@ fn supervise(
         .map_err(Error::step("the helper cannot be started"))?;
     // Before the plan is sent, so that no process of the command runs outside the groups.
     let number = child.id().to_string();
-    for door in &files.cgroup_files {
-        if let Err(error) = rustix::io::write(door, number.as_bytes()) {
+    for proc_file in &files.cgroup_files {
+        if let Err(error) = rustix::io::write(proc_file, number.as_bytes()) {
             let _ = kill_process(Pid::from_child(&child), Signal::KILL);
             return Err(Error::step("cgroup")(error));
         }

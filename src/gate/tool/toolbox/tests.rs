@@ -71,10 +71,10 @@ fn an_unknown_tool_and_an_ungranted_one_sound_the_same() {
     for prepared in [&ungranted, &other, &unbound] {
         assert!(!prepared.is_ready() && prepared.tool().is_none());
         let tool = prepared.call().tool();
-        let said = &prepared.refusals()[0];
-        assert_eq!(said.code, Code::ToolNotGranted);
-        assert_eq!(said.message, format!("tool `{tool}` is not granted to this agent"));
-        assert_eq!(said.detail, "");
+        let refusal = &prepared.refusals()[0];
+        assert_eq!(refusal.code, Code::ToolNotGranted);
+        assert_eq!(refusal.message, format!("tool `{tool}` is not granted to this agent"));
+        assert_eq!(refusal.detail, "");
     }
 }
 

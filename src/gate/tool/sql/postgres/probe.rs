@@ -45,7 +45,7 @@ impl PostgresBackend {
             }
             Err(trouble @ (SqlFailure::Failed { .. } | SqlFailure::Unknown { .. })) => {
                 let todo = "correct the role, its password or the database in `url_file`";
-                points.push(Point::wrong(who, ProbeState::Unreached, trouble.said(), todo));
+                points.push(Point::wrong(who, ProbeState::Unreached, trouble.into_message(), todo));
             }
         }
         points
@@ -92,7 +92,7 @@ async fn calls(session: &mut Session) -> Point {
             Point::wrong(what, ProbeState::Unfit, format!("it may call {names}"), todo)
         }
         Err(trouble) => {
-            let found = format!("could not be asked for: {}", trouble.said());
+            let found = format!("could not be asked for: {}", trouble.into_message());
             Point::wrong(what, ProbeState::Unreached, found, "")
         }
     }
@@ -130,7 +130,7 @@ async fn stays_read_only(mut session: Session, limits: Limits) -> Point {
             )
         }
         Ok((Err(trouble), _)) | Err(trouble) => {
-            let found = format!("could not be tried: {}", trouble.said());
+            let found = format!("could not be tried: {}", trouble.into_message());
             Point::wrong(what, ProbeState::Unreached, found, "")
         }
     }

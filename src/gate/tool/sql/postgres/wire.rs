@@ -223,15 +223,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_is_refused_by_its_length_before_it_is_read() {
-        let said = |tag: u8, length: u32| [&[tag], length.to_be_bytes().as_slice()].concat();
+        let header = |tag: u8, length: u32| [&[tag], length.to_be_bytes().as_slice()].concat();
         let next = async |bytes| saying(bytes).await.message(100).await.map(drop);
-        let row = next(said(b'D', 1 << 30)).await;
+        let row = next(header(b'D', 1 << 30)).await;
         assert!(matches!(row, Err(WireError::RowTooLarge)), "{row:?}");
-        let other = next(said(b'S', 1 << 30)).await;
+        let other = next(header(b'S', 1 << 30)).await;
         assert!(matches!(other, Err(WireError::Protocol(_))), "{other:?}");
-        let none = next(said(b'Z', 3)).await;
+        let none = next(header(b'Z', 3)).await;
         assert!(matches!(none, Err(WireError::Protocol(_))), "{none:?}");
-        let cut = next(said(b'Z', 9)).await;
+        let cut = next(header(b'Z', 9)).await;
         assert!(matches!(cut, Err(WireError::Lost(_))), "{cut:?}");
     }
 
