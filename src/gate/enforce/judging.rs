@@ -69,7 +69,7 @@ impl Road {
                 now,
                 hold,
                 kept: !run.incognito,
-                room: HoldCapacity(&room),
+                room: HoldCapacity(&capacity),
                 resumed,
                 break_glass,
                 asked_by,

@@ -97,8 +97,8 @@ pub async fn show(
             gather::span(reader, &row, span, false, FLEET.to_owned()).await?
         }
         Query::Population(_) | Query::Range { .. } | Query::Run(_) => {
-            let told = lines.iter().filter(|line| concerns(line, query, strands, payloads));
-            picked.extend(told.map(|line| line.entry.seq));
+            let concerned = lines.iter().filter(|line| concerns(line, query, strands, payloads));
+            picked.extend(concerned.map(|line| line.entry.seq));
             gather::picked(reader, &row, FLEET.to_owned(), lines, &picked).await?
         }
     };

@@ -291,9 +291,9 @@ fn relevant(lines: &[EntryLine], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
 
 /// The bundle that a step of an amendment is about.
 fn bundle_of(line: &EntryLine) -> Option<Digest> {
-    let proposed = line.get::<AmendmentProposed>().map(|said| said.bundle);
-    let approved = || line.get::<AmendmentApproved>().map(|said| said.bundle);
-    let refused = || line.get::<AmendmentRefused>().map(|said| said.bundle);
+    let proposed = line.get::<AmendmentProposed>().map(|step| step.bundle);
+    let approved = || line.get::<AmendmentApproved>().map(|step| step.bundle);
+    let refused = || line.get::<AmendmentRefused>().map(|step| step.bundle);
     proposed.or_else(approved).or_else(refused).map(|bundle| bundle.0)
 }
 

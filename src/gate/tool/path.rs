@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn protected_names_are_refused_in_any_case_and_anywhere() {
-        for bad in [
+        for path in [
             ".env",
             ".env.local",
             ".ENV",
@@ -239,7 +239,7 @@ mod tests {
             "tls/site.key",
             ".wicketgate-0123.tmp",
         ] {
-            assert_eq!(check(bad), Err(PathRefusal::Protected), "{bad:?}");
+            assert_eq!(check(path), Err(PathRefusal::Protected), "{path:?}");
         }
     }
 

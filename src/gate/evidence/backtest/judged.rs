@@ -141,16 +141,16 @@ impl EntryReference {
 }
 
 /// Evaluates one decision.
-pub(super) fn judge(bench: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDecision {
+pub(super) fn judge(comparison: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDecision {
     let (mut fault, place) = (None, EntryReference::of(&item.entry));
-    let result = match read(bench.vault, &mut item) {
+    let result = match read(comparison.vault, &mut item) {
         Err(result) => result,
         Ok(input) => {
-            let old = match &bench.old {
+            let old = match &comparison.old {
                 Baseline::Recorded => Outcome::recorded(&item.entry),
                 Baseline::Bundle(old) => Some(old.decide(&input)),
             };
-            let new = bench.new.decide(&input);
+            let new = comparison.new.decide(&input);
             fault.clone_from(&new.fault);
             match old {
                 None => JudgedOutcome::NotJudged(NotJudged::Unread),
@@ -175,7 +175,7 @@ struct InputVersion {
 fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, JudgedOutcome> {
     let left = |why| Err(JudgedOutcome::NotJudged(why));
     let draft = &item.entry.draft;
-    let Some(said) = draft.committed(Role::PolicyInput) else {
+    let Some(committed) = draft.committed(Role::PolicyInput) else {
         let decision = draft.body.decision();
         let reasons = decision.map_or(&[][..], |decision| decision.reasons);
         let of = |known: &[&str]| reasons.iter().any(|reason| known.contains(&&*reason.detail));
@@ -190,7 +190,7 @@ fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, Judged
         if item.only.is_some() {
             return left(NotJudged::Agent);
         }
-        let large = usize::try_from(said.len.get()).is_ok_and(|len| len > STORED_MAX);
+        let large = usize::try_from(committed.len.get()).is_ok_and(|len| len > STORED_MAX);
         return left(match (item.incognito, large) {
             (true, _) => NotJudged::Incognito,
             (false, true) => NotJudged::TooLarge,
@@ -204,7 +204,7 @@ fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, Judged
             return left(NotJudged::OtherBytes);
         }
     };
-    let Some((_, read)) = open(&said.c, &row.salt, &row.body) else {
+    let Some((_, read)) = open(&committed.c, &row.salt, &row.body) else {
         return left(NotJudged::OtherBytes);
     };
     let read = read.map_or_else(|| Json::parse(&row.body, &Limits::FILE), Ok);
@@ -264,14 +264,14 @@ mod tests {
         };
         let salt = [7; 32];
         let of = |text: &str| commit(&salt, text.as_bytes());
-        let said = |text: &str| Commitment {
+        let commitment = |text: &str| Commitment {
             c: HexDigest(of(text)),
             len: text.len().into(),
             role: Role::PolicyInput,
         };
         let draft = Draft {
             verdict: Some(Verdict::Deny),
-            commit: input.map(said).into_iter().collect(),
+            commit: input.map(commitment).into_iter().collect(),
             ..Draft::of(denied)
         };
         let entry = Entry {
@@ -302,20 +302,20 @@ mod tests {
         let files = [("bundle.json", meta), ("agent/main.rego", rules)];
         let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
         let new = Candidate::new(&Bundle::of_files(files.into()).unwrap()).unwrap();
-        let bench = Comparison { new: &new, old: Baseline::Recorded, vault: None, jobs: 1 };
-        judge(&bench, item).result
+        let comparison = Comparison { new: &new, old: Baseline::Recorded, vault: None, jobs: 1 };
+        judge(&comparison, item).result
     }
 
     fn left(item: DecisionEntry) -> NotJudged {
-        let became = judged(item);
-        let JudgedOutcome::NotJudged(why) = became else { panic!("{became:?}") };
+        let outcome = judged(item);
+        let JudgedOutcome::NotJudged(why) = outcome else { panic!("{outcome:?}") };
         why
     }
 
     #[test]
     fn a_kept_input_is_judged_and_what_flips_is_a_change() {
-        let became = judged(item("d", Some(INPUT), Some(INPUT)));
-        let JudgedOutcome::Changed(changed) = became else { panic!("{became:?}") };
+        let outcome = judged(item("d", Some(INPUT), Some(INPUT)));
+        let JudgedOutcome::Changed(changed) = outcome else { panic!("{outcome:?}") };
         assert_eq!(changed.0, DecisionChange::DenyToAllow);
     }
 

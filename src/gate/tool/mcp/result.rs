@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn what_is_no_result_is_a_failure() {
         for text in ["[]", "7", "null", r#"{"a":1,"a":2}"#, r#"{"_meta":{"a":1,"a":2}}"#] {
-            assert_eq!(class(&of(text, &said(), 999)), Some(FailureClass::Protocol), "{text}");
+            assert_eq!(class(&of(text, &one_note(), 999)), Some(FailureClass::Protocol), "{text}");
         }
         assert_eq!(class(&of("{}", &Notes::default(), 1)), Some(FailureClass::TooLarge));
         for (text, expected) in [
