@@ -82,7 +82,7 @@ pub(in crate::enforce) struct BreakGlassOrders {
     before: Mutex<Vec<Row>>,
     /// Keys stopped before this process started, with the number of the stopping order. An order
     /// that fell with such a key stays ended, even if the key was reinstated since.
-    fallen: Mutex<Vec<(u64, String)>>,
+    stopped_keys: Mutex<Vec<(u64, String)>>,
     /// The latest time that a gate or a row on the list shows from before this process started. The
     /// true time is later, whatever the local clock says.
     latest_time: Mutex<Option<Timestamp>>,
@@ -100,7 +100,7 @@ impl BreakGlassOrders {
             metrics,
             known: Mutex::default(),
             before: Mutex::default(),
-            fallen: Mutex::default(),
+            stopped_keys: Mutex::default(),
             latest_time: Mutex::default(),
         }
     }
@@ -130,14 +130,16 @@ impl BreakGlassOrders {
         if let Some(Order::Switch { action, target: Target::Key(key) }) = &row.order
             && stops.contains(action)
         {
-            self.fallen.lock().push((row.seq, key.clone()));
+            self.stopped_keys.lock().push((row.seq, key.clone()));
         }
     }
 
     /// Whether enough of the order's signers were trusted ever since.
     fn stood(&self, seq: u64, open: &Open) -> bool {
-        let fallen = self.fallen.lock();
-        open.stands_without(|key| fallen.iter().any(|(at, stopped)| *at > seq && stopped == key))
+        let stopped_keys = self.stopped_keys.lock();
+        open.stands_without(|key| {
+            stopped_keys.iter().any(|(at, stopped)| *at > seq && stopped == key)
+        })
     }
 
     /// Keeps a row that the previous process obeyed. Ignores rows that are not break-glass orders.

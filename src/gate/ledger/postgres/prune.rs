@@ -79,8 +79,8 @@ impl PostgresPruner {
         from: Seq,
         end: Seq,
     ) -> Result<Option<u64>, StoreError> {
-        let beside = "SELECT ledger.prune_beside($1, $2, $3), 0::bigint AS n";
-        self.portions(chain, from, end, beside).await?;
+        let prune_beside = "SELECT ledger.prune_beside($1, $2, $3), 0::bigint AS n";
+        self.portions(chain, from, end, prune_beside).await?;
         let values = Values::new().bytes(chain.as_bytes()).number(from);
         let sql = "SELECT coalesce(ledger.drop_block($1, $2), -1) AS n";
         let found = self.lane.write(sql, values).await?;

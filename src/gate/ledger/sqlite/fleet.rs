@@ -41,10 +41,10 @@ pub(super) async fn view(
     key: &LeaseKey,
     before: Option<&ChainId>,
 ) -> Result<FleetView, StoreError> {
-    let Some(mine) = chain(conn, &key.chain).await? else {
+    let Some(own) = chain(conn, &key.chain).await? else {
         return Err(StoreError::Broken(format!("chain {} vanished", key.chain)));
     };
-    let (tenant, log) = (mine.text("tenant")?, mine.text("origin")?);
+    let (tenant, log) = (own.text("tenant")?, own.text("origin")?);
     let forgotten = match before {
         Some(id) => chain(conn, id).await?.is_none(),
         None => false,

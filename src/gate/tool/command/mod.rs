@@ -335,11 +335,11 @@ async fn start(
         let (command, control) = sandbox::supervisor()?;
         let child = tokio::process::Command::from(command).spawn()?;
         let holder = holder.as_ref().map(|holder| holder.as_fd());
-        let beside = (holder, leaf.as_ref());
+        let handles = (holder, leaf.as_ref());
         if let Err(late) = fuse.redeem() {
             return Ok(Err(late.outcome()));
         }
-        sandbox::hand_over(&control, &plan, program.as_fd(), input.as_fd(), beside)?;
+        sandbox::hand_over(&control, &plan, program.as_fd(), input.as_fd(), handles)?;
         control.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(control)?;
         Ok::<_, std::io::Error>(Ok(CommandSupervisor { child, control, leaf }))

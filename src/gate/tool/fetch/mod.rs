@@ -94,8 +94,9 @@ impl Fetch {
     ) -> Result<Self, net::Error> {
         let trust = TrustRoots::of(rule.ca.as_deref())?;
         rule.ca = None;
-        let entrusted = rule.credentials.iter().map(|(origin, _)| origin.clone()).collect();
-        let clients = Clients::new(rule.private_addresses.clone(), entrusted, trust, resolve);
+        let with_credentials = rule.credentials.iter().map(|(origin, _)| origin.clone()).collect();
+        let clients =
+            Clients::new(rule.private_addresses.clone(), with_credentials, trust, resolve);
         Ok(Self { rule, clients, result_bytes_max })
     }
 

@@ -219,7 +219,7 @@ impl ToolExecutor for Grpc {
             vec![LayerReason::effect_refused("tool.grpc", detail, message)]
         };
         let message = encode::message(&self.method.input(), call.args())
-            .map_err(|unfit| refuse("grpc.argument", unfit.to_string()))?;
+            .map_err(|error| refuse("grpc.argument", error.to_string()))?;
         let request_bytes = u64::try_from(message.encoded_len()).unwrap_or(u64::MAX);
         let most = self.request_bytes_max;
         let framed = if request_bytes <= most { framed(&message) } else { None };

@@ -42,8 +42,9 @@ fn binding(port: u16, more: &str) -> Binding {
     );
     let config: Config = serde_saphyr::from_str(&yaml).unwrap();
     let env = |_: &str| Some(TOKEN.to_owned());
-    let around = Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[], own: &[] };
-    config.check(&around).unwrap().remove(0)
+    let surroundings =
+        Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[], own: &[] };
+    config.check(&surroundings).unwrap().remove(0)
 }
 
 struct Fixture {

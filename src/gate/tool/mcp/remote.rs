@@ -115,8 +115,8 @@ impl Remote {
     ) -> Result<http::Request<Full<Bytes>>, TrafficError> {
         let mut request = self.post(body);
         if self.traffic.is_stateless() {
-            let unfit = |_| TrafficError::NotSent(Obstacle::Header);
-            mirror(ask.method, ask.name, request.headers_mut()).map_err(unfit)?;
+            let invalid = |_| TrafficError::NotSent(Obstacle::Header);
+            mirror(ask.method, ask.name, request.headers_mut()).map_err(invalid)?;
             request.headers_mut().extend(ask.headers.iter().cloned());
         }
         Ok(request)
@@ -181,8 +181,8 @@ impl Remote {
             return Err(TrafficError::Protocol("the server's answer is encoded"));
         }
         if status.is_success() && ask.method == "initialize" {
-            let unfit = |_| TrafficError::Protocol("the server's session id is no id");
-            if let Some(id) = session_id(response.headers()).map_err(unfit)? {
+            let invalid = |_| TrafficError::Protocol("the server's session id is no id");
+            if let Some(id) = session_id(response.headers()).map_err(invalid)? {
                 *self.session.lock() = Some(id);
             }
         }

@@ -187,9 +187,9 @@ impl Stretch {
 
     /// Whether enough bytes arrived in the interval; starts the next one.
     fn next(&mut self, bytes: usize) -> bool {
-        let came = bytes.saturating_sub(self.before);
+        let received = bytes.saturating_sub(self.before);
         self.before = bytes;
-        self.pace.is_none_or(|pace| came >= pace.bytes_min)
+        self.pace.is_none_or(|pace| received >= pace.bytes_min)
     }
 }
 

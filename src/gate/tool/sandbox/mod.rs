@@ -290,8 +290,8 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
     // The command holds the other end of the socket.
     drop(command);
     let input = File::open("/dev/null")?;
-    let beside = (None, leaf.as_ref());
-    let handed = hand_over(&control, &plan, program.as_fd(), input.as_fd(), beside);
+    let handles = (None, leaf.as_ref());
+    let handed = hand_over(&control, &plan, program.as_fd(), input.as_fd(), handles);
     let mut found = Vec::new();
     if let Some(mut output) = child.stdout.take() {
         output.read_to_end(&mut found)?;

@@ -139,7 +139,7 @@ impl SqliteStatement {
         let connection = self.open().map_err(unopened)?;
         self.guard(&connection, &ready.statement).map_err(unopened)?;
         self.fuse.redeem()?;
-        ask(&connection, ready, space).map_err(|error| self.trouble(&error))
+        ask(&connection, ready, space).map_err(|error| self.failure(&error))
     }
 
     fn look(&self) -> Point {
@@ -247,7 +247,7 @@ impl SqliteStatement {
         }
     }
 
-    fn trouble(&self, error: &rusqlite::Error) -> SqlFailure {
+    fn failure(&self, error: &rusqlite::Error) -> SqlFailure {
         if self.late.load(Ordering::Acquire) {
             return Late.into();
         }

@@ -21,8 +21,8 @@ fn toolbox(dir: &Path) -> Toolbox {
 ";
     let config: Config = serde_saphyr::from_str(yaml).unwrap();
     let env = |_: &str| Some("tok-12345678".to_owned());
-    let around = Surroundings { base_dir: dir, env: &env, forbidden: &[], own: &[] };
-    Toolbox::build(config.check(&around).unwrap(), &Upstreams::default(), Vec::new()).unwrap()
+    let surroundings = Surroundings { base_dir: dir, env: &env, forbidden: &[], own: &[] };
+    Toolbox::build(config.check(&surroundings).unwrap(), &Upstreams::default(), Vec::new()).unwrap()
 }
 
 fn call(tool: &str, args: &str) -> ToolCall {

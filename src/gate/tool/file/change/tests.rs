@@ -101,11 +101,11 @@ const MEDDLING: &[Meddling] = &[
 
 #[test]
 fn what_changed_after_it_was_judged_is_not_written_over() {
-    for (what, meddle, left) in MEDDLING {
+    for (what, tamper, left) in MEDDLING {
         for mode in ["write", "replace", "delete"] {
             let place = Place::new();
             let plan = place.plan("d/f", mode);
-            meddle(&place.root());
+            tamper(&place.root());
             assert!(is_changed(&apply(&plan, &Fuse::never())), "{what} {mode}");
             let now = std::fs::read_to_string(place.root().join("d/f")).ok();
             assert_eq!(now.as_deref(), *left, "{what} {mode}");

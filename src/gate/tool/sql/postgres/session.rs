@@ -65,7 +65,7 @@ impl ServerNotice {
         Ok(notice)
     }
 
-    fn trouble(self) -> SqlFailure {
+    fn into_failure(self) -> SqlFailure {
         let class = match self.code.as_str() {
             "57014" | "55P03" | "25P03" => FailureClass::Timeout,
             _ => FailureClass::ToolError,
@@ -113,7 +113,7 @@ impl Session {
         let mut faults = None;
         let answered = session.answered(|row| faults = Some(row)).await?;
         if let Some(notice) = answered.error {
-            return Err(notice.trouble());
+            return Err(notice.into_failure());
         }
         let faults =
             faults.ok_or_else(|| SqlFailure::unreached("the role has no entry of its own"))?;
@@ -169,7 +169,9 @@ impl Session {
                 }
                 Message::BackendKeyData(body) => self.key = (body.process_id(), body.secret_key()),
                 Message::ReadyForQuery(_) if proven => return Ok(()),
-                Message::ErrorResponse(body) => return Err(ServerNotice::read(&body)?.trouble()),
+                Message::ErrorResponse(body) => {
+                    return Err(ServerNotice::read(&body)?.into_failure());
+                }
                 _ => return Err(SqlFailure::unreached(METHOD)),
             }
         }
@@ -185,7 +187,7 @@ impl Session {
         self.wire.flush().await?;
         let mut found = None;
         let answered = self.answered(|row| found = row.into_iter().next().flatten()).await?;
-        answered.error.map_or(Ok(found), |notice| Err(notice.trouble()))
+        answered.error.map_or(Ok(found), |notice| Err(notice.into_failure()))
     }
 
     /// The key that a cancel request for this session must present.
@@ -244,7 +246,7 @@ impl Session {
         self.wire.flush().await?;
         let (columns, rows, answered) = self.described().await?;
         if let Some(notice) = answered.error {
-            return self.taken_back(notice.trouble()).await;
+            return self.taken_back(notice.into_failure()).await;
         }
         if let Some(look) = &look {
             let judged = match rows.as_slice() {
@@ -306,7 +308,7 @@ impl Session {
             }
         }
         let answer =
-            answered.error.map_or_else(|| Ok(space.close()), |notice| Err(notice.trouble()));
+            answered.error.map_or_else(|| Ok(space.close()), |notice| Err(notice.into_failure()));
         Ok((answer, self.cleared().await?))
     }
 
@@ -347,7 +349,7 @@ impl Session {
             }
         }
         if let Some(notice) = answered.error {
-            return self.taken_back(notice.trouble()).await;
+            return self.taken_back(notice.into_failure()).await;
         }
         if ready.statement.writes {
             let count = answered.tag.rsplit(' ').next().and_then(|count| count.parse().ok());
@@ -362,7 +364,7 @@ impl Session {
         self.wire.flush().await.map_err(unknown)?;
         let ended = self.answered(drop).await.map_err(unknown)?;
         if let Some(notice) = ended.error {
-            return Err(notice.trouble());
+            return Err(notice.into_failure());
         }
         if ended.tag != "COMMIT" {
             return Err(SqlFailure::failed(FailureClass::ToolError, "the database took it back"));
@@ -419,11 +421,11 @@ const METHOD: &str =
 const UNPROVEN: &str = "the database is not who it should be";
 
 /// Maps an error before the call was sent to "not started".
-fn unopened(trouble: SqlFailure) -> SqlFailure {
-    match trouble {
+fn unopened(failure: SqlFailure) -> SqlFailure {
+    match failure {
         SqlFailure::Failed { message, .. } => SqlFailure::unreached(message),
         SqlFailure::Unknown { cause } => SqlFailure::unreached(cause),
-        unfit @ SqlFailure::Unfit(_) => unfit,
+        failure @ SqlFailure::Unfit(_) => failure,
     }
 }
 
