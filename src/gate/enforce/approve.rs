@@ -202,7 +202,7 @@ impl Road {
     }
 
     /// Judges a held call again, with every approval so far. `None` if it is no longer held. Runs
-    /// one at a time per run (`run.words`): otherwise one of two would find the call on the road
+    /// one at a time per run (`run.statements`): otherwise one of two would find the call on the road
     /// and treat it as over.
     ///
     /// # Errors

@@ -200,7 +200,7 @@ impl Road {
                     Rest::Busy => None,
                     Rest::For(left) => Some(left),
                 };
-                let rested = async {
+                let idle_time = async {
                     match left {
                         Some(left) => tokio::time::sleep(left).await,
                         None => std::future::pending().await,
@@ -211,7 +211,7 @@ impl Road {
                     () = tasks.stopping() => return,
                     // A call ended; the idle time counts from here.
                     () = ended => run.touch(clock.monotonic()),
-                    () = rested => {}
+                    () = idle_time => {}
                 }
             }
             if let Some(road) = road.upgrade() {

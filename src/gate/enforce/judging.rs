@@ -26,7 +26,7 @@ impl Road {
         let tool = call.tool().clone();
         // WHY before preparation: only after this match does the recording know which of its calls
         // is being prepared.
-        let recorded = self.replaying.cued(&call).await;
+        let recorded = self.replaying.recorded_step(&call).await;
         let grant = run.grants.get(call.tool());
         let preparing = async { toolbox::prepare(toolbox, grant, call) };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;

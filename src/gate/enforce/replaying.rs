@@ -49,7 +49,7 @@ impl Replaying {
     }
 
     /// The recorded step of this call; `None` if the gate replays nothing.
-    pub(super) async fn cued(
+    pub(super) async fn recorded_step(
         &self,
         call: &ToolCall,
     ) -> Option<Result<Box<RecordedStep>, LayerReason>> {

@@ -345,7 +345,7 @@ impl Run {
         self.idle.notify_waiters();
     }
 
-    /// Reserves a place among the held calls, or returns the reason there is none. `room`: whether
+    /// Reserves a place among the held calls, or returns the reason there is none. `capacity`: whether
     /// the limit over all runs has space.
     pub(super) fn hold_place(
         &self,

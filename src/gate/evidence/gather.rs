@@ -50,7 +50,7 @@ pub async fn run(
 
 /// Every entry of a span of this chain with everything that introduces them.
 ///
-/// `beside`: also the entries before and after the span, which show where its ends lie in time.
+/// `neighbours`: also the entries before and after the span, which show where its ends lie in time.
 ///
 /// # Errors
 /// As [`run`].
@@ -58,7 +58,7 @@ pub async fn span(
     reader: &dyn LedgerReader,
     chain: &ChainRow,
     span: Span,
-    beside: bool,
+    neighbours: bool,
     folder: String,
 ) -> Result<ChainSlice, Error> {
     let mut lines = Vec::new();
@@ -89,7 +89,7 @@ pub async fn span(
         more.extend(read(first.map(std::slice::from_ref).unwrap_or_default())?);
         extra.extend(first.map(|row| row.seq));
     }
-    if beside {
+    if neighbours {
         for seq in span.from.checked_sub(1).into_iter().chain([span.to]) {
             let rows = reader.entries(&chain.chain, seq, 1).await?;
             let rows: Vec<EntryRow> =

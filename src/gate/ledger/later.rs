@@ -78,12 +78,12 @@ impl Lanes {
         }
         self.later.close();
         self.due.close();
-        let mut owed = Vec::new();
-        self.take_waiting(&mut owed);
+        let mut waiting = Vec::new();
+        self.take_waiting(&mut waiting);
         while let Ok(item) = self.due.try_recv() {
-            owed.push(item);
+            waiting.push(item);
         }
-        for item in owed {
+        for item in waiting {
             item.done.refuse(Error::Unknown);
         }
     }

@@ -109,8 +109,8 @@ impl Fetch {
             Err(fault) => {
                 let refusal = Denied { detail: fault.detail(), message: fault.to_string() };
                 // The refusal also names the host that a lenient URL parser would use.
-                let leads = web_url::lenient_host(text);
-                let inside = leads.and_then(|host| self.rule.admits_host(&host).err());
+                let lenient = web_url::lenient_host(text);
+                let inside = lenient.and_then(|host| self.rule.admits_host(&host).err());
                 ([refusal].into_iter().chain(inside).collect(), None)
             }
         };

@@ -169,8 +169,8 @@ impl Remote {
     ) -> Result<McpReply, TrafficError> {
         let status = response.status();
         // The target that these responses point to is ignored.
-        let deaf = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if deaf || status.is_redirection() || status.is_informational() {
+        let unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if unauthorized || status.is_redirection() || status.is_informational() {
             return Err(TrafficError::Status(status.as_u16()));
         }
         if status == StatusCode::NOT_FOUND && self.session.lock().is_some() {

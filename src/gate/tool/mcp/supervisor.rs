@@ -243,14 +243,14 @@ impl ConnectionSupervisor {
             Ok(wire) => wire,
             Err(why) => return Ended::Useless(why),
         };
-        let shaken = tokio::select! {
+        let handshake = tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(Error::Stopped),
-            shaken = tokio::time::timeout(START, shake(&wire, &traffic)) => {
-                shaken.unwrap_or(Err(Error::HandshakeLate))
+            handshake = tokio::time::timeout(START, shake(&wire, &traffic)) => {
+                handshake.unwrap_or(Err(Error::HandshakeLate))
             }
         };
-        let ended = match shaken {
+        let ended = match handshake {
             Err(why) => Ended::Useless(why),
             Ok(negotiated) => {
                 let link =
@@ -262,8 +262,8 @@ impl ConnectionSupervisor {
             _ if self.stop.is_cancelled() => (Ended::Stopped, true),
             Ended::Useless(why) => {
                 let tail = wire.tail();
-                let tailed = |why| Error::Tail { why: Box::new(why), tail: tail.clone() };
-                (Ended::Useless(if tail.is_empty() { why } else { tailed(why) }), true)
+                let with_tail = |why| Error::Tail { why: Box::new(why), tail: tail.clone() };
+                (Ended::Useless(if tail.is_empty() { why } else { with_tail(why) }), true)
             }
             Ended::Lost { steady } => {
                 let why = self.scrub.text(&traffic.reason());

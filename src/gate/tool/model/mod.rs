@@ -127,10 +127,10 @@ impl Model {
     /// allows.
     fn bound(&self, output_tokens: u64, input_tokens: u64) -> Spend {
         let priced = self.places.iter().filter_map(|place| place.price);
-        let dearest = priced.map(|price| cost(price, input_tokens, output_tokens)).max();
+        let most_expensive = priced.map(|price| cost(price, input_tokens, output_tokens)).max();
         Spend {
             tokens: input_tokens.saturating_add(output_tokens),
-            cost_micro_usd: dearest.or(self.flat),
+            cost_micro_usd: most_expensive.or(self.flat),
         }
     }
 

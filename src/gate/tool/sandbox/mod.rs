@@ -291,7 +291,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
     drop(command);
     let input = File::open("/dev/null")?;
     let handles = (None, leaf.as_ref());
-    let handed = hand_over(&control, &plan, program.as_fd(), input.as_fd(), handles);
+    let handover = hand_over(&control, &plan, program.as_fd(), input.as_fd(), handles);
     let mut found = Vec::new();
     if let Some(mut output) = child.stdout.take() {
         output.read_to_end(&mut found)?;
@@ -300,7 +300,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
     let read = control.read_to_end(&mut report);
     drop(control);
     child.wait()?;
-    handed.and(read)?;
+    handover.and(read)?;
     let report = SandboxReport::read(&report).ok_or(Error::NoReport)?;
     match report {
         SandboxReport { refused: Some(why), .. } => Err(Error::Helper(why)),

@@ -263,8 +263,8 @@ impl SqliteStatement {
     }
 }
 
-const fn authorization(yes: bool) -> Authorization {
-    if yes { Authorization::Allow } else { Authorization::Deny }
+const fn authorization(allowed: bool) -> Authorization {
+    if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
 /// The views that an agent may read; what they read is the operator's business. A part of the
