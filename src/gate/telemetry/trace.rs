@@ -357,9 +357,9 @@ mod tests {
     #[test]
     fn a_collector_that_is_down_costs_spans_and_nothing_else() {
         use opentelemetry::trace::Tracer as _;
-        let there = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let endpoint = format!("http://{}", there.local_addr().unwrap());
-        drop(there);
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
         let dial = Arc::new(Plain(endpoint));
         let otlp = Otlp { dial, service_name: "test".into() };
         let exporter = Exporter::new(&otlp).unwrap();

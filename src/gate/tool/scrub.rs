@@ -73,7 +73,7 @@ impl Finder {
             return at.map(|(at, form)| at..at.saturating_add(form.len())).collect();
         };
         let (mut found, mut from) = (Vec::new(), 0_usize);
-        while let Some(at) = prefixes.find_at(text, from).map(|found| found.start()) {
+        while let Some(at) = prefixes.find_at(text, from).map(|matched| matched.start()) {
             let rest = text.get(at..).unwrap_or_default();
             let form = self.forms.iter().find(|form| rest.starts_with(form.as_str()));
             found.extend(

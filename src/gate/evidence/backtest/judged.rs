@@ -306,7 +306,7 @@ mod tests {
         judge(&comparison, item).result
     }
 
-    fn left(item: DecisionEntry) -> NotJudged {
+    fn not_judged(item: DecisionEntry) -> NotJudged {
         let outcome = judged(item);
         let JudgedOutcome::NotJudged(why) = outcome else { panic!("{outcome:?}") };
         why
@@ -322,24 +322,24 @@ mod tests {
     #[test]
     fn every_reason_not_to_judge_is_told_apart() {
         assert!(matches!(judged(item("schema.required", None, None)), JudgedOutcome::NotAsked));
-        assert_eq!(left(item("no_policy", None, None)), NotJudged::NoPolicy);
-        assert_eq!(left(item("policy_ended", None, None)), NotJudged::NoPolicy);
-        assert_eq!(left(item("limit.pending", None, None)), NotJudged::NoPlace);
-        assert_eq!(left(item("d", Some(INPUT), None)), NotJudged::Gone);
+        assert_eq!(not_judged(item("no_policy", None, None)), NotJudged::NoPolicy);
+        assert_eq!(not_judged(item("policy_ended", None, None)), NotJudged::NoPolicy);
+        assert_eq!(not_judged(item("limit.pending", None, None)), NotJudged::NoPlace);
+        assert_eq!(not_judged(item("d", Some(INPUT), None)), NotJudged::Gone);
         let other = INPUT.replace("\"T0\"", "\"T1\"");
-        assert_eq!(left(item("d", Some(INPUT), Some(&other))), NotJudged::OtherBytes);
+        assert_eq!(not_judged(item("d", Some(INPUT), Some(&other))), NotJudged::OtherBytes);
         let newer = INPUT.replace("input/1", "input/2");
         let version = NotJudged::Version("wicketgate/input/2".into());
-        assert_eq!(left(item("d", Some(&newer), Some(&newer))), version);
+        assert_eq!(not_judged(item("d", Some(&newer), Some(&newer))), version);
         let timeless = INPUT.replace("rfc3339", "when");
-        assert_eq!(left(item("d", Some(&timeless), Some(&timeless))), NotJudged::Malformed);
-        assert_eq!(left(item("d", Some("[1"), Some("[1"))), NotJudged::Malformed);
+        assert_eq!(not_judged(item("d", Some(&timeless), Some(&timeless))), NotJudged::Malformed);
+        assert_eq!(not_judged(item("d", Some("[1"), Some("[1"))), NotJudged::Malformed);
         let mut large = item("d", Some(INPUT), None);
         large.entry.draft.commit[0].len = (2_u64 << 20).into();
-        assert_eq!(left(large), NotJudged::TooLarge);
+        assert_eq!(not_judged(large), NotJudged::TooLarge);
         let mut hidden = item("d", Some(INPUT), None);
         hidden.incognito = true;
-        assert_eq!(left(hidden), NotJudged::Incognito);
+        assert_eq!(not_judged(hidden), NotJudged::Incognito);
     }
 
     #[test]
@@ -352,6 +352,6 @@ mod tests {
         assert!(matches!(judged(own), JudgedOutcome::Changed(_)));
         let mut unknown = item("d", Some(INPUT), None);
         unknown.only = Some("a".into());
-        assert_eq!(left(unknown), NotJudged::Agent);
+        assert_eq!(not_judged(unknown), NotJudged::Agent);
     }
 }
