@@ -202,8 +202,8 @@ impl Road {
     }
 
     /// Judges a held call again, with every approval so far. `None` if it is no longer held. Runs
-    /// one at a time per run (`run.statements`): otherwise one of two would find the call on the road
-    /// and treat it as over.
+    /// one at a time per run (`run.statements`): otherwise one of two would find the call on the
+    /// road and treat it as over.
     ///
     /// # Errors
     /// The ledger cannot be read now.

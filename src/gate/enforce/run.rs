@@ -345,8 +345,8 @@ impl Run {
         self.idle.notify_waiters();
     }
 
-    /// Reserves a place among the held calls, or returns the reason there is none. `capacity`: whether
-    /// the limit over all runs has space.
+    /// Reserves a place among the held calls, or returns the reason there is none. `capacity`:
+    /// whether the limit over all runs has space.
     pub(super) fn hold_place(
         &self,
         call: &CallId,
