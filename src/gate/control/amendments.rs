@@ -79,8 +79,8 @@ impl Proposal {
     #[must_use]
     pub fn is_approval_of(&self, row: &Row) -> bool {
         let Some(Order::Publish { bundle, statement, .. }) = &row.order else { return false };
-        let said = AmendmentStatement::parse(statement.as_bytes());
-        *bundle == self.bundle && said.is_ok_and(|said| said.nonce == self.nonce)
+        let approval = AmendmentStatement::parse(statement.as_bytes());
+        *bundle == self.bundle && approval.is_ok_and(|approval| approval.nonce == self.nonce)
     }
 }
 

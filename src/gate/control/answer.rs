@@ -41,11 +41,12 @@ pub async fn wait(
         // WHY in this order: a gate reports before it shows that it has obeyed.
         let shown = orders.shown().await?;
         let reports = orders.reports(seq).await?;
-        let heard: BTreeSet<&str> = reports.iter().map(|report| report.origin.as_str()).collect();
+        let reported: BTreeSet<&str> =
+            reports.iter().map(|report| report.origin.as_str()).collect();
         let silent = shown.into_iter().filter(|gate| {
             let ended = gate.state.get(ENDED).and_then(Json::as_bool).unwrap_or(false);
             // A gate that started after the order read it at start, and had nothing to stop.
-            !ended && gate.seq < seq && !heard.contains(gate.origin.as_str())
+            !ended && gate.seq < seq && !reported.contains(gate.origin.as_str())
         });
         let unreachable: Vec<Presence> = silent.collect();
         if unreachable.is_empty() || patience.is_over() {

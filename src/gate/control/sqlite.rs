@@ -58,7 +58,7 @@ impl Orders for SqliteControl {
         order: &Order,
     ) -> Result<u64, StoreError> {
         let new = Columns::of(at, given, order);
-        let put = on_lane!(self.lane, conn => transaction!(conn => async {
+        let added = on_lane!(self.lane, conn => transaction!(conn => async {
             let next = sql("SELECT coalesce(max(seq), 0) + 1 AS seq FROM control_row");
             let seq = next.one(conn).await?.number("seq")?;
             let insert = sql("INSERT INTO control_row VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
@@ -68,7 +68,7 @@ impl Orders for SqliteControl {
             Ok(seq)
         }));
         self.put.notify_one();
-        put
+        added
     }
 
     async fn since(&self, seq: u64, most: usize) -> Result<Vec<Row>, StoreError> {
@@ -79,11 +79,11 @@ impl Orders for SqliteControl {
     }
 
     async fn report(&self, report: &OrderReport) -> Result<(), StoreError> {
-        let put = sql("INSERT INTO control_report VALUES (?, ?, ?, ?)
+        let insert = sql("INSERT INTO control_report VALUES (?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET at = excluded.at, done = excluded.done");
-        let put = put.number(report.seq).text(&report.origin).integer(report.at.millis());
-        let put = put.text(&canonical::text(&report.done));
-        on_lane!(self.lane, conn => transaction!(conn => put.run(conn)))
+        let insert = insert.number(report.seq).text(&report.origin).integer(report.at.millis());
+        let insert = insert.text(&canonical::text(&report.done));
+        on_lane!(self.lane, conn => transaction!(conn => insert.run(conn)))
     }
 
     async fn reports(&self, seq: u64) -> Result<Vec<OrderReport>, StoreError> {
@@ -92,13 +92,13 @@ impl Orders for SqliteControl {
     }
 
     async fn show(&self, presence: &Presence) -> Result<(), StoreError> {
-        let put = sql("INSERT INTO control_presence VALUES (?, ?, ?, ?, ?)
+        let insert = sql("INSERT INTO control_presence VALUES (?, ?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET writer = excluded.writer, at = excluded.at,
                seq = excluded.seq, state = excluded.state");
-        let put = put.text(&presence.origin).text(&presence.writer);
-        let put = put.integer(presence.at.millis()).number(presence.seq);
-        let put = put.text(&canonical::text(&presence.state));
-        on_lane!(self.lane, conn => transaction!(conn => put.run(conn)))
+        let insert = insert.text(&presence.origin).text(&presence.writer);
+        let insert = insert.integer(presence.at.millis()).number(presence.seq);
+        let insert = insert.text(&canonical::text(&presence.state));
+        on_lane!(self.lane, conn => transaction!(conn => insert.run(conn)))
     }
 
     async fn shown(&self) -> Result<Vec<Presence>, StoreError> {

@@ -64,10 +64,10 @@ impl Stopped {
     ) {
         let list = list.clone().without(self.0.keys().cloned());
         let Ok(order) = check(&list, (tenant, &[OrderKind::Reinstate]), signed, at) else { return };
-        let said = order.statement();
-        let seen = self.0.get(&said.name).is_some_and(|seq| *seq <= said.previous.seq);
-        if said.target == "key" && said.expires.is_none() && seen {
-            self.0.remove(&said.name);
+        let statement = order.statement();
+        let seen = self.0.get(&statement.name).is_some_and(|seq| *seq <= statement.previous.seq);
+        if statement.target == "key" && statement.expires.is_none() && seen {
+            self.0.remove(&statement.name);
         }
     }
 }

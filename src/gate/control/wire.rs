@@ -7,7 +7,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
-use crate::ledger::rows::{DatabaseRow, odd};
+use crate::ledger::rows::{DatabaseRow, malformed};
 use crate::ledger::store::StoreError;
 
 /// One row, in database columns.
@@ -103,7 +103,7 @@ pub(super) fn report(row: &impl DatabaseRow) -> Result<OrderReport, StoreError> 
         seq: row.number("seq")?,
         origin: row.text("origin")?,
         at: row.time("at")?,
-        done: json(&row.text("done")?).ok_or_else(|| odd("done"))?,
+        done: json(&row.text("done")?).ok_or_else(|| malformed("done"))?,
     })
 }
 
@@ -114,7 +114,7 @@ pub(super) fn presence(row: &impl DatabaseRow) -> Result<Presence, StoreError> {
         writer: row.text("writer")?,
         at: row.time("at")?,
         seq: row.number("seq")?,
-        state: json(&row.text("state")?).ok_or_else(|| odd("state"))?,
+        state: json(&row.text("state")?).ok_or_else(|| malformed("state"))?,
     })
 }
 

@@ -61,10 +61,10 @@ impl Agents {
     pub(super) fn against(&self, run: &Run) -> Option<LayerReason> {
         let callers = self.callers.as_ref()?;
         let mut lineage = std::iter::once(run).chain(run.above());
-        let gone = lineage
+        let removed = lineage
             .find(|run| !self.manifests.iter().any(|manifest| manifest.name == run.manifest.name));
-        if let Some(gone) = gone {
-            let message = format!("agent `{}` is no longer configured", gone.manifest.name);
+        if let Some(removed) = removed {
+            let message = format!("agent `{}` is no longer configured", removed.manifest.name);
             return Some(LayerReason::denied("agents", "agent.removed", message));
         }
         (!callers.still(&run.auth, &run.opener.name)).then(|| {

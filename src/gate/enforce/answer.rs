@@ -219,8 +219,8 @@ pub fn of_settled(settled: Settled) -> Answer {
 
 /// The answer of a call whose outcome is queued and not recorded yet.
 #[must_use = "a promised outcome is the answer to a call"]
-pub fn of_pledged(pledged: Pledged) -> Answer {
-    let (call, outcome, receipt) = pledged.into_outcome();
+pub fn of_pledged(queued: Pledged) -> Answer {
+    let (call, outcome, receipt) = queued.into_outcome();
     of_outcome(call, outcome, receipt).map(|released| Released { pending: true, ..released })
 }
 
@@ -314,11 +314,11 @@ mod tests {
         for code in Code::ALL {
             let (detail, message, rule) = ("d".to_owned(), "m".to_owned(), "r".to_owned());
             let reasons = [LayerReason { code: *code, detail, message, rule }];
-            let told = denied(&call, &reasons, &receipt);
+            let fault = denied(&call, &reasons, &receipt);
             // A denial never reads as a call that waits, ran or may be retried.
             let expected = if code.denies() { *code } else { Code::PolicyDenied };
-            assert_eq!((told.code, told.detail.as_str()), (expected, "d"), "{code}");
-            assert_eq!(told.reasons, reasons, "{code}");
+            assert_eq!((fault.code, fault.detail.as_str()), (expected, "d"), "{code}");
+            assert_eq!(fault.reasons, reasons, "{code}");
             let by_recording =
                 of_recorded(&call, RecordedAnswer::Denied(reasons.to_vec()), &receipt);
             assert_eq!(by_recording.unwrap_err().code, expected, "{code}");

@@ -74,7 +74,7 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
         &self,
         hold: &HeldCall,
         parties: &Parties,
-        said: &ApproverStatement<'_>,
+        statement: &ApproverStatement<'_>,
     ) -> Result<CountedApproval, ApprovalRefusal>;
 
     /// Checks a proposal to replace the held call's arguments with these (canonical), and returns
@@ -86,7 +86,7 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
         &self,
         hold: &HeldCall,
         parties: &Parties,
-        said: &ApproverStatement<'_>,
+        statement: &ApproverStatement<'_>,
         arguments: &[u8],
     ) -> Result<Proposer, ApprovalRefusal>;
 }
@@ -151,17 +151,17 @@ impl Road {
         (statement, signature): (&str, &str),
     ) -> Option<CallParties> {
         let run = self.runs.of_id(run)?;
-        let said = ApproverStatement { statement, signature, now: self.clock.now() };
+        let statement = ApproverStatement { statement, signature, now: self.clock.now() };
         // WHY one at a time per run: two statements about the same hold must see each other.
         let _turn = run.statements.lock().await;
-        Some(self.count_statement(&run, call, &said).await.unwrap_or_else(|heard| heard))
+        Some(self.count_statement(&run, call, &statement).await.unwrap_or_else(|refused| refused))
     }
 
     async fn count_statement(
         self: &Arc<Self>,
         run: &Arc<Run>,
         call: &CallId,
-        said: &ApproverStatement<'_>,
+        statement: &ApproverStatement<'_>,
     ) -> Result<CallParties, CallParties> {
         let hold = self.holds.find(run, call).await?.ok_or(CallParties::NotHeld)?;
         if hold.refused.is_some() {
@@ -169,14 +169,19 @@ impl Road {
         }
         let checker = self.holds.checker().map_err(CallParties::Refused)?;
         checker.ready().await.map_err(|why| CallParties::Unavailable(why.why.to_string()))?;
-        let counts = checker.check(&hold, &parties(run), said).map_err(CallParties::Refused)?;
-        let CountedApproval { approval, verdict: word, signers, signature } = counts;
-        if word == ApproverVerdict::Approve {
+        let counts =
+            checker.check(&hold, &parties(run), statement).map_err(CallParties::Refused)?;
+        let CountedApproval { approval, verdict, signers, signature } = counts;
+        if verdict == ApproverVerdict::Approve {
             second_person(&hold, &approval).map_err(CallParties::Refused)?;
         }
-        let signed = SignedApproval { statement: said.statement.to_owned(), signature };
-        let written =
-            drafts::approver_decision(&*self.entropy, &hold, (&approval, word, signers), &signed);
+        let signed = SignedApproval { statement: statement.statement.to_owned(), signature };
+        let written = drafts::approver_decision(
+            &*self.entropy,
+            &hold,
+            (&approval, verdict, signers),
+            &signed,
+        );
         match self.ledger.owe(written).await {
             Ok(_) => {}
             // The call ended at the same moment.
@@ -186,7 +191,7 @@ impl Road {
             Err(error) => return Err(CallParties::Unavailable(error.to_string())),
         }
         Ok(CallParties::Counted(match self.weigh(run, call).await {
-            Ok(Some(told)) => told.await.unwrap_or("unsure"),
+            Ok(Some(decision)) => decision.await.unwrap_or("unsure"),
             Ok(None) => "cancelled",
             // The statement is recorded and takes effect once the ledger can be read.
             Err(_) => {
@@ -197,8 +202,8 @@ impl Road {
     }
 
     /// Judges a held call again, with every approval so far. `None` if it is no longer held. Runs
-    /// one at a time per run (`run.words`): otherwise one of two would find the call on the road
-    /// and treat it as over.
+    /// one at a time per run (`run.statements`): otherwise one of two would find the call on the
+    /// road and treat it as over.
     ///
     /// # Errors
     /// The ledger cannot be read now.
@@ -237,7 +242,7 @@ impl Road {
             run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;
         let refusals = hold.refused.iter().map(refused_by).collect();
         let span = call_span(run, &call);
-        let (tell, told) = oneshot::channel();
+        let (listener, decision) = oneshot::channel();
         let resumed = Resumed {
             salt: hold.salt,
             nonce: hold.nonce,
@@ -248,11 +253,11 @@ impl Road {
             approvals: hold.granted,
         };
         let (run, resumed) =
-            (Arc::clone(run), Some(ResumedHold { resumed, ends: hold.expires, listener: tell }));
+            (Arc::clone(run), Some(ResumedHold { resumed, ends: hold.expires, listener }));
         let asked_by = hold.asked_by.map(Arc::new);
         let trip = Trip { run, call, refusals, facts, cancel, span, resumed, asked_by };
         self.set_out(AdmittedCall { trip, sender, slot, turn });
-        Some(told)
+        Some(decision)
     }
 
     /// Judges an approved call as soon as possible: after a restart, or when the ledger is back.
@@ -301,9 +306,10 @@ impl Road {
             Undecided::Ledger(_)
             | Undecided::Gate(_)
             | Undecided::Cancelled
-            | Undecided::StillHeld => {
-                self.remembered(run, id).await.and_then(|books| self.recalled(run, &books.recalled))
-            }
+            | Undecided::StillHeld => self
+                .remembered(run, id)
+                .await
+                .and_then(|record| self.recalled(run, &record.recalled)),
         };
         match why {
             Undecided::Ledger(_) if over => {}
@@ -344,13 +350,13 @@ impl Road {
         let held = || CallId::parse(call).is_some_and(|id| run.is_held(&id));
         let decided = async {
             loop {
-                let told = run.idle.notified();
-                tokio::pin!(told);
-                told.as_mut().enable();
+                let ended = run.idle.notified();
+                tokio::pin!(ended);
+                ended.as_mut().enable();
                 if !held() {
                     return;
                 }
-                told.await;
+                ended.await;
             }
         };
         tokio::select! {

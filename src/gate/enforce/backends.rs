@@ -86,16 +86,17 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let found = LastProbe::default();
-        let there = found.look(Duration::ZERO, one("127.0.0.1", address.port())).await;
-        assert_eq!(there[0].target(), address.to_string());
-        assert!(there[0].reached);
+        let reached = found.look(Duration::ZERO, one("127.0.0.1", address.port())).await;
+        assert_eq!(reached[0].target(), address.to_string());
+        assert!(reached[0].reached);
         drop(listener);
-        let still = found.look(Duration::from_secs(9), one("127.0.0.1", address.port())).await;
-        assert!(still[0].reached, "it was asked again within ten seconds");
-        let gone = found.look(Duration::from_secs(11), one("127.0.0.1", address.port())).await;
-        assert!(!gone[0].reached);
-        let nameless = found.look(Duration::ZERO, one("nobody.invalid", 443)).await;
-        assert_eq!(nameless[0].target(), "nobody.invalid:443");
-        assert!(!nameless[0].reached);
+        let remembered = found.look(Duration::from_secs(9), one("127.0.0.1", address.port())).await;
+        assert!(remembered[0].reached, "it was asked again within ten seconds");
+        let unreachable =
+            found.look(Duration::from_secs(11), one("127.0.0.1", address.port())).await;
+        assert!(!unreachable[0].reached);
+        let unresolved = found.look(Duration::ZERO, one("nobody.invalid", 443)).await;
+        assert_eq!(unresolved[0].target(), "nobody.invalid:443");
+        assert!(!unresolved[0].reached);
     }
 }

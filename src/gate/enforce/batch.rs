@@ -16,21 +16,21 @@ impl Road {
         &self,
         run: &Run,
         finished: Finished,
-        went: BudgetOutcome,
+        outcome: BudgetOutcome,
         caller: &watch::Sender<Option<Answer>>,
     ) -> Option<Finished> {
         if !self.settings.bounds.batch_t0 {
             return Some(finished);
         }
         let id = finished.call().clone();
-        let (pledged, promised) = match self.ledger.promise(finished) {
+        let (queued, promised) = match self.ledger.promise(finished) {
             Ok(promised) => promised,
             Err(finished) => return Some(*finished),
         };
         // The run's limits count the call as over. Its id stays on the road until the outcome is
         // recorded, so that a retry gets this answer and the run is not sealed before.
-        run.ended(went);
-        let answer = answer::of_pledged(pledged);
+        run.ended(outcome);
+        let answer = answer::of_pledged(queued);
         if let Ok(released) = &answer {
             self.runs.large.keep(run.id(), run.incognito, released);
         }

@@ -92,8 +92,11 @@ impl Callers {
     fn reinstate(&self, agent: &str, auth: Option<&CallerAuth>) {
         let one = auth.map(|auth| key(agent, auth));
         let mut known = self.known.lock();
-        let mine = |of: &CallerKey| one.as_ref().map_or(of.0 == agent, |one| of == one);
-        known.iter_mut().filter(|(of, _)| mine(of)).for_each(|(_, known)| known.suspended = None);
+        let selected = |of: &CallerKey| one.as_ref().map_or(of.0 == agent, |one| of == one);
+        known
+            .iter_mut()
+            .filter(|(of, _)| selected(of))
+            .for_each(|(_, known)| known.suspended = None);
     }
 }
 

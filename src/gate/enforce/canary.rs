@@ -155,7 +155,7 @@ impl Road {
         self.tasks.spawn(async move { road.end_implicit(&ended, &thread).await });
         let (found, passed) = match &answer {
             Err(fault) if fault.receipt.is_none() => return before_admission(fault),
-            answer => (told(answer), denied(answer)),
+            answer => (code_of(answer), denied(answer)),
         };
         let tested = DraftWithPayloads::bare(Draft::of(EnforcementTested {
             expected: EXPECTED.as_str().into(),
@@ -193,7 +193,7 @@ fn denied(answer: &Answer) -> bool {
     matches!(answer, Err(fault) if fault.code == EXPECTED && fault.receipt.is_some())
 }
 
-fn told(answer: &Answer) -> &'static str {
+fn code_of(answer: &Answer) -> &'static str {
     match answer {
         Ok(_) => "allow",
         Err(fault) => fault.code.as_str(),

@@ -83,7 +83,7 @@ impl Road {
         if parent.id.to_string() != claim.run {
             return Err(unknown());
         }
-        let lodging = parent.lodge(self.clock.now()).ok_or_else(unknown)?;
+        let reservation = parent.lodge(self.clock.now()).ok_or_else(unknown)?;
         budget::not_suspended(&parent, parent.state.lock().suspended)?;
         let (manifest, proof) = match self.child_manifest(caller, &parent, &claim.delegate) {
             Ok(found) => found,
@@ -96,7 +96,7 @@ impl Road {
         }
         let opener = Arc::clone(&caller.manifest);
         let child = Caller { manifest, auth: caller.auth.clone() };
-        Ok((child, ChildPosition { lodging, proof, opener }))
+        Ok((child, ChildPosition { lodging: reservation, proof, opener }))
     }
 
     /// The manifest of a child. A caller cannot change the manifest of its credential; only the

@@ -110,33 +110,33 @@ mod tests {
         Arc::new(Slow(step, AtomicU32::new(0)))
     }
 
-    async fn is_here(docket: &EvaluationSlots, step: Duration) -> bool {
+    async fn is_here(slots: &EvaluationSlots, step: Duration) -> bool {
         let here: ThreadId = std::thread::current().id();
-        let there = docket.evaluate(&clock(step), || std::thread::current().id()).await;
+        let there = slots.evaluate(&clock(step), || std::thread::current().id()).await;
         here == there
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn only_a_policy_that_was_quick_a_thousand_times_is_evaluated_on_the_spot() {
-        let docket = EvaluationSlots::new();
+        let slots = EvaluationSlots::new();
         for _ in 0..TRUSTED_AFTER {
-            assert!(!is_here(&docket, Duration::from_micros(1)).await);
+            assert!(!is_here(&slots, Duration::from_micros(1)).await);
         }
-        assert!(is_here(&docket, Duration::from_micros(1)).await);
-        let held = docket.here.acquire().await.unwrap();
-        assert!(!is_here(&docket, Duration::from_micros(1)).await, "one worker is left to others");
+        assert!(is_here(&slots, Duration::from_micros(1)).await);
+        let held = slots.here.acquire().await.unwrap();
+        assert!(!is_here(&slots, Duration::from_micros(1)).await, "one worker is left to others");
         drop(held);
-        assert!(is_here(&docket, QUICK * 2).await, "nobody can know beforehand");
-        assert!(!is_here(&docket, Duration::from_micros(1)).await, "a slow one ends the trust");
-        docket.quick.store(TRUSTED_AFTER, Ordering::SeqCst);
-        docket.forget();
-        assert!(!is_here(&docket, Duration::from_micros(1)).await, "nor is another bundle trusted");
+        assert!(is_here(&slots, QUICK * 2).await, "nobody can know beforehand");
+        assert!(!is_here(&slots, Duration::from_micros(1)).await, "a slow one ends the trust");
+        slots.quick.store(TRUSTED_AFTER, Ordering::SeqCst);
+        slots.forget();
+        assert!(!is_here(&slots, Duration::from_micros(1)).await, "nor is another bundle trusted");
     }
 
     #[tokio::test]
     async fn a_runtime_of_one_worker_is_never_held_up() {
-        let docket = EvaluationSlots::new();
-        docket.quick.store(TRUSTED_AFTER, Ordering::SeqCst);
-        assert!(!is_here(&docket, Duration::from_micros(1)).await);
+        let slots = EvaluationSlots::new();
+        slots.quick.store(TRUSTED_AFTER, Ordering::SeqCst);
+        assert!(!is_here(&slots, Duration::from_micros(1)).await);
     }
 }

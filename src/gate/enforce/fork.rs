@@ -91,7 +91,7 @@ impl Road {
         run: &Run,
         call: &ToolCall,
     ) -> Option<Result<Answer, LayerReason>> {
-        let prologue = run.keeping.fork_prefix()?;
+        let prefix = run.keeping.fork_prefix()?;
         let receipt = run.keeping.opening()?;
         let (known, suspended) = {
             let state = run.state.lock();
@@ -109,7 +109,7 @@ impl Road {
         if let Some(reason) = against.into_iter().next() {
             return Some(Err(reason));
         }
-        match prologue.next(call).transpose()? {
+        match prefix.next(call).transpose()? {
             Ok(line) => {
                 run.touch(self.clock.monotonic());
                 Some(Ok(answer::of_recorded(call.id(), line, receipt)))
@@ -130,11 +130,11 @@ impl Run {
 
 /// Claims the prefix for a new run, if the opening fits the recording.
 pub(super) fn begin(
-    prologue: Arc<dyn ForkPrefix>,
+    prefix: Arc<dyn ForkPrefix>,
     opening: &Opening,
     manifest: &Manifest,
 ) -> Result<Keeping, Fault> {
-    let fork = prologue.fork();
+    let fork = prefix.fork();
     let named = &opening.recording;
     if !named.is_empty() && Digest::parse(named) != Some(fork.recording) {
         let message = format!("this gate continues from `{}`", fork.recording.prefixed());
@@ -152,11 +152,11 @@ pub(super) fn begin(
         let message = "a run of which nothing is stored cannot go on from a recording";
         return refuse("run.recording", message);
     }
-    if !prologue.begin() {
+    if !prefix.begin() {
         let message = "one run goes on from the recording, and it was opened already";
         return refuse("run.recording", message);
     }
-    Ok(Keeping::forked(prologue))
+    Ok(Keeping::forked(prefix))
 }
 
 pub(super) fn refuse<T>(detail: &str, message: impl Into<String>) -> Result<T, Fault> {

@@ -193,14 +193,14 @@ impl Road {
         let (tasks, clock) = (self.tasks.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
             loop {
-                let told = run.idle.notified();
+                let ended = run.idle.notified();
                 let left = match run.rest(idle, clock.monotonic()) {
                     Rest::Over => return,
                     Rest::Closed => break,
                     Rest::Busy => None,
                     Rest::For(left) => Some(left),
                 };
-                let rested = async {
+                let idle_time = async {
                     match left {
                         Some(left) => tokio::time::sleep(left).await,
                         None => std::future::pending().await,
@@ -210,8 +210,8 @@ impl Road {
                     biased;
                     () = tasks.stopping() => return,
                     // A call ended; the idle time counts from here.
-                    () = told => run.touch(clock.monotonic()),
-                    () = rested => {}
+                    () = ended => run.touch(clock.monotonic()),
+                    () = idle_time => {}
                 }
             }
             if let Some(road) = road.upgrade() {

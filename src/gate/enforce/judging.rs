@@ -26,7 +26,7 @@ impl Road {
         let tool = call.tool().clone();
         // WHY before preparation: only after this match does the recording know which of its calls
         // is being prepared.
-        let cued = self.replaying.cued(&call).await;
+        let recorded = self.replaying.recorded_step(&call).await;
         let grant = run.grants.get(call.tool());
         let preparing = async { toolbox::prepare(toolbox, grant, call) };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
@@ -34,20 +34,20 @@ impl Road {
         let (mut engine, mut now, mut resumed) =
             (self.in_force.engine(), self.clock.now(), resumed);
         let mut break_glass = None;
-        match cued {
+        match recorded {
             None => {
                 against.extend(refusals);
                 break_glass = self.control.break_glass.open_for(&run.agent.id, &tool);
             }
             Some(Err(drift)) => against.push(drift),
-            Some(Ok(mut cue)) => {
-                cue.replace_facts(&mut facts);
-                let said = |reason: &_| prepared.refusals().contains(reason);
-                against.extend(cue.refusals.into_iter().filter(|reason| !said(reason)));
-                now = cue.now;
-                resumed = cue.resumed.or(resumed);
-                break_glass = cue.break_glass;
-                engine = cue.engine.or(engine);
+            Some(Ok(mut step)) => {
+                step.replace_facts(&mut facts);
+                let refused = |reason: &_| prepared.refusals().contains(reason);
+                against.extend(step.refusals.into_iter().filter(|reason| !refused(reason)));
+                now = step.now;
+                resumed = step.resumed.or(resumed);
+                break_glass = step.break_glass;
+                engine = step.engine.or(engine);
             }
         }
         let (refusals, settings) = (against, &self.settings);
@@ -57,11 +57,11 @@ impl Road {
         let judging = move || {
             let id = prepared.call().id().clone();
             // Evaluated only for a call that is about to be held, because it visits every open run.
-            let room = || {
+            let capacity = || {
                 let (agents, held) = (road.in_force.agents(), road.runs.held_by());
                 run.hold_place(&id, most, shares::may(all, agents, &held, &run.opener.name))
             };
-            let bench = Criteria {
+            let criteria = Criteria {
                 engine: engine.as_ref(),
                 agent: &run.agent,
                 run: &facts,
@@ -69,13 +69,13 @@ impl Road {
                 now,
                 hold,
                 kept: !run.incognito,
-                room: HoldCapacity(&room),
+                room: HoldCapacity(&capacity),
                 resumed,
                 break_glass,
                 asked_by,
             };
             let began = road.clock.monotonic();
-            let judged = judge(&bench, prepared);
+            let judged = judge(&criteria, prepared);
             road.counted(&judged, road.clock.monotonic().saturating_sub(began));
             judged
         };

@@ -57,14 +57,14 @@ impl Keeping {
     }
 
     /// For a run that continues from a recording.
-    pub fn forked(prologue: Arc<dyn ForkPrefix>) -> Self {
-        let fork = prologue.fork();
-        Self { seed: fork.seed, fork: Some((fork, prologue)), ..Self::default() }
+    pub fn forked(prefix: Arc<dyn ForkPrefix>) -> Self {
+        let fork = prefix.fork();
+        Self { seed: fork.seed, fork: Some((fork, prefix)), ..Self::default() }
     }
 
     /// The recorded prefix that the run continues from, for a fork.
     pub fn fork_prefix(&self) -> Option<&dyn ForkPrefix> {
-        self.fork.as_ref().map(|(_, prologue)| prologue.as_ref())
+        self.fork.as_ref().map(|(_, prefix)| prefix.as_ref())
     }
 
     /// Whether the run continues from a recording.
@@ -74,9 +74,9 @@ impl Keeping {
 
     /// Stores the receipt of a fork's recorded opening, and notifies the fork prefix.
     pub fn put_open(&self, run: &RunId, receipt: &Receipt) {
-        if let Some(prologue) = self.fork_prefix() {
+        if let Some(prefix) = self.fork_prefix() {
             drop(self.opening.set(receipt.clone()));
-            prologue.opened(run);
+            prefix.opened(run);
         }
     }
 

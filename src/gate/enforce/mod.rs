@@ -248,18 +248,18 @@ impl Road {
 
     /// The road. A call that leaves it is recorded, or has had no effect.
     async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
-        let (held, tell) = trip.resumed.take().map(ResumedHold::split).unzip();
+        let (held, listener) = trip.resumed.take().map(ResumedHold::split).unzip();
         let (at, own) = (Passage::of(&trip), trip.asked_by.is_none());
         let committed = match self.decide(trip, held).await {
             Ok(decided) => self.commit(&at, decided).await,
             Err(undecided) => Err(undecided),
         };
-        let again = tell.map(|tell| tell.send(decision_name(&committed))).is_some();
+        let again = listener.map(|listener| listener.send(decision_name(&committed))).is_some();
         let (run, id) = (&at.run, &at.id);
         match committed {
             Ok((Committed::Permit(permit), means)) => {
-                let (finished, went) = self.run(&at, permit, means).await;
-                let settling = self.settle(run, finished, went, caller);
+                let (finished, outcome) = self.run(&at, permit, means).await;
+                let settling = self.settle(run, finished, outcome, caller);
                 self.timed(&at.span, Stage::Settle, settling).await;
             }
             // WHY the means are dropped before the caller is answered: an immediate next request
@@ -376,8 +376,8 @@ impl Road {
         let outcome = &finished.ended().outcome;
         self.metrics.outcome(at.tool.as_str(), outcome.as_str());
         self.replaying.over(&at.run.id, &at.id, Some(outcome));
-        let went = budget_outcome(outcome, mcp);
-        (finished, went)
+        let charged = budget_outcome(outcome, mcp);
+        (finished, charged)
     }
 
     /// Records the outcome, for as long as that takes; the caller is answered in time.
@@ -385,11 +385,13 @@ impl Road {
         &self,
         run: &Run,
         finished: Finished,
-        went: BudgetOutcome,
+        outcome: BudgetOutcome,
         caller: &watch::Sender<Option<Answer>>,
     ) {
         run.not_again(finished.call(), &finished.ended().outcome);
-        let Some(finished) = self.settle_later(run, finished, went, caller).await else { return };
+        let Some(finished) = self.settle_later(run, finished, outcome, caller).await else {
+            return;
+        };
         let call = finished.call().clone();
         let id = &call;
         let settling = self.ledger.settle(finished);
@@ -401,19 +403,19 @@ impl Road {
                 settling.await
             }
         };
-        run.leave_road(id, CallStage::Booked, went);
-        let told = caller.borrow().is_some();
+        run.leave_road(id, CallStage::Booked, outcome);
+        let answered = caller.borrow().is_some();
         match settled {
             Ok(settled) => {
                 let answer = answer::of_settled(settled);
                 if let Ok(released) = &answer {
                     self.runs.large.keep(run.id(), run.incognito, released);
                 }
-                if !told {
+                if !answered {
                     caller.send_replace(Some(answer));
                 }
             }
-            Err(_) if !told => {
+            Err(_) if !answered => {
                 caller.send_replace(Some(Err(answer::unknown_for_now(id))));
             }
             Err(_) => {}

@@ -89,7 +89,7 @@ impl Road {
         other: Other<'_>,
     ) -> Result<Modified, Fault> {
         let missing = || Fault::new(Code::CallNotFound, held::NOT_HELD);
-        let unread = |heard: CallParties| match heard {
+        let unread = |refusal: CallParties| match refusal {
             CallParties::Unavailable(why) => Fault::new(Code::LedgerUnavailable, why),
             CallParties::Counted(_) | CallParties::Refused(_) | CallParties::NotHeld => missing(),
         };
@@ -108,7 +108,7 @@ impl Road {
         };
         // WHY before the old call ends: invalid arguments must change nothing.
         let asked = self.decode(run, request)?;
-        let said = ApproverStatement { statement, signature, now: self.clock.now() };
+        let proposal = ApproverStatement { statement, signature, now: self.clock.now() };
         let checker = self.holds.checker();
         if let Ok(checker) = &checker {
             let unwritten = |refusal: ApprovalRefusal| {
@@ -116,8 +116,9 @@ impl Road {
             };
             checker.ready().await.map_err(unwritten)?;
         }
-        let proposed = checker
-            .and_then(|checker| checker.propose(&hold, &parties(run), &said, asked.canonical()));
+        let proposed = checker.and_then(|checker| {
+            checker.propose(&hold, &parties(run), &proposal, asked.canonical())
+        });
         let by = proposed.map_err(|refusal| {
             Fault::new(Code::OperatorForbidden, refusal.why.to_string()).detail(refusal.code())
         })?;

@@ -91,9 +91,9 @@ impl Road {
         {
             return Ok(released);
         }
-        let doubted =
+        let in_doubt =
             matches!(run.state.lock().calls.get(recalled.call()), Some(CallStage::Doubted));
-        if *state == RecalledState::Running && doubted {
+        if *state == RecalledState::Running && in_doubt {
             return Err(Fault::of_ledger(&ledger::Error::Unknown).about(recalled.call()));
         }
         answer::of_recalled(recalled)

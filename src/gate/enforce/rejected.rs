@@ -26,10 +26,10 @@ pub(super) struct Rejected {
 impl Rejected {
     pub fn count(&self, code: Code, now: Timestamp) {
         let mut tallies = self.tallies.lock();
-        let tally =
+        let rejections =
             tallies.entry(code).or_insert(RejectionTally { count: 0, first: now, last: now });
-        tally.count = tally.count.saturating_add(1);
-        tally.last = now;
+        rejections.count = rejections.count.saturating_add(1);
+        rejections.last = now;
     }
 
     /// Returns one draft per code since the last call, and resets the counts.
@@ -37,12 +37,12 @@ impl Rejected {
         let tallies = std::mem::take(&mut *self.tallies.lock());
         tallies
             .into_iter()
-            .map(|(code, tally)| {
+            .map(|(code, rejections)| {
                 DraftWithPayloads::bare(Draft::of(RequestRejected {
                     code: code.as_str().into(),
-                    count: tally.count.into(),
-                    first: tally.first.to_string().into(),
-                    last: tally.last.to_string().into(),
+                    count: rejections.count.into(),
+                    first: rejections.first.to_string().into(),
+                    last: rejections.last.to_string().into(),
                 }))
             })
             .collect()

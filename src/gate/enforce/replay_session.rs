@@ -85,7 +85,7 @@ pub trait ReplaySession: Send + Sync + 'static {
     ///
     /// # Errors
     /// The run is a child without a recorded counterpart; it is not opened.
-    fn opened(&self, entrance: &RecordedOpening<'_>) -> Result<RecordedAgent, LayerReason>;
+    fn opened(&self, opening: &RecordedOpening<'_>) -> Result<RecordedAgent, LayerReason>;
 
     /// Matches this call to a recorded call. Waits while calls that ended earlier in the recording
     /// are still being answered.
@@ -104,8 +104,8 @@ pub trait ReplaySession: Send + Sync + 'static {
 impl RecordedStep {
     /// Puts the recorded run facts in place of the current ones.
     pub(super) fn replace_facts(&mut self, facts: &mut RunFacts) {
-        let Some(told) = self.run_facts.take() else { return };
-        let RecordedRunFacts { calls, errors, denied, cost, pools, attested } = told;
+        let Some(recorded) = self.run_facts.take() else { return };
+        let RecordedRunFacts { calls, errors, denied, cost, pools, attested } = recorded;
         (facts.calls, facts.errors, facts.denied, facts.cost) = (calls, errors, denied, cost);
         (facts.pools, facts.attested) = (pools, attested);
     }

@@ -49,7 +49,7 @@ impl Replaying {
     }
 
     /// The recorded step of this call; `None` if the gate replays nothing.
-    pub(super) async fn cued(
+    pub(super) async fn recorded_step(
         &self,
         call: &ToolCall,
     ) -> Option<Result<Box<RecordedStep>, LayerReason>> {
@@ -83,8 +83,8 @@ impl Replaying {
             Some(keep) => keep,
             None if opening.replay.is_empty() => Keep::Nothing,
             None => {
-                let word = clip(&opening.replay, 32);
-                let message = format!("replay `{word}` is neither `record` nor `deterministic`");
+                let mode = clip(&opening.replay, 32);
+                let message = format!("replay `{mode}` is neither `record` nor `deterministic`");
                 return refuse("run.replay", message);
             }
         };
@@ -126,8 +126,8 @@ impl Replaying {
                 _ => refuse("run.fork_at", "a child run goes on from no recording"),
             };
         }
-        if let Some(prologue) = &self.fork {
-            return begin(Arc::clone(prologue), opening, manifest).map(Some);
+        if let Some(prefix) = &self.fork {
+            return begin(Arc::clone(prefix), opening, manifest).map(Some);
         }
         if at == 0 {
             return Ok(None);
@@ -141,9 +141,9 @@ impl Replaying {
             let message = "a run goes on with mode `replay` and from the recording it names";
             return refuse("run.recording", message);
         };
-        let prologue = recordings.fork_prefix(&recording, at).await;
-        let prologue = prologue.or_else(|why| refuse("run.recording", why))?;
-        begin(prologue, opening, manifest).map(Some)
+        let prefix = recordings.fork_prefix(&recording, at).await;
+        let prefix = prefix.or_else(|why| refuse("run.recording", why))?;
+        begin(prefix, opening, manifest).map(Some)
     }
 }
 
@@ -163,13 +163,13 @@ fn replayed(
         let message = format!("this gate replays `{}` and no other", recording.prefixed());
         return refuse("run.recording", message);
     }
-    let entrance = RecordedOpening {
+    let opened = RecordedOpening {
         parent: parent.map(|parent| parent.id),
         manifest: manifest.digest,
         claims: &claims(opening),
     };
-    let cast = whole.opened(&entrance);
-    let cast =
-        cast.map_err(|drift| Fault::new(Code::EffectRefused, drift.message).detail(drift.detail))?;
-    Ok(Keeping::replayed(recording, cast))
+    let agent = whole.opened(&opened);
+    let agent = agent
+        .map_err(|drift| Fault::new(Code::EffectRefused, drift.message).detail(drift.detail))?;
+    Ok(Keeping::replayed(recording, agent))
 }

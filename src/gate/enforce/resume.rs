@@ -144,7 +144,7 @@ impl Road {
                 }
                 drop(ledger.owe(closing::sealing(found.run, reason)).await);
             }
-            drop(family.lodging);
+            drop(family.reservation);
         });
     }
 }
@@ -170,7 +170,7 @@ fn spent(spending: &PastSpending, toolbox: &Toolbox) -> BudgetShare {
 struct RunFamily {
     runs: Vec<(RecoveredRun, &'static str)>,
     /// A slot in a resumed parent, which is not sealed before these runs are.
-    lodging: Option<ChildSlot>,
+    reservation: Option<ChildSlot>,
 }
 
 /// All runs that cannot be resumed.
@@ -189,8 +189,8 @@ impl Remainder {
         match place.and_then(|place| self.families.get_mut(place)) {
             Some(family) => family.runs.push((found, reason)),
             None => {
-                let lodging = parent.map(Run::lodge_left);
-                self.families.push(RunFamily { runs: vec![(found, reason)], lodging });
+                let reservation = parent.map(Run::lodge_left);
+                self.families.push(RunFamily { runs: vec![(found, reason)], reservation });
             }
         }
     }

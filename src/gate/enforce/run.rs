@@ -307,7 +307,7 @@ impl Run {
     }
 
     /// Stores the stage of a call that left the road recorded or in doubt.
-    pub(super) fn leave_road(&self, call: &CallId, place: CallStage, went: BudgetOutcome) {
+    pub(super) fn leave_road(&self, call: &CallId, place: CallStage, outcome: BudgetOutcome) {
         let mut state = self.state.lock();
         state.holding.remove(call);
         if matches!(place, CallStage::Held) {
@@ -315,14 +315,15 @@ impl Run {
         }
         let held = matches!(place, CallStage::Held);
         // The call was refused, or may not be recorded.
-        if !held && matches!(went, BudgetOutcome::NotRun) || matches!(place, CallStage::Doubted) {
+        if !held && matches!(outcome, BudgetOutcome::NotRun) || matches!(place, CallStage::Doubted)
+        {
             state.again.forget(call);
         }
         let before = state.calls.insert(call.clone(), place);
         if let (true, Some(CallStage::OnRoad { tool, .. })) = (held, before) {
             state.held_tools.insert(call.clone(), tool);
         }
-        state.usage.end(went);
+        state.usage.end(outcome);
         self.count_above(Usage::end_delegated);
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
@@ -330,8 +331,8 @@ impl Run {
     }
 
     /// Counts a call that is over; its outcome is not recorded yet.
-    pub(super) fn ended(&self, went: BudgetOutcome) {
-        self.state.lock().usage.end(went);
+    pub(super) fn ended(&self, outcome: BudgetOutcome) {
+        self.state.lock().usage.end(outcome);
         self.count_above(Usage::end_delegated);
     }
 
@@ -344,16 +345,21 @@ impl Run {
         self.idle.notify_waiters();
     }
 
-    /// Reserves a place among the held calls, or returns the reason there is none. `room`: whether
-    /// the limit over all runs has space.
-    pub(super) fn hold_place(&self, call: &CallId, most: usize, room: bool) -> Option<LayerReason> {
+    /// Reserves a place among the held calls, or returns the reason there is none. `capacity`:
+    /// whether the limit over all runs has space.
+    pub(super) fn hold_place(
+        &self,
+        call: &CallId,
+        most: usize,
+        capacity: bool,
+    ) -> Option<LayerReason> {
         let mut state = self.state.lock();
         let held = state.held.saturating_add(state.holding.len());
-        if held < most && room {
+        if held < most && capacity {
             state.holding.insert(call.clone());
             return None;
         }
-        let message = match room {
+        let message = match capacity {
             true => {
                 format!(
                     "this run has {}, and may have no more than {most}",
@@ -433,24 +439,24 @@ impl Run {
     /// Waits until this call is off the road.
     pub(super) async fn off_the_road(&self, call: &CallId) {
         loop {
-            let told = self.idle.notified();
-            tokio::pin!(told);
-            told.as_mut().enable();
+            let ended = self.idle.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
             if !matches!(self.state.lock().calls.get(call), Some(CallStage::OnRoad { .. })) {
                 return;
             }
-            told.await;
+            ended.await;
         }
     }
 
     /// Waits until no call is on the road.
     pub(super) async fn quiet(&self) {
         loop {
-            let told = self.idle.notified();
+            let ended = self.idle.notified();
             if self.state.lock().in_flight == 0 {
                 return;
             }
-            told.await;
+            ended.await;
         }
     }
 

@@ -71,7 +71,7 @@ pub enum BucketError {
     #[error("the object store does not answer in time")]
     Slow,
     /// A refusal by the store, in its own words.
-    #[error("the object store answered {status}{}", words(code, message))]
+    #[error("the object store answered {status}{}", code_and_message(code, message))]
     Refused {
         /// The status.
         status: u16,
@@ -82,7 +82,7 @@ pub enum BucketError {
     },
 }
 
-fn words(code: &str, message: &str) -> String {
+fn code_and_message(code: &str, message: &str) -> String {
     match (code, message) {
         ("", _) => String::new(),
         (code, "") => format!(", {code}"),
@@ -104,20 +104,22 @@ impl BucketLocation {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, BucketError> {
-        let bad = |why| BucketError::Place { text: text.to_owned(), why };
+        let invalid = |why| BucketError::Place { text: text.to_owned(), why };
         let rest =
-            text.strip_prefix("s3://").ok_or_else(|| bad("it is not `s3://bucket/prefix`"))?;
+            text.strip_prefix("s3://").ok_or_else(|| invalid("it is not `s3://bucket/prefix`"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let named =
             |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
         if !(3..=63).contains(&bucket.len()) || !bucket.bytes().all(named) {
-            return Err(bad("a bucket's name has 3 to 63 of a-z, 0-9, `-` and `.`"));
+            return Err(invalid("a bucket's name has 3 to 63 of a-z, 0-9, `-` and `.`"));
         }
         let prefix = prefix.trim_end_matches('/');
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
         let step = |s: &str| !s.is_empty() && s != "." && s != ".." && s.bytes().all(plain);
         if !prefix.is_empty() && !prefix.split('/').all(step) {
-            return Err(bad("a prefix has letters, digits, `-`, `_` and `.` between its slashes"));
+            return Err(invalid(
+                "a prefix has letters, digits, `-`, `_` and `.` between its slashes",
+            ));
         }
         let end = if prefix.is_empty() { "" } else { "/" };
         Ok(Self { bucket: bucket.to_owned(), prefix: format!("{prefix}{end}") })
@@ -198,21 +200,21 @@ impl Bucket {
     ) -> Result<Self, BucketError> {
         let amazon = || format!("https://s3.{}.amazonaws.com", access.region);
         let endpoint = access.endpoint.clone().unwrap_or_else(amazon);
-        let bad = |why| BucketError::Endpoint { endpoint: endpoint.clone(), why };
-        let (origin, path) = Origin::parse(&endpoint).map_err(|e| bad(e.into()))?;
+        let invalid = |why| BucketError::Endpoint { endpoint: endpoint.clone(), why };
+        let (origin, path) = Origin::parse(&endpoint).map_err(|e| invalid(e.into()))?;
         if path != "/" {
-            return Err(bad("its address has no path".into()));
+            return Err(invalid("its address has no path".into()));
         }
         let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
         let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>();
-        let everywhere = everywhere.map_err(|e| bad(e.into()))?;
+        let everywhere = everywhere.map_err(|e| invalid(e.into()))?;
         // WHY every address: the operator names the store, and many stores are in a private
         // network.
         let client = Client::new(&origin, &everywhere, access.ca.as_deref(), Arc::new(System));
-        let client = client.map_err(|e| bad(e.into()))?;
-        let url = Url::parse(&endpoint).map_err(|e| bad(e.into()))?;
+        let client = client.map_err(|e| invalid(e.into()))?;
+        let url = Url::parse(&endpoint).map_err(|e| invalid(e.into()))?;
         let signer = Signer::new(url, UrlStyle::Path, place.bucket.clone(), access.region.clone());
-        let signer = signer.map_err(|e| bad(e.into()))?;
+        let signer = signer.map_err(|e| invalid(e.into()))?;
         let (key, secret) = (access.key.clone(), access.secret.clone());
         let credentials = match &access.token {
             Some(token) => Credentials::new_with_token(key, secret, token.clone()),
@@ -326,7 +328,7 @@ impl Bucket {
         match answer.status {
             StatusCode::OK => Ok(Some(answer.body.to_vec())),
             // A missing bucket is another 404, and must not look like an empty archive.
-            StatusCode::NOT_FOUND if said(&answer).0 == "NoSuchKey" => Ok(None),
+            StatusCode::NOT_FOUND if store_error(&answer).0 == "NoSuchKey" => Ok(None),
             _ => Err(refusal(&answer)),
         }
     }
@@ -417,17 +419,17 @@ impl ArchiveStore for Bucket {
 }
 
 /// The store's own code and message, if any.
-fn said(answer: &BucketResponse) -> (String, String) {
+fn store_error(answer: &BucketResponse) -> (String, String) {
     let text = String::from_utf8_lossy(&answer.body);
     let of = |from, to| {
-        let words = between(&text, from, to).next().unwrap_or_default();
-        words.chars().filter(|c| !c.is_control()).take(WORDS_MAX).collect::<String>()
+        let found = between(&text, from, to).next().unwrap_or_default();
+        found.chars().filter(|c| !c.is_control()).take(WORDS_MAX).collect::<String>()
     };
     (of("<Code>", "</Code>"), of("<Message>", "</Message>"))
 }
 
 fn refusal(answer: &BucketResponse) -> BucketError {
-    let (code, message) = said(answer);
+    let (code, message) = store_error(answer);
     BucketError::Refused { status: answer.status.as_u16(), code, message }
 }
 

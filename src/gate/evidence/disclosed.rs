@@ -134,9 +134,9 @@ pub struct DisclosureKeys<'a> {
 }
 
 impl DisclosureKeys<'_> {
-    fn of(&self, chain: &ChainRow, said: &Commitment, row: Option<PayloadRow>) -> Payload {
+    fn of(&self, chain: &ChainRow, commitment: &Commitment, row: Option<PayloadRow>) -> Payload {
         // The fleet log decides what is erased, even if a crash left the row behind.
-        if let Some(place) = self.records.erased.get(&(chain.origin.clone(), said.c.0)) {
+        if let Some(place) = self.records.erased.get(&(chain.origin.clone(), commitment.c.0)) {
             return Payload::Erased { log: place.fleet.clone(), seq: place.seq };
         }
         let Some(row) = row else { return Payload::Withheld(WithheldReason::Unsaid) };
@@ -168,15 +168,15 @@ pub async fn disclose<'l>(
         if line.get::<RunOpened>().is_some_and(|opened| opened.incognito.is_some()) {
             incognito.extend(run);
         }
-        for said in &line.entry.draft.commit {
-            let payload = if !all && said.role != Role::Approval {
+        for commitment in &line.entry.draft.commit {
+            let payload = if !all && commitment.role != Role::Approval {
                 Payload::Withheld(WithheldReason::Unsaid)
             } else if run.is_some_and(|run| incognito.contains(&run)) {
                 Payload::Withheld(WithheldReason::Incognito)
             } else {
-                opening.of(chain, said, reader.payload(&chain.chain, &said.c.0).await?)
+                opening.of(chain, commitment, reader.payload(&chain.chain, &commitment.c.0).await?)
             };
-            payloads.0.insert(said.c.0, payload);
+            payloads.0.insert(commitment.c.0, payload);
         }
     }
     Ok(())

@@ -70,9 +70,9 @@ fn refuse<T>(why: RefusalReason) -> Result<T, Error> {
 }
 
 /// The run of an order.
-fn run_of(said: &OrderStatement) -> Result<RunId, Error> {
-    let none = || refuse(RefusalReason::NoRun(said.name.clone()));
-    RunId::parse(&said.name).map_or_else(none, Ok)
+fn run_of(statement: &OrderStatement) -> Result<RunId, Error> {
+    let none = || refuse(RefusalReason::NoRun(statement.name.clone()));
+    RunId::parse(&statement.name).map_or_else(none, Ok)
 }
 
 /// The newest entry of the tenant's fleet log, which a new order names as its predecessor.
@@ -102,13 +102,13 @@ async fn fresh(
     if order.version() < records.version {
         return refuse(RefusalReason::OldList(order.version(), records.version));
     }
-    let said = order.statement().previous;
-    let there = match (fleet_logs(reader, tenant).await?.pop(), said.seq.checked_sub(1)) {
+    let previous = order.statement().previous;
+    let there = match (fleet_logs(reader, tenant).await?.pop(), previous.seq.checked_sub(1)) {
         (Some(row), Some(at)) => {
             let rows = reader.entries(&row.chain, at, 1).await?;
-            rows.first().is_some_and(|row| successor_of(row) == said)
+            rows.first().is_some_and(|row| successor_of(row) == previous)
         }
-        (_, None) => said == Previous::NONE,
+        (_, None) => previous == Previous::NONE,
         (None, Some(_)) => false,
     };
     if there { Ok(()) } else { refuse(RefusalReason::NoEntry) }
@@ -130,12 +130,12 @@ impl ErasureRequest {
     ///
     /// # Errors
     /// The name of its target is invalid.
-    pub fn of(said: &OrderStatement) -> Result<Self, Error> {
-        let commitments = said.payloads.clone();
-        if said.target == "payloads" {
+    pub fn of(statement: &OrderStatement) -> Result<Self, Error> {
+        let commitments = statement.payloads.clone();
+        if statement.target == "payloads" {
             return Ok(Self { run: None, role: None, commitments });
         }
-        Ok(Self { run: Some(run_of(said)?), role: said.role.clone(), commitments })
+        Ok(Self { run: Some(run_of(statement)?), role: statement.role.clone(), commitments })
     }
 }
 
@@ -368,14 +368,14 @@ fn decided_runs(
     let kinds = [Kind::ApprovalGranted, Kind::ApprovalRefused];
     let asked = [Kind::CallHeld, Kind::CallDenied];
     let any = |row: &EntryRow| kinds.iter().chain(&asked).any(|kind| kind.as_str() == row.kind);
-    let words = rows.iter().filter(|row| any(row));
+    let decisions = rows.iter().filter(|row| any(row));
     let mut runs = BTreeSet::new();
-    for row in words {
+    for row in decisions {
         let entry = Entry::parse(&row.body)
             .map_err(|e| StoreError::Broken(format!("entry {} of {origin}: {e}", row.seq)))?;
         let by = || Some(approval::proposer(entry.draft.body.decision()?.asked_by?).approval);
-        let said = approval::granted(&entry).or_else(|| approval::refused(&entry)).or_else(by);
-        if said.is_some_and(|said| is_one_of(subjects, &said.subject)) {
+        let approval = approval::granted(&entry).or_else(|| approval::refused(&entry)).or_else(by);
+        if approval.is_some_and(|approval| is_one_of(subjects, &approval.subject)) {
             runs.extend(entry.draft.run);
         }
     }
@@ -405,11 +405,11 @@ impl HoldOn {
     ///
     /// # Errors
     /// The name of its target is invalid.
-    pub fn of(said: &OrderStatement) -> Result<Self, Error> {
-        if said.target == "log" {
-            return Ok(Self::Log(said.name.clone()));
+    pub fn of(statement: &OrderStatement) -> Result<Self, Error> {
+        if statement.target == "log" {
+            return Ok(Self::Log(statement.name.clone()));
         }
-        run_of(said).map(Self::Run)
+        run_of(statement).map(Self::Run)
     }
 }
 

@@ -57,10 +57,10 @@ pub async fn show(
     let mut row = row.clone();
     let newest = reader.newest_anchor(&row.origin).await?;
     let seen = newest.as_ref().map_or(0, |newest| newest.size);
-    let lately = payloads.0.values().any(|payload| {
+    let recent = payloads.0.values().any(|payload| {
         matches!(payload, Payload::Erased { log, seq } if *log == row.origin && *seq >= seen)
     });
-    let shown = newest.as_ref().filter(|newest| !lately && newest.size <= row.head.size);
+    let shown = newest.as_ref().filter(|newest| !recent && newest.size <= row.head.size);
     if let Some(newest) = shown {
         // WHY: only a head that others have seen proves more than the log itself does, so entries
         // after it wait until others have seen them too. An erasure is shown even if no other party
@@ -71,8 +71,8 @@ pub async fn show(
     let lines = whole(reader, &row).await?;
     let mut picked = BTreeSet::new();
     let mut heads = BTreeMap::new();
-    let beside = |newest: &AnchorRow| lately || !newest.tokens.is_empty();
-    let mut anchors: Vec<AnchorRow> = newest.into_iter().filter(beside).collect();
+    let wanted = |newest: &AnchorRow| recent || !newest.tokens.is_empty();
+    let mut anchors: Vec<AnchorRow> = newest.into_iter().filter(wanted).collect();
     for strand in strands {
         let found = vouching(&lines, strand);
         heads.insert(strand.origin().to_owned(), found.sizes);
@@ -97,8 +97,8 @@ pub async fn show(
             gather::span(reader, &row, span, false, FLEET.to_owned()).await?
         }
         Query::Population(_) | Query::Range { .. } | Query::Run(_) => {
-            let told = lines.iter().filter(|line| concerns(line, query, strands, payloads));
-            picked.extend(told.map(|line| line.entry.seq));
+            let concerned = lines.iter().filter(|line| concerns(line, query, strands, payloads));
+            picked.extend(concerned.map(|line| line.entry.seq));
             gather::picked(reader, &row, FLEET.to_owned(), lines, &picked).await?
         }
     };

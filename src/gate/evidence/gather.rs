@@ -50,7 +50,7 @@ pub async fn run(
 
 /// Every entry of a span of this chain with everything that introduces them.
 ///
-/// `beside`: also the entries before and after the span, which show where its ends lie in time.
+/// `neighbours`: also the entries before and after the span, which show where its ends lie in time.
 ///
 /// # Errors
 /// As [`run`].
@@ -58,7 +58,7 @@ pub async fn span(
     reader: &dyn LedgerReader,
     chain: &ChainRow,
     span: Span,
-    beside: bool,
+    neighbours: bool,
     folder: String,
 ) -> Result<ChainSlice, Error> {
     let mut lines = Vec::new();
@@ -89,7 +89,7 @@ pub async fn span(
         more.extend(read(first.map(std::slice::from_ref).unwrap_or_default())?);
         extra.extend(first.map(|row| row.seq));
     }
-    if beside {
+    if neighbours {
         for seq in span.from.checked_sub(1).into_iter().chain([span.to]) {
             let rows = reader.entries(&chain.chain, seq, 1).await?;
             let rows: Vec<EntryRow> =
@@ -291,9 +291,9 @@ fn relevant(lines: &[EntryLine], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
 
 /// The bundle that a step of an amendment is about.
 fn bundle_of(line: &EntryLine) -> Option<Digest> {
-    let proposed = line.get::<AmendmentProposed>().map(|said| said.bundle);
-    let approved = || line.get::<AmendmentApproved>().map(|said| said.bundle);
-    let refused = || line.get::<AmendmentRefused>().map(|said| said.bundle);
+    let proposed = line.get::<AmendmentProposed>().map(|step| step.bundle);
+    let approved = || line.get::<AmendmentApproved>().map(|step| step.bundle);
+    let refused = || line.get::<AmendmentRefused>().map(|step| step.bundle);
     proposed.or_else(approved).or_else(refused).map(|bundle| bundle.0)
 }
 

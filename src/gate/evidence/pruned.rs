@@ -39,18 +39,18 @@ pub async fn explained(
     };
     let records: Vec<&Record> = records.iter().filter(wanted).collect();
     let Some(more) = records.len().checked_sub(1) else { return error };
-    let mut told: Vec<String> =
+    let mut shown: Vec<String> =
         records.iter().rev().take(TOLD_MAX).map(|record| record.text()).collect();
     if more >= TOLD_MAX {
         let earlier = records.len().saturating_sub(TOLD_MAX);
-        told.push(format!("{} before", many(earlier, "pruning")));
+        shown.push(format!("{} before", many(earlier, "pruning")));
     }
     let gone = if let Error::NoRun(run) = &error {
         format!("no run `{run}` in this ledger: it never was, or was pruned with others")
     } else {
         error.to_string()
     };
-    Error::Gone { gone, pruned: told.join("; ") }
+    Error::Gone { gone, pruned: shown.join("; ") }
 }
 
 /// One `retention.pruned`.

@@ -100,21 +100,22 @@ pub async fn make(
     reader: &dyn LedgerReader,
     fleet: &str,
     seqs: &[Seq],
-    told: &ReceiptNotes,
+    notes: &ReceiptNotes,
     key: &dyn Signer,
 ) -> Result<Vec<u8>, StoreError> {
-    let odd = |why: &str| StoreError::Broken(format!("{fleet}: {why}"));
+    let broken = |why: &str| StoreError::Broken(format!("{fleet}: {why}"));
     let chains = reader.chains().await?;
-    let chain = chains.into_iter().find(|row| row.origin == fleet).ok_or_else(|| odd("no log"))?;
+    let chain =
+        chains.into_iter().find(|row| row.origin == fleet).ok_or_else(|| broken("no log"))?;
     let leaves = reader.leaf_hashes(&chain.chain, chain.head.size).await?;
     let prover = Prover::new(leaves);
     let mut entries = Vec::new();
     for seq in seqs {
         let rows = reader.entries(&chain.chain, *seq, 1).await?;
-        let row = rows.first().filter(|row| row.seq == *seq).ok_or_else(|| odd("no entry"))?;
-        let body = std::str::from_utf8(&row.body).map_err(|_| odd("no text"))?;
-        let at = usize::try_from(*seq).map_err(|_| odd("too large"))?;
-        let path = prover.inclusion_proof(at).ok_or_else(|| odd("no leaf"))?;
+        let row = rows.first().filter(|row| row.seq == *seq).ok_or_else(|| broken("no entry"))?;
+        let body = std::str::from_utf8(&row.body).map_err(|_| broken("no text"))?;
+        let at = usize::try_from(*seq).map_err(|_| broken("too large"))?;
+        let path = prover.inclusion_proof(at).ok_or_else(|| broken("no leaf"))?;
         entries.push(Inclusion {
             seq: *seq,
             entry: body.to_owned(),
@@ -127,9 +128,9 @@ pub async fn make(
         log: fleet.to_owned(),
         checkpoint: chain.head.checkpoint.clone(),
         entries,
-        deleted: told.deleted,
-        residue: told.residue.to_owned(),
-        store: told.store.to_owned(),
+        deleted: notes.deleted,
+        residue: notes.residue.to_owned(),
+        store: notes.store.to_owned(),
     }));
     dsse::sign_by(PAYLOAD_TYPE, &text, key)
         .map_err(|why| StoreError::Unavailable(format!("the evidence key cannot sign: {why}")))
@@ -159,32 +160,32 @@ pub fn check(
     fleet_key: Option<&PublicKey>,
 ) -> Result<Proven, ReceiptError> {
     let opened = dsse::open(envelope, PAYLOAD_TYPE, evidence, 1)?;
-    let said: ReceiptForm = Json::parse(&opened.payload, &Limits::FILE)?.read()?;
-    if said.v != VERSION {
+    let form: ReceiptForm = Json::parse(&opened.payload, &Limits::FILE)?.read()?;
+    if form.v != VERSION {
         return Err(ReceiptError::Version);
     }
     let checkpoint = match fleet_key {
-        Some(key) => Checkpoint::open(&said.checkpoint, key)?,
-        None => Checkpoint::parse(&said.checkpoint)?.0,
+        Some(key) => Checkpoint::open(&form.checkpoint, key)?,
+        None => Checkpoint::parse(&form.checkpoint)?.0,
     };
-    if checkpoint.origin != said.log {
+    if checkpoint.origin != form.log {
         return Err(ReceiptError::OtherLog);
     }
-    let erasures = said.entries.iter().map(|entry| erasure(entry, &checkpoint));
+    let erasures = form.entries.iter().map(|entry| erasure(entry, &checkpoint));
     let erasures: Vec<(Seq, Json)> = erasures.collect::<Result<_, _>>()?;
     if erasures.is_empty() {
         return Err(ReceiptError::Nothing);
     }
-    Ok(Proven { fleet: said.log, erasures, residue: said.residue })
+    Ok(Proven { fleet: form.log, erasures, residue: form.residue })
 }
 
-fn erasure(told: &Inclusion, checkpoint: &Checkpoint) -> Result<(Seq, Json), ReceiptError> {
-    let (seq, body) = (told.seq, told.entry.as_bytes());
+fn erasure(inclusion: &Inclusion, checkpoint: &Checkpoint) -> Result<(Seq, Json), ReceiptError> {
+    let (seq, body) = (inclusion.seq, inclusion.entry.as_bytes());
     let entry = Entry::parse(body).map_err(|source| ReceiptError::Entry { seq, source })?;
     if entry.draft.kind() != Kind::PayloadErased || entry.seq != seq {
         return Err(ReceiptError::NoErasure(seq));
     }
-    let path: Vec<Digest> = told.path.iter().map(|digest| digest.0).collect();
+    let path: Vec<Digest> = inclusion.path.iter().map(|digest| digest.0).collect();
     if !verifies_inclusion(&leaf_hash(body), seq, checkpoint.size, &path, &checkpoint.root) {
         return Err(ReceiptError::NotInLog(seq));
     }

@@ -116,28 +116,28 @@ impl fmt::Debug for HoldCapacity<'_> {
 }
 
 /// Decides about one prepared call. Total: every doubt becomes a denial.
-pub fn judge(bench: &Criteria<'_>, prepared: Prepared) -> Judged {
-    let binding = bench.agent.binding;
-    let (mut decision, used) = decide(bench, &prepared);
-    if let (Some(engine), Some(input)) = (bench.engine, &decision.input)
+pub fn judge(criteria: &Criteria<'_>, prepared: Prepared) -> Judged {
+    let binding = criteria.agent.binding;
+    let (mut decision, used) = decide(criteria, &prepared);
+    if let (Some(engine), Some(input)) = (criteria.engine, &decision.input)
         && decision.verdict == Verdict::Allow
     {
         decision.ground = allowed_by(engine.as_ref(), input);
     }
-    let break_glass = bench.break_glass.clone().filter(|_| used);
-    let (resumed, asked_by) = (bench.resumed.clone(), bench.asked_by.clone());
+    let break_glass = criteria.break_glass.clone().filter(|_| used);
+    let (resumed, asked_by) = (criteria.resumed.clone(), criteria.asked_by.clone());
     Judged { prepared, decision, binding, resumed, break_glass, asked_by }
 }
 
 /// The decision, and whether it rests on the break-glass order.
-fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
-    let (policy, layers, engine_name) = bench.engine.map_or_else(
+fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
+    let (policy, layers, engine_name) = criteria.engine.map_or_else(
         || (Digest::of(&[]), Vec::new(), "none".to_owned()),
         |engine| (engine.digest(), engine.layers().to_vec(), engine.engine().to_owned()),
     );
     let mut decision = Decision {
         verdict: Verdict::Deny,
-        reasons: against(bench, prepared),
+        reasons: against(criteria, prepared),
         ground: None,
         obligations: Vec::new(),
         policy,
@@ -149,9 +149,9 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         hold: None,
     };
     let tool = prepared.tool().filter(|_| prepared.is_ready() && decision.reasons.is_empty());
-    let (Some(tool), Ok(engine)) = (tool, in_force(bench)) else {
+    let (Some(tool), Ok(engine)) = (tool, in_force(criteria)) else {
         if decision.reasons.is_empty() {
-            decision.reasons.push(match (in_force(bench), prepared.alarm()) {
+            decision.reasons.push(match (in_force(criteria), prepared.alarm()) {
                 (Err(none), _) => none,
                 (Ok(_), Some(_)) => LayerReason::no_allow(),
                 (Ok(_), None) => no_policy(),
@@ -163,20 +163,21 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let observe: Vec<&'static str> = match tool.tier {
         Tier::T3 => Vec::new(),
         Tier::T0 | Tier::T1 | Tier::T2 => {
-            engine.observing(bench.now).into_iter().map(|(layer, _)| layer).collect()
+            engine.observing(criteria.now).into_iter().map(|(layer, _)| layer).collect()
         }
     };
-    let approvals = bench.resumed.as_ref().map_or(&[][..], |resumed| &resumed.approvals);
-    let proposer = bench.asked_by.as_deref().map(|by| by.approval.subject.as_str());
-    let (now, by_hand) = (bench.now, engine.by_hand());
+    let approvals = criteria.resumed.as_ref().map_or(&[][..], |resumed| &resumed.approvals);
+    let proposer = criteria.asked_by.as_deref().map(|by| by.approval.subject.as_str());
+    let (now, by_hand) = (criteria.now, engine.by_hand());
     let context = Circumstances { now, observe: &observe, approvals, by_hand, break_glass: None };
     let evaluate = |context: &Circumstances<'_>| {
-        let input = input::document(bench.agent, bench.run, tool, &prepared.call_input(), context);
+        let input =
+            input::document(criteria.agent, criteria.run, tool, &prepared.call_input(), context);
         let answer = or_denial(ask(engine.as_ref(), &input, !observe.is_empty()));
         (weighed(answer, proposer, approvals), input)
     };
     adopt(&mut decision, evaluate(&context));
-    if decision.course() == Course::Wait && !bench.kept {
+    if decision.course() == Course::Wait && !criteria.kept {
         decision.verdict = Verdict::Deny;
         decision.obligations.clear();
         decision.reasons.insert(0, unseen());
@@ -184,7 +185,7 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     // WHY ask again, and accept only an allow: break-glass turns a hold into a run. It must not
     // change a denial, nor a call that no rule allows.
     if decision.course() == Course::Wait
-        && let Some(open) = bench.break_glass.as_deref()
+        && let Some(open) = criteria.break_glass.as_deref()
     {
         let answered = evaluate(&Circumstances { break_glass: Some(open), ..context });
         if answered.0.verdict == Verdict::Allow {
@@ -193,8 +194,8 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         }
     }
     if decision.course() == Course::Wait
-        && bench.resumed.is_none()
-        && let Some(full) = (bench.room.0)()
+        && criteria.resumed.is_none()
+        && let Some(full) = (criteria.room.0)()
     {
         decision.verdict = Verdict::Deny;
         decision.obligations.clear();
@@ -203,27 +204,27 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         // policy's decision.
         decision.input = None;
     }
-    decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
+    decision.hold = (decision.course() == Course::Wait).then_some(criteria.hold);
     (decision, false)
 }
 
 /// The reasons against the call that exist before the policy is evaluated.
-fn against(bench: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
+fn against(criteria: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
     let mut refusals = prepared.refusals().to_vec();
-    refusals.extend(bench.refusals.iter().cloned());
-    if let Some(resumed) = &bench.resumed {
-        refusals.extend(resumed.void(bench, prepared));
+    refusals.extend(criteria.refusals.iter().cloned());
+    if let Some(resumed) = &criteria.resumed {
+        refusals.extend(resumed.void(criteria, prepared));
     }
-    if !bench.kept && prepared.pre_image().is_some() {
+    if !criteria.kept && prepared.pre_image().is_some() {
         refusals.push(unkept());
     }
     refusals
 }
 
 /// The engine that decides, or the reason there is none.
-fn in_force<'a>(bench: &Criteria<'a>) -> Result<&'a Arc<dyn PolicyEngine>, LayerReason> {
-    let engine = bench.engine.ok_or_else(no_policy)?;
-    match engine.valid_until().filter(|until| *until <= bench.now) {
+fn in_force<'a>(criteria: &Criteria<'a>) -> Result<&'a Arc<dyn PolicyEngine>, LayerReason> {
+    let engine = criteria.engine.ok_or_else(no_policy)?;
+    match engine.valid_until().filter(|until| *until <= criteria.now) {
         None => Ok(engine),
         Some(until) => {
             let why = format!("the policy bundle in force was valid until {until}");

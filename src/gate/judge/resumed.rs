@@ -37,8 +37,8 @@ pub fn effect_digest(salt: &Salt, prepared: &Prepared) -> Digest {
 
 impl Resumed {
     /// The changes since the call was held. Each one voids every approval.
-    pub(super) fn void(&self, bench: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
-        let layers = bench.engine.map(|engine| engine.layers()).unwrap_or_default();
+    pub(super) fn void(&self, criteria: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
+        let layers = criteria.engine.map(|engine| engine.layers()).unwrap_or_default();
         let same_layers = layers.len() == self.layers.len()
             && layers
                 .iter()
@@ -48,7 +48,7 @@ impl Resumed {
         let effect = prepared.is_ready().then(|| effect_digest(&self.salt, prepared));
         let checks = [
             ("layers", "the policy", same_layers),
-            ("manifest", "the manifest", bench.agent.manifest == self.manifest),
+            ("manifest", "the manifest", criteria.agent.manifest == self.manifest),
             ("definition", "the tool", definition == self.definition),
             // A call that could not be prepared carries its own reasons.
             ("effect", "what the call touches", effect.is_none() || effect == self.effect),

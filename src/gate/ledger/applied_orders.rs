@@ -13,12 +13,12 @@ impl Ledger {
     /// # Errors
     /// `Unavailable`: the store cannot be read, so the orders are unknown.
     pub async fn applied_orders(&self) -> Result<Vec<ControlApplied>, Error> {
-        let odd = |_| Error::Unavailable("entry not understood".into());
+        let unreadable = |_| Error::Unavailable("entry not understood".into());
         let (mut found, mut served) = (Vec::new(), false);
         self.backwards(|rows| {
             for row in rows {
                 if row.kind == Kind::ControlApplied.as_str() {
-                    let entry = Entry::parse(&row.body).map_err(odd)?;
+                    let entry = Entry::parse(&row.body).map_err(unreadable)?;
                     found.extend(entry.draft.get::<ControlApplied>().cloned());
                 }
                 served |= row.kind == Kind::PolicyActivated.as_str();

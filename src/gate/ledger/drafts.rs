@@ -307,7 +307,7 @@ fn used(usage: &Usage) -> record::call::Usage {
 pub fn approver_decision(
     entropy: &dyn Entropy,
     hold: &HeldCall,
-    (approval, word, signers): (&Approval, ApproverVerdict, Option<Digest>),
+    (approval, verdict, signers): (&Approval, ApproverVerdict, Option<Digest>),
     signed: &SignedApproval,
 ) -> DraftWithPayloads {
     let call_digest = HexDigest(hold.call_digest);
@@ -315,7 +315,7 @@ pub fn approver_decision(
     let roles = approval.roles.iter().map(|role| role.as_str().into()).collect();
     let (reason, signers) = (None, signers.map(TaggedDigest));
     let subject = Text::clip(&approval.subject, 256);
-    let body: Body = match word {
+    let body: Body = match verdict {
         ApproverVerdict::Approve => {
             let expires = hold.expires;
             ApprovalGranted { call_digest, expires, key, nonce, reason, roles, signers, subject }

@@ -140,7 +140,7 @@ mod tests {
     use crate::clock::SystemEntropy;
     use crate::domain::time::Timestamp;
 
-    fn asked(key: &WriterKey) -> Request {
+    fn request(key: &WriterKey) -> Request {
         let certificate = Certificate {
             slot: "local/0".into(),
             epoch: 3,
@@ -159,19 +159,19 @@ mod tests {
     #[test]
     fn a_request_counts_with_the_proof_of_its_own_key_over_its_own_bytes_and_not_otherwise() {
         let (mine, other) = (key(), key());
-        let asked = asked(&mine);
-        let (body, proof) = asked.prove(&mine).unwrap();
-        assert_eq!(Request::open(&body, &proof), Some(asked.clone()));
-        let forged = asked.prove(&other).unwrap().1;
+        let request = request(&mine);
+        let (body, proof) = request.prove(&mine).unwrap();
+        assert_eq!(Request::open(&body, &proof), Some(request.clone()));
+        let forged = request.prove(&other).unwrap().1;
         assert_eq!(Request::open(&body, &forged), None, "another key's proof");
-        let later = Request { tenant: "other".into(), ..asked };
+        let later = Request { tenant: "other".into(), ..request };
         let moved = later.prove(&mine).unwrap();
         assert_eq!(Request::open(&moved.0, &proof), None, "a proof of other bytes");
         let text = String::from_utf8(STANDARD.decode(&body).unwrap()).unwrap();
-        for odd in [text.replacen('{', "{ ", 1), text.replacen('{', "{\"also\":1,", 1)] {
-            let signed = mine.sign(&dsse::pae(REQUEST_TYPE, odd.as_bytes())).unwrap();
-            let opened = Request::open(&STANDARD.encode(&odd), &STANDARD.encode(signed));
-            assert_eq!(opened, None, "{odd}");
+        for respelled in [text.replacen('{', "{ ", 1), text.replacen('{', "{\"also\":1,", 1)] {
+            let signed = mine.sign(&dsse::pae(REQUEST_TYPE, respelled.as_bytes())).unwrap();
+            let opened = Request::open(&STANDARD.encode(&respelled), &STANDARD.encode(signed));
+            assert_eq!(opened, None, "{respelled}");
         }
         for junk in ["", "e30=", "!"] {
             assert_eq!(Request::open(junk, &proof), None);

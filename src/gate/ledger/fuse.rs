@@ -115,16 +115,16 @@ pub(crate) mod tests {
         let call = tenure.fuse(Duration::from_millis(5000));
         assert_eq!(call.redeem(), Err(Late), "no lease was ever held");
         tenure.renewed(Duration::ZERO);
-        for (ms, good) in [(0, true), (799, true), (800, false), (900, false)] {
+        for (ms, valid) in [(0, true), (799, true), (800, false), (900, false)] {
             at(ms);
-            assert_eq!(call.redeem().is_ok(), good, "{ms}");
+            assert_eq!(call.redeem().is_ok(), valid, "{ms}");
         }
         tenure.renewed(Duration::from_millis(4900));
         // A late answer to an earlier renewal must not shorten the tenure.
         tenure.renewed(Duration::from_millis(100));
-        for (ms, good) in [(4901, true), (4999, true), (5000, false)] {
+        for (ms, valid) in [(4901, true), (4999, true), (5000, false)] {
             at(ms);
-            assert_eq!(call.redeem().is_ok(), good, "{ms}");
+            assert_eq!(call.redeem().is_ok(), valid, "{ms}");
             assert!(Fuse::never().redeem().is_ok());
         }
     }

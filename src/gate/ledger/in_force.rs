@@ -67,11 +67,11 @@ impl Marks {
     /// The store cannot be read, or an entry does not parse.
     pub async fn read(reader: &dyn LedgerReader, chain: &ChainId) -> Result<Self, StoreError> {
         let kinds = MARKED.map(Kind::as_str);
-        let odd = || StoreError::Broken("an entry is not understood".into());
+        let unreadable = || StoreError::Broken("an entry is not understood".into());
         let mut marks = Self::default();
         for row in reader.entries_of(chain, &kinds).await?.iter().rev() {
-            let entry = Entry::parse(&row.body).map_err(|_| odd())?;
-            marks.take_up(&entry).ok_or_else(odd)?;
+            let entry = Entry::parse(&row.body).map_err(|_| unreadable())?;
+            marks.take_up(&entry).ok_or_else(unreadable)?;
         }
         Ok(marks)
     }
@@ -88,13 +88,13 @@ impl Ledger {
         agents: &BTreeSet<&str>,
         lists: &BTreeSet<&str>,
     ) -> Result<Marks, Error> {
-        let odd = || Error::Unavailable("entry not understood".into());
+        let unreadable = || Error::Unavailable("entry not understood".into());
         let kinds = MARKED.map(Kind::as_str);
         let mut marks = Marks::default();
         self.backwards(|rows| {
             for row in rows.iter().filter(|row| kinds.contains(&row.kind.as_str())) {
-                let entry = Entry::parse(&row.body).map_err(|_| odd())?;
-                marks.take_up(&entry).ok_or_else(odd)?;
+                let entry = Entry::parse(&row.body).map_err(|_| unreadable())?;
+                marks.take_up(&entry).ok_or_else(unreadable)?;
             }
             let known = agents.iter().all(|agent| marks.manifests.contains_key(*agent));
             let listed = lists.iter().all(|list| marks.lists.contains_key(*list));
@@ -110,13 +110,13 @@ impl Ledger {
     /// # Errors
     /// `Unavailable`: the store cannot be read, so the bundle is unknown.
     pub async fn last_activated(&self) -> Result<Option<Activated>, Error> {
-        let odd = || Error::Unavailable("entry not understood".into());
+        let unreadable = || Error::Unavailable("entry not understood".into());
         let mut last = None;
         self.backwards(|rows| {
             let found = rows.iter().find(|row| row.kind == Kind::PolicyActivated.as_str());
             if let Some(row) = found {
                 let entry = Entry::parse(&row.body).ok();
-                last = Some(entry.as_ref().and_then(Activated::of).ok_or_else(odd)?);
+                last = Some(entry.as_ref().and_then(Activated::of).ok_or_else(unreadable)?);
             }
             Ok(last.is_none())
         })

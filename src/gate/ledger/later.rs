@@ -78,12 +78,12 @@ impl Lanes {
         }
         self.later.close();
         self.due.close();
-        let mut owed = Vec::new();
-        self.take_waiting(&mut owed);
+        let mut waiting = Vec::new();
+        self.take_waiting(&mut waiting);
         while let Ok(item) = self.due.try_recv() {
-            owed.push(item);
+            waiting.push(item);
         }
-        for item in owed {
+        for item in waiting {
             item.done.refuse(Error::Unknown);
         }
     }
@@ -129,10 +129,10 @@ impl Ledger {
         if written.payloads.iter().any(|payload| payload.body.len() > drafts::INLINE_MAX) {
             return Err(Box::new(finished));
         }
-        let pledged = Pledged::mint(&finished);
+        let queued = Pledged::mint(&finished);
         let (reply, answer) = oneshot::channel();
         let done = Completion::Finished { finished: Box::new(finished), reply };
         place.send(Item { written, claim: Claim::default(), done });
-        Ok((pledged, Promised(answer)))
+        Ok((queued, Promised(answer)))
     }
 }

@@ -299,8 +299,8 @@ impl Ledger {
         let about = (self.mark(judged.prepared().call()), expires);
         let mut written = drafts::decided(&*self.shared.entropy, &judged, about);
         self.confine(&mut written)?;
-        let parked = tokio::time::timeout(self.shared.settings.queue_wait, self.park(&mut written));
-        match parked.await {
+        let queued = tokio::time::timeout(self.shared.settings.queue_wait, self.park(&mut written));
+        match queued.await {
             Ok(Ok(())) => {}
             Ok(Err(failure)) => return Err(Error::Unavailable(failure.to_string())),
             Err(_late) => return Err(Error::Unavailable("the ledger is too slow".into())),

@@ -115,19 +115,19 @@ struct FleetCoverage {
 impl FleetCoverage {
     async fn read(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Self, Error> {
         let kinds = [Kind::HoldPlaced, Kind::HoldLifted, Kind::RetentionPruned];
-        let words: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
-        let mut said = Self { holds: Vec::new(), pruned: 0, last: None };
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+        let mut coverage = Self { holds: Vec::new(), pruned: 0, last: None };
         let rows = reader.chains().await?;
         for fleet in rows.iter().filter(|other| is_fleet(other) && other.tenant == row.tenant) {
-            for entry in reader.entries_of(&fleet.chain, &words).await? {
+            for entry in reader.entries_of(&fleet.chain, &names).await? {
                 let read = EntryLine::read(&entry.body);
                 let line = read.or_else(|e| refused(format!("the fleet log is damaged: {e}")))?;
                 if line.log() == Some(row.origin.as_str()) {
-                    said.line(&fleet.chain, &line);
+                    coverage.line(&fleet.chain, &line);
                 }
             }
         }
-        Ok(said)
+        Ok(coverage)
     }
 
     fn line(&mut self, fleet: &ChainId, line: &EntryLine) {

@@ -148,34 +148,38 @@ mod tests {
     }
 
     /// Looks every second from `from` up to `to`; returns when the slot was first due.
-    fn looks(watch: &mut SlotWatch, from: u64, to: u64, found: &Abandoned) -> Option<u64> {
+    fn first_due(watch: &mut SlotWatch, from: u64, to: u64, found: &Abandoned) -> Option<u64> {
         (from..=to).find(|now| !watch.look(at(*now), vec![found.clone()], 4).is_empty())
     }
 
     #[test]
     fn a_slot_is_due_once_it_was_seen_abandoned_for_the_whole_grace() {
         let mut watch = watch();
-        assert_eq!(looks(&mut watch, 0, 100, &slot(1, 7)), Some(60));
-        assert_eq!(looks(&mut watch, 61, 200, &slot(1, 7)), Some(121), "and then after another");
+        assert_eq!(first_due(&mut watch, 0, 100, &slot(1, 7)), Some(60));
+        assert_eq!(
+            first_due(&mut watch, 61, 200, &slot(1, 7)),
+            Some(121),
+            "and then after another"
+        );
     }
 
     #[test]
     fn a_writer_that_wrote_or_renewed_meanwhile_begins_the_grace_anew() {
         let mut watch = watch();
-        assert_eq!(looks(&mut watch, 0, 59, &slot(1, 7)), None);
-        assert_eq!(looks(&mut watch, 60, 119, &slot(1, 8)), None, "it wrote");
+        assert_eq!(first_due(&mut watch, 0, 59, &slot(1, 7)), None);
+        assert_eq!(first_due(&mut watch, 60, 119, &slot(1, 8)), None, "it wrote");
         assert!(watch.look(at(120), Vec::new(), 4).is_empty(), "it renewed");
-        assert_eq!(looks(&mut watch, 121, 200, &slot(1, 8)), Some(181));
+        assert_eq!(first_due(&mut watch, 121, 200, &slot(1, 8)), Some(181));
     }
 
     #[test]
     fn a_look_that_failed_or_came_late_begins_every_grace_anew() {
         let mut watch = watch();
-        assert_eq!(looks(&mut watch, 0, 59, &slot(1, 7)), None);
+        assert_eq!(first_due(&mut watch, 0, 59, &slot(1, 7)), None);
         watch.missed();
-        assert_eq!(looks(&mut watch, 60, 119, &slot(1, 7)), None);
+        assert_eq!(first_due(&mut watch, 60, 119, &slot(1, 7)), None);
         assert_eq!(
-            looks(&mut watch, 125, 200, &slot(1, 7)),
+            first_due(&mut watch, 125, 200, &slot(1, 7)),
             Some(185),
             "after a pause of six seconds"
         );

@@ -351,18 +351,18 @@ async fn delegated(
         run.opened.draft.get::<RunOpened>().is_some_and(|run| run.delegates.is_some())
     });
     let Some(mut from) = may.map(|run| run.opened.seq).min() else { return Ok(()) };
-    let mut tally = DelegationTally::default();
+    let mut delegations = DelegationTally::default();
     loop {
         let rows = shared.store.tail(&leased.key, from, 1000).await?;
         let Some(last) = rows.last() else { break };
         from = last.seq.saturating_add(1);
         for row in &rows {
             let entry = Entry::parse(&row.body);
-            tally.accept(&entry.map_err(|e| broken(format!("entry {}: {e}", row.seq)))?);
+            delegations.accept(&entry.map_err(|e| broken(format!("entry {}: {e}", row.seq)))?);
         }
     }
     for run in runs {
-        run.past.delegated = tally.of(&run.run);
+        run.past.delegated = delegations.of(&run.run);
     }
     Ok(())
 }

@@ -157,8 +157,8 @@ pub(super) fn usage(entry: &Entry) -> Option<&Usage> {
 impl RecoveredRun {
     /// Held calls with an approver's answer: they must be decided again.
     pub fn decided_holds(&self) -> impl Iterator<Item = &CallId> {
-        let spoken = |phase: Phase| matches!(phase, Phase::Approved(_) | Phase::Refused(_));
-        self.calls.iter().filter(move |(_, phase)| spoken(*phase)).map(|(call, _)| call)
+        let answered = |phase: Phase| matches!(phase, Phase::Approved(_) | Phase::Refused(_));
+        self.calls.iter().filter(move |(_, phase)| answered(*phase)).map(|(call, _)| call)
     }
 
     /// Held calls and when they expire.

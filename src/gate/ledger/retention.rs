@@ -171,8 +171,9 @@ impl Records {
     }
 
     fn accept(&mut self, origin: &str, row: &EntryRow) -> Result<(), StoreError> {
-        let odd = |why: &str| StoreError::Broken(format!("entry {} of {origin}: {why}", row.seq));
-        let entry = Entry::parse(&row.body).map_err(|e| odd(&e.to_string()))?;
+        let broken =
+            |why: &str| StoreError::Broken(format!("entry {} of {origin}: {why}", row.seq));
+        let entry = Entry::parse(&row.body).map_err(|e| broken(&e.to_string()))?;
         let body = &entry.draft.body;
         let fleet = origin.to_owned();
         if let Some(erased) = body.get::<PayloadErased>() {
@@ -295,9 +296,9 @@ pub enum Warrant {
 pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Option<Draft> {
     let (basis, order, request, terms) = match &grounds.warrant {
         Warrant::Order(order) => {
-            let said = order.statement();
-            let request = said.request.as_ref().map(Text::from);
-            (said.reason.as_str().into(), Some(order.recorded()), request, None)
+            let statement = order.statement();
+            let request = statement.request.as_ref().map(Text::from);
+            (statement.reason.as_str().into(), Some(order.recorded()), request, None)
         }
         Warrant::Clock(clocks) => (BY_CLOCK.into(), None, None, Some(clocks.recorded())),
     };

@@ -18,19 +18,19 @@ pub(crate) trait DatabaseRow {
     fn maybe_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     fn integer(&self, name: &str) -> Result<i64, StoreError> {
-        self.maybe_integer(name)?.ok_or_else(|| odd(name))
+        self.maybe_integer(name)?.ok_or_else(|| malformed(name))
     }
 
     fn text(&self, name: &str) -> Result<String, StoreError> {
-        self.maybe_text(name)?.ok_or_else(|| odd(name))
+        self.maybe_text(name)?.ok_or_else(|| malformed(name))
     }
 
     fn bytes(&self, name: &str) -> Result<Vec<u8>, StoreError> {
-        self.maybe_bytes(name)?.ok_or_else(|| odd(name))
+        self.maybe_bytes(name)?.ok_or_else(|| malformed(name))
     }
 
     fn number(&self, name: &str) -> Result<u64, StoreError> {
-        u64::try_from(self.integer(name)?).map_err(|_| odd(name))
+        u64::try_from(self.integer(name)?).map_err(|_| malformed(name))
     }
 
     fn time(&self, name: &str) -> Result<Timestamp, StoreError> {
@@ -38,16 +38,16 @@ pub(crate) trait DatabaseRow {
     }
 
     fn digest(&self, name: &str) -> Result<Digest, StoreError> {
-        self.bytes(name)?.try_into().map(Digest::from_bytes).map_err(|_| odd(name))
+        self.bytes(name)?.try_into().map(Digest::from_bytes).map_err(|_| malformed(name))
     }
 
     fn chain_id(&self) -> Result<ChainId, StoreError> {
         let bytes = self.bytes("chain_id")?.try_into();
-        bytes.map(ChainId::from_bytes).map_err(|_| odd("chain_id"))
+        bytes.map(ChainId::from_bytes).map_err(|_| malformed("chain_id"))
     }
 
     fn run_id(&self) -> Result<RunId, StoreError> {
-        RunId::parse(&self.text("run_id")?).ok_or_else(|| odd("run_id"))
+        RunId::parse(&self.text("run_id")?).ok_or_else(|| malformed("run_id"))
     }
 
     fn entry(&self) -> Result<EntryRow, StoreError> {
@@ -57,8 +57,8 @@ pub(crate) trait DatabaseRow {
             seq: self.number("seq")?,
             prev: self.digest("prev_hash")?,
             leaf: self.digest("leaf_hash")?,
-            run: run.transpose().map_err(odd)?,
-            call: call.transpose().map_err(odd)?,
+            run: run.transpose().map_err(malformed)?,
+            call: call.transpose().map_err(malformed)?,
             kind: self.text("kind")?,
             body: self.bytes("body")?,
         })
@@ -134,6 +134,6 @@ pub(crate) trait DatabaseRow {
 }
 
 /// The column holds what no writer stores.
-pub(crate) fn odd(name: &str) -> StoreError {
+pub(crate) fn malformed(name: &str) -> StoreError {
     StoreError::Broken(format!("a stored row cannot be read: `{name}` is malformed"))
 }

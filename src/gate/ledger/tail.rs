@@ -187,15 +187,15 @@ mod tests {
     /// Which of these entries, in sequence, were refused.
     fn refused(entries: &[(Kind, Option<&str>)]) -> Vec<TailError> {
         let mut tails = Tails::default();
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         for (kind, call) in entries {
             let draft = draft(*kind, *call);
             match tails.admit(&draft) {
                 Ok(()) => tails.advance(&draft, Digest::of(&[b"leaf"])),
-                Err(error) => wrong.push(error),
+                Err(error) => errors.push(error),
             }
         }
-        wrong
+        errors
     }
 
     const OPENED: (Kind, Option<&str>) = (Kind::RunOpened, None);
@@ -204,10 +204,10 @@ mod tests {
     #[test]
     fn a_call_id_is_taken_once() {
         for second in [Kind::CallAuthorized, Kind::CallDenied, Kind::CallHeld] {
-            let wrong = refused(&[OPENED, (Kind::CallAuthorized, A), (second, A)]);
-            assert_eq!(wrong, [TailError::Call(Misplaced::CallTaken)], "{second:?}");
-            let wrong = refused(&[OPENED, (Kind::CallDenied, A), (second, A)]);
-            assert_eq!(wrong, [TailError::Call(Misplaced::CallTaken)], "{second:?}");
+            let errors = refused(&[OPENED, (Kind::CallAuthorized, A), (second, A)]);
+            assert_eq!(errors, [TailError::Call(Misplaced::CallTaken)], "{second:?}");
+            let errors = refused(&[OPENED, (Kind::CallDenied, A), (second, A)]);
+            assert_eq!(errors, [TailError::Call(Misplaced::CallTaken)], "{second:?}");
         }
     }
 

@@ -94,10 +94,10 @@ impl Lineage {
         (parent, manifest): (usize, Digest),
         claims: &Json,
     ) -> Option<usize> {
-        let alike = |(place, child): &(usize, &Child)| {
+        let matching = |(place, child): &(usize, &Child)| {
             child.parent == parent && child.manifest == manifest && !self.opened.contains(place)
         };
-        let mut same = (1_usize..).zip(children).filter(alike);
+        let mut same = (1_usize..).zip(children).filter(matching);
         let exact = same.clone().find(|(_, child)| child.claims == *claims);
         let (place, _) = exact.or_else(|| same.next())?;
         self.opened.push(place);

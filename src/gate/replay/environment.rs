@@ -86,7 +86,7 @@ impl ToolExecutor for ReplayExecutor {
 /// # Errors
 /// The recording has an invalid tool.
 pub fn toolbox(recording: &Recording, player: &Arc<Player>) -> Result<Toolbox, String> {
-    let prop: Arc<dyn ToolExecutor> = Arc::new(ReplayExecutor { player: Arc::clone(player) });
-    let tools = described::read(&recording.tools, &prop)?;
+    let executor: Arc<dyn ToolExecutor> = Arc::new(ReplayExecutor { player: Arc::clone(player) });
+    let tools = described::read(&recording.tools, &executor)?;
     Ok(Toolbox::of(tools, Scrub::new(&[])))
 }

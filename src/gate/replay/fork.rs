@@ -49,28 +49,28 @@ impl Forked {
         volatile: BTreeMap<String, Vec<String>>,
     ) -> Result<Self, Error> {
         let run = recording.header.run;
-        let unfit = |why| Error::Run { run, why };
+        let refused = |why| Error::Run { run, why };
         let steps = recording.places.len();
         let before = usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
         let before = before.filter(|before| *before <= steps);
-        let before = before.ok_or_else(|| unfit(ReplayObstacle::NoStep { steps, at }))?;
-        let (told, live) = recording.places.split_at(before);
-        let last = told.iter().max_by_key(|place| place.end);
+        let before = before.ok_or_else(|| refused(ReplayObstacle::NoStep { steps, at }))?;
+        let (prefix, live) = recording.places.split_at(before);
+        let last = prefix.iter().max_by_key(|place| place.end);
         let mut own = live.iter().filter(|place| place.run == 0);
         let early = own.find(|place| last.is_some_and(|last| place.after < last.end));
         if let (Some(last), Some(early)) = (last, early) {
             let (early, last) = (early.number, last.number);
-            return Err(unfit(ReplayObstacle::Between { early, last }));
+            return Err(refused(ReplayObstacle::Between { early, last }));
         }
         if let Some(child) = recording.children.iter().find(|child| child.before < at) {
-            return Err(unfit(ReplayObstacle::ChildBefore { child: child.run, at }));
+            return Err(refused(ReplayObstacle::ChildBefore { child: child.run, at }));
         }
         recording.places.truncate(before);
         recording.children.clear();
-        let manner =
+        let settings =
             ReplaySettings { collect: false, engines: BTreeMap::new(), now: None, volatile };
         let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
-        let player = Player::new(recording, manner, clock)?;
+        let player = Player::new(recording, settings, clock)?;
         Ok(Self { player, at, state: Mutex::default() })
     }
 

@@ -110,7 +110,7 @@ impl Player {
     /// A step cannot be read.
     pub fn new(
         recording: Recording,
-        manner: ReplaySettings,
+        settings: ReplaySettings,
         clock: Arc<RecordedClock>,
     ) -> Result<Self, Error> {
         let mut steps = Vec::new();
@@ -120,14 +120,14 @@ impl Player {
             let known = !place.redacted.iter().any(|role| role == ARGS);
             // Redacted arguments get a key of their own: no call matches them.
             let of = |n: u64| Digest::of(&[b"redacted\0", &n.to_be_bytes()]);
-            let key = if known { key(&manner, &step.tool, &step.args) } else { of(place.number) };
+            let key = if known { key(&settings, &step.tool, &step.args) } else { of(place.number) };
             steps.push(StepFacts { run, key, after, end });
         }
         // A list in another form has no definitions to compare calls with.
         let definitions = recording.tools.read().map(ToolList::definitions).unwrap_or_default();
         let state = PlayerState { matching: Matching::of(steps), ..PlayerState::default() };
         let (state, changed) = (Mutex::new(state), Notify::new());
-        Ok(Self { recording, manner, clock, definitions, state, changed })
+        Ok(Self { recording, manner: settings, clock, definitions, state, changed })
     }
 
     /// The recording being played.
@@ -217,11 +217,11 @@ impl Player {
         let placed = (1_usize..).zip(&self.recording.children);
         let absent = placed
             .filter(|(place, child)| !lineage.is_open(*place) && lineage.is_open(child.parent));
-        let told = absent.map(|(_, Child { run, agent, .. })| {
+        let drifts = absent.map(|(_, Child { run, agent, .. })| {
             let message = format!("the child run {run} of agent `{agent}` was not opened");
             Drift { run: Some(*run), ..Drift::new(DriftKind::MissingChild, message) }
         });
-        told.collect()
+        drifts.collect()
     }
 
     /// The place of the recorded run that a run repeats: a run that matches no child is the one
@@ -387,8 +387,8 @@ impl Player {
 }
 
 /// Digest of tool and arguments, without the volatile ones.
-fn key(manner: &ReplaySettings, tool: &str, args: &Json) -> Digest {
-    let bytes = match manner.volatile.get(tool) {
+fn key(settings: &ReplaySettings, tool: &str, args: &Json) -> Digest {
+    let bytes = match settings.volatile.get(tool) {
         Some(pointers) => canonical::bytes(&without(args, pointers)),
         None => canonical::bytes(args),
     };

@@ -232,8 +232,8 @@ impl RecordingReader {
         }
         step.is_bound()?;
         let (run, manifest) = self.run_of(&step)?;
-        let told = step.input.as_ref().and_then(|input| input.document.agent.manifest);
-        if told.is_some_and(|told| told.0 != manifest) {
+        let seen = step.input.as_ref().and_then(|input| input.document.agent.manifest);
+        if seen.is_some_and(|seen| seen.0 != manifest) {
             return Err(Flaw::Manifest(number));
         }
         self.places.push(StepLocation {

@@ -75,14 +75,14 @@ impl ReplayReport<'_> {
     /// Lines for a person.
     pub fn to_text(&self) -> String {
         let Played { steps, made: asked, drifts, broken, .. } = &self.played;
-        let told = |one: &BreakGlassUse| {
+        let break_glass_line = |one: &BreakGlassUse| {
             let BreakGlassUse { step, tool, nonce, by } = one;
             let by = by.join(", ");
             format!(
                 "break-glass: step {step} (`{tool}`) ran without an approver, by order {nonce} of {by}"
             )
         };
-        let mut lines: Vec<String> = broken.iter().map(told).collect();
+        let mut lines: Vec<String> = broken.iter().map(break_glass_line).collect();
         for drift in drifts {
             lines.push(format!("{}: {}", drift.kind.as_str(), drift.message));
             for change in &drift.changes {

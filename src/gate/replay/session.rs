@@ -64,8 +64,8 @@ impl ReplaySession for Player {
         self.recording.digest
     }
 
-    fn opened(&self, entrance: &RecordedOpening<'_>) -> Result<RecordedAgent, LayerReason> {
-        let Some(parent) = &entrance.parent else {
+    fn opened(&self, opening: &RecordedOpening<'_>) -> Result<RecordedAgent, LayerReason> {
+        let Some(parent) = &opening.parent else {
             let header = &self.recording.header;
             // The ids of a second run must differ from those of the first.
             let first = self.count() == 1;
@@ -76,12 +76,12 @@ impl ReplaySession for Player {
             return Err(stopped());
         }
         let (children, above) = (&self.recording.children, self.place_of(parent));
-        let opened = state.lineage.open(children, (above, entrance.manifest), entrance.claims);
+        let opened = state.lineage.open(children, (above, opening.manifest), opening.claims);
         let child = opened.and_then(|place| children.get(place.checked_sub(1)?));
         if let Some(child) = child {
             return Ok(RecordedAgent { seed: child.seed, run: Some(child.run) });
         }
-        let manifest = entrance.manifest.prefixed();
+        let manifest = opening.manifest.prefixed();
         let message = format!("a child run under the manifest `{manifest}` is not recorded");
         let drift = Drift::new(DriftKind::ExtraChild, message);
         let reason = refusal(&drift);
@@ -91,10 +91,10 @@ impl ReplaySession for Player {
 
     async fn recorded_call(&self, call: &ToolCall) -> Result<Box<RecordedStep>, LayerReason> {
         let at = loop {
-            let told = self.changed.notified();
+            let changed = self.changed.notified();
             match self.meet(call)? {
                 CallMatch::Step(step) => break step,
-                CallMatch::Wait => told.await,
+                CallMatch::Wait => changed.await,
             }
         };
         let Some(step) = self.read(at) else {
@@ -102,10 +102,10 @@ impl ReplaySession for Player {
             return Err(LayerReason::effect_refused("replay", "replay.unreadable", message));
         };
         self.clock.advance(step.at);
-        let cue = self.set(&step);
+        let recorded = self.set(&step);
         let key = (*call.run(), call.id().clone());
         self.state.lock().made.insert(key, (at, Arc::new(step)));
-        Ok(Box::new(cue))
+        Ok(Box::new(recorded))
     }
 
     fn judged(&self, judged: &Judged) {

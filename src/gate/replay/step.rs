@@ -167,13 +167,13 @@ impl RecordedCall {
         let order = self.break_glass.as_ref().map(|broken| broken.order.signed.bytes());
         bodies.extend(order.map(|order| ("approval", order)));
         self.names_its_order()?;
-        for bond in &self.payloads {
-            if redacted.remove(bond.role.as_str()) {
-                bond.holds_parts()?;
+        for payload in &self.payloads {
+            if redacted.remove(payload.role.as_str()) {
+                payload.holds_parts()?;
                 continue;
             }
-            let body = bodies.remove(bond.role.as_str());
-            bond.holds(&body.ok_or_else(|| Flaw::NoPayload(bond.role.clone()))?)?;
+            let body = bodies.remove(payload.role.as_str());
+            payload.holds(&body.ok_or_else(|| Flaw::NoPayload(payload.role.clone()))?)?;
         }
         match bodies.into_keys().chain(redacted).next() {
             Some(role) => Err(Flaw::Unbound(role.to_owned())),
@@ -184,11 +184,11 @@ impl RecordedCall {
     /// Whether the policy saw the recorded break-glass order, or no order if none is recorded.
     fn names_its_order(&self) -> Result<(), Flaw> {
         let input = self.input.as_ref();
-        let Some(told) = input.and_then(|input| input.document.break_glass.as_ref()) else {
+        let Some(seen) = input.and_then(|input| input.document.break_glass.as_ref()) else {
             return Ok(());
         };
         let order = self.break_glass.as_ref().map(|order| broken(&order.open()));
-        if *told == BreakGlassInput::from(order.as_ref()) { Ok(()) } else { Err(Flaw::BreakGlass) }
+        if *seen == BreakGlassInput::from(order.as_ref()) { Ok(()) } else { Err(Flaw::BreakGlass) }
     }
 
     /// The outcome that the agent received, if the call ran.

@@ -58,14 +58,14 @@ fn read(path: &Path, digest: Digest, at: u64) -> Result<Forked, UnfitName> {
     if !path.is_file() {
         return Err(UnfitName::Absent(digest));
     }
-    let unfit = |why: &dyn std::fmt::Display| {
+    let unreadable = |why: &dyn std::fmt::Display| {
         tracing::warn!(file = %path.display(), %why, "the recording that a new run should continue from cannot be used");
         UnfitName::Damaged(digest)
     };
-    let found = Recording::open(path).map_err(|e| unfit(&e))?;
+    let found = Recording::open(path).map_err(|e| unreadable(&e))?;
     if found.digest != digest {
-        return Err(unfit(&"its digest differs from its file name"));
+        return Err(unreadable(&"its digest differs from its file name"));
     }
-    let volatile = found.volatile().map_err(|e| unfit(&e))?;
+    let volatile = found.volatile().map_err(|e| unreadable(&e))?;
     Forked::new(found, at, volatile).map_err(UnfitName::Step)
 }

@@ -357,7 +357,7 @@ mod tests {
         metrics.upstream_restart("git");
         metrics.upstream_dropped("request");
         metrics.decision(Duration::from_micros(90), true);
-        let flying = metrics.in_flight();
+        let in_flight = metrics.in_flight();
         let text = metrics.text().unwrap();
         for line in [
             r#"wicketgate_call_duration_seconds_count{stage="judge"} 1"#,
@@ -383,7 +383,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "`{line}` is not in\n{text}");
         }
-        drop(flying);
+        drop(in_flight);
         assert!(metrics.text().unwrap().contains("wicketgate_in_flight 0"));
     }
 }

@@ -357,9 +357,9 @@ mod tests {
     #[test]
     fn a_collector_that_is_down_costs_spans_and_nothing_else() {
         use opentelemetry::trace::Tracer as _;
-        let there = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let endpoint = format!("http://{}", there.local_addr().unwrap());
-        drop(there);
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
         let dial = Arc::new(Plain(endpoint));
         let otlp = Otlp { dial, service_name: "test".into() };
         let exporter = Exporter::new(&otlp).unwrap();
@@ -373,9 +373,9 @@ mod tests {
 
     #[test]
     fn only_a_whole_trace_context_of_version_00_is_kept() {
-        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        assert!(valid_traceparent(good));
-        for bad in [
+        let valid = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        assert!(valid_traceparent(valid));
+        for malformed in [
             "",
             "00",
             "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
@@ -386,7 +386,7 @@ mod tests {
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
             "00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01",
         ] {
-            assert!(!valid_traceparent(bad), "{bad}");
+            assert!(!valid_traceparent(malformed), "{malformed}");
         }
     }
 }

@@ -33,8 +33,8 @@ impl Body {
 
 /// The body as JSON if every reader reads it the same way, otherwise as text, otherwise as base64.
 pub(super) fn body(content_type: &str, body: &[u8]) -> Body {
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let json = essence == "application/json" || essence.ends_with("+json");
+    let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let json = media_type == "application/json" || media_type.ends_with("+json");
     let parsed =
         if json { Json::parse(body, &Limits { depth_max: 60, ..Limits::FILE }).ok() } else { None };
     if let Some(value) = parsed {

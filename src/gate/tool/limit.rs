@@ -43,13 +43,15 @@ fn apply_to(
 ) -> (Outcome, Option<Redaction>) {
     let duty = Duty::of(obligations);
     let mut done = duty.as_ref().map(|_| Redaction::default());
-    let mut said = |text: String| match (&duty, &mut done) {
-        (Some(duty), Some(done)) => duty.words(&text, done).unwrap_or_else(|| WITHHELD.to_owned()),
+    let mut masked = |text: String| match (&duty, &mut done) {
+        (Some(duty), Some(done)) => {
+            duty.masked_message(&text, done).unwrap_or_else(|| WITHHELD.to_owned())
+        }
         (_, _) => text,
     };
     let outcome = match outcome {
         Outcome::Completed { result, status } => {
-            let status = said(status);
+            let status = masked(status);
             let released = released(duty.as_ref(), result, done.as_mut());
             match released.and_then(|bytes| capped(cap, obligations, bytes)) {
                 Ok(result) => Outcome::Completed { result, status },
@@ -57,9 +59,9 @@ fn apply_to(
             }
         }
         Outcome::Failed { class, started, message } => {
-            Outcome::Failed { class, started, message: cut(&said(message)) }
+            Outcome::Failed { class, started, message: cut(&masked(message)) }
         }
-        Outcome::Unknown { cause } => Outcome::Unknown { cause: said(cause) },
+        Outcome::Unknown { cause } => Outcome::Unknown { cause: masked(cause) },
         Outcome::Cancelled { reason } => Outcome::Cancelled { reason },
     };
     (outcome, done)
@@ -153,7 +155,7 @@ impl Duty {
     }
 
     /// The message as it may be passed on; `None` if it may not.
-    fn words(&self, text: &str, done: &mut Redaction) -> Option<String> {
+    fn masked_message(&self, text: &str, done: &mut Redaction) -> Option<String> {
         let masked = match self.unknown() {
             Some(_) => None,
             None => firewall::redact_text(text, &self.kinds),
@@ -241,11 +243,14 @@ mod tests {
 
     #[test]
     fn without_a_mask_a_result_keeps_its_bytes_and_with_one_it_must_be_strict() {
-        let odd = completed(r#"{ "b":1e400, "a":1,"a":2 ,"A":123456789012345678901}"#);
-        assert_eq!(apply_to(99, &[], odd.clone()), odd);
-        assert_eq!(apply_to(99, &[PolicyObligation::CapBytes { bytes: 99 }], odd.clone()), odd);
+        let lenient = completed(r#"{ "b":1e400, "a":1,"a":2 ,"A":123456789012345678901}"#);
+        assert_eq!(apply_to(99, &[], lenient.clone()), lenient);
+        assert_eq!(
+            apply_to(99, &[PolicyObligation::CapBytes { bytes: 99 }], lenient.clone()),
+            lenient
+        );
         let redact = masking("email", false);
-        assert_eq!(class(&apply_to(99, &redact, odd)), Some(FailureClass::Protocol));
+        assert_eq!(class(&apply_to(99, &redact, lenient)), Some(FailureClass::Protocol));
         assert_eq!(apply_to(99, &redact, completed(r#"{ "b":1.0 }"#)), completed(r#"{"b":1}"#));
     }
 
@@ -279,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_tools_own_words_are_masked_before_they_are_cut_or_are_withheld() {
-        let said = |message: &str, opaque: bool| {
+        let message_of = |message: &str, opaque: bool| {
             let (class, message) = (FailureClass::ToolError, message.to_owned());
             let failed = Outcome::Failed { class, started: true, message };
             match super::apply_to(999, &masking("email", opaque), failed) {
@@ -288,12 +293,13 @@ mod tests {
             }
         };
         for before in 480..MESSAGE_CHARS_MAX {
-            let (shown, unscanned) = said(&format!("{}ann@example.com", " ".repeat(before)), false);
+            let (shown, unscanned) =
+                message_of(&format!("{}ann@example.com", " ".repeat(before)), false);
             assert!(!shown.contains("ann") && unscanned.is_none(), "{shown}");
         }
-        let broken = said("no \u{fffd} such", false);
+        let broken = message_of("no \u{fffd} such", false);
         assert_eq!(broken, (WITHHELD.to_owned(), Some(Opaque::Encoded)));
-        assert_eq!(said("no \u{fffd} such", true).0, "no \u{fffd} such");
-        assert_eq!(said("no such row", false), ("no such row".to_owned(), None));
+        assert_eq!(message_of("no \u{fffd} such", true).0, "no \u{fffd} such");
+        assert_eq!(message_of("no such row", false), ("no such row".to_owned(), None));
     }
 }

@@ -137,8 +137,8 @@ fn open(
 }
 
 /// Probes everything that a checked tool needs, without a call.
-async fn look(kind: Kind, around: &probe::ProbeSetup) -> Vec<Point> {
-    let resolve = &around.resolve;
+async fn look(kind: Kind, setup: &probe::ProbeSetup) -> Vec<Point> {
+    let resolve = &setup.resolve;
     match kind {
         Kind::Http(http) => http::probe(&http, resolve).await,
         Kind::Fetch(fetch) => fetch::probe(&fetch, resolve).await,
@@ -146,7 +146,7 @@ async fn look(kind: Kind, around: &probe::ProbeSetup) -> Vec<Point> {
         Kind::FileList(listing) => file::probe(&listing.root, false),
         Kind::FileWrite(writing) => file::probe(&writing.root, true),
         Kind::Command(command) => {
-            let levels = Arc::clone(&around.levels);
+            let levels = Arc::clone(&setup.levels);
             // Hashing programs and testing a sandbox block the thread.
             let looking = tokio::task::spawn_blocking(move || command::probe(&command, &levels));
             looking.await.unwrap_or_else(|lost| {

@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn paths_that_leave_hide_or_mislead_are_refused() {
-        for bad in [
+        for path in [
             "",
             "/etc/passwd",
             "..",
@@ -199,14 +199,18 @@ mod tests {
             "x\u{e0041}",
             "COM1 .txt",
         ] {
-            assert!(matches!(check(bad), Err(PathRefusal::Path(_))), "{bad:?}: {:?}", check(bad));
+            assert!(
+                matches!(check(path), Err(PathRefusal::Path(_))),
+                "{path:?}: {:?}",
+                check(path)
+            );
         }
         assert!(check(&"a/".repeat(64)).is_err() && check(&"x".repeat(256)).is_err());
     }
 
     #[test]
     fn protected_names_are_refused_in_any_case_and_anywhere() {
-        for bad in [
+        for path in [
             ".env",
             ".env.local",
             ".ENV",
@@ -235,7 +239,7 @@ mod tests {
             "tls/site.key",
             ".wicketgate-0123.tmp",
         ] {
-            assert_eq!(check(bad), Err(PathRefusal::Protected), "{bad:?}");
+            assert_eq!(check(path), Err(PathRefusal::Protected), "{path:?}");
         }
     }
 
@@ -285,7 +289,7 @@ mod tests {
         let (protect, allow) = (list(&["Secrets"]), list(&[".env.example", ".env.own"]));
         let guard = ExcludedNames::new(&Root { protect, allow, ..Root::default() }, &own);
         let look = |path: &str| guard.check(path, Use::Look);
-        for bad in [
+        for path in [
             "secrets/a",
             "a/SECRETS",
             ".env",
@@ -295,7 +299,7 @@ mod tests {
             "conf/wicketgate.yaml",
             "CONF/Wicketgate.yaml/x",
         ] {
-            assert_eq!(look(bad), Err(PathRefusal::Protected), "{bad}");
+            assert_eq!(look(path), Err(PathRefusal::Protected), "{path}");
         }
         for fine in [".env.example", "secret", "conf/other.yaml", "wicketgate.yaml"] {
             assert_eq!(look(fine), Ok(()), "{fine}");

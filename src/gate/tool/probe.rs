@@ -105,9 +105,9 @@ pub struct ProbeSetup {
 
 /// Probes everything that one binding needs. Takes as long as its backends, so the caller sets a
 /// deadline. The tools of an MCP server are compared where the server itself is probed.
-pub async fn probe(binding: Binding, around: &ProbeSetup) -> Vec<Point> {
+pub async fn probe(binding: Binding, setup: &ProbeSetup) -> Vec<Point> {
     let scrub = Scrub::new(&binding.kind.secrets());
-    let points = look(binding.kind, around).await;
+    let points = look(binding.kind, setup).await;
     let clean = |point: Point| Point { found: scrub.text(&point.found), ..point };
     points.into_iter().map(clean).collect()
 }
@@ -127,8 +127,8 @@ pub(super) async fn connect(
 }
 
 /// The result of a connection, or of the failure to connect.
-pub(super) fn connection(what: String, came: Result<Reached, ConnectError>) -> Point {
-    let refused = match came {
+pub(super) fn connection(what: String, connected: Result<Reached, ConnectError>) -> Point {
+    let refused = match connected {
         Ok(Reached { peer, tls: Some(version) }) => {
             let found = format!("connected to {peer}, {version}, its certificate is valid");
             return Point::ready(what, found);

@@ -43,7 +43,7 @@ struct Finder {
     /// The generation of the secrets from which the forms were built.
     generation: u64,
     forms: Vec<zeroize::Zeroizing<String>>,
-    fronts: Option<Regex>,
+    prefixes: Option<Regex>,
 }
 
 impl Finder {
@@ -54,25 +54,26 @@ impl Finder {
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
         let forms: Vec<_> = forms.into_iter().map(zeroize::Zeroizing::new).collect();
-        let mut fronts: Vec<String> =
+        let mut prefixes: Vec<String> =
             forms.iter().map(|form| regex::escape(form.get(..FRONT).unwrap_or(form))).collect();
-        fronts.sort();
-        fronts.dedup();
+        prefixes.sort();
+        prefixes.dedup();
         // INVARIANT: escaped literals always form a pattern. Otherwise each form is searched for
         // separately.
-        let fronts = (!fronts.is_empty()).then(|| Regex::new(&fronts.join("|")).ok()).flatten();
-        Self { generation, forms, fronts }
+        let prefixes =
+            (!prefixes.is_empty()).then(|| Regex::new(&prefixes.join("|")).ok()).flatten();
+        Self { generation, forms, prefixes }
     }
 
     /// The positions of forms of at least `bytes_min` bytes in a text.
     fn find(&self, text: &str, bytes_min: usize) -> Vec<Range<usize>> {
-        let Some(fronts) = &self.fronts else {
+        let Some(prefixes) = &self.prefixes else {
             let each = self.forms.iter().filter(|form| form.len() >= bytes_min);
             let at = each.flat_map(|form| text.match_indices(form.as_str()));
             return at.map(|(at, form)| at..at.saturating_add(form.len())).collect();
         };
         let (mut found, mut from) = (Vec::new(), 0_usize);
-        while let Some(at) = fronts.find_at(text, from).map(|front| front.start()) {
+        while let Some(at) = prefixes.find_at(text, from).map(|matched| matched.start()) {
             let rest = text.get(at..).unwrap_or_default();
             let form = self.forms.iter().find(|form| rest.starts_with(form.as_str()));
             found.extend(

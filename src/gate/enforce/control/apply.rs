@@ -263,9 +263,9 @@ impl Road {
         let falls = rules.policy.as_ref().is_some_and(|policy| policy.falls_with(target));
         let of_all = tool.is_some() || falls;
         for run in self.runs.all() {
-            let mine = OrderSubject::run(&run).is(target, needed);
-            if mine || of_all {
-                reach.take(&run, tool, stops, stops && seal && mine);
+            let named = OrderSubject::run(&run).is(target, needed);
+            if named || of_all {
+                reach.take(&run, tool, stops, stops && seal && named);
             }
         }
         reach
@@ -285,14 +285,14 @@ impl Road {
             let unheld = self.holds.stop(&run, &call, tool::STOPPED);
             ending.push((run.id, call, unheld));
         }
-        let mut came = OrderEffect { spared, ..OrderEffect::default() };
-        for caught in &mut calls {
-            let ended = timeout_at(end, caught.ended()).await.ok();
-            came.note(&caught.run, &caught.call, ended);
+        let mut effect = OrderEffect { spared, ..OrderEffect::default() };
+        for affected in &mut calls {
+            let ended = timeout_at(end, affected.ended()).await.ok();
+            effect.note(&affected.run, &affected.call, ended);
         }
         for (run, call, unheld) in ending {
             let ended = timeout_at(end, unheld).await.ok().and_then(Result::ok);
-            came.note(&run, &call, ended.map(|unheld| unheld.then_some(How::Unheld)));
+            effect.note(&run, &call, ended.map(|unheld| unheld.then_some(How::Unheld)));
         }
         // Sealed after the held calls, so that the ledger shows this order as their end.
         let mut sealing = Vec::new();
@@ -302,14 +302,14 @@ impl Road {
             sealing.push(self.tasks.spawn(async move { road.seal_at_last(&run, why).await }));
         }
         for run in sealing {
-            came.sealed =
-                came.sealed.saturating_add(usize::from(timeout_at(end, run).await.is_ok()));
+            effect.sealed =
+                effect.sealed.saturating_add(usize::from(timeout_at(end, run).await.is_ok()));
         }
         // Decisions made before the order must stand before it in the ledger.
         drop(timeout_at(end, self.in_force.replacing()).await);
         // An order of the switch file has no number.
         let seq = row.map_or(0, |row| row.seq);
-        let applied = named_by(row, came.applied(seq, action, target));
+        let applied = named_by(row, effect.applied(seq, action, target));
         let entry = DraftWithPayloads::bare(Draft::of(applied.clone()));
         self.ledger.owe(entry).await.map(|_| applied)
     }

@@ -82,7 +82,7 @@ pub(in crate::enforce) struct BreakGlassOrders {
     before: Mutex<Vec<Row>>,
     /// Keys stopped before this process started, with the number of the stopping order. An order
     /// that fell with such a key stays ended, even if the key was reinstated since.
-    fallen: Mutex<Vec<(u64, String)>>,
+    stopped_keys: Mutex<Vec<(u64, String)>>,
     /// The latest time that a gate or a row on the list shows from before this process started. The
     /// true time is later, whatever the local clock says.
     latest_time: Mutex<Option<Timestamp>>,
@@ -100,7 +100,7 @@ impl BreakGlassOrders {
             metrics,
             known: Mutex::default(),
             before: Mutex::default(),
-            fallen: Mutex::default(),
+            stopped_keys: Mutex::default(),
             latest_time: Mutex::default(),
         }
     }
@@ -130,14 +130,16 @@ impl BreakGlassOrders {
         if let Some(Order::Switch { action, target: Target::Key(key) }) = &row.order
             && stops.contains(action)
         {
-            self.fallen.lock().push((row.seq, key.clone()));
+            self.stopped_keys.lock().push((row.seq, key.clone()));
         }
     }
 
     /// Whether enough of the order's signers were trusted ever since.
     fn stood(&self, seq: u64, open: &Open) -> bool {
-        let fallen = self.fallen.lock();
-        open.stands_without(|key| fallen.iter().any(|(at, stopped)| *at > seq && stopped == key))
+        let stopped_keys = self.stopped_keys.lock();
+        open.stands_without(|key| {
+            stopped_keys.iter().any(|(at, stopped)| *at > seq && stopped == key)
+        })
     }
 
     /// Keeps a row that the previous process obeyed. Ignores rows that are not break-glass orders.
@@ -363,13 +365,13 @@ impl Road {
 
     /// Checks a statement, records the opening, and only then puts it in force.
     async fn open_break_glass(self: &Arc<Self>, seq: u64, signed: &SignedBreakGlass) -> Json {
-        let glass = &self.control.break_glass;
-        let open = match glass.ready().await.and_then(|()| glass.holds(signed)) {
+        let break_glass = &self.control.break_glass;
+        let open = match break_glass.ready().await.and_then(|()| break_glass.holds(signed)) {
             Ok(open) => open,
             Err(why) => {
                 let (detail, message) = (why.code(), &why.why);
                 tracing::warn!(order = seq, %detail, %message, "this gate refused to open break-glass");
-                glass.never_opens(signed, &why);
+                break_glass.never_opens(signed, &why);
                 return refused(&why);
             }
         };
@@ -387,7 +389,7 @@ impl Road {
         if let Err(why) = self.ledger.owe(entry).await {
             return Json::object([("error", Json::from(why.to_string()))]);
         }
-        glass.take_effect(open);
+        break_glass.take_effect(open);
         self.release_held();
         done
     }

@@ -263,23 +263,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = SwitchFile::at(dir.path().join("switch"));
         let mut now = Duration::ZERO;
-        let mut said = || {
+        let mut content = || {
             now += LOOK;
             (*file.content(now)).clone()
         };
-        assert_eq!(said(), SwitchState::Nothing);
+        assert_eq!(content(), SwitchState::Nothing);
         std::fs::create_dir(dir.path().join("switch")).unwrap();
-        assert!(matches!(said(), SwitchState::Unclear(_)));
+        assert!(matches!(content(), SwitchState::Unclear(_)));
         std::fs::remove_dir(dir.path().join("switch")).unwrap();
         std::fs::write(dir.path().join("switch"), [0xff, 0xfe]).unwrap();
-        assert!(matches!(said(), SwitchState::Unclear(_)));
+        assert!(matches!(content(), SwitchState::Unclear(_)));
         std::fs::write(dir.path().join("switch"), "stop tool work.do").unwrap();
-        assert!(matches!(said(), SwitchState::Stops(_)));
+        assert!(matches!(content(), SwitchState::Stops(_)));
         std::fs::write(dir.path().join("switch"), vec![b'\n'; 70_000]).unwrap();
-        assert!(matches!(said(), SwitchState::Unclear(_)));
+        assert!(matches!(content(), SwitchState::Unclear(_)));
         std::fs::remove_file(dir.path().join("switch")).unwrap();
-        assert_eq!(said(), SwitchState::Nothing);
+        assert_eq!(content(), SwitchState::Nothing);
         std::os::unix::fs::symlink("nowhere", dir.path().join("switch")).unwrap();
-        assert!(matches!(said(), SwitchState::Unclear(_)), "a link that leads nowhere is there");
+        assert!(matches!(content(), SwitchState::Unclear(_)), "a link that leads nowhere is there");
     }
 }

@@ -91,11 +91,11 @@ impl Control {
     ) -> Result<(Loosening, Target), ApprovalRefusal> {
         releaser.ready().await?;
         let order = releaser.loosens(signed, self.clock.now())?;
-        let said = order.statement();
-        let target = Target::parse(&said.target, &said.name);
+        let statement = order.statement();
+        let target = Target::parse(&statement.target, &statement.name);
         let target = target.ok_or_else(|| Purpose::Order.refusal(RefusalReason::Target))?;
         let release = &self.release;
-        if !release.has(said.previous) || said.previous.seq >= row.seq {
+        if !release.has(statement.previous) || statement.previous.seq >= row.seq {
             return Err(Purpose::Order.refusal(RefusalReason::Previous));
         }
         if !release.uses(&signed.statement, row.seq) {
@@ -136,7 +136,7 @@ impl Road {
             Err(why) => return self.control.refuse_row(row, signed, &why).await,
         };
         let unknown = self.unknown(&target);
-        let said = order.statement();
+        let statement = order.statement();
         let by = order.by();
         let name = target.name();
         let about = (target.recorded(), name.as_str());
@@ -147,9 +147,9 @@ impl Road {
             signers: Some(TaggedDigest(*order.signers())),
             statement: Some(order.signed().statement.as_str().into()),
             signature: Some(order.signed().signature.as_str().into()),
-            after: Some(said.previous.seq.into()),
+            after: Some(statement.previous.seq.into()),
             row: Some(TaggedDigest(row.digest)),
-            expires: said.expires,
+            expires: statement.expires,
             ..ControlApplied::idle(row.seq, Action::Reinstate.into(), about)
         };
         tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), %name, "an operator reinstated a target");
@@ -159,7 +159,7 @@ impl Road {
             self.control.commands.stops.write().lift(&order, &target);
             // The gate's own suspensions have no order number; an old signature cannot refer to
             // them.
-            if said.at.plus(FORGIVES_WITHIN) > self.clock.now() {
+            if statement.at.plus(FORGIVES_WITHIN) > self.clock.now() {
                 self.forgive(&target);
             }
             self.control.report(row.seq, reporting(&applied, unknown)).await;

@@ -133,11 +133,11 @@ impl Control {
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let silent = self.unread().filter(|age| *age > LIST_AGE_MAX);
-        let told = silent.map(|age| {
+        let reason = silent.map(|age| {
             let stale = if age > FRESH { ": T2 and T3 calls are refused" } else { "" };
             format!("control: operators' orders were not read for {} s{stale}", age.as_secs())
         });
-        told.into_iter().collect()
+        reason.into_iter().collect()
     }
 
     /// Why the self-test keeps the gate from being ready.

@@ -156,8 +156,8 @@ impl Switches {
 
     /// Takes back the stops of a target that preceded the signed order.
     pub fn lift(&mut self, order: &Loosening, target: &Target) {
-        let said = order.statement();
-        self.lift_after(said.previous.seq, target, said.expires);
+        let statement = order.statement();
+        self.lift_after(statement.previous.seq, target, statement.expires);
     }
 
     fn lift_after(&mut self, after: u64, target: &Target, until: Option<Timestamp>) {
@@ -201,7 +201,7 @@ impl Switches {
         let all =
             self.stops.iter().flat_map(|(target, stops)| stops.iter().map(move |s| (target, s)));
         let left = all.filter(|(_, stop)| stop.until.is_none_or(|until| now < until));
-        let told = left.filter_map(|(target, stop)| {
+        let standing = left.filter_map(|(target, stop)| {
             Some(record::control::Standing {
                 action: record::control::Stop::parse(stop.action.as_str())?,
                 expires: stop.until,
@@ -211,7 +211,7 @@ impl Switches {
                 target: target.recorded(),
             })
         });
-        told.collect()
+        standing.collect()
     }
 
     /// The order that stops this subject; a revocation takes precedence over a suspension.
@@ -274,15 +274,15 @@ impl Switches {
         for (target, stops) in &self.stops {
             let Some(stop) = stops.iter().find(|stop| stop.is_in_force(now)) else { continue };
             let until = stop.until.map(|until| format!(" until {until}")).unwrap_or_default();
-            let (word, kind) = (stop_detail(stop.action), target.kind());
+            let (detail, kind) = (stop_detail(stop.action), target.kind());
             let name = target.name();
             notes.push(match target {
-                Target::All => format!("control: everything is {word}{until}"),
+                Target::All => format!("control: everything is {detail}{until}"),
                 Target::Agent(_)
                 | Target::Run(_)
                 | Target::Tool(_)
                 | Target::Manifest(_)
-                | Target::Key(_) => format!("control: {kind} `{name}` is {word}{until}"),
+                | Target::Key(_) => format!("control: {kind} `{name}` is {detail}{until}"),
             });
         }
         notes

@@ -82,9 +82,9 @@ impl Progress {
     }
 
     /// The same, while these rows are still due.
-    fn applied_up_to_except(&self, owed: &[Row]) -> u64 {
-        let owed = owed.first().map(|row| row.seq);
-        let first = self.open.first().copied().into_iter().chain(owed).min();
+    fn applied_up_to_except(&self, due: &[Row]) -> u64 {
+        let due = due.first().map(|row| row.seq);
+        let first = self.open.first().copied().into_iter().chain(due).min();
         first.map_or(self.last_row, |first| first.saturating_sub(1))
     }
 }
@@ -163,20 +163,20 @@ impl Control {
                 break;
             }
         }
-        let mut owed = Vec::new();
+        let mut due = Vec::new();
         for row in unseen {
             let reports = orders.reports(row.seq).await?;
             if reports.iter().any(|report| report.origin == follow.origin) {
                 obeyed.push(row);
             } else {
-                owed.push(row);
+                due.push(row);
             }
         }
         let presence = Presence {
             origin: follow.origin.clone(),
             writer: follow.writer.clone(),
             at: self.clock.now(),
-            seq: progress.applied_up_to_except(&owed),
+            seq: progress.applied_up_to_except(&due),
             state: Json::object([("ready", Json::from(false))]),
         };
         orders.show(&presence).await?;
@@ -186,7 +186,7 @@ impl Control {
         obeyed.iter().for_each(|row| self.break_glass.remember(row));
         *self.progress.lock() = progress;
         self.mark_read(began);
-        Ok(Backlog(owed))
+        Ok(Backlog(due))
     }
 
     /// The stops in this gate's own ledger, and the rows they come from.
@@ -264,12 +264,12 @@ impl Control {
 impl Road {
     /// Obeys the orders that arrived while this gate was down. Call it once the runs of the
     /// previous process are known, and before any call is taken.
-    pub(in crate::enforce) async fn catch_up(self: &Arc<Self>, Backlog(owed): Backlog) {
+    pub(in crate::enforce) async fn catch_up(self: &Arc<Self>, Backlog(due): Backlog) {
         self.control.break_glass.reopen();
         self.release_held();
         // All at once: otherwise a later row could count as obeyed before it is.
-        owed.iter().for_each(|row| self.control.progress.lock().begin(row.seq));
-        for row in owed {
+        due.iter().for_each(|row| self.control.progress.lock().begin(row.seq));
+        for row in due {
             match &row.order {
                 // Before the first call is served, so that no call is denied for a stop that was
                 // taken back.

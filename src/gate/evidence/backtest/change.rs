@@ -83,13 +83,13 @@ impl Outcome {
     }
 
     /// The reasons without their lines: a rule that only moved is unchanged.
-    fn words(&self) -> Vec<[&str; 4]> {
-        let mut words = Vec::with_capacity(self.reasons.len());
+    fn texts(&self) -> Vec<[&str; 4]> {
+        let mut texts = Vec::with_capacity(self.reasons.len());
         for reason in &self.reasons {
             let rule = reason.rule.split(' ').next().unwrap_or_default();
-            words.push([&*reason.code, &*reason.detail, &*reason.message, rule]);
+            texts.push([&*reason.code, &*reason.detail, &*reason.message, rule]);
         }
-        words
+        texts
     }
 
     /// As a list of changes shows it.
@@ -155,7 +155,7 @@ impl DecisionChange {
             | (Course::Wait, Course::Wait) => {
                 if old.obligations != new.obligations {
                     Some(Self::Obligations)
-                } else if old.verdict != new.verdict || old.words() != new.words() {
+                } else if old.verdict != new.verdict || old.texts() != new.texts() {
                     Some(Self::Reasons)
                 } else {
                     None

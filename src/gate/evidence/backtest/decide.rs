@@ -55,8 +55,8 @@ impl Input {
         let at = document.time.rfc3339?;
         let tier = document.tool.tier.as_deref().and_then(Tier::parse);
         let agent = document.agent.id;
-        let glass_is_broken = document.break_glass.is_some_and(|glass| glass.open);
-        Some(Self { body, json, agent, at, tier, under_break_glass: glass_is_broken })
+        let under_break_glass = document.break_glass.is_some_and(|order| order.open);
+        Some(Self { body, json, agent, at, tier, under_break_glass })
     }
 }
 
@@ -104,20 +104,23 @@ impl Candidate {
         whole
     }
 
-    fn ask(&self, input: &Input, glass: Option<&Json>) -> Outcome {
+    fn ask(&self, input: &Input, break_glass: Option<&Json>) -> Outcome {
         let layers = match input.tier {
             Some(Tier::T0 | Tier::T1 | Tier::T2) => self.engine.observing(input.at),
             Some(Tier::T3) | None => Vec::new(),
         };
         let observe: Json =
             layers.iter().map(|(layer, _)| Json::from(*layer)).collect::<Vec<_>>().into();
-        let own =
-            [("observe", Some(&observe)), ("quorum", Some(&self.quorum)), ("break_glass", glass)];
+        let own = [
+            ("observe", Some(&observe)),
+            ("quorum", Some(&self.quorum)),
+            ("break_glass", break_glass),
+        ];
         let own = own.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
         let other: Vec<(&str, &Json)> =
             own.filter(|(name, value)| input.json.get(name) != Some(value)).collect();
-        let retold = (!other.is_empty()).then(|| retold(&input.json, &other));
-        let body = retold.as_deref().unwrap_or(&input.body);
+        let with_members = (!other.is_empty()).then(|| with_members(&input.json, &other));
+        let body = with_members.as_deref().unwrap_or(&input.body);
         let answered = policy::ask(&self.engine, body, !layers.is_empty());
         let fault = answered.as_ref().err().map(|e| format!("{}: {e}", e.detail()));
         Outcome::now(&policy::or_denial(answered), fault)
@@ -125,7 +128,7 @@ impl Candidate {
 }
 
 /// The canonical bytes of the document with these members replaced.
-fn retold(json: &Json, other: &[(&str, &Json)]) -> Vec<u8> {
+fn with_members(json: &Json, other: &[(&str, &Json)]) -> Vec<u8> {
     let mut json = json.clone();
     if let Json::Object(members) = &mut json {
         for (name, value) in other {

@@ -141,16 +141,16 @@ impl EntryReference {
 }
 
 /// Evaluates one decision.
-pub(super) fn judge(bench: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDecision {
+pub(super) fn judge(comparison: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDecision {
     let (mut fault, place) = (None, EntryReference::of(&item.entry));
-    let result = match read(bench.vault, &mut item) {
+    let result = match read(comparison.vault, &mut item) {
         Err(result) => result,
         Ok(input) => {
-            let old = match &bench.old {
+            let old = match &comparison.old {
                 Baseline::Recorded => Outcome::recorded(&item.entry),
                 Baseline::Bundle(old) => Some(old.decide(&input)),
             };
-            let new = bench.new.decide(&input);
+            let new = comparison.new.decide(&input);
             fault.clone_from(&new.fault);
             match old {
                 None => JudgedOutcome::NotJudged(NotJudged::Unread),
@@ -175,7 +175,7 @@ struct InputVersion {
 fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, JudgedOutcome> {
     let left = |why| Err(JudgedOutcome::NotJudged(why));
     let draft = &item.entry.draft;
-    let Some(said) = draft.committed(Role::PolicyInput) else {
+    let Some(committed) = draft.committed(Role::PolicyInput) else {
         let decision = draft.body.decision();
         let reasons = decision.map_or(&[][..], |decision| decision.reasons);
         let of = |known: &[&str]| reasons.iter().any(|reason| known.contains(&&*reason.detail));
@@ -190,7 +190,7 @@ fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, Judged
         if item.only.is_some() {
             return left(NotJudged::Agent);
         }
-        let large = usize::try_from(said.len.get()).is_ok_and(|len| len > STORED_MAX);
+        let large = usize::try_from(committed.len.get()).is_ok_and(|len| len > STORED_MAX);
         return left(match (item.incognito, large) {
             (true, _) => NotJudged::Incognito,
             (false, true) => NotJudged::TooLarge,
@@ -204,7 +204,7 @@ fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, Judged
             return left(NotJudged::OtherBytes);
         }
     };
-    let Some((_, read)) = open(&said.c, &row.salt, &row.body) else {
+    let Some((_, read)) = open(&committed.c, &row.salt, &row.body) else {
         return left(NotJudged::OtherBytes);
     };
     let read = read.map_or_else(|| Json::parse(&row.body, &Limits::FILE), Ok);
@@ -264,14 +264,14 @@ mod tests {
         };
         let salt = [7; 32];
         let of = |text: &str| commit(&salt, text.as_bytes());
-        let said = |text: &str| Commitment {
+        let commitment = |text: &str| Commitment {
             c: HexDigest(of(text)),
             len: text.len().into(),
             role: Role::PolicyInput,
         };
         let draft = Draft {
             verdict: Some(Verdict::Deny),
-            commit: input.map(said).into_iter().collect(),
+            commit: input.map(commitment).into_iter().collect(),
             ..Draft::of(denied)
         };
         let entry = Entry {
@@ -302,44 +302,44 @@ mod tests {
         let files = [("bundle.json", meta), ("agent/main.rego", rules)];
         let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
         let new = Candidate::new(&Bundle::of_files(files.into()).unwrap()).unwrap();
-        let bench = Comparison { new: &new, old: Baseline::Recorded, vault: None, jobs: 1 };
-        judge(&bench, item).result
+        let comparison = Comparison { new: &new, old: Baseline::Recorded, vault: None, jobs: 1 };
+        judge(&comparison, item).result
     }
 
-    fn left(item: DecisionEntry) -> NotJudged {
-        let became = judged(item);
-        let JudgedOutcome::NotJudged(why) = became else { panic!("{became:?}") };
+    fn not_judged(item: DecisionEntry) -> NotJudged {
+        let outcome = judged(item);
+        let JudgedOutcome::NotJudged(why) = outcome else { panic!("{outcome:?}") };
         why
     }
 
     #[test]
     fn a_kept_input_is_judged_and_what_flips_is_a_change() {
-        let became = judged(item("d", Some(INPUT), Some(INPUT)));
-        let JudgedOutcome::Changed(changed) = became else { panic!("{became:?}") };
+        let outcome = judged(item("d", Some(INPUT), Some(INPUT)));
+        let JudgedOutcome::Changed(changed) = outcome else { panic!("{outcome:?}") };
         assert_eq!(changed.0, DecisionChange::DenyToAllow);
     }
 
     #[test]
     fn every_reason_not_to_judge_is_told_apart() {
         assert!(matches!(judged(item("schema.required", None, None)), JudgedOutcome::NotAsked));
-        assert_eq!(left(item("no_policy", None, None)), NotJudged::NoPolicy);
-        assert_eq!(left(item("policy_ended", None, None)), NotJudged::NoPolicy);
-        assert_eq!(left(item("limit.pending", None, None)), NotJudged::NoPlace);
-        assert_eq!(left(item("d", Some(INPUT), None)), NotJudged::Gone);
+        assert_eq!(not_judged(item("no_policy", None, None)), NotJudged::NoPolicy);
+        assert_eq!(not_judged(item("policy_ended", None, None)), NotJudged::NoPolicy);
+        assert_eq!(not_judged(item("limit.pending", None, None)), NotJudged::NoPlace);
+        assert_eq!(not_judged(item("d", Some(INPUT), None)), NotJudged::Gone);
         let other = INPUT.replace("\"T0\"", "\"T1\"");
-        assert_eq!(left(item("d", Some(INPUT), Some(&other))), NotJudged::OtherBytes);
+        assert_eq!(not_judged(item("d", Some(INPUT), Some(&other))), NotJudged::OtherBytes);
         let newer = INPUT.replace("input/1", "input/2");
         let version = NotJudged::Version("wicketgate/input/2".into());
-        assert_eq!(left(item("d", Some(&newer), Some(&newer))), version);
+        assert_eq!(not_judged(item("d", Some(&newer), Some(&newer))), version);
         let timeless = INPUT.replace("rfc3339", "when");
-        assert_eq!(left(item("d", Some(&timeless), Some(&timeless))), NotJudged::Malformed);
-        assert_eq!(left(item("d", Some("[1"), Some("[1"))), NotJudged::Malformed);
+        assert_eq!(not_judged(item("d", Some(&timeless), Some(&timeless))), NotJudged::Malformed);
+        assert_eq!(not_judged(item("d", Some("[1"), Some("[1"))), NotJudged::Malformed);
         let mut large = item("d", Some(INPUT), None);
         large.entry.draft.commit[0].len = (2_u64 << 20).into();
-        assert_eq!(left(large), NotJudged::TooLarge);
+        assert_eq!(not_judged(large), NotJudged::TooLarge);
         let mut hidden = item("d", Some(INPUT), None);
         hidden.incognito = true;
-        assert_eq!(left(hidden), NotJudged::Incognito);
+        assert_eq!(not_judged(hidden), NotJudged::Incognito);
     }
 
     #[test]
@@ -352,6 +352,6 @@ mod tests {
         assert!(matches!(judged(own), JudgedOutcome::Changed(_)));
         let mut unknown = item("d", Some(INPUT), None);
         unknown.only = Some("a".into());
-        assert_eq!(left(unknown), NotJudged::Agent);
+        assert_eq!(not_judged(unknown), NotJudged::Agent);
     }
 }

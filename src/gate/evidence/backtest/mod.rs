@@ -118,10 +118,10 @@ pub fn run(
     runtime: &tokio::runtime::Runtime,
     reader: &dyn LedgerReader,
     query: &BacktestQuery,
-    bench: &Comparison<'_>,
+    comparison: &Comparison<'_>,
     (watch, list): (&dyn BacktestProgress, &mut (dyn Write + Send)),
 ) -> Result<BacktestResult, Error> {
-    let jobs = bench.jobs.max(1);
+    let jobs = comparison.jobs.max(1);
     let collected = Collected::new(jobs, list);
     let (send, receive) = tokio::sync::mpsc::channel(jobs.saturating_mul(2));
     let receive = Mutex::new(receive);
@@ -133,7 +133,8 @@ pub fn run(
                     let batch = receive.lock().blocking_recv();
                     let Some(batch) = batch else { break };
                     let read::DecisionBatch { number, items } = batch;
-                    let judged = items.into_iter().map(|item| judged::judge(bench, item)).collect();
+                    let judged =
+                        items.into_iter().map(|item| judged::judge(comparison, item)).collect();
                     collected.deliver(number, judged);
                 }
             });

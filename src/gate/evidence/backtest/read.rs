@@ -250,9 +250,9 @@ impl DecisionReader<'_> {
 
     async fn take(&mut self, entry: Entry) -> Result<(), Error> {
         let opened = entry.run.as_ref().and_then(|link| self.runs.get(&link.run)).cloned();
-        let said = entry.draft.committed(Role::PolicyInput);
+        let commitment = entry.draft.committed(Role::PolicyInput);
         let stored = |len: &u64| usize::try_from(*len).is_ok_and(|len| len <= STORED_MAX);
-        let weight = said.map(|c| c.len.get()).filter(stored).unwrap_or_default();
+        let weight = commitment.map(|c| c.len.get()).filter(stored).unwrap_or_default();
         if self.bytes.saturating_add(weight) > BYTES_MAX {
             self.flush().await?;
         }
@@ -290,9 +290,9 @@ impl DecisionReader<'_> {
             return Ok(());
         }
         let mut items = std::mem::take(&mut self.items);
-        let said =
+        let commitment =
             |item: &DecisionEntry| item.entry.draft.committed(Role::PolicyInput).map(|c| c.c.0);
-        let list: Vec<Digest> = items.iter().filter_map(said).collect();
+        let list: Vec<Digest> = items.iter().filter_map(commitment).collect();
         let rows = if list.is_empty() {
             Vec::new()
         } else {
@@ -301,7 +301,7 @@ impl DecisionReader<'_> {
         let mut rows: BTreeMap<Digest, PayloadRow> =
             rows.into_iter().map(|row| (row.commitment, row)).collect();
         for item in &mut items {
-            item.input = said(item).and_then(|c| rows.remove(&c));
+            item.input = commitment(item).and_then(|c| rows.remove(&c));
         }
         self.inputs = self.inputs.saturating_add(u64::try_from(items.len()).unwrap_or(u64::MAX));
         let batch = DecisionBatch { number: self.number, items };

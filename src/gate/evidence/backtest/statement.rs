@@ -53,7 +53,7 @@ pub enum Error {
 /// The result, as `--json` prints it and the statement carries it.
 pub fn predicate(
     query: &BacktestQuery,
-    bench: &Comparison<'_>,
+    comparison: &Comparison<'_>,
     found: &BacktestResult,
     at: Timestamp,
 ) -> Json {
@@ -65,7 +65,7 @@ pub fn predicate(
             ("head", Json::from(log.head.hex())),
         ])
     };
-    let against = match bench.old {
+    let against = match comparison.old {
         Baseline::Recorded => Json::from("recorded"),
         Baseline::Bundle(old) => old.to_json(),
     };
@@ -73,7 +73,7 @@ pub fn predicate(
         ("at", Json::from(at.to_string())),
         ("program", Json::from(concat!("wicketgate ", env!("CARGO_PKG_VERSION")))),
         ("engine", Json::from(ENGINE)),
-        ("bundle", bench.new.to_json()),
+        ("bundle", comparison.new.to_json()),
         ("against", against),
         ("query", Json::of(query)),
         ("ledger", found.logs.iter().map(log).collect::<Vec<_>>().into()),
@@ -135,14 +135,14 @@ pub fn verify(
         return Err(Error::Shape("not one subject"));
     };
     let (digest, predicate) = (subject.digest.sha256.0, statement.predicate);
-    let said: HeldPredicate = predicate.read()?;
-    if said.bundle.digest.0 != digest {
+    let held: HeldPredicate = predicate.read()?;
+    if held.bundle.digest.0 != digest {
         return Err(Error::Shape("subject and predicate name two bundles"));
     }
     if let Some(bundle) = bundle.filter(|bundle| **bundle != digest) {
         return Err(Error::OtherBundle { found: digest.prefixed(), expected: bundle.prefixed() });
     }
-    let expected = said.result.list_sha256.0;
+    let expected = held.result.list_sha256.0;
     if let Some(list) = list.filter(|list| **list != expected) {
         return Err(Error::OtherList { found: list.hex(), expected: expected.hex() });
     }

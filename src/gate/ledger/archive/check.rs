@@ -46,10 +46,10 @@ pub async fn archive(
     roots: Roots<'_>,
     heads: &[Noted],
 ) -> Result<ArchiveReport, Error> {
-    let bad = |why: String| Error::File { name: CHECKPOINT.into(), why };
-    let note = store.get(CHECKPOINT).await?.ok_or_else(|| bad("not in the archive".into()))?;
-    let note = String::from_utf8(note).map_err(|e| bad(e.to_string()))?;
-    let (head, _) = Checkpoint::parse(&note).map_err(|e| bad(e.to_string()))?;
+    let invalid = |why: String| Error::File { name: CHECKPOINT.into(), why };
+    let note = store.get(CHECKPOINT).await?.ok_or_else(|| invalid("not in the archive".into()))?;
+    let note = String::from_utf8(note).map_err(|e| invalid(e.to_string()))?;
+    let (head, _) = Checkpoint::parse(&note).map_err(|e| invalid(e.to_string()))?;
     let mut reading = ArchiveReader {
         store,
         head: &head,

@@ -140,9 +140,9 @@ async fn signed_head(
 }
 
 fn old_head(note: &[u8], new: &Checkpoint) -> Result<Checkpoint, Error> {
-    let bad = |why: String| Error::File { name: CHECKPOINT.into(), why };
-    let text = std::str::from_utf8(note).map_err(|e| bad(e.to_string()))?;
-    let (old, _) = Checkpoint::parse(text).map_err(|e| bad(e.to_string()))?;
+    let invalid = |why: String| Error::File { name: CHECKPOINT.into(), why };
+    let text = std::str::from_utf8(note).map_err(|e| invalid(e.to_string()))?;
+    let (old, _) = Checkpoint::parse(text).map_err(|e| invalid(e.to_string()))?;
     if old.origin != new.origin {
         let why = format!("the archive is of `{}`, not of `{}`", old.origin, new.origin);
         return Err(Error::Foreign(why));

@@ -158,8 +158,8 @@ impl Round<'_> {
     async fn unseen(&self, fleet: Option<&ChainRow>) -> Result<(), Error> {
         let Some(fleet) = fleet else { return Ok(()) };
         let parts = (self.parts)().await.map_err(|e| Error::Unavailable(e.to_string()))?;
-        let (file, sights) = (parts.anchor_file.as_deref(), parts.sights.as_slice());
-        let seen = observed_heads::others(&fleet.origin, file, sights).await;
+        let (file, witnesses) = (parts.anchor_file.as_deref(), parts.sights.as_slice());
+        let seen = observed_heads::others(&fleet.origin, file, witnesses).await;
         let seen = seen.map_err(|e| Error::Unavailable(e.to_string()))?;
         let here = fleet.head.size;
         let more = |head: &Checkpoint| head.origin == fleet.origin && head.size > here;
@@ -188,19 +188,19 @@ impl Round<'_> {
                 self.reader.newest_in_fleet_log(self.tenant, &row.origin, kind.as_str()).await?;
             bodies.extend(found.map(|row| row.body));
         }
-        let said = LogRecord::read(bodies.iter().map(Vec::as_slice));
-        if said.retired {
+        let record = LogRecord::read(bodies.iter().map(Vec::as_slice));
+        if record.retired {
             return Ok(());
         }
         let invalid = |why: String| Err(Error::Invalid(why));
-        if said.chain.is_some_and(|chain| chain != row.chain) {
+        if record.chain.is_some_and(|chain| chain != row.chain) {
             return invalid(format!(
                 "`{}` is another chain than the one that was enrolled: it was replaced",
                 row.origin
             ));
         }
         let size = row.head.size;
-        if let Some((before, _)) = said.head.filter(|(before, _)| *before > size) {
+        if let Some((before, _)) = record.head.filter(|(before, _)| *before > size) {
             return invalid(format!(
                 "`{}` went back: it has {}, the fleet log has recorded {before}",
                 row.origin,
@@ -211,11 +211,11 @@ impl Round<'_> {
         let Some(head) = head.filter(|head| head.size == size && head.origin == row.origin) else {
             return invalid(format!("the head of `{}` is no checkpoint of it", row.origin));
         };
-        if said.head == Some((size, head.root)) {
+        if record.head == Some((size, head.root)) {
             return Ok(());
         }
-        self.extends(row, &head, said.head).await?;
-        if said.chain.is_none() {
+        self.extends(row, &head, record.head).await?;
+        if record.chain.is_none() {
             drafts.push(enrolled(row, self.enrolment(row).await?));
             done.enrolled.push(row.origin.clone());
         }

@@ -117,13 +117,13 @@ mod tests {
             .unwrap();
         let left_out = AnchorFile::load(&path).unwrap();
         assert_eq!(left_out, Some(file), "what is not in order is left out");
-        for bad in [
+        for malformed in [
             "",
             "{}",
             "{\"v\":\"wicketgate/anchor/1\",\"note\":\"x\",\"observed\":[],\"tokens\":[]}",
         ] {
-            std::fs::write(&path, bad).unwrap();
-            assert!(AnchorFile::load(&path).is_err(), "{bad}");
+            std::fs::write(&path, malformed).unwrap();
+            assert!(AnchorFile::load(&path).is_err(), "{malformed}");
         }
     }
 }

@@ -93,19 +93,19 @@ pub struct LogRecord {
 impl LogRecord {
     /// Reads the newest entries about one log.
     pub fn read<'a>(bodies: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut said = Self::default();
+        let mut record = Self::default();
         for entry in bodies.into_iter().filter_map(|body| Entry::parse(body).ok()) {
             if let Some(enrolled) = entry.draft.get::<ChainEnrolled>() {
-                said.chain = Some(enrolled.chain);
+                record.chain = Some(enrolled.chain);
             } else if let Some(head) = entry.draft.get::<ChainCheckpoint>() {
-                said.chain = Some(head.chain);
-                said.head = Some((head.size.get(), head.root.0));
+                record.chain = Some(head.chain);
+                record.head = Some((head.size.get(), head.root.0));
             } else if let Some(retired) = entry.draft.get::<ChainRetired>() {
-                said.chain = Some(retired.chain);
-                said.retired = true;
+                record.chain = Some(retired.chain);
+                record.retired = true;
             }
         }
-        said
+        record
     }
 }
 
@@ -119,7 +119,7 @@ pub async fn check(
     leased: &Leased,
     head: &HeadRow,
     mark: Option<&Watermark>,
-    (anchor_file, sights): (Option<&Path>, &[WitnessSight]),
+    (anchor_file, witnesses): (Option<&Path>, &[WitnessSight]),
 ) -> Result<(), Doubt> {
     let before = mark.filter(|mark| mark.chain != leased.key.chain);
     let view = store.fleet_view(&leased.key, before.map(|mark| &mark.chain)).await?;
@@ -131,7 +131,7 @@ pub async fn check(
     // WHY: a storage set back to before its first fleet log cannot name one.
     let first = leased.origin.split('/').take(2).chain([super::POOL]).collect::<Vec<_>>().join("/");
     let origin = view.fleet.as_ref().map_or(&first, |(origin, _)| origin);
-    for (by, seen) in others(origin, anchor_file, sights).await.map_err(Doubt::Later)? {
+    for (by, seen) in others(origin, anchor_file, witnesses).await.map_err(Doubt::Later)? {
         fleet(store, leased, &view, &seen, &by).await?;
     }
     Ok(())
@@ -145,7 +145,7 @@ pub async fn check(
 pub async fn others(
     origin: &str,
     anchor_file: Option<&Path>,
-    sights: &[WitnessSight],
+    witnesses: &[WitnessSight],
 ) -> Result<Vec<(String, Checkpoint)>, SightError> {
     let mut seen = Vec::new();
     if let Some(path) = anchor_file {
@@ -154,8 +154,8 @@ pub async fn others(
             .map_err(|source| SightError::AnchorFile { file: path.to_owned(), source })?;
         seen.extend(file.and_then(|file| file.head()).map(|head| (by, head)));
     }
-    for sight in sights {
-        seen.extend(sight.newest(origin).await.map(|head| (sight.name(), head)));
+    for witness in witnesses {
+        seen.extend(witness.newest(origin).await.map(|head| (witness.name(), head)));
     }
     Ok(seen)
 }
@@ -176,13 +176,13 @@ async fn own(
     head: &HeadRow,
     view: &FleetView,
 ) -> Result<(), Doubt> {
-    let said = LogRecord::read(view.entries.iter().map(Vec::as_slice));
+    let record = LogRecord::read(view.entries.iter().map(Vec::as_slice));
     let (log, by) = (&leased.origin, "the fleet log");
-    let seen = said.head.map_or((0, None), |(size, root)| (size, Some(root)));
-    if said.retired || said.chain.is_some_and(|chain| chain != leased.key.chain) {
+    let seen = record.head.map_or((0, None), |(size, root)| (size, Some(root)));
+    if record.retired || record.chain.is_some_and(|chain| chain != leased.key.chain) {
         return Err(forked(log, seen, head.size, by));
     }
-    let Some((size, root)) = said.head else { return Ok(()) };
+    let Some((size, root)) = record.head else { return Ok(()) };
     if size > head.size {
         return Err(lost(log.clone(), seen, head.size, by));
     }

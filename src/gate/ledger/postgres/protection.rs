@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn a_database_on_another_machine_is_reached_only_if_its_server_is_verified() {
-        for good in [
+        for allowed in [
             "postgres://u@127.0.0.1:5432/d",
             "postgres://u@localhost/d?sslmode=disable",
             "postgres://u@[::1]/d",
@@ -41,9 +41,9 @@ mod tests {
             "postgres://u@db.example/d?sslmode=verify-full&sslrootcert=/ca.pem",
             "postgres://u@10.0.0.7/d?sslmode=verify-full",
         ] {
-            assert_eq!(unprotected(good), None, "{good}");
+            assert_eq!(unprotected(allowed), None, "{allowed}");
         }
-        for bad in [
+        for address in [
             "postgres://u:secret@db.example/d",
             "postgres://u:secret@10.0.0.7/d?sslmode=require",
             "postgres://u:secret@db.example/d?sslmode=verify-ca",
@@ -51,8 +51,8 @@ mod tests {
             "postgres://u:secret@localhost/d?host=db.example",
             "postgres://u:secret@db.example/d?sslmode=verify-full&sslmode=disable",
         ] {
-            let said = unprotected(bad).unwrap();
-            assert!(said.contains("verify-full") && !said.contains("secret"), "{said}");
+            let refusal = unprotected(address).unwrap();
+            assert!(refusal.contains("verify-full") && !refusal.contains("secret"), "{refusal}");
         }
     }
 }

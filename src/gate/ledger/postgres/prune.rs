@@ -42,16 +42,16 @@ impl Pruner for PostgresPruner {
         while from < pruning.to {
             let end = self.block_end(chain, from).await?;
             let whole = end.filter(|end| *end <= pruning.to);
-            let gone = match whole {
+            let deleted = match whole {
                 Some(end) => self.drop_block(chain, from, end).await?,
                 None => None,
             };
             let end = end.unwrap_or(pruning.to).min(pruning.to);
-            let gone = match gone {
-                Some(gone) => gone,
+            let deleted = match deleted {
+                Some(deleted) => deleted,
                 None => self.delete(chain, from, end).await?,
             };
-            dropped = dropped.saturating_add(gone);
+            dropped = dropped.saturating_add(deleted);
             from = end;
         }
         Ok(dropped)
@@ -79,21 +79,22 @@ impl PostgresPruner {
         from: Seq,
         end: Seq,
     ) -> Result<Option<u64>, StoreError> {
-        let beside = "SELECT ledger.prune_beside($1, $2, $3), 0::bigint AS n";
-        self.portions(chain, from, end, beside).await?;
+        let prune_beside = "SELECT ledger.prune_beside($1, $2, $3), 0::bigint AS n";
+        self.portions(chain, from, end, prune_beside).await?;
         let values = Values::new().bytes(chain.as_bytes()).number(from);
         let sql = "SELECT coalesce(ledger.drop_block($1, $2), -1) AS n";
         let found = self.lane.write(sql, values).await?;
-        let gone = found.first().map(|row| row.integer("n")).transpose()?;
-        let Some(gone) = gone.and_then(|n| u64::try_from(n).ok()) else { return Ok(None) };
+        let deleted = found.first().map(|row| row.integer("n")).transpose()?;
+        let Some(deleted) = deleted.and_then(|n| u64::try_from(n).ok()) else { return Ok(None) };
         self.thin(chain, from, end).await?;
-        Ok(Some(gone))
+        Ok(Some(deleted))
     }
 
     async fn delete(&self, chain: &ChainId, from: Seq, end: Seq) -> Result<u64, StoreError> {
-        let gone = self.portions(chain, from, end, "SELECT ledger.prune($1, $2, $3) AS n").await?;
+        let deleted =
+            self.portions(chain, from, end, "SELECT ledger.prune($1, $2, $3) AS n").await?;
         self.thin(chain, from, end).await?;
-        Ok(gone)
+        Ok(deleted)
     }
 
     async fn thin(&self, chain: &ChainId, from: Seq, end: Seq) -> Result<(), StoreError> {

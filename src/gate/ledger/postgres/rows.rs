@@ -3,7 +3,7 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use crate::ledger::rows::{DatabaseRow, odd};
+use crate::ledger::rows::{DatabaseRow, malformed};
 use crate::ledger::store::StoreError;
 
 /// The columns of an entry.
@@ -13,7 +13,7 @@ pub(super) const ENTRY: &str =
 pub(super) const PAYLOAD: &str = "commitment, salt, role, media_type, body";
 
 pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, name: &str) -> Result<T, StoreError> {
-    row.try_get(name).map_err(|_| odd(name))
+    row.try_get(name).map_err(|_| malformed(name))
 }
 
 impl DatabaseRow for Row {

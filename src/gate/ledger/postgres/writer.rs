@@ -244,11 +244,11 @@ impl LedgerStore for PostgresStore {
             Some(origin) => Some((origin, first.number("fleet_size")?)),
             None => None,
         };
-        let mut said = Vec::new();
+        let mut entries = Vec::new();
         for row in &found {
-            said.extend(row.maybe_bytes("body")?);
+            entries.extend(row.maybe_bytes("body")?);
         }
-        Ok(FleetView { fleet, forgotten: !rows::get::<bool>(first, "known")?, entries: said })
+        Ok(FleetView { fleet, forgotten: !rows::get::<bool>(first, "known")?, entries })
     }
 
     async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {

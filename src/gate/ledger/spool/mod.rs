@@ -244,10 +244,10 @@ impl Spool {
                         batches.push_back((of, batch));
                         settled = false;
                     }
-                } else if let Some((said, of, size)) = read_note(&line)
+                } else if let Some((note, of, size)) = read_note(&line)
                     && last == Some((of, size))
                 {
-                    if said == WITHDRAWN {
+                    if note == WITHDRAWN {
                         batches.pop_back();
                     }
                     settled = true;
@@ -257,9 +257,9 @@ impl Spool {
         Ok((batches, settled))
     }
 
-    fn say(&mut self, word: &str, chain: &ChainId, size: u64) -> io::Result<()> {
+    fn write_note(&mut self, name: &str, chain: &ChainId, size: u64) -> io::Result<()> {
         let chain = Json::from(chain.to_string());
-        self.line(&Json::object([(word, Json::from(size)), ("chain", chain)]))
+        self.line(&Json::object([(name, Json::from(size)), ("chain", chain)]))
     }
 
     fn line(&mut self, json: &Json) -> io::Result<()> {
@@ -301,7 +301,7 @@ impl Journal for Spool {
     }
 
     fn settled(&mut self, chain: &ChainId, size: u64) -> io::Result<()> {
-        self.say(SETTLED, chain, size)
+        self.write_note(SETTLED, chain, size)
     }
 
     fn unsettled(&self, chain: &ChainId) -> io::Result<Option<Batch>> {
@@ -310,7 +310,7 @@ impl Journal for Spool {
     }
 
     fn withdraw(&mut self, chain: &ChainId, size: u64) -> io::Result<()> {
-        self.say(WITHDRAWN, chain, size)?;
+        self.write_note(WITHDRAWN, chain, size)?;
         self.file.sync_data()
     }
 }
@@ -328,12 +328,12 @@ fn read_note(line: &[u8]) -> Option<(&'static str, ChainId, u64)> {
         settled: Option<u64>,
         withdrawn: Option<u64>,
     }
-    let word: BatchNote = Json::parse(line, &Limits::FILE).ok()?.read().ok()?;
-    let (said, size) = match (word.settled, word.withdrawn) {
+    let note: BatchNote = Json::parse(line, &Limits::FILE).ok()?.read().ok()?;
+    let (name, size) = match (note.settled, note.withdrawn) {
         (Some(size), _) => (SETTLED, size),
         (None, size) => (WITHDRAWN, size?),
     };
-    Some((said, word.chain, size))
+    Some((name, note.chain, size))
 }
 
 fn first_batch(path: &Path) -> io::Result<Option<Batch>> {

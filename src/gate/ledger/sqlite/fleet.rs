@@ -20,7 +20,7 @@ const SAID: &str =
    ORDER BY (SELECT n FROM chain c WHERE c.chain_id = entry.chain_id) DESC, seq DESC LIMIT 1";
 
 /// The newest entry of this kind about a log.
-pub(super) async fn said(
+pub(super) async fn newest_about(
     conn: &mut SqliteConnection,
     tenant: &str,
     log: &str,
@@ -41,10 +41,10 @@ pub(super) async fn view(
     key: &LeaseKey,
     before: Option<&ChainId>,
 ) -> Result<FleetView, StoreError> {
-    let Some(mine) = chain(conn, &key.chain).await? else {
+    let Some(own) = chain(conn, &key.chain).await? else {
         return Err(StoreError::Broken(format!("chain {} vanished", key.chain)));
     };
-    let (tenant, log) = (mine.text("tenant")?, mine.text("origin")?);
+    let (tenant, log) = (own.text("tenant")?, own.text("origin")?);
     let forgotten = match before {
         Some(id) => chain(conn, id).await?.is_none(),
         None => false,
@@ -57,7 +57,7 @@ pub(super) async fn view(
     };
     let mut found = Vec::new();
     for kind in ["chain.enrolled", "chain.checkpoint", "chain.retired"] {
-        found.extend(said(conn, &tenant, &log, kind).await?.map(|row| row.body));
+        found.extend(newest_about(conn, &tenant, &log, kind).await?.map(|row| row.body));
     }
     Ok(FleetView { fleet, forgotten, entries: found })
 }

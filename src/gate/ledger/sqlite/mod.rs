@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    fn word(error: &StoreError) -> &'static str {
+    fn name_of(error: &StoreError) -> &'static str {
         match error {
             StoreError::Conflict(_) => "conflict",
             StoreError::Unavailable(_) => "unavailable",
@@ -354,10 +354,10 @@ mod tests {
         ];
         for (code, before, at) in table {
             let error = sqlx::Error::Database(Box::new(Coded(code)));
-            assert_eq!(word(&before_commit(&error)), before, "{code} before");
-            assert_eq!(word(&at_commit(&error)), at, "{code} at");
+            assert_eq!(name_of(&before_commit(&error)), before, "{code} before");
+            assert_eq!(name_of(&at_commit(&error)), at, "{code} at");
         }
-        assert_eq!(word(&at_commit(&sqlx::Error::WorkerCrashed)), "unknown");
+        assert_eq!(name_of(&at_commit(&sqlx::Error::WorkerCrashed)), "unknown");
     }
 
     fn next(head: &HeadRow, bytes: usize) -> Batch {
@@ -396,7 +396,7 @@ mod tests {
         turn.settle(&Ok(()));
         let batch = next(&leased.head, 65_000);
         let answer = store.append(&leased.key, &leased.head, &batch).await.unwrap_err();
-        assert_eq!(word(&answer), "full", "{answer}");
+        assert_eq!(name_of(&answer), "full", "{answer}");
         assert_eq!(store.head(&leased.key).await.unwrap(), leased.head);
         store.append(&leased.key, &leased.head, &batch).await.unwrap();
         assert_eq!(store.head(&leased.key).await.unwrap(), batch.head);

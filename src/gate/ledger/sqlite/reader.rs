@@ -166,6 +166,6 @@ impl LedgerReader for SqliteReader {
         log: &str,
         kind: &str,
     ) -> Result<Option<EntryRow>, StoreError> {
-        read!(self, conn => fleet::said(conn, tenant, log, kind))
+        read!(self, conn => fleet::newest_about(conn, tenant, log, kind))
     }
 }

@@ -76,14 +76,14 @@ pub(super) async fn take(
     conn: &mut SqliteConnection,
     request: &LeaseRequest,
 ) -> Result<Leased, StoreError> {
-    let mine = hash(&request.secret);
+    let secret_hash = hash(&request.secret);
     let before = request.previous.as_ref().map(|key| hash(&key.secret));
     let query = sql("SELECT c.chain_id,
                 coalesce(h.secret_hash = ?2 OR (h.secret_hash = ?1 AND h.replaced = ?2), 0) AS same
            FROM chain c JOIN head h ON h.chain_id = c.chain_id
           WHERE tenant = ?3 AND pool = ?4 AND NOT retired
           ORDER BY h.secret_hash = ?1 DESC, coalesce(h.secret_hash = ?2, 0) DESC, slot LIMIT 1");
-    let query = query.bytes(&mine).maybe_bytes(before.as_ref().map(<[u8; 32]>::as_slice));
+    let query = query.bytes(&secret_hash).maybe_bytes(before.as_ref().map(<[u8; 32]>::as_slice));
     let found = query.text(&request.tenant).text(&request.pool).maybe(conn).await?;
     let (chain, same_writer) = match found {
         Some(row) => {

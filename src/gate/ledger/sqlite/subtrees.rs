@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::rows::sql;
 use super::unreadable;
 use crate::domain::id::ChainId;
-use crate::ledger::rows::{DatabaseRow, odd};
+use crate::ledger::rows::{DatabaseRow, malformed};
 use crate::ledger::store::{StoreError, Subtree, Volume};
 
 /// Stores these; existing ones stay.
@@ -52,7 +52,7 @@ pub(super) async fn volumes(conn: &mut SqliteConnection) -> Result<Vec<Volume>, 
         let row = sql(pragma).one(conn).await?;
         disk = disk.saturating_mul(row.try_get(0).map_err(|e| unreadable(&e))?);
     }
-    let disk = Some(u64::try_from(disk).map_err(|_| odd("number"))?);
+    let disk = Some(u64::try_from(disk).map_err(|_| malformed("number"))?);
     found.push(Volume { what: "file", rows: 0, bytes: 0, disk });
     Ok(found)
 }

@@ -218,13 +218,13 @@ impl LedgerStore for SqliteStore {
     }
 
     async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
-        let put = sql("INSERT INTO anchor VALUES (?, ?, ?, ?)
+        let insert = sql("INSERT INTO anchor VALUES (?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET note = excluded.note, tokens = excluded.tokens");
-        let put = put.bytes(key.chain.as_bytes()).number(anchor.size).text(&anchor.note);
-        let put = put.text(&anchor.tokens_text());
+        let insert = insert.bytes(key.chain.as_bytes()).number(anchor.size).text(&anchor.note);
+        let insert = insert.text(&anchor.tokens_text());
         call!(self, conn => transaction!(conn => async {
             held(conn, key).await?;
-            put.run(conn).await
+            insert.run(conn).await
         }))
     }
 

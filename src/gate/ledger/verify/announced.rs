@@ -49,9 +49,10 @@ impl Announced {
 
     fn line(&mut self, line: &EntryLine, certifier: Option<&str>) {
         let key = |bytes: &Base64<32>| PublicKey::from_bytes(&bytes.0);
-        if let Some(said) = line.get::<KeyRotated>().filter(|said| said.r#use == KeyUse::Enrolment)
+        if let Some(rotated) =
+            line.get::<KeyRotated>().filter(|rotated| rotated.r#use == KeyUse::Enrolment)
         {
-            if let (Some(old), Some(new)) = (key(&said.old), key(&said.new))
+            if let (Some(old), Some(new)) = (key(&rotated.old), key(&rotated.new))
                 && self.trusted.contains(&old)
                 && certifier == Some(old.id().as_str())
                 && !self.trusted.contains(&new)
@@ -60,12 +61,13 @@ impl Announced {
             }
             return;
         }
-        let revoked = line.get::<KeyRevoked>().filter(|said| said.r#use == KeyUse::Enrolment);
-        let Some((said, revoked)) = revoked.and_then(|said| Some((said, key(&said.key)?))) else {
+        let revoked = line.get::<KeyRevoked>().filter(|notice| notice.r#use == KeyUse::Enrolment);
+        let Some((notice, revoked)) = revoked.and_then(|notice| Some((notice, key(&notice.key)?)))
+        else {
             return;
         };
-        let size = said.good_size.map_or(0, Int::get);
-        let good: Option<(String, Seq)> = said.log.as_ref().map(|log| (log.to_string(), size));
+        let size = notice.good_size.map_or(0, Int::get);
+        let good: Option<(String, Seq)> = notice.log.as_ref().map(|log| (log.to_string(), size));
         self.revoked.push(RevokedEnrolment { key: revoked.id(), good });
     }
 }

@@ -166,9 +166,9 @@ fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
                     );
                     finding(DamageKind::Fork, *confirmed, "H2", why)
                 }
-                Err(bad) => {
+                Err(error) => {
                     let why =
-                        format!("the stored checkpoint of size {old} was edited: {}", bad.why);
+                        format!("the stored checkpoint of size {old} was edited: {}", error.why);
                     finding(DamageKind::Signature, *confirmed, "H1", why)
                 }
             }
@@ -196,9 +196,12 @@ fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
             let why = format!("{} are others than those that were signed", window(size));
             finding(DamageKind::Edit, *confirmed, "H1", why)
         }
-        (Err(bad), _) if damage.check == "H1" => {
-            finding(DamageKind::Signature, at, "H1", format!("the head's checkpoint: {}", bad.why))
-        }
+        (Err(error), _) if damage.check == "H1" => finding(
+            DamageKind::Signature,
+            at,
+            "H1",
+            format!("the head's checkpoint: {}", error.why),
+        ),
         // A hash or frontier in the head row, or the origin in the chain's row.
         (Ok(_) | Err(_), _) if damage.check == "D2" || damage.check == "S1" => {
             finding(DamageKind::ShadowColumn, at, damage.check, damage.why.clone())
@@ -265,7 +268,7 @@ async fn here(
         return Ok(finding(DamageKind::Edit, confirmed, damage.check, why));
     }
     let signature =
-        ["certificate", "signature", "key"].iter().any(|word| damage.why.contains(word));
+        ["certificate", "signature", "key"].iter().any(|part| damage.why.contains(part));
     let kind =
         if damage.check == "S1" && signature { DamageKind::Signature } else { DamageKind::Rule };
     Ok(finding(kind, at, damage.check, damage.why.clone()))

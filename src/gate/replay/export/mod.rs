@@ -90,18 +90,18 @@ pub async fn export(order: &RecordingOrder<'_>) -> Result<ExportedRecording, Err
     let row = row.ok_or_else(|| evidence::Error::NoRun(order.run.to_string()))?;
     let family = FamilyLines::read(order.reader, row, order.run).await?;
     let source = Source { order, row, records: &records };
-    let unfit = |why| Error::Run { run: *order.run, why };
+    let obstacle = |why| Error::Run { run: *order.run, why };
     if order.redactions.names("tools") {
-        return Err(unfit(ReplayObstacle::Shown));
+        return Err(obstacle(ReplayObstacle::Shown));
     }
-    let opened = recorded(&family).map_err(unfit)?;
+    let opened = recorded(&family).map_err(obstacle)?;
     let failed = |source| Error::File { file: order.out.display().to_string(), source };
     let mut out = RecordingWriter::create(order.out).map_err(failed)?;
     let written = source.write(opened, &family, &mut out).await;
     let done = match written {
         Ok(()) => out.end().map_err(failed),
         Err(RecordingRefusal::Io(e)) => Err(failed(e)),
-        Err(RecordingRefusal::Run(why)) => Err(unfit(why)),
+        Err(RecordingRefusal::Run(why)) => Err(obstacle(why)),
         Err(RecordingRefusal::Ledger(e)) => Err(Error::Ledger(e)),
     };
     if done.is_err() {
@@ -285,8 +285,8 @@ fn child(
         ("before", Json::from(earlier.saturating_add(1))),
         ("opening", Json::from(opened.leaf.hex())),
     ];
-    let said = ["parent", "agent", "version", "manifest", "mode", "binding", "delegate", "seed"];
-    for name in said.into_iter().chain(children::CLAIMS) {
+    let claims = ["parent", "agent", "version", "manifest", "mode", "binding", "delegate", "seed"];
+    for name in claims.into_iter().chain(children::CLAIMS) {
         members.extend(data.get(name).map(|value| (name, value.clone())));
     }
     Ok(members)

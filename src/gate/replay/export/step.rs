@@ -26,29 +26,29 @@ pub(super) struct Bound {
     /// The payload; `None` if part of it is redacted.
     pub body: Option<Vec<u8>>,
     /// What binds it, as a step records it.
-    bond: Json,
+    commitment: Json,
 }
 
 /// One payload of a line, or why it is unavailable.
 pub(super) fn bound(payloads: &Payloads, line: &EntryLine, role: Role) -> Result<Bound, Absence> {
-    let said = line.entry.draft.committed(role).ok_or(Absence::Never)?;
-    let bond = |name, opener| {
-        let c = Json::from(said.c.hex());
+    let committed = line.entry.draft.committed(role).ok_or(Absence::Never)?;
+    let commitment = |name, opener| {
+        let c = Json::from(committed.c.hex());
         Json::object([("role", Json::from(role.as_str())), ("c", c), (name, opener)])
     };
-    match payloads.0.get(&said.c.0) {
+    match payloads.0.get(&committed.c.0) {
         Some(Payload::Opened { salt, body, .. }) => {
-            let bond = bond("salt", Json::from(hex::encode(salt)));
-            Ok(Bound { c: said.c.0, salt: Some(*salt), body: Some(body.clone()), bond })
+            let commitment = commitment("salt", Json::from(hex::encode(salt)));
+            Ok(Bound { c: committed.c.0, salt: Some(*salt), body: Some(body.clone()), commitment })
         }
         Some(Payload::Redacted { parts, .. }) => {
-            let bond = bond("parts", payloads::redacted(role.as_str(), parts));
-            Ok(Bound { c: said.c.0, salt: None, body: None, bond })
+            let commitment = commitment("parts", payloads::redacted(role.as_str(), parts));
+            Ok(Bound { c: committed.c.0, salt: None, body: None, commitment })
         }
         Some(Payload::Erased { log, seq }) => Err(Absence::Erased { seq: *seq, log: log.clone() }),
         Some(Payload::Withheld(WithheldReason::Encrypted)) => Err(Absence::Encrypted),
         Some(Payload::Withheld(WithheldReason::Damaged)) => Err(Absence::Damaged),
-        Some(Payload::Withheld(_)) | None => Err(Absence::NotStored(said.len.get())),
+        Some(Payload::Withheld(_)) | None => Err(Absence::NotStored(committed.len.get())),
     }
 }
 
@@ -71,11 +71,11 @@ pub(super) fn step(
     if decided.definition.is_some_and(|digest| shown.is_some_and(|shown| *shown != digest)) {
         return Err(StepGap::Changed(tool));
     }
-    let (mut bonds, mut left_out) = (Vec::new(), Vec::new());
+    let (mut commitments, mut left_out) = (Vec::new(), Vec::new());
     let mut take = |line: &EntryLine, role: Role| -> Result<Bound, StepGap> {
         let taken = bound(payloads, line, role);
         let taken = taken.map_err(|why| StepGap::Payload { role, tool: tool.clone(), why })?;
-        bonds.push(taken.bond.clone());
+        commitments.push(taken.commitment.clone());
         left_out.extend(taken.body.is_none().then(|| Json::from(role.as_str())));
         Ok(taken)
     };
@@ -86,10 +86,11 @@ pub(super) fn step(
     let asked = draft.committed(Role::PolicyInput).is_some();
     let input = if asked { take(main, Role::PolicyInput)?.body } else { None };
     let input = input.map(json).transpose()?;
-    let glass = main.get::<CallAuthorized>().and_then(|call| call.break_glass.as_ref());
-    let signed = |said| Ok::<_, StepGap>((said, take(main, Role::Approval)?.body));
-    let glass = glass.map(signed).transpose()?;
-    let glass = glass.and_then(|(said, signed)| Some(broken(said, &signed?))).transpose()?;
+    let break_glass = main.get::<CallAuthorized>().and_then(|call| call.break_glass.as_ref());
+    let signed = |order| Ok::<_, StepGap>((order, take(main, Role::Approval)?.body));
+    let break_glass = break_glass.map(signed).transpose()?;
+    let break_glass =
+        break_glass.and_then(|(order, signed)| Some(broken(order, &signed?))).transpose()?;
     let completed = last.is(Kind::CallCompleted);
     let result = if completed { take(last, Role::Result)?.body } else { None };
     let result = result.as_deref().map(std::str::from_utf8).transpose()?.map(str::to_owned);
@@ -97,8 +98,8 @@ pub(super) fn step(
         return Err(StepGap::Open(tool));
     }
     // An input of an earlier version may have other members; its time is in the same place.
-    let told = input.as_ref().and_then(|input| input.read::<Document>().ok());
-    let at = told.and_then(|told| told.time.rfc3339).unwrap_or(main.entry.ts);
+    let document = input.as_ref().and_then(|input| input.read::<Document>().ok());
+    let at = document.and_then(|document| document.time.rfc3339).unwrap_or(main.entry.ts);
     let run_seq = last.entry.run.as_ref().map_or(0, |link| link.seq);
     let mut members = vec![
         ("t", Json::from("step")),
@@ -119,18 +120,18 @@ pub(super) fn step(
     members.extend((!whole).then(|| ("redacted", Json::from(left_out))));
     members.extend(args.map(|args| ("args", args)));
     members.extend(held.then(|| ("approved", approved(first, lines, salt))));
-    members.extend(glass.map(|glass| ("break_glass", glass)));
+    members.extend(break_glass.map(|break_glass| ("break_glass", break_glass)));
     members.extend(input.map(|input| ("input", input)));
     members.extend(result.map(|result| ("result", Json::from(result))));
-    members.push(("payloads", bonds.into()));
+    members.push(("payloads", commitments.into()));
     Ok(members)
 }
 
 /// The break-glass order under which a call ran: the signed bytes, and what the entry records of
 /// it.
-fn broken(said: &BreakGlass, signed: &[u8]) -> Result<Json, json::Error> {
+fn broken(order: &BreakGlass, signed: &[u8]) -> Result<Json, json::Error> {
     let signed = Json::parse(signed, &Limits::FILE)?;
-    let (by, signers) = (Json::of(&said.by), Json::of(&said.signers));
+    let (by, signers) = (Json::of(&order.by), Json::of(&order.signers));
     Ok(Json::object([("signed", signed), ("by", by), ("signers", signers)]))
 }
 

@@ -190,8 +190,8 @@ impl Command {
                 if report.refused.is_some() {
                     permit.observe(|seen| (seen.sandbox, seen.cgroup) = (None, None));
                 }
-                let starved = leaf.as_ref().is_some_and(Leaf::ran_out_of_memory);
-                self.ended(&report, (&output, &errors), starved)
+                let out_of_memory = leaf.as_ref().is_some_and(Leaf::ran_out_of_memory);
+                self.ended(&report, (&output, &errors), out_of_memory)
             }
             None => self.lost(),
         }
@@ -201,7 +201,7 @@ impl Command {
         &self,
         report: &SandboxReport,
         (output, errors): (&Output, &Output),
-        starved: bool,
+        out_of_memory: bool,
     ) -> Unmasked {
         let level = self.binding.level.as_str();
         if let Some(why) = &report.refused {
@@ -214,7 +214,7 @@ impl Command {
             let signal = report.signal.unwrap_or_default();
             let why = match signal {
                 OUT_OF_TIME => " (it used up its processor time)",
-                _ if starved => " (its processes together exceeded their memory limit)",
+                _ if out_of_memory => " (its processes together exceeded their memory limit)",
                 _ => "",
             };
             let message = format!("the command was ended by signal {signal}{why} in {level}");
@@ -227,13 +227,13 @@ impl Command {
         }
         let code = u64::try_from(code).unwrap_or_default();
         let mut members = vec![("exit_code", Json::from(code)), ("sandbox", Json::from(level))];
-        let (written, odd) = output.member("stdout", "stdout_base64");
-        let (complaints, odd_complaints) = errors.member("stderr", "stderr_base64");
-        members.extend([written, complaints]);
+        let (stdout, opaque_stdout) = output.member("stdout", "stdout_base64");
+        let (stderr, opaque_stderr) = errors.member("stderr", "stderr_base64");
+        members.extend([stdout, stderr]);
         if errors.cut {
             members.push(("stderr_cut", Json::from(true)));
         }
-        let opaque = odd.or(odd_complaints);
+        let opaque = opaque_stdout.or(opaque_stderr);
         let result = AnswerContent::of(canonical::bytes(&Json::object(members)), opaque);
         Unmasked::Completed { result, status: format!("exit {code} in {level}") }
     }
@@ -335,11 +335,11 @@ async fn start(
         let (command, control) = sandbox::supervisor()?;
         let child = tokio::process::Command::from(command).spawn()?;
         let holder = holder.as_ref().map(|holder| holder.as_fd());
-        let beside = (holder, leaf.as_ref());
+        let handles = (holder, leaf.as_ref());
         if let Err(late) = fuse.redeem() {
             return Ok(Err(late.outcome()));
         }
-        sandbox::hand_over(&control, &plan, program.as_fd(), input.as_fd(), beside)?;
+        sandbox::hand_over(&control, &plan, program.as_fd(), input.as_fd(), handles)?;
         control.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(control)?;
         Ok::<_, std::io::Error>(Ok(CommandSupervisor { child, control, leaf }))

@@ -64,9 +64,10 @@ pub(super) async fn read(
         if seen > most {
             return Err(Error::TooMuch);
         }
-        let room = usize::try_from(kept).unwrap_or(usize::MAX).saturating_sub(output.bytes.len());
-        output.cut |= read > room;
-        output.bytes.extend_from_slice(piece.get(..read.min(room)).unwrap_or_default());
+        let capacity =
+            usize::try_from(kept).unwrap_or(usize::MAX).saturating_sub(output.bytes.len());
+        output.cut |= read > capacity;
+        output.bytes.extend_from_slice(piece.get(..read.min(capacity)).unwrap_or_default());
     }
 }
 
@@ -85,9 +86,9 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_shown_in_base64() {
-        let odd = Output { bytes: vec![0xff, b'a'], cut: false };
+        let binary = Output { bytes: vec![0xff, b'a'], cut: false };
         let shown = ("stdout_base64", Json::from("/2E="));
-        assert_eq!(odd.member("stdout", "stdout_base64"), (shown, Some(Opaque::Binary)));
+        assert_eq!(binary.member("stdout", "stdout_base64"), (shown, Some(Opaque::Binary)));
         let cut = Output { bytes: b"ann@ex".to_vec(), cut: true };
         let shown = ("stdout", Json::from("ann@ex"));
         assert_eq!(cut.member("stdout", "stdout_base64"), (shown, Some(Opaque::Cut)));

@@ -94,8 +94,9 @@ impl Fetch {
     ) -> Result<Self, net::Error> {
         let trust = TrustRoots::of(rule.ca.as_deref())?;
         rule.ca = None;
-        let entrusted = rule.credentials.iter().map(|(origin, _)| origin.clone()).collect();
-        let clients = Clients::new(rule.private_addresses.clone(), entrusted, trust, resolve);
+        let with_credentials = rule.credentials.iter().map(|(origin, _)| origin.clone()).collect();
+        let clients =
+            Clients::new(rule.private_addresses.clone(), with_credentials, trust, resolve);
         Ok(Self { rule, clients, result_bytes_max })
     }
 
@@ -106,11 +107,11 @@ impl Fetch {
         let (mut denied, url) = match WebUrl::parse(text) {
             Ok(url) => (self.rule.denials(&url), Some(url)),
             Err(fault) => {
-                let said = Denied { detail: fault.detail(), message: fault.to_string() };
+                let refusal = Denied { detail: fault.detail(), message: fault.to_string() };
                 // The refusal also names the host that a lenient URL parser would use.
-                let leads = web_url::lenient_host(text);
-                let inside = leads.and_then(|host| self.rule.admits_host(&host).err());
-                ([said].into_iter().chain(inside).collect(), None)
+                let lenient = web_url::lenient_host(text);
+                let inside = lenient.and_then(|host| self.rule.admits_host(&host).err());
+                ([refusal].into_iter().chain(inside).collect(), None)
             }
         };
         let method = self.method(&args).map_err(|why| denied.push(why)).ok();

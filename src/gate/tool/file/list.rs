@@ -184,7 +184,7 @@ impl OpenDirectory {
             let kind = FileType::from_raw_mode(stat.st_mode);
             let hidden = self.beneath.guard.protects(&self.below(&path), Use::Look)
                 || self.beneath.check_own(&FileIdentity::from(&stat)).is_err();
-            let mut members = vec![("name", Json::from(path.as_str())), ("kind", word(kind))];
+            let mut members = vec![("name", Json::from(path.as_str())), ("kind", kind_name(kind))];
             if kind == FileType::RegularFile {
                 let size = u64::try_from(stat.st_size).unwrap_or_default();
                 members.push(("size", Json::from(size)));
@@ -280,7 +280,7 @@ fn path_of(name: &CStr) -> String {
     name.to_string_lossy().into_owned()
 }
 
-fn word(kind: FileType) -> Json {
+fn kind_name(kind: FileType) -> Json {
     Json::from(match kind {
         FileType::RegularFile => "file",
         FileType::Directory => "directory",

@@ -176,15 +176,15 @@ pub(super) fn probe(root: &Root, writes: bool) -> Vec<Point> {
             return vec![Point::wrong(what, ProbeState::Missing, why.to_string(), todo)];
         }
     };
-    let (wanted, word) = if writes {
+    let (wanted, right) = if writes {
         (Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, "writable")
     } else {
         (Access::READ_OK | Access::EXEC_OK, "readable")
     };
     vec![match rustix::fs::accessat(&beneath.root, ".", wanted, AtFlags::empty()) {
-        Ok(()) => Point::ready(what, format!("opens, and is {word}")),
+        Ok(()) => Point::ready(what, format!("opens, and is {right}")),
         Err(error) => {
-            let found = format!("opens, and is not {word}: {error}");
+            let found = format!("opens, and is not {right}: {error}");
             Point::wrong(what, ProbeState::Unfit, found, "give the gate's user the right to it")
         }
     }]

@@ -97,8 +97,8 @@ pub(super) fn message(of: &MessageDescriptor, json: &Json) -> Result<DynamicMess
 
 fn read(of: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, EncodeError> {
     // WHY the library's error is dropped: it quotes the value, which may be a secret.
-    let unfit = |_error| Misfit::Message(of.full_name().to_owned()).into();
-    DynamicMessage::deserialize(of.clone(), json.to_serde()).map_err(unfit)
+    let invalid = |_error| Misfit::Message(of.full_name().to_owned()).into();
+    DynamicMessage::deserialize(of.clone(), json.to_serde()).map_err(invalid)
 }
 
 fn check(of: &MessageDescriptor, json: &Json) -> Result<(), EncodeError> {
@@ -138,7 +138,7 @@ fn fields(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<()
         {
             return Err(EncodeError::from(Misfit::OneOf(other.clone())).below(name));
         }
-        in_field(&field, json).map_err(|unfit| unfit.below(name))?;
+        in_field(&field, json).map_err(|error| error.below(name))?;
     }
     let absent = |field: &FieldDescriptor| !members.contains_key(field.json_name());
     match of.fields().find(|field| field.is_required() && absent(field)) {
@@ -155,7 +155,7 @@ fn in_field(field: &FieldDescriptor, json: &Json) -> Result<(), EncodeError> {
         let (keys, values) = (entry.map_entry_key_field(), entry.map_entry_value_field());
         return object(json)?.iter().try_for_each(|(name, item)| {
             let pair = key(&keys.kind(), name).and_then(|()| one(&values.kind(), item));
-            pair.map_err(|unfit| unfit.below(name))
+            pair.map_err(|error| error.below(name))
         });
     }
     if !field.is_list() {
@@ -163,7 +163,7 @@ fn in_field(field: &FieldDescriptor, json: &Json) -> Result<(), EncodeError> {
     }
     let items = json.as_array().ok_or(Misfit::List)?;
     let mut items = items.iter().enumerate();
-    items.try_for_each(|(i, item)| one(&kind, item).map_err(|unfit| unfit.below(&i.to_string())))
+    items.try_for_each(|(i, item)| one(&kind, item).map_err(|error| error.below(&i.to_string())))
 }
 
 fn key(kind: &Kind, name: &str) -> Result<(), EncodeError> {
@@ -238,7 +238,7 @@ fn any(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<(), E
     }
     match rest.get("value") {
         Some(value) if rest.len() == 1 => {
-            check(&inner, value).map_err(|unfit| unfit.below("value"))
+            check(&inner, value).map_err(|error| error.below("value"))
         }
         Some(_) | None => Err(Misfit::Any.into()),
     }

@@ -183,7 +183,7 @@ impl Grpc {
             // A service that gave up does not say what it had done until then.
             return match status.unsure() {
                 Some(cause) if !self.repeatable => Unmasked::Unknown { cause: cause.to_owned() },
-                Some(_) | None => failed(FailureClass::ToolError, true, &status.said()),
+                Some(_) | None => failed(FailureClass::ToolError, true, &status.describe()),
             };
         }
         let protocol = |why: &str| failed(FailureClass::Protocol, true, why);
@@ -219,7 +219,7 @@ impl ToolExecutor for Grpc {
             vec![LayerReason::effect_refused("tool.grpc", detail, message)]
         };
         let message = encode::message(&self.method.input(), call.args())
-            .map_err(|unfit| refuse("grpc.argument", unfit.to_string()))?;
+            .map_err(|error| refuse("grpc.argument", error.to_string()))?;
         let request_bytes = u64::try_from(message.encoded_len()).unwrap_or(u64::MAX);
         let most = self.request_bytes_max;
         let framed = if request_bytes <= most { framed(&message) } else { None };
@@ -249,8 +249,8 @@ fn of_gateway(status: StatusCode) -> bool {
 
 fn is_grpc(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = value.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    ["application/grpc", "application/grpc+proto"].contains(&essence)
+    let media_type = value.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    ["application/grpc", "application/grpc+proto"].contains(&media_type)
 }
 
 /// A message with its prefix; `None` if it is longer than the format allows.

@@ -61,7 +61,7 @@ pub enum Error {
     #[error("the server says: {0}")]
     Words(String),
     /// The request ended with this status.
-    #[error("{}", .0.said())]
+    #[error("{}", .0.describe())]
     Status(GrpcStatus),
     /// More names than fit into one message.
     #[error("a question is too long")]
@@ -134,11 +134,11 @@ impl Server {
         let (path, all) = self.services().await?;
         let wanted = if services.is_empty() { all } else { services.to_vec() };
         let mut files = BTreeMap::new();
-        let questions = wanted.iter().cloned().map(MessageRequest::FileContainingSymbol);
-        let mut questions: Vec<MessageRequest> = questions.collect();
+        let requests = wanted.iter().cloned().map(MessageRequest::FileContainingSymbol);
+        let mut requests: Vec<MessageRequest> = requests.collect();
         let mut asked = BTreeSet::new();
-        while !questions.is_empty() {
-            let answers = self.ask(path, &questions).await?;
+        while !requests.is_empty() {
+            let answers = self.ask(path, &requests).await?;
             for answer in answers {
                 take(answer, &mut files)?;
             }
@@ -147,16 +147,16 @@ impl Server {
                 imported.filter(|name| !files.contains_key(*name)).cloned().collect();
             // A file that was requested once and did not arrive is not requested again.
             let missing = missing.into_iter().filter(|name| asked.insert(name.clone()));
-            questions = missing.map(MessageRequest::FileByFilename).collect();
+            requests = missing.map(MessageRequest::FileByFilename).collect();
         }
         complete(&files, &wanted)
     }
 
     /// The reflection path that the server supports, and its services.
     async fn services(&self) -> Result<(&'static str, Vec<String>), Error> {
-        let question = [MessageRequest::ListServices(String::new())];
+        let requests = [MessageRequest::ListServices(String::new())];
         for path in PATHS {
-            let answers = match self.ask(path, &question).await {
+            let answers = match self.ask(path, &requests).await {
                 Ok(answers) => answers,
                 Err(Error::Unimplemented) => continue,
                 Err(other) => return Err(other),
@@ -168,7 +168,7 @@ impl Server {
                         names.extend(list.service.into_iter().map(|service| service.name));
                     }
                     MessageResponse::ErrorResponse(error) => {
-                        return Err(words(&error.error_message));
+                        return Err(server_error(&error.error_message));
                     }
                     MessageResponse::FileDescriptorResponse(_)
                     | MessageResponse::AllExtensionNumbersResponse(_) => {}
@@ -184,13 +184,13 @@ impl Server {
     async fn ask(
         &self,
         path: &str,
-        questions: &[MessageRequest],
+        requests: &[MessageRequest],
     ) -> Result<Vec<MessageResponse>, Error> {
         let mut body = Vec::new();
-        for question in questions {
+        for wanted in requests {
             let request = ServerReflectionRequest {
                 host: String::new(),
-                message_request: Some(question.clone()),
+                message_request: Some(wanted.clone()),
             };
             let framed = framed(&request).ok_or(Error::Question)?;
             body.extend_from_slice(&framed);
@@ -230,9 +230,9 @@ impl From<GrpcStatus> for Error {
 }
 
 /// The server's error message, for a terminal; `Scrub` masks it before it is cut.
-fn words(words: &str) -> Error {
+fn server_error(message: &str) -> Error {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    Error::Words(words.chars().map(plain).collect())
+    Error::Words(message.chars().map(plain).collect())
 }
 
 fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
@@ -277,7 +277,7 @@ fn take(
             }
             Ok(())
         }
-        MessageResponse::ErrorResponse(error) => Err(words(&error.error_message)),
+        MessageResponse::ErrorResponse(error) => Err(server_error(&error.error_message)),
         MessageResponse::ListServicesResponse(_)
         | MessageResponse::AllExtensionNumbersResponse(_) => Ok(()),
     }

@@ -67,11 +67,11 @@ impl GrpcStatus {
 
     /// ``the service answered `NOT_FOUND`: its own words``, at full length: `Scrub` masks it before
     /// it is cut.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let plain = |c: char| if c.is_control() { ' ' } else { c };
-        let words: String = self.message.chars().map(plain).collect();
-        let colon = if words.is_empty() { "" } else { ": " };
-        format!("the service answered `{}`{colon}{words}", self.name)
+        let message: String = self.message.chars().map(plain).collect();
+        let colon = if message.is_empty() { "" } else { ": " };
+        format!("the service answered `{}`{colon}{message}", self.name)
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
         for (name, value) in lines {
             headers.insert(*name, http::HeaderValue::from_bytes(value).unwrap());
         }
-        GrpcStatus::of(&headers).map(|status| status.said())
+        GrpcStatus::of(&headers).map(|status| status.describe())
     }
 
     #[test]
@@ -112,12 +112,12 @@ mod tests {
         const M: &str = MESSAGE;
         assert_eq!(of(&[(M, b"x")]), None);
         assert_eq!(of(&[(S, b"5")]).unwrap(), "the service answered `NOT_FOUND`");
-        let said = of(&[(S, b"9"), (M, b"a%20b%C3%A9%0a100%")]).unwrap();
-        assert_eq!(said, "the service answered `FAILED_PRECONDITION`: a b\u{e9} 100%");
-        for odd in [&b"17"[..], b"-1", b"05", b"", b"5 ", b"\xff", b"99999999999999999999999"] {
+        let text = of(&[(S, b"9"), (M, b"a%20b%C3%A9%0a100%")]).unwrap();
+        assert_eq!(text, "the service answered `FAILED_PRECONDITION`: a b\u{e9} 100%");
+        for code in [&b"17"[..], b"-1", b"05", b"", b"5 ", b"\xff", b"99999999999999999999999"] {
             let mut headers = HeaderMap::new();
-            headers.insert(S, http::HeaderValue::from_bytes(odd).unwrap());
-            assert_eq!(GrpcStatus::of(&headers).unwrap().name, "UNKNOWN", "{odd:?}");
+            headers.insert(S, http::HeaderValue::from_bytes(code).unwrap());
+            assert_eq!(GrpcStatus::of(&headers).unwrap().name, "UNKNOWN", "{code:?}");
         }
         // Values over which another library aborts the process.
         let details: &[(&str, &[u8])] =

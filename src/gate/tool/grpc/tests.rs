@@ -15,12 +15,12 @@ fn of(name: &str) -> MessageDescriptor {
     DescriptorPool::global().get_message_by_name(&name).unwrap()
 }
 
-fn there(name: &str, text: &str) -> Result<DynamicMessage, EncodeError> {
+fn encoded(name: &str, text: &str) -> Result<DynamicMessage, EncodeError> {
     let json = Json::parse(text.as_bytes(), &Limits::ARGUMENTS).unwrap();
     encode::message(&of(name), &json)
 }
 
-fn back(message: &DynamicMessage) -> String {
+fn decoded(message: &DynamicMessage) -> String {
     canonical::text(&decode::json(message.clone()).unwrap().0)
 }
 
@@ -39,11 +39,11 @@ fn types_with_a_form_of_their_own_come_back_as_they_were() {
         ("BytesValue", r#""AA==""#),
         ("Any", r#"{"@type":"type.googleapis.com/google.protobuf.Empty","value":{}}"#),
     ] {
-        assert_eq!(there(name, text).map(|message| back(&message)).unwrap(), text, "{name}");
+        assert_eq!(encoded(name, text).map(|message| decoded(&message)).unwrap(), text, "{name}");
     }
     // Another offset is the same time.
-    let shifted = there("Timestamp", r#""2026-11-22T11:00:00+01:00""#).unwrap();
-    assert_eq!(back(&shifted), r#""2026-11-22T10:00:00Z""#);
+    let shifted = encoded("Timestamp", r#""2026-11-22T11:00:00+01:00""#).unwrap();
+    assert_eq!(decoded(&shifted), r#""2026-11-22T10:00:00Z""#);
 }
 
 #[test]
@@ -61,15 +61,16 @@ fn what_is_no_such_value_is_said_by_its_place() {
         ("Empty", r#"{"a":1}"#),
         ("Struct", "[]"),
     ] {
-        assert!(there(name, text).is_err(), "{name} {text}");
+        assert!(encoded(name, text).is_err(), "{name} {text}");
     }
     let nested = r#"{"@type":"type.googleapis.com/google.protobuf.Any","value":{"@type":"type.googleapis.com/google.protobuf.Empty","value":{"a":1}}}"#;
-    assert!(there("Any", nested).unwrap_err().to_string().starts_with("`/value/value`: "));
+    assert!(encoded("Any", nested).unwrap_err().to_string().starts_with("`/value/value`: "));
 }
 
 #[test]
 fn no_depth_of_an_answer_overflows_anything() {
-    let empty = there("Any", r#"{"@type":"type.googleapis.com/google.protobuf.Empty","value":{}}"#);
+    let empty =
+        encoded("Any", r#"{"@type":"type.googleapis.com/google.protobuf.Empty","value":{}}"#);
     let mut packed = empty.unwrap();
     for _ in 0..5_000 {
         let mut outer = DynamicMessage::new(of("Any"));
@@ -96,7 +97,9 @@ fn no_depth_of_an_answer_overflows_anything() {
 fn an_answer_is_one_plain_message_to_its_last_byte() {
     assert_eq!(one_message(b"\0\0\0\0\x02ab"), Some(&b"ab"[..]));
     assert_eq!(one_message(b"\0\0\0\0\0"), Some(&b""[..]));
-    for bad in [&b""[..], b"\0\0\0\0", b"\x01\0\0\0\x02ab", b"\0\0\0\0\x03ab", b"\0\0\0\0\x01ab"] {
-        assert_eq!(one_message(bad), None, "{bad:?}");
+    for malformed in
+        [&b""[..], b"\0\0\0\0", b"\x01\0\0\0\x02ab", b"\0\0\0\0\x03ab", b"\0\0\0\0\x01ab"]
+    {
+        assert_eq!(one_message(malformed), None, "{malformed:?}");
     }
 }

@@ -42,8 +42,9 @@ fn binding(port: u16, more: &str) -> Binding {
     );
     let config: Config = serde_saphyr::from_str(&yaml).unwrap();
     let env = |_: &str| Some(TOKEN.to_owned());
-    let around = Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[], own: &[] };
-    config.check(&around).unwrap().remove(0)
+    let surroundings =
+        Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[], own: &[] };
+    config.check(&surroundings).unwrap().remove(0)
 }
 
 struct Fixture {
@@ -388,9 +389,9 @@ async fn a_second_call_reuses_the_connection_and_survives_its_end() {
 #[test]
 fn values_that_would_change_the_path_are_refused_with_a_code() {
     let fixture = Fixture::new(binding(9, GET));
-    for bad in ["../../admin", "1%2f..%2fadmin", "..", "a/b"] {
-        let reasons = fixture.prepare(&format!(r#"{{"id":"{bad}"}}"#)).unwrap_err();
-        assert_eq!(reasons[0].detail, "http.path_traversal", "{bad}");
+    for value in ["../../admin", "1%2f..%2fadmin", "..", "a/b"] {
+        let reasons = fixture.prepare(&format!(r#"{{"id":"{value}"}}"#)).unwrap_err();
+        assert_eq!(reasons[0].detail, "http.path_traversal", "{value}");
     }
     let long = format!(r#"{{"id":"{}"}}"#, "x".repeat(9000));
     assert_eq!(fixture.prepare(&long).unwrap_err()[0].detail, "http.too_large");

@@ -98,8 +98,8 @@ impl McpTool {
                 (named(method, args), params)
             }
         };
-        let unfit = |unfit: http::InvalidHeader| refuse("mcp.header", &unfit.to_string());
-        let headers = http::mirror_args(args, &self.mcp.mirrored).map_err(unfit)?;
+        let invalid = |invalid: http::InvalidHeader| refuse("mcp.header", &invalid.to_string());
+        let headers = http::mirror_args(args, &self.mcp.mirrored).map_err(invalid)?;
         Ok(PreparedMcp { name, params, headers })
     }
 

@@ -60,8 +60,8 @@ pub(super) fn start(
     let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose().map_err(failed)?;
     let (command, control) = sandbox::supervisor().map_err(failed)?;
     let child = tokio::process::Command::from(command).spawn().map_err(failed)?;
-    let beside = (None, leaf.as_ref());
-    sandbox::hand_over(&control, &plan, program.as_fd(), reads.as_fd(), beside).map_err(failed)?;
+    let handles = (None, leaf.as_ref());
+    sandbox::hand_over(&control, &plan, program.as_fd(), reads.as_fd(), handles).map_err(failed)?;
     let tunnel = match &sandbox.network {
         Network::Hosts(hosts) => {
             let listener = loopback::take(&control)?;
@@ -155,8 +155,8 @@ fn find(stdio: &Stdio) -> Result<ConfinedProgram, Error> {
         let Some((next, argument)) = interpreter(first) else {
             return Err(Error::NoInterpreter(name));
         };
-        let words = argument.into_iter().chain([real.display().to_string()]);
-        argv.splice(0..0, words);
+        let args = argument.into_iter().chain([real.display().to_string()]);
+        argv.splice(0..0, args);
         scripts.push(real);
         name = locate(&next, stdio)?;
     }

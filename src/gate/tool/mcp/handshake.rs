@@ -98,8 +98,8 @@ pub(super) async fn shake(wire: &McpTransport, traffic: &Traffic) -> Result<Nego
             other => other.map_err(Apart::error),
         },
     };
-    if let Ok(spoken) = &agreed
-        && spoken.capabilities.logging
+    if let Ok(negotiated) = &agreed
+        && negotiated.capabilities.logging
     {
         traffic.ask_for_logs();
     }
@@ -143,7 +143,7 @@ async fn initialize(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated
     let version = Version::parse(&named)
         .filter(|version| !version.is_stateless())
         .ok_or_else(|| Apart::Give(Error::Version(short(&named))))?;
-    let spoken = Negotiated {
+    let negotiated = Negotiated {
         version,
         server_info: object(result.server_info),
         capabilities: Capabilities::of(&object(result.capabilities)),
@@ -152,7 +152,7 @@ async fn initialize(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated
     let method = "notifications/initialized";
     let sent = wire.notify(rpc::notification(method, None)).await;
     sent.map_err(|why| Apart::Give(Error::Request { method, why }))?;
-    Ok(spoken)
+    Ok(negotiated)
 }
 
 async fn discover(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated, Apart> {

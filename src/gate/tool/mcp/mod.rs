@@ -125,7 +125,7 @@ impl Upstreams {
     /// none is started.
     #[must_use]
     pub fn following(before: &Self, servers: &[Arc<Server>]) -> Self {
-        let around = ServerHost {
+        let host = ServerHost {
             entropy: Arc::new(SystemEntropy),
             resolve: Arc::new(System),
             metrics: Arc::clone(&before.metrics),
@@ -137,7 +137,7 @@ impl Upstreams {
             let upstream = kept.map_or_else(
                 || {
                     Arc::new(McpUpstream {
-                        supervisor: ConnectionSupervisor::new(server, around.clone()),
+                        supervisor: ConnectionSupervisor::new(server, host.clone()),
                     })
                 },
                 Arc::clone,

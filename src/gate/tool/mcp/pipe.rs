@@ -238,11 +238,11 @@ impl Pipe {
             }
             Err(_malformed) => {
                 let broken = TrafficError::Protocol("the server's answer is no JSON-RPC");
-                let blamed = self.traffic.blamed(text);
-                if blamed.is_none() && self.garbage.fetch_add(1, Ordering::Relaxed) >= GARBAGE_MAX {
+                let number = self.traffic.blamed(text);
+                if number.is_none() && self.garbage.fetch_add(1, Ordering::Relaxed) >= GARBAGE_MAX {
                     return Err(OutputError::NoMessage);
                 }
-                self.answer_or(blamed, Err(broken), "malformed")
+                self.answer_or(number, Err(broken), "malformed")
             }
         }
     }

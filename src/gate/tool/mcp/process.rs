@@ -184,12 +184,12 @@ impl Tail {
 
     /// Keeps the reason a server in a sandbox did not start.
     pub async fn hear(self, mut report: OwnedReadHalf) {
-        let mut said = Vec::new();
+        let mut bytes = Vec::new();
         let limit = u64::try_from(TAIL_BYTES).unwrap_or(u64::MAX);
-        if (&mut report).take(limit).read_to_end(&mut said).await.is_err() {
+        if (&mut report).take(limit).read_to_end(&mut bytes).await.is_err() {
             return;
         }
-        if let Some(SandboxReport { refused: Some(why), .. }) = SandboxReport::read(&said) {
+        if let Some(SandboxReport { refused: Some(why), .. }) = SandboxReport::read(&bytes) {
             self.0.lock().extend_from_slice(format!("sandbox: {why}").as_bytes());
         }
     }

@@ -115,8 +115,8 @@ impl Remote {
     ) -> Result<http::Request<Full<Bytes>>, TrafficError> {
         let mut request = self.post(body);
         if self.traffic.is_stateless() {
-            let unfit = |_| TrafficError::NotSent(Obstacle::Header);
-            mirror(ask.method, ask.name, request.headers_mut()).map_err(unfit)?;
+            let invalid = |_| TrafficError::NotSent(Obstacle::Header);
+            mirror(ask.method, ask.name, request.headers_mut()).map_err(invalid)?;
             request.headers_mut().extend(ask.headers.iter().cloned());
         }
         Ok(request)
@@ -169,8 +169,8 @@ impl Remote {
     ) -> Result<McpReply, TrafficError> {
         let status = response.status();
         // The target that these responses point to is ignored.
-        let deaf = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if deaf || status.is_redirection() || status.is_informational() {
+        let unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if unauthorized || status.is_redirection() || status.is_informational() {
             return Err(TrafficError::Status(status.as_u16()));
         }
         if status == StatusCode::NOT_FOUND && self.session.lock().is_some() {
@@ -181,8 +181,8 @@ impl Remote {
             return Err(TrafficError::Protocol("the server's answer is encoded"));
         }
         if status.is_success() && ask.method == "initialize" {
-            let unfit = |_| TrafficError::Protocol("the server's session id is no id");
-            if let Some(id) = session_id(response.headers()).map_err(unfit)? {
+            let invalid = |_| TrafficError::Protocol("the server's session id is no id");
+            if let Some(id) = session_id(response.headers()).map_err(invalid)? {
                 *self.session.lock() = Some(id);
             }
         }
@@ -292,13 +292,13 @@ impl Remote {
             tokio::select! {
                 biased;
                 () = over.cancelled() => {}
-                _ended = remote.heard() => {}
+                _ended = remote.listen_once() => {}
             }
             remote.listening.store(false, Ordering::Release);
         });
     }
 
-    async fn heard(self: &Arc<Self>) -> Result<(), TrafficError> {
+    async fn listen_once(self: &Arc<Self>) -> Result<(), TrafficError> {
         let request = if self.traffic.is_stateless() {
             let ask = McpRequest::subscription();
             self.mirrored(self.traffic.frame(self.traffic.number(), &ask), &ask)?

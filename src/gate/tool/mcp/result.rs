@@ -107,8 +107,8 @@ impl Resource {
 /// Whether some part of the result is not text, or has an unknown form.
 fn opaque(result: &[u8]) -> Option<Opaque> {
     let plain = serde_json::from_slice::<Shape>(result).is_ok_and(|shape| {
-        let said = shape.messages.iter().map(|message| &message.content);
-        shape.content.iter().chain(said).all(ContentPart::is_text)
+        let messages = shape.messages.iter().map(|message| &message.content);
+        shape.content.iter().chain(messages).all(ContentPart::is_text)
             && shape.contents.iter().all(Resource::is_text)
     });
     (!plain).then_some(Opaque::Media)
@@ -178,7 +178,7 @@ mod tests {
         if let Unmasked::Failed { class, .. } = outcome { Some(*class) } else { None }
     }
 
-    fn said() -> Notes {
+    fn one_note() -> Notes {
         let mut notes = Notes::default();
         assert!(notes.keep("notifications/message", None));
         notes
@@ -211,11 +211,11 @@ mod tests {
         let note = r#"{"method":"notifications/message","params":{}}"#;
         let with =
             format!(r#"{{"a":1.0,"_meta":{{"b":2.0,"wicketgate.dev/notifications":[{note}]}}}}"#);
-        assert_eq!(of(text, &said(), 999), completed(&with, "ok"));
-        assert_eq!(of(text, &said(), with.len() - 1), completed(text, "ok"));
+        assert_eq!(of(text, &one_note(), 999), completed(&with, "ok"));
+        assert_eq!(of(text, &one_note(), with.len() - 1), completed(text, "ok"));
         let none = format!(r#"{{"_meta":{{"wicketgate.dev/notifications":[{note}]}}}}"#);
-        assert_eq!(of("{}", &said(), 999), completed(&none, "ok"));
-        assert_eq!(of(r#"{"_meta":7}"#, &said(), 999), completed(r#"{"_meta":7}"#, "ok"));
+        assert_eq!(of("{}", &one_note(), 999), completed(&none, "ok"));
+        assert_eq!(of(r#"{"_meta":7}"#, &one_note(), 999), completed(r#"{"_meta":7}"#, "ok"));
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn what_is_no_result_is_a_failure() {
         for text in ["[]", "7", "null", r#"{"a":1,"a":2}"#, r#"{"_meta":{"a":1,"a":2}}"#] {
-            assert_eq!(class(&of(text, &said(), 999)), Some(FailureClass::Protocol), "{text}");
+            assert_eq!(class(&of(text, &one_note(), 999)), Some(FailureClass::Protocol), "{text}");
         }
         assert_eq!(class(&of("{}", &Notes::default(), 1)), Some(FailureClass::TooLarge));
         for (text, expected) in [
@@ -271,8 +271,8 @@ mod tests {
             Some(r#"{"requiredCapabilities":{"sampling":{},"a b":{},"roots":{}}}"#.to_owned());
         let error = rpc::Error { code: rpc::MISSING_CAPABILITY, message: "no".into(), data };
         let Unmasked::Failed { message, .. } = refused(&error) else { panic!() };
-        let words =
+        let expected =
             "the server answered with error -32021: no; it needs the capabilities sampling, roots";
-        assert_eq!(message, words);
+        assert_eq!(message, expected);
     }
 }

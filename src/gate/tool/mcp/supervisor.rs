@@ -64,7 +64,7 @@ pub(super) struct ConnectionSupervisor {
     pub server: Arc<Server>,
     /// Ends the connection for good.
     pub stop: CancellationToken,
-    around: ServerHost,
+    host: ServerHost,
     scrub: Scrub,
     state: watch::Sender<ConnectionState>,
     trouble: Mutex<ConnectionTrouble>,
@@ -113,11 +113,11 @@ enum Ended {
 
 impl ConnectionSupervisor {
     /// Creates the keeper without starting the server.
-    pub fn new(server: &Arc<Server>, around: ServerHost) -> Arc<Self> {
+    pub fn new(server: &Arc<Server>, host: ServerHost) -> Arc<Self> {
         Arc::new(Self {
             server: Arc::clone(server),
             stop: CancellationToken::new(),
-            around,
+            host,
             scrub: Scrub::new(&server.secrets()),
             state: watch::Sender::new(ConnectionState::Down(0)),
             trouble: Mutex::default(),
@@ -130,14 +130,14 @@ impl ConnectionSupervisor {
     /// Starts the server on the first call of this method.
     pub fn start(self: &Arc<Self>) {
         if !self.started.swap(true, Ordering::AcqRel) {
-            self.around.tasks.spawn(Arc::clone(self).keep());
+            self.host.tasks.spawn(Arc::clone(self).keep());
         }
     }
 
     /// The state of the connection, the number of failed attempts, and the last error.
     pub fn state(&self) -> (ConnectionState, u64, Option<String>) {
-        let trouble = self.trouble.lock().clone();
-        (self.state.borrow().clone(), trouble.failures, trouble.last)
+        let connection = self.trouble.lock().clone();
+        (self.state.borrow().clone(), connection.failures, connection.last)
     }
 
     /// A connection with compared tools, as soon as there is one. Waits without a limit, so the
@@ -173,7 +173,7 @@ impl ConnectionSupervisor {
 
     /// The resources that control groups limit for the server and its processes, if any.
     pub fn together(&self) -> Option<&'static str> {
-        let held = |_| self.around.levels.cgroups().is_ok().then_some(TOGETHER);
+        let held = |_| self.host.levels.cgroups().is_ok().then_some(TOGETHER);
         self.server.demand().and_then(held)
     }
 
@@ -220,7 +220,7 @@ impl ConnectionSupervisor {
                 () = tokio::time::sleep(pause) => {}
             }
             pause = pause.saturating_mul(2).min(PAUSE_MAX);
-            if let Some(metrics) = self.around.metrics.get() {
+            if let Some(metrics) = self.host.metrics.get() {
                 metrics.upstream_restart(&self.server.name);
             }
         }
@@ -230,34 +230,31 @@ impl ConnectionSupervisor {
     fn failed(&self, why: &str) {
         let why = self.scrub.text(why);
         tracing::warn!(server = %self.server.name, error = %why, "no connection to the server");
-        let mut trouble = self.trouble.lock();
-        trouble.failures = trouble.failures.saturating_add(1);
-        trouble.last = Some(why);
-        self.state.send_replace(ConnectionState::Down(trouble.failures));
+        let mut connection = self.trouble.lock();
+        connection.failures = connection.failures.saturating_add(1);
+        connection.last = Some(why);
+        self.state.send_replace(ConnectionState::Down(connection.failures));
     }
 
     /// One connection from start to end.
     async fn attempt(&self) -> Ended {
-        let traffic = Arc::new(Traffic::new(&*self.around.entropy, &self.around.metrics));
+        let traffic = Arc::new(Traffic::new(&*self.host.entropy, &self.host.metrics));
         let wire = match self.open(&traffic).await {
             Ok(wire) => wire,
             Err(why) => return Ended::Useless(why),
         };
-        let shaken = tokio::select! {
+        let handshake = tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(Error::Stopped),
-            shaken = tokio::time::timeout(START, shake(&wire, &traffic)) => {
-                shaken.unwrap_or(Err(Error::HandshakeLate))
+            handshake = tokio::time::timeout(START, shake(&wire, &traffic)) => {
+                handshake.unwrap_or(Err(Error::HandshakeLate))
             }
         };
-        let ended = match shaken {
+        let ended = match handshake {
             Err(why) => Ended::Useless(why),
-            Ok(spoken) => {
-                let link = McpLink {
-                    traffic: Arc::clone(&traffic),
-                    wire: wire.clone(),
-                    negotiated: spoken,
-                };
+            Ok(negotiated) => {
+                let link =
+                    McpLink { traffic: Arc::clone(&traffic), wire: wire.clone(), negotiated };
                 self.attend(Arc::new(link)).await
             }
         };
@@ -265,8 +262,8 @@ impl ConnectionSupervisor {
             _ if self.stop.is_cancelled() => (Ended::Stopped, true),
             Ended::Useless(why) => {
                 let tail = wire.tail();
-                let tailed = |why| Error::Tail { why: Box::new(why), tail: tail.clone() };
-                (Ended::Useless(if tail.is_empty() { why } else { tailed(why) }), true)
+                let with_tail = |why| Error::Tail { why: Box::new(why), tail: tail.clone() };
+                (Ended::Useless(if tail.is_empty() { why } else { with_tail(why) }), true)
             }
             Ended::Lost { steady } => {
                 let why = self.scrub.text(&traffic.reason());
@@ -281,11 +278,11 @@ impl ConnectionSupervisor {
     }
 
     async fn open(&self, traffic: &Arc<Traffic>) -> Result<McpTransport, Error> {
-        let (traffic, tasks) = (Arc::clone(traffic), &self.around.tasks);
+        let (traffic, tasks) = (Arc::clone(traffic), &self.host.tasks);
         match &self.server.transport {
             Transport::Stdio(_) => {
                 let most = usize::try_from(self.server.result_bytes_max).unwrap_or(usize::MAX);
-                let (server, levels) = (Arc::clone(&self.server), Arc::clone(&self.around.levels));
+                let (server, levels) = (Arc::clone(&self.server), Arc::clone(&self.host.levels));
                 // On a blocking thread: a sandbox is tested and handed over.
                 let starting = tokio::task::spawn_blocking(move || begin(&server, &levels));
                 let started = starting.await??;
@@ -293,7 +290,7 @@ impl ConnectionSupervisor {
                 Ok(McpTransport::Pipe(pipe))
             }
             Transport::Http(remote) => {
-                let resolve = Arc::clone(&self.around.resolve);
+                let resolve = Arc::clone(&self.host.resolve);
                 Remote::open(remote, resolve, traffic, tasks).map(McpTransport::Remote)
             }
         }
@@ -376,7 +373,7 @@ impl ConnectionSupervisor {
                     "the tool changed in a breaking way: its calls are denied until a new lock is signed");
             }
         }
-        if let Some(metrics) = self.around.metrics.get()
+        if let Some(metrics) = self.host.metrics.get()
             && drift != Drift::Same
         {
             metrics.upstream_drift(grade);

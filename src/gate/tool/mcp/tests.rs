@@ -70,11 +70,11 @@ async fn a_hundred_thousand_calls_sixty_four_at_once_each_get_their_own_answer()
         tokio::spawn(async move {
             for turn in 0..EACH {
                 let text = format!("{caller}-{turn}");
-                let came = tool.sent(&link, &call(&text)).await;
+                let outcome = tool.sent(&link, &call(&text)).await;
                 let expected = format!(r#"{{"content": [{{"type": "text", "text": "{text}"}}]}}"#);
                 let status = "ok".to_owned();
                 let result = AnswerContent::Text(expected.into_bytes());
-                assert_eq!(came, Unmasked::Completed { result, status });
+                assert_eq!(outcome, Unmasked::Completed { result, status });
             }
         })
     });

@@ -62,11 +62,14 @@ pub(super) fn serve(
     let connector = |origin: &Origin| {
         Connector::new(origin.clone(), hosts.private_addresses.clone(), Arc::new(System))
     };
-    let ways = hosts.origins.iter().map(|origin| (origin.clone(), connector(origin)));
-    let ways =
-        AllowedHosts { program: program.to_owned(), all: ways.collect(), told: Mutex::default() };
+    let allowed = hosts.origins.iter().map(|origin| (origin.clone(), connector(origin)));
+    let allowed = AllowedHosts {
+        program: program.to_owned(),
+        all: allowed.collect(),
+        reported: Mutex::default(),
+    };
     let mut task = JoinSet::new();
-    task.spawn(accept(listener, Arc::new(ways)));
+    task.spawn(accept(listener, Arc::new(allowed)));
     Ok(task)
 }
 
@@ -75,7 +78,7 @@ pub(super) fn serve(
 struct AllowedHosts {
     program: String,
     all: Vec<(Origin, Connector)>,
-    told: Mutex<BTreeSet<String>>,
+    reported: Mutex<BTreeSet<String>>,
 }
 
 impl AllowedHosts {
@@ -85,15 +88,15 @@ impl AllowedHosts {
         let host = named.and_then(|named| Host::parse(named.host()).ok());
         let port = named.and_then(http::uri::Authority::port_u16);
         let is = |origin: &Origin| host.as_ref() == Some(&origin.host) && port == Some(origin.port);
-        let Some((_, way)) = self.all.iter().find(|(origin, _)| is(origin)) else {
+        let Some((_, connector)) = self.all.iter().find(|(origin, _)| is(origin)) else {
             let name = named.map_or("?", |named| named.as_str());
-            self.tell(name);
+            self.report(name);
             return Err((
                 StatusCode::FORBIDDEN,
                 format!("`{name}` is not among the `hosts` of this server's sandbox"),
             ));
         };
-        way.connect().await.map_err(|why| {
+        connector.connect().await.map_err(|why| {
             let status = match why {
                 ConnectError::Address(_) | ConnectError::Elsewhere => StatusCode::FORBIDDEN,
                 ConnectError::Name
@@ -106,9 +109,9 @@ impl AllowedHosts {
         })
     }
 
-    fn tell(&self, name: &str) {
-        let mut told = self.told.lock();
-        if told.len() < TOLD_MAX && told.insert(name.to_owned()) {
+    fn report(&self, name: &str) {
+        let mut reported = self.reported.lock();
+        if reported.len() < TOLD_MAX && reported.insert(name.to_owned()) {
             let program = &self.program;
             tracing::warn!(
                 program,
@@ -119,7 +122,7 @@ impl AllowedHosts {
     }
 }
 
-async fn accept(listener: TcpListener, ways: Arc<AllowedHosts>) {
+async fn accept(listener: TcpListener, hosts: Arc<AllowedHosts>) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     // Dropping this future ends all connections.
     let mut open = JoinSet::new();
@@ -131,16 +134,16 @@ async fn accept(listener: TcpListener, ways: Arc<AllowedHosts>) {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let ways = Arc::clone(&ways);
+        let hosts = Arc::clone(&hosts);
         open.spawn(async move {
             let _place = place;
-            converse(stream, &ways).await;
+            converse(stream, &hosts).await;
         });
     }
 }
 
 /// One request, and the tunnel that it opens.
-async fn converse(stream: TcpStream, ways: &AllowedHosts) {
+async fn converse(stream: TcpStream, hosts: &AllowedHosts) {
     let opened: Mutex<Option<(OnUpgrade, TcpStream)>> = Mutex::new(None);
     let service = service_fn(|mut request: Request<Incoming>| {
         let opened = &opened;
@@ -149,7 +152,7 @@ async fn converse(stream: TcpStream, ways: &AllowedHosts) {
                 let why = "this proxy knows CONNECT alone: ask for https";
                 return Ok(answer(StatusCode::METHOD_NOT_ALLOWED, why));
             }
-            let there = match ways.open(request.uri()).await {
+            let there = match hosts.open(request.uri()).await {
                 Ok(there) => there,
                 Err((status, why)) => return Ok(answer(status, &why)),
             };

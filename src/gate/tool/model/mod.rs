@@ -127,10 +127,10 @@ impl Model {
     /// allows.
     fn bound(&self, output_tokens: u64, input_tokens: u64) -> Spend {
         let priced = self.places.iter().filter_map(|place| place.price);
-        let dearest = priced.map(|price| cost(price, input_tokens, output_tokens)).max();
+        let most_expensive = priced.map(|price| cost(price, input_tokens, output_tokens)).max();
         Spend {
             tokens: input_tokens.saturating_add(output_tokens),
-            cost_micro_usd: dearest.or(self.flat),
+            cost_micro_usd: most_expensive.or(self.flat),
         }
     }
 
@@ -197,18 +197,18 @@ impl Model {
                 UpstreamOutcome::Over(outcome)
             };
         }
-        let said = match self.read(place, response.into_body()).await {
-            Ok(said) => said,
+        let answer = match self.read(place, response.into_body()).await {
+            Ok(answer) => answer,
             Err(outcome) => return UpstreamOutcome::Over(outcome),
         };
-        let usage = match said.tokens {
+        let usage = match answer.tokens {
             Some((input, output)) => place.used(input, output, self.flat),
             None => place.guess(ready, self.flat),
         };
         permit.observe(|seen| seen.usage = Some(usage.clone()));
         // The response was cut at the token limit; OpenAI and Ollama both call that `length`.
-        let cut = (said.finish_reason == "length").then_some(Opaque::Cut);
-        let result = AnswerContent::of(canonical::bytes(&said.result(place, &usage)), cut);
+        let cut = (answer.finish_reason == "length").then_some(Opaque::Cut);
+        let result = AnswerContent::of(canonical::bytes(&answer.result(place, &usage)), cut);
         UpstreamOutcome::Over(Unmasked::Completed { result, status: status.as_u16().to_string() })
     }
 
@@ -221,13 +221,13 @@ impl Model {
             }
             BodyError::Slow | BodyError::Broken(_) => place.lost(),
         })?;
-        let said = Json::parse(&bytes, &Limits { depth_max: 60, ..Limits::FILE })
+        let parsed = Json::parse(&bytes, &Limits { depth_max: 60, ..Limits::FILE })
             .map_err(AnswerError::Json)
             .and_then(|answer| match place.api {
-                Api::OpenAi => openai::said(&answer),
-                Api::Ollama => ollama::said(&answer, &bytes),
+                Api::OpenAi => openai::read_answer(&answer),
+                Api::Ollama => ollama::read_answer(&answer, &bytes),
             });
-        said.map_err(|why| {
+        parsed.map_err(|why| {
             let message = format!("the answer of model upstream `{}`: {why}", place.name);
             failed(FailureClass::Protocol, true, &message)
         })

@@ -215,7 +215,9 @@ impl ModelRequest {
             seed: own(sent.seed),
             stop: own(sent.stop),
             tools: tools.map(|(i, (tool, sent))| function(tool, sent, i)).collect::<Read<_>>()?,
-            tool_choice: tool_choice.zip(sent.tool_choice).map(|(word, t)| Excerpt::of(word, t)),
+            tool_choice: tool_choice
+                .zip(sent.tool_choice)
+                .map(|(choice, t)| Excerpt::of(choice, t)),
             response_format: format.map(|(format, text)| Excerpt::of(format.kind, text)),
         })
     }
@@ -349,11 +351,11 @@ impl ChatMessage {
 
     /// All text of the message.
     pub fn text(&self) -> String {
-        let words = self.parts.iter().filter_map(|part| match part {
+        let texts = self.parts.iter().filter_map(|part| match part {
             MessagePart::Text(text) => Some(text.as_str()),
             MessagePart::Image { .. } => None,
         });
-        words.collect::<Vec<_>>().join("\n")
+        texts.collect::<Vec<_>>().join("\n")
     }
 }
 

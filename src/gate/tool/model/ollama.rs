@@ -178,7 +178,7 @@ struct WrittenArguments<'a> {
 ///
 /// # Errors
 /// The part of it that is not a chat response.
-pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<ModelAnswer, AnswerError> {
+pub(super) fn read_answer(answer: &Json, bytes: &[u8]) -> Result<ModelAnswer, AnswerError> {
     let ChatAnswer { model, message, done_reason, prompt_eval_count, eval_count } =
         answer.read()?;
     let written: WrittenAnswer<'_> = serde_json::from_slice(bytes)?;

@@ -91,7 +91,7 @@ struct Tokens {
 ///
 /// # Errors
 /// The part of it that is not a chat completion.
-pub(super) fn said(answer: &Json) -> Result<ModelAnswer, AnswerError> {
+pub(super) fn read_answer(answer: &Json) -> Result<ModelAnswer, AnswerError> {
     let ChatCompletion { model, choices, usage } = answer.read()?;
     let found = choices.len();
     let [Choice { message, finish_reason }] =

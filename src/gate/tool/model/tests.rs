@@ -177,20 +177,20 @@ fn an_answer_with_a_tool_of_the_providers_own_is_no_answer() {
             r#"{{"model":"m","choices":[{{"finish_reason":"tool_calls","message":{{"content":null,"tool_calls":[{call}]}}}}]}}"#
         ))
     };
-    let good = r#"{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}"#;
-    assert_eq!(openai::said(&with(good)).unwrap().tool_calls.len(), 1);
-    assert!(openai::said(&with(r#"{"id":"1","type":"web_search_call"}"#)).is_err());
-    assert!(openai::said(&json(r#"{"choices":[]}"#)).is_err());
-    let ollama = |text: &str| ollama::said(&json(text), text.as_bytes());
+    let function_call = r#"{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}"#;
+    assert_eq!(openai::read_answer(&with(function_call)).unwrap().tool_calls.len(), 1);
+    assert!(openai::read_answer(&with(r#"{"id":"1","type":"web_search_call"}"#)).is_err());
+    assert!(openai::read_answer(&json(r#"{"choices":[]}"#)).is_err());
+    let ollama = |text: &str| ollama::read_answer(&json(text), text.as_bytes());
     assert!(ollama(r#"{"done":true}"#).is_err());
     assert!(ollama(r#"{"message":["text"]}"#).is_err());
-    assert!(openai::said(&json(r#"{"choices":[[{"content":"text"}]]}"#)).is_err());
-    let said = ollama(
+    assert!(openai::read_answer(&json(r#"{"choices":[[{"content":"text"}]]}"#)).is_err());
+    let answer = ollama(
         r#"{"model":"m","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":{"b":2,"a":1}}}]},"done_reason":"stop","prompt_eval_count":5,"eval_count":2}"#,
     )
     .unwrap();
-    assert_eq!(said.tokens, Some((5, 2)));
-    let call = canonical::text(&said.tool_calls[0]);
+    assert_eq!(answer.tokens, Some((5, 2)));
+    let call = canonical::text(&answer.tool_calls[0]);
     assert!(call.contains(r#""arguments":"{\"b\":2,\"a\":1}""#), "{call}");
 }
 
@@ -234,12 +234,12 @@ proptest! {
         schema in shuffled().prop_filter("an object", |text| text.starts_with('{')),
         parameters in shuffled().prop_filter("an object", |text| text.starts_with('{')),
         temperature in prop_oneof![Just("0.70"), Just("1"), Just("1.0e0")],
-        said in "[a-z\u{e9}]{0,5}",
+        content in "[a-z\u{e9}]{0,5}",
     ) {
         let messages = format!(
-            r#"[{{"content":"\u0061{said}\/", "role":"user"}} ,{{"tool_calls":[{{"function":{{"name":"f",
+            r#"[{{"content":"\u0061{content}\/", "role":"user"}} ,{{"tool_calls":[{{"function":{{"name":"f",
                 "arguments":"{{\"b\":1,\"a\":2}}"}},"type":"function","id":"c"}}],"role":"assistant","content":null}},
-                {{"role":"user","content":[{{"text":"{said}","type":"text"}}]}}]"#
+                {{"role":"user","content":[{{"text":"{content}","type":"text"}}]}}]"#
         );
         let function = format!(r#"{{"strict":true, "parameters":{parameters},"name":"f"}}"#);
         let format = format!(r#"{{"json_schema":{{"strict":true,"schema":{schema},"name":"n"}} ,"type":"json_schema"}}"#);

@@ -133,8 +133,8 @@ impl Connector {
         if addresses.len() > ANSWERS_MAX {
             return Err(ConnectError::Answers);
         }
-        if let Some(bad) = addresses.iter().find(|address| !self.allows(address.ip())) {
-            return Err(ConnectError::Address(bad.ip()));
+        if let Some(excluded) = addresses.iter().find(|address| !self.allows(address.ip())) {
+            return Err(ConnectError::Address(excluded.ip()));
         }
         Ok(addresses.iter().map(|address| SocketAddr::new(address.ip(), port)).collect())
     }
@@ -217,9 +217,11 @@ mod tests {
 
     #[tokio::test]
     async fn one_bad_answer_refuses_the_whole_name() {
-        for bad in ["10.0.0.1", "::ffff:10.0.0.1", "169.254.169.254", "64:ff9b::a9fe:a9fe", "::1"] {
-            let refused = of(&["93.184.216.34", bad]).await.unwrap_err();
-            assert_eq!(refused, ConnectError::Address(bad.parse().unwrap()));
+        for excluded in
+            ["10.0.0.1", "::ffff:10.0.0.1", "169.254.169.254", "64:ff9b::a9fe:a9fe", "::1"]
+        {
+            let refused = of(&["93.184.216.34", excluded]).await.unwrap_err();
+            assert_eq!(refused, ConnectError::Address(excluded.parse().unwrap()));
         }
         assert_eq!(of(&["93.184.216.34", "2606:4700::1111"]).await.unwrap().len(), 2);
     }

@@ -75,10 +75,10 @@ pub(super) async fn send(
     let cut = Arc::new(AtomicBool::new(false));
     let mut request = request.map(|body| Guarded::new(body, fuse.clone(), Arc::clone(&cut)));
     let flood = Arc::new(Notify::new());
-    let (tell, seen) = (Arc::clone(&flood), AtomicUsize::new(0));
+    let (notify, seen) = (Arc::clone(&flood), AtomicUsize::new(0));
     hyper::ext::on_informational(&mut request, move |_interim| {
         if seen.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
-            tell.notify_one();
+            notify.notify_one();
         }
     });
     let response = tokio::select! {
@@ -187,9 +187,9 @@ impl Stretch {
 
     /// Whether enough bytes arrived in the interval; starts the next one.
     fn next(&mut self, bytes: usize) -> bool {
-        let came = bytes.saturating_sub(self.before);
+        let received = bytes.saturating_sub(self.before);
         self.before = bytes;
-        self.pace.is_none_or(|pace| came >= pace.bytes_min)
+        self.pace.is_none_or(|pace| received >= pace.bytes_min)
     }
 }
 
@@ -209,10 +209,10 @@ mod tests {
     fn an_answer_whose_end_is_a_matter_of_opinion_is_refused() {
         const CL: &str = "content-length";
         const TE: &str = "transfer-encoding";
-        for good in [vec![], vec![(CL, "5")], vec![(TE, "Chunked")]] {
-            assert_eq!(framing(StatusCode::OK, &headers(&good)), None, "{good:?}");
+        for accepted in [vec![], vec![(CL, "5")], vec![(TE, "Chunked")]] {
+            assert_eq!(framing(StatusCode::OK, &headers(&accepted)), None, "{accepted:?}");
         }
-        for bad in [
+        for refused in [
             vec![(CL, "5"), (CL, "5")],
             vec![(CL, "5"), (CL, "6")],
             vec![(CL, "5, 5")],
@@ -223,7 +223,7 @@ mod tests {
             vec![(TE, "gzip, chunked")],
             vec![(TE, "identity")],
         ] {
-            assert!(framing(StatusCode::OK, &headers(&bad)).is_some(), "{bad:?}");
+            assert!(framing(StatusCode::OK, &headers(&refused)).is_some(), "{refused:?}");
         }
         assert!(framing(StatusCode::SWITCHING_PROTOCOLS, &HeaderMap::new()).is_some());
     }

@@ -96,7 +96,7 @@ mod tests {
 
     /// The bytes that a server receives of one request whose connection takes this long, and
     /// whether its sender gets `Late`.
-    async fn heard(method: &str, body: &'static [u8], takes: u64) -> (Vec<u8>, bool) {
+    async fn received(method: &str, body: &'static [u8], takes: u64) -> (Vec<u8>, bool) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://api.test:{}/", listener.local_addr().unwrap().port());
         let (origin, _) = Origin::parse(&url).unwrap();
@@ -124,10 +124,10 @@ mod tests {
     #[tokio::test]
     async fn a_request_whose_permit_ended_while_it_connected_leaves_no_byte() {
         for (method, body) in [("GET", "".as_bytes()), ("DELETE", b""), ("POST", b"{\"a\":1}")] {
-            let (bytes, late) = heard(method, body, 799).await;
+            let (bytes, late) = received(method, body, 799).await;
             assert!(bytes.starts_with(method.as_bytes()) && !late, "{method}: the way is open");
             assert!(bytes.ends_with(body));
-            let (bytes, late) = heard(method, body, 800).await;
+            let (bytes, late) = received(method, body, 800).await;
             assert_eq!((bytes.as_slice(), late), (b"".as_slice(), true), "{method}");
         }
     }

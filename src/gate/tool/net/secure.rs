@@ -42,8 +42,8 @@ impl Secure {
     /// # Errors
     /// The server's certificate is not valid for its name, or the server does not respond.
     pub async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, ConnectError> {
-        let shaking = self.connector.connect(self.name.clone(), stream);
-        match tokio::time::timeout(super::CONNECT, shaking).await {
+        let handshake = self.connector.connect(self.name.clone(), stream);
+        match tokio::time::timeout(super::CONNECT, handshake).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => Err(super::handshake(&error).unwrap_or(ConnectError::Unreachable)),
             Err(_elapsed) => Err(ConnectError::Unreachable),

@@ -183,7 +183,7 @@ mod tests {
             },
         };
         let dir = tempfile::tempdir().unwrap();
-        let told = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        let content = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
         fs::write(dir.path().join("memory.swap.max"), "max").unwrap();
         for version in [CgroupVersion::One, CgroupVersion::Two] {
             for controller in Controller::ALL.iter().copied() {
@@ -191,10 +191,10 @@ mod tests {
             }
         }
         let most = ((1_u64 << 20) + (128 << 20)).to_string();
-        assert_eq!((told("memory.limit_in_bytes"), told("memory.max")), (most.clone(), most));
-        assert_eq!((told("pids.max"), told("memory.swap.max")), ("7".into(), "0".into()));
-        assert_eq!(told("cpu.cfs_quota_us"), told("cpu.cfs_period_us"));
-        assert_eq!(told("cpu.max"), "100000 100000");
+        assert_eq!((content("memory.limit_in_bytes"), content("memory.max")), (most.clone(), most));
+        assert_eq!((content("pids.max"), content("memory.swap.max")), ("7".into(), "0".into()));
+        assert_eq!(content("cpu.cfs_quota_us"), content("cpu.cfs_period_us"));
+        assert_eq!(content("cpu.max"), "100000 100000");
         assert!(!dir.path().join("memory.memsw.limit_in_bytes").exists());
     }
 }

@@ -181,9 +181,9 @@ pub fn hand_over(
     input: BorrowedFd<'_>,
     (holder, leaf): (Option<BorrowedFd<'_>>, Option<&Leaf>),
 ) -> io::Result<()> {
-    let doors = leaf.map(Leaf::proc_files).transpose()?.unwrap_or_default();
+    let proc_files = leaf.map(Leaf::proc_files).transpose()?.unwrap_or_default();
     let files = [Some(program), Some(input), holder].into_iter().flatten();
-    let files: Vec<_> = files.chain(doors.iter().map(|door| door.as_fd())).collect();
+    let files: Vec<_> = files.chain(proc_files.iter().map(|file| file.as_fd())).collect();
     wire::send(control, plan, &files)
 }
 
@@ -290,8 +290,8 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
     // The command holds the other end of the socket.
     drop(command);
     let input = File::open("/dev/null")?;
-    let beside = (None, leaf.as_ref());
-    let handed = hand_over(&control, &plan, program.as_fd(), input.as_fd(), beside);
+    let handles = (None, leaf.as_ref());
+    let handover = hand_over(&control, &plan, program.as_fd(), input.as_fd(), handles);
     let mut found = Vec::new();
     if let Some(mut output) = child.stdout.take() {
         output.read_to_end(&mut found)?;
@@ -300,7 +300,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
     let read = control.read_to_end(&mut report);
     drop(control);
     child.wait()?;
-    handed.and(read)?;
+    handover.and(read)?;
     let report = SandboxReport::read(&report).ok_or(Error::NoReport)?;
     match report {
         SandboxReport { refused: Some(why), .. } => Err(Error::Helper(why)),

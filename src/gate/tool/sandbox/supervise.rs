@@ -93,8 +93,8 @@ fn supervise(
         .map_err(Error::step("the helper cannot be started"))?;
     // Before the plan is sent, so that no process of the command runs outside the groups.
     let number = child.id().to_string();
-    for door in &files.cgroup_files {
-        if let Err(error) = rustix::io::write(door, number.as_bytes()) {
+    for proc_file in &files.cgroup_files {
+        if let Err(error) = rustix::io::write(proc_file, number.as_bytes()) {
             let _ = kill_process(Pid::from_child(&child), Signal::KILL);
             return Err(Error::step("cgroup")(error));
         }
@@ -127,9 +127,9 @@ pub(super) fn unprivileged(uid: u32) -> Result<(), Errno> {
 
 /// Redirects both outputs to `/dev/null`.
 fn silence() -> Result<(), Errno> {
-    let nowhere = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::stdio::dup2_stdout(&nowhere)?;
-    rustix::stdio::dup2_stderr(&nowhere)
+    let null = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)
 }
 
 /// Creates namespaces of these kinds; the next child is the first process in them.
@@ -164,18 +164,18 @@ fn watch(
 ) -> Result<SandboxReport, Error> {
     let leader = Pid::from_child(&child);
     let exit = pidfd_open(leader, PidfdFlags::empty());
-    let complaint = exit.map_err(Error::step("no pidfd")).and_then(|exit| {
-        let mut complaint = Vec::new();
+    let reason = exit.map_err(Error::step("no pidfd")).and_then(|exit| {
+        let mut reason = Vec::new();
         let mut silent = false;
         loop {
-            let (gone, ended, speaks) = wait(control, &exit, (!silent).then_some(&ours))?;
-            if speaks {
+            let (gone, ended, writes) = wait(control, &exit, (!silent).then_some(&ours))?;
+            if writes {
                 let mut piece = [0; COMPLAINT_MAX];
                 let read = ours.read(&mut piece).unwrap_or_default();
-                silent = read == 0 || complaint.len() >= COMPLAINT_MAX;
-                complaint.extend_from_slice(piece.get(..read).unwrap_or_default());
+                silent = read == 0 || reason.len() >= COMPLAINT_MAX;
+                reason.extend_from_slice(piece.get(..read).unwrap_or_default());
             } else if gone || ended {
-                return Ok(complaint);
+                return Ok(reason);
             }
         }
     });
@@ -184,9 +184,9 @@ fn watch(
     let _ = kill_process(leader, Signal::KILL);
     let status = child.wait().map_err(Error::step("no exit status"))?;
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::empty()) {}
-    let complaint = complaint?;
-    if !complaint.is_empty() {
-        let refused = Some(String::from_utf8_lossy(&complaint).into_owned());
+    let reason = reason?;
+    if !reason.is_empty() {
+        let refused = Some(String::from_utf8_lossy(&reason).into_owned());
         return Ok(SandboxReport { refused, ..SandboxReport::default() });
     }
     Ok(SandboxReport { refused: None, code: status.code(), signal: status.signal() })

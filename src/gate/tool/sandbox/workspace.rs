@@ -33,11 +33,11 @@ pub(super) fn run(args: &[OsString]) -> ExitCode {
     supervise::close_inherited();
     let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
     let uid = args.first().and_then(|uid| uid.to_str()?.parse().ok()).unwrap_or(NOBODY);
-    let said = match build(uid) {
+    let report = match build(uid) {
         Ok(()) => READY.to_vec(),
         Err(why) => why.to_string().into_bytes(),
     };
-    if control.write_all(&said).is_err() || control.shutdown(std::net::Shutdown::Write).is_err() {
+    if control.write_all(&report).is_err() || control.shutdown(std::net::Shutdown::Write).is_err() {
         return ExitCode::FAILURE;
     }
     // Waits until the gate closes the socket.
@@ -86,14 +86,14 @@ impl UserNamespace {
         drop(command);
         let pid = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
         let holder = Self { pid, control: Some(ours), uid, child };
-        let mut said = Vec::new();
+        let mut report = Vec::new();
         if let Some(control) = &holder.control {
-            control.take(COMPLAINT_MAX).read_to_end(&mut said)?;
+            control.take(COMPLAINT_MAX).read_to_end(&mut report)?;
         }
-        if said == READY {
+        if report == READY {
             return Ok(holder);
         }
-        Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()))
+        Err(io::Error::other(String::from_utf8_lossy(&report).into_owned()))
     }
 }
 

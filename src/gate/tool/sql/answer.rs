@@ -51,10 +51,10 @@ pub(super) struct ResultSpace {
 impl ResultSpace {
     /// Space for this many rows and bytes; the names of the tables are part of the result.
     pub fn new(rows_max: u64, bytes_max: u64, tables: &[String]) -> Self {
-        let told: usize =
+        let names: usize =
             tables.iter().map(|table| table.len().saturating_mul(2).saturating_add(8)).sum();
         let bytes = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        let bytes_left = bytes.saturating_sub(told).saturating_sub(FRAME_BYTES);
+        let bytes_left = bytes.saturating_sub(names).saturating_sub(FRAME_BYTES);
         Self { answer: SqlResult::default(), rows_left: rows_max, bytes_left }
     }
 
@@ -142,10 +142,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said_to_be_there() {
         let row = || vec![Cell::Value(Json::from("x".repeat(100)))];
-        let mut room = ResultSpace::new(2, 1_000, &[]);
-        assert!(room.push(row()) && room.push(row()));
-        assert!(!room.push(row()));
-        let answer = room.close().json(&["public.t".into()]);
+        let mut space = ResultSpace::new(2, 1_000, &[]);
+        assert!(space.push(row()) && space.push(row()));
+        assert!(!space.push(row()));
+        let answer = space.close().json(&["public.t".into()]);
         let text = canonical::text(&answer);
         assert!(
             text.contains(r#""row_count":2,"#) && text.contains(r#""truncated":true"#),

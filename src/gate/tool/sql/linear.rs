@@ -169,19 +169,19 @@ mod tests {
 
     /// The results of SQLite's function and of the replacement.
     fn both(sql: &str, values: &[Value]) -> (Result<Value>, Result<Value>) {
-        let own = Connection::open_in_memory().unwrap();
-        let made = Connection::open_in_memory().unwrap();
-        replace_functions(&made).unwrap();
+        let original = Connection::open_in_memory().unwrap();
+        let replacement = Connection::open_in_memory().unwrap();
+        replace_functions(&replacement).unwrap();
         let ask = |connection: &Connection| {
             let values = rusqlite::params_from_iter(values.iter().cloned());
             connection.query_row(sql, values, |row| row.get::<_, Value>(0))
         };
-        (ask(&own), ask(&made))
+        (ask(&original), ask(&replacement))
     }
 
-    fn same(sql: &str, values: &[Value]) {
-        let (own, made) = both(sql, values);
-        assert_eq!(made, own, "{sql} {values:?}");
+    fn assert_same(sql: &str, values: &[Value]) {
+        let (original, replacement) = both(sql, values);
+        assert_eq!(replacement, original, "{sql} {values:?}");
     }
 
     #[test]
@@ -207,27 +207,27 @@ mod tests {
         for one in &values {
             for other in &values {
                 for name in ["instr", "trim", "ltrim", "rtrim"] {
-                    same(&format!("SELECT {name}(?1, ?2)"), &[one.clone(), other.clone()]);
+                    assert_same(&format!("SELECT {name}(?1, ?2)"), &[one.clone(), other.clone()]);
                 }
                 for third in &values {
                     let three = [one.clone(), other.clone(), third.clone()];
-                    same("SELECT replace(?1, ?2, ?3)", &three);
+                    assert_same("SELECT replace(?1, ?2, ?3)", &three);
                 }
             }
         }
         for (digits, set) in
             [("4142", ""), ("41 42", " "), ("4 1", " "), ("4g", "g"), ("é41", "é"), ("4", "")]
         {
-            same("SELECT unhex(?1, ?2)", &[t(digits), t(set)]);
+            assert_same("SELECT unhex(?1, ?2)", &[t(digits), t(set)]);
         }
     }
 
     #[test]
     fn what_would_be_too_large_is_not_made() {
         let sql = "SELECT replace(hex(zeroblob(100000)), '0', hex(zeroblob(100000)))";
-        let (own, made) = both(sql, &[]);
-        assert!(own.is_err());
-        assert_eq!(made.unwrap_err().sqlite_error_code(), Some(rusqlite::ErrorCode::TooBig));
+        let (original, replacement) = both(sql, &[]);
+        assert!(original.is_err());
+        assert_eq!(replacement.unwrap_err().sqlite_error_code(), Some(rusqlite::ErrorCode::TooBig));
     }
 
     proptest! {
@@ -236,15 +236,15 @@ mod tests {
             for digits in [n, few] {
                 let number = format!("{digits}e{e}").parse().unwrap();
                 let values = [Value::Real(number), Value::Real(number)];
-                same("SELECT instr(?1, ?2) || replace(?1, 'x', 'y')", &values);
+                assert_same("SELECT instr(?1, ?2) || replace(?1, 'x', 'y')", &values);
             }
         }
     }
 
     #[test]
     fn a_number_that_has_to_be_rounded_is_asked_for_as_a_text() {
-        let (_, made) = both("SELECT instr(0.1 + 0.2, '3')", &[]);
-        assert!(made.unwrap_err().to_string().contains("CAST it to TEXT"));
-        same("SELECT instr(CAST(0.1 + 0.2 AS TEXT), '3')", &[]);
+        let (_, replacement) = both("SELECT instr(0.1 + 0.2, '3')", &[]);
+        assert!(replacement.unwrap_err().to_string().contains("CAST it to TEXT"));
+        assert_same("SELECT instr(CAST(0.1 + 0.2 AS TEXT), '3')", &[]);
     }
 }

@@ -53,7 +53,7 @@ impl SqlFailure {
     }
 
     /// The message for the failure.
-    fn said(self) -> String {
+    fn into_message(self) -> String {
         match self {
             Self::Failed { message, .. } => message,
             Self::Unfit(role) => role.to_string(),
@@ -197,10 +197,10 @@ impl SqlTool {
                 message: "the call was prepared by another tool".into(),
             };
         };
-        let room = ResultSpace::new(self.rows_max, self.bytes_max, &ready.statement.relations);
+        let space = ResultSpace::new(self.rows_max, self.bytes_max, &ready.statement.relations);
         let asked = match &self.backend {
-            SqlBackend::Postgres(postgres) => postgres.ask(ready, room, fuse).await,
-            SqlBackend::Sqlite(sqlite) => sqlite.ask(ready.clone(), room, fuse).await,
+            SqlBackend::Postgres(postgres) => postgres.ask(ready, space, fuse).await,
+            SqlBackend::Sqlite(sqlite) => sqlite.ask(ready.clone(), space, fuse).await,
         };
         match asked {
             Ok(answer) => Unmasked::Completed {

@@ -71,7 +71,7 @@ impl SqliteBackend {
     pub async fn ask(
         &self,
         ready: PreparedSql,
-        room: ResultSpace,
+        space: ResultSpace,
         fuse: &Fuse,
     ) -> Result<SqlResult, SqlFailure> {
         let closed = |_| SqlFailure::unreached("the database is closed");
@@ -88,7 +88,7 @@ impl SqliteBackend {
         let mut asking = tokio::task::spawn_blocking(move || {
             // The slot is free when the thread ends, even if its caller has left.
             let _slot = slot;
-            one.run(&ready, room)
+            one.run(&ready, space)
         });
         let ended = match tokio::time::timeout(self.timeout, &mut asking).await {
             Ok(ended) => ended,
@@ -131,15 +131,15 @@ struct SqliteStatement {
 }
 
 impl SqliteStatement {
-    fn run(self, ready: &PreparedSql, room: ResultSpace) -> Result<SqlResult, SqlFailure> {
+    fn run(self, ready: &PreparedSql, space: ResultSpace) -> Result<SqlResult, SqlFailure> {
         let name = file_name(&self.path);
         let unopened = |e: rusqlite::Error| {
-            SqlFailure::unreached(format!("cannot open `{name}`: {}", said(&e)))
+            SqlFailure::unreached(format!("cannot open `{name}`: {}", message_of(&e)))
         };
         let connection = self.open().map_err(unopened)?;
         self.guard(&connection, &ready.statement).map_err(unopened)?;
         self.fuse.redeem()?;
-        ask(&connection, ready, room).map_err(|error| self.trouble(&error))
+        ask(&connection, ready, space).map_err(|error| self.failure(&error))
     }
 
     fn look(&self) -> Point {
@@ -152,7 +152,7 @@ impl SqliteStatement {
             let attaches = connection.execute_batch("ATTACH ':memory:' AS other").is_ok();
             Ok((connection.is_readonly("main")?, attaches))
         });
-        let unfit = |found: String| {
+        let refused = |found: String| {
             Point::wrong(
                 what.clone(),
                 ProbeState::Unfit,
@@ -161,12 +161,12 @@ impl SqliteStatement {
             )
         };
         match held {
-            Ok((_, true)) => unfit("another database could be attached".to_owned()),
-            Ok((false, _)) if self.read_only => unfit("could be written to".to_owned()),
-            Ok((true, _)) if !self.read_only => unfit("cannot be written to".to_owned()),
+            Ok((_, true)) => refused("another database could be attached".to_owned()),
+            Ok((false, _)) if self.read_only => refused("could be written to".to_owned()),
+            Ok((true, _)) if !self.read_only => refused("cannot be written to".to_owned()),
             Ok((true, _)) => Point::ready(what.clone(), "opens, for reading alone"),
             Ok((false, _)) => Point::ready(what.clone(), "opens, for reading and writing"),
-            Err(error) => unfit(format!("cannot be opened: {}", said(&error))),
+            Err(error) => refused(format!("cannot be opened: {}", message_of(&error))),
         }
     }
 
@@ -234,20 +234,20 @@ impl SqliteStatement {
             Some(allowed) => {
                 let views = views(connection, &allowed, &statement)?;
                 let judge = move |context: AuthContext<'_>| {
-                    word(reads(&context, &allowed, &views, &statement))
+                    authorization(reads(&context, &allowed, &views, &statement))
                 };
                 connection.authorizer(Some(judge))
             }
             None => {
                 let judge = move |context: AuthContext<'_>| {
-                    word(is_ordinary(&context.action, statement.writes))
+                    authorization(is_ordinary(&context.action, statement.writes))
                 };
                 connection.authorizer(Some(judge))
             }
         }
     }
 
-    fn trouble(&self, error: &rusqlite::Error) -> SqlFailure {
+    fn failure(&self, error: &rusqlite::Error) -> SqlFailure {
         if self.late.load(Ordering::Acquire) {
             return Late.into();
         }
@@ -259,12 +259,12 @@ impl SqliteStatement {
             Some(ErrorCode::TooBig | ErrorCode::OutOfMemory) => FailureClass::TooLarge,
             _ => FailureClass::ToolError,
         };
-        SqlFailure::failed(class, format!("the database said: {}", said(error)))
+        SqlFailure::failed(class, format!("the database said: {}", message_of(error)))
     }
 }
 
-const fn word(yes: bool) -> Authorization {
-    if yes { Authorization::Allow } else { Authorization::Deny }
+const fn authorization(allowed: bool) -> Authorization {
+    if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
 /// The views that an agent may read; what they read is the operator's business. A part of the
@@ -328,7 +328,7 @@ fn is_ordinary(action: &AuthAction<'_>, writes: bool) -> bool {
 fn ask(
     connection: &Connection,
     ready: &PreparedSql,
-    mut room: ResultSpace,
+    mut space: ResultSpace,
 ) -> rusqlite::Result<SqlResult> {
     let mut statement = connection.prepare(&ready.statement.text)?;
     if !ready.statement.writes && !statement.readonly() {
@@ -347,7 +347,7 @@ fn ask(
     let kinds =
         statement.columns().iter().map(|c| (c.name().to_owned(), kind(c.decl_type()))).collect();
     let columns = statement.column_count();
-    room.columns(kinds);
+    space.columns(kinds);
     let mut rows = statement.raw_query();
     let mut full = false;
     while let Some(row) = rows.next()? {
@@ -357,16 +357,16 @@ fn ask(
             continue;
         }
         let cells = (0..columns).map(|at| Ok(cell(row.get_ref(at)?)));
-        full = !room.push(cells.collect::<rusqlite::Result<_>>()?);
+        full = !space.push(cells.collect::<rusqlite::Result<_>>()?);
         if full && !ready.statement.writes {
             break;
         }
     }
     drop(rows);
     if ready.statement.writes {
-        room.affected(Some(connection.changes()));
+        space.affected(Some(connection.changes()));
     }
-    Ok(room.close())
+    Ok(space.close())
 }
 
 fn kind(declared: Option<&str>) -> String {
@@ -400,7 +400,7 @@ fn cell(value: ValueRef<'_>) -> Cell {
 }
 
 /// SQLite's message, without the statement and without paths.
-fn said(error: &rusqlite::Error) -> String {
+fn message_of(error: &rusqlite::Error) -> String {
     if let rusqlite::Error::SqliteFailure(_, Some(message))
     | rusqlite::Error::SqlInputError { msg: message, .. } = error
     {

@@ -65,8 +65,8 @@ fn tool_of(tool: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Tool, String
         let number = tool.get(name).and_then(Json::as_u64);
         number.ok_or_else(|| format!("`{name}` is missing or malformed"))
     };
-    let truth = |name: &str| tool.get(name).and_then(Json::as_bool).unwrap_or(false);
-    let bad = |name: &str| format!("`{name}` is malformed");
+    let flag = |name: &str| tool.get(name).and_then(Json::as_bool).unwrap_or(false);
+    let malformed = |name: &str| format!("`{name}` is malformed");
     let signers = tool.get("signers").and_then(Json::as_array).unwrap_or_default();
     let input_schema = text("input_schema")?.as_bytes().to_vec();
     let json = Json::parse(&input_schema, &Limits::FILE).map_err(|e| e.to_string())?;
@@ -77,12 +77,12 @@ fn tool_of(tool: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Tool, String
         Schema::compile(&json)
     };
     let facts = ToolFacts {
-        name: ToolName::parse(text("name")?).ok_or_else(|| bad("name"))?,
+        name: ToolName::parse(text("name")?).ok_or_else(|| malformed("name"))?,
         kind: text("kind")?.to_owned(),
-        tier: Tier::parse(text("tier")?).ok_or_else(|| bad("tier"))?,
-        read_only: truth("read_only"),
-        idempotent: truth("idempotent"),
-        definition: Digest::parse(text("definition")?).ok_or_else(|| bad("definition"))?,
+        tier: Tier::parse(text("tier")?).ok_or_else(|| malformed("tier"))?,
+        read_only: flag("read_only"),
+        idempotent: flag("idempotent"),
+        definition: Digest::parse(text("definition")?).ok_or_else(|| malformed("definition"))?,
         timeout: Duration::from_millis(number("timeout_ms")?),
         result_bytes_max: number("result_bytes_max")?,
         cost_micro_usd: tool.get("cost_micro_usd").and_then(Json::as_u64),

@@ -21,8 +21,8 @@ fn toolbox(dir: &Path) -> Toolbox {
 ";
     let config: Config = serde_saphyr::from_str(yaml).unwrap();
     let env = |_: &str| Some("tok-12345678".to_owned());
-    let around = Surroundings { base_dir: dir, env: &env, forbidden: &[], own: &[] };
-    Toolbox::build(config.check(&around).unwrap(), &Upstreams::default(), Vec::new()).unwrap()
+    let surroundings = Surroundings { base_dir: dir, env: &env, forbidden: &[], own: &[] };
+    Toolbox::build(config.check(&surroundings).unwrap(), &Upstreams::default(), Vec::new()).unwrap()
 }
 
 fn call(tool: &str, args: &str) -> ToolCall {
@@ -71,10 +71,10 @@ fn an_unknown_tool_and_an_ungranted_one_sound_the_same() {
     for prepared in [&ungranted, &other, &unbound] {
         assert!(!prepared.is_ready() && prepared.tool().is_none());
         let tool = prepared.call().tool();
-        let said = &prepared.refusals()[0];
-        assert_eq!(said.code, Code::ToolNotGranted);
-        assert_eq!(said.message, format!("tool `{tool}` is not granted to this agent"));
-        assert_eq!(said.detail, "");
+        let refusal = &prepared.refusals()[0];
+        assert_eq!(refusal.code, Code::ToolNotGranted);
+        assert_eq!(refusal.message, format!("tool `{tool}` is not granted to this agent"));
+        assert_eq!(refusal.detail, "");
     }
 }
 

@@ -47,9 +47,9 @@ fn is_changed(outcome: &Unmasked) -> bool {
 }
 
 /// A change of `root/d/f` by another process, and the content that `root/d/f` has afterwards.
-type Meddling = (&'static str, fn(&Path), Option<&'static str>);
+type Tampering = (&'static str, fn(&Path), Option<&'static str>);
 
-const MEDDLING: &[Meddling] = &[
+const TAMPERINGS: &[Tampering] = &[
     ("its bytes", |root| std::fs::write(root.join("d/f"), "odd").unwrap(), Some("odd")),
     (
         "another file",
@@ -101,14 +101,14 @@ const MEDDLING: &[Meddling] = &[
 
 #[test]
 fn what_changed_after_it_was_judged_is_not_written_over() {
-    for (what, meddle, left) in MEDDLING {
+    for (what, tamper, content) in TAMPERINGS {
         for mode in ["write", "replace", "delete"] {
             let place = Place::new();
             let plan = place.plan("d/f", mode);
-            meddle(&place.root());
+            tamper(&place.root());
             assert!(is_changed(&apply(&plan, &Fuse::never())), "{what} {mode}");
             let now = std::fs::read_to_string(place.root().join("d/f")).ok();
-            assert_eq!(now.as_deref(), *left, "{what} {mode}");
+            assert_eq!(now.as_deref(), *content, "{what} {mode}");
             let canary = std::fs::read_to_string(place.0.path().join("canary")).unwrap();
             assert!(canary == "CANARY" && place.tidy(), "{what} {mode}");
         }
@@ -146,19 +146,19 @@ fn directories_of_a_write_that_failed_are_taken_away_again() {
 #[test]
 fn only_what_a_write_leaves_is_swept_away() {
     let place = Place::new();
-    let left = |n: u64| format!("{STAGED_PREFIX}{n:032x}{STAGED_SUFFIX}");
-    let ours = place.root().join(left(1));
-    std::fs::write(&ours, "left").unwrap();
+    let staged_as = |n: u64| format!("{STAGED_PREFIX}{n:032x}{STAGED_SUFFIX}");
+    let leftover = place.root().join(staged_as(1));
+    std::fs::write(&leftover, "left").unwrap();
     let under_way = place.root().join(staged_name());
     std::fs::write(&under_way, "of a call of this process").unwrap();
     let others = [".wicketgate-x.tmp", "f.tmp", ".wicketgate-00000000000000000000000000000000.tm"];
     for name in others {
         std::fs::write(place.root().join(name), "kept").unwrap();
     }
-    let linked = place.root().join(left(2));
+    let linked = place.root().join(staged_as(2));
     symlink(place.0.path().join("canary"), &linked).unwrap();
     let _tool = place.tool();
-    assert!(!ours.exists() && linked.is_symlink() && under_way.exists());
+    assert!(!leftover.exists() && linked.is_symlink() && under_way.exists());
     assert!(others.iter().all(|name| place.root().join(name).exists()));
     assert_eq!(std::fs::read_to_string(place.0.path().join("canary")).unwrap(), "CANARY");
 }

@@ -103,17 +103,17 @@ impl PostgresBackend {
     pub async fn ask(
         self: &Arc<Self>,
         ready: &PreparedSql,
-        room: ResultSpace,
+        space: ResultSpace,
         fuse: &Fuse,
     ) -> Result<SqlResult, SqlFailure> {
         let mut lease = self.lease().await?;
         let session = lease.session.as_mut();
         let session = session.ok_or_else(|| SqlFailure::unreached("there is no session"))?;
-        let (came, clean) = session.ask(ready, room, (self.limits, fuse)).await?;
+        let (answer, clean) = session.ask(ready, space, (self.limits, fuse)).await?;
         if clean {
             lease.give_back();
         }
-        came
+        answer
     }
 
     /// Checks that the role is fit for use, if the server is reachable.

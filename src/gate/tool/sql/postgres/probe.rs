@@ -43,9 +43,9 @@ impl PostgresBackend {
                 let todo = "give it a role of its own that may do less: examples/sql";
                 points.push(Point::wrong(who, ProbeState::Unfit, why.to_string(), todo));
             }
-            Err(trouble @ (SqlFailure::Failed { .. } | SqlFailure::Unknown { .. })) => {
+            Err(failure @ (SqlFailure::Failed { .. } | SqlFailure::Unknown { .. })) => {
                 let todo = "correct the role, its password or the database in `url_file`";
-                points.push(Point::wrong(who, ProbeState::Unreached, trouble.said(), todo));
+                points.push(Point::wrong(who, ProbeState::Unreached, failure.into_message(), todo));
             }
         }
         points
@@ -66,8 +66,8 @@ fn connected(place: String, stream: &Stream) -> Point {
         Either::Left(_) => None,
         Either::Right(tls) => Some(Secure::version(tls)),
     };
-    let came = peer.map(|peer| Reached { peer, tls });
-    connection(place, came.map_err(|_lost| crate::tool::net::ConnectError::Unreachable))
+    let reached = peer.map(|peer| Reached { peer, tls });
+    connection(place, reached.map_err(|_lost| crate::tool::net::ConnectError::Unreachable))
 }
 
 fn unconnected(place: String, none: NoStream) -> Point {
@@ -91,8 +91,8 @@ async fn calls(session: &mut Session) -> Point {
             let todo = "run examples/sql/revoke.sql in this database as a superuser";
             Point::wrong(what, ProbeState::Unfit, format!("it may call {names}"), todo)
         }
-        Err(trouble) => {
-            let found = format!("could not be asked for: {}", trouble.said());
+        Err(failure) => {
+            let found = format!("could not be asked for: {}", failure.into_message());
             Point::wrong(what, ProbeState::Unreached, found, "")
         }
     }
@@ -129,8 +129,8 @@ async fn stays_read_only(mut session: Session, limits: Limits) -> Point {
                 "do not use this server for what only reads",
             )
         }
-        Ok((Err(trouble), _)) | Err(trouble) => {
-            let found = format!("could not be tried: {}", trouble.said());
+        Ok((Err(failure), _)) | Err(failure) => {
+            let found = format!("could not be tried: {}", failure.into_message());
             Point::wrong(what, ProbeState::Unreached, found, "")
         }
     }

@@ -52,20 +52,20 @@ struct ServerNotice {
 
 impl ServerNotice {
     fn read(body: &ErrorResponseBody) -> Result<Self, WireError> {
-        let mut said = Self::default();
+        let mut notice = Self::default();
         let mut fields = body.fields();
         while let Some(field) = fields.next().map_err(WireError::unreadable)? {
             let text = String::from_utf8_lossy(field.value_bytes()).into_owned();
             match field.type_() {
-                b'C' => said.code = text,
-                b'M' => said.message = text,
+                b'C' => notice.code = text,
+                b'M' => notice.message = text,
                 _ => {}
             }
         }
-        Ok(said)
+        Ok(notice)
     }
 
-    fn trouble(self) -> SqlFailure {
+    fn into_failure(self) -> SqlFailure {
         let class = match self.code.as_str() {
             "57014" | "55P03" | "25P03" => FailureClass::Timeout,
             _ => FailureClass::ToolError,
@@ -112,8 +112,8 @@ impl Session {
         session.wire.flush().await?;
         let mut faults = None;
         let answered = session.answered(|row| faults = Some(row)).await?;
-        if let Some(said) = answered.error {
-            return Err(said.trouble());
+        if let Some(notice) = answered.error {
+            return Err(notice.into_failure());
         }
         let faults =
             faults.ok_or_else(|| SqlFailure::unreached("the role has no entry of its own"))?;
@@ -169,7 +169,9 @@ impl Session {
                 }
                 Message::BackendKeyData(body) => self.key = (body.process_id(), body.secret_key()),
                 Message::ReadyForQuery(_) if proven => return Ok(()),
-                Message::ErrorResponse(body) => return Err(ServerNotice::read(&body)?.trouble()),
+                Message::ErrorResponse(body) => {
+                    return Err(ServerNotice::read(&body)?.into_failure());
+                }
                 _ => return Err(SqlFailure::unreached(METHOD)),
             }
         }
@@ -185,7 +187,7 @@ impl Session {
         self.wire.flush().await?;
         let mut found = None;
         let answered = self.answered(|row| found = row.into_iter().next().flatten()).await?;
-        answered.error.map_or(Ok(found), |said| Err(said.trouble()))
+        answered.error.map_or(Ok(found), |notice| Err(notice.into_failure()))
     }
 
     /// The key that a cancel request for this session must present.
@@ -217,7 +219,7 @@ impl Session {
     pub async fn ask(
         &mut self,
         ready: &PreparedSql,
-        room: ResultSpace,
+        space: ResultSpace,
         (limits, fuse): (Limits, &Fuse),
     ) -> Result<(Result<SqlResult, SqlFailure>, bool), SqlFailure> {
         let read_only = limits.read_only;
@@ -243,8 +245,8 @@ impl Session {
         self.wire.sync();
         self.wire.flush().await?;
         let (columns, rows, answered) = self.described().await?;
-        if let Some(said) = answered.error {
-            return self.taken_back(said.trouble()).await;
+        if let Some(notice) = answered.error {
+            return self.taken_back(notice.into_failure()).await;
         }
         if let Some(look) = &look {
             let judged = match rows.as_slice() {
@@ -266,47 +268,48 @@ impl Session {
         self.wire.bind(&values)?;
         // WHY 0 (to the end) for a statement that may write: stopped after some rows, it would have
         // done a part of its work, and that part would be committed.
-        let rows = i32::try_from(room.rows_left().saturating_add(1)).unwrap_or(i32::MAX);
+        let rows = i32::try_from(space.rows_left().saturating_add(1)).unwrap_or(i32::MAX);
         self.wire.execute(if read_only { rows } else { 0 })?;
         self.wire.sync();
         if read_only {
-            self.read(&columns, room).await
+            self.read(&columns, space).await
         } else {
-            self.write(ready, &columns, room, fuse).await
+            self.write(ready, &columns, space, fuse).await
         }
     }
 
     async fn read(
         &mut self,
         columns: &[(String, u32)],
-        mut room: ResultSpace,
+        mut space: ResultSpace,
     ) -> Result<(Result<SqlResult, SqlFailure>, bool), SqlFailure> {
         self.end("ROLLBACK")?;
         self.wire.flush().await?;
-        let cap = cap(&room);
-        room.columns(named(columns));
+        let cap = cap(&space);
+        space.columns(named(columns));
         let mut answered = SessionReply::default();
         loop {
             let message = match self.wire.message(cap).await {
                 Ok(message) => message,
                 Err(WireError::RowTooLarge) => {
-                    room.truncate();
-                    return Ok((Ok(room.close()), false));
+                    space.truncate();
+                    return Ok((Ok(space.close()), false));
                 }
                 Err(other) => return Err(other.into()),
             };
             if let Message::DataRow(body) = message {
-                let last = room.rows_left() == 0;
-                if !room.push(row(&body, columns)?) && !last {
+                let last = space.rows_left() == 0;
+                if !space.push(row(&body, columns)?) && !last {
                     // The remaining rows are not read.
-                    return Ok((Ok(room.close()), false));
+                    return Ok((Ok(space.close()), false));
                 }
             } else if take(&mut answered, message)? {
                 break;
             }
         }
-        let came = answered.error.map_or_else(|| Ok(room.close()), |said| Err(said.trouble()));
-        Ok((came, self.cleared().await?))
+        let answer =
+            answered.error.map_or_else(|| Ok(space.close()), |notice| Err(notice.into_failure()));
+        Ok((answer, self.cleared().await?))
     }
 
     /// Whether the transaction ended and the session was reset: the responses to [`Self::end`].
@@ -329,28 +332,28 @@ impl Session {
         &mut self,
         ready: &PreparedSql,
         columns: &[(String, u32)],
-        mut room: ResultSpace,
+        mut space: ResultSpace,
         fuse: &Fuse,
     ) -> Result<(Result<SqlResult, SqlFailure>, bool), SqlFailure> {
         self.wire.flush().await?;
-        let cap = cap(&room);
-        room.columns(named(columns));
+        let cap = cap(&space);
+        space.columns(named(columns));
         let mut answered = SessionReply::default();
         let mut full = false;
         loop {
             let message = self.wire.message(cap).await?;
             if let Message::DataRow(body) = message {
-                full = full || !room.push(row(&body, columns)?);
+                full = full || !space.push(row(&body, columns)?);
             } else if take(&mut answered, message)? {
                 break;
             }
         }
-        if let Some(said) = answered.error {
-            return self.taken_back(said.trouble()).await;
+        if let Some(notice) = answered.error {
+            return self.taken_back(notice.into_failure()).await;
         }
         if ready.statement.writes {
             let count = answered.tag.rsplit(' ').next().and_then(|count| count.parse().ok());
-            room.affected(count);
+            space.affected(count);
         }
         // By now another process may hold this gate's slot and have closed the call as unknown.
         if let Err(late) = fuse.redeem() {
@@ -360,15 +363,15 @@ impl Session {
         let unknown = |_: WireError| SqlFailure::Unknown { cause: "connection_lost" };
         self.wire.flush().await.map_err(unknown)?;
         let ended = self.answered(drop).await.map_err(unknown)?;
-        if let Some(said) = ended.error {
-            return Err(said.trouble());
+        if let Some(notice) = ended.error {
+            return Err(notice.into_failure());
         }
         if ended.tag != "COMMIT" {
             return Err(SqlFailure::failed(FailureClass::ToolError, "the database took it back"));
         }
         // The commit succeeded, whatever happens to the connection now.
         let clean = self.answered(drop).await.is_ok_and(|c| c.error.is_none() && c.status == b'I');
-        Ok((Ok(room.close()), clean))
+        Ok((Ok(space.close()), clean))
     }
 
     /// Ends the transaction and resets the session; two requests.
@@ -418,17 +421,17 @@ const METHOD: &str =
 const UNPROVEN: &str = "the database is not who it should be";
 
 /// Maps an error before the call was sent to "not started".
-fn unopened(trouble: SqlFailure) -> SqlFailure {
-    match trouble {
+fn unopened(failure: SqlFailure) -> SqlFailure {
+    match failure {
         SqlFailure::Failed { message, .. } => SqlFailure::unreached(message),
         SqlFailure::Unknown { cause } => SqlFailure::unreached(cause),
-        unfit @ SqlFailure::Unfit(_) => unfit,
+        failure @ SqlFailure::Unfit(_) => failure,
     }
 }
 
 /// Bytes of a row that could still fit.
-fn cap(room: &ResultSpace) -> usize {
-    room.bytes_left().saturating_mul(2).saturating_add(ROW_SLACK)
+fn cap(space: &ResultSpace) -> usize {
+    space.bytes_left().saturating_mul(2).saturating_add(ROW_SLACK)
 }
 
 /// Processes a message that is not a row; `true` at the end of the response.

@@ -210,7 +210,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     /// A connection to a server that sends these bytes and closes.
-    async fn saying(bytes: Vec<u8>) -> PostgresWire {
+    async fn server_sending(bytes: Vec<u8>) -> PostgresWire {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let client = std::net::TcpStream::connect(address).unwrap();
@@ -223,15 +223,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_is_refused_by_its_length_before_it_is_read() {
-        let said = |tag: u8, length: u32| [&[tag], length.to_be_bytes().as_slice()].concat();
-        let next = async |bytes| saying(bytes).await.message(100).await.map(drop);
-        let row = next(said(b'D', 1 << 30)).await;
+        let header = |tag: u8, length: u32| [&[tag], length.to_be_bytes().as_slice()].concat();
+        let next = async |bytes| server_sending(bytes).await.message(100).await.map(drop);
+        let row = next(header(b'D', 1 << 30)).await;
         assert!(matches!(row, Err(WireError::RowTooLarge)), "{row:?}");
-        let other = next(said(b'S', 1 << 30)).await;
+        let other = next(header(b'S', 1 << 30)).await;
         assert!(matches!(other, Err(WireError::Protocol(_))), "{other:?}");
-        let none = next(said(b'Z', 3)).await;
+        let none = next(header(b'Z', 3)).await;
         assert!(matches!(none, Err(WireError::Protocol(_))), "{none:?}");
-        let cut = next(said(b'Z', 9)).await;
+        let cut = next(header(b'Z', 9)).await;
         assert!(matches!(cut, Err(WireError::Lost(_))), "{cut:?}");
     }
 
@@ -239,14 +239,14 @@ mod tests {
     async fn a_message_that_is_shorter_than_it_says_is_refused() {
         // Two texts are announced, and one of them has no end; then a tag that no message has.
         for bytes in [&b"S\0\0\0\x0aabc\0de"[..], b"*\0\0\0\x04"] {
-            let read = saying(bytes.to_vec()).await.message(100).await.map(drop);
+            let read = server_sending(bytes.to_vec()).await.message(100).await.map(drop);
             assert!(matches!(read, Err(WireError::Protocol(_))), "{read:?}");
         }
     }
 
     #[tokio::test]
     async fn a_statement_that_would_be_cut_at_a_zero_byte_is_not_written() {
-        let mut wire = saying(Vec::new()).await;
+        let mut wire = server_sending(Vec::new()).await;
         assert!(matches!(wire.run("SELECT '\0'", &[]), Err(WireError::Unwritable)));
     }
 }
