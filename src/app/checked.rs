@@ -102,12 +102,14 @@ pub(super) fn live(
     let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
     let approver_keys = keys(&config.trust.approver_keys, &mut wrong);
     let callers = callers(&config, &manifest_keys, tokens, now);
-    let staff = Operators::load(&config.operators)
+    let operators = Operators::load(&config.operators)
         .map_err(|wrong| wrong.iter().map(ToString::to_string).collect());
-    let (callers, tools, staff) = match (callers, tools, staff) {
-        (Ok(callers), Ok(tools), Ok(staff)) if wrong.is_empty() => (callers, tools, staff),
-        (callers, tools, staff) => {
-            wrong.extend([callers.err(), tools.err(), staff.err()].into_iter().flatten().flatten());
+    let (callers, tools, operators) = match (callers, tools, operators) {
+        (Ok(callers), Ok(tools), Ok(operators)) if wrong.is_empty() => (callers, tools, operators),
+        (callers, tools, operators) => {
+            wrong.extend(
+                [callers.err(), tools.err(), operators.err()].into_iter().flatten().flatten(),
+            );
             return Err(wrong);
         }
     };
@@ -117,8 +119,7 @@ pub(super) fn live(
     }
     let policy_trust =
         activation::Trust { keys: policy_keys, threshold: config.trust.policy_threshold };
-    let live =
-        Live { config, callers: Arc::new(callers), policy_trust, approver_keys, operators: staff };
+    let live = Live { config, callers: Arc::new(callers), policy_trust, approver_keys, operators };
     Ok((live, tools))
 }
 

@@ -90,26 +90,24 @@ pub(super) async fn listen(
         operator::OperatorView { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
     let settings = config.operator.listener().map_err(Error::wrong)?;
     let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
-    let doors = ListenerTls::new(listeners, &checked.clock, &checked.metrics);
+    let certificates = ListenerTls::new(listeners, &checked.clock, &checked.metrics);
     let tls = settings.tls.is_some();
     // WHY: an agent that takes the address while its gate starts again must not keep the gate out for good.
     let socket = Some(config.state.join(OPERATORS));
     let settings = operator::OperatorSettings { socket, patient: true, ..settings };
-    let office = operator_api(checked, sources).await?;
-    let telling = match (webhook(&checked.config)?, &office) {
-        (Some(hook), Some(office)) => {
-            Some(tokio::spawn(hook.run(Arc::clone(office), stop.clone())))
-        }
+    let api = operator_api(checked, sources).await?;
+    let telling = match (webhook(&checked.config)?, &api) {
+        (Some(hook), Some(api)) => Some(tokio::spawn(hook.run(Arc::clone(api), stop.clone()))),
         (Some(_), None) | (None, _) => None,
     };
-    let operators = operator::serve_with(settings, view, office.clone(), stop.clone());
+    let operators = operator::serve_with(settings, view, api.clone(), stop.clone());
     let operators = operators.map_err(System::from)?;
     let listening = Listeners {
         agents: bound.addresses(),
         operators: operators.address(),
-        certificates: doors,
+        certificates,
         hindered: operators.hindered(),
-        operator_api: office,
+        operator_api: api,
     };
     for place in &listening.agents {
         tracing::info!(addr = %place, "agent API listening");

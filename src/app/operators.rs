@@ -34,8 +34,8 @@ pub(super) async fn operator_api(
         Some(road) => road.reject(code),
         None => metrics.rejected(code.as_str()),
     };
-    let glass = super::break_glass::operator_part(&checked.config, &checked.metrics)?;
-    let office = OperatorApi::new(OperatorParts {
+    let break_glass = super::break_glass::operator_part(&checked.config, &checked.metrics)?;
+    let api = OperatorApi::new(OperatorParts {
         operators: live.operators.clone(),
         reader: Arc::new(reader),
         orders: Arc::new(orders),
@@ -46,13 +46,13 @@ pub(super) async fn operator_api(
         reject: Arc::new(reject),
         tenant: super::fleet::tenant(&checked.config),
     });
-    if let Some(glass) = glass {
-        office.allow_break_glass(glass);
+    if let Some(break_glass) = break_glass {
+        api.allow_break_glass(break_glass);
     }
     if let Some(evidence) = super::evidence::operator_part(&checked.config)? {
-        office.allow_evidence(evidence);
+        api.allow_evidence(evidence);
     }
-    Ok(Some(Arc::new(office)))
+    Ok(Some(Arc::new(api)))
 }
 
 /// The receiver of notices about held calls, if one is configured.

@@ -308,8 +308,8 @@ async fn put(
 
 /// Updates everything beside the road that depends on the state in force.
 fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: Live) {
-    if let Some(office) = &running.listening.operator_api {
-        office.set_operators(live.operators.clone());
+    if let Some(api) = &running.listening.operator_api {
+        api.set_operators(live.operators.clone());
     }
     checked.live.store(Arc::new(live));
     road.replace_signers(approvers::signers(checked, &running.ledger));

@@ -83,14 +83,14 @@ pub(super) async fn start(
     asked: GateRequests,
 ) -> Result<Started, Error> {
     let checked = Arc::new(checked);
-    let books = writer::open(&checked).await?;
-    let (ledger, writer) = Ledger::new(books.settings, books.parts);
+    let ledger_parts = writer::open(&checked).await?;
+    let (ledger, writer) = Ledger::new(ledger_parts.settings, ledger_parts.parts);
     let (recovered_out, recovered) = oneshot::channel();
     let reasons = vec!["starting".to_owned()];
     let starting = Readiness { reasons, ..Readiness::default() };
     let (readiness, ready) = watch::channel(starting);
     let road = Arc::new(OnceLock::new());
-    let sources = Sources { ledger: &ledger, list: &books.list, road: &road };
+    let sources = Sources { ledger: &ledger, list: &ledger_parts.list, road: &road };
     // WHY: before the writer starts, so that an address in use leaves no entry behind.
     let (listening, served) = listen(&checked, &sources, ready.clone()).await?;
     let (agents, operators) = (listening.agents.clone(), listening.operators);
@@ -101,7 +101,7 @@ pub(super) async fn start(
         judged: OnceLock::new(),
         readiness,
         upstreams: ArcSwap::from_pointee(tools.upstreams),
-        list: books.list,
+        list: ledger_parts.list,
         deaf: CancellationToken::new(),
         following: TaskTracker::new(),
         findings: Mutex::default(),

@@ -246,9 +246,9 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
         Some(place) => command.bucket.archives(place).await?,
         None => archives(dir)?,
     };
-    for shelf in shelves {
-        let shelf = shelf.as_ref();
-        let origin = origin(shelf).await?;
+    for archive in shelves {
+        let archive = archive.as_ref();
+        let origin = origin(archive).await?;
         let tenant = origin.split('/').nth(1).unwrap_or_default();
         if command.chain.as_ref().is_some_and(|wanted| *wanted != origin)
             || command.tenant.as_deref().is_some_and(|wanted| wanted != tenant)
@@ -256,14 +256,14 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
             continue;
         }
         let known = pins(trust, &origin);
-        let report = archive::check::archive(shelf, roots, &known.heads);
+        let report = archive::check::archive(archive, roots, &known.heads);
         verdicts.push(Verdict::archived(report.await.map_err(unreadable)?));
     }
     Ok(verdicts)
 }
 
-async fn origin(shelf: &dyn ArchiveStore) -> Result<String, Failure> {
-    let note = shelf.get(archive::CHECKPOINT).await.map_err(unreadable)?.unwrap_or_default();
+async fn origin(archive: &dyn ArchiveStore) -> Result<String, Failure> {
+    let note = archive.get(archive::CHECKPOINT).await.map_err(unreadable)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&note).lines().next().unwrap_or_default().to_owned())
 }
 

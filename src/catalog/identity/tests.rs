@@ -289,14 +289,14 @@ fn all_wrong_fields_are_reported_at_once() {
 
 #[test]
 fn only_enough_trusted_keys_over_the_same_bytes_make_a_manifest() {
-    let (a, b, stranger) = (key(), key(), key());
+    let (a, b, untrusted) = (key(), key(), key());
     let code = |keys: &[&SecretKey], trusted: &[&SecretKey], threshold| {
         verify(TEXT, keys, trusted, threshold).map_or_else(|e| e.code(), |_| "ok")
     };
     assert_eq!(code(&[&a], &[&a], 1), "ok");
     assert_eq!(code(&[&a, &b], &[&a, &b], 2), "ok");
-    assert_eq!(code(&[&stranger, &a], &[&a], 1), "ok");
-    assert_eq!(code(&[&stranger], &[&a], 1), "manifest.signature");
+    assert_eq!(code(&[&untrusted, &a], &[&a], 1), "ok");
+    assert_eq!(code(&[&untrusted], &[&a], 1), "manifest.signature");
     assert_eq!(code(&[], &[&a], 1), "manifest.signature");
     assert_eq!(code(&[&a], &[], 1), "manifest.signature");
     assert_eq!(code(&[&a], &[&a, &b], 2), "manifest.threshold");

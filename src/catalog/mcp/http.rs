@@ -139,10 +139,10 @@ impl BodyForm {
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let essence = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-        if essence.eq_ignore_ascii_case("text/event-stream") {
+        let media_type = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        if media_type.eq_ignore_ascii_case("text/event-stream") {
             Self::Events
-        } else if essence.eq_ignore_ascii_case("application/json") {
+        } else if media_type.eq_ignore_ascii_case("application/json") {
             Self::Json
         } else {
             Self::Other

@@ -206,8 +206,8 @@ mod tests {
             std::fs::write(at(made), "").unwrap();
         }
         for written in ["data", "kept.db"] {
-            let anybody = std::fs::Permissions::from_mode(0o777);
-            std::fs::set_permissions(at(written), anybody).unwrap();
+            let open_mode = std::fs::Permissions::from_mode(0o777);
+            std::fs::set_permissions(at(written), open_mode).unwrap();
         }
         let python = at(".venv/bin/python");
         std::os::unix::fs::symlink("/usr/bin/env", &python).unwrap();

@@ -113,10 +113,10 @@ impl StepPrinter {
     }
 
     /// Ends the story with a summary.
-    pub fn end(&mut self, desk: &DemoDirectory, took: Duration) {
+    pub fn end(&mut self, demo: &DemoDirectory, took: Duration) {
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         if self.json {
-            self.step("end", "", "", &json!({"dir": desk.shown(), "ms": millis}));
+            self.step("end", "", "", &json!({"dir": demo.shown(), "ms": millis}));
             return;
         }
         say("\nWhat happened");
@@ -144,7 +144,7 @@ impl StepPrinter {
         ] {
             say(format!("  {:<21} {what}", path));
         }
-        say(format!("  all below {}", desk.shown()));
+        say(format!("  all below {}", demo.shown()));
         let seconds = took.as_secs_f64();
         say(format!(
             "\nEvery step had the expected result, in {seconds:.1} s. No process was left running."

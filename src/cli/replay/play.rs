@@ -120,9 +120,9 @@ pub(super) fn run(args: &Play) -> Exit {
 
 async fn play(args: &Play, recording: Recording) -> Result<Exit, Error> {
     let policies = Policies::of(&recording, args.bundle.as_deref())?;
-    let desk = ReplayDirectory::make(&recording)?;
+    let directory = ReplayDirectory::make(&recording)?;
     let tcp = (args.listen != "off").then_some(args.listen.as_str());
-    let config = desk.furnish(&recording, &policies, tcp)?;
+    let config = directory.furnish(&recording, &policies, tcp)?;
     let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
     let manner = ReplaySettings {
         collect: args.report,
@@ -134,8 +134,8 @@ async fn play(args: &Play, recording: Recording) -> Result<Exit, Error> {
     let player = Arc::new(player);
     let stage = ReplayParts { player: Arc::clone(&player), clock };
     let mut gate = Gate::replay(config, stage).await?;
-    let (socket, token) = (Some(desk.socket()), Some(desk.token.as_str()));
-    let variables = desk.variables();
+    let (socket, token) = (Some(directory.socket()), Some(directory.token.as_str()));
+    let variables = directory.variables();
     let place = ReplayTarget { socket, token, variables, recording: player.recording().digest };
     let ran = beside(&mut gate, args, &place).await?;
     Ok(print_report(args, &report(player.recording(), player.finish(), ran, None))?)

@@ -57,9 +57,9 @@ impl OperatorApi {
         asked: OperatorRequest<route::HeldCalls>,
     ) -> Result<HeldCalls, Problem> {
         let most = asked.request.lines().min(SHOWN_MAX);
-        let desk = self.look().await?;
+        let open_runs = self.look().await?;
         let mut groups: BTreeMap<CallQuery, Vec<Waiting<'_>>> = BTreeMap::new();
-        for (id, run) in desk.chains().flat_map(|chain| &chain.runs) {
+        for (id, run) in open_runs.chains().flat_map(|chain| &chain.runs) {
             for (call, hold) in &run.held {
                 let tool = hold.entry.draft.tool.as_ref().map(ToString::to_string);
                 let key = (*id, tool.unwrap_or_default(), hold.args_digest);
@@ -118,8 +118,8 @@ impl OperatorApi {
     async fn facts(&self, path: &HeldCallPath) -> Result<Facts, Problem> {
         let (run, call) = self.named(path)?;
         let found = {
-            let desk = self.look().await?;
-            find(&desk, &run, &call)
+            let open_runs = self.look().await?;
+            find(&open_runs, &run, &call)
         };
         let Some(found) = found else { return Err(self.not_held()) };
         let HeldMatch { chain, mut facts, input, effect, args: (args, len), .. } = found;
@@ -234,8 +234,8 @@ impl OperatorApi {
             return Err(self.not_held());
         };
         let found = {
-            let desk = self.look().await?;
-            find(&desk, run, call)
+            let open_runs = self.look().await?;
+            find(&open_runs, run, call)
         };
         let origin = found.ok_or_else(|| self.not_held())?.origin;
         self.order(who, order, (reason, None), Some(&origin)).await
@@ -247,8 +247,8 @@ impl OperatorApi {
     /// The ledger cannot be read.
     pub(super) async fn runs(&self, asked: OperatorRequest<route::Runs>) -> Result<Runs, Problem> {
         let most = asked.request.lines().min(SHOWN_MAX);
-        let desk = self.look().await?;
-        let mut runs: Vec<_> = desk
+        let open_runs = self.look().await?;
+        let mut runs: Vec<_> = open_runs
             .chains()
             .flat_map(|chain| chain.runs.iter().map(move |(id, run)| (chain, id, run)))
             .collect();
@@ -295,8 +295,8 @@ fn held_request(group: &[Waiting<'_>]) -> Option<HeldCall> {
 }
 
 /// What the ledger records about one held call, without its payloads.
-fn find(desk: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
-    let (id, chain, open) = desk.run(run)?;
+fn find(open_runs: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
+    let (id, chain, open) = open_runs.run(run)?;
     let hold = open.held.get(call)?;
     let (held, opened) = (&hold.held, &open.opened);
     let layer = |one: &record::call::Layer| Layer {

@@ -63,8 +63,8 @@ struct OrderHistory {
 
 impl OperatorApi {
     /// Enables break-glass statements. The first call counts; later ones change nothing.
-    pub fn allow_break_glass(&self, glass: BreakGlassParts) {
-        drop(self.break_glass.set(glass));
+    pub fn allow_break_glass(&self, break_glass: BreakGlassParts) {
+        drop(self.break_glass.set(break_glass));
     }
 
     /// Opens an order that enough approvers signed, once, after the receiver took the alarm.
@@ -81,20 +81,21 @@ impl OperatorApi {
             return Err(malformed(self, "`signatures` must have at most 16 items"));
         }
         let (who, signed) = (&asked.who, SignedBreakGlass { statement, signatures });
-        let Some(glass) = self.break_glass.get() else {
+        let Some(break_glass) = self.break_glass.get() else {
             let message =
                 "no break-glass signers are configured, so break-glass cannot be opened here";
             return Err(self.refused(Code::RequestMalformed, "break_glass.none", message));
         };
         let wrong = |code: &str, why: String| self.refused(Code::RequestMalformed, code, why);
         let refused = |refusal: ApprovalRefusal| wrong(refusal.code(), refusal.why.to_string());
-        let list = (glass.list)().map_err(|why| wrong("break_glass.signer", why.to_string()))?;
-        let open = check(&glass.terms, &list, &signed, self.clock.now()).map_err(refused)?;
+        let list =
+            (break_glass.list)().map_err(|why| wrong("break_glass.signer", why.to_string()))?;
+        let open = check(&break_glass.terms, &list, &signed, self.clock.now()).map_err(refused)?;
         let past = self.past().await?;
         if past.contains_key(&open.statement.nonce) {
             return Err(refused(Purpose::BreakGlass.refusal(RefusalReason::Used)));
         }
-        self.alarm(glass, who, &open).await?;
+        self.alarm(break_glass, who, &open).await?;
         let BreakGlassStatement { reason, expires, .. } = &open.statement;
         let (reason, expires) = (reason.clone(), *expires);
         self.order(who, &Order::BreakGlass(signed), (&reason, Some(expires)), None).await
@@ -102,7 +103,7 @@ impl OperatorApi {
 
     async fn alarm(
         &self,
-        glass: &BreakGlassParts,
+        break_glass: &BreakGlassParts,
         who: &Operator,
         open: &Open,
     ) -> Result<(), Problem> {
@@ -110,8 +111,8 @@ impl OperatorApi {
         let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let (by, brought) = (open.subjects(), who.subject.as_str());
         tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought, "BREAK-GLASS requested");
-        glass.metrics.break_glass_alert();
-        let Some(hook) = &glass.alarm else { return Ok(()) };
+        break_glass.metrics.break_glass_alert();
+        let Some(hook) = &break_glass.alarm else { return Ok(()) };
         let body = json!({
             "type": "break_glass.opening",
             "timestamp": self.clock.now().to_string(),
@@ -212,9 +213,10 @@ impl OperatorApi {
             let message = format!("the signer of the order cannot be found: {why}");
             self.refused(Code::RequestMalformed, "break_glass.signers", message)
         };
-        let glass = self.break_glass.get();
-        let glass = glass.ok_or_else(|| unknown("`trust.break_glass` is not configured"))?;
-        let list = (glass.list)().map_err(|why| unknown(&why.to_string()))?;
+        let break_glass = self.break_glass.get();
+        let break_glass =
+            break_glass.ok_or_else(|| unknown("`trust.break_glass` is not configured"))?;
+        let list = (break_glass.list)().map_err(|why| unknown(&why.to_string()))?;
         let mut subjects = Vec::new();
         for row in self.break_glass_rows().await? {
             let Some(BreakGlassOrder::Open(signed)) = row.break_glass() else { continue };

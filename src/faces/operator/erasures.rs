@@ -73,10 +73,10 @@ impl OperatorApi {
         let (who, request) = (asked.who, self.erasure_request(asked.request)?);
         let room = self.evidence()?;
         let place = self.erasure_place(&room)?;
-        let office = Arc::clone(self);
+        let api = Arc::clone(self);
         // WHY: a recorded erasure must delete its payloads even if the client has disconnected.
         let working = self.tasks.spawn(async move {
-            let done = Box::pin(office.erase_now(&room.evidence, &who, &request)).await;
+            let done = Box::pin(api.erase_now(&room.evidence, &who, &request)).await;
             drop(place);
             done
         });
@@ -90,20 +90,20 @@ impl OperatorApi {
         request: &EraseRequest,
     ) -> Result<ErasureReply, Problem> {
         let reader = self.ledger(evidence).await?;
-        let keeper = evidence.archive.eraser().await?;
-        let keeper = keeper.ok_or_else(|| {
+        let eraser = evidence.archive.eraser().await?;
+        let eraser = eraser.ok_or_else(|| {
             let message =
                 "no Postgres role that may erase is configured here (`evidence.eraser_url_file`)";
             self.refused(Code::RequestMalformed, "erasure.none", message)
         })?;
         let chains = chains(&*reader).await?;
-        let (reader, keeper) = (reader.as_ref(), keeper.as_ref());
-        let shelf = ErasureStore { reader, eraser: keeper, chains: &chains, tenant: &self.tenant };
+        let (reader, eraser) = (reader.as_ref(), eraser.as_ref());
+        let store = ErasureStore { reader, eraser, chains: &chains, tenant: &self.tenant };
         let refused = |error: Error| self.refuse(problem(&error));
-        let found = shelf.find(&request.selection).await.map_err(refused)?;
-        let records = shelf.records().await.map_err(refused)?;
+        let found = store.find(&request.selection).await.map_err(refused)?;
+        let records = store.records().await.map_err(refused)?;
         let before = self.erased_before(&request.selection, &found, &records)?;
-        shelf.refuse_held(&records, &found.wanted).await.map_err(refused)?;
+        store.refuse_held(&records, &found.wanted).await.map_err(refused)?;
         let wanted = (&found.wanted, request.selection.run.as_ref());
         let order = match &request.order {
             Some(signed) => Some(self.ordered(evidence, signed, OrderKind::Erase).await?),
@@ -111,12 +111,12 @@ impl OperatorApi {
         };
         let signer = order.iter().map(|order| order.by().subject.as_str());
         let people: Vec<&str> = signer.chain([who.subject.as_str()]).collect();
-        let part = shelf.refuse_part(&records, wanted, (&people, &by(who))).await;
+        let part = store.refuse_part(&records, wanted, (&people, &by(who))).await;
         part.map_err(refused)?;
         let erased = match order {
             Some(order) => {
                 let done = (who, order, request.anew);
-                Some(self.erase_found(evidence, &shelf, done, &found).await?)
+                Some(self.erase_found(evidence, &store, done, &found).await?)
             }
             None => None,
         };
@@ -150,7 +150,7 @@ impl OperatorApi {
     async fn erase_found(
         &self,
         evidence: &Evidence,
-        shelf: &ErasureStore<'_>,
+        store: &ErasureStore<'_>,
         (who, order, anew): (&Operator, Box<Loosening>, bool),
         found: &ErasureScope,
     ) -> Result<ErasedPayloads, Problem> {
@@ -163,7 +163,7 @@ impl OperatorApi {
                     warrant: Warrant::Order(order),
                 };
                 let fleet = self.open_fleet(evidence).await?;
-                let recorded = shelf.record(&fleet, &found.wanted, &grounds).await;
+                let recorded = store.record(&fleet, &found.wanted, &grounds).await;
                 let closed = fleet.close().await;
                 let recorded = recorded.map_err(|error| self.refuse(problem(&error)))?;
                 closed.map_err(|error| self.refuse(unfinished(&error.to_string())))?;
@@ -172,14 +172,14 @@ impl OperatorApi {
         };
         // WHY: delete rows only now, when the log has recorded every one of them.
         let late = |why: String| self.refuse(unfinished(&why));
-        let deleted = shelf.sweep().await.map_err(|e| late(e.to_string()))?;
-        let residue = shelf.eraser.scrub(anew).await.map_err(|e| late(e.to_string()))?;
+        let deleted = store.sweep().await.map_err(|e| late(e.to_string()))?;
+        let residue = store.eraser.scrub(anew).await.map_err(|e| late(e.to_string()))?;
         let RecordedErasure { fleet, seqs } = &recorded;
         let told = ReceiptNotes { deleted, residue: residue.as_str(), store: evidence.store };
         let receipt = match seqs.as_slice() {
             [] => Value::Null,
             seqs => {
-                let made = receipt::make(shelf.reader, fleet, seqs, &told, &*evidence.key).await;
+                let made = receipt::make(store.reader, fleet, seqs, &told, &*evidence.key).await;
                 envelope(&made.map_err(|e| late(e.to_string()))?)
             }
         };
@@ -204,9 +204,9 @@ impl OperatorApi {
         let (who, request) = (asked.who, self.hold_request(asked.request)?);
         let room = self.evidence()?;
         let place = self.erasure_place(&room)?;
-        let office = Arc::clone(self);
+        let api = Arc::clone(self);
         let working = self.tasks.spawn(async move {
-            let done = Box::pin(office.hold_now(&room, &who, &request)).await;
+            let done = Box::pin(api.hold_now(&room, &who, &request)).await;
             drop(place);
             done
         });

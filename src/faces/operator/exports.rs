@@ -265,8 +265,8 @@ pub struct LogHead {
 }
 
 impl HttpReply for ExportedFile {
-    fn answer(self, office: &OperatorApi) -> http::Response<Body> {
-        self.response(&office.tasks)
+    fn answer(self, api: &OperatorApi) -> http::Response<Body> {
+        self.response(&api.tasks)
     }
 
     fn schema(_schemas: &mut SchemaGenerator) -> Schema {

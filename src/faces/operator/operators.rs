@@ -238,16 +238,16 @@ impl Operators {
     /// Everything that is wrong: a file that other users may read, a token that is too short or
     /// that two operators share, a subject that is there twice or has no role.
     pub fn load(members: &[Member]) -> Result<Self, Vec<MemberError>> {
-        let (mut staff, mut wrong) = (Self::default(), Vec::new());
+        let (mut operators, mut wrong) = (Self::default(), Vec::new());
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for (index, member) in members.iter().enumerate() {
             let added = match seen.insert(&member.subject, index) {
                 Some(first) => Err(Error::Subject { subject: member.subject.clone(), first }),
-                None => staff.add(member),
+                None => operators.add(member),
             };
             wrong.extend(added.err().map(|error| MemberError { index, error }));
         }
-        if wrong.is_empty() { Ok(staff) } else { Err(wrong) }
+        if wrong.is_empty() { Ok(operators) } else { Err(wrong) }
     }
 
     fn add(&mut self, member: &Member) -> Result<(), Error> {
@@ -347,13 +347,13 @@ mod tests {
             member(dir.path(), "paul", &token('p'), &[Role::PolicyAuthor, Role::PolicyPublisher]),
             member(dir.path(), "aude", &token('u'), &[Role::Auditor]),
         ];
-        let staff = Operators::load(&members).unwrap();
+        let operators = Operators::load(&members).unwrap();
         let rights = |c: char| {
-            let who = staff.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
+            let who = operators.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
             [Right::Look, Right::Read, Right::Decide, Right::Switch].map(|right| who.may(right))
         };
         let amends = |c: char| {
-            let who = staff.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
+            let who = operators.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
             [Right::Study, Right::Propose, Right::Publish].map(|right| who.may(right))
         };
         for c in ['v', 'o', 'a', 'u'] {
@@ -365,9 +365,9 @@ mod tests {
         assert_eq!(rights('a'), [true, true, true, false]);
         assert_eq!(rights('p'), [false, false, false, false]);
         assert_eq!(rights('u'), [true, true, false, false]);
-        assert_eq!(staff.identify(&shows(&token('x')), Timestamp::from_millis(0)), None);
-        assert_eq!(staff.identify(&shows(""), Timestamp::from_millis(0)), None);
-        assert!(!format!("{staff:?}").contains(&token('v')));
+        assert_eq!(operators.identify(&shows(&token('x')), Timestamp::from_millis(0)), None);
+        assert_eq!(operators.identify(&shows(""), Timestamp::from_millis(0)), None);
+        assert!(!format!("{operators:?}").contains(&token('v')));
     }
 
     #[test]
@@ -400,19 +400,23 @@ mod tests {
             certificate: Some(of.prefixed()),
             ..member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer])
         };
-        let staff = Operators::load(&[token.clone(), anna.clone()]).unwrap();
+        let operators = Operators::load(&[token.clone(), anna.clone()]).unwrap();
         let shown = |thumbprint| {
             let certificate = ClientCertificate { thumbprint, not_after: at(10), spiffe: None };
             ShownCredential::Certificate(Arc::new(certificate))
         };
-        let who = staff.identify(&shown(of), at(10)).unwrap();
+        let who = operators.identify(&shown(of), at(10)).unwrap();
         assert_eq!(
             (who.subject.as_str(), who.auth),
             ("anna", format!("certificate sha256:{}", of.hex()))
         );
-        assert_eq!(staff.identify(&shown(of), at(11)), None, "it has ended");
-        assert_eq!(staff.identify(&shown(other), at(0)), None);
-        assert_eq!(staff.identify(&shows(&of.prefixed()), at(0)), None, "a thumbprint is no token");
+        assert_eq!(operators.identify(&shown(of), at(11)), None, "it has ended");
+        assert_eq!(operators.identify(&shown(other), at(0)), None);
+        assert_eq!(
+            operators.identify(&shows(&of.prefixed()), at(0)),
+            None,
+            "a thumbprint is no token"
+        );
         let wrong = |member: Member| said(&[anna.clone(), member]);
         let with = |certificate: &str, token_file: Option<PathBuf>| Member {
             token_file,

@@ -220,8 +220,8 @@ impl OperatorApi {
         if gates.is_empty() {
             return Ok(Vec::new());
         }
-        let desk = self.look().await?;
-        let ended = |origin: &str| desk.origin(origin).is_some_and(|chain| chain.stopped);
+        let open_runs = self.look().await?;
+        let ended = |origin: &str| open_runs.origin(origin).is_some_and(|chain| chain.stopped);
         Ok(gates.into_iter().filter(|(origin, _)| !ended(origin)).collect())
     }
 
@@ -327,10 +327,10 @@ impl OperatorApi {
     /// List or ledger cannot be read.
     pub(super) async fn fleet(&self, _: OperatorRequest<route::Fleet>) -> Result<Fleet, Problem> {
         let shown = self.orders.shown().await?;
-        let desk = self.look().await?;
+        let open_runs = self.look().await?;
         let now = self.clock.now();
         let gate = |gate: &Presence| {
-            let chain = desk.origin(&gate.origin);
+            let chain = open_runs.origin(&gate.origin);
             let standing = match chain {
                 Some(chain) if chain.stopped => "stopped",
                 _ if self.is_silent(gate.at) => "silent",
@@ -350,14 +350,17 @@ impl OperatorApi {
                 state: gate.state.to_serde(),
             }
         };
-        Ok(Fleet { gates: shown.iter().map(gate).collect(), never_seen: unseen(&desk, &shown) })
+        Ok(Fleet {
+            gates: shown.iter().map(gate).collect(),
+            never_seen: unseen(&open_runs, &shown),
+        })
     }
 }
 
 /// Chains with open runs whose gate never reported: such a gate does not obey.
-fn unseen(desk: &OpenRuns, shown: &[Presence]) -> Vec<String> {
+fn unseen(open_runs: &OpenRuns, shown: &[Presence]) -> Vec<String> {
     let known: BTreeSet<&str> = shown.iter().map(|gate| gate.origin.as_str()).collect();
-    let open = desk.chains().filter(|chain| !chain.runs.is_empty() && !chain.stopped);
+    let open = open_runs.chains().filter(|chain| !chain.runs.is_empty() && !chain.stopped);
     let unseen = open.filter(|chain| !known.contains(chain.origin.as_str()));
     unseen.map(|chain| chain.origin.clone()).collect()
 }

@@ -208,11 +208,11 @@ mod tests {
             F: Fn() -> Any + Clone + Send + Sync + 'static,
         {
             let folder = tempfile::tempdir().unwrap();
-            let door = listener::socket(&folder.path().join("s")).await.unwrap();
+            let socket = listener::socket(&folder.path().join("s")).await.unwrap();
             let (room, shutdown) = (Arc::new(Semaphore::new(8)), CancellationToken::new());
             let limits = driver::Limits::of(8, Duration::ZERO);
             let places = Arc::clone(&room);
-            tokio::spawn(driver::run(door, limits, shutdown.clone(), move |io, _, closing| {
+            tokio::spawn(driver::run(socket, limits, shutdown.clone(), move |io, _, closing| {
                 let (made, places) = (made.clone(), Arc::clone(&places));
                 let answer = move |_: http::Request<Incoming>| {
                     let permit = Arc::clone(&places).try_acquire_owned().unwrap();

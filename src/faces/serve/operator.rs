@@ -157,10 +157,10 @@ pub fn serve(
 pub fn serve_with(
     settings: OperatorSettings,
     view: OperatorView,
-    office: Option<Arc<OperatorApi>>,
+    api: Option<Arc<OperatorApi>>,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
-    let behind = office.map_or(OperatorRoutes::Disabled, OperatorRoutes::Api);
+    let behind = api.map_or(OperatorRoutes::Disabled, OperatorRoutes::Api);
     bind(settings, view, behind, shutdown)
 }
 
@@ -283,7 +283,7 @@ async fn open(
     let (health, service) = tonic_health::server::health_reporter();
     let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
     let begun = match &behind {
-        OperatorRoutes::Api(office) => Some(Arc::clone(office)),
+        OperatorRoutes::Api(api) => Some(Arc::clone(api)),
         OperatorRoutes::Disabled | OperatorRoutes::Registrar(_) => None,
     };
     let router = router(view, behind, settings, service);
@@ -301,10 +301,10 @@ async fn open(
         driver::run(listener, limits, shutdown.clone(), serve).await;
     };
     tokio::join!(at_address, at_socket, reporting);
-    if let Some(office) = begun {
+    if let Some(api) = begun {
         // An operation that this timeout cuts short is recorded; the next request for it finishes
         // it.
-        drop(tokio::time::timeout(DRAIN, office.finished()).await);
+        drop(tokio::time::timeout(DRAIN, api.finished()).await);
     }
 }
 
@@ -331,10 +331,10 @@ const SERVICES: [&str; 3] =
     ["", pb::approvals_server::SERVICE_NAME, pb::control_server::SERVICE_NAME];
 
 /// The operator API over HTTP and gRPC, with health and reflection beside it.
-fn served(office: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
+fn served(api: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
     let [_, approvals, control] = SERVICES;
-    let routes = crate::operator::grpc::router(&office)
-        .merge(crate::operator::api::router(office))
+    let routes = crate::operator::grpc::router(&api)
+        .merge(crate::operator::api::router(api))
         .route_service("/grpc.health.v1.Health/{method}", health);
     match grpc::reflected(&[approvals, control]) {
         Ok(reflection) => {
@@ -360,9 +360,7 @@ fn router(
     let metrics = Router::new().route("/metrics", get(metrics));
     let all = match behind {
         OperatorRoutes::Disabled => open.merge(metrics).with_state(view),
-        OperatorRoutes::Api(office) => {
-            open.merge(metrics).with_state(view).merge(served(office, health))
-        }
+        OperatorRoutes::Api(api) => open.merge(metrics).with_state(view).merge(served(api, health)),
         OperatorRoutes::Registrar(registrar) => {
             open.with_state(view).merge(crate::operator::http::enrolment(registrar))
         }

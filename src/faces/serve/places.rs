@@ -121,7 +121,7 @@ impl Places {
         }
         let (id, close) = (inner.next, CancellationToken::new());
         inner.next = inner.next.saturating_add(1);
-        let stranger = UnknownPeer {
+        let peer = UnknownPeer {
             origin,
             since: now,
             active: now,
@@ -129,7 +129,7 @@ impl Places {
             serving: 0,
             close: close.clone(),
         };
-        inner.strangers.insert(id, stranger);
+        inner.strangers.insert(id, peer);
         drop(inner);
         Entered::Placed(ConnectionSlot(Arc::new(Held { id, places: Arc::clone(self), close })))
     }
@@ -144,8 +144,8 @@ impl Inner {
     /// The next stranger to evict, or the earliest time for that.
     fn least(&self, now: Instant) -> Result<u64, Instant> {
         let mut of_one: BTreeMap<Origin, usize> = BTreeMap::new();
-        for stranger in self.strangers.values() {
-            let count = of_one.entry(stranger.origin).or_default();
+        for peer in self.strangers.values() {
+            let count = of_one.entry(peer.origin).or_default();
             *count = count.saturating_add(1);
         }
         let old = self.strangers.iter().filter(|(_, one)| one.since + GRACE <= now);
@@ -227,8 +227,8 @@ impl ConnectionSlot {
     fn prove(&self) {
         let Held { id, places, .. } = &*self.0;
         let mut inner = places.inner.lock();
-        let Some(stranger) = inner.strangers.get(id) else { return };
-        let origin = stranger.origin;
+        let Some(peer) = inner.strangers.get(id) else { return };
+        let origin = peer.origin;
         let same = inner.proven.values().filter(|of| **of == origin).count();
         let most = if origin.is_shared() { places.proven_max } else { places.share() };
         if inner.proven.len() < places.proven_max && same < most {
@@ -311,12 +311,12 @@ mod tests {
         let places = Places::new(2, 2);
         let known = placed(&places, A);
         known.clone().serve(async { proved() }).await;
-        let stranger = placed(&places, A);
-        let (left, stays) = (stranger.clone(), known.clone());
+        let peer = placed(&places, A);
+        let (left, stays) = (peer.clone(), known.clone());
         let over = tokio::spawn(async move { left.over().await });
         let stay = tokio::spawn(async move { stays.over().await });
         over.await.unwrap();
-        drop(stranger);
+        drop(peer);
         let mut all = Vec::new();
         for _ in 0..50 {
             tokio::time::advance(GRACE).await;

@@ -164,9 +164,9 @@ impl Tls {
         let refused = refused.map(TlsRefusal);
         // Report a repeated refusal only once.
         let new = refused.is_none() || refused != standing.refused;
-        let news = new.then(|| refused.clone().map_or(Ok(()), Err));
+        let outcome = new.then(|| refused.clone().map_or(Ok(()), Err));
         standing.refused = refused;
-        news
+        outcome
     }
 
     /// Why the files as they are now were refused.

@@ -84,12 +84,12 @@ pub fn explain(bundle: &Bundle, input: &[u8]) -> Result<Explained, Error> {
     let value = Value::from_json_str(&text).map_err(|e| Error::Engine(e.to_string()))?;
     let modules = bundle.modules();
     let prober = Prober::new(&rego::engine(bundle.template.clone(), DEADLINE)?, Some(&value));
-    let teller = RuleTracer::new(&prober, modules);
+    let tracer = RuleTracer::new(&prober, modules);
     let mut rules = Vec::new();
     for module in layered(modules) {
         for rule in &module.policy {
             if decides(rule) {
-                rules.extend(teller.rule(module, rule, 0));
+                rules.extend(tracer.rule(module, rule, 0));
             }
         }
     }

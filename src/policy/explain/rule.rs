@@ -154,14 +154,14 @@ impl<'a> RuleTracer<'a> {
             replaced = self.prober.with_input(&input);
             &replaced
         };
-        let teller = RuleTracer::new(prober, self.modules);
+        let tracer = RuleTracer::new(prober, self.modules);
         let wanted = asked(module, stmt);
         let mut told = Vec::new();
         for other in self.modules {
             for rule in &other.policy {
                 let name = ast::whole(other, rule);
                 if wanted.iter().any(|path| path.starts_with(&name)) {
-                    told.extend(teller.rule(other, rule, depth.saturating_add(1)));
+                    told.extend(tracer.rule(other, rule, depth.saturating_add(1)));
                 }
             }
         }

@@ -60,9 +60,9 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
             .iter()
             .all(|kind| verdict(engine, NOBODY, *kind, tier) == Some(Verdict::Allow))
     };
-    let anybody = allowed(Tier::T2) || allowed(Tier::T3);
+    let any_tier = allowed(Tier::T2) || allowed(Tier::T3);
     let code = "lint.default_allow";
-    if open.is_empty() && anybody {
+    if open.is_empty() && any_tier {
         let message =
             "a call of a tool that no rule names, by an agent that no rule names, is allowed";
         let (message, place) = (message.to_owned(), String::new());
@@ -70,7 +70,7 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
     }
     // If other rules deny such a call to every agent, it is no default allow, and `allow` still
     // covers more than it names.
-    let level = if anybody { Level::Error } else { Level::Warning };
+    let level = if any_tier { Level::Error } else { Level::Warning };
     let message = "`allow` holds for any call: only a rule that names what it allows is one";
     let one =
         |place: &String| Finding { level, code, message: message.to_owned(), place: place.clone() };

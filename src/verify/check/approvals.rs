@@ -74,21 +74,21 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
                 Outcome::Valid(format!("no approval was required{orders}"))
             }
             None => {
-                let glass = match broken {
+                let break_glass = match broken {
                     0 => String::new(),
                     n => {
                         format!("; {} ran under BREAK-GLASS, without an approver", many(n, "call"))
                     }
                 };
-                let glass = match proposed {
-                    0 => glass,
+                let break_glass = match proposed {
+                    0 => break_glass,
                     n => {
                         let n = many(n, "call");
-                        format!("{glass}; {n} repeated with arguments that an approver wrote")
+                        format!("{break_glass}; {n} repeated with arguments that an approver wrote")
                     }
                 };
                 Outcome::Valid(format!(
-                    "{} and {} by {}; {} released{glass}{orders}",
+                    "{} and {} by {}; {} released{break_glass}{orders}",
                     many(granted, "approval"),
                     many(refused, "refusal"),
                     many(people.len(), "person"),

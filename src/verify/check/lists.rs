@@ -88,8 +88,8 @@ pub(super) fn check(case: &Case<'_>) -> Result<(), Error> {
             }
             if let Some(digest) = list_of(line) {
                 // A proposal stays valid even if its author leaves the list later.
-                let heard = is_verdict(line).then_some(line.entry.ts);
-                approvers.has(&digest, heard).map_err(at)?;
+                let answered_at = is_verdict(line).then_some(line.entry.ts);
+                approvers.has(&digest, answered_at).map_err(at)?;
             }
             if let Some(digest) = order_list(line).filter(|_| line.is(Kind::ControlApplied)) {
                 approvers.has(&digest, Some(line.entry.ts)).map_err(at)?;

@@ -192,11 +192,11 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
     let unknown = told
         .iter()
         .find(|(strand, pulse)| pulse.declared_ms.is_none() && strand.selected().next().is_some());
-    let silences: Vec<_> = gaps().filter(|(_, gap)| !gap.cause.explained()).collect();
-    let outcome = match (silences.first(), unknown) {
+    let gaps_unexplained: Vec<_> = gaps().filter(|(_, gap)| !gap.cause.explained()).collect();
+    let outcome = match (gaps_unexplained.first(), unknown) {
         (Some((strand, gap)), _) => Outcome::Unverifiable(format!(
             "{} that nothing explains; the first is after seq {} of {} at {}: {} ms",
-            many(silences.len(), "pause"),
+            many(gaps_unexplained.len(), "pause"),
             gap.after,
             strand.origin(),
             gap.since,

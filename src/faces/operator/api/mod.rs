@@ -134,7 +134,7 @@ pub(super) struct OperatorRequest<R: Route> {
 /// A route and what answers it.
 pub(super) trait Serve: Route<Reply: HttpReply> {
     fn serve(
-        office: &Arc<OperatorApi>,
+        api: &Arc<OperatorApi>,
         asked: OperatorRequest<Self>,
     ) -> impl Future<Output = Result<Self::Reply, Problem>> + Send;
 }
