@@ -54,9 +54,9 @@ impl OperatorApi {
     /// The ledger cannot be read.
     pub(super) async fn held(
         &self,
-        asked: OperatorRequest<route::HeldCalls>,
+        request: OperatorRequest<route::HeldCalls>,
     ) -> Result<HeldCalls, Problem> {
-        let most = asked.request.lines().min(SHOWN_MAX);
+        let most = request.request.lines().min(SHOWN_MAX);
         let open_runs = self.look().await?;
         let mut groups: BTreeMap<CallQuery, Vec<Waiting<'_>>> = BTreeMap::new();
         for (id, run) in open_runs.chains().flat_map(|chain| &chain.runs) {
@@ -88,13 +88,13 @@ impl OperatorApi {
     /// `call.not_found`, or `approval.unviewable`: an incomplete view is never shown.
     pub(super) async fn show(
         &self,
-        asked: OperatorRequest<route::HeldCallDetail>,
+        request: OperatorRequest<route::HeldCallDetail>,
     ) -> Result<HeldCallDetail, Problem> {
-        let facts = self.facts(&asked.path).await?;
+        let facts = self.facts(&request.path).await?;
         let unviewable = |error: Unviewable| self.unviewable(&error);
         let view = facts.render().map_err(unviewable)?;
-        let statement = |word| {
-            let (_, statement) = facts.check(word)?;
+        let statement = |verdict| {
+            let (_, statement) = facts.check(verdict)?;
             Ok(statement.text())
         };
         let approval = statement(ApproverVerdict::Approve).map_err(unviewable)?;
@@ -161,14 +161,14 @@ impl OperatorApi {
     /// The call is not held, or the statement is another.
     pub(super) async fn decide(
         &self,
-        asked: OperatorRequest<route::HeldCallDecision>,
+        request: OperatorRequest<route::HeldCallDecision>,
     ) -> Result<OrderReply, Problem> {
         let OperatorRequest { who, path, request: SignedStatement { statement, signature } } =
-            asked;
+            request;
         let facts = self.facts(&path).await?;
         let ours = [ApproverVerdict::Approve, ApproverVerdict::Refuse]
             .into_iter()
-            .any(|word| facts.check(word).is_ok_and(|(_, ours)| ours.text() == statement));
+            .any(|verdict| facts.check(verdict).is_ok_and(|(_, ours)| ours.text() == statement));
         if !ours {
             let message = "the statement does not match this held call: sign exactly the bytes that are shown";
             return Err(self.refused(Code::RequestMalformed, "approval.statement", message));
@@ -198,9 +198,9 @@ impl OperatorApi {
     /// The call is not held, the arguments are invalid, or the statement is about others.
     pub(super) async fn modify(
         &self,
-        asked: OperatorRequest<route::HeldCallProposal>,
+        sent: OperatorRequest<route::HeldCallProposal>,
     ) -> Result<OrderReply, Problem> {
-        let OperatorRequest { who, path, request } = asked;
+        let OperatorRequest { who, path, request } = sent;
         let Modification { arguments, reason, statement, signature } = request;
         let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
         let fits = |json: &Json| json.as_object().is_some() && arguments.len() <= REVIEW_MAX;
@@ -245,8 +245,11 @@ impl OperatorApi {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) async fn runs(&self, asked: OperatorRequest<route::Runs>) -> Result<Runs, Problem> {
-        let most = asked.request.lines().min(SHOWN_MAX);
+    pub(super) async fn runs(
+        &self,
+        request: OperatorRequest<route::Runs>,
+    ) -> Result<Runs, Problem> {
+        let most = request.request.lines().min(SHOWN_MAX);
         let open_runs = self.look().await?;
         let mut runs: Vec<_> = open_runs
             .chains()

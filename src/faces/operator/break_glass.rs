@@ -74,13 +74,13 @@ impl OperatorApi {
     /// not take the alarm.
     pub(super) async fn open_break_glass(
         &self,
-        asked: OperatorRequest<route::BreakGlassOpening>,
+        sent: OperatorRequest<route::BreakGlassOpening>,
     ) -> Result<OrderReply, Problem> {
-        let requests::BreakGlassStatement { statement, signatures } = asked.request;
+        let requests::BreakGlassStatement { statement, signatures } = sent.request;
         if signatures.len() > SIGNATURES_MAX {
             return Err(malformed(self, "`signatures` must have at most 16 items"));
         }
-        let (who, signed) = (&asked.who, SignedBreakGlass { statement, signatures });
+        let (who, signed) = (&sent.who, SignedBreakGlass { statement, signatures });
         let Some(break_glass) = self.break_glass.get() else {
             let message =
                 "no break-glass signers are configured, so break-glass cannot be opened here";
@@ -134,9 +134,9 @@ impl OperatorApi {
     /// No order has this nonce.
     pub(super) async fn close_break_glass(
         &self,
-        asked: OperatorRequest<route::BreakGlassEnd>,
+        sent: OperatorRequest<route::BreakGlassEnd>,
     ) -> Result<OrderReply, Problem> {
-        let OperatorRequest { who, path, request } = asked;
+        let OperatorRequest { who, path, request } = sent;
         self.order_history(&path.nonce).await?;
         let order = Order::CloseBreakGlass { nonce: path.nonce };
         self.order(&who, &order, (&request.reason, None), None).await
@@ -150,9 +150,9 @@ impl OperatorApi {
     /// signers are unknown.
     pub(super) async fn review_break_glass(
         &self,
-        asked: OperatorRequest<route::BreakGlassReview>,
+        sent: OperatorRequest<route::BreakGlassReview>,
     ) -> Result<OrderReply, Problem> {
-        let (who, nonce, note) = (&asked.who, &asked.path.nonce, &asked.request.note);
+        let (who, nonce, note) = (&sent.who, &sent.path.nonce, &sent.request.note);
         let past = self.order_history(nonce).await?;
         let wrong = |code: &str, why: &str| Err(self.refused(Code::RequestMalformed, code, why));
         if note.trim().is_empty() || note.len() > NOTE_MAX {

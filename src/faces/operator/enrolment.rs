@@ -226,26 +226,28 @@ impl Registrar {
     /// must not be enrolled, `ledger.unavailable` if it cannot be recorded. Nothing was certified
     /// then.
     pub async fn enrol(&self, who: &Admitted, sent: &Enrolment) -> Result<Enrolled, Problem> {
-        let Some(mut asked) = Request::open(&sent.request, &sent.proof) else {
+        let Some(mut enrolment) = Request::open(&sent.request, &sent.proof) else {
             let message = "the request must be signed by the key that it names";
             return Err(self.refused(Code::RequestMalformed, "enrolment.proof", message));
         };
-        if asked.tenant != self.parts.tenant || !is_slot_of(&who.pool, &asked.certificate.slot) {
+        if enrolment.tenant != self.parts.tenant
+            || !is_slot_of(&who.pool, &enrolment.certificate.slot)
+        {
             let message = "the token is for the slots of another pool";
             return Err(self.forbid("enrolment.pool", message));
         }
         if let Some(pod) = &who.pod {
-            asked.certificate.pod.clone_from(pod);
+            enrolment.certificate.pod.clone_from(pod);
         }
-        self.certified(who, asked).await
+        self.certified(who, enrolment).await
     }
 
     fn forbid(&self, detail: &str, message: &str) -> Problem {
         self.refused(Code::OperatorForbidden, detail, message)
     }
 
-    async fn certified(&self, who: &Admitted, asked: Request) -> Result<Enrolled, Problem> {
-        let Request { log, certificate: wanted, .. } = asked;
+    async fn certified(&self, who: &Admitted, enrolment: Request) -> Result<Enrolled, Problem> {
+        let Request { log, certificate: wanted, .. } = enrolment;
         let mut known = self.known.lock().await;
         let behind = |error: StoreError| self.refuse(error.into());
         let chains = self.parts.reader.chains().await.map_err(behind)?;

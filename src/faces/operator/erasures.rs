@@ -44,7 +44,7 @@ impl OperatorApi {
         &self,
         evidence: &Evidence,
         signed: &SignedApproval,
-        word: OrderKind,
+        kind: OrderKind,
     ) -> Result<Box<Loosening>, Problem> {
         let refused = |detail: &str, why: String| {
             tracing::error!(detail, %why, "REFUSED a signed order to erase payloads or to lift a legal hold");
@@ -56,8 +56,8 @@ impl OperatorApi {
             .await
             .map_err(|why| refused("order.signer", why.to_string()))?;
         let revoked = self.stopped_keys(&list).await?;
-        let asked = (self.tenant.as_str(), &[word][..]);
-        let order = order::check(&list.without(revoked), asked, signed, self.clock.now());
+        let order_for = (self.tenant.as_str(), &[kind][..]);
+        let order = order::check(&list.without(revoked), order_for, signed, self.clock.now());
         order.map(Box::new).map_err(|refusal| refused(refusal.code(), refusal.why.to_string()))
     }
 
@@ -68,15 +68,15 @@ impl OperatorApi {
     /// request again finishes it.
     pub(super) async fn erase(
         self: &Arc<Self>,
-        asked: api::OperatorRequest<route::Erasure>,
+        sent: api::OperatorRequest<route::Erasure>,
     ) -> Result<ErasureReply, Problem> {
-        let (who, request) = (asked.who, self.erasure_request(asked.request)?);
-        let room = self.evidence()?;
-        let place = self.erasure_place(&room)?;
+        let (who, request) = (sent.who, self.erasure_request(sent.request)?);
+        let service = self.evidence()?;
+        let place = self.erasure_place(&service)?;
         let api = Arc::clone(self);
         // WHY: a recorded erasure must delete its payloads even if the client has disconnected.
         let working = self.tasks.spawn(async move {
-            let done = Box::pin(api.erase_now(&room.evidence, &who, &request)).await;
+            let done = Box::pin(api.erase_now(&service.evidence, &who, &request)).await;
             drop(place);
             done
         });
@@ -133,13 +133,13 @@ impl OperatorApi {
     /// neither stored nor was ever erased is an error.
     fn erased_before(
         &self,
-        asked: &ErasureRequest,
+        request: &ErasureRequest,
         found: &ErasureScope,
         records: &Records,
     ) -> Result<usize, Problem> {
         let erased: BTreeSet<&Digest> = records.erased.keys().map(|(_, c)| c).collect();
         let mut unknown = found.absent.iter().filter(|c| !erased.contains(c));
-        if let Some(unknown) = unknown.next().filter(|_| asked.run.is_none()) {
+        if let Some(unknown) = unknown.next().filter(|_| request.run.is_none()) {
             let message = format!("no payload {unknown}: nothing was erased");
             return Err(self.refused(Code::CallNotFound, "erasure.unknown", message));
         }
@@ -175,18 +175,18 @@ impl OperatorApi {
         let deleted = store.sweep().await.map_err(|e| late(e.to_string()))?;
         let residue = store.eraser.scrub(anew).await.map_err(|e| late(e.to_string()))?;
         let RecordedErasure { fleet, seqs } = &recorded;
-        let told = ReceiptNotes { deleted, residue: residue.as_str(), store: evidence.store };
+        let notes = ReceiptNotes { deleted, residue: residue.as_str(), store: evidence.store };
         let receipt = match seqs.as_slice() {
             [] => Value::Null,
             seqs => {
-                let made = receipt::make(store.reader, fleet, seqs, &told, &*evidence.key).await;
+                let made = receipt::make(store.reader, fleet, seqs, &notes, &*evidence.key).await;
                 envelope(&made.map_err(|e| late(e.to_string()))?)
             }
         };
         tracing::info!(by = by(who), deleted, ?seqs, "erased payloads");
         Ok(ErasedPayloads {
             deleted,
-            residue: told.residue.to_owned(),
+            residue: notes.residue.to_owned(),
             log: fleet.clone(),
             entries: seqs.clone(),
             receipt,
@@ -199,14 +199,14 @@ impl OperatorApi {
     /// There is no such run, log or hold, or it cannot be recorded.
     pub(super) async fn hold(
         self: &Arc<Self>,
-        asked: api::OperatorRequest<route::LegalHold>,
+        sent: api::OperatorRequest<route::LegalHold>,
     ) -> Result<LegalHoldReply, Problem> {
-        let (who, request) = (asked.who, self.hold_request(asked.request)?);
-        let room = self.evidence()?;
-        let place = self.erasure_place(&room)?;
+        let (who, request) = (sent.who, self.hold_request(sent.request)?);
+        let service = self.evidence()?;
+        let place = self.erasure_place(&service)?;
         let api = Arc::clone(self);
         let working = self.tasks.spawn(async move {
-            let done = Box::pin(api.hold_now(&room, &who, &request)).await;
+            let done = Box::pin(api.hold_now(&service, &who, &request)).await;
             drop(place);
             done
         });
@@ -215,22 +215,22 @@ impl OperatorApi {
 
     async fn hold_now(
         &self,
-        room: &Room,
+        service: &Room,
         who: &Operator,
         request: &HoldRequest,
     ) -> Result<LegalHoldReply, Problem> {
-        let reader = self.ledger(&room.evidence).await?;
+        let reader = self.ledger(&service.evidence).await?;
         let (on, change) = match request {
             HoldRequest::Place(on, reason) => (on, LegalHoldChange::Place(reason.as_str().into())),
             HoldRequest::Lift(on, signed) => (
                 on,
                 LegalHoldChange::Lift(
-                    self.ordered(&room.evidence, signed, OrderKind::Release).await?,
+                    self.ordered(&service.evidence, signed, OrderKind::Release).await?,
                 ),
             ),
         };
         let place = matches!(change, LegalHoldChange::Place(_));
-        let fleet = self.open_fleet(&room.evidence).await?;
+        let fleet = self.open_fleet(&service.evidence).await?;
         let what = (self.tenant.as_str(), on);
         let done = set_hold(reader.as_ref(), &fleet, what, (&change, &by(who))).await;
         let log = fleet.origin().to_owned();
@@ -295,10 +295,10 @@ impl OperatorApi {
     /// The newest fleet log has no erasure there.
     pub(super) async fn erasure(
         &self,
-        asked: api::OperatorRequest<route::ErasureDetail>,
+        request: api::OperatorRequest<route::ErasureDetail>,
     ) -> Result<ErasureDetail, Problem> {
-        let seq = asked.path.seq;
-        let room = self.evidence()?;
+        let seq = request.path.seq;
+        let service = self.evidence()?;
         let mut all = self.erasure_rows().await?;
         let newest = all.last().map(|(chain, _)| chain.origin.clone());
         all.retain(|(chain, row)| row.seq == seq && Some(&chain.origin) == newest.as_ref());
@@ -306,12 +306,12 @@ impl OperatorApi {
             let message = "no such erasure";
             return Err(self.refused(Code::CallNotFound, "erasure.seq", message));
         };
-        let reader = self.ledger(&room.evidence).await?;
+        let reader = self.ledger(&service.evidence).await?;
         let deleted = gone(&*reader, &self.tenant, row).await?;
         // A later request cannot search the files for payloads that are already deleted.
-        let told = ReceiptNotes { deleted, residue: "unknown", store: room.evidence.store };
-        let key = &*room.evidence.key;
-        let made = receipt::make(&*reader, &chain.origin, &[seq], &told, key).await;
+        let notes = ReceiptNotes { deleted, residue: "unknown", store: service.evidence.store };
+        let key = &*service.evidence.key;
+        let made = receipt::make(&*reader, &chain.origin, &[seq], &notes, key).await;
         let made = made?;
         Ok(ErasureDetail { erasure: shown(chain, row), receipt: envelope(&made) })
     }

@@ -129,15 +129,15 @@ impl OperatorApi {
     /// Another export is running, the selection matches nothing, or the export cannot be recorded.
     pub(super) async fn export(
         &self,
-        asked: OperatorRequest<route::Export>,
+        request: OperatorRequest<route::Export>,
     ) -> Result<ExportedFile, Problem> {
-        let selection = self.selection(asked.request)?;
-        let room = self.evidence()?;
-        let place = self.export_place(&room)?;
-        let (tenant, requester) = (self.tenant.clone(), by(&asked.who));
+        let selection = self.selection(request.request)?;
+        let service = self.evidence()?;
+        let place = self.export_place(&service)?;
+        let (tenant, requester) = (self.tenant.clone(), by(&request.who));
         let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
         let name = format!("{}.zip", hex::encode(random16(&*self.entropy)));
-        let job = Job { room, place, selection, tenant, requester, vault, clock, name };
+        let job = Job { room: service, place, selection, tenant, requester, vault, clock, name };
         let gone = CancellationToken::new();
         let _leaving = gone.clone().drop_guard();
         let runtime = tokio::runtime::Handle::current();
@@ -158,8 +158,8 @@ impl OperatorApi {
 
 impl Job {
     async fn run(self) -> Result<ExportedFile, Failed> {
-        let Self { room, place, selection, tenant, requester, vault, clock, name } = self;
-        let evidence = &room.evidence;
+        let Self { room: service, place, selection, tenant, requester, vault, clock, name } = self;
+        let evidence = &service.evidence;
         sweep(&evidence.scratch).map_err(Failed::Scratch)?;
         let reader = evidence.archive.reader().await.map_err(Error::Store)?;
         let recorder =

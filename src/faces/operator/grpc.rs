@@ -170,7 +170,7 @@ impl Approvals for Services {
         request: Request<pb::ListApprovalsRequest>,
     ) -> Result<Response<pb::ListApprovalsResponse>, Status> {
         let found = self
-            .answer::<route::HeldCalls, _>(request, |_, asked| Ok(((), page(asked.limit))))
+            .answer::<route::HeldCalls, _>(request, |_, message| Ok(((), page(message.limit))))
             .await?;
         Ok(Response::new(pb::ListApprovalsResponse {
             held: found.held.into_iter().map(held).collect(),
@@ -184,8 +184,8 @@ impl Approvals for Services {
         &self,
         request: Request<pb::ShowApprovalRequest>,
     ) -> Result<Response<pb::ShowApprovalResponse>, Status> {
-        let shown = self.answer::<route::HeldCallDetail, _>(request, |_, asked| {
-            Ok((HeldCallPath { run: asked.run, call: asked.call }, ()))
+        let shown = self.answer::<route::HeldCallDetail, _>(request, |_, message| {
+            Ok((HeldCallPath { run: message.run, call: message.call }, ()))
         });
         let shown = shown.await?;
         Ok(Response::new(pb::ShowApprovalResponse {
@@ -231,8 +231,8 @@ impl Control for Services {
         &self,
         request: Request<pb::ListOrdersRequest>,
     ) -> Result<Response<pb::ListOrdersResponse>, Status> {
-        let found = self.answer::<route::Orders, _>(request, |_, asked| {
-            Ok(((), OrdersAfter { since: asked.since }))
+        let found = self.answer::<route::Orders, _>(request, |_, message| {
+            Ok(((), OrdersAfter { since: message.since }))
         });
         let found = found.await?;
         let (orders, next, more) = (objects(&found.orders), found.next, found.more);
@@ -283,8 +283,8 @@ impl Control for Services {
         &self,
         request: Request<pb::GetOrderRequest>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
-        let shown = self.answer::<route::OrderDetail, _>(request, |api, asked| {
-            let seq = NonZeroU64::new(asked.seq);
+        let shown = self.answer::<route::OrderDetail, _>(request, |api, message| {
+            let seq = NonZeroU64::new(message.seq);
             let seq =
                 seq.ok_or_else(|| malformed(api, "the number of an order must be 1 or more"))?;
             Ok((OrderPath { seq }, ()))
@@ -306,8 +306,9 @@ impl Control for Services {
         &self,
         request: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
-        let found =
-            self.answer::<route::Runs, _>(request, |_, asked| Ok(((), page(asked.limit)))).await?;
+        let found = self
+            .answer::<route::Runs, _>(request, |_, message| Ok(((), page(message.limit))))
+            .await?;
         let (runs, open, more) = (objects(&found.runs), count(found.open), found.more);
         Ok(Response::new(pb::ListRunsResponse { runs, open, more }))
     }

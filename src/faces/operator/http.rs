@@ -159,12 +159,12 @@ async fn enrol(State(registrar): State<Arc<Registrar>>, request: Request) -> Res
         let shown = ShownCredential::of(request.headers(), request.extensions());
         // WHY: check the credential before reading the body.
         let who = registrar.admit(&shown).await?;
-        let asked = match body(request, Enrolment::BYTES_MAX).await {
+        let input = match body(request, Enrolment::BYTES_MAX).await {
             Ok(json) => input::<Enrolment>(&json),
             Err(problem) => Err(problem),
         };
-        let asked = asked.map_err(|problem| registrar.refuse(problem))?;
-        registrar.enrol(&who, &asked).await
+        let input = input.map_err(|problem| registrar.refuse(problem))?;
+        registrar.enrol(&who, &input).await
     };
     match answered.await {
         Ok(enrolled) => json(StatusCode::OK, &enrolled),

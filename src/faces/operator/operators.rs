@@ -373,8 +373,8 @@ mod tests {
     #[test]
     fn a_short_shared_or_readable_token_and_a_subject_that_is_there_twice_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let good = member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer]);
-        let wrong = |member: &Member| said(&[good.clone(), member.clone()]);
+        let valid = member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer]);
+        let wrong = |member: &Member| said(&[valid.clone(), member.clone()]);
         let short = member(dir.path(), "bert", &"b".repeat(42), &[Role::Viewer]);
         assert!(wrong(&short).contains("256 bits"), "{}", wrong(&short));
         let shared = member(dir.path(), "bert", &"a".repeat(43), &[Role::Viewer]);
@@ -428,10 +428,10 @@ mod tests {
         let none = Member { token_file: None, ..token.clone() };
         assert!(wrong(none).contains("exactly one of"));
         assert!(wrong(with(&of.prefixed(), None)).contains("another operator has"));
-        for odd in
+        for text in
             [other.hex(), other.prefixed().to_uppercase(), "sha256:12".into(), "CN=anna".into()]
         {
-            assert!(wrong(with(&odd, None)).contains("64 hex digits"), "{odd}");
+            assert!(wrong(with(&text, None)).contains("64 hex digits"), "{text}");
         }
     }
 }

@@ -254,8 +254,8 @@ fn is_name(text: &str) -> bool {
 }
 
 /// The API server's own message, cut, and without the token.
-fn words(said: &str, token: &str) -> String {
-    let cut: String = said.replace(token, "(the token)").chars().take(WORDS_MAX).collect();
+fn words(message: &str, token: &str) -> String {
+    let cut: String = message.replace(token, "(the token)").chars().take(WORDS_MAX).collect();
     visible(&cut)
 }
 

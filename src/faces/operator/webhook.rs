@@ -89,7 +89,7 @@ impl Webhook {
     /// held any more. After a restart it sends the notice of each call that is still held again,
     /// under the same id.
     pub async fn run(self, api: Arc<OperatorApi>, stop: CancellationToken) {
-        let mut told: BTreeSet<Digest> = BTreeSet::new();
+        let mut announced: BTreeSet<Digest> = BTreeSet::new();
         let mut queue: VecDeque<Due> = VecDeque::new();
         loop {
             tokio::select! {
@@ -99,10 +99,10 @@ impl Webhook {
             }
             let Ok(held) = api.notices(self.link.as_deref()).await else { continue };
             let now: BTreeSet<Digest> = held.iter().map(|notice| notice.digest).collect();
-            told.retain(|digest| now.contains(digest));
+            announced.retain(|digest| now.contains(digest));
             queue.retain(|due| now.contains(&due.notice.digest));
             for notice in held {
-                if queue.len() < QUEUE_MAX && told.insert(notice.digest) {
+                if queue.len() < QUEUE_MAX && announced.insert(notice.digest) {
                     let at = api.clock.monotonic();
                     queue.push_back(Due { notice, at, pause: PAUSE_MIN });
                 }

@@ -61,10 +61,10 @@ impl Edge {
         hosts: Vec<String>,
         requests_max: usize,
     ) -> Self {
-        let room = Arc::new(Semaphore::new(requests_max));
+        let permits = Arc::new(Semaphore::new(requests_max));
         let hosts: Arc<[String]> = hosts.into();
-        let mcp = Mcp::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&room));
-        Self { routes: routes.prepare(), mcp, faces, hosts, room }
+        let mcp = Mcp::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits));
+        Self { routes: routes.prepare(), mcp, faces, hosts, room: permits }
     }
 
     /// The same for one connection of this peer; `closing` ends endless streams.

@@ -209,9 +209,9 @@ mod tests {
         {
             let folder = tempfile::tempdir().unwrap();
             let socket = listener::socket(&folder.path().join("s")).await.unwrap();
-            let (room, shutdown) = (Arc::new(Semaphore::new(8)), CancellationToken::new());
+            let (permits, shutdown) = (Arc::new(Semaphore::new(8)), CancellationToken::new());
             let limits = driver::Limits::of(8, Duration::ZERO);
-            let places = Arc::clone(&room);
+            let places = Arc::clone(&permits);
             tokio::spawn(driver::run(socket, limits, shutdown.clone(), move |io, _, closing| {
                 let (made, places) = (made.clone(), Arc::clone(&places));
                 let answer = move |_: http::Request<Incoming>| {
@@ -226,7 +226,7 @@ mod tests {
                 };
                 driver::either(io, hyper::service::service_fn(answer), closing)
             }));
-            Self { folder, room, shutdown }
+            Self { folder, room: permits, shutdown }
         }
 
         /// A client whose initial window for each answer has so many bytes.

@@ -159,7 +159,7 @@ impl Inner {
 
     /// Says that strangers go for newcomers, and not for each of them.
     fn tell(&mut self, now: Instant) {
-        if self.told.is_none_or(|told| told + TELL <= now) {
+        if self.told.is_none_or(|last| last + TELL <= now) {
             self.told = Some(now);
             tracing::warn!(
                 "too many connections without a credential: each new one closes an older one"

@@ -248,16 +248,16 @@ impl Live {
 
 /// Who checks clients' certificates against the authorities in this file.
 fn verifier(path: &Path, demanded: bool) -> Result<Arc<dyn ClientCertVerifier>, Wrong> {
-    let bad = |why: String| {
+    let wrong = |why: String| {
         let why = format!("`{}`: {why}", path.display());
         Wrong { field: "client_ca", why }
     };
-    let pem = std::fs::read(path).map_err(|e| bad(e.to_string()))?;
-    let roots = Arc::new(authorities(&pem).map_err(|e| bad(e.to_string()))?);
+    let pem = std::fs::read(path).map_err(|e| wrong(e.to_string()))?;
+    let roots = Arc::new(authorities(&pem).map_err(|e| wrong(e.to_string()))?);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
     let builder = if demanded { builder } else { builder.allow_unauthenticated() };
-    builder.build().map_err(|e| bad(e.to_string()))
+    builder.build().map_err(|e| wrong(e.to_string()))
 }
 
 fn names(leaf: &rustls::pki_types::CertificateDer<'_>) -> Result<Arc<[String]>, webpki::Error> {

@@ -302,8 +302,9 @@ impl WitnessClient {
     async fn post(&self, submission: &Submission<'_>) -> Result<WitnessResponse, Error> {
         let body = submission.to_text().into_bytes();
         let kind = Some("text/plain; charset=utf-8");
-        let asked = self.remote.ask(Method::POST, "/add-checkpoint", kind, body, ANSWER_BYTES_MAX);
-        asked.await.map_err(|why| self.unreachable(&why))
+        let response =
+            self.remote.ask(Method::POST, "/add-checkpoint", kind, body, ANSWER_BYTES_MAX);
+        response.await.map_err(|why| self.unreachable(&why))
     }
 
     /// The cosignature in an answer, if it holds for this head and this moment.
@@ -356,11 +357,11 @@ impl WitnessClient {
     }
 
     fn refused(&self, answer: &WitnessResponse) -> Error {
-        let words = String::from_utf8_lossy(&answer.body);
-        let words = words.chars().map(|c| if c.is_control() { ' ' } else { c });
-        let words: String = words.take(WORDS_MAX).collect();
+        let text = String::from_utf8_lossy(&answer.body);
+        let text = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        let text: String = text.take(WORDS_MAX).collect();
         let status = answer.status.as_u16();
-        Error::Refused { name: self.key.name.clone(), status, words: words.trim().to_owned() }
+        Error::Refused { name: self.key.name.clone(), status, words: text.trim().to_owned() }
     }
 }
 

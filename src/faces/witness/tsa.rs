@@ -93,8 +93,8 @@ impl Tsa {
             return Err(Error::Refused { status: answer.status.as_u16(), kind });
         }
         let response = answer.body.to_vec();
-        let asked = ExpectedResponse { imprint: &imprint, nonce: Some(&nonce) };
-        let stamp = tsp::verify(&response, asked, &self.authorities)?;
+        let expected = ExpectedResponse { imprint: &imprint, nonce: Some(&nonce) };
+        let stamp = tsp::verify(&response, expected, &self.authorities)?;
         let apart = stamp.millis.saturating_sub(clock.now().millis());
         let allowed = self.skew_millis.saturating_add(stamp.accuracy_millis);
         if apart.saturating_abs() > allowed {

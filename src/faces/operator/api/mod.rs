@@ -135,7 +135,7 @@ pub(super) struct OperatorRequest<R: Route> {
 pub(super) trait Serve: Route<Reply: HttpReply> {
     fn serve(
         api: &Arc<OperatorApi>,
-        asked: OperatorRequest<Self>,
+        request: OperatorRequest<Self>,
     ) -> impl Future<Output = Result<Self::Reply, Problem>> + Send;
 }
 

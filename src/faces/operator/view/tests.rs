@@ -100,9 +100,9 @@ fn what_is_longer_than_the_review_limit_is_not_shown_at_all() {
 
 #[test]
 fn facts_that_are_not_those_of_the_digest_are_neither_shown_nor_signed() {
-    let good = facts(r#"{"amount":1}"#);
-    good.check(ApproverVerdict::Approve).unwrap();
-    let mut wrong = vec![good; 8];
+    let facts_shown = facts(r#"{"amount":1}"#);
+    facts_shown.check(ApproverVerdict::Approve).unwrap();
+    let mut wrong = vec![facts_shown; 8];
     wrong[0].arguments = r#"{"amount":9}"#.into();
     wrong[1].tool = "payments.delete".into();
     wrong[2].run = RunId::from_random([2; 16]).to_string();

@@ -70,8 +70,8 @@ pub(super) async fn answer(
     };
     let mut work: Pin<Box<dyn Future<Output = ToolReply> + Send>> = Box::pin(work);
     if !accepts.events {
-        let told = work.await;
-        return reply::json(told.status, told.message);
+        let outcome = work.await;
+        return reply::json(outcome.status, outcome.message);
     }
     tokio::select! {
         biased;
@@ -114,16 +114,16 @@ async fn called(
     ask: &McpRequest,
 ) -> Result<Rendered, ReplyRefusal> {
     let run = exchange.run(&manner.thread, ask).await?;
-    let asked = match ask.method.as_str() {
+    let tool_request = match ask.method.as_str() {
         "tools/call" => tool(exchange, manner, ask, &run)?,
         method => passed_on(exchange, ask, &run, method)?,
     };
-    let (run, call, _answering) = named(exchange, manner, ask, run, &asked).await?;
-    let key = Holds::key(run.id(), &asked.tool, &asked.canonical);
+    let (run, call, _answering) = named(exchange, manner, ask, run, &tool_request).await?;
+    let key = Holds::key(run.id(), &tool_request.tool, &tool_request.canonical);
     let holds = &exchange.shared.holds;
     let request = CallRequest {
-        tool: asked.tool.clone(),
-        arguments: asked.arguments.clone(),
+        tool: tool_request.tool.clone(),
+        arguments: tool_request.arguments.clone(),
         call_id: call.clone(),
         traceparent: ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned),
     };
@@ -135,7 +135,7 @@ async fn called(
     match answer {
         Ok(released) => {
             holds.forget(&key);
-            Ok(match (asked.method, asked.server) {
+            Ok(match (tool_request.method, tool_request.server) {
                 (true, _) => manner.style.of_method(&released),
                 (false, true) => manner.style.of_server(&released),
                 (false, false) => manner.style.of_tool(&released),
@@ -148,7 +148,7 @@ async fn called(
                 // Without a receipt the outcome of the call is unknown.
                 holds.forget(&key);
             }
-            refused(manner, &asked, ask, &call, fault)
+            refused(manner, &tool_request, ask, &call, fault)
         }
     }
 }
@@ -159,11 +159,11 @@ async fn named(
     manner: &CallerTraits,
     ask: &McpRequest,
     run: Arc<Run>,
-    asked: &ToolRequest,
+    tool_request: &ToolRequest,
 ) -> Result<(Arc<Run>, String, Option<Answering>), ReplyRefusal> {
     let refused = |fault: Fault| ReplyRefusal::turned(Problem::from(fault));
     let ids = manner.session.as_ref().map(|session| &session.ids);
-    let key = Holds::key(run.id(), &asked.tool, &asked.canonical);
+    let key = Holds::key(run.id(), &tool_request.tool, &tool_request.canonical);
     let wanted = wanted_id(ask, manner.style.modern)?;
     let known = ids.map(|ids| ids.known(&ask.id, &key.1)).transpose().map_err(refused)?.flatten();
     let call = match (known, wanted) {
@@ -175,12 +175,14 @@ async fn named(
         (None, None) => match exchange.shared.holds.find(&key) {
             Some(held) => held,
             // WHY: the ledger knows calls that this process has forgotten, or never knew.
-            None => {
-                exchange.road.held_like(&run, &asked.tool, &asked.canonical).await?.map_or_else(
-                    || minted(exchange, &run, asked, manner, ask),
+            None => exchange
+                .road
+                .held_like(&run, &tool_request.tool, &tool_request.canonical)
+                .await?
+                .map_or_else(
+                    || minted(exchange, &run, tool_request, manner, ask),
                     |held| held.to_string(),
-                )
-            }
+                ),
         },
     };
     let Some(ids) = ids else { return Ok((run, call, None)) };
@@ -262,11 +264,11 @@ fn wanted_id(ask: &McpRequest, modern: bool) -> Result<Option<String>, ReplyRefu
 fn minted(
     exchange: &Exchange,
     run: &Run,
-    asked: &ToolRequest,
+    tool_request: &ToolRequest,
     manner: &CallerTraits,
     ask: &McpRequest,
 ) -> String {
-    if let Some(seeded) = run.mint(&asked.tool, &asked.canonical) {
+    if let Some(seeded) = run.mint(&tool_request.tool, &tool_request.canonical) {
         return format!("m-{}", hex::encode(seeded));
     }
     match &manner.session {
@@ -278,12 +280,12 @@ fn minted(
 /// The agent's response when there is no result.
 fn refused(
     manner: &CallerTraits,
-    asked: &ToolRequest,
+    tool_request: &ToolRequest,
     ask: &McpRequest,
     call: &str,
     fault: Fault,
 ) -> Result<Rendered, ReplyRefusal> {
-    if asked.method {
+    if tool_request.method {
         if fault.code != Code::ToolNotGranted {
             let theirs = servers_own(&fault);
             let refused = ReplyRefusal::from(fault);
@@ -325,13 +327,13 @@ fn servers_own(fault: &Fault) -> Option<ServerError> {
 /// error.
 fn lacking(manner: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
     let theirs = servers_own(fault).filter(|_| manner.style.modern)?;
-    let (words, needs) = theirs.needs()?;
+    let (message, needs) = theirs.needs()?;
     if needs.iter().all(|need| manner.capabilities.iter().any(|declared| declared == need)) {
         return None;
     }
     let needs: serde_json::Map<_, _> =
         needs.into_iter().map(|need| (need.to_owned(), json!({}))).collect();
-    let refused = ReplyRefusal::broken(Broken::Capability, words)
+    let refused = ReplyRefusal::broken(Broken::Capability, message)
         .with("code", fault.code.as_str().into())
         .with("requiredCapabilities", Value::Object(needs))
         .recorded();

@@ -150,16 +150,16 @@ async fn requested(
     ask: McpRequest,
 ) -> Result<McpResponse, ReplyRefusal> {
     let thread = thread(&exchange, &session);
-    let good = |result: &[u8]| reply::json(StatusCode::OK, rpc::result(&ask.id, result));
+    let ok = |result: &[u8]| reply::json(StatusCode::OK, rpc::result(&ask.id, result));
     match ask.method.as_str() {
-        "ping" => Ok(good(b"{}")),
-        "tools/list" => Ok(good(&exchange.shown(&thread, &ask).await?.page(&ask, false)?)),
+        "ping" => Ok(ok(b"{}")),
+        "tools/list" => Ok(ok(&exchange.shown(&thread, &ask).await?.page(&ask, false)?)),
         "logging/setLevel" => {
             let level = Level::parse(ask.required("level")?);
             session.set_level(
                 level.ok_or_else(|| ReplyRefusal::params("`params.level` is no level"))?,
             );
-            Ok(good(b"{}"))
+            Ok(ok(b"{}"))
         }
         method if method == "tools/call" || METHODS.contains(&method) => {
             let manner = CallerTraits {

@@ -26,8 +26,8 @@ const ALL: [(Level, &str); 8] = [
 
 impl Level {
     /// Reads the level's name.
-    pub(super) fn parse(word: &str) -> Option<Self> {
-        ALL.iter().find(|(_, name)| *name == word).map(|(level, _)| *level)
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        ALL.iter().find(|(_, name)| *name == text).map(|(level, _)| *level)
     }
 
     /// Its place in the order.

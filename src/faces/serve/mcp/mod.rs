@@ -71,10 +71,12 @@ struct SharedFace {
 impl Mcp {
     /// The face over the gate. `hosts` are names of this machine besides loopback ones; `room`
     /// limits the requests of all faces of the same listeners.
-    pub(super) fn new(faces: Faces, hosts: Arc<[String]>, room: Arc<Semaphore>) -> Self {
+    pub(super) fn new(faces: Faces, hosts: Arc<[String]>, permits: Arc<Semaphore>) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (sessions, holds) = (Sessions::default(), Holds::default());
-        Self { shared: Arc::new(SharedFace { faces, hosts, room, streams, sessions, holds }) }
+        Self {
+            shared: Arc::new(SharedFace { faces, hosts, room: permits, streams, sessions, holds }),
+        }
     }
 
     /// Whether a path is for this face.
@@ -213,9 +215,9 @@ async fn post(
 
 /// Whether the headers mark a request that stands alone.
 fn is_modern(headers: &::http::HeaderMap) -> bool {
-    let said = headers.get(VERSION).and_then(|value| value.to_str().ok());
-    let said = said.and_then(|text| Version::parse(text.trim_matches([' ', '\t'])));
-    said.is_some_and(Version::is_stateless)
+    let version = headers.get(VERSION).and_then(|value| value.to_str().ok());
+    let version = version.and_then(|text| Version::parse(text.trim_matches([' ', '\t'])));
+    version.is_some_and(Version::is_stateless)
 }
 
 /// Whether the body marks it so.

@@ -152,9 +152,9 @@ mod tests {
         };
         let mut body = until_done(Box::pin(work));
         for _ in 0..3 {
-            let said = next(&mut body).await.unwrap();
-            if said != ":\n\n" {
-                assert_eq!(said, "event: message\ndata: 1\n\nevent: message\ndata: 2\n\n");
+            let event = next(&mut body).await.unwrap();
+            if event != ":\n\n" {
+                assert_eq!(event, "event: message\ndata: 1\n\nevent: message\ndata: 2\n\n");
                 break;
             }
         }
