@@ -152,11 +152,11 @@ impl Checker for ApproverList {
         &self,
         hold: &HeldCall,
         parties: &Parties,
-        said: &ApproverStatement<'_>,
+        signed: &ApproverStatement<'_>,
     ) -> Result<CountedApproval, ApprovalRefusal> {
         let (list, held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
-        let (statement, signature) = (said.statement.as_bytes(), said.signature);
-        let counted = approval::check(&held, &list, statement, signature, said.now)?;
+        let (statement, signature) = (signed.statement.as_bytes(), signed.signature);
+        let counted = approval::check(&held, &list, statement, signature, signed.now)?;
         Ok(CountedApproval {
             approval: counted.by,
             verdict: counted.statement.verdict,
@@ -169,7 +169,7 @@ impl Checker for ApproverList {
         &self,
         hold: &HeldCall,
         parties: &Parties,
-        said: &ApproverStatement<'_>,
+        given: &ApproverStatement<'_>,
         arguments: &[u8],
     ) -> Result<Proposer, ApprovalRefusal> {
         let (list, mut held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
@@ -177,13 +177,13 @@ impl Checker for ApproverList {
         if let Some(by) = &hold.asked_by {
             held.barred.retain(|barred| !by.is(barred));
         }
-        let signed = (said.statement.as_bytes(), said.signature);
-        let counted = proposal::check(&held, &list, signed, said.now)?;
+        let signed = (given.statement.as_bytes(), given.signature);
+        let counted = proposal::check(&held, &list, signed, given.now)?;
         if !counted.statement.names(&hold.salt, arguments) {
             let other = RefusalReason::Other("approval.arguments", "other arguments");
             return Err(Purpose::Approval.refusal(other));
         }
-        let (statement, signature) = (said.statement.to_owned(), counted.signature);
+        let (statement, signature) = (given.statement.to_owned(), counted.signature);
         let signed = Some(SignedApproval { statement, signature });
         Ok(Proposer { approval: counted.by, signers: Some(*list.digest()), signed })
     }

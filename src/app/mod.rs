@@ -141,8 +141,8 @@ impl Gate {
         if !unfit.is_empty() {
             return Err(Error::Config(unfit));
         }
-        let (asks, asked) = mpsc::channel(ASKS);
-        let started = running::start(checked, asked).await?;
+        let (asks, requests) = mpsc::channel(ASKS);
+        let started = running::start(checked, requests).await?;
         let running::Started { readiness, agents, operators, supervised } = started;
         Ok(Self { requests: asks, readiness, agents, operators, supervised: Some(supervised) })
     }

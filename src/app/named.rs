@@ -153,8 +153,8 @@ fn bundle(
     named.problems.extend(unfit.into_iter().map(|finding| at(finding.message)));
     for finding in findings.into_iter().filter(|finding| finding.code != "lint.never_runs") {
         let enforced = live.config.policy.lint == Lint::Enforce && finding.level == Level::Error;
-        let said = at(finding_text(&finding));
-        if enforced { named.problems.push(said) } else { named.warnings.push(said) }
+        let text = at(finding_text(&finding));
+        if enforced { named.problems.push(text) } else { named.warnings.push(text) }
     }
 }
 
@@ -184,19 +184,19 @@ fn isolation(config: &Config, bound: &Bound) -> Vec<String> {
 /// Grants without effect: of tools that are not bound, or from a lock that another key signed.
 fn ungranted(manifest: &Manifest, bound: &[(String, Tier)], signers: &[String]) -> Vec<String> {
     let agent = &manifest.name;
-    let mut said = Vec::new();
+    let mut problems = Vec::new();
     for grant in &manifest.tools {
         let name = &grant.name;
         let other = grant.signers.iter().find(|key| !signers.contains(key));
         if !bound.iter().any(|(tool, _)| tool == name.as_str()) {
-            said.push(format!(
+            problems.push(format!(
                 "agent `{agent}` is granted `{name}`, but no such tool is configured"
             ));
         } else if let Some(signer) = other {
-            said.push(format!(
+            problems.push(format!(
                 "agent `{agent}` is granted `{name}` from a lock signed by `{signer}`, but `{signer}` did not sign"
             ));
         }
     }
-    said
+    problems
 }

@@ -65,8 +65,8 @@ pub(super) struct Running {
 pub(super) type GateRequests = mpsc::Receiver<GateRequest>;
 
 /// A gate whose holder is gone stops, as on request.
-async fn next(asked: &mut GateRequests) -> GateRequest {
-    asked.recv().await.unwrap_or(GateRequest::Stop)
+async fn next(requests: &mut GateRequests) -> GateRequest {
+    requests.recv().await.unwrap_or(GateRequest::Stop)
 }
 
 /// A started gate, for its holder.
@@ -80,7 +80,7 @@ pub(super) struct Started {
 /// Opens the ledger, binds the listeners, and leaves the rest to a task.
 pub(super) async fn start(
     (checked, tools): (Checked, BoundTools),
-    asked: GateRequests,
+    requests: GateRequests,
 ) -> Result<Started, Error> {
     let checked = Arc::new(checked);
     let ledger_parts = writer::open(&checked).await?;
@@ -119,7 +119,7 @@ pub(super) async fn start(
         opening::open(Arc::clone(&checked), tools.toolbox, Arc::clone(&running), recovered);
     let opening = tokio::spawn(opening);
     let supervised = tokio::spawn(async move {
-        let ended = supervise(&checked, &running, opening, writing, asked).await;
+        let ended = supervise(&checked, &running, opening, writing, requests).await;
         served.close(&running.hurry).await;
         running.upstreams.load().close().await;
         ended
@@ -133,7 +133,7 @@ async fn supervise(
     running: &Arc<Running>,
     opening: JoinHandle<Result<(), Error>>,
     mut writing: JoinHandle<Ending>,
-    mut asked: GateRequests,
+    mut requests: GateRequests,
 ) -> Result<Ended, Error> {
     let mut status = running.ledger.status();
     let mut opening = Some(opening);
@@ -147,7 +147,7 @@ async fn supervise(
         tokio::select! {
             biased;
             ending = &mut writing => return Ok(ended(ending)),
-            ask = next(&mut asked) => match ask {
+            ask = next(&mut requests) => match ask {
                 GateRequest::Stop => break,
                 GateRequest::Reload => watched.begin(checked, running),
             },
@@ -177,12 +177,12 @@ async fn supervise(
             changed = status.changed() => if changed.is_ok() { running.update_readiness(); },
         }
     }
-    Ok(finish(checked, running, writing, asked).await)
+    Ok(finish(checked, running, writing, requests).await)
 }
 
 /// Waits for a second request to end. A dropped holder is no request: this then waits without end.
-async fn asked_again(asked: &mut GateRequests) {
-    while let Some(ask) = asked.recv().await {
+async fn asked_again(requests: &mut GateRequests) {
+    while let Some(ask) = requests.recv().await {
         if ask == GateRequest::Stop {
             return;
         }
@@ -194,7 +194,7 @@ async fn finish(
     checked: &Checked,
     running: &Running,
     mut writing: JoinHandle<Ending>,
-    mut asked: GateRequests,
+    mut requests: GateRequests,
 ) -> Ended {
     let reasons = vec![DRAINING.to_owned()];
     running.readiness.send_replace(Readiness { started: true, reasons, ..Readiness::default() });
@@ -209,7 +209,7 @@ async fn finish(
                 tracing::warn!("the drain time is over; calls still in progress are cut off");
                 running.hurry.cancel();
             }
-            () = asked_again(&mut asked) => {
+            () = asked_again(&mut requests) => {
                 tracing::warn!("asked to stop a second time: not waiting for calls in progress");
                 running.hurry.cancel();
             }
