@@ -150,20 +150,20 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
         }
         done.insert(row.origin.clone(), verdict);
     }
-    let asked = |origin: &str, tenant: &str| {
+    let selects = |origin: &str, tenant: &str| {
         command.chain.as_deref().is_none_or(|wanted| wanted == origin)
             && command.tenant.as_deref().is_none_or(|wanted| wanted == tenant)
     };
     let mut verdicts = Vec::new();
-    for row in rows.iter().filter(|row| asked(&row.origin, &row.tenant)) {
+    for row in rows.iter().filter(|row| selects(&row.origin, &row.tenant)) {
         if let Some(verdict) = done.remove(&row.origin) {
             verdicts.push(verdict);
             continue;
         }
         let mut known = pins(trust, &row.origin);
-        if let Some(said) = fleet.0.get(&row.origin) {
-            known.pruned = said.pruned;
-            known.heads.extend(said.heads.iter().cloned());
+        if let Some(recorded) = fleet.0.get(&row.origin) {
+            known.pruned = recorded.pruned;
+            known.heads.extend(recorded.heads.iter().cloned());
         }
         verdicts.push(one(reader, row, &roots, &known).await?);
     }
@@ -174,10 +174,10 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
     // auditor still is.
     let there = fleet.0.iter().filter(|(_, known)| !known.lost);
     let enrolled = there.map(|(origin, _)| (origin.as_str(), "the fleet log"));
-    let mut said: BTreeMap<&str, &str> = named.collect();
-    said.extend(enrolled);
-    for (origin, by) in said {
-        if absent(origin) && asked(origin, &tenant(origin)) {
+    let mut expected: BTreeMap<&str, &str> = named.collect();
+    expected.extend(enrolled);
+    for (origin, by) in expected {
+        if absent(origin) && selects(origin, &tenant(origin)) {
             verdicts.push(Verdict::missing(origin, by));
         }
     }

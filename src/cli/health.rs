@@ -91,8 +91,8 @@ async fn ask(args: &Args) -> Result<Exit, Error> {
         (false, false) => "/readyz",
     };
     if let Some(socket) = &args.socket {
-        let asked = tokio::time::timeout(WITHIN, on_socket(socket, path)).await;
-        return asked.unwrap_or_else(|_late| Err(Error::Late(socket.display().to_string())));
+        let reply = tokio::time::timeout(WITHIN, on_socket(socket, path)).await;
+        return reply.unwrap_or_else(|_late| Err(Error::Late(socket.display().to_string())));
     }
     let request = Request::builder().method(Method::GET).header(ACCEPT, "text/plain");
     let read = |path: &PathBuf| std::fs::read(path).map_err(FileError::at(path));

@@ -198,11 +198,11 @@ fn remark(draft: &Draft) -> Option<String> {
     if draft.get::<CallAuthorized>().is_some_and(|call| !call.enforced) {
         return Some("(not enforced: IT RAN)".to_owned());
     }
-    if let Some(said) = draft.get::<ApprovalGranted>() {
-        return Some(format!("approve by {}, counted", visible(&said.subject)));
+    if let Some(grant) = draft.get::<ApprovalGranted>() {
+        return Some(format!("approve by {}, counted", visible(&grant.subject)));
     }
-    if let Some(said) = draft.get::<ApprovalRefused>() {
-        return Some(format!("refuse by {}, counted", visible(&said.subject)));
+    if let Some(refusal) = draft.get::<ApprovalRefused>() {
+        return Some(format!("refuse by {}, counted", visible(&refusal.subject)));
     }
     if let Some(health) = draft.get::<HealthChanged>() {
         let reasons: Vec<String> = health.reasons.iter().map(|reason| visible(reason)).collect();
@@ -233,8 +233,8 @@ fn remark(draft: &Draft) -> Option<String> {
 /// An order and the operator who gave it, as text.
 fn said(what: &[&str], by: Option<&str>) -> String {
     let by = by.map(|by| format!("by {}", visible(by)));
-    let told = what.iter().map(|part| visible(part)).chain(by).filter(|part| !part.is_empty());
-    told.collect::<Vec<_>>().join(" ")
+    let parts = what.iter().map(|part| visible(part)).chain(by).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 async fn head(command: &Head) -> Result<Exit, Failure> {

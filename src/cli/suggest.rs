@@ -170,9 +170,9 @@ pub(super) async fn input_of(
     chain: &ChainId,
     decided: &Entry,
 ) -> Result<Option<Json>, StoreError> {
-    let Some(said) = decided.draft.committed(Role::PolicyInput) else { return Ok(None) };
-    let Some(row) = reader.payload(chain, &said.c).await? else { return Ok(None) };
-    let opens = opens(&said.c, &row.salt, &row.body).is_some();
+    let Some(commitment) = decided.draft.committed(Role::PolicyInput) else { return Ok(None) };
+    let Some(row) = reader.payload(chain, &commitment.c).await? else { return Ok(None) };
+    let opens = opens(&commitment.c, &row.salt, &row.body).is_some();
     Ok(opens.then(|| Json::parse(&row.body, &Limits::FILE).ok()).flatten())
 }
 

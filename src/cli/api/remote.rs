@@ -112,12 +112,12 @@ enum Error {
 /// It was refused, there was no answer, or the bytes do not have the digest of the response header.
 pub async fn export(
     api: &Api,
-    asked: &requests::Export,
+    export: &requests::Export,
     out: &Path,
     json: bool,
 ) -> Result<Exit, Failure> {
     written::free(out).map_err(Failure::usage)?;
-    let answer = api.open::<route::Export>(&(), asked, BEGINS_WITHIN).await?;
+    let answer = api.open::<route::Export>(&(), export, BEGINS_WITHIN).await?;
     if answer.status() != StatusCode::OK {
         return refused(answer).await;
     }
@@ -220,13 +220,13 @@ async fn body(answer: http::Response<Incoming>) -> Result<Bytes, Error> {
 /// It was refused, there was no answer, or the receipt cannot be written.
 pub async fn erase(
     api: &Api,
-    asked: &requests::Erasure,
+    request: &requests::Erasure,
     receipt: Option<&Path>,
 ) -> Result<Exit, Failure> {
     if let Some(path) = receipt.filter(|path| path.exists()) {
         return Err(Failure::usage(Occupied::File(path.to_owned())));
     }
-    let answer = api.open::<route::Erasure>(&(), asked, BEGINS_WITHIN).await?;
+    let answer = api.open::<route::Erasure>(&(), request, BEGINS_WITHIN).await?;
     let status = answer.status();
     if status != StatusCode::OK {
         return refused(answer).await;
@@ -273,8 +273,8 @@ pub async fn erase(
 ///
 /// # Errors
 /// It was refused, or there was no answer.
-pub async fn hold(api: &Api, asked: &requests::LegalHold) -> Result<Exit, Failure> {
-    let answer = api.open::<route::LegalHold>(&(), asked, BEGINS_WITHIN).await?;
+pub async fn hold(api: &Api, request: &requests::LegalHold) -> Result<Exit, Failure> {
+    let answer = api.open::<route::LegalHold>(&(), request, BEGINS_WITHIN).await?;
     let status = answer.status();
     if status != StatusCode::OK {
         return refused(answer).await;

@@ -194,8 +194,8 @@ impl ChallengedGate {
     async fn challenge(channel: Channel, process: Option<i32>) -> Result<Self, GateFault> {
         let mut client = GateClient::new(channel);
         let given = client.challenge_posture(ChallengePostureRequest {}).await?.into_inner();
-        let bad = |text: &String| GateFault::Address(text.clone());
-        let address = |text: &String| text.parse::<SocketAddr>().map_err(|_| bad(text));
+        let fault = |text: &String| GateFault::Address(text.clone());
+        let address = |text: &String| text.parse::<SocketAddr>().map_err(|_| fault(text));
         let operators = Some(&given.operators).filter(|text| !text.is_empty());
         let surroundings = IsolationTargets {
             process,

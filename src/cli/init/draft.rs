@@ -121,13 +121,13 @@ impl Draft {
     }
 
     /// Its configuration, as `wicketgate.yaml` has it; `said` is the configuration of its tools.
-    pub fn config(&self, said: &Value) -> Value {
+    pub fn config(&self, tools: &Value) -> Value {
         let (kind, reach) = &self.reach;
         let mut reach = reach.clone();
         if let (&"stdio", Value::Object(members)) = (kind, &mut reach) {
             self.confine(members);
         }
-        json!({"name": self.name, *kind: reach, "tier": "T2", "tools": said})
+        json!({"name": self.name, *kind: reach, "tier": "T2", "tools": tools})
     }
 }
 
@@ -388,8 +388,8 @@ pub fn names<'a>(given: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         while !taken.insert(own.clone()) {
             count = count.saturating_add(1);
             let end = format!("-{count}");
-            let room = 32_usize.saturating_sub(end.len());
-            own = made.chars().take(room).chain(end.chars()).collect();
+            let free = 32_usize.saturating_sub(end.len());
+            own = made.chars().take(free).chain(end.chars()).collect();
         }
         names.push(own);
     }

@@ -121,7 +121,7 @@ pub struct Expanded {
 pub fn expand(text: &str, around: &ExpansionSources<'_>) -> Result<Expanded, ExpandError> {
     let parts = parts(text, around.folder)?;
     let mut whole = Zeroizing::new(String::new());
-    let mut asked = false;
+    let mut from_input = false;
     for part in &parts {
         match part {
             ExpansionPart::Literal(text) => whole.push_str(text),
@@ -131,7 +131,7 @@ pub fn expand(text: &str, around: &ExpansionSources<'_>) -> Result<Expanded, Exp
                 (None, None) => return Err(ExpandError::Unset(name.clone())),
             },
             ExpansionPart::Input(id) => {
-                asked = true;
+                from_input = true;
                 let value = around.inputs.get(id);
                 whole.push_str(value.ok_or_else(|| ExpandError::Input(id.clone()))?);
             }
@@ -144,7 +144,7 @@ pub fn expand(text: &str, around: &ExpansionSources<'_>) -> Result<Expanded, Exp
         }
         _ => (None, String::new()),
     };
-    Ok(Expanded { text: whole, variable, before, asked })
+    Ok(Expanded { text: whole, variable, before, asked: from_input })
 }
 
 /// Parts of names of variables and headers that hold credentials.

@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
-        for (text, said) in [
+        for (text, expected) in [
             ("{\"a\": 1}", "mcp.json: the file has neither `mcpServers`"),
             ("nonsense", "mcp.json:1:1: "),
             ("{\"mcpServers\": {}}", "mcp.json: mcpServers: the file has no servers"),
@@ -448,7 +448,7 @@ mod tests {
         ] {
             let wrong: Vec<_> = read(text).unwrap_err().iter().map(ToString::to_string).collect();
             let wrong = wrong.join("\n");
-            assert!(wrong.contains(said), "{text}: {wrong}");
+            assert!(wrong.contains(expected), "{text}: {wrong}");
         }
     }
 }

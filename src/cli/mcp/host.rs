@@ -125,6 +125,6 @@ async fn is_ready(gate: &GateAddress, own: Option<&app::Gate>) -> bool {
     let endpoint = Endpoint::from_shared(format!("unix:{}", gate.socket.display()));
     let Ok(endpoint) = endpoint.map(|endpoint| endpoint.timeout(HEALTH)) else { return true };
     let Ok(channel) = endpoint.connect().await else { return true };
-    let asked = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
-    asked.map_or(true, |answer| answer.into_inner().status() == ServingStatus::Serving)
+    let health = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+    health.map_or(true, |answer| answer.into_inner().status() == ServingStatus::Serving)
 }

@@ -43,13 +43,13 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     } = command;
     let brought = signing.given_statement()?;
     let on = match &brought {
-        Some(said) => HoldOn::of(said).map_err(refused)?,
+        Some(statement) => HoldOn::of(statement).map_err(refused)?,
         None => on(run.as_ref(), log.as_ref())?,
     };
-    let wish = wish(&on, reason.clone().unwrap_or_default());
+    let draft = wish(&on, reason.clone().unwrap_or_default());
     if let Some(api) = over.api() {
         beside_nothing(over, fleet)?;
-        let statement = given_or(brought, wish.over_api(&api)).await?;
+        let statement = given_or(brought, draft.over_api(&api)).await?;
         if signing.statement {
             return Ok(sign::printed(&statement));
         }
@@ -60,7 +60,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
     // Report missing payloads before the operator signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;
-    let statement = given_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
+    let statement = given_or(brought, draft.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {
         return Ok(sign::printed(&statement));
     }

@@ -176,7 +176,8 @@ fn told(
             Ok(())
         }
         (Fate::Refused { label, code, rule, file }, DemoAnswer::Refused(refused)) => {
-            let spoke = |said: &&String| said.starts_with(*rule) && said.contains(file);
+            let spoke =
+                |rule_text: &&String| rule_text.starts_with(*rule) && rule_text.contains(file);
             let by = refused.rules.iter().find(spoke).filter(|_| refused.code == *code);
             let Some(by) = by.cloned() else { return Err(CallFault::Rules { refused }) };
             let facts = json!({"call": act.id, "tool": act.tool, "verdict": label,

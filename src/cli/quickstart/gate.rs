@@ -101,6 +101,6 @@ fn failed(source: std::io::Error) -> Error {
 async fn serving(socket: &Path) -> bool {
     let Ok(endpoint) = agent::endpoint(socket) else { return false };
     let Ok(channel) = Endpoint::connect(&endpoint).await else { return false };
-    let asked = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
-    asked.is_ok_and(|answer| answer.into_inner().status() == ServingStatus::Serving)
+    let health = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+    health.is_ok_and(|answer| answer.into_inner().status() == ServingStatus::Serving)
 }

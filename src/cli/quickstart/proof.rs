@@ -24,8 +24,8 @@ pub async fn pin(demo: &DemoDirectory, printer: &mut StepPrinter) -> Result<u64,
     let size = size.filter(|_| line.starts_with("head "));
     let Some(size) = size else { return Err(unexpected(&args, ran)) };
     demo.note(line)?;
-    let told = format!("an auditor notes the head of the log ({}) and leaves", many(size, "entry"));
-    printer.step("pin", "auditor", &told, &json!({"size": size, "head": line}));
+    let note = format!("an auditor notes the head of the log ({}) and leaves", many(size, "entry"));
+    printer.step("pin", "auditor", &note, &json!({"size": size, "head": line}));
     Ok(size)
 }
 
@@ -62,14 +62,14 @@ pub async fn anchor(demo: &DemoDirectory, printer: &mut StepPrinter) -> Result<(
     let args = ["ledger", "anchor", "--config", CONFIG];
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
     let ran = done(demo, &with_json).await?;
-    let told: Value = ran.out.parse().unwrap_or_default();
-    let cosigned = Anchored::deserialize(&told).is_ok_and(|done| !done.cosigned.is_empty());
+    let reply: Value = ran.out.parse().unwrap_or_default();
+    let cosigned = Anchored::deserialize(&reply).is_ok_and(|done| !done.cosigned.is_empty());
     if !cosigned {
         return Err(unexpected(&with_json, ran));
     }
     let line =
         "the fleet log records the head of the log; the auditor's witness cosigns the fleet log";
-    printer.step("anchor", "anchored", line, &told);
+    printer.step("anchor", "anchored", line, &reply);
     Ok(())
 }
 
@@ -99,13 +99,13 @@ pub async fn export(
         "--json",
     ];
     let ran = done(demo, &args).await?;
-    let told: Value = ran.out.parse().unwrap_or_default();
-    let exported = Exported::deserialize(&told).ok().filter(|done| done.sealed);
+    let reply: Value = ran.out.parse().unwrap_or_default();
+    let exported = Exported::deserialize(&reply).ok().filter(|done| done.sealed);
     let Some(Exported { files, entries, .. }) = exported else {
         return Err(unexpected(&args, ran));
     };
     let line = format!("evidence/: {}, {}", many(files, "file"), many(entries, "entry"));
-    printer.step("export", "exported", &line, &told);
+    printer.step("export", "exported", &line, &reply);
     Ok(())
 }
 

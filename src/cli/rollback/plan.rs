@@ -154,11 +154,11 @@ pub(super) async fn of_run(
         if let Some((call, end)) = end(&entry) {
             ends.insert(call, end);
         }
-        let said = entry.draft.committed(ROLE).cloned();
-        kept.extend(said.map(|said| (entry, said)));
+        let commitment = entry.draft.committed(ROLE).cloned();
+        kept.extend(commitment.map(|commitment| (entry, commitment)));
     }
     let mut undo: Vec<Undo> = Vec::new();
-    for (entry, said) in kept {
+    for (entry, commitment) in kept {
         let Some(call) = entry.draft.call.clone() else { continue };
         let sure = match ends.get(&call) {
             Some(End::Done) => true,
@@ -168,7 +168,7 @@ pub(super) async fn of_run(
                 return Err(Failure::invalid(Unfinished(call)));
             }
         };
-        let image = image(reader, vault, &chain, &said).await;
+        let image = image(reader, vault, &chain, &commitment).await;
         add(&mut undo, &entry, sure, image);
     }
     Ok(undo)
@@ -197,11 +197,11 @@ async fn image(
     reader: &dyn LedgerReader,
     vault: Option<&Vault>,
     chain: &ChainId,
-    said: &Commitment,
+    commitment: &Commitment,
 ) -> Result<PreImage, ImageError> {
-    let row = reader.payload(chain, &said.c).await?.ok_or(ImageError::Erased)?;
+    let row = reader.payload(chain, &commitment.c).await?.ok_or(ImageError::Erased)?;
     let row = vault::open(vault, chain, row)?;
-    if opens(&said.c, &row.salt, &row.body).is_none() {
+    if opens(&commitment.c, &row.salt, &row.body).is_none() {
         return Err(ImageError::Foreign);
     }
     let image = Json::parse(&row.body, &Limits::FILE)?;

@@ -265,19 +265,19 @@ fn compare(mcp: &Mcp, live: &LockedServer) -> Point {
     // INVARIANT: a binding's pin was parsed from JSON.
     let pinned = Json::parse(&mcp.pinned, &Limits::FILE).unwrap_or(Json::Null);
     let changes = drift::changes(&pinned, Some(now));
-    let said = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let list = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     match drift::grade(&pinned, Some(now)) {
         Drift::Same => Point::ready(what, "shows it as it was pinned"),
         Drift::Text => {
-            let found = format!("its description differs from the lock: {said}");
+            let found = format!("its description differs from the lock: {list}");
             Point::wrong(what, ProbeState::Changed, found, LOCK_AGAIN)
         }
         Drift::Compatible => {
-            let found = format!("accepts more than the lock: {said}");
+            let found = format!("accepts more than the lock: {list}");
             Point::wrong(what, ProbeState::Changed, found, LOCK_AGAIN)
         }
         Drift::Breaking(_) => {
-            let found = format!("differs from the lock: {said}");
+            let found = format!("differs from the lock: {list}");
             Point::wrong(what, ProbeState::Drifted, found, LOCK_AGAIN)
         }
     }

@@ -38,11 +38,11 @@ pub(super) fn run(at: &ToolsArgs, filter: &Filter<'_>) -> Result<Exit, Failure> 
     let config = at.load()?;
     let mut picture = Picture::read(&config, filter)?;
     let looked = runtime()?.block_on(look(at, &mut picture));
-    let (mut rows, asked) = looked;
+    let (mut rows, offers) = looked;
     let whole = !filter.servers.is_empty() && !at.json;
     let mut servers = Vec::new();
-    for asked in asked {
-        let (seen, more) = server(&mut picture, asked, (whole, filter.tools.is_empty()));
+    for offer in offers {
+        let (seen, more) = server(&mut picture, offer, (whole, filter.tools.is_empty()));
         servers.push(seen);
         rows.extend(more);
     }
@@ -73,12 +73,12 @@ async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<Se
     let servers = async {
         let names = || picture.servers.iter().map(|server| format!("server {}", server.name));
         pending.lock().extend(names());
-        let asked = at.offers(&picture.servers, true).await;
+        let offers = at.offers(&picture.servers, true).await;
         let mut pending = pending.lock();
         for name in names() {
             pending.remove(&name);
         }
-        asked
+        offers
     };
     let all = join(join_all(own), servers);
     tokio::pin!(all);

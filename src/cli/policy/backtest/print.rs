@@ -51,7 +51,7 @@ pub(super) fn report(bench: &Comparison<'_>, found: &BacktestResult) {
 fn words(counts: &BacktestTally) -> String {
     match counts.changes.get(&DecisionChange::Reasons) {
         None => String::new(),
-        Some(words) => format!(", {words} for other reasons"),
+        Some(count) => format!(", {count} for other reasons"),
     }
 }
 
