@@ -111,8 +111,8 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
         }
     }
     if fleet.key.is_none() {
-        let asked = !fleet.witnesses.is_empty() || fleet.timestamp.is_some();
-        if asked || fleet.previous_key.is_some() {
+        let needs_key = !fleet.witnesses.is_empty() || fleet.timestamp.is_some();
+        if needs_key || fleet.previous_key.is_some() {
             add(
                 "key",
                 "set it: witnesses and time stamps apply to heads that this key signs".into(),

@@ -84,7 +84,7 @@ ledger: {postgres: {url: postgres://u:secret@h/db}}
 telemetry: {log: loud}
 tools: [{name: a}, {name: a}]
 ";
-    let said = fixture.load(text, &[]).unwrap_err();
+    let errors = fixture.load(text, &[]).unwrap_err();
     let expected = [
         "wicketgate.yaml:1:10: listen.tcp: `0.0.0.0:7300` is not a loopback address",
         "wicketgate.yaml:2:12: operator.listen: `nonsense` is not an address",
@@ -103,11 +103,11 @@ tools: [{name: a}, {name: a}]
         "wicketgate.yaml:10:20: tools[1]: missing field `kind`",
         "wicketgate.yaml:10:21: tools[1].name: tool `a` is bound twice",
     ];
-    for (said, expected) in said.iter().zip(expected) {
-        assert!(said.starts_with(expected), "{said}\nexpected {expected}");
+    for (error, expected) in errors.iter().zip(expected) {
+        assert!(error.starts_with(expected), "{error}\nexpected {expected}");
     }
-    assert_eq!(said.len(), expected.len(), "{said:#?}");
-    assert!(!said.join("\n").contains("secret"));
+    assert_eq!(errors.len(), expected.len(), "{errors:#?}");
+    assert!(!errors.join("\n").contains("secret"));
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn the_environment_overrides_single_values_and_is_named_when_wrong() {
     let config = fixture.load(SMALL, &env).unwrap();
     assert_eq!(config.limits.in_flight_max, 7);
     assert_eq!(config.state, fixture.path("state"));
-    let said = fixture.load(SMALL, &[("WICKETGATE__LIMITS__IN_FLIGHT_MAX", "x")]).unwrap_err();
+    let errors = fixture.load(SMALL, &[("WICKETGATE__LIMITS__IN_FLIGHT_MAX", "x")]).unwrap_err();
     assert_eq!(
-        said,
+        errors,
         ["environment: WICKETGATE__LIMITS__IN_FLIGHT_MAX: expected a whole number from 1 to 65536"]
     );
     let present = ["WICKETGATE__LIMITS__INFLIGHT", "WICKETGATE__STATE", "PATH"];
@@ -143,25 +143,26 @@ fn a_connection_url_is_read_by_reference_and_never_printed() {
         fixture.load(&text, &[("DB", "postgres://u:hunter2@h/db?sslmode=verify-full")]).is_ok()
     );
     assert!(fixture.load(&text, &[]).unwrap_err()[0].contains("`DB` is not set"));
-    let said = fixture.load(&text, &[("DB", "mysql://u:hunter2@h")]).unwrap_err();
-    assert!(!said[0].contains("hunter2"), "{said:?}");
-    for bad in ["{}", "{url: 'postgres://h/d', url_env: DB}", "{url: 'postgres://h/d?password=x'}"]
+    let errors = fixture.load(&text, &[("DB", "mysql://u:hunter2@h")]).unwrap_err();
+    assert!(!errors[0].contains("hunter2"), "{errors:?}");
+    for value in
+        ["{}", "{url: 'postgres://h/d', url_env: DB}", "{url: 'postgres://h/d?password=x'}"]
     {
-        let text = format!("{SMALL}ledger: {{postgres: {bad}}}\n");
-        assert!(fixture.load(&text, &[("DB", "postgres://h")]).is_err(), "{bad}");
+        let text = format!("{SMALL}ledger: {{postgres: {value}}}\n");
+        assert!(fixture.load(&text, &[("DB", "postgres://h")]).is_err(), "{value}");
     }
     for slots in ["fleet", "hub"] {
         let text = format!(
             "{SMALL}ledger: {{postgres: {{url: 'postgres://h/d?sslmode=verify-full', slots: {slots}}}}}\n"
         );
-        let said = fixture.load(&text, &[]).unwrap_err();
-        assert!(said[0].contains("ledger.postgres.slots: this pool is reserved"), "{said:?}");
+        let errors = fixture.load(&text, &[]).unwrap_err();
+        assert!(errors[0].contains("ledger.postgres.slots: this pool is reserved"), "{errors:?}");
     }
     fixture.secret("far", "postgres://u:hunter2@h/db");
     let far = format!("{SMALL}ledger: {{postgres: {{url_file: far}}}}\n");
-    let said = fixture.load(&far, &[]).unwrap_err();
-    assert!(said[0].contains("url_file: `sslmode` is `prefer`"), "{said:?}");
-    assert!(!said[0].contains("hunter2"), "{said:?}");
+    let errors = fixture.load(&far, &[]).unwrap_err();
+    assert!(errors[0].contains("url_file: `sslmode` is `prefer`"), "{errors:?}");
+    assert!(!errors[0].contains("hunter2"), "{errors:?}");
     let accepted = far.replace("url_file: far", "url_file: far, accept_unverified_server: true");
     assert!(fixture.load(&accepted, &[]).is_ok());
     std::fs::set_permissions(fixture.path("url"), std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -183,8 +184,8 @@ fn servers_are_wrong_with_their_places_and_have_a_lock_of_their_own() {
     assert!(bound.warnings.iter().any(|said| said.contains("not in the lock")));
     assert!(bound.warnings.iter().any(|said| said.contains("runs without a sandbox")));
     assert_eq!(fixture.load(SMALL, &[]).unwrap().lock, None);
-    let said = fixture.load(&format!("{SMALL}{servers}"), &[]).unwrap_err();
-    assert!(said[0].contains("`servers` is set and `lock_keys` is empty"), "{said:?}");
+    let errors = fixture.load(&format!("{SMALL}{servers}"), &[]).unwrap_err();
+    assert!(errors[0].contains("`servers` is set and `lock_keys` is empty"), "{errors:?}");
     let wrong = "lock: locks/a
 servers:
 - {name: a.b, stdio: {command: x, comand: y}}
@@ -192,7 +193,7 @@ servers:
 - {name: git, http: {url: u, headers: {a: 1}}}
 - {stdio: {}, tools: {a: {teir: T0}}}
 ";
-    let said = fixture.load(&format!("{trust}{wrong}"), &[]).unwrap_err();
+    let errors = fixture.load(&format!("{trust}{wrong}"), &[]).unwrap_err();
     for expected in [
         "wicketgate.yaml:5:4: servers[0].name: expected the name of a server",
         "wicketgate.yaml:5:35: servers[0].stdio.comand: unknown field",
@@ -204,7 +205,7 @@ servers:
         "servers[3].stdio: missing field `command`",
         "servers[3].tools.a.teir: unknown field",
     ] {
-        assert!(said.iter().any(|line| line.contains(expected)), "{expected} in {said:#?}");
+        assert!(errors.iter().any(|line| line.contains(expected)), "{expected} in {errors:#?}");
     }
 }
 
@@ -219,8 +220,8 @@ tools: [{{name: f, description: d, kind: file.read, file: {{root: open, name: o}
 ",
         SMALL.replace("[m.pub]", "[m.pub], lock_keys: [m.pub]")
     );
-    let said = fixture.load(&text, &[]).unwrap().bindings(&|_| None).unwrap_err();
-    assert!(said[0].contains("which no tool may read"), "{said:?}");
+    let errors = fixture.load(&text, &[]).unwrap().bindings(&|_| None).unwrap_err();
+    assert!(errors[0].contains("which no tool may read"), "{errors:?}");
 }
 
 #[test]
@@ -245,9 +246,9 @@ fn no_command_and_no_database_is_given_what_makes_the_gate_what_it_is() {
     ] {
         let operators = "operators: [{subject: otto, roles: [operator], token_file: open/in/ops}]";
         let text = format!("{SMALL}{operators}\ntools: [{tool}]\n");
-        let said = fixture.load(&text, &[]).unwrap().bindings(&|_| None);
-        let said = said.err().unwrap_or_default().join("\n");
-        assert_eq!(said.contains("which no tool may read"), is_refused, "{tool}: {said}");
+        let errors = fixture.load(&text, &[]).unwrap().bindings(&|_| None);
+        let errors = errors.err().unwrap_or_default().join("\n");
+        assert_eq!(errors.contains("which no tool may read"), is_refused, "{tool}: {errors}");
     }
 }
 
@@ -287,8 +288,8 @@ fn one_key_signs_manifests_or_policies_but_not_both() {
     let fixture = Fixture::new();
     let text = SMALL.replace("[m.pub]", "[m.pub], policy_keys: [p.pub]");
     assert!(fixture.load(&text, &[]).is_ok());
-    let said = fixture.load(&text.replace("p.pub", "m.pub"), &[]).unwrap_err();
-    assert!(said[0].contains("is already a manifest key"), "{said:?}");
+    let errors = fixture.load(&text.replace("p.pub", "m.pub"), &[]).unwrap_err();
+    assert!(errors[0].contains("is already a manifest key"), "{errors:?}");
     let text = format!("{SMALL}policy: {{bundle: b}}\n");
     assert!(fixture.load(&text, &[]).unwrap_err()[0].contains("`policy_keys` is empty"));
 }
@@ -344,7 +345,7 @@ fn the_gate_tests_itself_at_start_and_every_hour_and_no_more_often_than_every_te
     assert_eq!((config.self_test.every_seconds, config.self_test.at_start), (3600, true));
     assert_eq!(config.policy.lint, Lint::Enforce);
     assert!(fixture.load(&format!("{SMALL}self_test: {{every_seconds: 10}}\n"), &[]).is_ok());
-    for (wrong, said) in [
+    for (wrong, expected) in [
         (
             "self_test: {every_seconds: 9}",
             "self_test.every_seconds: expected a whole number from 10",
@@ -353,6 +354,6 @@ fn the_gate_tests_itself_at_start_and_every_hour_and_no_more_often_than_every_te
         ("policy: {lint: off}", "policy.lint: expected `enforce` or `warn`"),
     ] {
         let problems = fixture.load(&format!("{SMALL}{wrong}\n"), &[]).unwrap_err();
-        assert!(problems.iter().any(|problem| problem.contains(said)), "{wrong}: {problems:?}");
+        assert!(problems.iter().any(|problem| problem.contains(expected)), "{wrong}: {problems:?}");
     }
 }
