@@ -221,18 +221,18 @@ impl Unread {
                 continue;
             };
             let placed = layout::parse(name, bytes).and_then(|value| {
-                let bad = |why: &str| LoadError::file("policy.data", name, why);
+                let wrong = |why: &str| LoadError::file("policy.data", name, why);
                 let parts: Vec<&str> = path.split('/').collect();
                 if !parts.iter().all(|part| is_identifier(part)) {
-                    return Err(bad("the name of a data file is [A-Za-z_][A-Za-z0-9_]*"));
+                    return Err(wrong("the name of a data file is [A-Za-z_][A-Za-z0-9_]*"));
                 }
                 if parts.first() == Some(&"wicketgate") {
-                    return Err(bad(
+                    return Err(wrong(
                         "`data.wicketgate` belongs to rules; data would override them",
                     ));
                 }
                 place(&mut root, &parts, value)
-                    .ok_or_else(|| bad("another data file already has this path"))
+                    .ok_or_else(|| wrong("another data file already has this path"))
             });
             errors.extend(placed.err());
         }

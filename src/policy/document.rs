@@ -238,8 +238,8 @@ mod tests {
         assert_eq!(opaque(&format!("{allows},{strict}")), Some(false));
         assert_eq!(opaque(&format!("{strict},{allows}")), Some(false));
         for value in ["\"deny\"", "true", "null", "[\"allow\"]", "\"allow\",\"x\":1"] {
-            let odd = format!(r#"{{"type":"redact","kinds":["email"],"opaque":{value}}}"#);
-            assert_eq!(opaque(&odd), None, "{odd}");
+            let arguments = format!(r#"{{"type":"redact","kinds":["email"],"opaque":{value}}}"#);
+            assert_eq!(opaque(&arguments), None, "{arguments}");
         }
     }
 }

@@ -240,7 +240,7 @@ pub fn document(
     agent: &AgentFacts,
     run: &RunFacts,
     tool: &ToolFacts,
-    asked: &CallInput<'_>,
+    call: &CallInput<'_>,
     standing: &Circumstances<'_>,
 ) -> Vec<u8> {
     canonical::bytes(&Json::object([
@@ -248,9 +248,9 @@ pub fn document(
         ("agent", Json::of(agent)),
         ("run", Json::of(run)),
         ("tool", tool_json(tool)),
-        ("call", Json::object([("id", Json::from(asked.call.id().as_str()))])),
-        ("args", asked.call.args().clone()),
-        ("effect", asked.effect.to_json()),
+        ("call", Json::object([("id", Json::from(call.call.id().as_str()))])),
+        ("args", call.call.args().clone()),
+        ("effect", call.effect.to_json()),
         (
             "context",
             Json::object([
@@ -259,7 +259,7 @@ pub fn document(
             ]),
         ),
         ("time", time_json(standing.now)),
-        ("findings", asked.findings.iter().map(finding_json).collect::<Vec<_>>().into()),
+        ("findings", call.findings.iter().map(finding_json).collect::<Vec<_>>().into()),
         ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
         ("quorum", quorum_json(standing.by_hand)),
         ("break_glass", break_glass_json(standing.break_glass.map(broken).as_ref())),

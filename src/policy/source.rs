@@ -59,11 +59,11 @@ pub(super) fn replacement(with: &WithModifier) -> &str {
 }
 
 /// The end of the keyword that follows a span.
-fn after(span: &Span, word: &str) -> Option<usize> {
+fn after(span: &Span, keyword: &str) -> Option<usize> {
     let end = range(span).1;
     let rest = span.source.contents().get(end..)?;
-    let word = rest.find(word)?.saturating_add(word.len());
-    end.checked_add(word)
+    let keyword = rest.find(keyword)?.saturating_add(keyword.len());
+    end.checked_add(keyword)
 }
 
 /// The text of a span as one short line.

@@ -237,9 +237,9 @@ impl Approvers {
         for (at, line) in lines.lines().enumerate() {
             let wrong = |why| Error::Line { line: at.saturating_add(1), why };
             let line = line.trim();
-            if let Some(said) = line.strip_prefix('#').and_then(Edition::parse) {
-                let said = said.map_err(wrong)?;
-                if edition.replace(said).is_some() || !signers.is_empty() {
+            if let Some(stated) = line.strip_prefix('#').and_then(Edition::parse) {
+                let stated = stated.map_err(wrong)?;
+                if edition.replace(stated).is_some() || !signers.is_empty() {
                     return Err(wrong(LineError::Edition));
                 }
             }

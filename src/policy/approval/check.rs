@@ -205,15 +205,19 @@ impl Hold {
     }
 
     /// Refuses a statement that is not about exactly this hold.
-    pub(super) fn about(&self, said: &ApprovalStatement) -> Result<(), ApprovalRefusal> {
+    pub(super) fn about(&self, statement: &ApprovalStatement) -> Result<(), ApprovalRefusal> {
         let same = [
-            (said.run == self.run, "approval.run", "another run"),
-            (said.call_digest == self.call_digest, "approval.call", "another call"),
-            (said.nonce == self.nonce, "approval.nonce", "another hold"),
-            (said.manifest == self.manifest, "approval.manifest", "another manifest"),
-            (said.layers == self.layers, "approval.layers", "other layers of the policy"),
-            (said.definition == self.definition, "approval.definition", "another definition"),
-            (said.expires == self.expires, "approval.expires", "a hold that ends at another time"),
+            (statement.run == self.run, "approval.run", "another run"),
+            (statement.call_digest == self.call_digest, "approval.call", "another call"),
+            (statement.nonce == self.nonce, "approval.nonce", "another hold"),
+            (statement.manifest == self.manifest, "approval.manifest", "another manifest"),
+            (statement.layers == self.layers, "approval.layers", "other layers of the policy"),
+            (statement.definition == self.definition, "approval.definition", "another definition"),
+            (
+                statement.expires == self.expires,
+                "approval.expires",
+                "a hold that ends at another time",
+            ),
         ];
         match same.into_iter().find(|(same, ..)| !same) {
             None => Ok(()),

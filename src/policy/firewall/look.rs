@@ -190,9 +190,9 @@ mod tests {
     fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
         let mut out = String::new();
         for chunk in bytes.chunks(3) {
-            let mut word = [0_u8; 4];
-            word[1..=chunk.len()].copy_from_slice(chunk);
-            let bits = u32::from_be_bytes(word);
+            let mut block = [0_u8; 4];
+            block[1..=chunk.len()].copy_from_slice(chunk);
+            let bits = u32::from_be_bytes(block);
             for place in 0..=chunk.len() {
                 let value = (bits >> (18 - 6 * place)) & 63;
                 out.push(char::from(alphabet[value as usize]));

@@ -341,8 +341,8 @@ mod tests {
         }
         assert!(kinds("41111111111111112").is_empty(), "a longer number is no card");
         assert_eq!(kinds("ssn 219-09-9999"), [("us_ssn", "219-09-9999".into())]);
-        for bad in ["000-12-3456", "666-12-3456", "912-12-3456", "123-00-4567", "123-45-0000"] {
-            assert!(kinds(bad).is_empty(), "{bad}");
+        for number in ["000-12-3456", "666-12-3456", "912-12-3456", "123-00-4567", "123-45-0000"] {
+            assert!(kinds(number).is_empty(), "{number}");
         }
         assert_eq!(kinds("a.b+c@mail.example.com;"), [("email", "a.b+c@mail.example.com".into())]);
         for fine in

@@ -84,7 +84,7 @@ fn verdict(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Optio
 }
 
 fn document(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Json {
-    let odd = [Json::object::<String>([]), Json::Null, Json::from("\u{0}../")];
+    let unusual = [Json::object::<String>([]), Json::Null, Json::from("\u{0}../")];
     let agent = [("id", NOBODY), ("version", "0.0.0"), ("owner", NOBODY)];
     let tool = [("name", tool), ("kind", kind.as_str()), ("tier", tier.as_str())];
     let tool = tool.map(|(name, value)| (name, Json::from(value)));
@@ -95,7 +95,7 @@ fn document(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Json
         ("run", id()),
         ("tool", Json::object(tool.into_iter().chain([("read_only", Json::from(false))]))),
         ("call", id()),
-        ("args", Json::object([("a", Json::Array(odd.to_vec()))])),
+        ("args", Json::object([("a", Json::Array(unusual.to_vec()))])),
         ("effect", effect::unnamed(kind, NOBODY).to_json()),
     ]);
     sample::merge(&mut document, &probe);

@@ -135,10 +135,10 @@ fn fate(reading: &TruthScan<'_>, rule: &Rule) -> Fate {
     if set || keyed || ast::is_function(rule) {
         return Fate::Says(None);
     }
-    let said = says(head);
-    if said != Some(true) {
+    let claim = says(head);
+    if claim != Some(true) {
         return Fate::Says(
-            said.filter(|_| bodies.iter().skip(1).all(|body| body.assign.is_none())),
+            claim.filter(|_| bodies.iter().skip(1).all(|body| body.assign.is_none())),
         );
     }
     let first =

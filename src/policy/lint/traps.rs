@@ -54,8 +54,8 @@ pub(super) fn find(
         for body in bodies(known.rule) {
             look.body(body, &[], more, &mut findings);
             for (stmt, more) in conditions(body, more) {
-                let asked = look.asked(stmt).into_iter().map(|rule| (rule, more));
-                open.extend(asked.filter(|next| seen.insert(*next)));
+                let rules = look.asked(stmt).into_iter().map(|rule| (rule, more));
+                open.extend(rules.filter(|next| seen.insert(*next)));
             }
         }
     }
@@ -249,8 +249,8 @@ impl ConditionScan<'_> {
             let all = body.iter().copied();
             all.filter(|stmt| !matches!(stmt.literal, Literal::NotExpr { .. }))
         };
-        let asked = positive().flat_map(|other| self.asked(other));
-        let below = asked.flat_map(|rule| self.below(rule));
+        let rules = positive().flat_map(|other| self.asked(other));
+        let below = rules.flat_map(|rule| self.below(rule));
         positive().flat_map(|other| self.optional(other)).chain(below).collect()
     }
 

@@ -207,14 +207,14 @@ fn prepared(
 
 /// The data of the bundle, and the fixtures as `data.fixtures`.
 fn data(bundle: &Bundle, fixtures: Option<&Json>) -> Result<Value, Vec<LoadError>> {
-    let bad = |file: &str, why: &str| vec![LoadError::file("policy.data", file, why)];
+    let error = |file: &str, why: &str| vec![LoadError::file("policy.data", file, why)];
     let Json::Object(mut data) = bundle.data_files() else { return Ok(Value::new_object()) };
     if let Some(fixtures) = fixtures {
         if data.contains_key(FIXTURES) {
-            return Err(bad("tests/fixtures", "the bundle has a `data/fixtures` of its own"));
+            return Err(error("tests/fixtures", "the bundle has a `data/fixtures` of its own"));
         }
         data.insert(FIXTURES.to_owned(), fixtures.clone());
     }
     Value::from_json_str(&canonical::text(&Json::Object(data)))
-        .map_err(|e| bad("data", &e.to_string()))
+        .map_err(|e| error("data", &e.to_string()))
 }

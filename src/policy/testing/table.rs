@@ -116,7 +116,7 @@ struct Judge<'a> {
 
 fn one(judge: &Judge<'_>, (file, name): (&str, String), row: &Row, input: Json) -> Case {
     let bytes = canonical::bytes(&input);
-    let odd = if row.malformed { Vec::new() } else { schema::violations(&input) };
+    let violations = if row.malformed { Vec::new() } else { schema::violations(&input) };
     let place = file.to_owned();
     let mut case = Case {
         name,
@@ -126,11 +126,11 @@ fn one(judge: &Judge<'_>, (file, name): (&str, String), row: &Row, input: Json) 
         details: Vec::new(),
         input: None,
     };
-    if !odd.is_empty() {
+    if !violations.is_empty() {
         case.outcome = Outcome::Error;
         case.message = format!(
             "no gate makes this input ({}); say `malformed: true` if that is meant",
-            odd.join("; ")
+            violations.join("; ")
         );
         return case;
     }
