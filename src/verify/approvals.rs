@@ -82,8 +82,9 @@ pub fn broken(line: &EntryLine) -> Option<Broken> {
 #[must_use]
 pub fn list_of(line: &EntryLine) -> Option<Digest> {
     if is_verdict(line) {
-        let granted = line.get::<ApprovalGranted>().map(|said| said.signers);
-        let signers = granted.or_else(|| line.get::<ApprovalRefused>().map(|said| said.signers));
+        let granted = line.get::<ApprovalGranted>().map(|decision| decision.signers);
+        let signers =
+            granted.or_else(|| line.get::<ApprovalRefused>().map(|decision| decision.signers));
         return signers.flatten().map(|digest| digest.0);
     }
     proposer(line)?.signers
@@ -94,13 +95,13 @@ pub fn signed_files(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<Str
     let mut files = BTreeMap::new();
     let lines = strands.iter().flat_map(|strand| strand.selected().map(move |line| (strand, line)));
     for (ChainSlice { folder, .. }, line) in lines {
-        let word = is_verdict(line);
-        let payload = match word {
+        let is_verdict_entry = is_verdict(line);
+        let payload = match is_verdict_entry {
             true => committed(line, payloads),
             false => signed_payload(line, payloads),
         };
         let Some(Payload::Opened { body, .. }) = payload else { continue };
-        if word || proposer(line).is_some() {
+        if is_verdict_entry || proposer(line).is_some() {
             let Some(signed) = SignedApproval::parse(body) else { continue };
             let (statement, signature) = statement_files(folder, line.entry.seq);
             files.insert(statement, signed.statement.into_bytes());
@@ -196,8 +197,8 @@ pub fn order_lists(strands: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Di
     let own = strands.iter().flat_map(ChainSlice::selected);
     let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);
     let mut all: Vec<Digest> = own.chain(fleet).filter_map(order_list).collect();
-    let words = lists(strands);
-    all.retain(|digest| !words.contains(digest));
+    let cited = lists(strands);
+    all.retain(|digest| !cited.contains(digest));
     all.sort();
     all.dedup();
     all

@@ -210,7 +210,7 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
     if material.cut.any() {
         let missing = missing.iter().filter(|(cut, _)| *cut);
         members
-            .push(("cut", missing.map(|(_, word)| Json::from(*word)).collect::<Vec<_>>().into()));
+            .push(("cut", missing.map(|(_, name)| Json::from(*name)).collect::<Vec<_>>().into()));
     }
     if let Some(first) = lines.first() {
         members.push(("chain", Json::from(first.entry.chain.to_string())));

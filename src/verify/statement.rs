@@ -163,11 +163,11 @@ pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
 
 /// The predicate about the files: derived from them, so that a verifier can derive it again.
 pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
-    let said =
+    let field =
         |name: &'static str, value: &str| (!value.is_empty()).then(|| (name, Json::from(value)));
     let mut query = subject.query.to_json();
     if let Json::Object(members) = &mut query {
-        let by = said("requested_by", &exporter.requester);
+        let by = field("requested_by", &exporter.requester);
         members.extend(by.map(|(name, value)| (name.to_owned(), value)));
     }
     let mut program = vec![
@@ -175,7 +175,7 @@ pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
         ("version", Json::from(exporter.version.as_str())),
         ("at", Json::from(exporter.at.as_str())),
     ];
-    program.extend(said("sha256", &exporter.sha256));
+    program.extend(field("sha256", &exporter.sha256));
     let mut members = vec![
         ("query", query),
         ("counts", counts(subject)),

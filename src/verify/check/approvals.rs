@@ -112,8 +112,8 @@ fn judged(case: &Case<'_>) -> Result<(ApprovalCounts, Orders), SignatureFlaw> {
 /// Every file in `approvals/` follows from the entries, or is a list that one of them names.
 fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
-    let words = signed_files(&case.strands, payloads);
-    for (name, bytes) in &words {
+    let files = signed_files(&case.strands, payloads);
+    for (name, bytes) in &files {
         if case.files.get(name) != Some(bytes) {
             return Err(SignatureFlaw::File(name.clone()));
         }
@@ -134,7 +134,7 @@ fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
         lists.extend([text, signature]);
     }
     let mut there = case.files.0.keys().filter(|name| name.starts_with("approvals/"));
-    let stray = there.find(|name| !words.contains_key(*name) && !lists.contains(*name));
+    let stray = there.find(|name| !files.contains_key(*name) && !lists.contains(*name));
     stray.map_or(Ok(()), |name| Err(SignatureFlaw::StrayFile(name.clone())))
 }
 
@@ -173,28 +173,28 @@ fn run(
                 continue;
             };
             let checked = check_statement(case, material, (open, manifest), line);
-            if let Some((approval, said)) = seen.known(checked.map_err(|bad| bad.at(seq)))? {
-                seen.count(open, approval, said);
+            if let Some((approval, verdict)) = seen.known(checked.map_err(|flaw| flaw.at(seq)))? {
+                seen.count(open, approval, verdict);
             }
         } else if decides(line) {
             if !open.contains_key(call) {
                 seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
             }
             if is_break_glass(line) {
-                let checked = break_glass::check(case, material, line).map_err(|bad| bad.at(seq));
+                let checked = break_glass::check(case, material, line).map_err(|flaw| flaw.at(seq));
                 let valid = usize::from(seen.known(checked)?.is_some());
                 seen.broken = seen.broken.saturating_add(valid);
             }
             let known = open.get(call);
             let released = known.is_some() && line.is(Kind::CallAuthorized);
             // A call that began before the span, or that cannot be checked, ends here.
-            let untold = match known {
+            let unrecorded = match known {
                 Some(_) => seen.missing.is_some(),
                 None => material.cut.begin || unread.contains(call),
             };
             let given = known.map_or(&[][..], |open| &open.given);
             let opened =
-                !untold && check_policy_view(material, line, given, released).map_err(at)?;
+                !unrecorded && check_policy_view(material, line, given, released).map_err(at)?;
             seen.released = seen.released.saturating_add(usize::from(released));
             seen.untold = seen.untold.saturating_add(usize::from(released && !opened));
         }
@@ -224,9 +224,9 @@ impl ApprovalCounts {
         }
     }
 
-    fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, said: ApproverVerdict) {
+    fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, verdict: ApproverVerdict) {
         self.people.insert(approval.subject.clone());
-        match said {
+        match verdict {
             ApproverVerdict::Approve => {
                 self.granted = self.granted.saturating_add(1);
                 open.given.push(approval);
@@ -254,18 +254,18 @@ fn check_statement(
     let hold = hold(material, open, manifest).ok_or(SignatureFlaw::Malformed("hold"))?;
     let at = at(line, hold.expires);
     let counted = worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)?;
-    let (approval, said) = (counted.by, counted.statement.verdict);
+    let (approval, verdict) = (counted.by, counted.statement.verdict);
     let expected = if line.is(Kind::ApprovalGranted) {
         ApproverVerdict::Approve
     } else {
         ApproverVerdict::Refuse
     };
-    if said != expected {
-        return Err(SignatureFlaw::Verdict(line.kind().to_owned(), said.as_str()).into());
+    if verdict != expected {
+        return Err(SignatureFlaw::Verdict(line.kind().to_owned(), verdict.as_str()).into());
     }
     let recorded = approval::granted(&line.entry).or_else(|| approval::refused(&line.entry));
     if recorded.as_ref() == Some(&approval) {
-        Ok((approval, said))
+        Ok((approval, verdict))
     } else {
         Err(SignatureFlaw::Differ("subject, roles or key", "signature").into())
     }

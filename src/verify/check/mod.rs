@@ -189,12 +189,12 @@ fn judge(case: &Case<'_>, report: &mut Report, watch: &dyn Watch) {
 
 fn finish(mut report: Report) -> Report {
     let replayed = matches!(report.outcome("P5"), Some(Outcome::Valid(_)));
-    let told = |item: &&&str| {
+    let applies = |item: &&&str| {
         let timed = report.timed && item.starts_with("the time:");
         let made = replayed && item.starts_with(replay::NOT_MADE);
         !timed && !made
     };
-    let items: Vec<String> = NOT_PROVEN.iter().filter(told).map(|s| (*s).to_owned()).collect();
+    let items: Vec<String> = NOT_PROVEN.iter().filter(applies).map(|s| (*s).to_owned()).collect();
     report.not_proven.extend(items);
     report
 }

@@ -107,7 +107,9 @@ fn one(
     if observing.is_empty() {
         return Err(Error::NoLayer(line.entry.ts));
     }
-    if at.layers.is_some_and(|told| !told.iter().map(String::as_str).eq(observing.keys().copied()))
+    if at
+        .layers
+        .is_some_and(|names| !names.iter().map(String::as_str).eq(observing.keys().copied()))
     {
         return Err(Error::Layers);
     }

@@ -176,9 +176,9 @@ fn chains_of(fleet: &ChainSlice) -> Vec<&str> {
 
 /// C2: no pause is longer than declared, except those that the log explains.
 fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
-    let told: Vec<(&ChainSlice, Pulse)> =
+    let pulses: Vec<(&ChainSlice, Pulse)> =
         case.strands.iter().map(|strand| (strand, pulse(strand, until))).collect();
-    let gaps = || told.iter().flat_map(|(s, pulse)| pulse.gaps.iter().map(move |gap| (s, gap)));
+    let gaps = || pulses.iter().flat_map(|(s, pulse)| pulse.gaps.iter().map(move |gap| (s, gap)));
     let explained = gaps().filter(|(_, gap)| gap.cause.explained()).count();
     if explained > 0 {
         report.not_proven.push(format!(
@@ -187,9 +187,9 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
             many(explained, "pause")
         ));
     }
-    quiet_since(case, &told, report);
-    let longest = told.iter().map(|(_, pulse)| pulse.longest_ms).max().unwrap_or(0);
-    let unknown = told
+    quiet_since(case, &pulses, report);
+    let longest = pulses.iter().map(|(_, pulse)| pulse.longest_ms).max().unwrap_or(0);
+    let unknown = pulses
         .iter()
         .find(|(strand, pulse)| pulse.declared_ms.is_none() && strand.selected().next().is_some());
     let gaps_unexplained: Vec<_> = gaps().filter(|(_, gap)| !gap.cause.explained()).collect();
@@ -211,10 +211,10 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
 }
 
 /// Reports a chain that reaches its head and was quiet when the bundle was made.
-fn quiet_since(case: &Case<'_>, told: &[(&ChainSlice, Pulse)], report: &mut Report) {
+fn quiet_since(case: &Case<'_>, pulses: &[(&ChainSlice, Pulse)], report: &mut Report) {
     let at = Exporter::said(&case.predicate).at;
     let Some(at) = Timestamp::parse(&at) else { return };
-    for (strand, pulse) in told {
+    for (strand, pulse) in pulses {
         let head = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
         let last = strand.lines.last().filter(|line| {
             line.entry.seq.checked_add(1) == Some(head) && !line.is(Kind::WriterStopped)

@@ -145,14 +145,16 @@ fn one(
 
 /// A bundle of one run is about one run, and the requested one.
 fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
-    let bad = |why: String| Err(Damage::new("S3", why));
+    let damage = |why: String| Err(Damage::new("S3", why));
     let ids: Vec<&RunId> =
         case.strands.iter().flat_map(ChainSlice::runs).map(|(id, _)| id).take(2).collect();
     match (ids.as_slice(), case.trust.run) {
-        ([], _) => bad("no run".into()),
-        ([_, other, ..], _) => bad(format!("entries of a second run, {other}, of {}", count.runs)),
+        ([], _) => damage("no run".into()),
+        ([_, other, ..], _) => {
+            damage(format!("entries of a second run, {other}, of {}", count.runs))
+        }
         ([id], Some(wanted)) if wanted != **id => {
-            bad(format!("the bundle is about run {id}, not {wanted}"))
+            damage(format!("the bundle is about run {id}, not {wanted}"))
         }
         ([_], _) => Ok(()),
     }

@@ -157,12 +157,12 @@ mod tests {
     #[test]
     fn nothing_of_a_bundle_becomes_markup_and_hidden_characters_are_spelled_out() {
         let evil = "</pre><script>alert(1)</script>\u{202e}\u{200b}\u{7}\u{feff}' \" &amp;";
-        let told = |names: &[&str]| {
+        let object = |names: &[&str]| {
             Json::object(names.iter().map(|name| ((*name).to_owned(), Json::from(evil))))
         };
-        let labels = Json::from(vec![told(&["k", "v"])]);
+        let labels = Json::from(vec![object(&["k", "v"])]);
         let opened = [("agent", evil.into()), ("model", evil.into()), ("labels", labels)];
-        let reasons = Json::from(vec![told(&["code", "detail", "message", "rule"])]);
+        let reasons = Json::from(vec![object(&["code", "detail", "message", "rule"])]);
         let c = Digest::of(&[b"arguments"]);
         let call = |draft| Draft { call: CallId::parse("c1"), ..draft };
         let denied = Draft {

@@ -119,20 +119,22 @@ impl Fleet {
         let mut recorded = Recorded::new();
         for line in self.of_chain(Kind::ChainCheckpoint, &id) {
             let Some(seen_at) = line.get::<ChainCheckpoint>() else { continue };
-            let said = (seen_at.size.get(), seen_at.root.0);
+            let sighting = (seen_at.size.get(), seen_at.root.0);
             let seq = line.entry.seq;
             if line.log() != Some(log) {
                 return Err(bad(format!(
                     "fleet seq {seq} has a head of the chain as another log's"
                 )));
             }
-            let shrinks = seen.last_key_value().is_some_and(|(size, _)| *size > said.0);
-            if shrinks || seen.insert(said.0, said.1).is_some_and(|before| before != said.1) {
+            let shrinks = seen.last_key_value().is_some_and(|(size, _)| *size > sighting.0);
+            if shrinks
+                || seen.insert(sighting.0, sighting.1).is_some_and(|before| before != sighting.1)
+            {
                 return Err(bad(format!("fleet seq {seq}: `{log}` was cut or rewritten before")));
             }
-            let said = Checkpoint { origin: log.clone(), size: said.0, root: said.1 };
-            match extends(&said, head, &proofs) {
-                Some(true) => recorded.push((seq, said.size)),
+            let checkpoint = Checkpoint { origin: log.clone(), size: sighting.0, root: sighting.1 };
+            match extends(&checkpoint, head, &proofs) {
+                Some(true) => recorded.push((seq, checkpoint.size)),
                 Some(false) => {
                     let why =
                         format!("fleet seq {seq} has a head of `{log}` that is not this log's");
@@ -205,12 +207,12 @@ impl Fleet {
     /// report.
     pub(super) fn unseen(&self, seen: Seq) -> Option<String> {
         let beyond = self.lines.iter().filter(|line| line.entry.seq >= seen);
-        let told: Vec<String> =
+        let lines: Vec<String> =
             beyond.map(|line| format!("{} `{}`", line.entry.seq, line.kind())).collect();
         let newest = self.heads.first().map_or(seen, |head| head.checkpoint.size);
-        let which = match told.len() {
+        let which = match lines.len() {
             0 => return None,
-            1..=TOLD_MAX => told.join(", "),
+            1..=TOLD_MAX => lines.join(", "),
             n => format!("{n} of them are here"),
         };
         Some(format!(
@@ -257,12 +259,12 @@ fn open(files: &Files, name: &str, trust: &Trust) -> Result<(Checkpoint, String)
     if own.is_empty() {
         return Err(bad(format!("`{name}` is signed by the key of another log")));
     }
-    let good = own.iter().any(|held| {
+    let size_max = own.iter().any(|held| {
         let log = Some(checkpoint.origin.as_str());
-        let good = trust.revocation(Use::Fleet, &held.key.key, log);
-        good.is_none_or(|good| checkpoint.size <= good)
+        let size_max = trust.revocation(Use::Fleet, &held.key.key, log);
+        size_max.is_none_or(|size_max| checkpoint.size <= size_max)
     });
-    if good {
+    if size_max {
         Ok((checkpoint, text.to_owned()))
     } else {
         Err(bad(format!("`{name}` is signed by a fleet key that was revoked before")))
@@ -279,10 +281,10 @@ fn revoked_within(
     let (_, held) = Checkpoint::open_with(note, &trust.fleet).map_err(|e| bad(e.to_string()))?;
     let revoked = |held: &Held<'_>| {
         let raw = Base64(held.key.key.to_bytes());
-        lines.iter().filter_map(|line| line.get::<KeyRevoked>()).any(|said| {
-            said.r#use == KeyUse::Fleet
-                && said.key == raw
-                && said.good_size.is_none_or(|good| checkpoint.size > good.get())
+        lines.iter().filter_map(|line| line.get::<KeyRevoked>()).any(|revocation| {
+            revocation.r#use == KeyUse::Fleet
+                && revocation.key == raw
+                && revocation.good_size.is_none_or(|size_max| checkpoint.size > size_max.get())
         })
     };
     if held.iter().all(revoked) {

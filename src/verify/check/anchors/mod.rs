@@ -78,16 +78,16 @@ pub(super) fn whole(files: &Files) -> Result<(), Outcome> {
 ///
 /// What the trust file does not ask for is not checked, and reported as not proven.
 pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report: &mut Report) {
-    let asked: Vec<&'static str> = [
+    let requests: Vec<&'static str> = [
         ("F1", !trust.fleet.is_empty()),
         ("W1", !trust.witnesses.is_empty()),
         ("W2", !trust.tsa.is_empty()),
     ]
     .into_iter()
-    .filter_map(|(id, asked)| asked.then_some(id))
+    .filter_map(|(id, requested)| requested.then_some(id))
     .collect();
     if trust.fleet.is_empty() {
-        for id in asked {
+        for id in requests {
             report.unverifiable(id, "the trust file names no fleet key");
         }
         let unseen = "that a third party saw this log: the trust file names no fleet key";
@@ -103,7 +103,7 @@ pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report:
         Ok(found) => found,
         Err(outcome) => {
             report.put("F1", outcome);
-            for id in asked.into_iter().filter(|id| *id != "F1") {
+            for id in requests.into_iter().filter(|id| *id != "F1") {
                 report.unverifiable(id, "not looked into: the fleet log does not hold");
             }
             return;
@@ -231,7 +231,7 @@ fn cosigned(head: &VouchedHead, fleet: &Fleet, trust: &Trust) -> Result<Cosigned
     let mut out_of_time: usize = 0;
     for held in held {
         let key = &held.key.key;
-        if trust.revocation(Use::Witness, key, log).is_some_and(|good| size > good) {
+        if trust.revocation(Use::Witness, key, log).is_some_and(|size_max| size > size_max) {
             continue;
         }
         let seconds = held.time.and_then(|time| i64::try_from(time).ok()).unwrap_or(i64::MAX);

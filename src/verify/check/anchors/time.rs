@@ -141,9 +141,9 @@ pub(super) fn between(
                 (_, Some(by)) if ts > by.saturating_add(trust.skew()) => Some(("after", by)),
                 _ => None,
             };
-            if let Some((word, other)) = wrong {
+            if let Some((name, other)) = wrong {
                 let (at, other) = (line.entry.ts, Timestamp::from_millis(other));
-                let why = format!("seq {seq} is dated {at}, {word} {other} that others vouch for");
+                let why = format!("seq {seq} is dated {at}, {name} {other} that others vouch for");
                 return report.set("C1", Outcome::Invalid(why));
             }
             seen.add(after, by);
@@ -198,8 +198,8 @@ impl TimeBounds {
 /// The time of the token that an `anchor.observed` names, if the bundle has it and it is valid:
 /// later entries of the chain were written after it.
 fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &EntryLine) -> Option<i64> {
-    let said = line.get::<AnchorObserved>()?;
-    let wanted = said.token.0;
+    let observed = line.get::<AnchorObserved>()?;
+    let wanted = observed.token.0;
     let (name, bytes) = files.0.iter().find(|(name, bytes)| {
         (name.starts_with("anchors/") || *name == super::fleet::NOTE)
             && Digest::of(&[bytes]) == wanted
@@ -209,9 +209,9 @@ fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &EntryLine) -> Optio
         None => name.clone(),
     };
     let head = fleet.heads.iter().find(|head| head.file == beside)?;
-    let same = said.size.get() == head.checkpoint.size
-        && said.root.0 == head.checkpoint.root
-        && said.log.as_str() == head.checkpoint.origin;
+    let same = observed.size.get() == head.checkpoint.size
+        && observed.root.0 == head.checkpoint.root
+        && observed.log.as_str() == head.checkpoint.origin;
     if !same {
         return None;
     }
