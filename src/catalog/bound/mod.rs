@@ -105,12 +105,13 @@ fn inline_secrets(server: &Server) -> Vec<String> {
     const WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "APIKEY"];
     let Transport::Stdio(stdio) = &server.transport else { return Vec::new() };
     let names = stdio.env.iter().map(|(name, _)| name);
-    let names = names.filter(|name| WORDS.iter().any(|word| name.to_uppercase().contains(word)));
+    let names =
+        names.filter(|name| WORDS.iter().any(|marker| name.to_uppercase().contains(marker)));
     let server = &server.name;
-    let said = |name| {
+    let message = |name| {
         format!("server `{server}`: `{name}` looks like a secret: give it under `credentials`")
     };
-    names.map(said).collect()
+    names.map(message).collect()
 }
 
 /// A program that runs without a sandbox although the operator did not ask for that.

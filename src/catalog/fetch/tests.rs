@@ -96,8 +96,8 @@ fn a_binding_that_opens_more_than_it_says_is_refused_with_its_line() {
         ),
         ("hosts: [a.test]", "  http: {method: GET, url: 'https://a.test/'}\n", "tools[0].http: "),
     ] {
-        let said = load(&tool(fetch, more)).unwrap_err();
-        assert!(said.iter().any(|line| line.starts_with(wanted)), "{fetch}: {said:?}");
+        let error = load(&tool(fetch, more)).unwrap_err();
+        assert!(error.iter().any(|line| line.starts_with(wanted)), "{fetch}: {error:?}");
     }
     assert!(load(&tool("hosts: [wiki.internal], private_addresses: [10.1.0.0/16]", "")).is_ok());
 }

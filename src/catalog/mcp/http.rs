@@ -280,8 +280,8 @@ mod tests {
         };
         assert!(of("s-1").unwrap().unwrap().is_sensitive());
         assert_eq!(session_id(&HeaderMap::new()), Ok(None));
-        for bad in ["", "a b", "\u{e9}", &"x".repeat(SESSION_BYTES_MAX + 1)] {
-            assert_eq!(of(bad), Err(InvalidHeader), "{bad}");
+        for id in ["", "a b", "\u{e9}", &"x".repeat(SESSION_BYTES_MAX + 1)] {
+            assert_eq!(of(id), Err(InvalidHeader), "{id}");
         }
     }
 }

@@ -165,7 +165,7 @@ fn output_tokens_field(
 ) -> &'static str {
     const OLDER: &str = "max_tokens";
     const NEWER: &str = "max_completion_tokens";
-    let Some(said) = &place.output_tokens_field else {
+    let Some(field) = &place.output_tokens_field else {
         let host = origin.map(|origin| origin.host.to_string()).unwrap_or_default();
         let is_newer = host == "api.openai.com" || host.ends_with(".openai.azure.com");
         return if is_newer { NEWER } else { OLDER };
@@ -174,7 +174,7 @@ fn output_tokens_field(
     if place.api != "openai" {
         problems.add(at.as_str(), "is of `api: openai` alone");
     }
-    match said.as_str() {
+    match field.as_str() {
         OLDER => OLDER,
         NEWER => NEWER,
         other => {
@@ -203,8 +203,8 @@ fn models(models: &BTreeMap<String, String>, at: &str, problems: &mut Problems) 
     let fits = |id: &String| {
         (1..=MODEL_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
     };
-    if let Some(bad) = models.iter().flat_map(|(asked, sent)| [asked, sent]).find(|id| !fits(id)) {
-        let message = format!("`{bad}` is not 1 to {MODEL_BYTES_MAX} visible ASCII characters");
+    if let Some(id) = models.iter().flat_map(|(id, sent)| [id, sent]).find(|id| !fits(id)) {
+        let message = format!("`{id}` is not 1 to {MODEL_BYTES_MAX} visible ASCII characters");
         problems.add(at, message);
     }
 }

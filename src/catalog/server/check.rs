@@ -97,32 +97,32 @@ fn said(
     problems: &mut Problems,
 ) -> BTreeMap<String, OperatorNotes> {
     let mut tools = BTreeMap::new();
-    for (own, raw_said) in &raw.tools {
+    for (own, raw) in &raw.tools {
         let at = format!("{at}.tools.{own}");
         // Another check reports a wrong name of the server.
         if governed("x", own).is_none() {
             problems.add(at.as_str(), "is neither a tool's name nor a method that can be granted");
         }
-        let tier = raw_said.tier.as_deref().map(check::tier).transpose();
+        let tier = raw.tier.as_deref().map(check::tier).transpose();
         let tier = problems.take(&format!("{at}.tier"), tier).flatten();
-        let timeout = raw_said
+        let timeout = raw
             .timeout_ms
             .map(|ms| check::bounded(Some(ms), ms, check::TIMEOUT_MS_MAX))
             .transpose();
         let timeout = problems.take(&format!("{at}.timeout_ms"), timeout).flatten();
-        let cost = check::cost(raw_said.cost_micro_usd);
+        let cost = check::cost(raw.cost_micro_usd);
         let cost = problems.take(&format!("{at}.cost_micro_usd"), cost).flatten();
-        let dedupe = check::dedupe(raw_said.dedupe_ms);
+        let dedupe = check::dedupe(raw.dedupe_ms);
         let dedupe = problems.take(&format!("{at}.dedupe_ms"), dedupe).flatten();
-        let said = OperatorNotes {
+        let notes = OperatorNotes {
             tier,
-            read_only: raw_said.read_only,
-            idempotent: raw_said.idempotent,
+            read_only: raw.read_only,
+            idempotent: raw.idempotent,
             timeout: timeout.map(Duration::from_millis),
             cost_micro_usd: cost,
             dedupe,
         };
-        tools.insert(own.clone(), said);
+        tools.insert(own.clone(), notes);
     }
     tools
 }

@@ -179,11 +179,11 @@ fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, StatementRefusal> {
     if rest.any(|token| !blank(token)) {
         return Err(StatementRefusal::new("sql.multi_statement", "only one statement is allowed"));
     }
-    let odd = |token: &Token| {
+    let unsupported = |token: &Token| {
         matches!(token, Token::Word(word) if word.quote_style.is_some()
             && word.value.contains(['"', '`', '[', ']', '\\']))
     };
-    if tokens.iter().any(odd) {
+    if tokens.iter().any(unsupported) {
         return Err(StatementRefusal::new(
             "sql.syntax",
             "a name in quotes holds no quotes and no backslash",

@@ -256,18 +256,18 @@ impl Callers {
     /// refused.
     pub fn strangers(&self) -> Vec<String> {
         let known = |digest: &Digest| self.manifests.iter().any(|other| other.digest == *digest);
-        let mut said = Vec::new();
+        let mut problems = Vec::new();
         for manifest in &self.manifests {
             let agent = &manifest.name;
             for delegate in manifest.delegates.iter().filter(|digest| !known(digest)) {
-                said.push(format!(
+                problems.push(format!(
                     "agent `{agent}` delegates to manifest `{}`, and no configured agent has it: \
                      such a run cannot be opened",
                     delegate.prefixed()
                 ));
             }
         }
-        said
+        problems
     }
 
     /// Every manifest, in the order of the configuration.

@@ -131,10 +131,10 @@ fn a_certificate_is_one_agent_by_its_spiffe_id_or_its_thumbprint_and_nobody_if_t
     assert_eq!(auth.spiffe, Some(id("one")));
     let twice =
         Config { ordered: false, manifest: files.manifest("three"), callers: vec![spiffe("one")] };
-    let said = files.load(&[agents[0].clone(), twice]).unwrap_err();
+    let errors = files.load(&[agents[0].clone(), twice]).unwrap_err();
     assert!(
-        said.contains("agents[1].callers[0]: `spiffe://example.org/one` is mapped twice"),
-        "{said}"
+        errors.contains("agents[1].callers[0]: `spiffe://example.org/one` is mapped twice"),
+        "{errors}"
     );
 }
 
@@ -165,7 +165,7 @@ fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() 
         Config { ordered: false, manifest: files.dir.path().join("one.yaml"), callers: vec![] },
         Config { ordered: false, manifest: files.dir.path().join("none.yaml"), callers: vec![] },
     ];
-    let said = files.load(&agents).unwrap_err();
+    let errors = files.load(&agents).unwrap_err();
     let expected = [
         "agents[0].callers[1]: uid `1000` on `/run/a.sock` is mapped twice",
         "agents[0].callers[2]: `spiffe://x` is not a SPIFFE id",
@@ -179,8 +179,8 @@ fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() 
         "none.yaml",
     ];
     for part in expected {
-        assert!(said.contains(part), "{part}\n{said}");
+        assert!(errors.contains(part), "{part}\n{errors}");
     }
-    assert_eq!(said.lines().count(), expected.len(), "{said}");
-    assert!(!said.contains(T1));
+    assert_eq!(errors.lines().count(), expected.len(), "{errors}");
+    assert!(!errors.contains(T1));
 }
