@@ -108,10 +108,10 @@ impl<'a> JsonReader<'a> {
         }
     }
 
-    fn literal(&mut self, word: &str, value: Json) -> Result<Json, Error> {
-        let end = self.at.saturating_add(word.len());
-        if self.text.get(self.at..end) != Some(word.as_bytes()) {
-            return Err(self.error("json.syntax", format!("expected `{word}`")));
+    fn literal(&mut self, literal: &str, value: Json) -> Result<Json, Error> {
+        let end = self.at.saturating_add(literal.len());
+        if self.text.get(self.at..end) != Some(literal.as_bytes()) {
+            return Err(self.error("json.syntax", format!("expected `{literal}`")));
         }
         self.at = end;
         Ok(value)
@@ -317,21 +317,21 @@ impl<'a> JsonReader<'a> {
 
     fn number(&mut self) -> Result<Json, Error> {
         let start = self.at;
-        let bad = |reader: &Self| reader.error("json.syntax", "not a JSON number");
+        let malformed = |reader: &Self| reader.error("json.syntax", "not a JSON number");
         if self.peek() == Some(b'-') {
             self.next();
         }
         let leading_zero = self.peek() == Some(b'0');
         let whole = self.digits();
         if whole == 0 || (leading_zero && whole > 1) {
-            return Err(bad(self));
+            return Err(malformed(self));
         }
         let mut integer = true;
         if self.peek() == Some(b'.') {
             integer = false;
             self.next();
             if self.digits() == 0 {
-                return Err(bad(self));
+                return Err(malformed(self));
             }
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
@@ -341,11 +341,11 @@ impl<'a> JsonReader<'a> {
                 self.next();
             }
             if self.digits() == 0 {
-                return Err(bad(self));
+                return Err(malformed(self));
             }
         }
         let source = self.source;
-        let literal = source.get(start..self.at).ok_or_else(|| bad(self))?;
+        let literal = source.get(start..self.at).ok_or_else(|| malformed(self))?;
         self.number_of(literal, integer)
     }
 

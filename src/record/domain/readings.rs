@@ -39,8 +39,8 @@ impl Reading {
     }
 
     /// An empty text with this capacity.
-    pub fn empty(room: usize) -> Self {
-        Self { text: String::with_capacity(room), from: Vec::with_capacity(room) }
+    pub fn empty(capacity: usize) -> Self {
+        Self { text: String::with_capacity(capacity), from: Vec::with_capacity(capacity) }
     }
 
     /// Adds a character that stands for this range of the source.
