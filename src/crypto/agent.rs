@@ -98,10 +98,10 @@ pub fn ask(
     let (path, (reply, answer)) = (socket.to_owned(), mpsc::sync_channel(1));
     // WHY: connecting to a full backlog cannot be bounded otherwise. The thread ends by the time
     // limits of its socket, or with the agent.
-    let asked = std::thread::Builder::new()
+    let started = std::thread::Builder::new()
         .name("ssh-agent".into())
         .spawn(move || drop(reply.send(exchange(&path, &request, patience))));
-    drop(asked.map_err(|e| failed(e.into()))?);
+    drop(started.map_err(|e| failed(e.into()))?);
     let answered = answer.recv_timeout(patience).map_err(|_| failed(Failure::Slow(patience)))?;
     let body = answered.map_err(|e| failed(e.into()))?;
     answered_blob(&body).map(<[u8]>::to_vec).ok_or_else(|| failed(Failure::Refused))
@@ -213,12 +213,12 @@ mod tests {
             (vec![0, 0], "ssh-agent at"),
             (vec![0xff; 8], "too long"),
         ];
-        for (answer, said) in table {
+        for (answer, expected) in table {
             let dir = tempfile::tempdir().unwrap();
             let (listener, agent) = agent(&dir, &key);
             let served = answering(listener, answer);
             let why = agent.sign(b"x").unwrap_err().to_string();
-            assert!(why.contains(said), "{why}");
+            assert!(why.contains(expected), "{why}");
             served.join().unwrap();
         }
         let dir = tempfile::tempdir().unwrap();
