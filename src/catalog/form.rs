@@ -188,7 +188,7 @@ fn default(members: &mut Map<String, Value>) {
 }
 
 /// The values that a field may have, as they are written; empty if it may have others.
-fn words(members: &Map<String, Value>) -> Vec<&str> {
+fn listed_values(members: &Map<String, Value>) -> Vec<&str> {
     let listed = members.get("enum").and_then(Value::as_array).into_iter().flatten();
     let described = members.get("oneOf").and_then(Value::as_array).into_iter().flatten();
     let described = described.filter_map(|one| one.get("const"));
@@ -205,7 +205,7 @@ fn expected(members: &Map<String, Value>) -> Option<String> {
         (Some(least), None) => format!(" of at least {least} {unit}"),
         (Some(least), Some(most)) => format!(" of {least} to {most} {unit}"),
     };
-    let values: Vec<_> = words(members).iter().map(|value| format!("`{value}`")).collect();
+    let values: Vec<_> = listed_values(members).iter().map(|value| format!("`{value}`")).collect();
     let kind = members.get("type")?;
     let kind = kind.as_str().or_else(|| kind.get(0)?.as_str())?;
     let text = match (values.as_slice(), kind) {

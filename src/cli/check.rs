@@ -242,11 +242,11 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
     let mut verdicts = Vec::new();
     let revoked = trust.revoked_enrolments();
     let roots = Roots { trusted: &trust.enrolment, revoked: &revoked };
-    let shelves = match remote(dir) {
+    let archived = match remote(dir) {
         Some(place) => command.bucket.archives(place).await?,
         None => archives(dir)?,
     };
-    for archive in shelves {
+    for archive in archived {
         let archive = archive.as_ref();
         let origin = origin(archive).await?;
         let tenant = origin.split('/').nth(1).unwrap_or_default();

@@ -217,21 +217,21 @@ fn remark(draft: &Draft) -> Option<String> {
         let note = set.action == Action::Note;
         let order = [set.action.as_str(), set.target.as_str(), &set.name];
         let what = if note { vec![&*set.reason] } else { order.to_vec() };
-        return Some(said(&what, Some(&set.subject)));
+        return Some(order_text(&what, Some(&set.subject)));
     }
     if let Some(applied) = draft.get::<ControlApplied>() {
         if let Some(standing) = &applied.standing {
             return Some(format!("{} in force", many(standing.len(), "stop")));
         }
         let order = [applied.action.as_str(), applied.target.as_str(), &applied.name];
-        return Some(said(&order, applied.subject.as_deref()));
+        return Some(order_text(&order, applied.subject.as_deref()));
     }
     let by = draft.body.decision()?.asked_by?;
     Some(format!("(arguments by {})", visible(&by.subject)))
 }
 
 /// An order and the operator who gave it, as text.
-fn said(what: &[&str], by: Option<&str>) -> String {
+fn order_text(what: &[&str], by: Option<&str>) -> String {
     let by = by.map(|by| format!("by {}", visible(by)));
     let parts = what.iter().map(|part| visible(part)).chain(by).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(" ")

@@ -181,8 +181,8 @@ fn servers_are_wrong_with_their_places_and_have_a_lock_of_their_own() {
     assert_eq!(config.trust.lock_keys, [fixture.path("m.pub")]);
     let bound = config.bindings(&|_| None).unwrap();
     assert!(bound.bindings.is_empty(), "{bound:?}");
-    assert!(bound.warnings.iter().any(|said| said.contains("not in the lock")));
-    assert!(bound.warnings.iter().any(|said| said.contains("runs without a sandbox")));
+    assert!(bound.warnings.iter().any(|warning| warning.contains("not in the lock")));
+    assert!(bound.warnings.iter().any(|warning| warning.contains("runs without a sandbox")));
     assert_eq!(fixture.load(SMALL, &[]).unwrap().lock, None);
     let errors = fixture.load(&format!("{SMALL}{servers}"), &[]).unwrap_err();
     assert!(errors[0].contains("`servers` is set and `lock_keys` is empty"), "{errors:?}");

@@ -34,7 +34,7 @@ pub(super) fn assigned(assign: &RuleAssign) -> (usize, usize) {
 
 /// The byte range of a head's written value: the member of a set, or the text after `:=`. `None`:
 /// it has none, and is `true`.
-pub(super) fn said(head: &RuleHead) -> Option<(usize, usize)> {
+pub(super) fn value_span(head: &RuleHead) -> Option<(usize, usize)> {
     match head {
         RuleHead::Set { span, refr, key } => {
             key.as_ref()?;

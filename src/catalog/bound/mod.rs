@@ -193,7 +193,7 @@ fn tool(server: &Arc<Server>, pinned: Pinned, signers: &Arc<[String]>) -> Bindin
 fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>) -> Vec<Binding> {
     let made = locked.methods.iter().filter_map(|method| {
         let name = governed(&server.name, method)?;
-        let (description, schema) = asked(method);
+        let (description, schema) = method_schema(method);
         // INVARIANT: a test compiles all of them.
         let schema = Schema::parse(schema.as_bytes()).ok()?;
         let mut effective = effective(server, method);
@@ -226,7 +226,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
 }
 
 /// A method's description and the schema of its parameters.
-fn asked(method: &str) -> (&'static str, &'static str) {
+fn method_schema(method: &str) -> (&'static str, &'static str) {
     const LIST: &str =
         r#"{"type":"object","properties":{"cursor":{"type":"string","maxLength":4096}}}"#;
     match method {

@@ -189,7 +189,7 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-fn said(drift: &Drift) -> String {
+fn reasons_of(drift: &Drift) -> String {
     if let Drift::Breaking(what) = drift { what.join("; ") } else { String::new() }
 }
 
@@ -200,7 +200,7 @@ fn each_change_is_graded_and_named() {
         assert!(TOOL.contains(from), "{from}");
         let drift = grade(&pinned, Some(&json(&TOOL.replacen(from, to, 1))));
         assert_eq!(drift.as_str(), verdict, "{from} -> {to}: {drift:?}");
-        assert!(said(&drift).contains(part), "{from} -> {to}: {drift:?}");
+        assert!(reasons_of(&drift).contains(part), "{from} -> {to}: {drift:?}");
     }
 }
 

@@ -67,7 +67,7 @@ fn server(
     let timeout = problems.take(&format!("{at}.timeout_ms"), timeout);
     let bytes = check::bounded(raw.result_bytes_max, check::RESULT_BYTES, check::RESULT_BYTES_MAX);
     let bytes = problems.take(&format!("{at}.result_bytes_max"), bytes);
-    let tools = said(raw, at, problems);
+    let tools = operator_notes(raw, at, problems);
     let reached = match (&raw.stdio, &raw.http) {
         (Some(stdio), None) => program(stdio, &format!("{at}.stdio"), around, problems)
             .map(|(stdio, facts)| (Transport::Stdio(stdio), facts)),
@@ -91,7 +91,7 @@ fn server(
     })
 }
 
-fn said(
+fn operator_notes(
     raw: &config::McpServerConfig,
     at: &str,
     problems: &mut Problems,

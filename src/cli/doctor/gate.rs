@@ -76,7 +76,7 @@ pub enum Error {
         fault: GateFault,
     },
     /// The gate that gave a challenge does not want the report.
-    #[error("the gate refused the report: {}", said(.0))]
+    #[error("the gate refused the report: {}", status_text(.0))]
     Report(#[source] Status),
 }
 
@@ -93,7 +93,7 @@ pub enum GateFault {
     #[error("{}", with_sources(.0))]
     Transport(#[from] tonic::transport::Error),
     /// It refuses.
-    #[error("{}", said(.0))]
+    #[error("{}", status_text(.0))]
     Status(#[from] Status),
     /// The gate names an invalid address.
     #[error("`{0}` is not an address")]
@@ -251,7 +251,7 @@ fn behind(one: PostureBackend) -> ProtectedAddress {
     ProtectedAddress { target, address: known, reached }
 }
 
-fn said(status: &Status) -> String {
+fn status_text(status: &Status) -> String {
     format!("{}: {}", status.code(), status.message())
 }
 

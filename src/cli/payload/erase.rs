@@ -49,7 +49,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     }
     let brought = command.signing.given_statement()?;
     if command.signing.statement {
-        let statement = wish(command).beside(erasures.reader, &tenant).await?;
+        let statement = order_draft(command).beside(erasures.reader, &tenant).await?;
         return Ok(sign::printed(&statement));
     }
     let request = request(command, brought.as_ref())?;
@@ -67,7 +67,8 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         print_facts(json!({"payloads": count, "erased": 0}), line);
         return Ok(Exit::Ok);
     }
-    let statement = given_or(brought, wish(command).beside(erasures.reader, &tenant)).await?;
+    let statement =
+        given_or(brought, order_draft(command).beside(erasures.reader, &tenant)).await?;
     let place = command.access.source.sqlite.as_deref();
     let order = command
         .signing
@@ -87,7 +88,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
 }
 
 /// What the options ask for.
-fn wish(command: &Erase) -> OrderDraft {
+fn order_draft(command: &Erase) -> OrderDraft {
     let (target, name) = match command.run {
         Some(run) => ("run", run.to_string()),
         None => ("payloads", String::new()),
@@ -115,9 +116,9 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
     command.remote.excludes(&theirs).map_err(Failure::usage)?;
     let brought = signing.given_statement()?;
     let request = if signing.statement {
-        return Ok(sign::printed(&wish(command).over_api(api).await?));
+        return Ok(sign::printed(&order_draft(command).over_api(api).await?));
     } else if command.yes {
-        let statement = given_or(brought, wish(command).over_api(api)).await?;
+        let statement = given_or(brought, order_draft(command).over_api(api)).await?;
         let SignedApproval { statement, signature } = signing.sign(&statement)?;
         let (statement, signature) = (Some(statement), Some(signature));
         Erasure { statement, signature, ..Erasure::default() }

@@ -46,7 +46,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         Some(statement) => HoldOn::of(statement).map_err(refused)?,
         None => on(run.as_ref(), log.as_ref())?,
     };
-    let draft = wish(&on, reason.clone().unwrap_or_default());
+    let draft = order_draft(&on, reason.clone().unwrap_or_default());
     if let Some(api) = over.api() {
         beside_nothing(over, fleet)?;
         let statement = given_or(brought, draft.over_api(&api)).await?;
@@ -96,7 +96,7 @@ fn lift(order: SignedApproval) -> LegalHold {
     LegalHold { statement, signature, ..LegalHold::default() }
 }
 
-fn wish(on: &HoldOn, reason: String) -> OrderDraft {
+fn order_draft(on: &HoldOn, reason: String) -> OrderDraft {
     let (target, name) = match on {
         HoldOn::Log(log) => ("log", log.clone()),
         HoldOn::Run(run) => ("run", run.to_string()),

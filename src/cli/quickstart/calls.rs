@@ -147,13 +147,13 @@ pub async fn calls(
 ) -> Result<(), Error> {
     for act in demo_calls().into_iter().filter(|act| act.id != COUNT || demo.has_command()) {
         let answer = agent.call(act.id, act.tool, &act.arguments).await;
-        told(&act, answer, demo, printer).map_err(|fault| Error::Call { call: act.id, fault })?;
+        report(&act, answer, demo, printer).map_err(|fault| Error::Call { call: act.id, fault })?;
     }
     printer.gap();
     Ok(())
 }
 
-fn told(
+fn report(
     act: &DemoCall,
     answer: DemoAnswer,
     demo: &DemoDirectory,

@@ -150,14 +150,14 @@ impl Registrar {
 
     async fn known(&self, shown: &ShownCredential) -> Result<Admitted, Problem> {
         let ShownCredential::Token(token) = shown else {
-            return Err(self.stranger(shown.stranger()));
+            return Err(self.unidentified(shown.stranger()));
         };
         if let Some(pool) = self.shared(token) {
             return Ok(Admitted { pool, pod: None });
         }
         match self.parts.reviewer.as_ref().filter(|_| is_jwt(token)) {
             Some(reviewer) => self.reviewed(reviewer, token).await,
-            None => Err(self.stranger(IdentityError::Unknown)),
+            None => Err(self.unidentified(IdentityError::Unknown)),
         }
     }
 
@@ -195,7 +195,7 @@ impl Registrar {
         match doubt {
             Doubt::UnknownToken(why) => {
                 tracing::warn!(why, "the API server rejected a projected token");
-                self.stranger(IdentityError::Unknown)
+                self.unidentified(IdentityError::Unknown)
             }
             Doubt::Unbound(account) => {
                 tracing::warn!(account, "refused a projected token that is not bound to a pod");
@@ -213,7 +213,7 @@ impl Registrar {
         }
     }
 
-    fn stranger(&self, why: IdentityError) -> Problem {
+    fn unidentified(&self, why: IdentityError) -> Problem {
         let wait = self.logins.lock().failed(self.parts.clock.monotonic());
         self.refuse(super::unknown(why, wait))
     }

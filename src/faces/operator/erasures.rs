@@ -17,7 +17,7 @@ use super::api::replies::{
 };
 use super::api::{self, route};
 use super::erasure_requests::{EraseRequest, HoldRequest};
-use super::evidence::{Evidence, Room, by};
+use super::evidence::{Evidence, EvidenceService, by};
 use super::operators::Operator;
 use crate::approval::SignedApproval;
 use crate::approval::order::{self, Loosening, OrderKind};
@@ -215,7 +215,7 @@ impl OperatorApi {
 
     async fn hold_now(
         &self,
-        service: &Room,
+        service: &EvidenceService,
         who: &Operator,
         request: &HoldRequest,
     ) -> Result<LegalHoldReply, Problem> {

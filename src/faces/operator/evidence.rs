@@ -67,7 +67,7 @@ crate::record::debug_by!(Evidence: store);
 
 /// The evidence, with semaphores that limit its use.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct EvidenceService {
     pub(super) evidence: Evidence,
     /// One export at a time: each holds its bundle in memory until it is written.
     exporting: Arc<Semaphore>,
@@ -83,11 +83,11 @@ impl OperatorApi {
             tracing::warn!(%error, "the temporary files of an export cannot be removed");
         }
         let one = || Arc::new(Semaphore::new(1));
-        let service = Room { evidence, exporting: one(), erasing: one() };
+        let service = EvidenceService { evidence, exporting: one(), erasing: one() };
         drop(self.evidence.set(Arc::new(service)));
     }
 
-    pub(super) fn evidence(&self) -> Result<Arc<Room>, Problem> {
+    pub(super) fn evidence(&self) -> Result<Arc<EvidenceService>, Problem> {
         self.evidence.get().map(Arc::clone).ok_or_else(|| {
             let message = "no evidence key is configured here (`evidence.key`)";
             self.refused(Code::RequestMalformed, "evidence.none", message)
@@ -95,12 +95,18 @@ impl OperatorApi {
     }
 
     /// The only place to export.
-    pub(super) fn export_place(&self, service: &Room) -> Result<OwnedSemaphorePermit, Problem> {
+    pub(super) fn export_place(
+        &self,
+        service: &EvidenceService,
+    ) -> Result<OwnedSemaphorePermit, Problem> {
         self.place(&service.exporting, "export.busy", "another export is being made or sent")
     }
 
     /// The only place to erase and to hold.
-    pub(super) fn erasure_place(&self, service: &Room) -> Result<OwnedSemaphorePermit, Problem> {
+    pub(super) fn erasure_place(
+        &self,
+        service: &EvidenceService,
+    ) -> Result<OwnedSemaphorePermit, Problem> {
         self.place(&service.erasing, "erasure.busy", "another erasure or hold is being recorded")
     }
 

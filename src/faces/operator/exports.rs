@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::api::{OperatorRequest, requests, route};
-use super::evidence::{Room, by};
+use super::evidence::{EvidenceService, by};
 use super::http::HttpReply;
 use super::{Cause, OperatorApi};
 use crate::clock::{Clock, random16};
@@ -88,7 +88,7 @@ impl From<Error> for Failed {
 
 /// Everything one export needs to run independently of its request.
 struct Job {
-    room: Arc<Room>,
+    service: Arc<EvidenceService>,
     place: OwnedSemaphorePermit,
     selection: Selection,
     tenant: String,
@@ -137,7 +137,7 @@ impl OperatorApi {
         let (tenant, requester) = (self.tenant.clone(), by(&request.who));
         let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
         let name = format!("{}.zip", hex::encode(random16(&*self.entropy)));
-        let job = Job { room: service, place, selection, tenant, requester, vault, clock, name };
+        let job = Job { service, place, selection, tenant, requester, vault, clock, name };
         let gone = CancellationToken::new();
         let _leaving = gone.clone().drop_guard();
         let runtime = tokio::runtime::Handle::current();
@@ -158,7 +158,7 @@ impl OperatorApi {
 
 impl Job {
     async fn run(self) -> Result<ExportedFile, Failed> {
-        let Self { room: service, place, selection, tenant, requester, vault, clock, name } = self;
+        let Self { service, place, selection, tenant, requester, vault, clock, name } = self;
         let evidence = &service.evidence;
         sweep(&evidence.scratch).map_err(Failed::Scratch)?;
         let reader = evidence.archive.reader().await.map_err(Error::Store)?;

@@ -104,7 +104,7 @@ pub struct OperatorApi {
     logins: Mutex<Logins>,
     queue: tokio::sync::Mutex<OpenRuns>,
     break_glass: std::sync::OnceLock<break_glass::BreakGlassParts>,
-    evidence: std::sync::OnceLock<Arc<evidence::Room>>,
+    evidence: std::sync::OnceLock<Arc<evidence::EvidenceService>>,
     /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }

@@ -327,7 +327,7 @@ mod tests {
         Member { subject, roles, token_file: Some(token_file), certificate: None }
     }
 
-    fn said(members: &[Member]) -> String {
+    fn problems_of(members: &[Member]) -> String {
         let wrong = Operators::load(members).unwrap_err();
         wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
@@ -374,7 +374,7 @@ mod tests {
     fn a_short_shared_or_readable_token_and_a_subject_that_is_there_twice_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let valid = member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer]);
-        let wrong = |member: &Member| said(&[valid.clone(), member.clone()]);
+        let wrong = |member: &Member| problems_of(&[valid.clone(), member.clone()]);
         let short = member(dir.path(), "bert", &"b".repeat(42), &[Role::Viewer]);
         assert!(wrong(&short).contains("256 bits"), "{}", wrong(&short));
         let shared = member(dir.path(), "bert", &"a".repeat(43), &[Role::Viewer]);
@@ -417,7 +417,7 @@ mod tests {
             None,
             "a thumbprint is no token"
         );
-        let wrong = |member: Member| said(&[anna.clone(), member]);
+        let wrong = |member: Member| problems_of(&[anna.clone(), member]);
         let with = |certificate: &str, token_file: Option<PathBuf>| Member {
             token_file,
             certificate: Some(certificate.to_owned()),

@@ -48,7 +48,7 @@ pub(super) struct Edge {
     mcp: Mcp,
     pub(super) faces: Faces,
     hosts: Arc<[String]>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Edge {
@@ -64,7 +64,7 @@ impl Edge {
         let permits = Arc::new(Semaphore::new(requests_max));
         let hosts: Arc<[String]> = hosts.into();
         let mcp = Mcp::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits));
-        Self { routes: routes.prepare(), mcp, faces, hosts, room: permits }
+        Self { routes: routes.prepare(), mcp, faces, hosts, permits }
     }
 
     /// The same for one connection of this peer; `closing` ends endless streams.
@@ -103,7 +103,7 @@ impl hyper::service::Service<http::Request<Incoming>> for ConnectionEdge {
                 return Ok(connection.refusal(&problem));
             }
             let ours = request.uri().path().starts_with(GATE);
-            let place = match Arc::clone(&connection.edge.room).try_acquire_owned() {
+            let place = match Arc::clone(&connection.edge.permits).try_acquire_owned() {
                 Ok(place) if ours => Some(AnswerSlot::new(place)),
                 Err(_) if ours => return Ok(connection.refusal(&overloaded())),
                 Ok(_) | Err(_) => None,

@@ -198,7 +198,7 @@ mod tests {
     /// A server whose every answer is `made` and has a place.
     struct World {
         folder: tempfile::TempDir,
-        room: Arc<Semaphore>,
+        permits: Arc<Semaphore>,
         shutdown: CancellationToken,
     }
 
@@ -226,7 +226,7 @@ mod tests {
                 };
                 driver::either(io, hyper::service::service_fn(answer), closing)
             }));
-            Self { folder, room: permits, shutdown }
+            Self { folder, permits, shutdown }
         }
 
         /// A client whose initial window for each answer has so many bytes.
@@ -262,9 +262,9 @@ mod tests {
             let world = World::answering(move || full(bytes)).await;
             let (mut client, connection) = world.client(window).await;
             let untaken = [ask(&mut client).await, ask(&mut client).await];
-            assert_eq!(world.room.available_permits(), 6, "{window} {bytes}");
+            assert_eq!(world.permits.available_permits(), 6, "{window} {bytes}");
             tokio::time::timeout(STALLS_MAX * 2, connection).await.unwrap().unwrap();
-            drop(world.room.acquire_many(8).await.unwrap());
+            drop(world.permits.acquire_many(8).await.unwrap());
             for answer in untaken {
                 assert!(answer.into_body().collect().await.is_err(), "{window} {bytes}");
             }
@@ -283,7 +283,7 @@ mod tests {
             tokio::time::sleep(STALLS_MAX / 2).await;
         }
         assert_eq!(taken, bytes);
-        drop(world.room.acquire_many(8).await.unwrap());
+        drop(world.permits.acquire_many(8).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]

@@ -75,10 +75,10 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
-    strangers: BTreeMap<u64, UnknownPeer>,
+    unknown: BTreeMap<u64, UnknownPeer>,
     proven: BTreeMap<u64, Origin>,
     /// When the log last said that there are too many.
-    told: Option<Instant>,
+    last_notice: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Places {
     pub(super) fn enter(self: &Arc<Self>, origin: Origin) -> Entered {
         let now = Instant::now();
         let mut inner = self.inner.lock();
-        if inner.strangers.len() >= self.strangers_max {
+        if inner.unknown.len() >= self.strangers_max {
             match inner.least(now) {
                 Ok(id) => {
                     inner.evict(id);
@@ -129,7 +129,7 @@ impl Places {
             serving: 0,
             close: close.clone(),
         };
-        inner.strangers.insert(id, peer);
+        inner.unknown.insert(id, peer);
         drop(inner);
         Entered::Placed(ConnectionSlot(Arc::new(Held { id, places: Arc::clone(self), close })))
     }
@@ -144,23 +144,23 @@ impl Inner {
     /// The next stranger to evict, or the earliest time for that.
     fn least(&self, now: Instant) -> Result<u64, Instant> {
         let mut of_one: BTreeMap<Origin, usize> = BTreeMap::new();
-        for peer in self.strangers.values() {
+        for peer in self.unknown.values() {
             let count = of_one.entry(peer.origin).or_default();
             *count = count.saturating_add(1);
         }
-        let old = self.strangers.iter().filter(|(_, one)| one.since + GRACE <= now);
+        let old = self.unknown.iter().filter(|(_, one)| one.since + GRACE <= now);
         let least = old.max_by_key(|(id, one)| {
             let many = of_one.get(&one.origin).copied().unwrap_or_default();
             (one.serving == 0, !one.spoke, many, std::cmp::Reverse(**id))
         });
-        let first = || self.strangers.values().map(|one| one.since).min().unwrap_or(now);
+        let first = || self.unknown.values().map(|one| one.since).min().unwrap_or(now);
         least.map(|(id, _)| *id).ok_or_else(|| first() + GRACE)
     }
 
     /// Says that strangers go for newcomers, and not for each of them.
     fn tell(&mut self, now: Instant) {
-        if self.told.is_none_or(|last| last + TELL <= now) {
-            self.told = Some(now);
+        if self.last_notice.is_none_or(|last| last + TELL <= now) {
+            self.last_notice = Some(now);
             tracing::warn!(
                 "too many connections without a credential: each new one closes an older one"
             );
@@ -168,7 +168,7 @@ impl Inner {
     }
 
     fn evict(&mut self, id: u64) {
-        if let Some(gone) = self.strangers.remove(&id) {
+        if let Some(gone) = self.unknown.remove(&id) {
             gone.close.cancel();
         }
     }
@@ -188,7 +188,7 @@ struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let mut inner = self.places.inner.lock();
-        inner.strangers.remove(&self.id);
+        inner.unknown.remove(&self.id);
         inner.proven.remove(&self.id);
     }
 }
@@ -208,7 +208,7 @@ impl Drop for Serving {
 
 impl ConnectionSlot {
     fn change(&self, change: impl FnOnce(&mut UnknownPeer)) {
-        self.0.places.inner.lock().strangers.get_mut(&self.0.id).map(change);
+        self.0.places.inner.lock().unknown.get_mut(&self.0.id).map(change);
     }
 
     /// Records that the client has sent something.
@@ -227,12 +227,12 @@ impl ConnectionSlot {
     fn prove(&self) {
         let Held { id, places, .. } = &*self.0;
         let mut inner = places.inner.lock();
-        let Some(peer) = inner.strangers.get(id) else { return };
+        let Some(peer) = inner.unknown.get(id) else { return };
         let origin = peer.origin;
         let same = inner.proven.values().filter(|of| **of == origin).count();
         let most = if origin.is_shared() { places.proven_max } else { places.share() };
         if inner.proven.len() < places.proven_max && same < most {
-            inner.strangers.remove(id);
+            inner.unknown.remove(id);
             inner.proven.insert(*id, origin);
         }
     }
@@ -243,7 +243,7 @@ impl ConnectionSlot {
         loop {
             let until = {
                 let inner = self.0.places.inner.lock();
-                match inner.strangers.get(&self.0.id) {
+                match inner.unknown.get(&self.0.id) {
                     Some(one) if one.serving == 0 => one.active + IDLE,
                     Some(_) | None => Instant::now() + IDLE,
                 }
@@ -336,7 +336,7 @@ mod tests {
             let proven = places.inner.lock().proven.len();
             drop(all);
             let inner = places.inner.lock();
-            assert!(inner.proven.is_empty() && inner.strangers.is_empty(), "places are given back");
+            assert!(inner.proven.is_empty() && inner.unknown.is_empty(), "places are given back");
             proven
         };
         assert_eq!(many(A), 6);
@@ -376,7 +376,7 @@ mod tests {
                         },
                     }
                     let inner = places.inner.lock();
-                    prop_assert!(inner.strangers.len() <= 3 && inner.proven.len() <= 3);
+                    prop_assert!(inner.unknown.len() <= 3 && inner.proven.len() <= 3);
                     prop_assert!(!proven.iter().any(is_closed));
                 }
                 Ok(())

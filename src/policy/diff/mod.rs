@@ -260,7 +260,7 @@ mod tests {
         Bundle::of_files(files.collect()).unwrap()
     }
 
-    fn told(old: &str, new: &str) -> Vec<(&'static str, &'static str)> {
+    fn edits(old: &str, new: &str) -> Vec<(&'static str, &'static str)> {
         let diff = Diff::between(&bundle(old, "{}"), &bundle(new, "{}"));
         diff.rules.iter().map(|rule| (rule.edit.as_str(), rule.kind)).collect()
     }
@@ -288,7 +288,7 @@ mod tests {
         ] {
             let new = base.replacen(from, to, 1);
             assert_ne!(new, base, "{from}");
-            assert_eq!(told(base, &new), [("changed", "allow")], "{from} -> {to}");
+            assert_eq!(edits(base, &new), [("changed", "allow")], "{from} -> {to}");
         }
     }
 

@@ -33,7 +33,7 @@ impl<'a> RuleTracer<'a> {
         if matches!(head, RuleHead::Func { .. }) {
             return None;
         }
-        let head_value = source::said(head).map_or("true", |place| source::part(span, place));
+        let head_value = source::value_span(head).map_or("true", |place| source::part(span, place));
         let mut trace = RuleTrace {
             name: ast::whole(module, rule).join("."),
             place: source::place(span),
@@ -155,7 +155,7 @@ impl<'a> RuleTracer<'a> {
             &replaced
         };
         let tracer = RuleTracer::new(prober, self.modules);
-        let wanted = asked(module, stmt);
+        let wanted = paths_read(module, stmt);
         let mut causes = Vec::new();
         for other in self.modules {
             for rule in &other.policy {
@@ -205,7 +205,7 @@ fn binds(stmt: &LiteralStmt) -> Vec<String> {
 }
 
 /// The paths below `data` that a condition reads: of its own package, imported, or whole.
-fn asked(module: &Module, stmt: &LiteralStmt) -> Vec<Vec<String>> {
+fn paths_read(module: &Module, stmt: &LiteralStmt) -> Vec<Vec<String>> {
     let imports: BTreeMap<String, Vec<String>> = ast::imports(module).collect();
     let whole = |path: ast::Path| {
         let (first, rest) = path.parts.split_first()?;

@@ -54,7 +54,7 @@ pub(super) fn find(
         for body in bodies(known.rule) {
             look.body(body, &[], more, &mut findings);
             for (stmt, more) in conditions(body, more) {
-                let rules = look.asked(stmt).into_iter().map(|rule| (rule, more));
+                let rules = look.rules_read(stmt).into_iter().map(|rule| (rule, more));
                 open.extend(rules.filter(|next| seen.insert(*next)));
             }
         }
@@ -158,7 +158,7 @@ impl ConditionScan<'_> {
     }
 
     /// The rules and functions that a condition reads.
-    fn asked(&self, stmt: &LiteralStmt) -> Vec<usize> {
+    fn rules_read(&self, stmt: &LiteralStmt) -> Vec<usize> {
         let parts = parts(stmt);
         let mut paths: Vec<Vec<String>> =
             parts.reads.iter().filter_map(|read| self.data_path(read)).collect();
@@ -249,7 +249,7 @@ impl ConditionScan<'_> {
             let all = body.iter().copied();
             all.filter(|stmt| !matches!(stmt.literal, Literal::NotExpr { .. }))
         };
-        let rules = positive().flat_map(|other| self.asked(other));
+        let rules = positive().flat_map(|other| self.rules_read(other));
         let below = rules.flat_map(|rule| self.below(rule));
         positive().flat_map(|other| self.optional(other)).chain(below).collect()
     }
@@ -262,7 +262,7 @@ impl ConditionScan<'_> {
         if let Some(place) = missing(self.left_in(stmt)) {
             return Some(format!("`{condition}` holds where `{place}` is missing"));
         }
-        self.asked(stmt).into_iter().find_map(|rule| {
+        self.rules_read(stmt).into_iter().find_map(|rule| {
             let place = missing(self.below(rule))?;
             Some(format!("`{condition}` holds where `{place}`, which it asks about, is missing"))
         })

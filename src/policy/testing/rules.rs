@@ -84,19 +84,19 @@ fn one(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>) -> Case {
             } else {
                 format!("it is {}, and only `true` passes", short(&explain::json(&value)))
             };
-            told(bench, modules, test, test.case(Outcome::Failed, what))
+            explained(bench, modules, test, test.case(Outcome::Failed, what))
         }
         Err(error) => {
             let (file, line, column, message) = read_engine_message(&error.to_string());
             let at = if line == 0 { String::new() } else { format!("{file}:{line}:{column}: ") };
             let case = test.case(Outcome::Error, format!("{at}{message}"));
-            told(bench, modules, test, case)
+            explained(bench, modules, test, case)
         }
     }
 }
 
 /// The same failure, with its failing condition, the input of that condition and the rules' values.
-fn told(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>, mut case: Case) -> Case {
+fn explained(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>, mut case: Case) -> Case {
     let prober = Prober::new(&bench.engine, None);
     let tracer = RuleTracer::new(&prober, modules);
     for (module, rule) in &test.rules {

@@ -229,7 +229,8 @@ fn differs(
 fn read(file: &str, text: &[u8]) -> Result<Table, LoadError> {
     if file.ends_with(".json") {
         let json = layout::parse(file, text)?;
-        return serde_json::from_value(json.to_serde()).map_err(|e| bad(file, &e.to_string()));
+        return serde_json::from_value(json.to_serde())
+            .map_err(|e| malformed(file, &e.to_string()));
     }
     yaml::from_slice(text, file).map_err(|e| LoadError {
         file: file.to_owned(),
@@ -240,7 +241,7 @@ fn read(file: &str, text: &[u8]) -> Result<Table, LoadError> {
     })
 }
 
-fn bad(file: &str, why: &str) -> LoadError {
+fn malformed(file: &str, why: &str) -> LoadError {
     LoadError::file("policy.table", file, why)
 }
 
@@ -250,9 +251,9 @@ fn own(file: &str, value: &serde_json::Value) -> Result<Option<Json>, LoadError>
         return Ok(None);
     }
     if !value.is_object() {
-        return Err(bad(file, "`input` is an object"));
+        return Err(malformed(file, "`input` is an object"));
     }
     Json::parse(value.to_string().as_bytes(), &Limits::FILE)
         .map(Some)
-        .map_err(|e| bad(file, &e.to_string()))
+        .map_err(|e| malformed(file, &e.to_string()))
 }

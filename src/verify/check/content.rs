@@ -100,7 +100,7 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
         }
         activated.append(&mut here);
         amended = amended.saturating_add(amendments.amended());
-        unrecorded = amendments.untold().copied().or(unrecorded);
+        unrecorded = amendments.unrecorded().copied().or(unrecorded);
     }
     let mut there = BTreeSet::new();
     for (name, bytes) in files.0.iter().filter(|(name, _)| name.starts_with("policy/")) {

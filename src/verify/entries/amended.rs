@@ -31,12 +31,12 @@ pub struct Amendments {
     /// Earlier entries were not read, and may contain a proposal.
     cut: bool,
     /// The last bundle whose proposal or approvals were not read.
-    untold: Option<Digest>,
+    unrecorded: Option<Digest>,
     /// Bundles that replaced another with everything required.
     amended: usize,
 }
 
-fn bad(why: impl ToString) -> Damage {
+fn damage(why: impl ToString) -> Damage {
     Damage::new("P3", why)
 }
 
@@ -48,8 +48,8 @@ impl Amendments {
 
     /// A bundle activated as an amendment whose proposal or approvals were not read.
     #[must_use]
-    pub const fn untold(&self) -> Option<&Digest> {
-        self.untold.as_ref()
+    pub const fn unrecorded(&self) -> Option<&Digest> {
+        self.unrecorded.as_ref()
     }
 
     /// Activated amendments with a proposal and approvals among the entries read.
@@ -98,24 +98,28 @@ impl Amendments {
 
     fn approve(&mut self, approved: &AmendmentApproved) -> Result<(), Damage> {
         let Some(found) = self.proposed.get_mut(&approved.bundle.0) else {
-            return if self.cut { Ok(()) } else { Err(bad("it approves what was not proposed")) };
+            return if self.cut {
+                Ok(())
+            } else {
+                Err(damage("it approves what was not proposed"))
+            };
         };
         let subject = approved.subject.to_ascii_lowercase();
         let pending = &found.pending;
         if approved.nonce.map(|nonce| nonce.to_string()).as_ref() != Some(&pending.nonce) {
-            return Err(bad("it approves another proposal"));
+            return Err(damage("it approves another proposal"));
         }
         if subject == pending.author.to_ascii_lowercase() {
-            return Err(bad(format!("`{subject}` approves what `{subject}` proposed")));
+            return Err(damage(format!("`{subject}` approves what `{subject}` proposed")));
         }
         let signature = SshSig::parse(approved.signature.as_deref().unwrap_or_default());
-        let signature = signature.map_err(|e| bad(format!("the publisher's signature: {e}")))?;
+        let signature = signature.map_err(|e| damage(format!("the publisher's signature: {e}")))?;
         if approved.key.as_str() != signature.key.fingerprint() {
-            return Err(bad("it names another key than the one that signed"));
+            return Err(damage("it names another key than the one that signed"));
         }
         let signed = pending.statement(ApproverVerdict::Approve).bytes();
         let holds = signature.verify(NAMESPACE, &signed);
-        holds.map_err(|e| bad(format!("the publisher's signature: {e}")))?;
+        holds.map_err(|e| damage(format!("the publisher's signature: {e}")))?;
         found.approved.insert(subject);
         Ok(())
     }
@@ -127,10 +131,10 @@ impl Amendments {
         let shown = policy.prefixed();
         match activated.basis {
             Some(Basis::Bootstrap) if before.is_some() => {
-                Err(bad(format!("{shown} is not the first bundle: another was in force before")))
+                Err(damage(format!("{shown} is not the first bundle: another was in force before")))
             }
             Some(Basis::Restart) if before.is_some_and(|before| before != policy) => {
-                Err(bad(format!(
+                Err(damage(format!(
                     "{shown} was put in force at a start, but another bundle was in force before"
                 )))
             }
@@ -151,10 +155,10 @@ impl Amendments {
         };
         let base = Some(found.pending.base);
         if activated.base.map(|base| base.0) != base || before.is_some() && before != base {
-            return Err(bad(format!("{shown} was approved on top of another bundle")));
+            return Err(damage(format!("{shown} was approved on top of another bundle")));
         }
         if found.refused {
-            return Err(bad(format!("{shown} was put in force after it was refused")));
+            return Err(damage(format!("{shown} was put in force after it was refused")));
         }
         let needed = activated.approvals.map_or(1, |count| count.get().max(1));
         let approved = u64::try_from(found.approved.len()).unwrap_or(u64::MAX);
@@ -169,9 +173,9 @@ impl Amendments {
     /// A missing proposal or approval is damage, unless it may be among entries not read.
     fn lacking(&mut self, policy: Digest, why: String) -> Result<(), Damage> {
         if !self.cut {
-            return Err(bad(why));
+            return Err(damage(why));
         }
-        self.untold = Some(policy);
+        self.unrecorded = Some(policy);
         Ok(())
     }
 }

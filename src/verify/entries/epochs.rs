@@ -62,7 +62,7 @@ impl Epochs {
     /// # Errors
     /// `S1`.
     pub fn check_revocation(&self, epoch: Epoch, seq: Seq) -> Result<(), Damage> {
-        match self.good(epoch) {
+        match self.size_before_revocation(epoch) {
             Some(size) if seq >= size => Err(Damage::new(
                 "S1",
                 format!(
@@ -75,7 +75,7 @@ impl Epochs {
     }
 
     /// Entries of this log for which an epoch's certificate stays valid; `None` without a limit.
-    fn good(&self, epoch: Epoch) -> Option<Seq> {
+    fn size_before_revocation(&self, epoch: Epoch) -> Option<Seq> {
         let id = self.certified.get(&epoch)?;
         let about = self.revoked.iter().filter(|revoked| revoked.key == *id);
         about

@@ -148,7 +148,9 @@ impl Run {
         let stage = next_stage(before, draft.kind())
             .or_else(|| under_glass(before, line))
             .or_else(|| begun.then(|| stage_of(draft.kind())).flatten())
-            .ok_or_else(|| damage(format!("`{}` does not follow {}", line.kind(), said(before))))?;
+            .ok_or_else(|| {
+                damage(format!("`{}` does not follow {}", line.kind(), progress_text(before)))
+            })?;
         if let (Some(was), Some(is)) = (before.and_then(|c| c.tool.as_ref()), &draft.tool)
             && was != is
         {
@@ -192,7 +194,7 @@ fn origin(run: &RunId, replay: &Replay) -> Result<(), Error> {
     Ok(())
 }
 
-fn said(call: Option<&RunCall>) -> &'static str {
+fn progress_text(call: Option<&RunCall>) -> &'static str {
     match call.map(|c| c.stage) {
         None => "nothing",
         Some(CallProgress::Held) => "a hold",

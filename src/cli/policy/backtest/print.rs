@@ -24,7 +24,7 @@ pub(super) fn report(bench: &Comparison<'_>, found: &BacktestResult) {
         many(logs.len(), "log"),
         counts.flips(),
         counts.same,
-        words(counts)
+        other_reasons(counts)
     ));
     if *limited {
         say("stopped at the limit: there may be more");
@@ -48,7 +48,7 @@ pub(super) fn report(bench: &Comparison<'_>, found: &BacktestResult) {
     }
 }
 
-fn words(counts: &BacktestTally) -> String {
+fn other_reasons(counts: &BacktestTally) -> String {
     match counts.changes.get(&DecisionChange::Reasons) {
         None => String::new(),
         Some(count) => format!(", {count} for other reasons"),

@@ -75,11 +75,11 @@ pub(super) async fn answer(
     }
     tokio::select! {
         biased;
-        told = &mut work => {
-            if told.notes.is_empty() && accepts.json {
-                return reply::json(told.status, told.message);
+        outcome = &mut work => {
+            if outcome.notes.is_empty() && accepts.json {
+                return reply::json(outcome.status, outcome.message);
             }
-            reply::events(stream::of(&told.into_messages()))
+            reply::events(stream::of(&outcome.into_messages()))
         }
         () = tokio::time::sleep(stream::STREAM_AFTER) => {
             let work = async move { work.await.into_messages() };

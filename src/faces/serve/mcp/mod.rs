@@ -62,21 +62,19 @@ pub struct Mcp {
 struct SharedFace {
     faces: Faces,
     hosts: Arc<[String]>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     sessions: Sessions,
     holds: Holds,
 }
 
 impl Mcp {
-    /// The face over the gate. `hosts` are names of this machine besides loopback ones; `room`
+    /// The face over the gate. `hosts` are names of this machine besides loopback ones; `permits`
     /// limits the requests of all faces of the same listeners.
     pub(super) fn new(faces: Faces, hosts: Arc<[String]>, permits: Arc<Semaphore>) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (sessions, holds) = (Sessions::default(), Holds::default());
-        Self {
-            shared: Arc::new(SharedFace { faces, hosts, room: permits, streams, sessions, holds }),
-        }
+        Self { shared: Arc::new(SharedFace { faces, hosts, permits, streams, sessions, holds }) }
     }
 
     /// Whether a path is for this face.
@@ -115,7 +113,7 @@ impl Mcp {
         let verb =
             verb.ok_or_else(|| ReplyRefusal::broken(Broken::Verb, "not with this method"))?;
         let caller = self.identified(peer, request.headers())?;
-        let place = Arc::clone(&shared.room)
+        let place = Arc::clone(&shared.permits)
             .try_acquire_owned()
             .map_err(|_| ReplyRefusal::turned(Problem::of(Code::Overloaded, "requests")))?;
         let Some(road) = shared.faces.road.get() else {
