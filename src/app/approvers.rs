@@ -111,9 +111,9 @@ pub(crate) fn in_force(
 impl ApproverList {
     /// The hold, with every subject who may not approve it.
     fn of(&self, hold: &HeldCall, parties: &Parties) -> approval::Hold {
-        let mut barred = vec![parties.agent.clone()];
-        barred.extend((!self.owners).then(|| parties.owner.clone()));
-        barred.extend(hold.asked_by.as_ref().map(|by| by.approval.subject.clone()));
+        let mut excluded = vec![parties.agent.clone()];
+        excluded.extend((!self.owners).then(|| parties.owner.clone()));
+        excluded.extend(hold.asked_by.as_ref().map(|by| by.approval.subject.clone()));
         approval::Hold {
             call_digest: hold.call_digest,
             definition: hold.definition,
@@ -122,7 +122,7 @@ impl ApproverList {
             run: hold.run,
             expires: hold.expires,
             nonce: hold.nonce.to_string(),
-            barred,
+            barred: excluded,
             given: hold.granted.iter().map(|granted| granted.subject.clone()).collect(),
         }
     }
@@ -175,7 +175,7 @@ impl Checker for ApproverList {
         let (list, mut held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
         // The proposer of these arguments may propose others: a proposal approves nothing.
         if let Some(by) = &hold.asked_by {
-            held.barred.retain(|barred| !by.is(barred));
+            held.barred.retain(|excluded| !by.is(excluded));
         }
         let signed = (given.statement.as_bytes(), given.signature);
         let counted = proposal::check(&held, &list, signed, given.now)?;

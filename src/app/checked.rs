@@ -151,9 +151,9 @@ pub(super) fn host() -> String {
 /// Loads and checks everything the configuration names; reports all that is wrong.
 pub(super) fn check(
     config: Config,
-    play: Option<ReplayExtent>,
+    extent: Option<ReplayExtent>,
 ) -> Result<(Checked, BoundTools), Error> {
-    let (stage, forked) = match play {
+    let (stage, forked) = match extent {
         None => (None, None),
         Some(ReplayExtent::Whole(stage)) => (Some(stage), None),
         Some(ReplayExtent::Fork(forked)) => (None, Some(forked)),

@@ -112,13 +112,13 @@ fn state_reporter(running: Weak<Running>) -> StateReporter {
 
 /// Follows the list from here on, until no call is on the road any more.
 pub(super) fn follow(running: &Running, road: &Arc<Road>) {
-    let following = Arc::clone(road).follow_orders(running.deaf.clone());
+    let following = Arc::clone(road).follow_orders(running.stop_following.clone());
     running.following.spawn(following);
 }
 
 /// Ends following, and notes it on the list if the store answers.
 pub(super) async fn ended(running: &Running) {
-    running.deaf.cancel();
+    running.stop_following.cancel();
     running.following.close();
     let within = Duration::from_secs(1);
     drop(tokio::time::timeout(within, running.following.wait()).await);

@@ -75,8 +75,8 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let (registry, enrolled) = registry.unzip();
     let listeners = [("operator.tls", tls.clone()), ("hub.enrolment.tls", enrolled.flatten())];
     let certificates = ListenerTls::new(listeners, &writers.clock, &writers.metrics);
-    let mut looks = tokio::time::interval(super::running::LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut interval = tokio::time::interval(super::running::LOOK);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let listener = door::serve_with(settings, view, Some(Arc::clone(&api)), stop.clone());
     let listener = listener.map_err(System::from)?;
     tracing::info!(addr = %listener.address(), tls = tls.is_some(), "operator API listening");
@@ -96,7 +96,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
                 break ending.map_or(Ended::Stopped, super::running::ended);
             },
             changed = status.changed() => if changed.is_err() { break Ended::Stopped },
-            _ = looks.tick() => drop(certificates.look()),
+            _ = interval.tick() => drop(certificates.look()),
         }
     };
     stop.cancel();

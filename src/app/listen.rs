@@ -55,13 +55,13 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Closes both and waits for open requests; with `hurry`, clients that still wait lose their
+    /// Closes both and waits for open requests; with `force`, clients that still wait lose their
     /// connections at once.
-    pub async fn close(mut self, hurry: &CancellationToken) {
+    pub async fn close(mut self, force: &CancellationToken) {
         self.stop.cancel();
         tokio::select! {
             biased;
-            () = hurry.cancelled() => self.agents.abort(),
+            () = force.cancelled() => self.agents.abort(),
             _ended = &mut self.agents => {}
         }
         if let Some(telling) = self.telling {

@@ -134,17 +134,17 @@ impl Gate {
         Self::start_with(config, Some(ReplayExtent::Fork(forked))).await
     }
 
-    async fn start_with(config: Config, play: Option<ReplayExtent>) -> Result<Self, Error> {
-        let checking = tokio::task::spawn_blocking(|| checked::check(config, play));
+    async fn start_with(config: Config, extent: Option<ReplayExtent>) -> Result<Self, Error> {
+        let checking = tokio::task::spawn_blocking(|| checked::check(config, extent));
         let checked = checking.await.map_err(System::from)??;
         let unfit = tools::look(&checked.1).await;
         if !unfit.is_empty() {
             return Err(Error::Config(unfit));
         }
-        let (asks, requests) = mpsc::channel(ASKS);
+        let (sender, requests) = mpsc::channel(ASKS);
         let started = running::start(checked, requests).await?;
         let running::Started { readiness, agents, operators, supervised } = started;
-        Ok(Self { requests: asks, readiness, agents, operators, supervised: Some(supervised) })
+        Ok(Self { requests: sender, readiness, agents, operators, supervised: Some(supervised) })
     }
 
     /// Whether calls can be governed, now and from now on.

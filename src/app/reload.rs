@@ -122,9 +122,9 @@ impl Watched {
     /// The outcome of the current read. Cancel-safe: may be dropped and called again.
     pub async fn outcome(&mut self, checked: &Checked) -> ReloadOutcome {
         let Some(reading) = &mut self.reading else { return std::future::pending().await };
-        let came = reading.await;
+        let outcome = reading.await;
         self.reading = None;
-        came.unwrap_or_else(|lost| {
+        outcome.unwrap_or_else(|lost| {
             (files(&checked.live().config), Err(Unchanged::Refused(vec![lost.to_string()])))
         })
     }
@@ -134,11 +134,11 @@ impl Watched {
         &mut self,
         checked: &Checked,
         running: &Running,
-        (seen, came): ReloadOutcome,
+        (seen, outcome): ReloadOutcome,
     ) {
         self.moving = None;
         self.read = (!std::mem::take(&mut self.again)).then_some(seen);
-        match came {
+        match outcome {
             Ok(recorded) => {
                 running.refused.lock().clear();
                 checked.metrics.config_read(true);
@@ -177,14 +177,14 @@ async fn read_and_put(
         Ok(read) => read,
         Err(lost) => (files(&checked.live().config), Err(vec![lost.to_string()])),
     };
-    let came = match read {
+    let outcome = match read {
         Ok((live, tools)) => put(checked, running, road, (live, tools), &seen).await,
         Err(wrong) => Err(Unchanged::Refused(wrong)),
     };
     // WHY: parts of two states are no valid state, whether they load or not.
-    let torn = matches!(came, Err(Unchanged::Refused(_))) && seen.changed();
-    let came = if torn { Err(Unchanged::Later(Delay::Changing)) } else { came };
-    (seen, came)
+    let torn = matches!(outcome, Err(Unchanged::Refused(_))) && seen.changed();
+    let outcome = if torn { Err(Unchanged::Later(Delay::Changing)) } else { outcome };
+    (seen, outcome)
 }
 
 /// A state that was read and checked, or everything that is wrong with it.
@@ -265,8 +265,8 @@ async fn put(
                 policy::examine(checked, &live, &running.ledger, toolbox.tiers(), dir.clone())
                     .await;
             let (candidate, findings) = examined.map_err(of_bundle)?;
-            let noted = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
-            Some((candidate, noted))
+            let notes = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
+            Some((candidate, notes))
         }
         // Amendments decide about the bundle in force, or neither state names one.
         (_, Some(_)) | (None, None) => None,
@@ -291,8 +291,8 @@ async fn put(
     let recorded = recorded.map_err(|error| Unchanged::Later(error.into()))?;
     upstreams.start_all();
     running.upstreams.store(Arc::new(upstreams));
-    if let Some((Candidate { bundle, .. }, noted)) = bundle {
-        *running.findings.lock() = noted;
+    if let Some((Candidate { bundle, .. }, notes)) = bundle {
+        *running.findings.lock() = notes;
         policy::remember(checked, bundle);
     }
     checked.versions.keep(&live.callers);

@@ -46,7 +46,7 @@ pub(super) struct Running {
     /// Operators' orders.
     pub list: OrderList,
     /// Ends following the list.
-    pub deaf: CancellationToken,
+    pub stop_following: CancellationToken,
     /// The tasks that follow the list of orders.
     pub following: TaskTracker,
     /// What lints have against the bundle in force.
@@ -102,7 +102,7 @@ pub(super) async fn start(
         readiness,
         upstreams: ArcSwap::from_pointee(tools.upstreams),
         list: ledger_parts.list,
-        deaf: CancellationToken::new(),
+        stop_following: CancellationToken::new(),
         following: TaskTracker::new(),
         findings: Mutex::default(),
         refused: Mutex::default(),
@@ -139,8 +139,8 @@ async fn supervise(
     let mut opening = Some(opening);
     let mut watched = Watched::new(checked.read.clone());
     let mut anchors = Anchors::new(checked.config.fleet.anchor_file.clone());
-    let mut looks = tokio::time::interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut interval = tokio::time::interval(LOOK);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut tells = tokio::time::interval(TELL);
     tells.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -151,7 +151,7 @@ async fn supervise(
                 GateRequest::Stop => break,
                 GateRequest::Reload => watched.begin(checked, running),
             },
-            _ = looks.tick() => {
+            _ = interval.tick() => {
                 // Nothing is read before there is a road to put it on.
                 if running.road.get().is_some() && watched.due() {
                     watched.begin(checked, running);

@@ -72,8 +72,8 @@ fn own(config: &Config) -> Vec<Secret> {
 /// Checks what the tools reach, all at the same time, and reports what must not be used.
 pub(super) async fn look(tools: &BoundTools) -> Vec<String> {
     let looking = tools.toolbox.iter().map(|tool| async {
-        let looked = tool.executor.look().await;
-        looked.err().map(|why| format!("tool `{}`: {why}", tool.facts.name))
+        let state = tool.executor.look().await;
+        state.err().map(|why| format!("tool `{}`: {why}", tool.facts.name))
     });
     futures_util::future::join_all(looking).await.into_iter().flatten().collect()
 }

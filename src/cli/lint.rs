@@ -43,8 +43,8 @@ pub fn run(args: &Args) -> Exit {
         None => {
             // Without a configuration the approvers are unknown, so the lints report none as
             // missing.
-            let around = Surroundings { tools: &[], approvers: usize::MAX, webhook: false };
-            crate::policy::lint::lint(&bundle, &around)
+            let surroundings = Surroundings { tools: &[], approvers: usize::MAX, webhook: false };
+            crate::policy::lint::lint(&bundle, &surroundings)
         }
         Some(file) => match configured(&bundle, file) {
             Ok(findings) => findings,

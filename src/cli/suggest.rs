@@ -222,12 +222,12 @@ impl Study {
 /// The rule that denied a call. `no_allow` is not counted as one: it names no rule of the bundle.
 fn denying_rule(decided: &Entry) -> Option<String> {
     let decision = decided.draft.body.decision()?;
-    let spoke = decision.reasons.iter().find(|reason| {
+    let denying = decision.reasons.iter().find(|reason| {
         // The rule is the library's alone: a layer may name its own reason as it likes.
         let nobody = reason.rule == "wicketgate.decision" && reason.detail == "no_allow";
         decision.enforced || !nobody
     })?;
-    Some(spoke.rule.to_string())
+    Some(denying.rule.to_string())
 }
 
 /// Why no rules are suggested.

@@ -335,8 +335,9 @@ impl Config {
         let list = Value::Array(self.tools.clone());
         let tools = catalog::Config::deserialize(list).map_err(|e| vec![format!("tools: {e}")])?;
         let (forbidden, own) = (own::forbidden(self, &self.server_list()?), own::of_the_gate(self));
-        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &own };
-        let tools = tools.check(&around).map(|all| own::shield(self, all));
+        let surroundings =
+            Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &own };
+        let tools = tools.check(&surroundings).map(|all| own::shield(self, all));
         let (tools, servers) = (tools.map_err(|all| self.lines(&all)), self.servers(env));
         let (tools, servers, lock) = match (tools, servers, lock) {
             (Ok(tools), Ok(servers), Ok(lock)) => (tools, servers, lock),
@@ -358,8 +359,9 @@ impl Config {
     ) -> Result<Vec<Arc<Server>>, Vec<String>> {
         let list = self.server_list()?;
         let forbidden = own::kept_from_servers(self, &list);
-        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &[] };
-        list.check(&around).map_err(|all| self.lines(&all))
+        let surroundings =
+            Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &[] };
+        list.check(&surroundings).map_err(|all| self.lines(&all))
     }
 
     fn server_list(&self) -> Result<server::config::Config, Vec<String>> {

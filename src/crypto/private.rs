@@ -124,9 +124,9 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<(Metadata, Zeroizing<Vec<u8>>
     let (file, real) = opened(path)?;
     let facts = file.metadata()?;
     let (mode, uid, gid) = (facts.mode(), facts.uid(), facts.gid());
-    let looked = Facts { mode, uid, gid, kubelet: laid(&real, ROOT) };
-    if let Some(mode) = exposed(looked, &reader()) {
-        return Err(if looked.kubelet { Unused::Volume(mode) } else { Unused::Mode(mode) });
+    let file_facts = Facts { mode, uid, gid, kubelet: laid(&real, ROOT) };
+    if let Some(mode) = exposed(file_facts, &reader()) {
+        return Err(if file_facts.kubelet { Unused::Volume(mode) } else { Unused::Mode(mode) });
     }
     let mut bytes = Zeroizing::new(Vec::new());
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;

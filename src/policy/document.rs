@@ -226,10 +226,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_looked_through_is_allowed_by_every_redact_or_not_at_all() {
-        let opaque = |duties: &str| {
-            let text = format!(r#"{{"verdict":"allow","reasons":[],"obligations":[{duties}]}}"#);
+        let opaque = |obligations: &str| {
+            let text =
+                format!(r#"{{"verdict":"allow","reasons":[],"obligations":[{obligations}]}}"#);
             match read_json(&text).map(|answer| answer.obligations) {
-                Ok(duties) => match duties.as_slice() {
+                Ok(obligations) => match obligations.as_slice() {
                     [PolicyObligation::Redact { opaque, .. }] => Some(*opaque),
                     other => panic!("{other:?}"),
                 },

@@ -91,9 +91,9 @@ pub fn list_of(line: &EntryLine) -> Option<Digest> {
 }
 
 /// Statements and signatures from opened payloads, by file name.
-pub fn signed_files(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
+pub fn signed_files(slices: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    let lines = strands.iter().flat_map(|strand| strand.selected().map(move |line| (strand, line)));
+    let lines = slices.iter().flat_map(|slice| slice.selected().map(move |line| (slice, line)));
     for (ChainSlice { folder, .. }, line) in lines {
         let is_verdict_entry = is_verdict(line);
         let payload = match is_verdict_entry {
@@ -123,9 +123,9 @@ pub fn signed_files(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<Str
 }
 
 /// The lists that approvals and refusals name, the last first.
-pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
+pub fn lists(slices: &[ChainSlice]) -> Vec<Digest> {
     let mut lists: Vec<Digest> = Vec::new();
-    for line in strands.iter().flat_map(ChainSlice::selected) {
+    for line in slices.iter().flat_map(ChainSlice::selected) {
         if let Some(list) = list_of(line) {
             lists.retain(|seen| *seen != list);
             lists.insert(0, list);
@@ -135,8 +135,8 @@ pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
 }
 
 /// The lists that break-glass orders name; each file is named by its digest.
-pub fn break_glass_lists(strands: &[ChainSlice]) -> Vec<Digest> {
-    let lines = strands.iter().flat_map(ChainSlice::selected);
+pub fn break_glass_lists(slices: &[ChainSlice]) -> Vec<Digest> {
+    let lines = slices.iter().flat_map(ChainSlice::selected);
     let mut lists: Vec<Digest> = lines.filter_map(break_glass_list).collect();
     lists.sort();
     lists.dedup();
@@ -193,11 +193,11 @@ pub fn order_list(line: &EntryLine) -> Option<Digest> {
 }
 
 /// The lists that only operators' orders name; each file is named by its digest.
-pub fn order_lists(strands: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
-    let own = strands.iter().flat_map(ChainSlice::selected);
+pub fn order_lists(slices: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
+    let own = slices.iter().flat_map(ChainSlice::selected);
     let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);
     let mut all: Vec<Digest> = own.chain(fleet).filter_map(order_list).collect();
-    let cited = lists(strands);
+    let cited = lists(slices);
     all.retain(|digest| !cited.contains(digest));
     all.sort();
     all.dedup();

@@ -100,13 +100,13 @@ impl ChainSlice {
     pub fn introduces(&self, line: &EntryLine) -> bool {
         let Some(span) = self.span else { return false };
         let seq = line.entry.seq;
-        let beside = seq == span.to || seq.checked_add(1) == Some(span.from);
+        let adjacent = seq == span.to || seq.checked_add(1) == Some(span.from);
         let opens = |line: &EntryLine| {
             let run = line.entry.run.as_ref().map(|link| link.run);
             let later = |l: &&EntryLine| l.entry.run.as_ref().map(|link| link.run) == run;
             line.is(Kind::RunOpened) && self.selected().any(|l| later(&l))
         };
-        beside || (seq < span.from && opens(line))
+        adjacent || (seq < span.from && opens(line))
     }
 
     /// Entries with a stand-alone proof: the first and the last selected, and in a bundle of one

@@ -20,14 +20,14 @@ const SERVERS: &str = "
 ";
 const LOG: &str = r#"{"name":"log","description":"Shows the log.","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}},"new":1}"#;
 
-fn around<T>(work: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+fn with_surroundings<T>(work: impl FnOnce(&Surroundings<'_>) -> T) -> T {
     let env = |_: &str| None;
     work(&Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[], own: &[] })
 }
 
 fn servers(yaml: &str) -> Vec<Arc<Server>> {
     let config: server::config::Config = serde_saphyr::from_str(yaml).unwrap();
-    around(|around| config.check(around)).unwrap()
+    with_surroundings(|surroundings| config.check(surroundings)).unwrap()
 }
 
 fn own_tools(names: &[&str]) -> Vec<Binding> {
@@ -38,7 +38,7 @@ fn own_tools(names: &[&str]) -> Vec<Binding> {
     };
     let yaml: String = names.iter().map(tool).collect();
     let config: crate::Config = serde_saphyr::from_str(&yaml).unwrap();
-    around(|around| config.check(around)).unwrap()
+    with_surroundings(|surroundings| config.check(surroundings)).unwrap()
 }
 
 fn locked(server: &Server, tools: &[&str]) -> LockedServer {

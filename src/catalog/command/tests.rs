@@ -25,8 +25,8 @@ fn checked(dir: &Path, command: &str, more: &str) -> Result<String, Vec<ConfigEr
          {{a: {{type: string}}, b: {{type: boolean}}}}}}\n  command: {command}\n{more}"
     );
     let config: Config = serde_saphyr::from_str(&yaml).unwrap();
-    let around = Surroundings { base_dir: dir, env: &|_| None, forbidden: &[], own: &[] };
-    config.check(&around).map(|all| all.first().unwrap().definition.hex())
+    let surroundings = Surroundings { base_dir: dir, env: &|_| None, forbidden: &[], own: &[] };
+    config.check(&surroundings).map(|all| all.first().unwrap().definition.hex())
 }
 
 #[test]

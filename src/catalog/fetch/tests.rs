@@ -24,9 +24,9 @@ fn a_wildcard_ends_at_a_label_and_does_not_take_the_domain_itself() {
 fn load(yaml: &str) -> Result<Vec<Binding>, Vec<String>> {
     let config: config::Config = serde_saphyr::from_str(yaml).unwrap();
     let env = |name: &str| name.ends_with("TOKEN").then(|| "tok-12345678".to_owned());
-    let around =
+    let surroundings =
         Surroundings { base_dir: std::path::Path::new("/"), env: &env, forbidden: &[], own: &[] };
-    config.check(&around).map_err(|all| all.iter().map(ToString::to_string).collect())
+    config.check(&surroundings).map_err(|all| all.iter().map(ToString::to_string).collect())
 }
 
 fn tool(fetch: &str, more: &str) -> String {

@@ -151,12 +151,17 @@ fn only_a_trusted_key_over_the_same_bytes_makes_a_lock_count() {
         assert!(message.contains(part), "{message}");
     };
     refused("there is no envelope beside it");
-    let put = |envelope: Vec<u8>| std::fs::write(envelope_path(&path), envelope).unwrap();
-    put(sign(text.as_bytes(), "l", &[&other]).unwrap());
+    let write_envelope =
+        |envelope: Vec<u8>| std::fs::write(envelope_path(&path), envelope).unwrap();
+    write_envelope(sign(text.as_bytes(), "l", &[&other]).unwrap());
     refused("none is by a trusted key");
-    put(dsse::sign("application/vnd.wicketgate.manifest.v1+yaml", text.as_bytes(), &[&key]));
+    write_envelope(dsse::sign(
+        "application/vnd.wicketgate.manifest.v1+yaml",
+        text.as_bytes(),
+        &[&key],
+    ));
     refused("payload type");
-    put(sign(text.as_bytes(), "l", &[&other, &key]).unwrap());
+    write_envelope(sign(text.as_bytes(), "l", &[&other, &key]).unwrap());
     let verified = Verified::load(&path, &trusted).unwrap().unwrap();
     assert_eq!(*verified.signers, [key.public().id()]);
     assert_eq!(verified.lock, lock(&[LOG]));

@@ -95,7 +95,7 @@ fn upstreams(model: &config::ModelConfig, draft: &Draft<'_>, problems: &mut Prob
         if !names.insert(place.name.as_str()) {
             problems.add(format!("{at}.name"), format!("`{}` occurs twice", place.name));
         }
-        upstreams.extend(upstream(place, &at, draft.around, problems));
+        upstreams.extend(upstream(place, &at, draft.surroundings, problems));
     }
     priced(draft.tool, model, &at, problems);
     Model { output_tokens_max, image_tokens_max, upstreams }
@@ -115,7 +115,7 @@ fn priced(tool: &Tool, model: &config::ModelConfig, at: &str, problems: &mut Pro
 fn upstream(
     place: &config::ModelUpstreamConfig,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<ModelUpstream> {
     if ToolName::parse(&place.name).is_none() {
@@ -126,7 +126,7 @@ fn upstream(
         .ok_or_else(|| format!("`{}` is not one of `openai`, `ollama`", place.api));
     let api = problems.take(&format!("{at}.api"), api);
     let ranges = outbound::ranges(&place.private_addresses, at, problems);
-    let credentials = outbound::credentials(&place.credentials, at, around, problems);
+    let credentials = outbound::credentials(&place.credentials, at, surroundings, problems);
     if credentials.iter().any(|c| matches!(c.place, CredentialTarget::Query(_))) {
         problems.add(format!("{at}.credentials"), "are headers for kind `model`");
     }
@@ -136,7 +136,7 @@ fn upstream(
     }
     let path = origin.as_ref().and_then(|(_, path)| base(path, at, problems));
     let to = origin.as_ref().map(|(origin, _)| origin);
-    let ca = outbound::ca(place.ca_file.as_deref(), to, at, around, problems);
+    let ca = outbound::ca(place.ca_file.as_deref(), to, at, surroundings, problems);
     let headers = outbound::headers(&place.headers, at, problems);
     models(&place.models, at, problems);
     price(place.price, at, problems);

@@ -152,9 +152,9 @@ async fn keep(mut body: Incoming, part: &Path, digest: &str) -> Result<(), Error
         }
     }
     file.sync_all().map_err(&at)?;
-    let came = std::fs::File::open(part).and_then(Digest::of_reader).map_err(&at)?;
-    let came = format!("sha-256=:{}:", STANDARD.encode(came.as_bytes()));
-    if came == digest { Ok(()) } else { Err(Error::Digest) }
+    let received = std::fs::File::open(part).and_then(Digest::of_reader).map_err(&at)?;
+    let digest_header = format!("sha-256=:{}:", STANDARD.encode(received.as_bytes()));
+    if digest_header == digest { Ok(()) } else { Err(Error::Digest) }
 }
 
 fn place(part: &Path, out: &Path) -> Result<(), Error> {
@@ -281,12 +281,12 @@ pub async fn hold(api: &Api, request: &requests::LegalHold) -> Result<Exit, Fail
     }
     let bytes = body(answer).await.map_err(Failure::unverifiable)?;
     let LegalHoldReply { held, log, entry, already } = api.read(status, &bytes)?.reply;
-    let did = match (already, held) {
+    let outcome = match (already, held) {
         (true, _) => "already held",
         (false, true) => "held",
         (false, false) => "released",
     };
-    let line = format!("{did}: entry {entry} of {}", visible(&log));
-    print_facts(json!({"state": did, "entry": entry, "log": log}), line);
+    let line = format!("{outcome}: entry {entry} of {}", visible(&log));
+    print_facts(json!({"state": outcome, "entry": entry, "log": log}), line);
     Ok(Exit::Ok)
 }

@@ -211,8 +211,8 @@ impl ChallengedGate {
     /// mean something else here.
     fn seen_from(mut self, at: IpAddr) -> Self {
         let IsolationTargets { operators, addresses, backends, .. } = &mut self.surroundings;
-        let behind = backends.iter_mut().filter_map(|one| one.address.as_mut());
-        for named in addresses.iter_mut().chain(operators).chain(behind) {
+        let known_backends = backends.iter_mut().filter_map(|one| one.address.as_mut());
+        for named in addresses.iter_mut().chain(operators).chain(known_backends) {
             if named.ip().is_loopback() || named.ip().is_unspecified() {
                 named.set_ip(at);
             }

@@ -96,11 +96,11 @@ impl Draft {
     pub fn of(
         entry: &Entry,
         name: &str,
-        around: &ExpansionSources<'_>,
+        sources: &ExpansionSources<'_>,
     ) -> Result<Self, DraftError> {
         let mut writer = DraftWriter {
             name,
-            around,
+            around: sources,
             secrets: Vec::new(),
             withheld: Vec::new(),
             notes: Vec::new(),
@@ -201,14 +201,14 @@ impl DraftWriter<'_> {
             None => folder.to_owned(),
         };
         let mut value = json!({"command": command, "cwd": cwd});
-        let mut put = |name: &str, part: Value, empty: bool| {
+        let mut insert = |name: &str, part: Value, empty: bool| {
             if let (Value::Object(members), false) = (&mut value, empty) {
                 members.insert(name.to_owned(), part);
             }
         };
-        put("args", json!(literal), literal.is_empty());
-        put("env", json!(variables), variables.is_empty());
-        put("credentials", json!(credentials), credentials.is_empty());
+        insert("args", json!(literal), literal.is_empty());
+        insert("env", json!(variables), variables.is_empty());
+        insert("credentials", json!(credentials), credentials.is_empty());
         Ok(value)
     }
 
@@ -416,9 +416,9 @@ mod tests {
             "REGION" => Some("eu-central-1".to_owned()),
             _ => None,
         };
-        let around = ExpansionSources { env: &env, inputs: &inputs, folder: Path::new("/p") };
+        let sources = ExpansionSources { env: &env, inputs: &inputs, folder: Path::new("/p") };
         let entry = Entry { name: "X".to_owned(), reach, disabled: false, ignored: Vec::new() };
-        Draft::of(&entry, "x", &around)
+        Draft::of(&entry, "x", &sources)
     }
 
     fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -124,12 +124,12 @@ async fn init(args: &Args) -> Result<InitReport, Error> {
     let inputs = read_inputs(&args.inputs)?;
     let staging = StagingDirectory::begin(&args.dir)?;
     let folder = draft::folder(&source.file);
-    let around =
+    let sources =
         expand::ExpansionSources { env: &config::environment, inputs: &inputs, folder: &folder };
     known(&args.allow, &source)?;
     let terms =
         ConfinementTerms { choice: args.sandbox, allowed: &args.allow, base: staging.part() };
-    let (drafts, mut left_out) = drafts(&source, &around, &staging, terms)?;
+    let (drafts, mut left_out) = drafts(&source, &sources, &staging, terms)?;
     confine::available(drafts.iter().map(|(draft, _)| draft))?;
     let within = Duration::from_secs(args.probe_seconds);
     let (governed, silent) = probe::probe(drafts, within, args.accept_hidden).await;
@@ -201,7 +201,7 @@ type Drafts = Vec<(Draft, std::sync::Arc<crate::catalog::server::Server>)>;
 /// Every server as it will stand in the configuration; its credentials are written already.
 fn drafts(
     source: &ClientFile,
-    around: &expand::ExpansionSources<'_>,
+    sources: &expand::ExpansionSources<'_>,
     staging: &StagingDirectory,
     terms: ConfinementTerms<'_>,
 ) -> Result<(Drafts, Vec<UngovernedServer>), Error> {
@@ -213,7 +213,7 @@ fn drafts(
             left_out.push(left(Exclusion::Disabled));
             continue;
         }
-        let mut draft = match Draft::of(entry, &name, around) {
+        let mut draft = match Draft::of(entry, &name, sources) {
             Ok(draft) => draft,
             Err(error) => {
                 left_out.push(left(error.into()));

@@ -47,12 +47,12 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         return finish(&ledger, &after, &ErasureReport { deleted, ..ErasureReport::default() })
             .await;
     }
-    let brought = command.signing.given_statement()?;
+    let given = command.signing.given_statement()?;
     if command.signing.statement {
         let statement = order_draft(command).beside(erasures.reader, &tenant).await?;
         return Ok(sign::printed(&statement));
     }
-    let request = request(command, brought.as_ref())?;
+    let request = request(command, given.as_ref())?;
     let found = erasures.find(&request).await.map_err(refused)?;
     if !found.absent.is_empty() {
         let absent = found.absent.len();
@@ -67,8 +67,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         print_facts(json!({"payloads": count, "erased": 0}), line);
         return Ok(Exit::Ok);
     }
-    let statement =
-        given_or(brought, order_draft(command).beside(erasures.reader, &tenant)).await?;
+    let statement = given_or(given, order_draft(command).beside(erasures.reader, &tenant)).await?;
     let place = command.access.source.sqlite.as_deref();
     let order = command
         .signing
@@ -114,24 +113,24 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
         ("`--backups`", after.backups.is_some()),
     ];
     command.remote.excludes(&theirs).map_err(Failure::usage)?;
-    let brought = signing.given_statement()?;
+    let given = signing.given_statement()?;
     let request = if signing.statement {
         return Ok(sign::printed(&order_draft(command).over_api(api).await?));
     } else if command.yes {
-        let statement = given_or(brought, order_draft(command).over_api(api)).await?;
+        let statement = given_or(given, order_draft(command).over_api(api)).await?;
         let SignedApproval { statement, signature } = signing.sign(&statement)?;
         let (statement, signature) = (Some(statement), Some(signature));
         Erasure { statement, signature, ..Erasure::default() }
     } else {
-        dry(&request(command, brought.as_ref())?)
+        dry(&request(command, given.as_ref())?)
     };
     let request = Erasure { vacuum: after.vacuum, ..request };
     remote::erase(api, &request, after.receipt.as_deref()).await
 }
 
 /// The payloads that the options select, or those of a given order.
-fn request(command: &Erase, brought: Option<&OrderStatement>) -> Result<ErasureRequest, Failure> {
-    match brought {
+fn request(command: &Erase, given: Option<&OrderStatement>) -> Result<ErasureRequest, Failure> {
+    match given {
         Some(statement) => ErasureRequest::of(statement).map_err(refused),
         None => Ok(ErasureRequest {
             run: command.run,

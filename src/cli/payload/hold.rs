@@ -41,15 +41,15 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         signing,
         ..
     } = command;
-    let brought = signing.given_statement()?;
-    let on = match &brought {
+    let given = signing.given_statement()?;
+    let on = match &given {
         Some(statement) => HoldOn::of(statement).map_err(refused)?,
         None => on(run.as_ref(), log.as_ref())?,
     };
     let draft = order_draft(&on, reason.clone().unwrap_or_default());
     if let Some(api) = over.api() {
         beside_nothing(over, fleet)?;
-        let statement = given_or(brought, draft.over_api(&api)).await?;
+        let statement = given_or(given, draft.over_api(&api)).await?;
         if signing.statement {
             return Ok(sign::printed(&statement));
         }
@@ -60,7 +60,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
     // Report missing payloads before the operator signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;
-    let statement = given_or(brought, draft.beside(reader.as_ref(), &tenant)).await?;
+    let statement = given_or(given, draft.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {
         return Ok(sign::printed(&statement));
     }
@@ -135,10 +135,10 @@ async fn record(
             );
         }
         HoldSet::Recorded(receipt) => {
-            let did =
+            let outcome =
                 if matches!(change.0, LegalHoldChange::Place(_)) { "held" } else { "released" };
-            let line = format!("{did}: {on} (entry {} of {origin})", receipt.seq);
-            print_facts(json!({"state": did, "entry": receipt.seq, "log": origin}), line);
+            let line = format!("{outcome}: {on} (entry {} of {origin})", receipt.seq);
+            print_facts(json!({"state": outcome, "entry": receipt.seq, "log": origin}), line);
         }
     }
     Ok(Exit::Ok)

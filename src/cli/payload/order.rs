@@ -66,10 +66,10 @@ impl OrderDraft {
 
 /// The given statement, or this one.
 pub async fn given_or(
-    brought: Option<OrderStatement>,
+    given: Option<OrderStatement>,
     made: impl Future<Output = Result<OrderStatement, Failure>>,
 ) -> Result<OrderStatement, Failure> {
-    match brought {
+    match given {
         Some(statement) => Ok(statement),
         None => made.await,
     }

@@ -176,9 +176,9 @@ fn report(
             Ok(())
         }
         (Fate::Refused { label, code, rule, file }, DemoAnswer::Refused(refused)) => {
-            let spoke =
+            let is_match =
                 |rule_text: &&String| rule_text.starts_with(*rule) && rule_text.contains(file);
-            let by = refused.rules.iter().find(spoke).filter(|_| refused.code == *code);
+            let by = refused.rules.iter().find(is_match).filter(|_| refused.code == *code);
             let Some(by) = by.cloned() else { return Err(CallFault::Rules { refused }) };
             let facts = json!({"call": act.id, "tool": act.tool, "verdict": label,
                 "code": refused.code, "grpc": refused.grpc, "message": refused.message,

@@ -124,13 +124,13 @@ async fn play(args: &Play, recording: Recording) -> Result<Exit, Error> {
     let tcp = (args.listen != "off").then_some(args.listen.as_str());
     let config = directory.furnish(&recording, &policies, tcp)?;
     let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
-    let manner = ReplaySettings {
+    let settings = ReplaySettings {
         collect: args.report,
         engines: policies.engines,
         now: policies.now,
         volatile: pointers(args, &recording)?,
     };
-    let player = Player::new(recording, manner, Arc::clone(&clock))?;
+    let player = Player::new(recording, settings, Arc::clone(&clock))?;
     let player = Arc::new(player);
     let stage = ReplayParts { player: Arc::clone(&player), clock };
     let mut gate = Gate::replay(config, stage).await?;

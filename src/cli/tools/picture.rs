@@ -237,12 +237,14 @@ impl Picture {
         self.taken(server, |_| Point::wrong(what.clone(), ProbeState::Unreached, found, ""))
     }
 
-    fn taken(&mut self, server: &str, look: impl Fn(&Mcp) -> Point) -> Vec<PictureRow> {
+    fn taken(&mut self, server: &str, point_of: impl Fn(&Mcp) -> Point) -> Vec<PictureRow> {
         let of = |row: &(PictureRow, Mcp)| row.0.server.as_deref() == Some(server);
         let all = std::mem::take(&mut self.pinned);
         let (ours, others): (Vec<_>, Vec<_>) = all.into_iter().partition(of);
         self.pinned = others;
-        ours.into_iter().map(|(row, mcp)| PictureRow { points: vec![look(&mcp)], ..row }).collect()
+        ours.into_iter()
+            .map(|(row, mcp)| PictureRow { points: vec![point_of(&mcp)], ..row })
+            .collect()
     }
 }
 

@@ -78,8 +78,8 @@ impl OperatorApi {
         groups.sort_by_key(first);
         let calls = groups.iter().map(Vec::len).sum::<usize>();
         let shown = groups.iter().take(most).filter_map(|group| held_request(group));
-        let (held, asks) = (shown.collect(), groups.len());
-        Ok(HeldCalls { held, asks, calls, more: asks > most })
+        let (held, requests) = (shown.collect(), groups.len());
+        Ok(HeldCalls { held, asks: requests, calls, more: requests > most })
     }
 
     /// All facts about one held call, and the statement that an approver signs.

@@ -109,15 +109,15 @@ impl OperatorApi {
     ) -> Result<(), Problem> {
         let BreakGlassStatement { agent, tools, reason, expires, nonce, .. } = &open.statement;
         let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
-        let (by, brought) = (open.subjects(), who.subject.as_str());
-        tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought, "BREAK-GLASS requested");
+        let (by, opener) = (open.subjects(), who.subject.as_str());
+        tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought = opener, "BREAK-GLASS requested");
         break_glass.metrics.break_glass_alert();
         let Some(hook) = &break_glass.alarm else { return Ok(()) };
         let body = json!({
             "type": "break_glass.opening",
             "timestamp": self.clock.now().to_string(),
             "data": {"agent": agent, "tools": tools, "reason": reason, "nonce": nonce,
-                "expires": expires.to_string(), "signed_by": by, "brought_by": brought},
+                "expires": expires.to_string(), "signed_by": by, "brought_by": opener},
         });
         let id = Digest::of(&[b"break-glass", nonce.as_bytes()]);
         hook.send(self, &id, &body.to_string()).await.map_err(|why| {

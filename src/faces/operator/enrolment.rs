@@ -249,8 +249,8 @@ impl Registrar {
     async fn certified(&self, who: &Admitted, enrolment: Request) -> Result<Enrolled, Problem> {
         let Request { log, certificate: wanted, .. } = enrolment;
         let mut known = self.known.lock().await;
-        let behind = |error: StoreError| self.refuse(error.into());
-        let chains = self.parts.reader.chains().await.map_err(behind)?;
+        let unavailable = |error: StoreError| self.refuse(error.into());
+        let chains = self.parts.reader.chains().await.map_err(unavailable)?;
         let ours = |row: &&ChainRow| row.tenant == self.parts.tenant;
         let of_slot = chains.iter().filter(ours).filter(|row| row.slot == wanted.slot);
         let now = latest(of_slot.map(|row| (row.origin.as_str(), row.epoch)));
@@ -259,7 +259,10 @@ impl Registrar {
             return Err(self.forbid("enrolment.epoch", message));
         }
         for row in chains.iter().filter(ours).filter(|row| is_slot_of(HUBS, &row.slot)) {
-            known.read_on(&*self.parts.reader, row.chain, row.head.size).await.map_err(behind)?;
+            known
+                .read_on(&*self.parts.reader, row.chain, row.head.size)
+                .await
+                .map_err(unavailable)?;
         }
         let before = known.enrolled.get(&log).filter(|before| before.epoch == wanted.epoch);
         if let Some(before) = before {

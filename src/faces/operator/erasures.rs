@@ -110,8 +110,8 @@ impl OperatorApi {
             None => None,
         };
         let signer = order.iter().map(|order| order.by().subject.as_str());
-        let people: Vec<&str> = signer.chain([who.subject.as_str()]).collect();
-        let part = store.refuse_part(&records, wanted, (&people, &by(who))).await;
+        let subjects: Vec<&str> = signer.chain([who.subject.as_str()]).collect();
+        let part = store.refuse_part(&records, wanted, (&subjects, &by(who))).await;
         part.map_err(refused)?;
         let erased = match order {
             Some(order) => {

@@ -204,15 +204,15 @@ impl OperatorApi {
     ) -> Result<Option<Timestamp>, Problem> {
         let open_runs = self.look().await?;
         let read = open_runs.chain(chain).filter(|chain| chain.size() >= size);
-        let behind = || Problem::new(Code::LedgerUnavailable, "", "the reader is behind");
-        read.map(Chain::held_until).ok_or_else(behind)
+        let lagging = || Problem::new(Code::LedgerUnavailable, "", "the reader is behind");
+        read.map(Chain::held_until).ok_or_else(lagging)
     }
 
     /// Reads new entries of the ledger.
     async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, OpenRuns>, Problem> {
         let mut open_runs = self.queue.lock().await;
-        let looked = open_runs.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
-        looked?;
+        let read = open_runs.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
+        read?;
         Ok(open_runs)
     }
 }

@@ -168,8 +168,8 @@ impl OperatorApi {
             reason: clip(reason, REASON_MAX),
             expires,
         };
-        let put = self.orders.put(self.clock.now(), &given, order).await;
-        let seq = put?;
+        let stored = self.orders.put(self.clock.now(), &given, order).await;
+        let seq = stored?;
         let entry = DraftWithPayloads::bare(Draft::of(entry(seq, &given, order)));
         let receipt = match self.ledger.record(entry).await {
             Ok(receipt) => Some(receipt),
@@ -207,8 +207,7 @@ impl OperatorApi {
         reports: &[OrderReport],
         only: Option<&str>,
     ) -> Result<Vec<(String, Timestamp)>, Problem> {
-        let reporting: BTreeSet<&str> =
-            reports.iter().map(|report| report.origin.as_str()).collect();
+        let seen: BTreeSet<&str> = reports.iter().map(|report| report.origin.as_str()).collect();
         let shown = self.orders.shown().await?;
         let runs = |gate: &Presence| gate.state.get(ENDED).and_then(Json::as_bool) != Some(true);
         let mut gates: BTreeMap<String, Timestamp> =
@@ -217,12 +216,12 @@ impl OperatorApi {
             gates.entry(only.to_owned()).or_insert(Timestamp::from_millis(0));
             gates.retain(|origin, _| origin == only);
         }
-        gates.retain(|origin, _| !reporting.contains(origin.as_str()));
+        gates.retain(|origin, _| !seen.contains(origin.as_str()));
         if gates.is_empty() {
             return Ok(Vec::new());
         }
-        let open_runs = self.look().await?;
-        let ended = |origin: &str| open_runs.origin(origin).is_some_and(|chain| chain.stopped);
+        let runs = self.look().await?;
+        let ended = |origin: &str| runs.origin(origin).is_some_and(|chain| chain.stopped);
         Ok(gates.into_iter().filter(|(origin, _)| !ended(origin)).collect())
     }
 
@@ -286,26 +285,25 @@ impl OperatorApi {
         let requests::SignedStatement { statement, signature } = request.request;
         let signed = SignedApproval { statement, signature };
         let wrong = |why: String| self.refused(Code::RequestMalformed, "", why);
-        let order_statement = OrderStatement::parse(signed.statement.as_bytes())
+        let parsed = OrderStatement::parse(signed.statement.as_bytes())
             .map_err(|why| wrong(format!("`statement`: {why}")))?;
-        if order_statement.order != OrderKind::Reinstate {
-            let order = order_statement.order.as_str();
+        if parsed.order != OrderKind::Reinstate {
+            let order = parsed.order.as_str();
             return Err(wrong(format!(
                 "the statement orders to {order}, but this route reinstates a target"
             )));
         }
-        if order_statement.tenant != self.tenant {
+        if parsed.tenant != self.tenant {
             return Err(wrong(format!("the statement is not for tenant `{}`", self.tenant)));
         }
-        if Target::parse(&order_statement.target, &order_statement.name).is_none() {
+        if Target::parse(&parsed.target, &parsed.name).is_none() {
             return Err(wrong("the statement names no target".into()));
         }
-        if order_statement.expires.is_some_and(|at| at <= self.clock.now()) {
+        if parsed.expires.is_some_and(|at| at <= self.clock.now()) {
             return Err(wrong("`expires` has passed".into()));
         }
         let order = Order::Loosen(signed);
-        self.order(&request.who, &order, (&order_statement.reason, order_statement.expires), None)
-            .await
+        self.order(&request.who, &order, (&parsed.reason, parsed.expires), None).await
     }
 
     /// Rows above this number.
@@ -329,10 +327,10 @@ impl OperatorApi {
     /// List or ledger cannot be read.
     pub(super) async fn fleet(&self, _: OperatorRequest<route::Fleet>) -> Result<Fleet, Problem> {
         let shown = self.orders.shown().await?;
-        let open_runs = self.look().await?;
+        let runs = self.look().await?;
         let now = self.clock.now();
         let gate = |gate: &Presence| {
-            let chain = open_runs.origin(&gate.origin);
+            let chain = runs.origin(&gate.origin);
             let standing = match chain {
                 Some(chain) if chain.stopped => "stopped",
                 _ if self.is_silent(gate.at) => "silent",
@@ -352,17 +350,14 @@ impl OperatorApi {
                 state: gate.state.to_serde(),
             }
         };
-        Ok(Fleet {
-            gates: shown.iter().map(gate).collect(),
-            never_seen: unseen(&open_runs, &shown),
-        })
+        Ok(Fleet { gates: shown.iter().map(gate).collect(), never_seen: unseen(&runs, &shown) })
     }
 }
 
 /// Chains with open runs whose gate never reported: such a gate does not obey.
-fn unseen(open_runs: &OpenRuns, shown: &[Presence]) -> Vec<String> {
+fn unseen(runs: &OpenRuns, shown: &[Presence]) -> Vec<String> {
     let known: BTreeSet<&str> = shown.iter().map(|gate| gate.origin.as_str()).collect();
-    let open = open_runs.chains().filter(|chain| !chain.runs.is_empty() && !chain.stopped);
+    let open = runs.chains().filter(|chain| !chain.runs.is_empty() && !chain.stopped);
     let unseen = open.filter(|chain| !known.contains(chain.origin.as_str()));
     unseen.map(|chain| chain.origin.clone()).collect()
 }

@@ -193,8 +193,8 @@ impl ConnectionEdge {
 /// The problem, if these are the headers of tonic's own answer to an unreadable message; `large` is
 /// the message for one that is too large.
 pub(crate) fn misread(headers: &HeaderMap, large: &str) -> Option<Problem> {
-    let worded = headers.contains_key("grpc-status-details-bin");
-    let status = headers.get("grpc-status").filter(|_| !worded)?;
+    let has_details = headers.contains_key("grpc-status-details-bin");
+    let status = headers.get("grpc-status").filter(|_| !has_details)?;
     let code = tonic::Code::from_bytes(status.as_bytes());
     let (detail, message) = if code == tonic::Code::OutOfRange {
         ("message.size", large)

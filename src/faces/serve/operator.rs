@@ -160,8 +160,8 @@ pub fn serve_with(
     api: Option<Arc<OperatorApi>>,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
-    let behind = api.map_or(OperatorRoutes::Disabled, OperatorRoutes::Api);
-    bind(settings, view, behind, shutdown)
+    let routes = api.map_or(OperatorRoutes::Disabled, OperatorRoutes::Api);
+    bind(settings, view, routes, shutdown)
 }
 
 /// A listener like [`serve`]'s, with the registrar behind it: sidecars are not operators, and have
@@ -188,7 +188,7 @@ enum OperatorRoutes {
 fn bind(
     settings: OperatorSettings,
     view: OperatorView,
-    behind: OperatorRoutes,
+    routes: OperatorRoutes,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
     let failed = |source| Error::Bind { place: settings.addr.to_string(), source };
@@ -206,7 +206,7 @@ fn bind(
     let place = BoundAddress { bound, hindered: hindered.clone() };
     let thread = std::thread::Builder::new()
         .name("operator".into())
-        .spawn(move || runtime.block_on(open(place, &settings, (view, behind), shutdown)))
+        .spawn(move || runtime.block_on(open(place, &settings, (view, routes), shutdown)))
         .map_err(Error::Thread)?;
     Ok(Running { address, hindered, thread })
 }
@@ -276,17 +276,17 @@ async fn own_socket(path: Option<&Path>) -> Option<Listener> {
 async fn open(
     place: BoundAddress,
     settings: &OperatorSettings,
-    (view, behind): (OperatorView, OperatorRoutes),
+    (view, routes): (OperatorView, OperatorRoutes),
     shutdown: CancellationToken,
 ) {
     let limits = Limits::of(settings.connections_max, DRAIN);
     let (health, service) = tonic_health::server::health_reporter();
     let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
-    let begun = match &behind {
+    let draining = match &routes {
         OperatorRoutes::Api(api) => Some(Arc::clone(api)),
         OperatorRoutes::Disabled | OperatorRoutes::Registrar(_) => None,
     };
-    let router = router(view, behind, settings, service);
+    let router = router(view, routes, settings, service);
     let tls = settings.tls.clone();
     let own = router.clone();
     let at_address = async {
@@ -301,7 +301,7 @@ async fn open(
         driver::run(listener, limits, shutdown.clone(), serve).await;
     };
     tokio::join!(at_address, at_socket, reporting);
-    if let Some(api) = begun {
+    if let Some(api) = draining {
         // An operation that this timeout cuts short is recorded; the next request for it finishes
         // it.
         drop(tokio::time::timeout(DRAIN, api.finished()).await);
@@ -349,7 +349,7 @@ fn served(api: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
 
 fn router(
     view: OperatorView,
-    behind: OperatorRoutes,
+    routes: OperatorRoutes,
     settings: &OperatorSettings,
     health: HealthServer<impl Health>,
 ) -> Router {
@@ -358,7 +358,7 @@ fn router(
     let open = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz));
     let open = open.route("/startupz", get(startupz));
     let metrics = Router::new().route("/metrics", get(metrics));
-    let all = match behind {
+    let all = match routes {
         OperatorRoutes::Disabled => open.merge(metrics).with_state(view),
         OperatorRoutes::Api(api) => open.merge(metrics).with_state(view).merge(served(api, health)),
         OperatorRoutes::Registrar(registrar) => {

@@ -165,7 +165,7 @@ mod tests {
         let public = SshKey::Plain(secret.public()).line();
         let key = Key::File(secret);
         let (now, message) = (Timestamp::from_millis(0), b"word");
-        let worth = |listed: &str, purpose: Purpose| {
+        let checked_by = |listed: &str, purpose: Purpose| {
             let line =
                 format!("ada namespaces=\"{listed}\" {public} roles=approver,policy_publisher");
             let list = Approvers::parse(line.as_bytes()).unwrap();
@@ -174,10 +174,10 @@ mod tests {
             found.map(|(approval, _)| approval.subject).map_err(|refused| refused.code())
         };
         let (calls, amendments) = (Purpose::Approval, Purpose::Amendment);
-        assert_eq!(worth(NAMESPACE, amendments), Ok("ada".into()));
-        assert_eq!(worth(NAMESPACE, calls), Err("approval.signer"));
-        assert_eq!(worth(calls.namespace(), amendments), Err("approval.signer"));
-        assert_eq!(worth(calls.namespace(), calls), Ok("ada".into()));
+        assert_eq!(checked_by(NAMESPACE, amendments), Ok("ada".into()));
+        assert_eq!(checked_by(NAMESPACE, calls), Err("approval.signer"));
+        assert_eq!(checked_by(calls.namespace(), amendments), Err("approval.signer"));
+        assert_eq!(checked_by(calls.namespace(), calls), Ok("ada".into()));
     }
 
     #[test]

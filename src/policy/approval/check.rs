@@ -157,8 +157,8 @@ impl Ballot<'_> {
         if verdict == ApproverVerdict::Refuse {
             return Ok(());
         }
-        let (barred, because) = self.barred;
-        if barred.iter().any(|one| by.is(one)) {
+        let (excluded, because) = self.barred;
+        if excluded.iter().any(|one| by.is(one)) {
             return self.purpose.refuse(RefusalReason::Barred(by.subject.clone(), because));
         }
         if self.given.iter().any(|one| by.is(one)) {

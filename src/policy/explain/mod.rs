@@ -117,7 +117,7 @@ fn layer(answer: Option<&Answer>, rules: &[RuleTrace]) -> String {
         let layer = name.strip_prefix("wicketgate.").and_then(|rest| rest.split('.').next());
         layer.filter(|layer| ["org", "team", "agent"].contains(layer)).map(str::to_owned)
     };
-    let spoke = match answer {
+    let deciding = match answer {
         Some(answer) if answer.verdict == Verdict::Allow => rules
             .iter()
             .find(|rule| rule.fired && rule.name.ends_with(".allow"))
@@ -125,7 +125,7 @@ fn layer(answer: Option<&Answer>, rules: &[RuleTrace]) -> String {
         Some(answer) => answer.reasons.first().and_then(|reason| of(&reason.rule)),
         None => None,
     };
-    spoke.unwrap_or_else(|| "library".to_owned())
+    deciding.unwrap_or_else(|| "library".to_owned())
 }
 
 /// A value of the engine as ours; a value without a JSON form becomes text.

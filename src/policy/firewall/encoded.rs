@@ -65,9 +65,9 @@ pub(super) fn is_letter(byte: u8) -> bool {
 /// Letters of the shortest stretch that is decoded.
 pub(super) const LETTERS_MIN: usize = 8;
 
-/// Passes every decoded stretch to `look`, at every possible start; `true` if one of them holds
+/// Passes every decoded stretch to `visit`, at every possible start; `true` if one of them holds
 /// bytes.
-pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decoded<'_>)) -> bool {
+pub(super) fn each(reading: &Reading, which: Which, mut visit: impl FnMut(&Decoded<'_>)) -> bool {
     let (mut blob, mut buffer) = (false, Vec::new());
     for encoding in &ENCODINGS {
         if which == Which::Hex && encoding.width != 4 {
@@ -79,7 +79,7 @@ pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decode
             let length = rest.iter().take_while(|b| (encoding.value)(**b).is_some()).count();
             let letters = rest.get(..length).unwrap_or_default();
             if length >= encoding.least {
-                blob |= stretch(encoding, reading, (at, letters), &mut buffer, &mut look);
+                blob |= stretch(encoding, reading, (at, letters), &mut buffer, &mut visit);
             }
             at = at.saturating_add(length.max(1));
         }
@@ -92,7 +92,7 @@ fn stretch(
     reading: &Reading,
     (at, letters): (usize, &[u8]),
     buffer: &mut Vec<u8>,
-    look: &mut impl FnMut(&Decoded<'_>),
+    visit: &mut impl FnMut(&Decoded<'_>),
 ) -> bool {
     if letters.len() > LONG && (encoding.is_blob)(letters) {
         let front = letters.get(..LONG).unwrap_or_default();
@@ -112,7 +112,7 @@ fn stretch(
         let is_text = is_text(buffer);
         some_text |= is_text;
         let from = at.saturating_add(skip);
-        look(&Decoded { bytes: buffer, is_text, encoding, reading, from });
+        visit(&Decoded { bytes: buffer, is_text, encoding, reading, from });
     }
     !some_text && (encoding.is_blob)(letters)
 }

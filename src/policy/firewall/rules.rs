@@ -333,11 +333,11 @@ mod tests {
         assert!(kinds("GB29 NWBK 6016 1331 9268 18").is_empty());
         let after = "AB12 DE89 3704 0044 0532 0130 00 x";
         assert_eq!(kinds(after), [("iban", "DE89 3704 0044 0532 0130 00".into())]);
-        for around in
+        for text in
             ["order 2235 4111 1111 1111 1111", "4111 1111 1111 1111 2026", "2 4111-1111-1111-1111"]
         {
-            assert_eq!(kinds(around).len(), 1, "{around}");
-            assert!(kinds(around)[0].1.starts_with("4111") && kinds(around)[0].1.len() == 19);
+            assert_eq!(kinds(text).len(), 1, "{text}");
+            assert!(kinds(text)[0].1.starts_with("4111") && kinds(text)[0].1.len() == 19);
         }
         assert!(kinds("41111111111111112").is_empty(), "a longer number is no card");
         assert_eq!(kinds("ssn 219-09-9999"), [("us_ssn", "219-09-9999".into())]);

@@ -19,7 +19,7 @@ const NOBODY: &str = "zz.lint.probe";
 /// `holds`: where a rule requires an approval.
 pub(super) fn ask(
     bundle: &Bundle,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     open: &[String],
     holds: Option<&str>,
 ) -> Vec<Finding> {
@@ -32,7 +32,7 @@ pub(super) fn ask(
     };
     let mut findings = default_allow(&engine, open);
     let mut waits = holds.map(str::to_owned);
-    for (tool, _) in around.tools.iter().filter(|(_, tier)| *tier == Tier::T3) {
+    for (tool, _) in surroundings.tools.iter().filter(|(_, tier)| *tier == Tier::T3) {
         let verdicts: Vec<_> =
             ToolKind::ALL.iter().map(|kind| verdict(&engine, tool, *kind, Tier::T3)).collect();
         if verdicts.contains(&Some(Verdict::Allow)) {
@@ -44,7 +44,7 @@ pub(super) fn ask(
             waits.get_or_insert_with(String::new);
         }
     }
-    if let Some(place) = waits.filter(|_| around.approvers == 0) {
+    if let Some(place) = waits.filter(|_| surroundings.approvers == 0) {
         let message = "an approval is required and no approvers are configured: such a call waits until it \
                        expires (`approvals.signers`)";
         let (level, code) = (Level::Warning, "lint.no_channel");

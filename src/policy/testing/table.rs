@@ -201,12 +201,15 @@ fn differs(
             codes.join(", ")
         ));
     }
-    let duties = sorted(answer.obligations.iter().map(|duty| duty.name().to_owned()).collect());
-    if let Some(wanted) = row.obligations.clone().map(sorted).filter(|wanted| *wanted != duties) {
+    let obligations =
+        sorted(answer.obligations.iter().map(|duty| duty.name().to_owned()).collect());
+    if let Some(wanted) =
+        row.obligations.clone().map(sorted).filter(|wanted| *wanted != obligations)
+    {
         return Some(format!(
             "expected the obligations [{}], found [{}]",
             wanted.join(", "),
-            duties.join(", ")
+            obligations.join(", ")
         ));
     }
     if let Some(wanted) = &row.message
@@ -215,15 +218,16 @@ fn differs(
         return Some(format!("no reason says `{wanted}`"));
     }
     let wanted = row.rule.as_ref()?;
-    let mut spoke: Vec<String> = answer.reasons.iter().map(|reason| reason.rule.clone()).collect();
+    let mut deciding: Vec<String> =
+        answer.reasons.iter().map(|reason| reason.rule.clone()).collect();
     if verdict == Expected::Allow {
         let fired = explained().into_iter().flat_map(|all| all.rules);
         let fired = fired.filter(|rule| rule.fired && rule.name.ends_with(".allow"));
-        spoke = fired.map(|rule| format!("{} {}", rule.name, rule.place)).collect();
+        deciding = fired.map(|rule| format!("{} {}", rule.name, rule.place)).collect();
     }
     let named = |rule: &String| rule == wanted || rule.split(' ').any(|part| part == wanted);
-    (!spoke.iter().any(named))
-        .then(|| format!("expected the rule `{wanted}`, it was `{}`", spoke.join("`, `")))
+    (!deciding.iter().any(named))
+        .then(|| format!("expected the rule `{wanted}`, it was `{}`", deciding.join("`, `")))
 }
 
 fn read(file: &str, text: &[u8]) -> Result<Table, LoadError> {

@@ -76,12 +76,12 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
     let mut activated = BTreeSet::new();
     let mut used = BTreeSet::new();
     let (mut amended, mut unrecorded) = (0_usize, None);
-    for strand in &case.strands {
+    for slice in &case.strands {
         let mut here = BTreeSet::new();
         // The bundle has only the entries that introduce the runs, not the whole chain.
         let mut amendments = Amendments::default();
         amendments.cut();
-        for line in &strand.lines {
+        for line in &slice.lines {
             let seq = line.entry.seq;
             amendments.accept(line).map_err(|damage| Error::Amendment(seq, damage))?;
             let Some(policy) = line.entry.draft.policy else { continue };
@@ -91,7 +91,7 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
                 if !line.is(Kind::CallDenied) {
                     return Err(Error::NoPolicy(seq));
                 }
-            } else if decides(line) && strand.selects(line) {
+            } else if decides(line) && slice.selects(line) {
                 if !here.contains(&policy) {
                     return Err(Error::Inactive(seq));
                 }
@@ -144,12 +144,12 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
 /// are checked once.
 fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
     let mut outcomes: BTreeMap<Digest, Outcome> = BTreeMap::new();
-    for strand in &case.strands {
+    for slice in &case.strands {
         let mut bound = BTreeSet::new();
-        for line in &strand.lines {
+        for line in &slice.lines {
             if let Some(one) = line.get::<ManifestBound>() {
                 bound.insert((one.digest.0, one.agent.as_str()));
-            } else if let Some(opened) = line.get::<RunOpened>().filter(|_| strand.selects(line)) {
+            } else if let Some(opened) = line.get::<RunOpened>().filter(|_| slice.selects(line)) {
                 let named = opened.manifest.0;
                 if !bound.contains(&(named, opened.agent.as_str())) {
                     return Err(Error::Unbound(named));
@@ -250,8 +250,8 @@ fn stated(
     };
     let answered = match (&query, case.strands.first()) {
         (Query::Run(run), _) => materials.first().is_some_and(|material| material.run == run),
-        (Query::Range { log, span }, Some(strand)) => {
-            log == strand.origin() && Some(*span) == strand.span
+        (Query::Range { log, span }, Some(slice)) => {
+            log == slice.origin() && Some(*span) == slice.span
         }
         // R2 checks the chains against the query.
         (Query::Population(_), _) => true,
@@ -260,8 +260,8 @@ fn stated(
     if query.scope() != case.scope || !answered {
         return Outcome::Invalid("the bundle is not what the statement's query asks for".into());
     }
-    let (strands, files) = (case.strands.as_slice(), case.files);
-    let subject = Subject { query: &query, strands, materials, payloads, files };
+    let (slices, files) = (case.strands.as_slice(), case.files);
+    let subject = Subject { query: &query, strands: slices, materials, payloads, files };
     if statement::predicate(&subject, exporter) == case.predicate {
         Outcome::Valid("recomputed".into())
     } else {

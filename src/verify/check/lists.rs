@@ -74,16 +74,16 @@ impl Lists {
 
 /// Checks every list that an entry names against the lists that its chain activated.
 pub(super) fn check(case: &Case<'_>) -> Result<(), Error> {
-    for strand in &case.strands {
+    for slice in &case.strands {
         let (mut approvers, mut breakers) = (Lists::default(), Lists::default());
-        for line in &strand.lines {
+        for line in &slice.lines {
             let at = |why| Error::Seq(line.entry.seq, Box::new(why));
             if let Some(bound) = line.get::<SignersBound>() {
                 let breaking = bound.list == SignerList::BreakGlass;
                 let lists = if breaking { &mut breakers } else { &mut approvers };
                 lists.bind(line.entry.ts, bound).map_err(at)?;
             }
-            if !strand.selects(line) {
+            if !slice.selects(line) {
                 continue;
             }
             if let Some(digest) = list_of(line) {

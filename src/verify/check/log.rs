@@ -75,23 +75,23 @@ fn strand(files: &Files, folder: String) -> Result<ChainSlice, Damage> {
 pub fn check(case: &mut Case<'_>, report: &mut Report) {
     let (files, trust) = (case.files, case.trust);
     let mut checks = ChainChecks::default();
-    for strand in &mut case.strands {
-        checks.chain(&strand.folder);
-        checks.put("E1", understood(&strand.lines));
+    for slice in &mut case.strands {
+        checks.chain(&slice.folder);
+        checks.put("E1", understood(&slice.lines));
         let mut epochs = Epochs::new(&trust.enrolment).revoking(&trust.revoked_enrolments());
-        let held = keys(&strand.lines, &mut epochs);
+        let held = keys(&slice.lines, &mut epochs);
         checks.put("S1", held.map_or_else(Outcome::from, |()| enrolled(&epochs, trust)));
-        let lines = &strand.lines;
+        let lines = &slice.lines;
         let ordered = order(lines).map(|()| format!("{} in order", many(lines.len(), "entry")));
         checks.put("S2", ordered.map_or_else(Outcome::from, Outcome::Valid));
         checks.put("C1", time(lines, trust).map_or_else(Outcome::from, Outcome::Valid));
-        let name = format!("{}/{NOTE}", strand.folder);
+        let name = format!("{}/{NOTE}", slice.folder);
         let note = files.get(&name).and_then(|note| std::str::from_utf8(note).ok());
         let opened = note
             .ok_or_else(|| Damage::new("H1", format!("no `{name}`")))
             .and_then(|note| epochs.checkpoint(note))
             .and_then(|(checkpoint, signer)| current(checkpoint, signer, lines, trust));
-        strand.epochs = epochs;
+        slice.epochs = epochs;
         match opened {
             Err(damage) => {
                 checks.put("H1", damage.into());
@@ -100,13 +100,13 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
             Ok(checkpoint) => {
                 let seen = format!("{}, root {}", many(checkpoint.size, "entry"), checkpoint.root);
                 checks.put("H1", Outcome::Valid(seen));
-                let whole = proven(files, strand, &checkpoint, &mut checks);
-                if let Some(outcome) = pinned(files, (strand, whole), &checkpoint, trust) {
+                let whole = proven(files, slice, &checkpoint, &mut checks);
+                if let Some(outcome) = pinned(files, (slice, whole), &checkpoint, trust) {
                     checks.put("H2", outcome);
                 } else {
                     checks.unpinned = true;
                 }
-                strand.checkpoint = Some(checkpoint);
+                slice.checkpoint = Some(checkpoint);
             }
         }
     }
@@ -124,11 +124,11 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
 /// Returns whether both hold.
 fn proven(
     files: &Files,
-    strand: &mut ChainSlice,
+    slice: &mut ChainSlice,
     checkpoint: &Checkpoint,
     checks: &mut ChainChecks,
 ) -> bool {
-    let name = format!("{}/{RANGE_PROOF}", strand.folder);
+    let name = format!("{}/{RANGE_PROOF}", slice.folder);
     let mut spanned = true;
     match range::read(files, &name) {
         None => {}
@@ -137,14 +137,14 @@ fn proven(
             checks.put("R1", Outcome::invalid(why));
         }
         Some(Ok(proof)) => {
-            strand.span = Some(proof.span);
-            let outcome = range::check(&proof, strand, checkpoint);
+            slice.span = Some(proof.span);
+            let outcome = range::check(&proof, slice, checkpoint);
             spanned = matches!(outcome, Outcome::Valid(_));
             checks.put("R1", outcome);
         }
     }
-    let included = match inclusion(files, strand, checkpoint) {
-        Outcome::Valid(seen) => match alone::check(files, strand) {
+    let included = match inclusion(files, slice, checkpoint) {
+        Outcome::Valid(seen) => match alone::check(files, slice) {
             Ok(0) => Outcome::Valid(seen),
             Ok(n) => Outcome::Valid(format!("{seen}, {n} with a proof that stands on its own")),
             Err(why) => Outcome::invalid(why),
@@ -269,27 +269,27 @@ fn current(
 }
 
 /// Whether every line is in the tree: by its own path, unless it lies in the strand's span.
-fn inclusion(files: &Files, strand: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
-    let name = format!("{}/{PATHS}", strand.folder);
+fn inclusion(files: &Files, slice: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
+    let name = format!("{}/{PATHS}", slice.folder);
     let proofs = match proofs(files, &name, "wicketgate/inclusion/1", "seq") {
         Ok(Some(proofs)) => proofs,
         Ok(None) => return Outcome::Invalid(format!("no `{name}`")),
         Err(why) => return Outcome::invalid(why),
     };
     // An entry in a complete span (R1) needs no path of its own.
-    let by_path = |line: &&EntryLine| strand.span.is_none_or(|span| !span.has(line.entry.seq));
-    let count = strand.lines.iter().filter(by_path).count();
+    let by_path = |line: &&EntryLine| slice.span.is_none_or(|span| !span.has(line.entry.seq));
+    let count = slice.lines.iter().filter(by_path).count();
     if proofs.len() != count {
         let (proofs, entries) = (many(proofs.len(), "proof"), many(count, "entry"));
         return Outcome::Invalid(format!("{proofs} for {entries}"));
     }
     let (size, root) = (checkpoint.size, &checkpoint.root);
-    let outside = strand.lines.iter().filter(by_path).find(|line| {
+    let outside = slice.lines.iter().filter(by_path).find(|line| {
         let seq = line.entry.seq;
         !proofs.get(&seq).is_some_and(|path| verifies_inclusion(&line.leaf, seq, size, path, root))
     });
     match outside {
-        None => Outcome::Valid(format!("{} of {} entries of the log", strand.lines.len(), size)),
+        None => Outcome::Valid(format!("{} of {} entries of the log", slice.lines.len(), size)),
         Some(line) => Outcome::Invalid(format!("seq {} is not proven to be in it", line.entry.seq)),
     }
 }
@@ -326,7 +326,7 @@ pub(super) fn proofs(
 /// by themselves which older heads the log had.
 fn pinned(
     files: &Files,
-    (strand, proven): (&ChainSlice, bool),
+    (slice, proven): (&ChainSlice, bool),
     checkpoint: &Checkpoint,
     trust: &Trust,
 ) -> Option<Outcome> {
@@ -335,7 +335,7 @@ fn pinned(
     if heads.is_empty() {
         return None;
     }
-    let name = format!("{}/{OLDER}", strand.folder);
+    let name = format!("{}/{OLDER}", slice.folder);
     let proofs = match proofs(files, &name, "wicketgate/consistency/1", "old") {
         Ok(proofs) => proofs.unwrap_or_default(),
         Err(why) => return Some(Outcome::invalid(why)),
@@ -355,7 +355,7 @@ fn pinned(
         let (new, root) = (checkpoint.size, &checkpoint.root);
         let extends = match path {
             Some(path) => verifies_consistency(head.size, new, &head.root, root, path),
-            None => match range::beginning(&strand.lines, head.size).filter(|_| proven) {
+            None => match range::beginning(&slice.lines, head.size).filter(|_| proven) {
                 Some(older) => older == head.root,
                 None => {
                     unproven.push(head.size.to_string());

@@ -127,8 +127,8 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
     let predicate = files::check(files, trust, &mut report).unwrap_or(Json::Null);
     let scope = Scope::of(files);
     watch.at(Step::Entries);
-    let strands = match log::read(files, scope) {
-        Ok(strands) => strands,
+    let slices = match log::read(files, scope) {
+        Ok(slices) => slices,
         Err(damage) => {
             report.invalid(damage);
             return finish(report);
@@ -141,7 +141,7 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
             return finish(report);
         }
     };
-    let mut case = Case { files, trust, scope, strands, fleet, payloads: None, predicate };
+    let mut case = Case { files, trust, scope, strands: slices, fleet, payloads: None, predicate };
     watch.at(Step::Proofs);
     log::check(&mut case, &mut report);
     watch.at(Step::Anchors);

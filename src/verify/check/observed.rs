@@ -124,9 +124,10 @@ fn one(
     }
     for reason in reasons {
         let rule = reason.rule.split(' ').next().unwrap_or_default();
-        let spoke = observing.keys().any(|layer| rule == format!("wicketgate.{layer}.{verdict}"));
+        let is_observed =
+            observing.keys().any(|layer| rule == format!("wicketgate.{layer}.{verdict}"));
         let silent = verdict == "deny" && rule == "wicketgate.decision";
-        if !(spoke || silent && reason.detail == "no_allow") {
+        if !(is_observed || silent && reason.detail == "no_allow") {
             return Err(Error::Rule(rule.to_owned()));
         }
     }

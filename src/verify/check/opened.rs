@@ -56,7 +56,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
 
 /// The lines whose commitments the bundle covers, with their log: those of the selected runs.
 fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a EntryLine)> {
-    let of = |strand: &'a ChainSlice| strand.selected().map(move |line| (strand.origin(), line));
+    let of = |slice: &'a ChainSlice| slice.selected().map(move |line| (slice.origin(), line));
     let selected = case.strands.iter().flat_map(of);
     selected.filter(|(_, line)| line.entry.run.is_some())
 }
@@ -141,12 +141,12 @@ fn erased(
     seq: Seq,
 ) -> Result<(), OpeningFlaw> {
     let no = || OpeningFlaw::NoErasure(fleet.to_owned(), seq);
-    let strand = case.fleet.as_ref().ok_or_else(no)?;
+    let slice = case.fleet.as_ref().ok_or_else(no)?;
     let note = case.files.get(FLEET_CHECKPOINT).and_then(|note| std::str::from_utf8(note).ok());
     if note.and_then(|note| note.lines().next()) != Some(fleet) {
         return Err(no());
     }
-    let mut lines = strand.lines.iter();
+    let mut lines = slice.lines.iter();
     let line = lines.find(|line| line.is(Kind::PayloadErased) && line.entry.seq == seq);
     let line = line.ok_or_else(no)?;
     let erasure = line.get::<PayloadErased>();

@@ -61,9 +61,9 @@ impl std::fmt::Display for Orders {
 /// Checks every loosening entry against the order it names.
 pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
     let mut orders = Orders::default();
-    for strand in &case.strands {
-        for line in strand.selected().filter(|line| line.is(Kind::ControlApplied)) {
-            orders.take(line, reinstated(case, (line, strand.origin())))?;
+    for slice in &case.strands {
+        for line in slice.selected().filter(|line| line.is(Kind::ControlApplied)) {
+            orders.take(line, reinstated(case, (line, slice.origin())))?;
         }
     }
     let Some(fleet) = &case.fleet else { return Ok(orders) };
@@ -106,10 +106,10 @@ impl Orders {
     fn take(
         &mut self,
         line: &EntryLine,
-        did: Result<OrderAction, Bad>,
+        action: Result<OrderAction, Bad>,
     ) -> Result<(), SignatureFlaw> {
         let (kind, seq) = (|| line.kind().to_owned(), line.entry.seq);
-        let count = match did {
+        let count = match action {
             Ok(OrderAction::Nothing) => return Ok(()),
             Ok(OrderAction::Reinstated) => &mut self.reinstated,
             Ok(OrderAction::Erased) => &mut self.erased,
@@ -197,7 +197,7 @@ type CommittedRuns = BTreeMap<Digest, Vec<(RunId, Role, Timestamp)>>;
 
 fn carried(case: &Case<'_>) -> CommittedRuns {
     let mut carried = CommittedRuns::new();
-    for line in case.strands.iter().flat_map(|strand| &strand.lines) {
+    for line in case.strands.iter().flat_map(|slice| &slice.lines) {
         let Some(link) = &line.entry.run else { continue };
         for commitment in &line.entry.draft.commit {
             let place = (link.run, commitment.role, line.entry.ts);

@@ -67,14 +67,14 @@ pub(super) fn beginning(lines: &[EntryLine], size: Seq) -> Option<Digest> {
 }
 
 /// R1 of one chain.
-pub fn check(proof: &Proof, strand: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
+pub fn check(proof: &Proof, slice: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
     let Span { from, to } = proof.span;
     if proof.size != checkpoint.size {
         let why =
             format!("about {}, the checkpoint has {}", many(proof.size, "entry"), checkpoint.size);
         return Outcome::Invalid(why);
     }
-    let lines: Vec<_> = strand.lines.iter().filter(|l| proof.span.has(l.entry.seq)).collect();
+    let lines: Vec<_> = slice.lines.iter().filter(|l| proof.span.has(l.entry.seq)).collect();
     let missing = (from..to).zip(lines.iter().map(|line| Some(line.entry.seq)).chain(
         // One place more than there are entries, so that a missing last entry is named too.
         std::iter::once(None),

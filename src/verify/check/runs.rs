@@ -79,11 +79,11 @@ fn of_span(count: &Count, report: &mut Report) {
 
 fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
     let mut count = Count::default();
-    for strand in &case.strands {
-        stray(strand, case.scope)?;
-        lineage(strand)?;
-        for (id, own) in strand.runs() {
-            one(strand, id, &own, &mut count)?;
+    for slice in &case.strands {
+        stray(slice, case.scope)?;
+        lineage(slice)?;
+        for (id, own) in slice.runs() {
+            one(slice, id, &own, &mut count)?;
             if case.scope == Scope::Run {
                 report.run = Some(id.to_string());
             }
@@ -102,9 +102,9 @@ fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
 }
 
 /// No run outlives the run that delegated to it, where the bundle has both.
-fn lineage(strand: &ChainSlice) -> Result<(), Damage> {
+fn lineage(slice: &ChainSlice) -> Result<(), Damage> {
     let (mut lineage, mut sealed) = (Lineage::default(), BTreeSet::new());
-    for line in &strand.lines {
+    for line in &slice.lines {
         let taken = lineage.accept(line, &|run| sealed.contains(run), false);
         taken.map_err(|d| Damage::new(d.check, format!("seq {}: {}", line.entry.seq, d.why)))?;
         if line.is(Kind::RunSealed) {
@@ -115,15 +115,15 @@ fn lineage(strand: &ChainSlice) -> Result<(), Damage> {
 }
 
 fn one(
-    strand: &ChainSlice,
+    slice: &ChainSlice,
     id: &RunId,
     own: &[&EntryLine],
     count: &mut Count,
 ) -> Result<(), Damage> {
-    let cut = strand.cut(own);
+    let cut = slice.cut(own);
     let first = own.first().and_then(|line| line.entry.run.as_ref());
     let mut run = match first {
-        Some(link) if strand.span.is_some() && cut.begin => Run::cut(link),
+        Some(link) if slice.span.is_some() && cut.begin => Run::cut(link),
         Some(_) | None => Run::default(),
     };
     for line in own {
@@ -161,16 +161,14 @@ fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
 }
 
 /// Entries outside the selection must introduce entries in it.
-fn stray(strand: &ChainSlice, scope: Scope) -> Result<(), Damage> {
-    let lines = strand.lines.iter().filter(|line| match scope {
+fn stray(slice: &ChainSlice, scope: Scope) -> Result<(), Damage> {
+    let lines = slice.lines.iter().filter(|line| match scope {
         Scope::Run => line.entry.run.is_none(),
-        Scope::Range | Scope::Population => {
-            strand.span.is_none_or(|span| !span.has(line.entry.seq))
-        }
+        Scope::Range | Scope::Population => slice.span.is_none_or(|span| !span.has(line.entry.seq)),
     });
     for line in lines {
         let context = CONTEXT.iter().any(|kind| line.is(*kind));
-        if !context && line.unknown.is_none() && !strand.introduces(line) {
+        if !context && line.unknown.is_none() && !slice.introduces(line) {
             let why = format!("seq {}: `{}` does not belong here", line.entry.seq, line.kind());
             return Err(Damage::new("S3", why));
         }

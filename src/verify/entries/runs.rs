@@ -144,10 +144,10 @@ impl Run {
             return Ok(());
         }
         let before = self.calls.get(&id);
-        let begun = before.is_none() && self.cut;
+        let start_unread = before.is_none() && self.cut;
         let stage = next_stage(before, draft.kind())
             .or_else(|| under_glass(before, line))
-            .or_else(|| begun.then(|| stage_of(draft.kind())).flatten())
+            .or_else(|| start_unread.then(|| stage_of(draft.kind())).flatten())
             .ok_or_else(|| {
                 damage(format!("`{}` does not follow {}", line.kind(), progress_text(before)))
             })?;
@@ -167,7 +167,7 @@ impl Run {
         let mut hold = self.calls.remove(&id).and_then(|c| c.hold);
         // An entry of an unknown kind may have changed the hold, so a comparison is impossible.
         if !unread {
-            Hold::accept(&mut hold, line, begun)
+            Hold::accept(&mut hold, line, start_unread)
                 .map_err(|why| Damage::new("P4", format!("call `{id}`: {why}")))?;
         }
         self.calls.insert(id, RunCall { stage, tool, unread, hold });

@@ -157,8 +157,8 @@ fn decided(survey: &Survey<'_>, line: &EntryLine) -> Markup {
     let draft = &line.entry.draft;
     let decision = line.decision();
     let reasons = decision.as_ref().map(|decision| decision.reasons).unwrap_or_default();
-    let duties = decision.as_ref().map(|decision| decision.obligations).unwrap_or_default();
-    let duties: Vec<String> = duties.iter().map(duty).collect();
+    let obligations = decision.as_ref().map(|decision| decision.obligations).unwrap_or_default();
+    let obligations: Vec<String> = obligations.iter().map(duty).collect();
     let tier =
         decision.as_ref().and_then(|decision| decision.tier).map_or("", |tier| tier.as_str());
     let policy = draft.policy.map(|policy| policy.prefixed()).unwrap_or_default();
@@ -181,7 +181,7 @@ fn decided(survey: &Survey<'_>, line: &EntryLine) -> Markup {
                         @if !reason.rule.is_empty() { " " span .small { "by " (reason.rule) } }
                     }
                 }
-                @if !duties.is_empty() { p { (duties.join("; ")) } }
+                @if !obligations.is_empty() { p { (obligations.join("; ")) } }
                 @if let Some((commitment, opened)) = survey.policy_input(line) {
                     p .small { "Input of the policy: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
                 }

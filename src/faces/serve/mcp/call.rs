@@ -52,18 +52,18 @@ struct ToolReply {
 /// Answers a request that goes down the road: at once if it is quick, else as a stream.
 pub(super) async fn answer(
     exchange: Exchange,
-    manner: CallerTraits,
+    traits: CallerTraits,
     ask: McpRequest,
 ) -> McpResponse {
     let accepts = exchange.accepts;
     let work = async move {
-        match called(&exchange, &manner, &ask).await {
+        match called(&exchange, &traits, &ask).await {
             Ok(Rendered { notes, result }) => {
                 ToolReply { status: StatusCode::OK, notes, message: rpc::result(&ask.id, &result) }
             }
             Err(refused) => {
                 refused.count(&exchange.shared.faces);
-                let (status, message) = refused.message(Some(&ask.id), manner.style.modern);
+                let (status, message) = refused.message(Some(&ask.id), traits.style.modern);
                 ToolReply { status, notes: Vec::new(), message }
             }
         }
@@ -110,15 +110,15 @@ struct ToolRequest {
 
 async fn called(
     exchange: &Exchange,
-    manner: &CallerTraits,
+    traits: &CallerTraits,
     ask: &McpRequest,
 ) -> Result<Rendered, ReplyRefusal> {
-    let run = exchange.run(&manner.thread, ask).await?;
+    let run = exchange.run(&traits.thread, ask).await?;
     let tool_request = match ask.method.as_str() {
-        "tools/call" => tool(exchange, manner, ask, &run)?,
+        "tools/call" => tool(exchange, traits, ask, &run)?,
         method => passed_on(exchange, ask, &run, method)?,
     };
-    let (run, call, _answering) = named(exchange, manner, ask, run, &tool_request).await?;
+    let (run, call, _answering) = named(exchange, traits, ask, run, &tool_request).await?;
     let key = Holds::key(run.id(), &tool_request.tool, &tool_request.canonical);
     let holds = &exchange.shared.holds;
     let request = CallRequest {
@@ -129,16 +129,16 @@ async fn called(
     };
     // WHY: only where requests stand alone does a closed response mean that the client no longer
     // wants the call.
-    let mut left = CancelOnDrop::new(exchange, &run, &call, manner.style.modern);
+    let mut left = CancelOnDrop::new(exchange, &run, &call, traits.style.modern);
     let answer = Box::pin(exchange.road.execute(&run, request)).await;
     left.answered();
     match answer {
         Ok(released) => {
             holds.forget(&key);
             Ok(match (tool_request.method, tool_request.server) {
-                (true, _) => manner.style.of_method(&released),
-                (false, true) => manner.style.of_server(&released),
-                (false, false) => manner.style.of_tool(&released),
+                (true, _) => traits.style.of_method(&released),
+                (false, true) => traits.style.of_server(&released),
+                (false, false) => traits.style.of_tool(&released),
             })
         }
         Err(fault) => {
@@ -148,7 +148,7 @@ async fn called(
                 // Without a receipt the outcome of the call is unknown.
                 holds.forget(&key);
             }
-            refused(manner, &tool_request, ask, &call, fault)
+            refused(traits, &tool_request, ask, &call, fault)
         }
     }
 }
@@ -156,15 +156,15 @@ async fn called(
 /// The run and the call of a request. A session remembers them for as long as it lasts.
 async fn named(
     exchange: &Exchange,
-    manner: &CallerTraits,
+    traits: &CallerTraits,
     ask: &McpRequest,
     run: Arc<Run>,
     tool_request: &ToolRequest,
 ) -> Result<(Arc<Run>, String, Option<Answering>), ReplyRefusal> {
     let refused = |fault: Fault| ReplyRefusal::turned(Problem::from(fault));
-    let ids = manner.session.as_ref().map(|session| &session.ids);
+    let ids = traits.session.as_ref().map(|session| &session.ids);
     let key = Holds::key(run.id(), &tool_request.tool, &tool_request.canonical);
-    let wanted = wanted_id(ask, manner.style.modern)?;
+    let wanted = wanted_id(ask, traits.style.modern)?;
     let known = ids.map(|ids| ids.known(&ask.id, &key.1)).transpose().map_err(refused)?.flatten();
     let call = match (known, wanted) {
         (Some(known), Some(wanted)) if known.call != wanted => {
@@ -180,7 +180,7 @@ async fn named(
                 .held_like(&run, &tool_request.tool, &tool_request.canonical)
                 .await?
                 .map_or_else(
-                    || minted(exchange, &run, tool_request, manner, ask),
+                    || minted(exchange, &run, tool_request, traits, ask),
                     |held| held.to_string(),
                 ),
         },
@@ -193,7 +193,7 @@ async fn named(
 /// `tools/call`.
 fn tool(
     exchange: &Exchange,
-    manner: &CallerTraits,
+    traits: &CallerTraits,
     ask: &McpRequest,
     run: &Arc<Run>,
 ) -> Result<ToolRequest, ReplyRefusal> {
@@ -207,7 +207,7 @@ fn tool(
     }
     let found = exchange.road.find_tool(run, &name)?;
     let found = found.filter(|tool| exchange.view.outward(&tool.name).is_some());
-    if let Some(tool) = found.as_ref().filter(|_| manner.style.modern) {
+    if let Some(tool) = found.as_ref().filter(|_| traits.style.modern) {
         mirror::params(&exchange.headers, &tool.input_schema, args)?;
     }
     let server = found.is_some_and(|tool| tool.kind == ToolKind::Mcp.as_str());
@@ -265,13 +265,13 @@ fn minted(
     exchange: &Exchange,
     run: &Run,
     tool_request: &ToolRequest,
-    manner: &CallerTraits,
+    traits: &CallerTraits,
     ask: &McpRequest,
 ) -> String {
     if let Some(seeded) = run.mint(&tool_request.tool, &tool_request.canonical) {
         return format!("m-{}", hex::encode(seeded));
     }
-    match &manner.session {
+    match &traits.session {
         Some(session) => session.ids.derived(&ask.id),
         None => format!("m-{}", hex::encode(random16(&*exchange.shared.faces.entropy))),
     }
@@ -279,7 +279,7 @@ fn minted(
 
 /// The agent's response when there is no result.
 fn refused(
-    manner: &CallerTraits,
+    traits: &CallerTraits,
     tool_request: &ToolRequest,
     ask: &McpRequest,
     call: &str,
@@ -303,15 +303,15 @@ fn refused(
     match fault.code.rule().reader {
         Reader::Program => Err(fault.into()),
         Reader::Model => {
-            if let Some(lacking) = lacking(manner, &fault) {
+            if let Some(lacking) = lacking(traits, &fault) {
                 return Err(lacking);
             }
             let waits = fault.code == Code::CallHeld;
             let problem = Problem::from(fault);
-            if waits && manner.elicits && !declined(ask) {
+            if waits && traits.elicits && !declined(ask) {
                 return Ok(input_required(&problem, call));
             }
-            Ok(manner.style.of_problem(&problem))
+            Ok(traits.style.of_problem(&problem))
         }
     }
 }
@@ -325,10 +325,10 @@ fn servers_own(fault: &Fault) -> Option<ServerError> {
 /// The server needs a capability that this client lacks: the error is for the client, since no
 /// model can help it. A capability that the client has and this gate does not pass on stays a tool
 /// error.
-fn lacking(manner: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
-    let theirs = servers_own(fault).filter(|_| manner.style.modern)?;
+fn lacking(traits: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
+    let theirs = servers_own(fault).filter(|_| traits.style.modern)?;
     let (message, needs) = theirs.needs()?;
-    if needs.iter().all(|need| manner.capabilities.iter().any(|declared| declared == need)) {
+    if needs.iter().all(|need| traits.capabilities.iter().any(|declared| declared == need)) {
         return None;
     }
     let needs: serde_json::Map<_, _> =

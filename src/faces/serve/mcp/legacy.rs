@@ -162,7 +162,7 @@ async fn requested(
             Ok(ok(b"{}"))
         }
         method if method == "tools/call" || METHODS.contains(&method) => {
-            let manner = CallerTraits {
+            let traits = CallerTraits {
                 style: Style {
                     modern: false,
                     structured: session.version >= Version::V2025_06_18,
@@ -174,7 +174,7 @@ async fn requested(
                 elicits: false,
                 capabilities: Vec::new(),
             };
-            Ok(call::answer(exchange, manner, ask).await)
+            Ok(call::answer(exchange, traits, ask).await)
         }
         method => Err(ReplyRefusal::method(method)),
     }

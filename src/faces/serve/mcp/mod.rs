@@ -104,8 +104,8 @@ impl Mcp {
     ) -> Result<McpResponse, ReplyRefusal> {
         let path = request.uri().path();
         let view = PathView::of(path);
-        let nowhere = || ReplyRefusal::broken(Broken::Route, Code::RouteUnknown.message());
-        let view = view.ok_or_else(nowhere)?;
+        let no_route = || ReplyRefusal::broken(Broken::Route, Code::RouteUnknown.message());
+        let view = view.ok_or_else(no_route)?;
         let shared = &self.shared;
         http::unambiguous(request.headers())?;
         http::from_here(&request, peer, &shared.hosts)?;

@@ -73,7 +73,7 @@ async fn requested(exchange: Exchange, ask: McpRequest) -> Result<McpResponse, R
         "tools/list" => Ok(complete(exchange.shown(&thread, &ask).await?.page(&ask, true)?)),
         LISTEN => listen(&exchange, &ask),
         method if method == "tools/call" || METHODS.contains(&method) => {
-            let manner = CallerTraits {
+            let traits = CallerTraits {
                 style: Style {
                     modern: true,
                     structured: true,
@@ -85,7 +85,7 @@ async fn requested(exchange: Exchange, ask: McpRequest) -> Result<McpResponse, R
                 elicits: elicits(capabilities),
                 capabilities: declared(capabilities),
             };
-            Ok(call::answer(exchange, manner, ask).await)
+            Ok(call::answer(exchange, traits, ask).await)
         }
         method => Err(ReplyRefusal::method(method)),
     }

@@ -46,8 +46,8 @@ pub(super) fn of(messages: &[Vec<u8>]) -> Body {
 /// A stream that sends comments until the work is done, and then its result. Dropped before that,
 /// it drops the work.
 pub(super) fn until_done(work: Work) -> Body {
-    let begun = (Some(work), true);
-    let stream = stream::unfold(begun, |(work, first)| async move {
+    let state = (Some(work), true);
+    let stream = stream::unfold(state, |(work, first)| async move {
         let mut work = work?;
         if first {
             return Some((piece(COMMENT), (Some(work), false)));
@@ -86,8 +86,8 @@ pub(super) fn of_changes(changes: Changes) -> Body {
     let Changes { first, each, last, version, closing, places, alive } = changes;
     let first = first.map_or_else(|| Bytes::from_static(COMMENT), |m| sse::message(&m).into());
     let queue = VecDeque::from([first]);
-    let begun = Open { queue, each, last: Some(last), version, closing, _places: places, alive };
-    Body::new(StreamBody::new(stream::unfold(begun, |mut open| async move {
+    let state = Open { queue, each, last: Some(last), version, closing, _places: places, alive };
+    Body::new(StreamBody::new(stream::unfold(state, |mut open| async move {
         let next = open.next().await?;
         Some((piece(next), open))
     })))

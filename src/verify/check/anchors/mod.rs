@@ -36,9 +36,9 @@ pub struct AnchoredChain<'a> {
 impl<'a> AnchoredChain<'a> {
     /// The chain that was read, if its checkpoint holds.
     #[must_use]
-    pub fn of(strand: &'a ChainSlice) -> Option<Self> {
-        let (folder, lines) = (strand.folder.as_str(), strand.lines.as_slice());
-        strand.checkpoint.as_ref().map(|checkpoint| Self { folder, lines, checkpoint })
+    pub fn of(slice: &'a ChainSlice) -> Option<Self> {
+        let (folder, lines) = (slice.folder.as_str(), slice.lines.as_slice());
+        slice.checkpoint.as_ref().map(|checkpoint| Self { folder, lines, checkpoint })
     }
 }
 

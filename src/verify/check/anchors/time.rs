@@ -35,14 +35,14 @@ pub(super) fn stamps(files: &Files, fleet: &Fleet, trust: &Trust) -> Stamps {
         if trust.tsa.is_empty() {
             continue;
         }
-        let beside = format!("anchors/{stem}.txt");
-        let untied = fleet.untied.iter().find(|(file, _)| *file == beside);
+        let note_name = format!("anchors/{stem}.txt");
+        let untied = fleet.untied.iter().find(|(file, _)| *file == note_name);
         if let Some((file, why)) = untied {
             stamps.unknown.get_or_insert(format!("`{file}`: {why}"));
             continue;
         }
-        let Some(head) = fleet.heads.iter().find(|head| head.file == beside) else {
-            stamps.wrong.get_or_insert(format!("`{name}` has no `{beside}` beside it"));
+        let Some(head) = fleet.heads.iter().find(|head| head.file == note_name) else {
+            stamps.wrong.get_or_insert(format!("`{name}` has no `{note_name}` beside it"));
             continue;
         };
         match stamp(bytes, head, fleet, trust) {
@@ -204,11 +204,11 @@ fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &EntryLine) -> Optio
         (name.starts_with("anchors/") || *name == super::fleet::NOTE)
             && Digest::of(&[bytes]) == wanted
     })?;
-    let beside = match name.strip_suffix(".tsr") {
+    let note_name = match name.strip_suffix(".tsr") {
         Some(stem) => format!("{stem}.txt"),
         None => name.clone(),
     };
-    let head = fleet.heads.iter().find(|head| head.file == beside)?;
+    let head = fleet.heads.iter().find(|head| head.file == note_name)?;
     let same = observed.size.get() == head.checkpoint.size
         && observed.root.0 == head.checkpoint.root
         && observed.log.as_str() == head.checkpoint.origin;
