@@ -82,9 +82,9 @@ pub(super) fn read(
 /// No list is configured, no approver on it counts, or it cannot be kept.
 pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, Error> {
     let file = config.approvals.signers.as_ref().ok_or(Error::Unset)?;
-    let mut wrong = Vec::new();
-    let keys = checked::keys(&config.trust.approver_keys, &mut wrong);
-    if let Some(why) = wrong.pop() {
+    let mut problems = Vec::new();
+    let keys = checked::keys(&config.trust.approver_keys, &mut problems);
+    if let Some(why) = problems.pop() {
         return Err(Error::Keys(why));
     }
     let trusted = (keys.as_slice(), config.trust.approver_threshold);

@@ -114,8 +114,9 @@ pub fn input(
         labels: BTreeMap::new(),
         attested: BTreeMap::new(),
     };
-    let standing = Circumstances { now, observe: &[], approvals: &[], by_hand, break_glass: None };
-    let bytes = input::document(&agent, &facts, tool, &prepared.call_input(), &standing);
+    let circumstances =
+        Circumstances { now, observe: &[], approvals: &[], by_hand, break_glass: None };
+    let bytes = input::document(&agent, &facts, tool, &prepared.call_input(), &circumstances);
     Ok(Json::parse(&bytes, &Limits::FILE)?)
 }
 

@@ -49,7 +49,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
         return Err(Error::wrong(why));
     }
     let operators = Operators::load(&config.operators)
-        .map_err(|wrong| Error::Config(wrong.iter().map(ToString::to_string).collect()))?;
+        .map_err(|problems| Error::Config(problems.iter().map(ToString::to_string).collect()))?;
     if operators.is_empty() {
         return Err(Error::wrong(
             "operators: none is configured, so the hub would answer no request",
@@ -82,7 +82,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
     tracing::info!(addr = %listener.address(), tls = tls.is_some(), "operator API listening");
     let (recovered_out, _recovered) = oneshot::channel();
     let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
-    let telling = hook.map(|hook| tokio::spawn(hook.run(api, stop.clone())));
+    let webhook_task = hook.map(|hook| tokio::spawn(hook.run(api, stop.clone())));
     let mut status = ledger.status();
     let ended = loop {
         report(&ready_out, &status.borrow_and_update(), &certificates);
@@ -100,8 +100,8 @@ async fn run(config: Config) -> Result<Ended, Error> {
         }
     };
     stop.cancel();
-    if let Some(telling) = telling {
-        drop(telling.await);
+    if let Some(webhook_task) = webhook_task {
+        drop(webhook_task.await);
     }
     // The reaper finishes the slot it is closing, or leaves it to the next visit; no receiver waits
     // long for it.

@@ -50,7 +50,7 @@ pub(super) struct Listeners {
 pub(super) struct Served {
     agents: tokio::task::JoinHandle<()>,
     operators: operator::Running,
-    telling: Option<tokio::task::JoinHandle<()>>,
+    webhook_task: Option<tokio::task::JoinHandle<()>>,
     stop: CancellationToken,
 }
 
@@ -64,8 +64,8 @@ impl Served {
             () = force.cancelled() => self.agents.abort(),
             _ended = &mut self.agents => {}
         }
-        if let Some(telling) = self.telling {
-            drop(telling.await);
+        if let Some(webhook_task) = self.webhook_task {
+            drop(webhook_task.await);
         }
         drop(tokio::task::spawn_blocking(move || self.operators.join()).await);
     }
@@ -81,8 +81,8 @@ pub(super) async fn listen(
     let sockets = config.sockets().into_iter().map(AgentEndpoint::Socket);
     let places = sockets.chain(config.listen.endpoints()).collect();
     let drain = Duration::from_secs(config.limits.drain_seconds);
-    let wrong = |wrong: Wrong| Error::wrong(format!("listen.tls.{}: {wrong}", wrong.field));
-    let tls = config.listen.tls.as_ref().map(Section::demand).transpose().map_err(wrong)?;
+    let refuse = |error: Wrong| Error::wrong(format!("listen.tls.{}: {error}", error.field));
+    let tls = config.listen.tls.as_ref().map(Section::demand).transpose().map_err(refuse)?;
     let settings = AgentSettings { places, drain, tls: tls.clone(), ..AgentSettings::default() };
     let bound = agents::bind(settings).await.map_err(System::from)?;
     let stop = CancellationToken::new();
@@ -96,7 +96,7 @@ pub(super) async fn listen(
     let socket = Some(config.state.join(OPERATORS));
     let settings = operator::OperatorSettings { socket, patient: true, ..settings };
     let api = operator_api(checked, sources).await?;
-    let telling = match (webhook(&checked.config)?, &api) {
+    let webhook_task = match (webhook(&checked.config)?, &api) {
         (Some(hook), Some(api)) => Some(tokio::spawn(hook.run(Arc::clone(api), stop.clone()))),
         (Some(_), None) | (None, _) => None,
     };
@@ -127,7 +127,7 @@ pub(super) async fn listen(
             tracing::error!(%error, "the agent listeners ended");
         }
     });
-    Ok((listening, Served { agents, operators, telling, stop }))
+    Ok((listening, Served { agents, operators, webhook_task, stop }))
 }
 
 fn identify(checked: &Arc<Checked>) -> Identify {

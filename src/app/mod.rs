@@ -199,8 +199,8 @@ impl Gate {
 /// The level or the collector cannot be understood, or this process already has a logger.
 pub fn log(config: &Config, json: bool) -> Result<trace::TraceGuard, Error> {
     let otlp = config.telemetry.otlp.as_ref().map(|otlp| {
-        let wrong = |(field, why)| Error::wrong(format!("telemetry.otlp.{field}: {why}"));
-        let dial = Arc::new(otlp.open().map_err(wrong)?);
+        let invalid = |(field, why)| Error::wrong(format!("telemetry.otlp.{field}: {why}"));
+        let dial = Arc::new(otlp.open().map_err(invalid)?);
         Ok::<_, Error>(trace::Otlp { dial, service_name: "wicketgate".to_owned() })
     });
     let guard = trace::init(&config.telemetry.log, json, otlp.transpose()?.as_ref());

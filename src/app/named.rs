@@ -51,7 +51,7 @@ pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
     named.problems.extend(break_glass::wrong(config));
     named.problems.append(&mut isolated);
     match checked::live(config.clone(), opened, &tokens, now) {
-        Err(wrong) => named.problems.splice(0..0, wrong).for_each(drop),
+        Err(problems) => named.problems.splice(0..0, problems).for_each(drop),
         Ok((live, _)) => {
             let manifests = live.callers.manifests();
             let ungranted = manifests.iter().flat_map(|one| ungranted(one, &tiers, &signers));
@@ -70,10 +70,10 @@ pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
 /// # Errors
 /// Everything that is wrong with them, a line each.
 pub fn callers(config: &Config) -> Result<Callers, Vec<String>> {
-    let mut wrong = Vec::new();
-    let keys = checked::keys(&config.trust.manifest_keys, &mut wrong);
-    if !wrong.is_empty() {
-        return Err(wrong);
+    let mut problems = Vec::new();
+    let keys = checked::keys(&config.trust.manifest_keys, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
     }
     let tokens = Arc::new(RunTokens::new([0; 32]));
     checked::callers(config, &keys, &tokens, SystemClock::new().now())

@@ -148,14 +148,14 @@ impl Watched {
                 tracing::warn!(%why, "the new configuration is not in force yet");
                 self.read = None;
             }
-            Err(Unchanged::Refused(wrong)) => {
+            Err(Unchanged::Refused(problems)) => {
                 checked.metrics.config_read(false);
-                for why in &wrong {
+                for why in &problems {
                     tracing::error!(%why, "the configuration was refused; the old state stays in force");
                 }
                 let note =
                     |why: &String| format!("configuration: {why}; the old state stays in force");
-                *running.refused.lock() = wrong.iter().map(note).collect();
+                *running.refused.lock() = problems.iter().map(note).collect();
             }
         }
         if let (Some(constitution), Some(road)) = (running.constitution.get(), running.road.get()) {
@@ -179,11 +179,11 @@ async fn read_and_put(
     };
     let outcome = match read {
         Ok((live, tools)) => put(checked, running, road, (live, tools), &seen).await,
-        Err(wrong) => Err(Unchanged::Refused(wrong)),
+        Err(problems) => Err(Unchanged::Refused(problems)),
     };
     // WHY: parts of two states are no valid state, whether they load or not.
-    let torn = matches!(outcome, Err(Unchanged::Refused(_))) && seen.changed();
-    let outcome = if torn { Err(Unchanged::Later(Delay::Changing)) } else { outcome };
+    let is_torn = matches!(outcome, Err(Unchanged::Refused(_))) && seen.changed();
+    let outcome = if is_torn { Err(Unchanged::Later(Delay::Changing)) } else { outcome };
     (seen, outcome)
 }
 
@@ -277,7 +277,7 @@ async fn put(
     if let Some(finding) = unfit.into_iter().flatten().next() {
         return Err(refused(finding.message));
     }
-    live.keep_manifests(&checked.artifacts).map_err(|unkept| refused(unkept.to_string()))?;
+    live.keep_manifests(&checked.artifacts).map_err(|error| refused(error.to_string()))?;
     if let Some((Candidate { bundle, .. }, _)) = &bundle {
         let kept = checked.artifacts.put_policy(&bundle.digest(), bundle.tar());
         kept.map_err(|e| refused(e.to_string()))?;

@@ -141,8 +141,8 @@ async fn supervise(
     let mut anchors = Anchors::new(checked.config.fleet.anchor_file.clone());
     let mut interval = tokio::time::interval(LOOK);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut tells = tokio::time::interval(TELL);
-    tells.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut notice_interval = tokio::time::interval(TELL);
+    notice_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
@@ -164,7 +164,7 @@ async fn supervise(
             }
             // Report what only time changes: a layer that is enforced again, a server that fails, a
             // list that went unread.
-            _ = tells.tick() => running.update_readiness(),
+            _ = notice_interval.tick() => running.update_readiness(),
             came = watched.outcome(checked) => watched.finish(checked, running, came).await,
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
                 opening = None;

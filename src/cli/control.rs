@@ -196,15 +196,15 @@ async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
 
 /// The statement that reinstates the target, after the newest order on the list.
 async fn to_sign(args: &Reinstate) -> Result<OrderStatement, Exit> {
-    let wrong = |error: Error| fail(Exit::Usage, error);
+    let fail_with = |error: Error| fail(Exit::Usage, error);
     let target = args.target.as_deref().unwrap_or_default();
     if Target::parse(target, &args.name).is_none() {
-        return Err(wrong(Error::Target(target.to_owned())));
+        return Err(fail_with(Error::Target(target.to_owned())));
     }
     let expires = args
         .expires
         .as_deref()
-        .map(|text| Timestamp::parse(text).ok_or_else(|| wrong(Error::Expires)));
+        .map(|text| Timestamp::parse(text).ok_or_else(|| fail_with(Error::Expires)));
     let expires = expires.transpose()?;
     let head = args.api.newest::<route::NewestOrder>().await;
     let (tenant, previous) = head.map_err(Failure::print)?;

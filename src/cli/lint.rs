@@ -35,8 +35,8 @@ pub fn run(args: &Args) -> Exit {
     let bundle = match Bundle::load(&dir) {
         Ok(bundle) => bundle,
         Err(errors) => {
-            let wrong: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            return fail_all(Exit::Invalid, &wrong);
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return fail_all(Exit::Invalid, &lines);
         }
     };
     let findings = match &args.config {

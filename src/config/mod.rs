@@ -242,8 +242,8 @@ pub fn variables() -> Vec<String> {
 fn unread<T: for<'de> Deserialize<'de>>(document: &Document, list: &str) -> Vec<Problem> {
     let items = document.value.get(list).and_then(Value::as_array);
     let read = items.into_iter().flatten().map(|item| T::deserialize(item)).enumerate();
-    let wrong = read.filter_map(|(i, read)| Some((i, read.err()?)));
-    wrong.map(|(i, e)| document.error(&format!("/{list}/{i}"), e.to_string())).collect()
+    let failed = read.filter_map(|(i, read)| Some((i, read.err()?)));
+    failed.map(|(i, e)| document.error(&format!("/{list}/{i}"), e.to_string())).collect()
 }
 
 impl Config {
@@ -342,8 +342,8 @@ impl Config {
         let (tools, servers, lock) = match (tools, servers, lock) {
             (Ok(tools), Ok(servers), Ok(lock)) => (tools, servers, lock),
             (tools, servers, lock) => {
-                let wrong = [tools.err(), servers.err(), lock.err()];
-                return Err(wrong.into_iter().flatten().flatten().collect());
+                let errors = [tools.err(), servers.err(), lock.err()];
+                return Err(errors.into_iter().flatten().flatten().collect());
             }
         };
         Bound::of(tools, servers, lock).map_err(|all| self.lines(&all))

@@ -186,14 +186,14 @@ fn servers_are_wrong_with_their_places_and_have_a_lock_of_their_own() {
     assert_eq!(fixture.load(SMALL, &[]).unwrap().lock, None);
     let errors = fixture.load(&format!("{SMALL}{servers}"), &[]).unwrap_err();
     assert!(errors[0].contains("`servers` is set and `lock_keys` is empty"), "{errors:?}");
-    let wrong = "lock: locks/a
+    let text = "lock: locks/a
 servers:
 - {name: a.b, stdio: {command: x, comand: y}}
 - {name: git, stdio: {command: x}, http: {url: u}, tier: T9}
 - {name: git, http: {url: u, headers: {a: 1}}}
 - {stdio: {}, tools: {a: {teir: T0}}}
 ";
-    let errors = fixture.load(&format!("{trust}{wrong}"), &[]).unwrap_err();
+    let errors = fixture.load(&format!("{trust}{text}"), &[]).unwrap_err();
     for expected in [
         "wicketgate.yaml:5:4: servers[0].name: expected the name of a server",
         "wicketgate.yaml:5:35: servers[0].stdio.comand: unknown field",
@@ -345,7 +345,7 @@ fn the_gate_tests_itself_at_start_and_every_hour_and_no_more_often_than_every_te
     assert_eq!((config.self_test.every_seconds, config.self_test.at_start), (3600, true));
     assert_eq!(config.policy.lint, Lint::Enforce);
     assert!(fixture.load(&format!("{SMALL}self_test: {{every_seconds: 10}}\n"), &[]).is_ok());
-    for (wrong, expected) in [
+    for (text, expected) in [
         (
             "self_test: {every_seconds: 9}",
             "self_test.every_seconds: expected a whole number from 10",
@@ -353,7 +353,7 @@ fn the_gate_tests_itself_at_start_and_every_hour_and_no_more_often_than_every_te
         ("self_test: {at_start: maybe}", "self_test.at_start: expected `true` or `false`"),
         ("policy: {lint: off}", "policy.lint: expected `enforce` or `warn`"),
     ] {
-        let problems = fixture.load(&format!("{SMALL}{wrong}\n"), &[]).unwrap_err();
-        assert!(problems.iter().any(|problem| problem.contains(expected)), "{wrong}: {problems:?}");
+        let problems = fixture.load(&format!("{SMALL}{text}\n"), &[]).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.contains(expected)), "{text}: {problems:?}");
     }
 }

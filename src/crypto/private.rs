@@ -96,8 +96,9 @@ fn laid(real: &Path, owner: u32) -> bool {
             .strip_prefix("..")
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         let Some(volume) = data.parent().filter(|_| timed) else { return false };
-        let leads = std::fs::read_link(volume.join("..data")).is_ok_and(|to| to == Path::new(name));
-        leads && volume.symlink_metadata().is_ok_and(|facts| facts.uid() == owner)
+        let is_current =
+            std::fs::read_link(volume.join("..data")).is_ok_and(|to| to == Path::new(name));
+        is_current && volume.symlink_metadata().is_ok_and(|facts| facts.uid() == owner)
     })
 }
 

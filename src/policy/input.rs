@@ -241,7 +241,7 @@ pub fn document(
     run: &RunFacts,
     tool: &ToolFacts,
     call: &CallInput<'_>,
-    standing: &Circumstances<'_>,
+    circumstances: &Circumstances<'_>,
 ) -> Vec<u8> {
     canonical::bytes(&Json::object([
         ("v", Json::from(VERSION)),
@@ -258,13 +258,13 @@ pub fn document(
                 ("claimed", Json::of(&run.labels)),
             ]),
         ),
-        ("time", time_json(standing.now)),
+        ("time", time_json(circumstances.now)),
         ("findings", call.findings.iter().map(finding_json).collect::<Vec<_>>().into()),
-        ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
-        ("quorum", quorum_json(standing.by_hand)),
-        ("break_glass", break_glass_json(standing.break_glass.map(broken).as_ref())),
+        ("approvals", circumstances.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
+        ("quorum", quorum_json(circumstances.by_hand)),
+        ("break_glass", break_glass_json(circumstances.break_glass.map(broken).as_ref())),
         ("pools", Json::of(&run.pools)),
-        ("observe", Json::of(&standing.observe)),
+        ("observe", Json::of(&circumstances.observe)),
         (
             "history",
             Json::object([

@@ -178,27 +178,27 @@ pub struct Meta {
 
 /// Reads `bundle.json` strictly.
 pub(super) fn meta(files: &BTreeMap<String, Vec<u8>>) -> Result<Meta, LoadError> {
-    let wrong = |why: &str| LoadError::file("policy.meta", META, why);
-    let text = files.get(META).ok_or_else(|| wrong("there is no `bundle.json`"))?;
+    let malformed = |why: &str| LoadError::file("policy.meta", META, why);
+    let text = files.get(META).ok_or_else(|| malformed("there is no `bundle.json`"))?;
     let json = parse(META, text)?;
-    let members = json.as_object().ok_or_else(|| wrong("not an object"))?;
+    let members = json.as_object().ok_or_else(|| malformed("not an object"))?;
     let known = ["name", "version", "not_before", "not_after", "manifests", "enforcement"];
     if let Some(unknown) = members.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(wrong(&format!("unknown member `{unknown}`")));
+        return Err(malformed(&format!("unknown member `{unknown}`")));
     }
     let name = json.get("name").and_then(Json::as_str).unwrap_or_default();
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b);
     if !(1..=64).contains(&name.len()) || !name.bytes().all(plain) {
-        return Err(wrong("`name` is [a-z0-9.-]{1,64}"));
+        return Err(malformed("`name` is [a-z0-9.-]{1,64}"));
     }
     let version = json.get("version").and_then(Json::as_str).unwrap_or_default();
     let version =
-        version.parse().map_err(|_| wrong("`version` is a semantic version (`1.0.0`)"))?;
+        version.parse().map_err(|_| malformed("`version` is a semantic version (`1.0.0`)"))?;
     let instant = |key: &str| match json.get(key) {
         None => Ok(None),
         Some(value) => enforcement::instant(value)
             .map(Some)
-            .ok_or_else(|| wrong(&format!("`{key}` is a UTC time (`2026-11-01T00:00:00Z`)"))),
+            .ok_or_else(|| malformed(&format!("`{key}` is a UTC time (`2026-11-01T00:00:00Z`)"))),
     };
     let manifests = match json.get("manifests") {
         None => Vec::new(),
@@ -206,14 +206,14 @@ pub(super) fn meta(files: &BTreeMap<String, Vec<u8>>) -> Result<Meta, LoadError>
             .as_array()
             .filter(|list| !list.is_empty())
             .and_then(|list| list.iter().map(|m| m.as_str().map(str::to_owned)).collect())
-            .ok_or_else(|| wrong("`manifests` is a list of manifest names"))?,
+            .ok_or_else(|| malformed("`manifests` is a list of manifest names"))?,
     };
     let (not_before, not_after) = (instant("not_before")?, instant("not_after")?);
     if not_before.zip(not_after).is_some_and(|(from, until)| from >= until) {
-        return Err(wrong("`not_after` is not after `not_before`"));
+        return Err(malformed("`not_after` is not after `not_before`"));
     }
     let enforcement = Enforcement::read(json.get("enforcement"), not_before)
-        .map_err(|e| wrong(&e.to_string()))?;
+        .map_err(|e| malformed(&e.to_string()))?;
     let name = name.to_owned();
     Ok(Meta { name, version, not_before, not_after, manifests, enforcement })
 }

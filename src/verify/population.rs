@@ -267,7 +267,7 @@ fn matched(filter: &Filter, slice: &ChainSlice) -> Vec<Seq> {
             Some((run, opened.agent.as_str()))
         })
         .collect();
-    let picked = |line: &&EntryLine| {
+    let is_selected = |line: &&EntryLine| {
         let draft = &line.entry.draft;
         let agent = line.entry.run.as_ref().and_then(|link| agents.get(&link.run));
         let tool = draft.tool.as_ref().map(|tool| tool.as_str());
@@ -276,5 +276,5 @@ fn matched(filter: &Filter, slice: &ChainSlice) -> Vec<Seq> {
             && filter.tool.as_deref().is_none_or(|wanted| tool == Some(wanted))
             && filter.verdict.is_none_or(|wanted| draft.verdict == Some(wanted))
     };
-    slice.selected().filter(picked).map(|line| line.entry.seq).collect()
+    slice.selected().filter(is_selected).map(|line| line.entry.seq).collect()
 }

@@ -58,8 +58,8 @@ pub fn write(files: &Files) -> Result<Vec<u8>, std::io::Error> {
         let offset = size(&out)?;
         let deflated = compress_to_vec(bytes, 6);
         let small = deflated.len() < bytes.len();
-        let plausible = length(bytes) / 100 <= length(&deflated);
-        let (method, data) = if small && plausible {
+        let is_plausible = length(bytes) / 100 <= length(&deflated);
+        let (method, data) = if small && is_plausible {
             (DEFLATED, deflated.as_slice())
         } else {
             (STORED, bytes.as_slice())

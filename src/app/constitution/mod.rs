@@ -371,7 +371,7 @@ impl Constitution {
 
 /// The digest of the bundle in a directory.
 fn digest_of(dir: &Path) -> Result<Digest, DirectoryError> {
-    let unread = Unread::read(dir).map_err(|wrong| DirectoryError(wrong.into_iter().next()))?;
+    let unread = Unread::read(dir).map_err(|errors| DirectoryError(errors.into_iter().next()))?;
     Ok(unread.digest())
 }
 

@@ -157,8 +157,8 @@ fn a_program_in_a_sandbox_gets_what_is_written_and_nothing_of_the_gates() {
         ("host}", "host, programs: [/bin/true]}", "sandbox.programs: processes of its own"),
         ("    sandbox", "    cwd: /usr\n    sandbox", "stdio.cwd: is neither below"),
     ] {
-        let wrong = check(&BOXED.replacen(from, to, 1)).unwrap_err();
-        let problems = wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        let errors = check(&BOXED.replacen(from, to, 1)).unwrap_err();
+        let problems = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         assert!(
             problems.contains(&format!("servers[0].stdio.{}", why.trim_start_matches("stdio."))),
             "{to}: {problems}"

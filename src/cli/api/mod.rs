@@ -260,9 +260,9 @@ impl Api {
         let read = |path: &PathBuf| std::fs::read(path).map_err(FileError::at(path));
         let ca = self.ca.as_ref().map(read).transpose()?;
         let identity = match (&self.cert, &self.cert_key) {
-            (Some(cert), Some(key)) => {
-                Some(Identity::load(cert, key).map_err(|wrong| Error::Certificate(wrong.into()))?)
-            }
+            (Some(cert), Some(key)) => Some(
+                Identity::load(cert, key).map_err(|problem| Error::Certificate(problem.into()))?,
+            ),
             (Some(_) | None, _) => None,
         };
         let remote = Remote::presenting(&self.url, ca.as_deref(), identity.as_ref());

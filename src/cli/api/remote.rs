@@ -64,11 +64,12 @@ impl RemoteArgs {
     /// # Errors
     /// The options that were given although they do not apply.
     pub fn excludes(&self, given: &[(&str, bool)]) -> Result<(), Unsuited> {
-        let wrong: Vec<&str> = given.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
-        if self.hub.is_none() || wrong.is_empty() {
+        let excluded: Vec<&str> =
+            given.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+        if self.hub.is_none() || excluded.is_empty() {
             return Ok(());
         }
-        Err(Unsuited(wrong.join(", ")))
+        Err(Unsuited(excluded.join(", ")))
     }
 }
 

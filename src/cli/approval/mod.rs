@@ -299,8 +299,8 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
     let file = &args.arguments;
     let arguments = read().map_err(FileError::at(file)).map_err(|e| fail(Exit::Invalid, e))?;
     let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
-    let wrong = |error| fail(Exit::Invalid, Error::Arguments { file: file.clone(), error });
-    let read = read.map_err(wrong)?;
+    let invalid = |error| fail(Exit::Invalid, Error::Arguments { file: file.clone(), error });
+    let read = read.map_err(invalid)?;
     let (facts, _) = facts(&args.api, &args.call).await?;
     let shown = facts.render().map_err(unviewable)?;
     let proposal = facts.proposal(&canonical::bytes(&read)).map_err(unviewable)?;

@@ -57,8 +57,9 @@ pub fn all(
     probes
 }
 
-fn open_if(open: bool, yes: &str, no: &str) -> (Attempt, String) {
-    let (outcome, detail) = if open { (Attempt::Open, yes) } else { (Attempt::Blocked, no) };
+fn open_if(open: bool, open_detail: &str, no: &str) -> (Attempt, String) {
+    let (outcome, detail) =
+        if open { (Attempt::Open, open_detail) } else { (Attempt::Blocked, no) };
     (outcome, detail.to_owned())
 }
 
@@ -87,9 +88,9 @@ fn opened(path: &Path) -> (Attempt, String) {
     reached(opened, "can be read")
 }
 
-fn reached(tried: io::Result<()>, yes: &str) -> (Attempt, String) {
+fn reached(tried: io::Result<()>, open_detail: &str) -> (Attempt, String) {
     match tried {
-        Ok(()) => (Attempt::Open, yes.to_owned()),
+        Ok(()) => (Attempt::Open, open_detail.to_owned()),
         Err(error) => shut(&error),
     }
 }

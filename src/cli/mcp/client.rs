@@ -60,7 +60,7 @@ pub struct Client {
     gate: GateAddress,
     host: Arc<Host>,
     paths: Paths,
-    shaken: Mutex<Handshake>,
+    handshake: Mutex<Handshake>,
     renewing: tokio::sync::Mutex<()>,
     tools: Mutex<MirroredHeaders>,
     out: mpsc::Sender<Vec<u8>>,
@@ -94,7 +94,7 @@ impl Client {
             gate,
             host,
             paths,
-            shaken: Mutex::default(),
+            handshake: Mutex::default(),
             renewing: tokio::sync::Mutex::default(),
             tools: Mutex::default(),
             out,
@@ -109,7 +109,7 @@ impl Client {
 
     /// Handles the client's handshake.
     pub async fn initialize(&self, request: &ClientRequest) {
-        *self.shaken.lock() =
+        *self.handshake.lock() =
             Handshake { initialize: Some(request.text.clone()), ..Handshake::default() };
         match self.handshake(request.text.clone(), Some(&request.id)).await {
             Ok(true) => {}
@@ -134,9 +134,9 @@ impl Client {
                 let version = Members::of(result).ok();
                 let version = version.and_then(|members| members.text("protocolVersion"));
                 let version = version.and_then(|version| HeaderValue::try_from(version).ok());
-                let mut shaken = self.shaken.lock();
-                shaken.session = Session { id: id.clone(), version };
-                shaken.turn = shaken.turn.saturating_add(1);
+                let mut handshake = self.handshake.lock();
+                handshake.session = Session { id: id.clone(), version };
+                handshake.turn = handshake.turn.saturating_add(1);
             }
             let is_response = matches!(read, Ok(Message::Response { .. }));
             match (waiting, is_response) {
@@ -155,13 +155,13 @@ impl Client {
     /// so.
     async fn renew(&self, turn: u64) -> Result<(), Fault> {
         let _one = self.renewing.lock().await;
-        let shaken = self.shaken.lock().clone();
-        let (Some(initialize), true) = (shaken.initialize, shaken.turn == turn) else {
+        let handshake = self.handshake.lock().clone();
+        let (Some(initialize), true) = (handshake.initialize, handshake.turn == turn) else {
             return Ok(());
         };
         tracing::info!("the gate no longer knows the session: starting a new one");
         self.handshake(initialize, None).await?;
-        if let Some(initialized) = shaken.initialized {
+        if let Some(initialized) = handshake.initialized {
             let (headers, _) = self.session_headers(&Method::POST);
             self.send(&self.paths.session, headers, initialized).await?;
         }
@@ -169,8 +169,8 @@ impl Client {
     }
 
     fn session_headers(&self, method: &Method) -> (HeaderMap, u64) {
-        let shaken = self.shaken.lock();
-        (headers_of(&shaken.session, method), shaken.turn)
+        let handshake = self.handshake.lock();
+        (headers_of(&handshake.session, method), handshake.turn)
     }
 
     /// Sends one message; starts the gate if none answers. It never sends a message twice: it tries
@@ -200,7 +200,7 @@ impl Client {
     /// Sends a notification or a response of a session.
     pub async fn notify(&self, method: Option<&str>, text: Bytes) {
         if method == Some("notifications/initialized") {
-            self.shaken.lock().initialized = Some(text.clone());
+            self.handshake.lock().initialized = Some(text.clone());
         }
         let (headers, _) = self.session_headers(&Method::POST);
         match self.send(&self.paths.session, headers, text).await {
@@ -214,7 +214,7 @@ impl Client {
 
     /// Whether a handshake gave this client a session.
     pub fn has_session(&self) -> bool {
-        self.shaken.lock().session.id.is_some()
+        self.handshake.lock().session.id.is_some()
     }
 
     /// Sends a request to the gate, and passes its answer on to the client.

@@ -171,7 +171,7 @@ impl Picture {
         for Checked { name, kind, checked } in each {
             picture.own.push(match checked {
                 Ok(binding) => (PictureRow::of(&binding), Some(binding)),
-                Err(wrong) => (PictureRow::wrong(&name, &kind, &wrong), None),
+                Err(problem) => (PictureRow::wrong(&name, &kind, &problem), None),
             });
         }
         picture

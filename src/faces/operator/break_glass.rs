@@ -86,10 +86,10 @@ impl OperatorApi {
                 "no break-glass signers are configured, so break-glass cannot be opened here";
             return Err(self.refused(Code::RequestMalformed, "break_glass.none", message));
         };
-        let wrong = |code: &str, why: String| self.refused(Code::RequestMalformed, code, why);
-        let refused = |refusal: ApprovalRefusal| wrong(refusal.code(), refusal.why.to_string());
+        let malformed = |code: &str, why: String| self.refused(Code::RequestMalformed, code, why);
+        let refused = |refusal: ApprovalRefusal| malformed(refusal.code(), refusal.why.to_string());
         let list =
-            (break_glass.list)().map_err(|why| wrong("break_glass.signer", why.to_string()))?;
+            (break_glass.list)().map_err(|why| malformed("break_glass.signer", why.to_string()))?;
         let open = check(&break_glass.terms, &list, &signed, self.clock.now()).map_err(refused)?;
         let past = self.past().await?;
         if past.contains_key(&open.statement.nonce) {
@@ -154,18 +154,22 @@ impl OperatorApi {
     ) -> Result<OrderReply, Problem> {
         let (who, nonce, note) = (&sent.who, &sent.path.nonce, &sent.request.note);
         let past = self.order_history(nonce).await?;
-        let wrong = |code: &str, why: &str| Err(self.refused(Code::RequestMalformed, code, why));
+        let malformed =
+            |code: &str, why: &str| Err(self.refused(Code::RequestMalformed, code, why));
         if note.trim().is_empty() || note.len() > NOTE_MAX {
-            return wrong("break_glass.note", "`note` must state the findings in 1 to 1024 bytes");
+            return malformed(
+                "break_glass.note",
+                "`note` must state the findings in 1 to 1024 bytes",
+            );
         }
         if past.is_open(self.clock.now()) {
-            return wrong("break_glass.open", "it is still open: close it first");
+            return malformed("break_glass.open", "it is still open: close it first");
         }
         let subject = &who.subject;
         let signed = self.signed_by(nonce).await?;
         let part = |one: &String| one.eq_ignore_ascii_case(subject);
         if signed.iter().any(part) || past.sender.eq_ignore_ascii_case(subject) {
-            return wrong(
+            return malformed(
                 "break_glass.self",
                 "the signers and the operator who sent it cannot review it",
             );

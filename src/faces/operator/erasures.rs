@@ -171,16 +171,17 @@ impl OperatorApi {
             }
         };
         // WHY: delete rows only now, when the log has recorded every one of them.
-        let late = |why: String| self.refuse(unfinished(&why));
-        let deleted = store.sweep().await.map_err(|e| late(e.to_string()))?;
-        let residue = store.eraser.scrub(anew).await.map_err(|e| late(e.to_string()))?;
+        let unfinished_erasure = |why: String| self.refuse(unfinished(&why));
+        let deleted = store.sweep().await.map_err(|e| unfinished_erasure(e.to_string()))?;
+        let residue =
+            store.eraser.scrub(anew).await.map_err(|e| unfinished_erasure(e.to_string()))?;
         let RecordedErasure { fleet, seqs } = &recorded;
         let notes = ReceiptNotes { deleted, residue: residue.as_str(), store: evidence.store };
         let receipt = match seqs.as_slice() {
             [] => Value::Null,
             seqs => {
                 let made = receipt::make(store.reader, fleet, seqs, &notes, &*evidence.key).await;
-                envelope(&made.map_err(|e| late(e.to_string()))?)
+                envelope(&made.map_err(|e| unfinished_erasure(e.to_string()))?)
             }
         };
         tracing::info!(by = by(who), deleted, ?seqs, "erased payloads");
@@ -355,12 +356,12 @@ async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result
     let Some(erased) = entry.draft.get::<PayloadErased>() else { return Ok(0) };
     let ours = |c: &&ChainRow| c.tenant == tenant && erased.log == c.origin.as_str();
     let Some(chain) = chains.iter().find(ours) else { return Ok(0) };
-    let mut gone = 0_u64;
+    let mut deleted = 0_u64;
     for c in erased.c.iter() {
         let stored = reader.payload(&chain.chain, c).await?;
-        gone = gone.saturating_add(u64::from(stored.is_none()));
+        deleted = deleted.saturating_add(u64::from(stored.is_none()));
     }
-    Ok(gone)
+    Ok(deleted)
 }
 
 /// The contents of an erasure entry, without commitments.

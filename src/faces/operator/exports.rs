@@ -101,23 +101,24 @@ struct Job {
 impl OperatorApi {
     fn selection(&self, request: requests::Export) -> Result<Selection, Problem> {
         let requests::Export { query, since, payloads, redact, disclose } = request;
-        let wrong = |detail: &str, why: String| self.refused(Code::RequestMalformed, detail, why);
+        let malformed =
+            |detail: &str, why: String| self.refused(Code::RequestMalformed, detail, why);
         let query = query.and_then(|query| Query::from_json(&Json::of(&query))).ok_or_else(|| {
             let message = "`query` is {scope: run, run}, {scope: range, log, from, to} or {scope: \
                 population} with since, until, agent, tool, verdict and chains, times as \
                 2026-11-21T20:05:03.123Z";
-            wrong("export.query", message.to_owned())
+            malformed("export.query", message.to_owned())
         })?;
         let lists =
             [("since", since.len()), ("redact", redact.len()), ("disclose", disclose.len())];
         if let Some((name, _)) = lists.into_iter().find(|(_, items)| *items > LIST_MAX) {
-            return Err(wrong(
+            return Err(malformed(
                 "export.options",
                 format!("`{name}` must have at most {LIST_MAX} items"),
             ));
         }
         let redactions = Redactions::parse(&redact, &disclose);
-        let redactions = redactions.map_err(|why| wrong("export.options", why.to_string()))?;
+        let redactions = redactions.map_err(|why| malformed("export.options", why.to_string()))?;
         // An export of one run always includes its payloads.
         let payloads = payloads || query.scope() == scope::Scope::Run;
         Ok(Selection { query, since, payloads, redactions })
@@ -138,15 +139,15 @@ impl OperatorApi {
         let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
         let name = format!("{}.zip", hex::encode(random16(&*self.entropy)));
         let job = Job { service, place, selection, tenant, requester, vault, clock, name };
-        let gone = CancellationToken::new();
-        let _leaving = gone.clone().drop_guard();
+        let disconnected = CancellationToken::new();
+        let _guard = disconnected.clone().drop_guard();
         let runtime = tokio::runtime::Handle::current();
         // WHY: hashing and packing take seconds, and stop orders are served on this thread.
         let working = tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
                 tokio::select! {
                     biased;
-                    () = gone.cancelled() => Err(Failed::Left),
+                    () = disconnected.cancelled() => Err(Failed::Left),
                     made = Box::pin(job.run()) => made,
                 }
             })

@@ -64,7 +64,7 @@ pub(super) async fn handle<R: Serve>(
         let shown = ShownCredential::of(request.headers(), request.extensions());
         let who = api.admit(&shown, R::ROW.right)?;
         let path = request.extract_parts::<Path<R::Path>>().await;
-        let Path(path) = path.map_err(|wrong| api.refuse(misnamed(&wrong)))?;
+        let Path(path) = path.map_err(|rejection| api.refuse(misnamed(&rejection)))?;
         let request = read::<R>(request).await.map_err(|problem| api.refuse(problem))?;
         R::serve(&api, OperatorRequest { who, path, request }).await
     };
@@ -74,8 +74,8 @@ pub(super) async fn handle<R: Serve>(
     }
 }
 
-fn misnamed(wrong: &PathRejection) -> Problem {
-    let message = format!("the path: {}", super::visible(&wrong.body_text()));
+fn misnamed(rejection: &PathRejection) -> Problem {
+    let message = format!("the path: {}", super::visible(&rejection.body_text()));
     Problem::new(Code::RequestMalformed, "http.path", message)
 }
 

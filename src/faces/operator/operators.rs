@@ -238,16 +238,16 @@ impl Operators {
     /// Everything that is wrong: a file that other users may read, a token that is too short or
     /// that two operators share, a subject that is there twice or has no role.
     pub fn load(members: &[Member]) -> Result<Self, Vec<MemberError>> {
-        let (mut operators, mut wrong) = (Self::default(), Vec::new());
+        let (mut operators, mut problems) = (Self::default(), Vec::new());
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for (index, member) in members.iter().enumerate() {
             let added = match seen.insert(&member.subject, index) {
                 Some(first) => Err(Error::Subject { subject: member.subject.clone(), first }),
                 None => operators.add(member),
             };
-            wrong.extend(added.err().map(|error| MemberError { index, error }));
+            problems.extend(added.err().map(|error| MemberError { index, error }));
         }
-        if wrong.is_empty() { Ok(operators) } else { Err(wrong) }
+        if problems.is_empty() { Ok(operators) } else { Err(problems) }
     }
 
     fn add(&mut self, member: &Member) -> Result<(), Error> {
@@ -328,8 +328,8 @@ mod tests {
     }
 
     fn problems_of(members: &[Member]) -> String {
-        let wrong = Operators::load(members).unwrap_err();
-        wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        let problems = Operators::load(members).unwrap_err();
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
     fn shows(token: &str) -> ShownCredential {
@@ -374,19 +374,19 @@ mod tests {
     fn a_short_shared_or_readable_token_and_a_subject_that_is_there_twice_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let valid = member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer]);
-        let wrong = |member: &Member| problems_of(&[valid.clone(), member.clone()]);
+        let problems_with = |member: &Member| problems_of(&[valid.clone(), member.clone()]);
         let short = member(dir.path(), "bert", &"b".repeat(42), &[Role::Viewer]);
-        assert!(wrong(&short).contains("256 bits"), "{}", wrong(&short));
+        assert!(problems_with(&short).contains("256 bits"), "{}", problems_with(&short));
         let shared = member(dir.path(), "bert", &"a".repeat(43), &[Role::Viewer]);
-        assert!(wrong(&shared).contains("another operator has"));
+        assert!(problems_with(&shared).contains("another operator has"));
         let idle = member(dir.path(), "bert", &"b".repeat(44), &[]);
-        assert!(wrong(&idle).contains("without a role"));
+        assert!(problems_with(&idle).contains("without a role"));
         let twice = member(dir.path(), "anna", &"c".repeat(45), &[Role::Approver]);
-        assert!(wrong(&twice).contains("operators[0] already"));
+        assert!(problems_with(&twice).contains("operators[0] already"));
         let open = member(dir.path(), "bert", &"d".repeat(46), &[Role::Viewer]);
         let mode = std::fs::Permissions::from_mode(0o640);
         std::fs::set_permissions(open.token_file.as_ref().unwrap(), mode).unwrap();
-        assert!(wrong(&open).contains("mode 640"));
+        assert!(problems_with(&open).contains("mode 640"));
     }
 
     #[test]
@@ -417,21 +417,21 @@ mod tests {
             None,
             "a thumbprint is no token"
         );
-        let wrong = |member: Member| problems_of(&[anna.clone(), member]);
+        let problems_with = |member: Member| problems_of(&[anna.clone(), member]);
         let with = |certificate: &str, token_file: Option<PathBuf>| Member {
             token_file,
             certificate: Some(certificate.to_owned()),
             ..token.clone()
         };
         let both = with(&other.prefixed(), token.token_file.clone());
-        assert!(wrong(both).contains("exactly one of"));
+        assert!(problems_with(both).contains("exactly one of"));
         let none = Member { token_file: None, ..token.clone() };
-        assert!(wrong(none).contains("exactly one of"));
-        assert!(wrong(with(&of.prefixed(), None)).contains("another operator has"));
+        assert!(problems_with(none).contains("exactly one of"));
+        assert!(problems_with(with(&of.prefixed(), None)).contains("another operator has"));
         for text in
             [other.hex(), other.prefixed().to_uppercase(), "sha256:12".into(), "CN=anna".into()]
         {
-            assert!(wrong(with(&text, None)).contains("64 hex digits"), "{text}");
+            assert!(problems_with(with(&text, None)).contains("64 hex digits"), "{text}");
         }
     }
 }

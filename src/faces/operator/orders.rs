@@ -70,7 +70,7 @@ impl Reports {
     }
 
     fn outcome(&self, seq: u64) -> Outcome {
-        let silent = |(origin, seen): &(String, Timestamp)| SilentGate {
+        let silent_gate = |(origin, seen): &(String, Timestamp)| SilentGate {
             origin: origin.clone(),
             last_seen: seen.to_string(),
         };
@@ -81,7 +81,7 @@ impl Reports {
             runs_sealed: self.sum("runs_sealed"),
             left: self.sum("left"),
             gates: self.reports.iter().map(GateReport::from).collect(),
-            not_reached: self.missing.iter().map(silent).collect(),
+            not_reached: self.missing.iter().map(silent_gate).collect(),
         }
     }
 }
@@ -331,7 +331,7 @@ impl OperatorApi {
         let now = self.clock.now();
         let gate = |gate: &Presence| {
             let chain = runs.origin(&gate.origin);
-            let standing = match chain {
+            let state = match chain {
                 Some(chain) if chain.stopped => "stopped",
                 _ if self.is_silent(gate.at) => "silent",
                 _ => "there",
@@ -340,7 +340,7 @@ impl OperatorApi {
             Gate {
                 origin: gate.origin.clone(),
                 writer: gate.writer.clone(),
-                standing: standing.to_owned(),
+                standing: state.to_owned(),
                 last_seen: gate.at.to_string(),
                 age_ms: now.millis().saturating_sub(gate.at.millis()).max(0),
                 obeyed: gate.seq,

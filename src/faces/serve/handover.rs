@@ -261,11 +261,11 @@ mod tests {
         for (window, bytes) in [(0, 1), (0, 100_000), (1, 2 * LAST_BYTES), (65_535, 100_000)] {
             let world = World::answering(move || full(bytes)).await;
             let (mut client, connection) = world.client(window).await;
-            let untaken = [ask(&mut client).await, ask(&mut client).await];
+            let pending = [ask(&mut client).await, ask(&mut client).await];
             assert_eq!(world.permits.available_permits(), 6, "{window} {bytes}");
             tokio::time::timeout(STALLS_MAX * 2, connection).await.unwrap().unwrap();
             drop(world.permits.acquire_many(8).await.unwrap());
-            for answer in untaken {
+            for answer in pending {
                 assert!(answer.into_body().collect().await.is_err(), "{window} {bytes}");
             }
         }

@@ -199,16 +199,16 @@ fn bind(
         bound => bound,
     };
     let address = bound.as_ref().map_or(Ok(settings.addr), TcpListener::local_addr);
-    let (address, hindered) = (address.map_err(failed)?, Hindered::default());
-    hindered.set(bound.as_ref().err().map(|error| taken(settings.addr, error)));
+    let (address, bind_problem) = (address.map_err(failed)?, Hindered::default());
+    bind_problem.set(bound.as_ref().err().map(|error| taken(settings.addr, error)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Error::Thread)?;
-    let place = BoundAddress { bound, hindered: hindered.clone() };
+    let place = BoundAddress { bound, hindered: bind_problem.clone() };
     let thread = std::thread::Builder::new()
         .name("operator".into())
         .spawn(move || runtime.block_on(open(place, &settings, (view, routes), shutdown)))
         .map_err(Error::Thread)?;
-    Ok(Running { address, hindered, thread })
+    Ok(Running { address, hindered: bind_problem, thread })
 }
 
 /// The address, as far as it could be bound.
@@ -230,18 +230,18 @@ fn taken(addr: SocketAddr, error: &std::io::Error) -> String {
 impl BoundAddress {
     /// The listener, once the address is free; `None` if the end comes first.
     async fn listener(self, addr: SocketAddr, end: &CancellationToken) -> Option<Listener> {
-        let Self { mut bound, hindered } = self;
+        let Self { mut bound, hindered: bind_problem } = self;
         let mut pause = AGAIN;
         loop {
             match bound.and_then(listener::adopt) {
                 Ok(listener) => {
-                    hindered.set(None);
+                    bind_problem.set(None);
                     return Some(listener);
                 }
                 Err(error) => {
                     let why = taken(addr, &error);
                     tracing::warn!(%why, "the operator API cannot listen");
-                    hindered.set(Some(why));
+                    bind_problem.set(Some(why));
                 }
             }
             tokio::select! {

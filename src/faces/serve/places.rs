@@ -119,7 +119,7 @@ impl Places {
                 Err(at) => return Entered::Full(at),
             }
         }
-        let (id, close) = (inner.next, CancellationToken::new());
+        let (id, cancel) = (inner.next, CancellationToken::new());
         inner.next = inner.next.saturating_add(1);
         let peer = UnknownPeer {
             origin,
@@ -127,11 +127,15 @@ impl Places {
             active: now,
             spoke: false,
             serving: 0,
-            close: close.clone(),
+            close: cancel.clone(),
         };
         inner.unknown.insert(id, peer);
         drop(inner);
-        Entered::Placed(ConnectionSlot(Arc::new(Held { id, places: Arc::clone(self), close })))
+        Entered::Placed(ConnectionSlot(Arc::new(Held {
+            id,
+            places: Arc::clone(self),
+            close: cancel,
+        })))
     }
 
     /// The most proven connections of one origin: one origin never has all of them.
@@ -168,8 +172,8 @@ impl Inner {
     }
 
     fn evict(&mut self, id: u64) {
-        if let Some(gone) = self.unknown.remove(&id) {
-            gone.close.cancel();
+        if let Some(evicted) = self.unknown.remove(&id) {
+            evicted.close.cancel();
         }
     }
 }
@@ -268,13 +272,13 @@ mod tests {
 
     fn placed(places: &Arc<Places>, origin: Origin) -> ConnectionSlot {
         match places.enter(origin) {
-            Entered::Placed(standing) => standing,
+            Entered::Placed(slot) => slot,
             Entered::Full(at) => panic!("full until {at:?}"),
         }
     }
 
-    fn is_closed(standing: &ConnectionSlot) -> bool {
-        standing.0.close.is_cancelled()
+    fn is_closed(slot: &ConnectionSlot) -> bool {
+        slot.0.close.is_cancelled()
     }
 
     const A: Origin = Origin::User(1);

@@ -98,10 +98,10 @@ pub(super) fn signer(
     purpose: Purpose,
 ) -> Result<(Approval, String), ApprovalRefusal> {
     let namespace = purpose.namespace();
-    let wrong = |error| purpose.refusal(RefusalReason::Signature(error));
-    let signature = SshSig::parse(signature).map_err(wrong)?;
+    let invalid = |error| purpose.refusal(RefusalReason::Signature(error));
+    let signature = SshSig::parse(signature).map_err(invalid)?;
     let key = signature.key.fingerprint();
-    signature.verify(namespace, statement).map_err(wrong)?;
+    signature.verify(namespace, statement).map_err(invalid)?;
     let Some(signer) = list.signer(&signature.key) else {
         return purpose.refuse(RefusalReason::Unlisted(key, purpose.list()));
     };

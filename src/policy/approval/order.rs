@@ -325,7 +325,7 @@ mod tests {
         let held =
             OrderStatement { order: OrderKind::Release, target: "run".into(), ..statement() };
         let end = Some(Timestamp::from_millis(9_000));
-        for wrong in [
+        for statement in [
             OrderStatement { role: Some("args".into()), ..statement() },
             OrderStatement { payloads: payloads(1), ..statement() },
             OrderStatement { request: Some("T".into()), ..held.clone() },
@@ -339,7 +339,7 @@ mod tests {
             OrderStatement { name: "x".into(), ..some.clone() },
             OrderStatement { role: Some("args".into()), ..some },
         ] {
-            assert!(OrderStatement::parse(&wrong.bytes()).is_err(), "{wrong:?}");
+            assert!(OrderStatement::parse(&statement.bytes()).is_err(), "{statement:?}");
         }
     }
 }

@@ -95,10 +95,10 @@ fn stretch(
     visit: &mut impl FnMut(&Decoded<'_>),
 ) -> bool {
     if letters.len() > LONG && (encoding.is_blob)(letters) {
-        let front = letters.get(..LONG).unwrap_or_default();
-        let mut places = (0..encoding.turns).filter_map(|skip| front.get(skip..));
-        let mut reads = |front: &[u8]| {
-            unpack(encoding, front, buffer);
+        let prefix = letters.get(..LONG).unwrap_or_default();
+        let mut places = (0..encoding.turns).filter_map(|skip| prefix.get(skip..));
+        let mut reads = |prefix: &[u8]| {
+            unpack(encoding, prefix, buffer);
             is_text(buffer)
         };
         if !places.any(&mut reads) {

@@ -187,8 +187,8 @@ fn is_card(text: &str) -> bool {
 /// Whether an issuer uses numbers with this prefix and length.
 fn is_issued(text: &str) -> bool {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    let front = |length: usize| digits.get(..length).and_then(|d| d.parse::<u32>().ok());
-    let (two, four) = (front(2).unwrap_or_default(), front(4).unwrap_or_default());
+    let prefix = |length: usize| digits.get(..length).and_then(|d| d.parse::<u32>().ok());
+    let (two, four) = (prefix(2).unwrap_or_default(), prefix(4).unwrap_or_default());
     match digits.len() {
         15 => matches!(two, 34 | 37),
         14 => matches!(two, 30 | 36 | 38 | 39),

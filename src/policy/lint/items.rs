@@ -27,8 +27,8 @@ pub fn malformed(bundle: &Bundle) -> Vec<LoadError> {
             continue;
         }
         for rule in &module.policy {
-            let wrong = of_rule(layer, rule).into_iter();
-            found.extend(wrong.map(|(span, message)| LoadError {
+            let faults = of_rule(layer, rule).into_iter();
+            found.extend(faults.map(|(span, message)| LoadError {
                 file: ast::file(module).to_owned(),
                 line: span.line,
                 column: span.col,
@@ -207,19 +207,19 @@ fn of_object<'a>(demand: RuleDemand, fields: &'a [Field], span: &'a Span) -> Vec
             }
         },
     };
-    let mut wrong: Vec<Wrong<'a>> = Vec::new();
+    let mut faults: Vec<Wrong<'a>> = Vec::new();
     for name in needed.iter().filter(|name| !named.contains_key(*name)) {
-        wrong.push((span, format!("`{name}` is missing; write {}", demand.example())));
+        faults.push((span, format!("`{name}` is missing; write {}", demand.example())));
     }
     for (name, value) in &named {
         if !needed.contains(name) && !allowed.contains(name) {
             let known = needed.iter().chain(allowed).copied().collect::<Vec<_>>().join("`, `");
-            wrong.push((value.span(), format!("`{name}` is not known here; known are `{known}`")));
+            faults.push((value.span(), format!("`{name}` is not known here; known are `{known}`")));
         } else if let Some(why) = of_member(name, value) {
-            wrong.push((value.span(), format!("`{name}` {why}")));
+            faults.push((value.span(), format!("`{name}` {why}")));
         }
     }
-    wrong
+    faults
 }
 
 /// The error in this member's value, where the text shows it.

@@ -198,11 +198,11 @@ fn look(reading: &TruthScan<'_>, file: &str, rule: &Rule, out: &mut Read) {
             out.findings.push(Finding { level, code, message, place: place(read.span()) });
         }
     }
-    let protects = matches!(name.as_str(), "deny" | "require_approval" | "obligations");
+    let is_protective = matches!(name.as_str(), "deny" | "require_approval" | "obligations");
     if let Some(why) = dead(reading, rule) {
         // WHY: a dead `allow` only takes away; a dead protection misleads an operator who relies on
         // it.
-        let level = if protects { Level::Error } else { Level::Warning };
+        let level = if is_protective { Level::Error } else { Level::Warning };
         let message = format!("`{name}` can never fire: {why}");
         let (code, place) = ("lint.dead_rule", place(rule.span()));
         out.findings.push(Finding { level, code, message, place });

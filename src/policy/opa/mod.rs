@@ -147,16 +147,16 @@ fn entries(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
 
 /// Each member of `data.json` becomes a file of its own.
 fn split(bytes: &[u8], files: &mut BTreeMap<String, Vec<u8>>) -> Result<(), Error> {
-    let wrong = |why: &str| Error::Load(vec![LoadError::file("policy.data", DATA, why)]);
+    let malformed = |why: &str| Error::Load(vec![LoadError::file("policy.data", DATA, why)]);
     let data = layout::parse(DATA, bytes).map_err(|e| Error::Load(vec![e]))?;
-    let Json::Object(members) = data else { return Err(wrong("not an object")) };
+    let Json::Object(members) = data else { return Err(malformed("not an object")) };
     for (name, value) in members {
         if !is_identifier(&name) {
-            return Err(wrong("the name of a data file is [A-Za-z_][A-Za-z0-9_]*"));
+            return Err(malformed("the name of a data file is [A-Za-z_][A-Za-z0-9_]*"));
         }
         if name == testing::FIXTURES {
             let Json::Object(fixtures) = value else {
-                return Err(wrong("`fixtures` is no object"));
+                return Err(malformed("`fixtures` is no object"));
             };
             for (name, value) in fixtures.into_iter().filter(|(name, _)| is_identifier(name)) {
                 let path = format!("tests/{}/{name}.json", testing::FIXTURES);

@@ -153,9 +153,9 @@ impl Bench {
     ) -> Result<Self, Vec<LoadError>> {
         let data = data(bundle, fixtures)?;
         let modules = parsed(bundle, None)?;
-        let wrong = purity::check_tests(&modules);
-        if !wrong.is_empty() {
-            return Err(wrong);
+        let errors = purity::check_tests(&modules);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let engine = prepared(&modules, data.clone(), None)?;
         let marked = marks.map(|marks| prepared(&parsed(bundle, Some(marks))?, data, Some(marks)));

@@ -137,9 +137,9 @@ fn one(judge: &Judge<'_>, (file, name): (&str, String), row: &Row, input: Json) 
     let found = judge.engine.decide(&bytes);
     judge.note(&bytes);
     let explained = || explain(judge.bundle, &bytes).ok();
-    if let Some(wrong) = differs(row, &found, explained) {
+    if let Some(difference) = differs(row, &found, explained) {
         case.outcome = Outcome::Failed;
-        case.message = wrong;
+        case.message = difference;
         case.details.push(format!("input {}", short(&input)));
         case.details.extend(explain(judge.bundle, &bytes).iter().flat_map(Explained::lines));
         case.input = Some(input);

@@ -286,8 +286,8 @@ pub(super) fn opened<'a>(
 /// the hold or the order: see [`LATE_MILLIS`].
 pub(super) fn at(line: &EntryLine, expires: Timestamp) -> Timestamp {
     let (ts, end) = (line.entry.ts.millis(), expires.millis());
-    let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
-    Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })
+    let is_late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
+    Timestamp::from_millis(if is_late { end.saturating_sub(1) } else { ts })
 }
 
 /// The hold as the entries record it. They do not identify the caller of the run in the terms of

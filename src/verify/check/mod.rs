@@ -151,10 +151,10 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
         anchors::check(files, trust, &chains, &mut report);
     }
     watch.at(Step::Runs);
-    let walked = runs::check(&case, &mut report);
+    let runs_readable = runs::check(&case, &mut report);
     case.payloads = opened::read(files, &mut report);
     closed::check(&case, &mut report);
-    if walked && case.readable() {
+    if runs_readable && case.readable() {
         judge(&case, &mut report, watch);
     } else {
         let made = case.payloads.is_some();

@@ -348,17 +348,17 @@ impl RecordedInput<'_> {
 
     /// When the policy was evaluated: close to the entry's own time, and spelt correctly.
     fn time(&self) -> Result<Timestamp, Error> {
-        let close = |at: Timestamp, of: Timestamp| {
+        let is_near = |at: Timestamp, of: Timestamp| {
             at.millis().abs_diff(of.millis()) <= SKEW_MILLIS.unsigned_abs()
         };
         let at = self.input.evaluated_at()?;
-        if !close(at, self.line.entry.ts) {
+        if !is_near(at, self.line.entry.ts) {
             return Err(Error::Time { told: at, recorded: self.line.entry.ts });
         }
         if input::time_json(at) != self.input.time {
             return Err(Error::TwoTimes);
         }
-        if !close(self.input.run.opened_at, self.opened_at) {
+        if !is_near(self.input.run.opened_at, self.opened_at) {
             return Err(Error::OpenedAt);
         }
         Ok(at)

@@ -40,8 +40,8 @@ impl Window {
     /// Whether an entry at this time is inside. It may stand a moment after the end, because the
     /// gate decides first and writes then.
     fn has(self, at: Timestamp) -> bool {
-        let late = |until: Timestamp| at.millis() < until.millis().saturating_add(LATE_MILLIS);
-        self.from.is_none_or(|from| from <= at) && self.until.is_none_or(late)
+        let in_grace = |until: Timestamp| at.millis() < until.millis().saturating_add(LATE_MILLIS);
+        self.from.is_none_or(|from| from <= at) && self.until.is_none_or(in_grace)
     }
 
     fn refuse(self, line: &EntryLine, what: &'static str) -> Result<(), Outside> {

@@ -155,8 +155,8 @@ mod tests {
         let other = denial().replacen("call.denied", "call.dreamt", 1);
         let line = EntryLine::read(other.as_bytes()).unwrap();
         assert_eq!(line.kind(), "call.dreamt");
-        let spelled = other.replacen(r#""mono":"12""#, r#""mono":"012""#, 1);
-        assert!(EntryLine::read(spelled.as_bytes()).is_err());
+        let respelled = other.replacen(r#""mono":"12""#, r#""mono":"012""#, 1);
+        assert!(EntryLine::read(respelled.as_bytes()).is_err());
     }
 
     proptest! {

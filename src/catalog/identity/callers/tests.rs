@@ -84,9 +84,9 @@ fn listener_or_token_fix_the_manifest_and_any_doubt_is_nobody() {
     assert_eq!(auth.token.unwrap().len(), 16);
     let (_, auth) = who(&peer(Some("/run/a.sock"), Some(1000)), None).unwrap();
     assert_eq!((auth.method.as_str(), auth.uid, auth.token), ("uds", Some(1000), None));
-    let wrong = "x".repeat(32);
+    let other_token = "x".repeat(32);
     assert_eq!(
-        name(&peer(Some("/run/a.sock"), Some(1000)), Some(&wrong)),
+        name(&peer(Some("/run/a.sock"), Some(1000)), Some(&other_token)),
         Err(IdentityError::Unknown)
     );
     assert_eq!(

@@ -438,8 +438,8 @@ fn permille(left: u64, size: u64) -> u64 {
 }
 
 async fn in_time<T>(asking: impl Future<Output = Result<T, Unanswered>>) -> Result<T, Unanswered> {
-    let late = |_| Err(Unanswered("the store does not answer in time".into()));
-    tokio::time::timeout(WAIT, asking).await.unwrap_or_else(late)
+    let timed_out = |_| Err(Unanswered("the store does not answer in time".into()));
+    tokio::time::timeout(WAIT, asking).await.unwrap_or_else(timed_out)
 }
 
 fn empty(pool: &Pool) -> LayerReason {

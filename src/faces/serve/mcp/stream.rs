@@ -163,7 +163,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_of_changes_says_each_of_them_and_ends_in_order() {
-        let (tell, version) = watch::channel(0);
+        let (sender, version) = watch::channel(0);
         let closing = CancellationToken::new();
         let changes = Changes {
             first: Some(b"begun".to_vec()),
@@ -176,7 +176,7 @@ mod tests {
         };
         let mut body = of_changes(changes);
         assert_eq!(next(&mut body).await.unwrap(), "event: message\ndata: begun\n\n");
-        tell.send_modify(|n| *n += 1);
+        sender.send_modify(|n| *n += 1);
         assert_eq!(next(&mut body).await.unwrap(), "event: message\ndata: changed\n\n");
         assert_eq!(next(&mut body).await.unwrap(), ":\n\n");
         closing.cancel();

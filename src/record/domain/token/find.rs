@@ -257,8 +257,8 @@ mod tests {
                 && !holds(token.get(1..).unwrap())
                 && !holds(token.get(..CHARS - 1).unwrap())
         );
-        let wrong = format!("wgr_{}", token.get(..CHARS - PREFIX).unwrap());
-        assert!(find(&wrong).is_empty());
+        let broken = format!("wgr_{}", token.get(..CHARS - PREFIX).unwrap());
+        assert!(find(&broken).is_empty());
     }
 
     #[test]

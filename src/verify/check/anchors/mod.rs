@@ -110,11 +110,11 @@ pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report:
         }
     };
     report.put("F1", fleet.covers(chains, &recorded));
-    let mut vouched = Vec::new();
+    let mut proven_heads = Vec::new();
     match witnessed(&fleet, trust, (chains, &recorded)) {
         Some((outcome, times)) => {
             report.put("W1", outcome);
-            vouched.extend(times);
+            proven_heads.extend(times);
         }
         None => {
             let why = "that a third party saw this log: the trust file names no witness";
@@ -122,7 +122,7 @@ pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report:
         }
     }
     let stamps = time::stamps(files, &fleet, trust);
-    vouched.extend(stamps.vouched.iter().copied());
+    proven_heads.extend(stamps.vouched.iter().copied());
     if trust.tsa.is_empty() {
         if stamps.files > 0 {
             let why = "the stamps in it: the trust file names no time-stamping authority";
@@ -132,10 +132,10 @@ pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report:
         report.put("W2", stamps.outcome(chains, &recorded));
     }
     if report.hold(&["W1"]) || report.hold(&["W2"]) {
-        let seen = vouched.iter().map(|vouched| vouched.size).max().unwrap_or_default();
+        let seen = proven_heads.iter().map(|vouched| vouched.size).max().unwrap_or_default();
         report.not_proven.extend(fleet.unseen(seen));
     }
-    time::between(files, &fleet, trust, (chains, &recorded), &vouched, report);
+    time::between(files, &fleet, trust, (chains, &recorded), &proven_heads, report);
 }
 
 /// W1: enough witnesses with different keys cosigned the fleet head, or another head of the fleet
@@ -155,7 +155,7 @@ fn witnessed(
     }
     let all = distinct(&trust.witnesses);
     let quorum = trust.quorum.unwrap_or(all);
-    let mut vouched = Vec::new();
+    let mut proven_heads = Vec::new();
     let mut newest = None;
     let mut other: Option<(Seq, Outcome)> = None;
     for head in &fleet.heads {
@@ -166,7 +166,7 @@ fn witnessed(
         // WHY: fewer than a quorum may be dishonest, so a time counts once a quorum has stated it.
         let by = quorum.checked_sub(1).and_then(|at| times.seconds.get(at)).copied();
         let by = by.map(|seconds| seconds.saturating_mul(1000));
-        vouched.extend(by.map(|by| Vouched { size: head.checkpoint.size, by }));
+        proven_heads.extend(by.map(|by| Vouched { size: head.checkpoint.size, by }));
         let (size, outcome) = (head.checkpoint.size, times.outcome(quorum, all));
         if head.file == fleet::NOTE {
             newest = Some(outcome);
@@ -183,7 +183,7 @@ fn witnessed(
         (Outcome::Unverifiable(_), Some((_, other))) => other,
         (newest, _) => newest,
     };
-    Some((outcome, vouched))
+    Some((outcome, proven_heads))
 }
 
 /// How many different keys these are: one key under two names is one witness.

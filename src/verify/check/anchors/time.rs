@@ -134,14 +134,14 @@ pub(super) fn between(
         for line in chain.lines {
             let (seq, ts) = (line.entry.seq, line.entry.ts.millis());
             let by = until(seq, recorded, vouched);
-            let wrong = match (after, by) {
+            let violated = match (after, by) {
                 (Some(after), _) if ts < i64::saturating_sub(after, trust.skew()) => {
                     Some(("before", after))
                 }
                 (_, Some(by)) if ts > by.saturating_add(trust.skew()) => Some(("after", by)),
                 _ => None,
             };
-            if let Some((name, other)) = wrong {
+            if let Some((name, other)) = violated {
                 let (at, other) = (line.entry.ts, Timestamp::from_millis(other));
                 let why = format!("seq {seq} is dated {at}, {name} {other} that others vouch for");
                 return report.set("C1", Outcome::Invalid(why));
