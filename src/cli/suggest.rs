@@ -224,8 +224,8 @@ fn denying_rule(decided: &Entry) -> Option<String> {
     let decision = decided.draft.body.decision()?;
     let denying = decision.reasons.iter().find(|reason| {
         // The rule is the library's alone: a layer may name its own reason as it likes.
-        let nobody = reason.rule == "wicketgate.decision" && reason.detail == "no_allow";
-        decision.enforced || !nobody
+        let is_default = reason.rule == "wicketgate.decision" && reason.detail == "no_allow";
+        decision.enforced || !is_default
     })?;
     Some(denying.rule.to_string())
 }

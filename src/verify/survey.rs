@@ -43,7 +43,7 @@ pub struct Survey<'a> {
     /// What the bundle is about.
     pub scope: Scope,
     /// The logs of sidecars.
-    strands: Vec<ChainSlice>,
+    slices: Vec<ChainSlice>,
     /// The fleet log.
     fleet: Option<ChainSlice>,
     /// What opens the commitments.
@@ -104,7 +104,7 @@ impl<'a> Survey<'a> {
         Self {
             files,
             scope,
-            strands: slices,
+            slices,
             fleet: log::fleet(files).and_then(Result::ok),
             payloads: Payloads::read(files).unwrap_or_default(),
             heads,
@@ -116,7 +116,7 @@ impl<'a> Survey<'a> {
 
     /// The runs.
     pub fn runs(&self) -> Vec<BundleMaterial<'_>> {
-        self.strands.iter().flat_map(|slice| slice.materials(&self.payloads)).collect()
+        self.slices.iter().flat_map(|slice| slice.materials(&self.payloads)).collect()
     }
 
     /// How many calls all runs have.
@@ -126,7 +126,7 @@ impl<'a> Survey<'a> {
 
     /// Entries of the logs of sidecars, file by file.
     pub fn entries(&self) -> impl Iterator<Item = Noted<'_>> {
-        let mut slices: Vec<&ChainSlice> = self.strands.iter().collect();
+        let mut slices: Vec<&ChainSlice> = self.slices.iter().collect();
         slices.sort_by_key(|slice| &slice.folder);
         slices.into_iter().flat_map(Noted::all)
     }
@@ -197,7 +197,7 @@ impl<'a> Survey<'a> {
 
     /// All decisions of all runs.
     pub fn decisions(&self) -> impl Iterator<Item = &EntryLine> {
-        let own = self.strands.iter().flat_map(ChainSlice::runs).flat_map(|(_, own)| own);
+        let own = self.slices.iter().flat_map(ChainSlice::runs).flat_map(|(_, own)| own);
         own.filter(|line| decides(line))
     }
 

@@ -107,8 +107,8 @@ pub enum Use {
 impl Use {
     /// Parses the name in a trust file or in a `key.revoked`.
     #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        match word {
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
             "fleet" => Some(Self::Fleet),
             "enrolment" => Some(Self::Enrolment),
             "evidence" => Some(Self::Evidence),

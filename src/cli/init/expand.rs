@@ -183,7 +183,7 @@ const BEGINNINGS: [&str; 13] = [
 pub fn is_credential(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let named = WITHIN.iter().any(|part| name.contains(part))
-        || name.split(['_', '-']).any(|word| WORDS.contains(&word));
+        || name.split(['_', '-']).any(|marker| WORDS.contains(&marker));
     (named && !is_plain(value)) || looks_secret(value)
 }
 

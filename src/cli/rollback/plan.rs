@@ -48,7 +48,7 @@ struct Step {
     before: Option<Digest>,
     after: Option<Digest>,
     /// Whether the ledger records that it did.
-    sure: bool,
+    certain: bool,
 }
 
 /// What follows for one file.
@@ -70,7 +70,7 @@ impl Undo {
             return Decision::Unchanged;
         }
         let left = |step: &Step, found: Option<&Digest>| {
-            found == step.after.as_ref() || (!step.sure && found == step.before.as_ref())
+            found == step.after.as_ref() || (!step.certain && found == step.before.as_ref())
         };
         let mut pairs = self.steps.iter().zip(self.steps.iter().skip(1));
         if !pairs.all(|(step, next)| left(step, next.before.as_ref())) {
@@ -249,8 +249,7 @@ impl State {
 impl PreImage {
     /// The call as a step, and the member of a write that restores the old content.
     fn step(&self, certain: bool) -> Result<(Step, Option<Content>), ImageError> {
-        let step =
-            Step { before: self.before.digest()?, after: self.after.digest()?, sure: certain };
+        let step = Step { before: self.before.digest()?, after: self.after.digest()?, certain };
         let text = self.before.text.clone().map(|text| ("content", text));
         let base64 = || self.before.base64.clone().map(|text| ("content_base64", text));
         Ok((step, text.or_else(base64)))
@@ -291,7 +290,7 @@ mod tests {
         let step = |(before, after, certain): &(&str, &str, bool)| Step {
             before: state(before),
             after: state(after),
-            sure: *certain,
+            certain: *certain,
         };
         Undo {
             root: "r".into(),

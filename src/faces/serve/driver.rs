@@ -34,7 +34,7 @@ pub(crate) struct Limits {
     /// Connections with a known credential at the same time: see [`Places`].
     pub(crate) connections: usize,
     /// Connections at the same time that did not.
-    pub(crate) strangers: usize,
+    pub(crate) unknown: usize,
     /// How long connections may take to end after shutdown.
     pub(crate) drain: Duration,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// So many connections that showed a credential, and the usual pool of strangers.
     pub(crate) const fn of(connections: usize, drain: Duration) -> Self {
-        Self { connections, strangers: STRANGERS, drain }
+        Self { connections, unknown: STRANGERS, drain }
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn run<S, F>(
     F: Future<Output = ()> + Send + 'static,
 {
     tracing::info!(place = listener.place(), "listening");
-    let places = Places::new(limits.connections, limits.strangers);
+    let places = Places::new(limits.connections, limits.unknown);
     let mut open = JoinSet::new();
     let mut backoff = BACKOFF_MIN;
     loop {

@@ -68,7 +68,7 @@ impl Origin {
 pub(super) struct Places {
     /// Connections that have proved themselves.
     proven_max: usize,
-    strangers_max: usize,
+    unknown_max: usize,
     inner: Mutex<Inner>,
 }
 
@@ -101,16 +101,16 @@ pub(super) enum Entered {
 }
 
 impl Places {
-    pub(super) fn new(proven_max: usize, strangers_max: usize) -> Arc<Self> {
-        let strangers_max = strangers_max.max(1);
-        Arc::new(Self { proven_max, strangers_max, inner: Mutex::default() })
+    pub(super) fn new(proven_max: usize, unknown_max: usize) -> Arc<Self> {
+        let unknown_max = unknown_max.max(1);
+        Arc::new(Self { proven_max, unknown_max, inner: Mutex::default() })
     }
 
     /// Gives a newcomer a place, and evicts another stranger if all are taken.
     pub(super) fn enter(self: &Arc<Self>, origin: Origin) -> Entered {
         let now = Instant::now();
         let mut inner = self.inner.lock();
-        if inner.unknown.len() >= self.strangers_max {
+        if inner.unknown.len() >= self.unknown_max {
             match inner.least(now) {
                 Ok(id) => {
                     inner.evict(id);

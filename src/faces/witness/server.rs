@@ -61,7 +61,7 @@ pub async fn serve(witness: WitnessServer, listener: Listener, shutdown: Cancell
         .route("/readyz", get(readyz))
         .with_state(Arc::new(witness));
     // A witness knows none of its clients, so all of them share the places of strangers.
-    let limits = Limits { connections: 0, strangers: CONNECTIONS, drain: DRAIN };
+    let limits = Limits { connections: 0, unknown: CONNECTIONS, drain: DRAIN };
     let serve = move |stream, _, closing| {
         driver::http1(stream, TowerToHyperService::new(router.clone()), closing)
     };

@@ -130,7 +130,7 @@ impl Statement for OrderStatement {
         let texts =
             [("tenant", &self.tenant), ("target", &self.target), ("name", &self.name)].into_iter();
         let names = [("role", &self.role), ("request", &self.request)].into_iter();
-        let names = names.filter_map(|(name, word)| Some((name, word.as_ref()?, WORD_MAX)));
+        let names = names.filter_map(|(name, value)| Some((name, value.as_ref()?, WORD_MAX)));
         let mut bounded = texts.map(|(name, text)| (name, text, TEXT_MAX)).chain(names);
         if let Some((name, ..)) = bounded.find(|(_, text, most)| text.len() > *most) {
             return Err(MalformedStatement::Member(name));

@@ -40,12 +40,12 @@ struct ApprovalCounts {
     /// Approvals and refusals whose hold lies before the span.
     cut: usize,
     /// Releases whose policy input is not disclosed.
-    untold: usize,
+    unrecorded: usize,
     /// Calls that ran under break-glass.
     broken: usize,
     /// Calls whose arguments an approver wrote.
     proposed: usize,
-    people: BTreeSet<String>,
+    subjects: BTreeSet<String>,
     missing: Option<Missing>,
 }
 
@@ -55,15 +55,15 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         Ok(judged) => judged,
         Err(flaw) => return report.put("P4", Outcome::invalid(flaw)),
     };
-    let ApprovalCounts { granted, refused, released, broken, proposed, people, .. } = &seen;
+    let ApprovalCounts { granted, refused, released, broken, proposed, subjects, .. } = &seen;
     if seen.cut > 0 {
         let cut = many(seen.cut, "approval");
         report.not_proven.push(format!("what {cut} signed: it was held before the span"));
     }
-    if seen.untold > 0 {
+    if seen.unrecorded > 0 {
         report.not_proven.push(format!(
             "that the policy saw exactly these approvers (input of {} not disclosed)",
-            many(seen.untold, "call")
+            many(seen.unrecorded, "call")
         ));
     }
     report.put(
@@ -91,7 +91,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
                     "{} and {} by {}; {} released{break_glass}{orders}",
                     many(granted, "approval"),
                     many(refused, "refusal"),
-                    many(people.len(), "person"),
+                    many(subjects.len(), "person"),
                     many(released, "call")
                 ))
             }
@@ -196,7 +196,7 @@ fn run(
             let opened =
                 !unrecorded && check_policy_view(material, line, given, released).map_err(at)?;
             seen.released = seen.released.saturating_add(usize::from(released));
-            seen.untold = seen.untold.saturating_add(usize::from(released && !opened));
+            seen.unrecorded = seen.unrecorded.saturating_add(usize::from(released && !opened));
         }
     }
     Ok(())
@@ -207,7 +207,7 @@ impl ApprovalCounts {
     fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), SignatureFlaw> {
         if let Some(by) = self.known(checked)?.flatten() {
             self.proposed = self.proposed.saturating_add(1);
-            self.people.insert(by.subject);
+            self.subjects.insert(by.subject);
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ impl ApprovalCounts {
     }
 
     fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, verdict: ApproverVerdict) {
-        self.people.insert(approval.subject.clone());
+        self.subjects.insert(approval.subject.clone());
         match verdict {
             ApproverVerdict::Approve => {
                 self.granted = self.granted.saturating_add(1);

@@ -21,7 +21,7 @@ pub(super) struct Stamps {
     /// Those that are valid.
     pub(super) vouched: Vec<Vouched>,
     authorities: Vec<String>,
-    wrong: Option<String>,
+    problem: Option<String>,
     unknown: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn stamps(files: &Files, fleet: &Fleet, trust: &Trust) -> Stamps {
             continue;
         }
         let Some(head) = fleet.heads.iter().find(|head| head.file == note_name) else {
-            stamps.wrong.get_or_insert(format!("`{name}` has no `{note_name}` beside it"));
+            stamps.problem.get_or_insert(format!("`{name}` has no `{note_name}` beside it"));
             continue;
         };
         match stamp(bytes, head, fleet, trust) {
@@ -54,7 +54,7 @@ pub(super) fn stamps(files: &Files, fleet: &Fleet, trust: &Trust) -> Stamps {
                 }
             }
             Err(Fault::Invalid(why)) => {
-                stamps.wrong.get_or_insert(format!("`{name}`: {why}"));
+                stamps.problem.get_or_insert(format!("`{name}`: {why}"));
             }
             Err(Fault::Unknown(why)) => {
                 stamps.unknown.get_or_insert(format!("`{name}`: {why}"));
@@ -86,7 +86,7 @@ fn stamp(bytes: &[u8], head: &VouchedHead, fleet: &Fleet, trust: &Trust) -> Resu
 impl Stamps {
     /// W2.
     pub(super) fn outcome(&self, chains: &[AnchoredChain<'_>], recorded: &[Recorded]) -> Outcome {
-        if let Some(why) = &self.wrong {
+        if let Some(why) = &self.problem {
             return Outcome::Invalid(why.clone());
         }
         if self.vouched.is_empty() {
