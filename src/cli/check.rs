@@ -243,7 +243,7 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
     let revoked = trust.revoked_enrolments();
     let roots = Roots { trusted: &trust.enrolment, revoked: &revoked };
     let archived = match remote(dir) {
-        Some(place) => command.bucket.archives(place).await?,
+        Some(location) => command.bucket.archives(location).await?,
         None => archives(dir)?,
     };
     for archive in archived {

@@ -225,11 +225,13 @@ async fn to_sign(args: &Reinstate) -> Result<OrderStatement, Exit> {
 
 /// The outcome of an order, for a person.
 pub(super) fn print_order(OrderReply { recorded, outcome }: &OrderReply) {
-    let place = recorded.as_ref().map_or_else(
+    let recorded_at = recorded.as_ref().map_or_else(
         || "NOT CONFIRMED by the ledger".to_owned(),
-        |place| format!("recorded as entry {} of {}", place.seq, visible(&place.origin)),
+        |recorded_at| {
+            format!("recorded as entry {} of {}", recorded_at.seq, visible(&recorded_at.origin))
+        },
     );
-    say(format!("order {}: {place}", outcome.seq));
+    say(format!("order {}: {recorded_at}", outcome.seq));
     let Outcome { gates, not_reached, left, .. } = outcome;
     report::print_each(gates, print_gate);
     report::print_silent(not_reached);

@@ -96,7 +96,7 @@ async fn count(
         counted.lived = counted.lived.saturating_add(u64::try_from(span_ms).unwrap_or(0));
     }
     counted.chains = counted.chains.saturating_add(1);
-    let hashes: u64 = tiles::places(row.head.size).map(|place| place.width(row.head.size)).sum();
+    let hashes: u64 = tiles::places(row.head.size).map(|tile| tile.width(row.head.size)).sum();
     debug_assert!(hashes >= row.head.size / WIDTH);
     counted.tiles = counted.tiles.saturating_add(bodies).saturating_add(hashes.saturating_mul(32));
     Ok(())

@@ -166,14 +166,14 @@ impl Unread {
             }
             Err(found_errors) => errors.extend(found_errors),
         }
-        let mut places = SpeakingRules::default();
+        let mut speaking_rules = SpeakingRules::default();
         let by_hand = purity::check(&modules).unwrap_or_else(|found_errors| {
             errors.extend(found_errors);
             Vec::new()
         });
-        modules.iter().for_each(|module| places.note(module));
+        modules.iter().for_each(|module| speaking_rules.note(module));
         if errors.is_empty() {
-            Ok(Bundle { unread: self, template, moved, modules, places, by_hand })
+            Ok(Bundle { unread: self, template, moved, modules, places: speaking_rules, by_hand })
         } else {
             errors.sort();
             Err(errors)

@@ -24,7 +24,10 @@ fn malformed(why: impl Into<String>) -> EngineError {
 ///
 /// Reasons beyond 32 and characters of a message beyond 512 are dropped: the verdict stands without
 /// them and an entry stays small.
-pub(super) fn read(document: &Value, places: &SpeakingRules) -> Result<Answer, EngineError> {
+pub(super) fn read(
+    document: &Value,
+    speaking_rules: &SpeakingRules,
+) -> Result<Answer, EngineError> {
     if document == &Value::Undefined {
         return Err(EngineError::Undefined);
     }
@@ -39,7 +42,7 @@ pub(super) fn read(document: &Value, places: &SpeakingRules) -> Result<Answer, E
     let listed = list(reasons, "`reasons`")?;
     let mut reasons = Vec::with_capacity(listed.len().min(REASONS_MAX));
     for reason in listed.into_iter().take(REASONS_MAX) {
-        reasons.push(read_reason(reason, verdict, places)?);
+        reasons.push(read_reason(reason, verdict, speaking_rules)?);
     }
     let obligations = read_obligations(list(obligations, "`obligations`")?)?;
     match verdict {
@@ -57,7 +60,7 @@ pub(super) fn read(document: &Value, places: &SpeakingRules) -> Result<Answer, E
 fn read_reason(
     value: &Value,
     verdict: Verdict,
-    places: &SpeakingRules,
+    speaking_rules: &SpeakingRules,
 ) -> Result<LayerReason, EngineError> {
     let [code, message, rule] = members(value, ["code", "message", "rule"], "a reason")?;
     let (detail, message) = (text(code, "`code`")?, text(message, "`message`")?);
@@ -71,7 +74,7 @@ fn read_reason(
         Verdict::RequireApproval => Code::CallHeld,
         Verdict::Deny | Verdict::Allow => Code::PolicyDenied,
     };
-    let rule = places.name(rule, detail, message);
+    let rule = speaking_rules.name(rule, detail, message);
     let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
     Ok(LayerReason { code, detail: detail.to_owned(), message, rule })
 }

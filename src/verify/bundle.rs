@@ -71,14 +71,14 @@ pub fn approvers_files(digest: &Digest) -> (String, String) {
 
 /// The names of the statement of the approval or refusal at this place, and of its signature.
 pub fn statement_files(folder: &str, seq: Seq) -> (String, String) {
-    let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
-    (format!("approvals/{place}{seq}.json"), format!("approvals/{place}{seq}.sig"))
+    let prefix = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
+    (format!("approvals/{prefix}{seq}.json"), format!("approvals/{prefix}{seq}.sig"))
 }
 
 /// The names of the break-glass statement for the call at this place, and of its signatures.
 pub fn break_glass_files(folder: &str, seq: Seq, signatures: usize) -> (String, Vec<String>) {
-    let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
-    let stem = format!("approvals/{place}{seq}.break-glass");
+    let prefix = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
+    let stem = format!("approvals/{prefix}{seq}.break-glass");
     let numbered = (1..=signatures).map(|n| format!("{stem}.{n}.sig")).collect();
     (format!("{stem}.json"), numbered)
 }

@@ -132,8 +132,8 @@ impl<'a> BundleMaterial<'a> {
         let mut calls: Vec<ProjectedCall<'a>> = Vec::new();
         for line in self.of_run() {
             let Some(id) = &line.entry.draft.call else { continue };
-            let place = *places.entry(id).or_insert(calls.len());
-            match calls.get_mut(place) {
+            let index = *places.entry(id).or_insert(calls.len());
+            match calls.get_mut(index) {
                 Some(call) => call.lines.push(line),
                 None => calls.push(ProjectedCall { id, lines: vec![line] }),
             }

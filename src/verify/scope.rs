@@ -161,8 +161,8 @@ pub fn runs_of<'a>(
     let mut runs: Vec<(&RunId, Vec<&EntryLine>)> = Vec::new();
     for line in lines {
         let Some(link) = &line.entry.run else { continue };
-        let place = *places.entry(&link.run).or_insert(runs.len());
-        match runs.get_mut(place) {
+        let index = *places.entry(&link.run).or_insert(runs.len());
+        match runs.get_mut(index) {
             Some((_, own)) => own.push(line),
             None => runs.push((&link.run, vec![line])),
         }

@@ -181,13 +181,13 @@ impl ChallengedGate {
     }
 
     async fn over_tls(url: &str, tls: ClientTlsConfig) -> Result<Self, GateFault> {
-        let place = Endpoint::from_shared(url.to_owned())?;
-        let place = place.timeout(PATIENCE).connect_timeout(PATIENCE);
-        if place.uri().scheme_str() != Some("https") {
+        let endpoint = Endpoint::from_shared(url.to_owned())?;
+        let endpoint = endpoint.timeout(PATIENCE).connect_timeout(PATIENCE);
+        if endpoint.uri().scheme_str() != Some("https") {
             return Err(GateFault::Scheme);
         }
-        let at = net::resolved(place.uri()).await?;
-        let channel = place.tls_config(tls)?.connect().await?;
+        let at = net::resolved(endpoint.uri()).await?;
+        let channel = endpoint.tls_config(tls)?.connect().await?;
         Ok(Self::challenge(channel, None).await?.seen_from(at))
     }
 

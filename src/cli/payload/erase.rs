@@ -68,10 +68,10 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     let statement = given_or(given, order_draft(command).beside(erasures.reader, &tenant)).await?;
-    let place = command.access.source.sqlite.as_deref();
+    let sqlite = command.access.source.sqlite.as_deref();
     let order = command
         .signing
-        .give((&tenant, &statement, OrderKind::Erase), ledger.config.as_ref(), place)
+        .give((&tenant, &statement, OrderKind::Erase), ledger.config.as_ref(), sqlite)
         .await?;
     let by = signed_by(&order);
     let (wanted, signer) = ((&found.wanted, request.run.as_ref()), order.by().subject.as_str());

@@ -64,9 +64,9 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     if signing.statement {
         return Ok(sign::printed(&statement));
     }
-    let place = source.sqlite.as_deref();
+    let sqlite = source.sqlite.as_deref();
     let order =
-        signing.give((&tenant, &statement, OrderKind::Release), config.as_ref(), place).await?;
+        signing.give((&tenant, &statement, OrderKind::Release), config.as_ref(), sqlite).await?;
     let by = signed_by(&order);
     let recording = prepare(source, fleet).await?;
     record(reader.as_ref(), recording, &on, (&LegalHoldChange::Lift(order), &by)).await

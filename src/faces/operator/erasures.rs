@@ -72,12 +72,12 @@ impl OperatorApi {
     ) -> Result<ErasureReply, Problem> {
         let (who, request) = (sent.who, self.erasure_request(sent.request)?);
         let service = self.evidence()?;
-        let place = self.erasure_place(&service)?;
+        let permit = self.erasure_place(&service)?;
         let api = Arc::clone(self);
         // WHY: a recorded erasure must delete its payloads even if the client has disconnected.
         let working = self.tasks.spawn(async move {
             let done = Box::pin(api.erase_now(&service.evidence, &who, &request)).await;
-            drop(place);
+            drop(permit);
             done
         });
         working.await.unwrap_or_else(|_panicked| Err(unfinished("the task ended early")))
@@ -204,11 +204,11 @@ impl OperatorApi {
     ) -> Result<LegalHoldReply, Problem> {
         let (who, request) = (sent.who, self.hold_request(sent.request)?);
         let service = self.evidence()?;
-        let place = self.erasure_place(&service)?;
+        let permit = self.erasure_place(&service)?;
         let api = Arc::clone(self);
         let working = self.tasks.spawn(async move {
             let done = Box::pin(api.hold_now(&service, &who, &request)).await;
-            drop(place);
+            drop(permit);
             done
         });
         working.await.unwrap_or_else(|_panicked| Err(unfinished("the task ended early")))
@@ -230,7 +230,7 @@ impl OperatorApi {
                 ),
             ),
         };
-        let place = matches!(change, LegalHoldChange::Place(_));
+        let is_placing = matches!(change, LegalHoldChange::Place(_));
         let fleet = self.open_fleet(&service.evidence).await?;
         let what = (self.tenant.as_str(), on);
         let done = set_hold(reader.as_ref(), &fleet, what, (&change, &by(who))).await;
@@ -241,7 +241,7 @@ impl OperatorApi {
             HoldSet::Already(now) => (now.seq, true),
             HoldSet::Recorded(receipt) => (receipt.seq, false),
         };
-        Ok(LegalHoldReply { held: place, log, entry, already })
+        Ok(LegalHoldReply { held: is_placing, log, entry, already })
     }
 
     /// The predecessor of an order to erase or to end a hold: the newest entry of the fleet log.

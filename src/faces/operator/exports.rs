@@ -65,7 +65,7 @@ pub struct ExportedFile {
     bytes: u64,
     digest: Digest,
     exported: ExportedBundle,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 /// Why the export failed.
@@ -89,7 +89,7 @@ impl From<Error> for Failed {
 /// Everything one export needs to run independently of its request.
 struct Job {
     service: Arc<EvidenceService>,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     selection: Selection,
     tenant: String,
     requester: String,
@@ -134,11 +134,11 @@ impl OperatorApi {
     ) -> Result<ExportedFile, Problem> {
         let selection = self.selection(request.request)?;
         let service = self.evidence()?;
-        let place = self.export_place(&service)?;
+        let permit = self.export_place(&service)?;
         let (tenant, requester) = (self.tenant.clone(), by(&request.who));
         let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
         let name = format!("{}.zip", hex::encode(random16(&*self.entropy)));
-        let job = Job { service, place, selection, tenant, requester, vault, clock, name };
+        let job = Job { service, permit, selection, tenant, requester, vault, clock, name };
         let disconnected = CancellationToken::new();
         let _guard = disconnected.clone().drop_guard();
         let runtime = tokio::runtime::Handle::current();
@@ -159,7 +159,7 @@ impl OperatorApi {
 
 impl Job {
     async fn run(self) -> Result<ExportedFile, Failed> {
-        let Self { service, place, selection, tenant, requester, vault, clock, name } = self;
+        let Self { service, permit, selection, tenant, requester, vault, clock, name } = self;
         let evidence = &service.evidence;
         sweep(&evidence.scratch).map_err(Failed::Scratch)?;
         let reader = evidence.archive.reader().await.map_err(Error::Store)?;
@@ -189,7 +189,7 @@ impl Job {
         let bytes = file.metadata().map_err(Failed::Scratch)?.len();
         let digest = Digest::of_reader(&mut file).map_err(Failed::Scratch)?;
         file.rewind().map_err(Failed::Scratch)?;
-        Ok(ExportedFile { file, bytes, digest, exported, place })
+        Ok(ExportedFile { file, bytes, digest, exported, permit })
     }
 }
 
@@ -324,7 +324,7 @@ impl ExportedFile {
     /// Sends the file. The next export waits for it, but not for a client that stops reading.
     async fn send(self, out: mpsc::Sender<std::io::Result<Bytes>>) {
         let mut file = tokio::fs::File::from_std(self.file);
-        let (mut place, mut left) = (Some(self.place), self.bytes);
+        let (mut permit, mut left) = (Some(self.permit), self.bytes);
         loop {
             let mut piece = vec![0; PIECE];
             let read = file.read(&mut piece).await;
@@ -336,7 +336,7 @@ impl ExportedFile {
                     left = left.saturating_sub(count as u64);
                     // WHY: a client that has read the last byte may ask for the next export at
                     // once.
-                    place = place.filter(|_| left > 0);
+                    permit = permit.filter(|_| left > 0);
                     Ok(Bytes::from(piece))
                 }
                 Err(error) => Err(error),
@@ -348,6 +348,6 @@ impl ExportedFile {
                 break;
             }
         }
-        drop(place);
+        drop(permit);
     }
 }

@@ -103,8 +103,8 @@ impl hyper::service::Service<http::Request<Incoming>> for ConnectionEdge {
                 return Ok(connection.refusal(&problem));
             }
             let ours = request.uri().path().starts_with(GATE);
-            let place = match Arc::clone(&connection.edge.permits).try_acquire_owned() {
-                Ok(place) if ours => Some(AnswerSlot::new(place)),
+            let permit = match Arc::clone(&connection.edge.permits).try_acquire_owned() {
+                Ok(permit) if ours => Some(AnswerSlot::new(permit)),
                 Err(_) if ours => return Ok(connection.refusal(&overloaded())),
                 Ok(_) | Err(_) => None,
             };
@@ -126,8 +126,8 @@ impl hyper::service::Service<http::Request<Incoming>> for ConnectionEdge {
                 Ok(answer) => connection.reworded(answer),
                 Err(never) => match never {},
             };
-            if let Some(place) = place {
-                place.keep(&mut answer);
+            if let Some(slot) = permit {
+                slot.keep(&mut answer);
             }
             Ok(answer)
         })

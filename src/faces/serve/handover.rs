@@ -113,14 +113,14 @@ pub(super) fn handed<B>(
     mut answer: http::Response<B>,
     waiting: Option<&Arc<WaitingAnswer>>,
 ) -> http::Response<PiecewiseAnswer<B>> {
-    let place = answer.extensions_mut().remove();
+    let slot = answer.extensions_mut().remove();
     let watched = waiting.map(WaitingAnswer::begin);
     answer.map(|inner| PiecewiseAnswer {
         inner,
         rest: Bytes::new(),
         begun: false,
         watched,
-        _place: place,
+        _place: slot,
     })
 }
 

@@ -203,10 +203,10 @@ fn bind(
     bind_problem.set(bound.as_ref().err().map(|error| taken(settings.addr, error)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Error::Thread)?;
-    let place = BoundAddress { bound, hindered: bind_problem.clone() };
+    let bound_address = BoundAddress { bound, hindered: bind_problem.clone() };
     let thread = std::thread::Builder::new()
         .name("operator".into())
-        .spawn(move || runtime.block_on(open(place, &settings, (view, routes), shutdown)))
+        .spawn(move || runtime.block_on(open(bound_address, &settings, (view, routes), shutdown)))
         .map_err(Error::Thread)?;
     Ok(Running { address, hindered: bind_problem, thread })
 }
@@ -274,7 +274,7 @@ async fn own_socket(path: Option<&Path>) -> Option<Listener> {
 }
 
 async fn open(
-    place: BoundAddress,
+    bound_address: BoundAddress,
     settings: &OperatorSettings,
     (view, routes): (OperatorView, OperatorRoutes),
     shutdown: CancellationToken,
@@ -290,7 +290,7 @@ async fn open(
     let tls = settings.tls.clone();
     let own = router.clone();
     let at_address = async {
-        let Some(listener) = place.listener(settings.addr, &shutdown).await else { return };
+        let Some(listener) = bound_address.listener(settings.addr, &shutdown).await else { return };
         let serve =
             move |stream, _, closing| connection(stream, router.clone(), (tls.clone(), closing));
         driver::run(listener, limits, shutdown.clone(), serve).await;

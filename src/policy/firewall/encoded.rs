@@ -141,8 +141,8 @@ fn placed(encoding: &Encoding, reading: &Reading, bytes: &[u8], from: usize) -> 
         |bit: usize| bit.checked_div(encoding.width).unwrap_or_default().saturating_add(from);
     for (number, byte) in bytes.iter().enumerate() {
         let bit = number.saturating_mul(8);
-        let place = letter(bit)..letter(bit.saturating_add(7)).saturating_add(1);
-        if let Some(source) = reading.source(&place) {
+        let range = letter(bit)..letter(bit.saturating_add(7)).saturating_add(1);
+        if let Some(source) = reading.source(&range) {
             out.push(char::from(*byte), source);
         }
     }

@@ -75,8 +75,8 @@ impl Reading {
     /// Letters shifted by thirteen places (ROT13).
     pub fn turned(&self) -> Self {
         let rotated = |byte: u8, first: u8| {
-            let place = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
-            first.saturating_add(place.unwrap_or_default())
+            let offset = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
+            first.saturating_add(offset.unwrap_or_default())
         };
         self.walked(|rest| {
             let byte = rest.first().map(|byte| match byte {
@@ -111,11 +111,11 @@ impl Reading {
                 let joined = long(line);
                 for byte in line.bytes() {
                     let kept = !joined || byte > b' ';
-                    let place = at..at.saturating_add(1);
-                    if let Some(from) = self.source(&place).filter(|_| kept) {
+                    let range = at..at.saturating_add(1);
+                    if let Some(from) = self.source(&range).filter(|_| kept) {
                         out.push(char::from(byte), from);
                     }
-                    at = place.end;
+                    at = range.end;
                 }
             }
             out
@@ -274,8 +274,9 @@ fn folded(c: char) -> Option<char> {
         '\u{6f0}'..='\u{6f9}' => ascii(0x6c0),
         '\u{966}'..='\u{96f}' => ascii(0x936),
         '\u{1d7ce}'..='\u{1d7ff}' => {
-            let place = u32::from(c).checked_sub(0x1_d7ce).and_then(|place| place.checked_rem(10));
-            place.and_then(|digit| char::from_digit(digit, 10))
+            let offset =
+                u32::from(c).checked_sub(0x1_d7ce).and_then(|offset| offset.checked_rem(10));
+            offset.and_then(|digit| char::from_digit(digit, 10))
         }
         // Tags: ASCII that is invisible to people and readable to models.
         '\u{e0020}'..='\u{e007e}' => ascii(0xe_0000),

@@ -154,8 +154,8 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
                 if !bound.contains(&(named, opened.agent.as_str())) {
                     return Err(Error::Unbound(named));
                 }
-                if let std::collections::btree_map::Entry::Vacant(place) = outcomes.entry(named) {
-                    place.insert(manifest(case, &named)?);
+                if let std::collections::btree_map::Entry::Vacant(vacant) = outcomes.entry(named) {
+                    vacant.insert(manifest(case, &named)?);
                 }
             }
         }

@@ -134,12 +134,12 @@ fn one(
     count.runs = count.runs.saturating_add(1);
     count.entries = count.entries.saturating_add(entries);
     count.open_calls = count.open_calls.saturating_add(run.open_calls());
-    let place = match (cut.any(), run.sealed()) {
+    let counter = match (cut.any(), run.sealed()) {
         (true, _) => &mut count.cut,
         (false, true) => &mut count.sealed,
         (false, false) => &mut count.open,
     };
-    *place = place.saturating_add(1);
+    *counter = counter.saturating_add(1);
     Ok(())
 }
 

@@ -53,8 +53,8 @@ pub(super) fn get(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
     }
     let session = session(exchange)?;
     let own = session.stream().ok_or_else(|| call::taken("the session has its stream already"))?;
-    let place = Arc::clone(&exchange.shared.streams).try_acquire_owned();
-    let place = place.map_err(|_| call::taken("too many streams are open"))?;
+    let permit = Arc::clone(&exchange.shared.streams).try_acquire_owned();
+    let permit = permit.map_err(|_| call::taken("too many streams are open"))?;
     let clock = Arc::clone(&exchange.shared.faces.clock);
     Ok(reply::events(stream::of_changes(Changes {
         first: None,
@@ -62,7 +62,7 @@ pub(super) fn get(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
         last: None,
         version: exchange.road.toolbox_version(),
         closing: exchange.closing.clone(),
-        places: vec![own, place],
+        places: vec![own, permit],
         alive: Box::new(move || session.touch(clock.monotonic())),
     })))
 }

@@ -32,8 +32,8 @@ impl Level {
 
     /// Its place in the order.
     pub(super) fn rank(self) -> u8 {
-        let place = ALL.iter().position(|(level, _)| *level == self).unwrap_or_default();
-        u8::try_from(place).unwrap_or_default()
+        let position = ALL.iter().position(|(level, _)| *level == self).unwrap_or_default();
+        u8::try_from(position).unwrap_or_default()
     }
 
     /// The level at this place.

@@ -113,7 +113,7 @@ impl Mcp {
         let verb =
             verb.ok_or_else(|| ReplyRefusal::broken(Broken::Verb, "not with this method"))?;
         let caller = self.identified(peer, request.headers())?;
-        let place = Arc::clone(&shared.permits)
+        let permit = Arc::clone(&shared.permits)
             .try_acquire_owned()
             .map_err(|_| ReplyRefusal::turned(Problem::of(Code::Overloaded, "requests")))?;
         let Some(road) = shared.faces.road.get() else {
@@ -134,7 +134,7 @@ impl Mcp {
             closing,
         };
         match verb {
-            Verb::Post => post(exchange, body, AnswerSlot::new(place)).await,
+            Verb::Post => post(exchange, body, AnswerSlot::new(permit)).await,
             Verb::Get => legacy::get(&exchange),
             Verb::Delete => legacy::delete(&exchange).await,
         }
@@ -183,7 +183,7 @@ async fn asked_id(verb: Verb, request: ::http::Request<Incoming>) -> Option<Id> 
 async fn post(
     exchange: Exchange,
     body: Incoming,
-    place: AnswerSlot,
+    slot: AnswerSlot,
 ) -> Result<McpResponse, ReplyRefusal> {
     if !exchange.accepts.json && !exchange.accepts.events {
         return Err(ReplyRefusal::broken(Broken::Accept, "neither JSON nor events are accepted"));
@@ -199,14 +199,14 @@ async fn post(
     };
     drop(body);
     // A stream of changes has a place of its own.
-    let place = Some(place).filter(|_| !modern::is_listening(&ask));
+    let slot = Some(slot).filter(|_| !modern::is_listening(&ask));
     let mut answer = if by_header || (is_alone(&ask) && !legacy::is_initialize(&ask)) {
         modern::post(exchange, ask).await
     } else {
         legacy::post(exchange, ask).await
     };
-    if let Some(place) = place {
-        place.keep(&mut answer);
+    if let Some(slot) = slot {
+        slot.keep(&mut answer);
     }
     Ok(answer)
 }
