@@ -82,9 +82,9 @@ pub(super) fn read(
 /// No list is configured, no approver on it counts, or it cannot be kept.
 pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, Error> {
     let file = config.approvals.signers.as_ref().ok_or(Error::Unset)?;
-    let mut wrong = Vec::new();
-    let keys = checked::keys(&config.trust.approver_keys, &mut wrong);
-    if let Some(why) = wrong.pop() {
+    let mut problems = Vec::new();
+    let keys = checked::keys(&config.trust.approver_keys, &mut problems);
+    if let Some(why) = problems.pop() {
         return Err(Error::Keys(why));
     }
     let trusted = (keys.as_slice(), config.trust.approver_threshold);
@@ -111,9 +111,9 @@ pub(crate) fn in_force(
 impl ApproverList {
     /// The hold, with every subject who may not approve it.
     fn of(&self, hold: &HeldCall, parties: &Parties) -> approval::Hold {
-        let mut barred = vec![parties.agent.clone()];
-        barred.extend((!self.owners).then(|| parties.owner.clone()));
-        barred.extend(hold.asked_by.as_ref().map(|by| by.approval.subject.clone()));
+        let mut excluded = vec![parties.agent.clone()];
+        excluded.extend((!self.owners).then(|| parties.owner.clone()));
+        excluded.extend(hold.asked_by.as_ref().map(|by| by.approval.subject.clone()));
         approval::Hold {
             call_digest: hold.call_digest,
             definition: hold.definition,
@@ -122,7 +122,7 @@ impl ApproverList {
             run: hold.run,
             expires: hold.expires,
             nonce: hold.nonce.to_string(),
-            barred,
+            barred: excluded,
             given: hold.granted.iter().map(|granted| granted.subject.clone()).collect(),
         }
     }
@@ -152,11 +152,11 @@ impl Checker for ApproverList {
         &self,
         hold: &HeldCall,
         parties: &Parties,
-        said: &ApproverStatement<'_>,
+        signed: &ApproverStatement<'_>,
     ) -> Result<CountedApproval, ApprovalRefusal> {
         let (list, held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
-        let (statement, signature) = (said.statement.as_bytes(), said.signature);
-        let counted = approval::check(&held, &list, statement, signature, said.now)?;
+        let (statement, signature) = (signed.statement.as_bytes(), signed.signature);
+        let counted = approval::check(&held, &list, statement, signature, signed.now)?;
         Ok(CountedApproval {
             approval: counted.by,
             verdict: counted.statement.verdict,
@@ -169,21 +169,21 @@ impl Checker for ApproverList {
         &self,
         hold: &HeldCall,
         parties: &Parties,
-        said: &ApproverStatement<'_>,
+        given: &ApproverStatement<'_>,
         arguments: &[u8],
     ) -> Result<Proposer, ApprovalRefusal> {
         let (list, mut held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
         // The proposer of these arguments may propose others: a proposal approves nothing.
         if let Some(by) = &hold.asked_by {
-            held.barred.retain(|barred| !by.is(barred));
+            held.barred.retain(|excluded| !by.is(excluded));
         }
-        let signed = (said.statement.as_bytes(), said.signature);
-        let counted = proposal::check(&held, &list, signed, said.now)?;
+        let signed = (given.statement.as_bytes(), given.signature);
+        let counted = proposal::check(&held, &list, signed, given.now)?;
         if !counted.statement.names(&hold.salt, arguments) {
             let other = RefusalReason::Other("approval.arguments", "other arguments");
             return Err(Purpose::Approval.refusal(other));
         }
-        let (statement, signature) = (said.statement.to_owned(), counted.signature);
+        let (statement, signature) = (given.statement.to_owned(), counted.signature);
         let signed = Some(SignedApproval { statement, signature });
         Ok(Proposer { approval: counted.by, signers: Some(*list.digest()), signed })
     }

@@ -26,10 +26,10 @@ struct BreakGlassList {
 /// The configured list and terms; `None`: break-glass is not configured.
 fn configured(config: &Config) -> Result<Option<(ListFile, Terms)>, Vec<String>> {
     let Some(section) = &config.trust.break_glass else { return Ok(None) };
-    let mut wrong = Vec::new();
-    let trusted = checked::keys(&section.keys, &mut wrong);
-    if !wrong.is_empty() {
-        return Err(wrong);
+    let mut problems = Vec::new();
+    let trusted = checked::keys(&section.keys, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
     }
     let list = ListFile {
         purpose: Purpose::BreakGlass,
@@ -47,9 +47,9 @@ pub(super) fn wrong(config: &Config) -> Vec<String> {
     match configured(config) {
         Ok(None) => Vec::new(),
         Ok(Some((list, _))) => {
-            list.read().err().map(|wrong| wrong.to_string()).into_iter().collect()
+            list.read().err().map(|problems| problems.to_string()).into_iter().collect()
         }
-        Err(wrong) => wrong,
+        Err(problems) => problems,
     }
 }
 

@@ -70,17 +70,17 @@ pub enum Error {
 pub fn input(
     config: &Config,
     manifests: &[Arc<Manifest>],
-    asked: &ReplayRequest<'_>,
+    request: &ReplayRequest<'_>,
     by_hand: &[&'static str],
 ) -> Result<Json, Error> {
-    let manifest = manifest(manifests, asked.agent)?;
+    let manifest = manifest(manifests, request.agent)?;
     let run = RunId::from_random([0; 16]);
     let auth = CallerAuth { method: "none".to_owned(), ..CallerAuth::default() };
     let id = CallId::parse("rehearsal").ok_or(Error::NoTool)?;
     let asking =
         CallOrigin { run, id, after: 0, agent: manifest.name.clone(), auth, traceparent: None };
-    let call = ToolCall::parse(asking, asked.tool, &canonical::bytes(&asked.args))?;
-    let grant = manifest.tools.iter().find(|grant| grant.name.as_str() == asked.tool);
+    let call = ToolCall::parse(asking, request.tool, &canonical::bytes(&request.args))?;
+    let grant = manifest.tools.iter().find(|grant| grant.name.as_str() == request.tool);
     let toolbox = tools::open(config).map_err(Error::Tools)?.toolbox;
     let prepared = prepare(&toolbox, grant, call);
     if let Some(reason) = prepared.refusals().first() {
@@ -114,8 +114,9 @@ pub fn input(
         labels: BTreeMap::new(),
         attested: BTreeMap::new(),
     };
-    let standing = Circumstances { now, observe: &[], approvals: &[], by_hand, break_glass: None };
-    let bytes = input::document(&agent, &facts, tool, &prepared.call_input(), &standing);
+    let circumstances =
+        Circumstances { now, observe: &[], approvals: &[], by_hand, break_glass: None };
+    let bytes = input::document(&agent, &facts, tool, &prepared.call_input(), &circumstances);
     Ok(Json::parse(&bytes, &Limits::FILE)?)
 }
 

@@ -14,9 +14,9 @@ const SOON: Duration = Duration::from_secs(10);
 /// Sends canaries until the gate stops listening.
 pub(super) fn follow(checked: &Arc<Checked>, running: &Arc<Running>, road: &Arc<Road>) {
     let watching = watch(Arc::clone(checked), Arc::downgrade(running), Arc::clone(road));
-    let deaf = running.deaf.clone();
+    let stop_following = running.stop_following.clone();
     running.following.spawn(async move {
-        let _stopped = deaf.run_until_cancelled(watching).await;
+        let _stopped = stop_following.run_until_cancelled(watching).await;
     });
 }
 
@@ -27,10 +27,10 @@ async fn watch(checked: Arc<Checked>, running: Weak<Running>, road: Arc<Road>) {
         if settings.at_start { (Duration::ZERO, PAUSE) } else { (every, PAUSE) };
     loop {
         tokio::time::sleep(pause).await;
-        let came = road.test_enforcement(checked.live().callers.manifests()).await;
+        let tested = road.test_enforcement(checked.live().callers.manifests()).await;
         let Some(running) = running.upgrade() else { return };
         running.update_readiness();
-        pause = if came == Canary::Passed {
+        pause = if tested == Canary::Passed {
             soon = PAUSE;
             every
         } else {

@@ -26,10 +26,10 @@ impl ListenerTls {
 
     /// Looks at the files of each; whether something is new.
     pub fn look(&self) -> bool {
-        let mut news = false;
+        let mut changed = false;
         for (listener, tls) in &self.all {
             let Some(read) = tls.look() else { continue };
-            news = true;
+            changed = true;
             self.metrics.certificate_read(read.is_ok());
             match read {
                 Ok(()) => tracing::info!(listener, "the certificate was reloaded"),
@@ -38,7 +38,7 @@ impl ListenerTls {
                 }
             }
         }
-        news
+        changed
     }
 
     /// Listeners whose certificate has ended: clients that check it no longer connect.

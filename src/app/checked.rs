@@ -97,18 +97,22 @@ pub(super) fn live(
     tokens: &Arc<RunTokens>,
     now: Timestamp,
 ) -> Result<(Live, BoundTools), Vec<String>> {
-    let mut wrong = Vec::new();
-    let manifest_keys = keys(&config.trust.manifest_keys, &mut wrong);
-    let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
-    let approver_keys = keys(&config.trust.approver_keys, &mut wrong);
+    let mut problems = Vec::new();
+    let manifest_keys = keys(&config.trust.manifest_keys, &mut problems);
+    let policy_keys = keys(&config.trust.policy_keys, &mut problems);
+    let approver_keys = keys(&config.trust.approver_keys, &mut problems);
     let callers = callers(&config, &manifest_keys, tokens, now);
-    let staff = Operators::load(&config.operators)
-        .map_err(|wrong| wrong.iter().map(ToString::to_string).collect());
-    let (callers, tools, staff) = match (callers, tools, staff) {
-        (Ok(callers), Ok(tools), Ok(staff)) if wrong.is_empty() => (callers, tools, staff),
-        (callers, tools, staff) => {
-            wrong.extend([callers.err(), tools.err(), staff.err()].into_iter().flatten().flatten());
-            return Err(wrong);
+    let operators = Operators::load(&config.operators)
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect());
+    let (callers, tools, operators) = match (callers, tools, operators) {
+        (Ok(callers), Ok(tools), Ok(operators)) if problems.is_empty() => {
+            (callers, tools, operators)
+        }
+        (callers, tools, operators) => {
+            problems.extend(
+                [callers.err(), tools.err(), operators.err()].into_iter().flatten().flatten(),
+            );
+            return Err(problems);
         }
     };
     let unpriced = bounds::unpriced(callers.manifests(), &tools.toolbox);
@@ -117,8 +121,7 @@ pub(super) fn live(
     }
     let policy_trust =
         activation::Trust { keys: policy_keys, threshold: config.trust.policy_threshold };
-    let live =
-        Live { config, callers: Arc::new(callers), policy_trust, approver_keys, operators: staff };
+    let live = Live { config, callers: Arc::new(callers), policy_trust, approver_keys, operators };
     Ok((live, tools))
 }
 
@@ -150,9 +153,9 @@ pub(super) fn host() -> String {
 /// Loads and checks everything the configuration names; reports all that is wrong.
 pub(super) fn check(
     config: Config,
-    play: Option<ReplayExtent>,
+    extent: Option<ReplayExtent>,
 ) -> Result<(Checked, BoundTools), Error> {
-    let (stage, forked) = match play {
+    let (stage, forked) = match extent {
         None => (None, None),
         Some(ReplayExtent::Whole(stage)) => (Some(stage), None),
         Some(ReplayExtent::Fork(forked)) => (None, Some(forked)),
@@ -215,12 +218,12 @@ fn recordings(config: &Config) -> Result<(), Error> {
     })
 }
 
-pub(super) fn keys(files: &[PathBuf], wrong: &mut Vec<String>) -> Vec<PublicKey> {
+pub(super) fn keys(files: &[PathBuf], problems: &mut Vec<String>) -> Vec<PublicKey> {
     let mut keys = Vec::new();
     for file in files {
         match PublicKey::load_all(file) {
             Ok(more) => keys.extend(more),
-            Err(error) => wrong.push(error.to_string()),
+            Err(error) => problems.push(error.to_string()),
         }
     }
     keys

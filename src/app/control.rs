@@ -73,7 +73,7 @@ pub(super) fn followed(checked: &Checked, running: &Arc<Running>, leased: &Lease
 /// Reads the whole list, however long it takes: a gate that does not know which stops hold does not
 /// open. `None`: the gate stopped first.
 pub(super) async fn read(running: &Running, road: &Road) -> Option<Backlog> {
-    let mut said = false;
+    let mut warned = false;
     loop {
         let error = match road.control().rebuild().await {
             Ok(backlog) => return Some(backlog),
@@ -82,10 +82,10 @@ pub(super) async fn read(running: &Running, road: &Road) -> Option<Backlog> {
         if running.stop.is_cancelled() {
             return None;
         }
-        if !said {
+        if !warned {
             tracing::warn!(%error, "operators' orders cannot be read: the gate accepts no calls");
         }
-        said = true;
+        warned = true;
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -97,28 +97,28 @@ fn state_reporter(running: Weak<Running>) -> StateReporter {
         let now = running.readiness.borrow().clone();
         let reasons: Vec<Json> = now.reasons.iter().map(|r| Json::from(r.as_str())).collect();
         let notes: Vec<Json> = now.notes.iter().map(|n| Json::from(n.as_str())).collect();
-        let mut told = vec![
+        let mut members = vec![
             ("ready", Json::from(now.ready)),
             ("reasons", reasons.into()),
             ("notes", notes.into()),
         ];
         if let Some(constitution) = running.constitution.get() {
             let digest = constitution.digest().map(|digest| digest.prefixed());
-            told.push(("policy", Json::from(digest.unwrap_or_default())));
+            members.push(("policy", Json::from(digest.unwrap_or_default())));
         }
-        told
+        members
     })
 }
 
 /// Follows the list from here on, until no call is on the road any more.
 pub(super) fn follow(running: &Running, road: &Arc<Road>) {
-    let following = Arc::clone(road).follow_orders(running.deaf.clone());
+    let following = Arc::clone(road).follow_orders(running.stop_following.clone());
     running.following.spawn(following);
 }
 
 /// Ends following, and notes it on the list if the store answers.
 pub(super) async fn ended(running: &Running) {
-    running.deaf.cancel();
+    running.stop_following.cancel();
     running.following.close();
     let within = Duration::from_secs(1);
     drop(tokio::time::timeout(within, running.following.wait()).await);

@@ -149,14 +149,14 @@ impl Enrolled {
         if let Some(failing) = before.as_ref().filter(|failing| now < failing.until) {
             return Err(failing.why.clone());
         }
-        let asked = ask.await;
-        *self.failing.lock() = asked.as_ref().err().map(|why| {
+        let result = ask.await;
+        *self.failing.lock() = result.as_ref().err().map(|why| {
             let pause = before.map_or(PAUSE, |b| b.pause.saturating_mul(2).min(PAUSE_MAX));
             let until = self.clock.monotonic().saturating_add(pause);
             tracing::warn!(why = %reason(why), "the hub has not certified this writer yet");
             Failing { why: why.clone(), pause, until }
         });
-        asked
+        result
     }
 
     async fn ask(
@@ -177,11 +177,12 @@ impl Enrolled {
         }
         let answer = self.remote.send(request, path, body, ANSWER_MAX).await;
         let answer = answer.map_err(|why| EnrolmentError::Unreachable(why.to_string()))?;
-        let said = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
+        let reply = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
         if answer.status.is_success() {
-            return Ok(said);
+            return Ok(reply);
         }
-        let text = |name: &str| visible(said.get(name).and_then(Value::as_str).unwrap_or_default());
+        let text =
+            |name: &str| visible(reply.get(name).and_then(Value::as_str).unwrap_or_default());
         let (code, cause, detail) = (text("code"), text("cause"), text("detail"));
         Err(EnrolmentError::Refused { detail, code, cause, status: answer.status.as_u16() })
     }
@@ -196,8 +197,8 @@ impl Enrolled {
         let proved = request.prove(key);
         let (body, proof) = proved.map_err(|why| EnrolmentError::Request(why.to_string()))?;
         let body = json!({"request": body, "proof": proof}).to_string().into_bytes();
-        let said = self.ask(Method::POST, ENROLMENT, body).await?;
-        let issued = said.get("certificate").cloned().unwrap_or_default();
+        let reply = self.ask(Method::POST, ENROLMENT, body).await?;
+        let issued = reply.get("certificate").cloned().unwrap_or_default();
         let issued = serde_json::from_value(issued);
         let issued = issued.map_err(|why| EnrolmentError::Certificate(Arc::new(why)))?;
         let certificate =

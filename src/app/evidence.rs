@@ -31,14 +31,14 @@ pub(super) fn operator_part(config: &Config) -> Result<Option<Evidence>, Error> 
     let Some(key) = &config.evidence.key else { return Ok(None) };
     let key = signer::open(key, &config::environment)
         .map_err(|why| Error::wrong(format!("evidence: {why}")))?;
-    let scratch = config.state.join(SCRATCH);
-    checked::private_dir(&scratch)?;
+    let scratch_dir = config.state.join(SCRATCH);
+    checked::private_dir(&scratch_dir)?;
     let postgres = matches!(config.ledger, config::Ledger::Postgres(_));
     Ok(Some(Evidence {
         archive: Arc::new(Configured(config.clone())),
         key,
         artifacts: Artifacts::at(&config.evidence.artifacts(config)),
-        scratch,
+        scratch: scratch_dir,
         backups: config.retention.backups(),
         store: if postgres { "postgres" } else { "sqlite" },
     }))

@@ -35,10 +35,10 @@ async fn watch(running: Weak<Running>, mut readiness: tokio::sync::watch::Receiv
     }
     let mut before = true;
     loop {
-        let turned = readiness.wait_for(|now| now.ready != before).await;
+        let changed = readiness.wait_for(|now| now.ready != before).await;
         // The end is no change of health: `writer.stopped` follows.
-        let turned = turned.ok().filter(|now| now.reasons != [DRAINING]);
-        let Some(entry) = turned.map(|now| written(&now)) else { return };
+        let changed = changed.ok().filter(|now| now.reasons != [DRAINING]);
+        let Some(entry) = changed.map(|now| written(&now)) else { return };
         before = !before;
         let Some(ledger) = running.upgrade().map(|running| running.ledger.clone()) else { return };
         if ledger.owe(entry).await.is_err() {

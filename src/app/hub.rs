@@ -48,44 +48,44 @@ async fn run(config: Config) -> Result<Ended, Error> {
         let why = "enrolment: remove this section; a hub certifies itself and others, so it needs `fleet.enrolment_key`";
         return Err(Error::wrong(why));
     }
-    let staff = Operators::load(&config.operators)
-        .map_err(|wrong| Error::Config(wrong.iter().map(ToString::to_string).collect()))?;
-    if staff.is_empty() {
+    let operators = Operators::load(&config.operators)
+        .map_err(|problems| Error::Config(problems.iter().map(ToString::to_string).collect()))?;
+    if operators.is_empty() {
         return Err(Error::wrong(
             "operators: none is configured, so the hub would answer no request",
         ));
     }
     let hook = operators::webhook(&config)?;
     let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));
-    let desk = HubWriters::of(&config, &metrics)?;
-    let (ledger, writer) = open_ledger(&config, &desk)?;
+    let writers = HubWriters::of(&config, &metrics)?;
+    let (ledger, writer) = open_ledger(&config, &writers)?;
     let reader = reader(&config).await?;
     let enrols = Arc::<PostgresReader>::clone(&reader);
-    let office = Arc::new(operator_api(&config, staff, &ledger, (&desk, &reader)).await?);
+    let api = Arc::new(operator_api(&config, operators, &ledger, (&writers, &reader)).await?);
     let stop = CancellationToken::new();
-    let reaping = reaper(&config, &desk, reader, &office)?;
+    let reaping = reaper(&config, &writers, reader, &api)?;
     let reaping = tokio::spawn(Arc::new(reaping).run(stop.clone()));
     let (ready_out, readiness) = watch::channel(Readiness::default());
     let settings = config.operator.listener().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
     let view = door::OperatorView { readiness, metrics };
-    let parts = |registry: &Registry| enrolling(registry, &desk, (&ledger, enrols));
+    let parts = |registry: &Registry| enrolling(registry, &writers, (&ledger, enrols));
     let registry = config.hub.enrolment.as_ref();
     let registry = enrolment::registry(registry, view.clone(), parts, stop.clone())?;
     let (registry, enrolled) = registry.unzip();
     let listeners = [("operator.tls", tls.clone()), ("hub.enrolment.tls", enrolled.flatten())];
-    let doors = ListenerTls::new(listeners, &desk.clock, &desk.metrics);
-    let mut looks = tokio::time::interval(super::running::LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let door = door::serve_with(settings, view, Some(Arc::clone(&office)), stop.clone());
-    let door = door.map_err(System::from)?;
-    tracing::info!(addr = %door.address(), tls = tls.is_some(), "operator API listening");
+    let certificates = ListenerTls::new(listeners, &writers.clock, &writers.metrics);
+    let mut interval = tokio::time::interval(super::running::LOOK);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let listener = door::serve_with(settings, view, Some(Arc::clone(&api)), stop.clone());
+    let listener = listener.map_err(System::from)?;
+    tracing::info!(addr = %listener.address(), tls = tls.is_some(), "operator API listening");
     let (recovered_out, _recovered) = oneshot::channel();
     let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
-    let telling = hook.map(|hook| tokio::spawn(hook.run(office, stop.clone())));
+    let webhook_task = hook.map(|hook| tokio::spawn(hook.run(api, stop.clone())));
     let mut status = ledger.status();
     let ended = loop {
-        report(&ready_out, &status.borrow_and_update(), &doors);
+        report(&ready_out, &status.borrow_and_update(), &certificates);
         tokio::select! {
             biased;
             ending = &mut writing => break super::running::ended(ending),
@@ -96,17 +96,17 @@ async fn run(config: Config) -> Result<Ended, Error> {
                 break ending.map_or(Ended::Stopped, super::running::ended);
             },
             changed = status.changed() => if changed.is_err() { break Ended::Stopped },
-            _ = looks.tick() => drop(doors.look()),
+            _ = interval.tick() => drop(certificates.look()),
         }
     };
     stop.cancel();
-    if let Some(telling) = telling {
-        drop(telling.await);
+    if let Some(webhook_task) = webhook_task {
+        drop(webhook_task.await);
     }
     // The reaper finishes the slot it is closing, or leaves it to the next visit; no receiver waits
     // long for it.
     drop(tokio::time::timeout(Duration::from_secs(5), reaping).await);
-    let closing = move || std::iter::once(door).chain(registry).for_each(door::Running::join);
+    let closing = move || std::iter::once(listener).chain(registry).for_each(door::Running::join);
     drop(tokio::task::spawn_blocking(closing).await);
     Ok(ended)
 }
@@ -114,28 +114,28 @@ async fn run(config: Config) -> Result<Ended, Error> {
 /// What the registrar works with.
 fn enrolling(
     registry: &Registry,
-    desk: &HubWriters,
+    writers: &HubWriters,
     (ledger, reader): (&Ledger, Arc<PostgresReader>),
 ) -> operator::enrolment::RegistrarParts {
-    let counted = Arc::clone(&desk.metrics);
+    let counted = Arc::clone(&writers.metrics);
     operator::enrolment::RegistrarParts {
         pools: registry.pools(),
         reviewer: registry.reviewer(),
         term: registry.term(),
-        signer: Arc::clone(&desk.signer),
+        signer: Arc::clone(&writers.signer),
         ledger: ledger.clone(),
         reader,
-        clock: Arc::clone(&desk.clock),
+        clock: Arc::clone(&writers.clock),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
-        tenant: desk.settings.tenant.clone(),
+        tenant: writers.settings.tenant.clone(),
     }
 }
 
 /// A hub is ready when it can record enrolments and orders.
-fn report(readiness: &watch::Sender<Readiness>, status: &LedgerStatus, doors: &ListenerTls) {
-    let books = (*status != LedgerStatus::Ready).then(|| format!("ledger: {status:?}"));
-    let reasons: Vec<String> = books.into_iter().chain(doors.reasons()).collect();
-    let (ready, notes) = (reasons.is_empty(), doors.notes());
+fn report(readiness: &watch::Sender<Readiness>, status: &LedgerStatus, certificates: &ListenerTls) {
+    let ledger_problem = (*status != LedgerStatus::Ready).then(|| format!("ledger: {status:?}"));
+    let reasons: Vec<String> = ledger_problem.into_iter().chain(certificates.reasons()).collect();
+    let (ready, notes) = (reasons.is_empty(), certificates.notes());
     let next = Readiness { started: true, ready, reasons, notes };
     super::health::publish(readiness, next);
 }
@@ -210,13 +210,13 @@ impl HubWriters {
 
 fn open_ledger(
     config: &Config,
-    desk: &HubWriters,
+    writers: &HubWriters,
 ) -> Result<(Ledger, crate::ledger::sequencer::Writer), Error> {
     let at = postgres_of(config)?;
     let spool = super::writer::spool(&at.spool)?;
     let lease_file = LeaseFile::at(config.state.join("lease"));
-    let parts = desk.parts(Box::new(spool), Some(lease_file));
-    Ok(Ledger::new(desk.settings.clone(), parts))
+    let parts = writers.parts(Box::new(spool), Some(lease_file));
+    Ok(Ledger::new(writers.settings.clone(), parts))
 }
 
 /// Reads as the role that only reads.
@@ -236,40 +236,40 @@ async fn reader(config: &Config) -> Result<Arc<PostgresReader>, Error> {
 
 async fn operator_api(
     config: &Config,
-    staff: Operators,
+    operators: Operators,
     ledger: &Ledger,
-    (desk, reader): (&HubWriters, &Arc<PostgresReader>),
+    (writers, reader): (&HubWriters, &Arc<PostgresReader>),
 ) -> Result<OperatorApi, Error> {
     let at = postgres_of(config)?;
     let options = postgres::Options::default();
     let orders = control::postgres::PostgresControl::connect(at.connect.expose(), options).await;
-    let counted = Arc::clone(&desk.metrics);
-    let office = OperatorApi::new(operator::OperatorParts {
-        operators: staff,
+    let counted = Arc::clone(&writers.metrics);
+    let api = OperatorApi::new(operator::OperatorParts {
+        operators,
         reader: Arc::<PostgresReader>::clone(reader),
         orders: Arc::new(orders.map_err(System::ledger)?),
         ledger: ledger.clone(),
         vault: config.vault().map_err(Error::wrong)?,
-        clock: Arc::clone(&desk.clock),
-        entropy: Arc::clone(&desk.entropy),
+        clock: Arc::clone(&writers.clock),
+        entropy: Arc::clone(&writers.entropy),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
         tenant: at.tenant.clone(),
     });
-    if let Some(glass) = super::break_glass::operator_part(config, &desk.metrics)? {
-        office.allow_break_glass(glass);
+    if let Some(break_glass) = super::break_glass::operator_part(config, &writers.metrics)? {
+        api.allow_break_glass(break_glass);
     }
     if let Some(evidence) = super::evidence::operator_part(config)? {
-        office.allow_evidence(evidence);
+        api.allow_evidence(evidence);
     }
-    Ok(office)
+    Ok(api)
 }
 
 /// Closes what dead sidecars of the tenant left open.
 fn reaper(
     config: &Config,
-    desk: &HubWriters,
+    writers: &HubWriters,
     reader: Arc<PostgresReader>,
-    office: &Arc<OperatorApi>,
+    api: &Arc<OperatorApi>,
 ) -> Result<Reaper, Error> {
     let at = postgres_of(config)?;
     let slots = PostgresReaper::lazy(at.connect.expose(), postgres::Options::default());
@@ -280,12 +280,12 @@ fn reaper(
             // A connection of its own: a slot that takes long to close does not hold up the hub's
             // orders.
             store: Arc::new(store.map_err(System::ledger)?),
-            settings: LedgerSettings { reaping: true, ..desk.settings.clone() },
-            ..desk.clone()
+            settings: LedgerSettings { reaping: true, ..writers.settings.clone() },
+            ..writers.clone()
         },
         reader,
-        operator_api: Arc::clone(office),
-        grace: config.hub.grace(desk.settings.lease_term),
+        operator_api: Arc::clone(api),
+        grace: config.hub.grace(writers.settings.lease_term),
         foreign: parking_lot::Mutex::default(),
     })
 }

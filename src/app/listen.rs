@@ -50,22 +50,22 @@ pub(super) struct Listeners {
 pub(super) struct Served {
     agents: tokio::task::JoinHandle<()>,
     operators: operator::Running,
-    telling: Option<tokio::task::JoinHandle<()>>,
+    webhook_task: Option<tokio::task::JoinHandle<()>>,
     stop: CancellationToken,
 }
 
 impl Served {
-    /// Closes both and waits for open requests; with `hurry`, clients that still wait lose their
+    /// Closes both and waits for open requests; with `force`, clients that still wait lose their
     /// connections at once.
-    pub async fn close(mut self, hurry: &CancellationToken) {
+    pub async fn close(mut self, force: &CancellationToken) {
         self.stop.cancel();
         tokio::select! {
             biased;
-            () = hurry.cancelled() => self.agents.abort(),
+            () = force.cancelled() => self.agents.abort(),
             _ended = &mut self.agents => {}
         }
-        if let Some(telling) = self.telling {
-            drop(telling.await);
+        if let Some(webhook_task) = self.webhook_task {
+            drop(webhook_task.await);
         }
         drop(tokio::task::spawn_blocking(move || self.operators.join()).await);
     }
@@ -81,8 +81,8 @@ pub(super) async fn listen(
     let sockets = config.sockets().into_iter().map(AgentEndpoint::Socket);
     let places = sockets.chain(config.listen.endpoints()).collect();
     let drain = Duration::from_secs(config.limits.drain_seconds);
-    let wrong = |wrong: Wrong| Error::wrong(format!("listen.tls.{}: {wrong}", wrong.field));
-    let tls = config.listen.tls.as_ref().map(Section::demand).transpose().map_err(wrong)?;
+    let refuse = |error: Wrong| Error::wrong(format!("listen.tls.{}: {error}", error.field));
+    let tls = config.listen.tls.as_ref().map(Section::demand).transpose().map_err(refuse)?;
     let settings = AgentSettings { places, drain, tls: tls.clone(), ..AgentSettings::default() };
     let bound = agents::bind(settings).await.map_err(System::from)?;
     let stop = CancellationToken::new();
@@ -90,26 +90,24 @@ pub(super) async fn listen(
         operator::OperatorView { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
     let settings = config.operator.listener().map_err(Error::wrong)?;
     let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
-    let doors = ListenerTls::new(listeners, &checked.clock, &checked.metrics);
+    let certificates = ListenerTls::new(listeners, &checked.clock, &checked.metrics);
     let tls = settings.tls.is_some();
     // WHY: an agent that takes the address while its gate starts again must not keep the gate out for good.
     let socket = Some(config.state.join(OPERATORS));
     let settings = operator::OperatorSettings { socket, patient: true, ..settings };
-    let office = operator_api(checked, sources).await?;
-    let telling = match (webhook(&checked.config)?, &office) {
-        (Some(hook), Some(office)) => {
-            Some(tokio::spawn(hook.run(Arc::clone(office), stop.clone())))
-        }
+    let api = operator_api(checked, sources).await?;
+    let webhook_task = match (webhook(&checked.config)?, &api) {
+        (Some(hook), Some(api)) => Some(tokio::spawn(hook.run(Arc::clone(api), stop.clone()))),
         (Some(_), None) | (None, _) => None,
     };
-    let operators = operator::serve_with(settings, view, office.clone(), stop.clone());
+    let operators = operator::serve_with(settings, view, api.clone(), stop.clone());
     let operators = operators.map_err(System::from)?;
     let listening = Listeners {
         agents: bound.addresses(),
         operators: operators.address(),
-        certificates: doors,
+        certificates,
         hindered: operators.hindered(),
-        operator_api: office,
+        operator_api: api,
     };
     for place in &listening.agents {
         tracing::info!(addr = %place, "agent API listening");
@@ -129,7 +127,7 @@ pub(super) async fn listen(
             tracing::error!(%error, "the agent listeners ended");
         }
     });
-    Ok((listening, Served { agents, operators, telling, stop }))
+    Ok((listening, Served { agents, operators, webhook_task, stop }))
 }
 
 fn identify(checked: &Arc<Checked>) -> Identify {

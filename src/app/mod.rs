@@ -134,17 +134,17 @@ impl Gate {
         Self::start_with(config, Some(ReplayExtent::Fork(forked))).await
     }
 
-    async fn start_with(config: Config, play: Option<ReplayExtent>) -> Result<Self, Error> {
-        let checking = tokio::task::spawn_blocking(|| checked::check(config, play));
+    async fn start_with(config: Config, extent: Option<ReplayExtent>) -> Result<Self, Error> {
+        let checking = tokio::task::spawn_blocking(|| checked::check(config, extent));
         let checked = checking.await.map_err(System::from)??;
         let unfit = tools::look(&checked.1).await;
         if !unfit.is_empty() {
             return Err(Error::Config(unfit));
         }
-        let (asks, asked) = mpsc::channel(ASKS);
-        let started = running::start(checked, asked).await?;
+        let (sender, requests) = mpsc::channel(ASKS);
+        let started = running::start(checked, requests).await?;
         let running::Started { readiness, agents, operators, supervised } = started;
-        Ok(Self { requests: asks, readiness, agents, operators, supervised: Some(supervised) })
+        Ok(Self { requests: sender, readiness, agents, operators, supervised: Some(supervised) })
     }
 
     /// Whether calls can be governed, now and from now on.
@@ -199,8 +199,8 @@ impl Gate {
 /// The level or the collector cannot be understood, or this process already has a logger.
 pub fn log(config: &Config, json: bool) -> Result<trace::TraceGuard, Error> {
     let otlp = config.telemetry.otlp.as_ref().map(|otlp| {
-        let wrong = |(field, why)| Error::wrong(format!("telemetry.otlp.{field}: {why}"));
-        let dial = Arc::new(otlp.open().map_err(wrong)?);
+        let invalid = |(field, why)| Error::wrong(format!("telemetry.otlp.{field}: {why}"));
+        let dial = Arc::new(otlp.open().map_err(invalid)?);
         Ok::<_, Error>(trace::Otlp { dial, service_name: "wicketgate".to_owned() })
     });
     let guard = trace::init(&config.telemetry.log, json, otlp.transpose()?.as_ref());

@@ -51,7 +51,7 @@ pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
     named.problems.extend(break_glass::wrong(config));
     named.problems.append(&mut isolated);
     match checked::live(config.clone(), opened, &tokens, now) {
-        Err(wrong) => named.problems.splice(0..0, wrong).for_each(drop),
+        Err(problems) => named.problems.splice(0..0, problems).for_each(drop),
         Ok((live, _)) => {
             let manifests = live.callers.manifests();
             let ungranted = manifests.iter().flat_map(|one| ungranted(one, &tiers, &signers));
@@ -70,10 +70,10 @@ pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
 /// # Errors
 /// Everything that is wrong with them, a line each.
 pub fn callers(config: &Config) -> Result<Callers, Vec<String>> {
-    let mut wrong = Vec::new();
-    let keys = checked::keys(&config.trust.manifest_keys, &mut wrong);
-    if !wrong.is_empty() {
-        return Err(wrong);
+    let mut problems = Vec::new();
+    let keys = checked::keys(&config.trust.manifest_keys, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
     }
     let tokens = Arc::new(RunTokens::new([0; 32]));
     checked::callers(config, &keys, &tokens, SystemClock::new().now())
@@ -153,8 +153,8 @@ fn bundle(
     named.problems.extend(unfit.into_iter().map(|finding| at(finding.message)));
     for finding in findings.into_iter().filter(|finding| finding.code != "lint.never_runs") {
         let enforced = live.config.policy.lint == Lint::Enforce && finding.level == Level::Error;
-        let said = at(finding_text(&finding));
-        if enforced { named.problems.push(said) } else { named.warnings.push(said) }
+        let text = at(finding_text(&finding));
+        if enforced { named.problems.push(text) } else { named.warnings.push(text) }
     }
 }
 
@@ -184,19 +184,19 @@ fn isolation(config: &Config, bound: &Bound) -> Vec<String> {
 /// Grants without effect: of tools that are not bound, or from a lock that another key signed.
 fn ungranted(manifest: &Manifest, bound: &[(String, Tier)], signers: &[String]) -> Vec<String> {
     let agent = &manifest.name;
-    let mut said = Vec::new();
+    let mut problems = Vec::new();
     for grant in &manifest.tools {
         let name = &grant.name;
         let other = grant.signers.iter().find(|key| !signers.contains(key));
         if !bound.iter().any(|(tool, _)| tool == name.as_str()) {
-            said.push(format!(
+            problems.push(format!(
                 "agent `{agent}` is granted `{name}`, but no such tool is configured"
             ));
         } else if let Some(signer) = other {
-            said.push(format!(
+            problems.push(format!(
                 "agent `{agent}` is granted `{name}` from a lock signed by `{signer}`, but `{signer}` did not sign"
             ));
         }
     }
-    said
+    problems
 }

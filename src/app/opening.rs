@@ -36,7 +36,7 @@ pub(super) async fn open(
         stops: Arc::clone(&checked.stops),
         follow: Some(control::followed(&checked, &running, leased)),
         breaker: breaker.clone(),
-        amender: constitution.clone().map(|keeper| keeper as Arc<dyn Amender>),
+        amender: constitution.clone().map(|amender| amender as Arc<dyn Amender>),
     };
     let road = Road::new(parts(&checked, &running, toolbox, commands).await?);
     bind(&checked, &running, &road).await?;

@@ -18,8 +18,8 @@ pub(super) async fn operator_api(
     checked: &Checked,
     sources: &Sources<'_>,
 ) -> Result<Option<Arc<OperatorApi>>, Error> {
-    if let Some(unheard) = config::operators::unheard(&checked.config) {
-        tracing::warn!("{unheard}");
+    if let Some(problem) = config::operators::unheard(&checked.config) {
+        tracing::warn!("{problem}");
     }
     let live = checked.live();
     let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
@@ -34,8 +34,8 @@ pub(super) async fn operator_api(
         Some(road) => road.reject(code),
         None => metrics.rejected(code.as_str()),
     };
-    let glass = super::break_glass::operator_part(&checked.config, &checked.metrics)?;
-    let office = OperatorApi::new(OperatorParts {
+    let break_glass = super::break_glass::operator_part(&checked.config, &checked.metrics)?;
+    let api = OperatorApi::new(OperatorParts {
         operators: live.operators.clone(),
         reader: Arc::new(reader),
         orders: Arc::new(orders),
@@ -46,24 +46,24 @@ pub(super) async fn operator_api(
         reject: Arc::new(reject),
         tenant: super::fleet::tenant(&checked.config),
     });
-    if let Some(glass) = glass {
-        office.allow_break_glass(glass);
+    if let Some(break_glass) = break_glass {
+        api.allow_break_glass(break_glass);
     }
     if let Some(evidence) = super::evidence::operator_part(&checked.config)? {
-        office.allow_evidence(evidence);
+        api.allow_evidence(evidence);
     }
-    Ok(Some(Arc::new(office)))
+    Ok(Some(Arc::new(api)))
 }
 
 /// The receiver of notices about held calls, if one is configured.
 pub(super) fn webhook(config: &Config) -> Result<Option<Webhook>, Error> {
     let Some(hook) = &config.approvals.webhook else { return Ok(None) };
-    let wrong = |why: String| Error::wrong(format!("approvals.webhook: {why}"));
-    let key = signer::open(&hook.key, &config::environment).map_err(|e| wrong(e.to_string()))?;
+    let invalid = |why: String| Error::wrong(format!("approvals.webhook: {why}"));
+    let key = signer::open(&hook.key, &config::environment).map_err(|e| invalid(e.to_string()))?;
     let ca = hook
         .ca
         .as_ref()
-        .map(|path| std::fs::read(path).map_err(|e| wrong(format!("`{}`: {e}", path.display()))));
+        .map(|path| std::fs::read(path).map_err(|e| invalid(format!("`{}`: {e}", path.display()))));
     let made = Webhook::new(&hook.url, ca.transpose()?.as_deref(), key, hook.link.clone());
-    made.map(Some).map_err(|error| wrong(error.to_string()))
+    made.map(Some).map_err(|error| invalid(error.to_string()))
 }

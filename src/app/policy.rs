@@ -87,9 +87,9 @@ async fn try_load(
     let dir = live.config.policy.bundle.clone().ok_or(Error::Unset)?;
     let (candidate, findings) =
         examine(checked, &live, &running.ledger, road.tool_tiers(), dir).await?;
-    let noted = linted(&findings, live.config.policy.lint)?;
+    let notes = linted(&findings, live.config.policy.lint)?;
     put_in_force(checked, road, candidate, None, again).await?;
-    *running.findings.lock() = noted;
+    *running.findings.lock() = notes;
     Ok(())
 }
 

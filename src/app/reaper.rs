@@ -84,8 +84,8 @@ impl Reaper {
                     continue;
                 }
             };
-            let room = AT_ONCE.saturating_sub(closing.len());
-            for slot in watch.look(now, found, room) {
+            let free = AT_ONCE.saturating_sub(closing.len());
+            for slot in watch.look(now, found, free) {
                 let (reaper, stop) = (Arc::clone(&self), stop.clone());
                 closing.spawn(async move { reaper.visit(&slot, &stop).await });
             }

@@ -122,9 +122,9 @@ impl Watched {
     /// The outcome of the current read. Cancel-safe: may be dropped and called again.
     pub async fn outcome(&mut self, checked: &Checked) -> ReloadOutcome {
         let Some(reading) = &mut self.reading else { return std::future::pending().await };
-        let came = reading.await;
+        let outcome = reading.await;
         self.reading = None;
-        came.unwrap_or_else(|lost| {
+        outcome.unwrap_or_else(|lost| {
             (files(&checked.live().config), Err(Unchanged::Refused(vec![lost.to_string()])))
         })
     }
@@ -134,11 +134,11 @@ impl Watched {
         &mut self,
         checked: &Checked,
         running: &Running,
-        (seen, came): ReloadOutcome,
+        (seen, outcome): ReloadOutcome,
     ) {
         self.moving = None;
         self.read = (!std::mem::take(&mut self.again)).then_some(seen);
-        match came {
+        match outcome {
             Ok(recorded) => {
                 running.refused.lock().clear();
                 checked.metrics.config_read(true);
@@ -148,14 +148,14 @@ impl Watched {
                 tracing::warn!(%why, "the new configuration is not in force yet");
                 self.read = None;
             }
-            Err(Unchanged::Refused(wrong)) => {
+            Err(Unchanged::Refused(problems)) => {
                 checked.metrics.config_read(false);
-                for why in &wrong {
+                for why in &problems {
                     tracing::error!(%why, "the configuration was refused; the old state stays in force");
                 }
                 let note =
                     |why: &String| format!("configuration: {why}; the old state stays in force");
-                *running.refused.lock() = wrong.iter().map(note).collect();
+                *running.refused.lock() = problems.iter().map(note).collect();
             }
         }
         if let (Some(constitution), Some(road)) = (running.constitution.get(), running.road.get()) {
@@ -177,14 +177,14 @@ async fn read_and_put(
         Ok(read) => read,
         Err(lost) => (files(&checked.live().config), Err(vec![lost.to_string()])),
     };
-    let came = match read {
+    let outcome = match read {
         Ok((live, tools)) => put(checked, running, road, (live, tools), &seen).await,
-        Err(wrong) => Err(Unchanged::Refused(wrong)),
+        Err(problems) => Err(Unchanged::Refused(problems)),
     };
     // WHY: parts of two states are no valid state, whether they load or not.
-    let torn = matches!(came, Err(Unchanged::Refused(_))) && seen.changed();
-    let came = if torn { Err(Unchanged::Later(Delay::Changing)) } else { came };
-    (seen, came)
+    let is_torn = matches!(outcome, Err(Unchanged::Refused(_))) && seen.changed();
+    let outcome = if is_torn { Err(Unchanged::Later(Delay::Changing)) } else { outcome };
+    (seen, outcome)
 }
 
 /// A state that was read and checked, or everything that is wrong with it.
@@ -265,8 +265,8 @@ async fn put(
                 policy::examine(checked, &live, &running.ledger, toolbox.tiers(), dir.clone())
                     .await;
             let (candidate, findings) = examined.map_err(of_bundle)?;
-            let noted = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
-            Some((candidate, noted))
+            let notes = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
+            Some((candidate, notes))
         }
         // Amendments decide about the bundle in force, or neither state names one.
         (_, Some(_)) | (None, None) => None,
@@ -277,7 +277,7 @@ async fn put(
     if let Some(finding) = unfit.into_iter().flatten().next() {
         return Err(refused(finding.message));
     }
-    live.keep_manifests(&checked.artifacts).map_err(|unkept| refused(unkept.to_string()))?;
+    live.keep_manifests(&checked.artifacts).map_err(|error| refused(error.to_string()))?;
     if let Some((Candidate { bundle, .. }, _)) = &bundle {
         let kept = checked.artifacts.put_policy(&bundle.digest(), bundle.tar());
         kept.map_err(|e| refused(e.to_string()))?;
@@ -291,8 +291,8 @@ async fn put(
     let recorded = recorded.map_err(|error| Unchanged::Later(error.into()))?;
     upstreams.start_all();
     running.upstreams.store(Arc::new(upstreams));
-    if let Some((Candidate { bundle, .. }, noted)) = bundle {
-        *running.findings.lock() = noted;
+    if let Some((Candidate { bundle, .. }, notes)) = bundle {
+        *running.findings.lock() = notes;
         policy::remember(checked, bundle);
     }
     checked.versions.keep(&live.callers);
@@ -308,8 +308,8 @@ async fn put(
 
 /// Updates everything beside the road that depends on the state in force.
 fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: Live) {
-    if let Some(office) = &running.listening.operator_api {
-        office.set_operators(live.operators.clone());
+    if let Some(api) = &running.listening.operator_api {
+        api.set_operators(live.operators.clone());
     }
     checked.live.store(Arc::new(live));
     road.replace_signers(approvers::signers(checked, &running.ledger));

@@ -46,7 +46,7 @@ pub(super) struct Running {
     /// Operators' orders.
     pub list: OrderList,
     /// Ends following the list.
-    pub deaf: CancellationToken,
+    pub stop_following: CancellationToken,
     /// The tasks that follow the list of orders.
     pub following: TaskTracker,
     /// What lints have against the bundle in force.
@@ -65,8 +65,8 @@ pub(super) struct Running {
 pub(super) type GateRequests = mpsc::Receiver<GateRequest>;
 
 /// A gate whose holder is gone stops, as on request.
-async fn next(asked: &mut GateRequests) -> GateRequest {
-    asked.recv().await.unwrap_or(GateRequest::Stop)
+async fn next(requests: &mut GateRequests) -> GateRequest {
+    requests.recv().await.unwrap_or(GateRequest::Stop)
 }
 
 /// A started gate, for its holder.
@@ -80,17 +80,17 @@ pub(super) struct Started {
 /// Opens the ledger, binds the listeners, and leaves the rest to a task.
 pub(super) async fn start(
     (checked, tools): (Checked, BoundTools),
-    asked: GateRequests,
+    requests: GateRequests,
 ) -> Result<Started, Error> {
     let checked = Arc::new(checked);
-    let books = writer::open(&checked).await?;
-    let (ledger, writer) = Ledger::new(books.settings, books.parts);
+    let ledger_parts = writer::open(&checked).await?;
+    let (ledger, writer) = Ledger::new(ledger_parts.settings, ledger_parts.parts);
     let (recovered_out, recovered) = oneshot::channel();
     let reasons = vec!["starting".to_owned()];
     let starting = Readiness { reasons, ..Readiness::default() };
     let (readiness, ready) = watch::channel(starting);
     let road = Arc::new(OnceLock::new());
-    let sources = Sources { ledger: &ledger, list: &books.list, road: &road };
+    let sources = Sources { ledger: &ledger, list: &ledger_parts.list, road: &road };
     // WHY: before the writer starts, so that an address in use leaves no entry behind.
     let (listening, served) = listen(&checked, &sources, ready.clone()).await?;
     let (agents, operators) = (listening.agents.clone(), listening.operators);
@@ -101,8 +101,8 @@ pub(super) async fn start(
         judged: OnceLock::new(),
         readiness,
         upstreams: ArcSwap::from_pointee(tools.upstreams),
-        list: books.list,
-        deaf: CancellationToken::new(),
+        list: ledger_parts.list,
+        stop_following: CancellationToken::new(),
         following: TaskTracker::new(),
         findings: Mutex::default(),
         refused: Mutex::default(),
@@ -119,7 +119,7 @@ pub(super) async fn start(
         opening::open(Arc::clone(&checked), tools.toolbox, Arc::clone(&running), recovered);
     let opening = tokio::spawn(opening);
     let supervised = tokio::spawn(async move {
-        let ended = supervise(&checked, &running, opening, writing, asked).await;
+        let ended = supervise(&checked, &running, opening, writing, requests).await;
         served.close(&running.hurry).await;
         running.upstreams.load().close().await;
         ended
@@ -133,25 +133,25 @@ async fn supervise(
     running: &Arc<Running>,
     opening: JoinHandle<Result<(), Error>>,
     mut writing: JoinHandle<Ending>,
-    mut asked: GateRequests,
+    mut requests: GateRequests,
 ) -> Result<Ended, Error> {
     let mut status = running.ledger.status();
     let mut opening = Some(opening);
     let mut watched = Watched::new(checked.read.clone());
     let mut anchors = Anchors::new(checked.config.fleet.anchor_file.clone());
-    let mut looks = tokio::time::interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut tells = tokio::time::interval(TELL);
-    tells.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut interval = tokio::time::interval(LOOK);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut notice_interval = tokio::time::interval(TELL);
+    notice_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
             ending = &mut writing => return Ok(ended(ending)),
-            ask = next(&mut asked) => match ask {
+            ask = next(&mut requests) => match ask {
                 GateRequest::Stop => break,
                 GateRequest::Reload => watched.begin(checked, running),
             },
-            _ = looks.tick() => {
+            _ = interval.tick() => {
                 // Nothing is read before there is a road to put it on.
                 if running.road.get().is_some() && watched.due() {
                     watched.begin(checked, running);
@@ -164,7 +164,7 @@ async fn supervise(
             }
             // Report what only time changes: a layer that is enforced again, a server that fails, a
             // list that went unread.
-            _ = tells.tick() => running.update_readiness(),
+            _ = notice_interval.tick() => running.update_readiness(),
             came = watched.outcome(checked) => watched.finish(checked, running, came).await,
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
                 opening = None;
@@ -177,12 +177,12 @@ async fn supervise(
             changed = status.changed() => if changed.is_ok() { running.update_readiness(); },
         }
     }
-    Ok(finish(checked, running, writing, asked).await)
+    Ok(finish(checked, running, writing, requests).await)
 }
 
 /// Waits for a second request to end. A dropped holder is no request: this then waits without end.
-async fn asked_again(asked: &mut GateRequests) {
-    while let Some(ask) = asked.recv().await {
+async fn asked_again(requests: &mut GateRequests) {
+    while let Some(ask) = requests.recv().await {
         if ask == GateRequest::Stop {
             return;
         }
@@ -194,7 +194,7 @@ async fn finish(
     checked: &Checked,
     running: &Running,
     mut writing: JoinHandle<Ending>,
-    mut asked: GateRequests,
+    mut requests: GateRequests,
 ) -> Ended {
     let reasons = vec![DRAINING.to_owned()];
     running.readiness.send_replace(Readiness { started: true, reasons, ..Readiness::default() });
@@ -209,7 +209,7 @@ async fn finish(
                 tracing::warn!("the drain time is over; calls still in progress are cut off");
                 running.hurry.cancel();
             }
-            () = asked_again(&mut asked) => {
+            () = asked_again(&mut requests) => {
                 tracing::warn!("asked to stop a second time: not waiting for calls in progress");
                 running.hurry.cancel();
             }

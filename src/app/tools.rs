@@ -71,11 +71,11 @@ fn own(config: &Config) -> Vec<Secret> {
 
 /// Checks what the tools reach, all at the same time, and reports what must not be used.
 pub(super) async fn look(tools: &BoundTools) -> Vec<String> {
-    let looking = tools.toolbox.iter().map(|tool| async {
-        let looked = tool.executor.look().await;
-        looked.err().map(|why| format!("tool `{}`: {why}", tool.facts.name))
+    let checks = tools.toolbox.iter().map(|tool| async {
+        let state = tool.executor.look().await;
+        state.err().map(|why| format!("tool `{}`: {why}", tool.facts.name))
     });
-    futures_util::future::join_all(looking).await.into_iter().flatten().collect()
+    futures_util::future::join_all(checks).await.into_iter().flatten().collect()
 }
 
 /// The lock, and the files that tools and servers name.
@@ -102,13 +102,13 @@ fn named(value: &Value, base: &Path) -> Vec<PathBuf> {
 
 /// A note for the operator about one server: it fails, or differs from its lock.
 pub(super) fn note(upstream: &McpUpstream) -> Option<String> {
-    let (name, standing) = (&upstream.server().name, upstream.status());
+    let (name, status) = (&upstream.server().name, upstream.status());
     let mut what = Vec::new();
-    if standing.failures > 0 && standing.state != "up" {
-        let why = standing.error.as_deref().unwrap_or("no reason is known");
-        what.push(format!("{}: {why}", standing.state));
+    if status.failures > 0 && status.state != "up" {
+        let why = status.error.as_deref().unwrap_or("no reason is known");
+        what.push(format!("{}: {why}", status.state));
     }
-    let drifted = standing.drifted.iter();
+    let drifted = status.drifted.iter();
     what.extend(drifted.map(|(tool, drift)| format!("tool `{tool}` {}", drifts(drift))));
     (!what.is_empty()).then(|| format!("server `{name}`: {}", what.join("; ")))
 }

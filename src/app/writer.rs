@@ -96,14 +96,14 @@ fn postgres_writer(config: &config::Postgres) -> Result<Chosen, Error> {
     let spool = spool(&config.spool)?;
     let store = PostgresStore::lazy(config.connect.expose(), postgres::Options::default())
         .map_err(|source| LedgerError { source, path: None })?;
-    let loss = config.accept_failover_loss.to_string();
+    let accepted_loss = config.accept_failover_loss.to_string();
     Ok(Chosen {
         store: Arc::new(store),
         journal: Box::new(spool),
         durability: vec![
             ("engine".to_owned(), "postgres".to_owned()),
             ("spool".to_owned(), "on".to_owned()),
-            ("accept_failover_loss".to_owned(), loss),
+            ("accept_failover_loss".to_owned(), accepted_loss),
         ],
         tenant: config.tenant.clone(),
         slots: config.slots.clone(),

@@ -92,13 +92,13 @@ impl Cidr {
     /// # Errors
     /// See [`Error`].
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let bad = || Error::Form(text.to_owned());
+        let malformed = || Error::Form(text.to_owned());
         let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
-        let network: IpAddr = address.parse().map_err(|_| bad())?;
+        let network: IpAddr = address.parse().map_err(|_| malformed())?;
         let width = if network.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(width), |b| b.parse::<u8>().map_err(|_| bad()))?;
+        let bits = bits.map_or(Ok(width), |b| b.parse::<u8>().map_err(|_| malformed()))?;
         if bits > width {
-            return Err(bad());
+            return Err(malformed());
         }
         let range = Self { network, bits };
         if range.masked(network) != range.masked_whole(network) {
@@ -329,8 +329,8 @@ mod tests {
         assert!(Cidr::parse("fd00::/8").unwrap().contains("fd12::1".parse().unwrap()));
         assert!(!Cidr::parse("0.0.0.0/0").unwrap().contains("::ffff:1.2.3.4".parse().unwrap()));
         assert!(Cidr::parse("::/0").unwrap().contains("::1".parse().unwrap()));
-        for bad in ["10.0.0.1/8", "10.0.0.0/33", "10.0.0/8", "x", "::1/129", "10.0.0.0/", ""] {
-            assert!(Cidr::parse(bad).is_err(), "{bad}");
+        for text in ["10.0.0.1/8", "10.0.0.0/33", "10.0.0/8", "x", "::1/129", "10.0.0.0/", ""] {
+            assert!(Cidr::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -86,8 +86,8 @@ fn tidy(schema: &mut Value, nullable: bool) {
     merge_tagged(members);
     null(members, nullable);
     one_line(members);
-    let words = members.get_mut("oneOf").and_then(Value::as_array_mut);
-    words.into_iter().flatten().filter_map(Value::as_object_mut).for_each(one_line);
+    let variants = members.get_mut("oneOf").and_then(Value::as_array_mut);
+    variants.into_iter().flatten().filter_map(Value::as_object_mut).for_each(one_line);
     // The widths of Rust's integers mean nothing to the author of a file.
     if members.get("format").and_then(Value::as_str).is_some_and(|name| name.starts_with("uint")) {
         members.remove("format");
@@ -162,8 +162,8 @@ fn merge_tagged(members: &mut Map<String, Value>) {
 fn null(members: &mut Map<String, Value>, nullable: bool) {
     let Some(Value::Array(types)) = members.get_mut("type") else { return };
     if nullable {
-        if let Some(Value::Array(words)) = members.get_mut("enum") {
-            words.push(Value::Null);
+        if let Some(Value::Array(values)) = members.get_mut("enum") {
+            values.push(Value::Null);
         }
         return;
     }
@@ -188,7 +188,7 @@ fn default(members: &mut Map<String, Value>) {
 }
 
 /// The values that a field may have, as they are written; empty if it may have others.
-fn words(members: &Map<String, Value>) -> Vec<&str> {
+fn listed_values(members: &Map<String, Value>) -> Vec<&str> {
     let listed = members.get("enum").and_then(Value::as_array).into_iter().flatten();
     let described = members.get("oneOf").and_then(Value::as_array).into_iter().flatten();
     let described = described.filter_map(|one| one.get("const"));
@@ -205,10 +205,10 @@ fn expected(members: &Map<String, Value>) -> Option<String> {
         (Some(least), None) => format!(" of at least {least} {unit}"),
         (Some(least), Some(most)) => format!(" of {least} to {most} {unit}"),
     };
-    let words: Vec<_> = words(members).iter().map(|word| format!("`{word}`")).collect();
+    let values: Vec<_> = listed_values(members).iter().map(|value| format!("`{value}`")).collect();
     let kind = members.get("type")?;
     let kind = kind.as_str().or_else(|| kind.get(0)?.as_str())?;
-    let text = match (words.as_slice(), kind) {
+    let text = match (values.as_slice(), kind) {
         ([first @ .., last], _) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
         ([only], _) => only.clone(),
         (_, "boolean") => "`true` or `false`".to_owned(),

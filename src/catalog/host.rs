@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn hosts_that_two_readers_could_see_differently_are_refused() {
-        let bad = [
+        let urls = [
             "http://2130706433/",
             "http://0x7f.1/",
             "http://0177.0.0.1/",
@@ -279,7 +279,7 @@ mod tests {
             "http://xn--zz--.test/",
             "http://",
         ];
-        for url in bad {
+        for url in urls {
             assert!(Origin::parse(url).is_err(), "{url}");
         }
     }

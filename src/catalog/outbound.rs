@@ -128,7 +128,7 @@ pub(super) fn ca(
     file: Option<&Path>,
     origin: Option<&Origin>,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<Option<Vec<u8>>> {
     let Some(file) = file else { return Some(None) };
@@ -136,7 +136,7 @@ pub(super) fn ca(
     if origin.is_some_and(|origin| !origin.tls) {
         problems.add(at.as_str(), "means nothing without `https`");
     }
-    let pem = problems.take(&at, around.read(file, CA_BYTES_MAX))?;
+    let pem = problems.take(&at, surroundings.read(file, CA_BYTES_MAX))?;
     if !pem.windows(27).any(|w| w == b"-----BEGIN CERTIFICATE-----") {
         problems.add(at, "holds no certificate");
         return None;
@@ -147,7 +147,7 @@ pub(super) fn ca(
 pub(super) fn credentials(
     list: &[config::CredentialConfig],
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Vec<binding::Credential> {
     let mut out = Vec::new();
@@ -156,7 +156,7 @@ pub(super) fn credentials(
         if entry.origin.is_some() {
             problems.add(format!("{at}.origin"), "means something for kind `fetch` only");
         }
-        out.extend(credential(entry, &at, around, problems));
+        out.extend(credential(entry, &at, surroundings, problems));
     }
     out
 }
@@ -164,7 +164,7 @@ pub(super) fn credentials(
 pub(super) fn credential(
     credential: &config::CredentialConfig,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<binding::Credential> {
     if credential.value.is_some() {
@@ -188,7 +188,7 @@ pub(super) fn credential(
         problems.add(format!("{at}.prefix"), "is for a secret in a header only");
     }
     let source = (credential.file.as_deref(), credential.env.as_deref());
-    let (secret, reference) = secret(source, "env", at, around, problems)?;
+    let (secret, reference) = secret(source, "env", at, surroundings, problems)?;
     Some(binding::Credential { place: place?, prefix, secret, reference })
 }
 
@@ -197,16 +197,16 @@ pub(super) fn secret(
     source: (Option<&Path>, Option<&str>),
     variable: &str,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<(Secret, String)> {
     let (reference, secret) = match source {
         (Some(file), None) => {
-            let secret = Secret::of_file(&around.base_dir.join(file));
+            let secret = Secret::of_file(&surroundings.base_dir.join(file));
             (format!("file:{}", file.display()), problems.take(&format!("{at}.file"), secret))
         }
         (None, Some(name)) => {
-            let text = (around.env)(name).map(zeroize::Zeroizing::new);
+            let text = (surroundings.env)(name).map(zeroize::Zeroizing::new);
             let text = text.ok_or_else(|| format!("`{name}` is not set"));
             let secret = text.and_then(|text| Secret::parse(&text).map_err(|e| e.to_string()));
             (format!("env:{name}"), problems.take(&format!("{at}.{variable}"), secret))

@@ -76,7 +76,7 @@ impl Schema {
             Some(dialect) => draft(dialect).ok_or(Error::UnknownDialect)?,
         };
         let mut json = closed(schema)?;
-        let says = |word: &str| schema.get(word).is_some();
+        let says = |keyword: &str| schema.get(keyword).is_some();
         let open = !says("additionalProperties") && !says("unevaluatedProperties");
         let Json::Object(root) = &mut json else { return Err(Error::Object) };
         if open && !closes_by_itself(schema) {
@@ -229,9 +229,9 @@ fn closed(schema: &Json) -> Result<Json, Error> {
         !root.contains_key("additionalProperties") && !root.contains_key("unevaluatedProperties");
     if open {
         // Members described inside `allOf` and the like are unknown to the root's own list.
-        let word =
+        let keyword =
             if composed(root.keys()) { "unevaluatedProperties" } else { "additionalProperties" };
-        root.insert(word.into(), Json::Bool(false));
+        root.insert(keyword.into(), Json::Bool(false));
     }
     Ok(Json::Object(root))
 }
@@ -240,8 +240,8 @@ fn reason(error: &ValidationError<'_>) -> LayerReason {
     let pointer = error.instance_path().to_string();
     let place = if pointer.is_empty() { "arguments" } else { pointer.as_str() };
     // Masked: the value itself is never repeated, it may be large or secret.
-    let said = error.masked().to_string();
-    let mut message = format!("`{}`: {}", clip(place, 128), lower_first(&clip(&said, 200)));
+    let masked = error.masked().to_string();
+    let mut message = format!("`{}`: {}", clip(place, 128), lower_first(&clip(&masked, 200)));
     while message.ends_with('.') {
         message.pop();
     }
@@ -255,13 +255,14 @@ fn reason(error: &ValidationError<'_>) -> LayerReason {
 
 /// The keyword that failed; for a subschema `false`, the keyword around it.
 fn keyword(error: &ValidationError<'_>) -> String {
-    let word = error.kind().keyword();
+    let keyword = error.kind().keyword();
     let path = error.schema_path().to_string();
     let last = path.rsplit('/').next().unwrap_or_default();
-    if word == "falseSchema" && matches!(last, "additionalProperties" | "unevaluatedProperties") {
+    if keyword == "falseSchema" && matches!(last, "additionalProperties" | "unevaluatedProperties")
+    {
         return last.to_owned();
     }
-    word.to_owned()
+    keyword.to_owned()
 }
 
 fn detail(keyword: &str) -> String {
@@ -454,7 +455,7 @@ mod tests {
         for closed in [r#"{"properties":{}}"#, r#"{"additionalProperties":false}"#] {
             assert_eq!(details(closed, r#"{"x":1}"#), ["schema.additional_properties"], "{closed}");
         }
-        for bad in [
+        for schema in [
             r#"{"$schema":"https://example.com/mine"}"#,
             r#"{"$schema":1}"#,
             r#"{"properties":{"a":{"$ref":"https://example.com/x.json"}}}"#,
@@ -462,13 +463,13 @@ mod tests {
             r#"{"type":"array"}"#,
             "7",
         ] {
-            assert!(of(bad).is_err(), "{bad}");
+            assert!(of(schema).is_err(), "{schema}");
         }
     }
 
     #[test]
     fn schemas_that_reach_out_or_mean_nothing_do_not_compile() {
-        for bad in [
+        for schema in [
             r#"{"$ref":"http://169.254.169.254/schema"}"#,
             r#"{"properties":{"a":{"$ref":"https://example.com/x.json"}}}"#,
             r#"{"properties":{"a":{"$ref":"file:///etc/passwd"}}}"#,
@@ -479,7 +480,7 @@ mod tests {
             r#"{"properties":{"a":{"minLength":"x"}}}"#,
             r#"[]"#,
         ] {
-            assert!(Schema::parse(bad.as_bytes()).is_err(), "{bad}");
+            assert!(Schema::parse(schema.as_bytes()).is_err(), "{schema}");
         }
         let local =
             r##"{"$defs":{"n":{"type":"integer"}},"properties":{"a":{"$ref":"#/$defs/n"}}}"##;

@@ -232,8 +232,8 @@ pub(crate) mod tests {
 
     #[test]
     fn what_could_break_a_header_or_hide_in_text_is_refused() {
-        for bad in ["short", "line\r\nbreak-xx", " spaced-out-x", "ümlaut-secret", ""] {
-            assert!(Secret::parse(bad).is_err(), "{bad:?}");
+        for text in ["short", "line\r\nbreak-xx", " spaced-out-x", "ümlaut-secret", ""] {
+            assert!(Secret::parse(text).is_err(), "{text:?}");
         }
     }
 
@@ -254,9 +254,9 @@ pub(crate) mod tests {
         assert_eq!((&*secret.latest(), secret.generation()), ("token-of-tuesday", 1));
         // An invalid value changes nothing; neither does a missing file, or one rewritten with the
         // same value.
-        for bad in ["short", "two\nlines-of-text", ""] {
-            written(bad);
-            assert_eq!(&*secret.latest(), "token-of-tuesday", "{bad:?}");
+        for text in ["short", "two\nlines-of-text", ""] {
+            written(text);
+            assert_eq!(&*secret.latest(), "token-of-tuesday", "{text:?}");
         }
         written("token-of-tuesday\n");
         std::fs::remove_file(&path).unwrap();

@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn a_value_that_could_leave_its_segment_is_refused() {
         let path = PathTemplate::parse("/v1/orders/{id}").unwrap();
-        for bad in [
+        for text in [
             "../../admin",
             "1%2f..%2f..%2fadmin",
             "..",
@@ -421,13 +421,13 @@ mod tests {
             "a\u{0}b",
             "1%2F",
         ] {
-            let args = Json::object([("id", Json::from(bad))]);
-            assert!(matches!(path.fill(&args), Err(FillError::Segment(_))), "{bad:?}");
+            let args = Json::object([("id", Json::from(text))]);
+            assert!(matches!(path.fill(&args), Err(FillError::Segment(_))), "{text:?}");
         }
         assert!(matches!(path.fill(&json("{}")), Err(FillError::Missing(_))));
-        for bad in ["null", "[1]", "{}"] {
-            let args = json(&format!("{{\"id\":{bad}}}"));
-            assert!(matches!(path.fill(&args), Err(FillError::NotText(_))), "{bad}");
+        for text in ["null", "[1]", "{}"] {
+            let args = json(&format!("{{\"id\":{text}}}"));
+            assert!(matches!(path.fill(&args), Err(FillError::NotText(_))), "{text}");
         }
     }
 
@@ -444,10 +444,10 @@ mod tests {
 
     #[test]
     fn templates_that_are_not_well_formed_are_refused() {
-        for bad in
+        for text in
             ["v1", "/a//b", "/a/../b", "/a/./b", "/{id", "/id}", "/{}", "/a%2fb", "/a b", "/a/"]
         {
-            assert!(PathTemplate::parse(bad).is_err(), "{bad}");
+            assert!(PathTemplate::parse(text).is_err(), "{text}");
         }
         assert_eq!(PathTemplate::parse("/").unwrap().fill(&json("{}")).unwrap(), "/");
     }

@@ -162,10 +162,10 @@ pub fn amendments(args: &ListAmendments) -> Exit {
 }
 
 /// Approves or refuses.
-pub fn give(word: ApproverVerdict, args: &SignAmendment) -> Exit {
+pub fn give(verdict: ApproverVerdict, args: &SignAmendment) -> Exit {
     ended(async {
         let (Answer { reply, .. }, _) = fetched(&args.api, &args.bundle).await?;
-        let statement = statement(&reply, &args.bundle, word)?;
+        let statement = statement(&reply, &args.bundle, verdict)?;
         if !args.api.json {
             summary(&reply.amendment);
         }
@@ -194,11 +194,11 @@ async fn fetched(
     bundle: &Digest,
 ) -> Result<(Answer<AmendmentDetail>, BundleFiles), Exit> {
     let answer = api.ask::<route::AmendmentDetail>(&path(bundle), &()).await?;
-    let odd = |why: Cause| fail(Exit::Unverifiable, Error::Files(why));
+    let unreadable = |why: Cause| fail(Exit::Unverifiable, Error::Files(why));
     let files = answer.reply.files.to_string();
-    let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| odd(e.into()))?;
-    let files = BundleFiles::parse(&files).map_err(|e| odd(e.into()))?;
-    let (found, _) = files.described().map_err(|e| odd(e.into()))?;
+    let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| unreadable(e.into()))?;
+    let files = BundleFiles::parse(&files).map_err(|e| unreadable(e.into()))?;
+    let (found, _) = files.described().map_err(|e| unreadable(e.into()))?;
     if found == *bundle {
         return Ok((answer, files));
     }
@@ -236,8 +236,8 @@ async fn all(api: &Api) -> Result<Exit, Exit> {
 
 async fn show(args: &ShowAmendment) -> Result<Exit, Exit> {
     let (Answer { body, reply }, files) = fetched(&args.api, &args.bundle).await?;
-    if let Some(word) = args.statement {
-        return Ok(sign::printed(&statement(&reply, &args.bundle, word)?));
+    if let Some(verdict) = args.statement {
+        return Ok(sign::printed(&statement(&reply, &args.bundle, verdict)?));
     }
     if args.api.json {
         say(body.to_string());

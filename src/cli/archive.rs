@@ -99,12 +99,12 @@ pub(super) fn trusted(path: Option<&Path>) -> Result<Vec<PublicKey>, Failure> {
 
 /// The archive of one chain, for writing.
 fn open_archive(command: &Archive, row: &ChainRow) -> Result<Box<dyn ArchiveStore>, Failure> {
-    if let Some(place) = &command.to {
+    if let Some(location) = &command.to {
         let compliance = command.retain_mode == Mode::Compliance;
         let retain = command.retain.map(|term| Retain { term, compliance });
-        let bucket = command.bucket.open(place, retain)?;
-        let place = bucket.place().of_chain(&row.chain);
-        return Ok(Box::new(bucket.at(place)));
+        let bucket = command.bucket.open(location, retain)?;
+        let location = bucket.place().of_chain(&row.chain);
+        return Ok(Box::new(bucket.at(location)));
     }
     let out = command.out.as_deref().unwrap_or_else(|| Path::new("."));
     if super::bucket::remote(out).is_some() {

@@ -42,8 +42,8 @@ impl BucketArgs {
     ///
     /// # Errors
     /// Usage: what is missing or wrong.
-    pub(super) fn open(&self, place: &str, retain: Option<Retain>) -> Result<Bucket, Failure> {
-        let place = BucketLocation::parse(place).map_err(Failure::usage)?;
+    pub(super) fn open(&self, location: &str, retain: Option<Retain>) -> Result<Bucket, Failure> {
+        let location = BucketLocation::parse(location).map_err(Failure::usage)?;
         let first = |names: &[&str]| names.iter().find_map(|name| set(name));
         let need = |name| set(name).ok_or(Error::Unset(name)).map_err(Failure::usage);
         let ca = self.ca.clone().or_else(|| set("AWS_CA_BUNDLE").map(PathBuf::from));
@@ -60,7 +60,8 @@ impl BucketArgs {
             token: set("AWS_SESSION_TOKEN"),
             ca: ca.map(read).transpose()?,
         };
-        Bucket::open(place, &access, Arc::new(SystemClock::new()), retain).map_err(Failure::usage)
+        Bucket::open(location, &access, Arc::new(SystemClock::new()), retain)
+            .map_err(Failure::usage)
     }
 
     /// The archive of one chain, for reading: below a directory, or a place in a store.
@@ -74,10 +75,10 @@ impl BucketArgs {
     ) -> Result<Box<dyn ArchiveStore>, Failure> {
         match remote(at) {
             None => Ok(Box::new(Directory::read(&at.join(chain.to_string())))),
-            Some(place) => {
-                let bucket = self.open(place, None)?;
-                let place = bucket.place().of_chain(chain);
-                Ok(Box::new(bucket.at(place)))
+            Some(location) => {
+                let bucket = self.open(location, None)?;
+                let location = bucket.place().of_chain(chain);
+                Ok(Box::new(bucket.at(location)))
             }
         }
     }
@@ -88,9 +89,9 @@ impl BucketArgs {
     /// Usage, or the store does not answer.
     pub(super) async fn archives(
         &self,
-        place: &str,
+        location: &str,
     ) -> Result<Vec<Box<dyn ArchiveStore>>, Failure> {
-        let bucket = self.open(place, None)?;
+        let bucket = self.open(location, None)?;
         let whole = bucket.get(crate::ledger::archive::CHECKPOINT).await.map_err(unreadable)?;
         if whole.is_some() {
             return Ok(vec![Box::new(bucket)]);
@@ -98,7 +99,7 @@ impl BucketArgs {
         let below = bucket.chains().await.map_err(unreadable)?;
         Ok(below
             .into_iter()
-            .map(|place| Box::new(bucket.at(place)) as Box<dyn ArchiveStore>)
+            .map(|location| Box::new(bucket.at(location)) as Box<dyn ArchiveStore>)
             .collect())
     }
 }

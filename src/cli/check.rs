@@ -150,20 +150,20 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
         }
         done.insert(row.origin.clone(), verdict);
     }
-    let asked = |origin: &str, tenant: &str| {
+    let selects = |origin: &str, tenant: &str| {
         command.chain.as_deref().is_none_or(|wanted| wanted == origin)
             && command.tenant.as_deref().is_none_or(|wanted| wanted == tenant)
     };
     let mut verdicts = Vec::new();
-    for row in rows.iter().filter(|row| asked(&row.origin, &row.tenant)) {
+    for row in rows.iter().filter(|row| selects(&row.origin, &row.tenant)) {
         if let Some(verdict) = done.remove(&row.origin) {
             verdicts.push(verdict);
             continue;
         }
         let mut known = pins(trust, &row.origin);
-        if let Some(said) = fleet.0.get(&row.origin) {
-            known.pruned = said.pruned;
-            known.heads.extend(said.heads.iter().cloned());
+        if let Some(recorded) = fleet.0.get(&row.origin) {
+            known.pruned = recorded.pruned;
+            known.heads.extend(recorded.heads.iter().cloned());
         }
         verdicts.push(one(reader, row, &roots, &known).await?);
     }
@@ -174,10 +174,10 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
     // auditor still is.
     let there = fleet.0.iter().filter(|(_, known)| !known.lost);
     let enrolled = there.map(|(origin, _)| (origin.as_str(), "the fleet log"));
-    let mut said: BTreeMap<&str, &str> = named.collect();
-    said.extend(enrolled);
-    for (origin, by) in said {
-        if absent(origin) && asked(origin, &tenant(origin)) {
+    let mut expected: BTreeMap<&str, &str> = named.collect();
+    expected.extend(enrolled);
+    for (origin, by) in expected {
+        if absent(origin) && selects(origin, &tenant(origin)) {
             verdicts.push(Verdict::missing(origin, by));
         }
     }
@@ -242,13 +242,13 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
     let mut verdicts = Vec::new();
     let revoked = trust.revoked_enrolments();
     let roots = Roots { trusted: &trust.enrolment, revoked: &revoked };
-    let shelves = match remote(dir) {
-        Some(place) => command.bucket.archives(place).await?,
+    let archived = match remote(dir) {
+        Some(location) => command.bucket.archives(location).await?,
         None => archives(dir)?,
     };
-    for shelf in shelves {
-        let shelf = shelf.as_ref();
-        let origin = origin(shelf).await?;
+    for archive in archived {
+        let archive = archive.as_ref();
+        let origin = origin(archive).await?;
         let tenant = origin.split('/').nth(1).unwrap_or_default();
         if command.chain.as_ref().is_some_and(|wanted| *wanted != origin)
             || command.tenant.as_deref().is_some_and(|wanted| wanted != tenant)
@@ -256,14 +256,14 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
             continue;
         }
         let known = pins(trust, &origin);
-        let report = archive::check::archive(shelf, roots, &known.heads);
+        let report = archive::check::archive(archive, roots, &known.heads);
         verdicts.push(Verdict::archived(report.await.map_err(unreadable)?));
     }
     Ok(verdicts)
 }
 
-async fn origin(shelf: &dyn ArchiveStore) -> Result<String, Failure> {
-    let note = shelf.get(archive::CHECKPOINT).await.map_err(unreadable)?.unwrap_or_default();
+async fn origin(archive: &dyn ArchiveStore) -> Result<String, Failure> {
+    let note = archive.get(archive::CHECKPOINT).await.map_err(unreadable)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&note).lines().next().unwrap_or_default().to_owned())
 }
 

@@ -196,15 +196,15 @@ async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
 
 /// The statement that reinstates the target, after the newest order on the list.
 async fn to_sign(args: &Reinstate) -> Result<OrderStatement, Exit> {
-    let wrong = |error: Error| fail(Exit::Usage, error);
+    let fail_with = |error: Error| fail(Exit::Usage, error);
     let target = args.target.as_deref().unwrap_or_default();
     if Target::parse(target, &args.name).is_none() {
-        return Err(wrong(Error::Target(target.to_owned())));
+        return Err(fail_with(Error::Target(target.to_owned())));
     }
     let expires = args
         .expires
         .as_deref()
-        .map(|text| Timestamp::parse(text).ok_or_else(|| wrong(Error::Expires)));
+        .map(|text| Timestamp::parse(text).ok_or_else(|| fail_with(Error::Expires)));
     let expires = expires.transpose()?;
     let head = args.api.newest::<route::NewestOrder>().await;
     let (tenant, previous) = head.map_err(Failure::print)?;
@@ -225,11 +225,13 @@ async fn to_sign(args: &Reinstate) -> Result<OrderStatement, Exit> {
 
 /// The outcome of an order, for a person.
 pub(super) fn print_order(OrderReply { recorded, outcome }: &OrderReply) {
-    let place = recorded.as_ref().map_or_else(
+    let recorded_at = recorded.as_ref().map_or_else(
         || "NOT CONFIRMED by the ledger".to_owned(),
-        |place| format!("recorded as entry {} of {}", place.seq, visible(&place.origin)),
+        |recorded_at| {
+            format!("recorded as entry {} of {}", recorded_at.seq, visible(&recorded_at.origin))
+        },
     );
-    say(format!("order {}: {place}", outcome.seq));
+    say(format!("order {}: {recorded_at}", outcome.seq));
     let Outcome { gates, not_reached, left, .. } = outcome;
     report::print_each(gates, print_gate);
     report::print_silent(not_reached);

@@ -175,8 +175,8 @@ impl std::str::FromStr for SizeOrTime {
     }
 }
 
-fn verdict(word: &str) -> Result<Verdict, ArgumentError> {
-    Verdict::parse(word).ok_or(ArgumentError::Verdict)
+fn verdict(name: &str) -> Result<Verdict, ArgumentError> {
+    Verdict::parse(name).ok_or(ArgumentError::Verdict)
 }
 
 /// `LOG:A..B` or `LOG:A..`.
@@ -261,13 +261,13 @@ async fn written(command: &Export) -> Result<Exit, Failure> {
         ("`--encryption-key`", command.disclosure.has_keys()),
     ];
     command.remote.excludes(&theirs).map_err(Failure::usage)?;
-    let asked = requests::Export {
+    let export = requests::Export {
         query: Some(query.to_json().to_serde()),
         since: command.pinned(),
         payloads: command.payloads,
         ..command.disclosure.asked()
     };
-    remote::export(&api, &asked, &command.out, command.json).await
+    remote::export(&api, &export, &command.out, command.json).await
 }
 
 async fn write(command: &Export, query: Query) -> Result<ExportedBundle, Failure> {

@@ -91,8 +91,8 @@ async fn ask(args: &Args) -> Result<Exit, Error> {
         (false, false) => "/readyz",
     };
     if let Some(socket) = &args.socket {
-        let asked = tokio::time::timeout(WITHIN, on_socket(socket, path)).await;
-        return asked.unwrap_or_else(|_late| Err(Error::Late(socket.display().to_string())));
+        let reply = tokio::time::timeout(WITHIN, on_socket(socket, path)).await;
+        return reply.unwrap_or_else(|_late| Err(Error::Late(socket.display().to_string())));
     }
     let request = Request::builder().method(Method::GET).header(ACCEPT, "text/plain");
     let read = |path: &PathBuf| std::fs::read(path).map_err(FileError::at(path));
@@ -127,16 +127,17 @@ fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, Error> 
 /// The same on a Unix socket.
 async fn on_socket(socket: &Path, path: &str) -> Result<Exit, Error> {
     let place = socket.display().to_string();
-    let silent = |cause: Cause| Error::Silent { place: place.clone(), cause };
+    let no_answer = |cause: Cause| Error::Silent { place: place.clone(), cause };
     let headers = [(ACCEPT, HeaderValue::from_static("text/plain"))].into_iter().collect();
     let gate = GateAddress { socket: socket.to_owned() };
     let answer = gate.send(Method::GET, path, headers, Bytes::new()).await;
     let answer = answer.map_err(|fault| match fault {
         // The place is named already.
-        Fault::Unreachable { source, .. } => silent(source.into()),
-        broken @ Fault::Broken(_) => silent(broken.into()),
+        Fault::Unreachable { source, .. } => no_answer(source.into()),
+        broken @ Fault::Broken(_) => no_answer(broken.into()),
     })?;
     let status = answer.status();
-    let body = messages(answer).next().await.map_err(|error| silent(Fault::from(error).into()))?;
+    let body =
+        messages(answer).next().await.map_err(|error| no_answer(Fault::from(error).into()))?;
     printed(&place, status, &body.unwrap_or_default())
 }

@@ -198,11 +198,11 @@ fn remark(draft: &Draft) -> Option<String> {
     if draft.get::<CallAuthorized>().is_some_and(|call| !call.enforced) {
         return Some("(not enforced: IT RAN)".to_owned());
     }
-    if let Some(said) = draft.get::<ApprovalGranted>() {
-        return Some(format!("approve by {}, counted", visible(&said.subject)));
+    if let Some(grant) = draft.get::<ApprovalGranted>() {
+        return Some(format!("approve by {}, counted", visible(&grant.subject)));
     }
-    if let Some(said) = draft.get::<ApprovalRefused>() {
-        return Some(format!("refuse by {}, counted", visible(&said.subject)));
+    if let Some(refusal) = draft.get::<ApprovalRefused>() {
+        return Some(format!("refuse by {}, counted", visible(&refusal.subject)));
     }
     if let Some(health) = draft.get::<HealthChanged>() {
         let reasons: Vec<String> = health.reasons.iter().map(|reason| visible(reason)).collect();
@@ -217,24 +217,24 @@ fn remark(draft: &Draft) -> Option<String> {
         let note = set.action == Action::Note;
         let order = [set.action.as_str(), set.target.as_str(), &set.name];
         let what = if note { vec![&*set.reason] } else { order.to_vec() };
-        return Some(said(&what, Some(&set.subject)));
+        return Some(order_text(&what, Some(&set.subject)));
     }
     if let Some(applied) = draft.get::<ControlApplied>() {
         if let Some(standing) = &applied.standing {
             return Some(format!("{} in force", many(standing.len(), "stop")));
         }
         let order = [applied.action.as_str(), applied.target.as_str(), &applied.name];
-        return Some(said(&order, applied.subject.as_deref()));
+        return Some(order_text(&order, applied.subject.as_deref()));
     }
     let by = draft.body.decision()?.asked_by?;
     Some(format!("(arguments by {})", visible(&by.subject)))
 }
 
 /// An order and the operator who gave it, as text.
-fn said(what: &[&str], by: Option<&str>) -> String {
+fn order_text(what: &[&str], by: Option<&str>) -> String {
     let by = by.map(|by| format!("by {}", visible(by)));
-    let told = what.iter().map(|part| visible(part)).chain(by).filter(|part| !part.is_empty());
-    told.collect::<Vec<_>>().join(" ")
+    let parts = what.iter().map(|part| visible(part)).chain(by).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 async fn head(command: &Head) -> Result<Exit, Failure> {

@@ -35,16 +35,16 @@ pub fn run(args: &Args) -> Exit {
     let bundle = match Bundle::load(&dir) {
         Ok(bundle) => bundle,
         Err(errors) => {
-            let wrong: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            return fail_all(Exit::Invalid, &wrong);
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return fail_all(Exit::Invalid, &lines);
         }
     };
     let findings = match &args.config {
         None => {
             // Without a configuration the approvers are unknown, so the lints report none as
             // missing.
-            let around = Surroundings { tools: &[], approvers: usize::MAX, webhook: false };
-            crate::policy::lint::lint(&bundle, &around)
+            let surroundings = Surroundings { tools: &[], approvers: usize::MAX, webhook: false };
+            crate::policy::lint::lint(&bundle, &surroundings)
         }
         Some(file) => match configured(&bundle, file) {
             Ok(findings) => findings,

@@ -150,12 +150,12 @@ fn sign(file: &Path, keys: &[PathBuf]) -> Result<(), Error> {
     let yaml = std::fs::read(file).map_err(failed(file))?;
     let keys = keys.iter().map(|path| SecretKey::load(path)).collect::<Result<Vec<_>, _>>()?;
     let envelope = identity::sign(&yaml, &shown, &keys.iter().collect::<Vec<_>>())?;
-    let beside = identity::envelope_path(file);
+    let envelope_file = identity::envelope_path(file);
     // Written aside and renamed, so that no reader sees half an envelope.
-    let aside = beside.with_extension("json.new");
+    let aside = envelope_file.with_extension("json.new");
     std::fs::write(&aside, envelope).map_err(failed(&aside))?;
-    std::fs::rename(&aside, &beside).map_err(failed(&beside))?;
-    print_facts(json!({"wrote": beside}), format!("wrote {}", beside.display()));
+    std::fs::rename(&aside, &envelope_file).map_err(failed(&envelope_file))?;
+    print_facts(json!({"wrote": envelope_file}), format!("wrote {}", envelope_file.display()));
     for key in keys {
         let id = key.public().id();
         print_facts(json!({"signers": [id]}), format!("signed by {id}"));

@@ -109,8 +109,8 @@ impl ObservationReport {
             return;
         };
         // The gate's own test calls are not an agent's calls.
-        let canary = tool(&entry.draft) == CANARY_TOOL;
-        if !entry.draft.kind().decides() || canary || !wanted(&entry) {
+        let is_canary = tool(&entry.draft) == CANARY_TOOL;
+        if !entry.draft.kind().decides() || is_canary || !wanted(&entry) {
             return;
         }
         self.decided = self.decided.saturating_add(1);

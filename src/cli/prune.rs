@@ -84,8 +84,8 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
         rows.first().ok_or_else(|| Failure::usage(LookupError::Chain(command.chain.clone())))?;
     let keep = i64::from(command.keep_days).saturating_mul(86_400_000);
     let youngest = Timestamp::from_millis(SystemClock::new().now().millis().saturating_sub(keep));
-    let asked = PruneRequest { below: command.below, before: command.before, youngest };
-    let plan = pruning::plan(reader, row, &asked).await.map_err(refused)?;
+    let request = PruneRequest { below: command.below, before: command.before, youngest };
+    let plan = pruning::plan(reader, row, &request).await.map_err(refused)?;
     let store = command.bucket.of_chain(&command.archive, &row.chain)?;
     let trusted = trusted(command.trust.as_deref())?;
     let range = (plan.from, plan.to);

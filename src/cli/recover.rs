@@ -86,10 +86,10 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
     let config = load(&command.config)?;
     let (clock, entropy) = (SystemClock::new(), SystemEntropy);
     let slot = slot(&config, &entropy).await?;
-    let sights = fleet::sights(&config).map_err(Failure::config)?;
-    let outside = (config.fleet.anchor_file.as_deref(), sights.as_slice());
+    let witnesses = fleet::sights(&config).map_err(Failure::config)?;
+    let outside = (config.fleet.anchor_file.as_deref(), witnesses.as_slice());
     let writer = who();
-    let desk = RestartParts {
+    let parts = RestartParts {
         store: &*slot.store,
         journal: &*slot.journal,
         lease_file: Some(&slot.lease),
@@ -101,23 +101,23 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
         slot: (&slot.tenant, &slot.pool),
         writer: &writer,
     };
-    let found = desk.examine().await.map_err(failed)?;
+    let found = parts.examine().await.map_err(failed)?;
     let keys = keys(&config, &found)?;
     let log = match &keys {
-        Some(keys) => FleetLogParts::of(&config, keys, &desk, &found).await?,
+        Some(keys) => FleetLogParts::of(&config, keys, &parts, &found).await?,
         None => None,
     };
-    let log_desk = log.as_ref().map(|log| RestartParts {
+    let log_parts = log.as_ref().map(|log| RestartParts {
         store: &*log.store,
         journal: &log.journal,
         lease_file: None,
         log_keys: Some(LogKeys { key: Arc::clone(&log.keys.key), also: log.keys.previous.clone() }),
         slot: (&slot.tenant, POOL),
         enrolment: &log.keys.enrolment,
-        ..restart_parts(&desk)
+        ..restart_parts(&parts)
     });
-    let log_found = match &log_desk {
-        Some(desk) => Some(desk.examine().await.map_err(failed)?),
+    let log_found = match &log_parts {
+        Some(parts) => Some(parts.examine().await.map_err(failed)?),
         None => None,
     };
     let log_lost = log_found.as_ref().and_then(|found| found.lost.clone().or(found.fleet.clone()));
@@ -128,9 +128,9 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
     let any = lost.is_some() || log_lost.is_some();
     let reason = command.reason.as_deref().filter(|_| command.accept_loss && any);
     let Some(reason) = reason else {
-        give_back(&desk, &found).await;
-        if let (Some(desk), Some(found)) = (&log_desk, &log_found) {
-            give_back(desk, found).await;
+        give_back(&parts, &found).await;
+        if let (Some(parts), Some(found)) = (&log_parts, &log_found) {
+            give_back(parts, found).await;
         }
         let line = match any {
             true => "the ledger was not changed; `--accept-loss --reason TEXT` records the loss",
@@ -139,32 +139,32 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
         print_facts(json!({"changed": false}), line);
         return Ok(Exit::Invalid);
     };
-    if let (Some(log), Some(desk), Some(found)) = (&log, &log_desk, &log_found) {
-        go_on(desk, found, log_lost.as_ref(), (&writer, &log.memory)).await?;
+    if let (Some(log), Some(parts), Some(found)) = (&log, &log_parts, &log_found) {
+        go_on(parts, found, log_lost.as_ref(), (&writer, &log.memory)).await?;
     }
-    drop(log_desk);
+    drop(log_parts);
     drop(log);
     let drafts = [(log_found.as_ref(), log_lost.as_ref()), (Some(&found), lost.as_ref())];
     let drafts = drafts
         .into_iter()
         .filter_map(|(found, lost)| Some(retired(found?, lost?, (reason, writer.as_str()))));
     write_down(&config, keys.as_ref(), drafts.collect()).await?;
-    go_on(&desk, &found, lost.as_ref(), (&writer, &slot.memory)).await?;
+    go_on(&parts, &found, lost.as_ref(), (&writer, &slot.memory)).await?;
     Ok(Exit::Ok)
 }
 
 /// Begins the next log of a slot that lost entries; releases a slot that did not.
 async fn go_on(
-    desk: &RestartParts<'_>,
+    parts: &RestartParts<'_>,
     found: &Examined,
     lost: Option<&LostEntry>,
     (by, memory): (&str, &Path),
 ) -> Result<(), Failure> {
     let Some(lost) = lost else {
-        give_back(desk, found).await;
+        give_back(parts, found).await;
         return Ok(());
     };
-    let name = desk.restart(found, lost, by).await.map_err(failed)?;
+    let name = parts.restart(found, lost, by).await.map_err(failed)?;
     aside(memory)?;
     let line = format!("retired {}, began {name}: its first entry records the loss", lost.log);
     print_facts(json!({"changed": true, "retired": [lost.log], "begun": [name]}), line);
@@ -199,13 +199,13 @@ fn keys(config: &Config, found: &Examined) -> Result<Option<FleetKeys>, Failure>
 }
 
 /// The same parts, for the fields that two slots share.
-fn restart_parts<'a>(desk: &RestartParts<'a>) -> RestartParts<'a> {
-    RestartParts { log_keys: None, ..*desk }
+fn restart_parts<'a>(parts: &RestartParts<'a>) -> RestartParts<'a> {
+    RestartParts { log_keys: None, ..*parts }
 }
 
-async fn give_back(desk: &RestartParts<'_>, found: &Examined) {
+async fn give_back(parts: &RestartParts<'_>, found: &Examined) {
     // A failure is harmless: the lease runs out by itself.
-    desk.store.release(&found.leased.key).await.ok();
+    parts.store.release(&found.leased.key).await.ok();
 }
 
 /// When the fleet log was set back and this machine remembers nothing of its own chain, that chain

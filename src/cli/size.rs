@@ -92,11 +92,11 @@ async fn count(
         last = time(&end.body).or(last);
     }
     if let (Some(first), Some(last)) = (first, last) {
-        let lived = last.millis().saturating_sub(first.millis());
-        counted.lived = counted.lived.saturating_add(u64::try_from(lived).unwrap_or(0));
+        let span_ms = last.millis().saturating_sub(first.millis());
+        counted.lived = counted.lived.saturating_add(u64::try_from(span_ms).unwrap_or(0));
     }
     counted.chains = counted.chains.saturating_add(1);
-    let hashes: u64 = tiles::places(row.head.size).map(|place| place.width(row.head.size)).sum();
+    let hashes: u64 = tiles::places(row.head.size).map(|tile| tile.width(row.head.size)).sum();
     counted.tiles = counted.tiles.saturating_add(bodies).saturating_add(hashes.saturating_mul(32));
     Ok(())
 }

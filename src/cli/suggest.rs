@@ -170,9 +170,9 @@ pub(super) async fn input_of(
     chain: &ChainId,
     decided: &Entry,
 ) -> Result<Option<Json>, StoreError> {
-    let Some(said) = decided.draft.committed(Role::PolicyInput) else { return Ok(None) };
-    let Some(row) = reader.payload(chain, &said.c).await? else { return Ok(None) };
-    let opens = opens(&said.c, &row.salt, &row.body).is_some();
+    let Some(commitment) = decided.draft.committed(Role::PolicyInput) else { return Ok(None) };
+    let Some(row) = reader.payload(chain, &commitment.c).await? else { return Ok(None) };
+    let opens = opens(&commitment.c, &row.salt, &row.body).is_some();
     Ok(opens.then(|| Json::parse(&row.body, &Limits::FILE).ok()).flatten())
 }
 
@@ -222,12 +222,12 @@ impl Study {
 /// The rule that denied a call. `no_allow` is not counted as one: it names no rule of the bundle.
 fn denying_rule(decided: &Entry) -> Option<String> {
     let decision = decided.draft.body.decision()?;
-    let spoke = decision.reasons.iter().find(|reason| {
+    let denying = decision.reasons.iter().find(|reason| {
         // The rule is the library's alone: a layer may name its own reason as it likes.
-        let nobody = reason.rule == "wicketgate.decision" && reason.detail == "no_allow";
-        decision.enforced || !nobody
+        let is_default = reason.rule == "wicketgate.decision" && reason.detail == "no_allow";
+        decision.enforced || !is_default
     })?;
-    Some(spoke.rule.to_string())
+    Some(denying.rule.to_string())
 }
 
 /// Why no rules are suggested.

@@ -65,8 +65,8 @@ impl Check<'_> {
         self.problems.push(problem);
     }
 
-    fn all(&mut self, wrong: Vec<(String, String)>) {
-        for (at, message) in wrong {
+    fn all(&mut self, problems: Vec<(String, String)>) {
+        for (at, message) in problems {
             self.add(&at, message);
         }
     }
@@ -228,32 +228,32 @@ impl Check<'_> {
             );
         }
         let mut seen = std::collections::BTreeSet::new();
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         for (i, server) in self.list("/servers").iter().enumerate() {
             let name = server.get("name").and_then(Value::as_str);
             if let Some(name) = name.filter(|name| !seen.insert((*name).to_owned())) {
-                wrong.push((
+                problems.push((
                     format!("/servers/{i}/name"),
                     format!("server `{name}` is configured twice"),
                 ));
             }
             if server.get("stdio").is_some() == server.get("http").is_some() {
                 let why = "expected exactly one of `stdio` and `http`";
-                wrong.push((format!("/servers/{i}"), why.to_owned()));
+                problems.push((format!("/servers/{i}"), why.to_owned()));
             }
         }
-        self.all(wrong);
+        self.all(problems);
     }
 
     fn agents(&mut self) {
         let default = self.text("/listen/socket").map(PathBuf::from);
         let tls = self.document.value.pointer("/listen/tls").is_some();
         let mut seen = BTreeMap::new();
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         for (i, agent) in self.list("/agents").iter().enumerate() {
             let manifest = agent.get("manifest").and_then(Value::as_str);
             if let Some(file) = manifest.filter(|file| !Path::new(file).is_file()) {
-                wrong.push((format!("/agents/{i}/manifest"), format!("`{file}` is not a file")));
+                problems.push((format!("/agents/{i}/manifest"), format!("`{file}` is not a file")));
             }
             let callers = agent.get("callers").and_then(Value::as_array);
             for (j, caller) in callers.into_iter().flatten().enumerate() {
@@ -275,36 +275,37 @@ impl Check<'_> {
                     Ok(form)
                 });
                 match form {
-                    Err(message) => wrong.push((at, message)),
+                    Err(message) => problems.push((at, message)),
                     Ok(form) => {
                         if let Some(first) = seen.insert(format!("{form:?}"), at.clone()) {
                             let first = first.trim_start_matches('/').replace('/', ".");
-                            wrong.push((at, format!("the same caller as `{first}`: the gate could not tell the two agents apart")));
+                            problems.push((at, format!("the same caller as `{first}`: the gate could not tell the two agents apart")));
                         }
                     }
                 }
                 if let Some(socket) = &caller.socket {
                     let bytes = socket.as_os_str().len();
                     if bytes > SOCKET_PATH_MAX {
-                        wrong.push((format!("/agents/{i}/callers/{j}/socket"), format!("the socket path has {bytes} bytes, the maximum is {SOCKET_PATH_MAX}")));
+                        problems.push((format!("/agents/{i}/callers/{j}/socket"), format!("the socket path has {bytes} bytes, the maximum is {SOCKET_PATH_MAX}")));
                     }
                 }
             }
         }
-        self.all(wrong);
+        self.all(problems);
     }
 
     fn tools(&mut self) {
         let mut seen = std::collections::BTreeSet::new();
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         for (i, tool) in self.list("/tools").iter().enumerate() {
             if let Some(name) = tool.get("name").and_then(Value::as_str)
                 && !seen.insert(name.to_owned())
             {
-                wrong.push((format!("/tools/{i}/name"), format!("tool `{name}` is bound twice")));
+                problems
+                    .push((format!("/tools/{i}/name"), format!("tool `{name}` is bound twice")));
             }
         }
-        self.all(wrong);
+        self.all(problems);
     }
 
     fn ledger(&mut self, env: &dyn Fn(&str) -> Option<String>) -> Option<Zeroizing<String>> {

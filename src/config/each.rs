@@ -20,13 +20,14 @@ impl Config {
         let tools = catalog::Config::deserialize(list).map_err(|e| vec![format!("tools: {e}")])?;
         let forbidden = own::forbidden(self, &self.server_list()?);
         let own = own::of_the_gate(self);
-        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &own };
+        let surroundings =
+            Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &own };
         let shielded = |one: Checked| {
             let checked = one.checked.map(|binding| own::shield(self, vec![binding]));
             // INVARIANT: as many come back as were given.
             let checked = checked.and_then(|mut all| all.pop().ok_or_else(Vec::new));
             Checked { checked, ..one }
         };
-        Ok(tools.check_each(&around).into_iter().map(shielded).collect())
+        Ok(tools.check_each(&surroundings).into_iter().map(shielded).collect())
     }
 }

@@ -170,17 +170,17 @@ impl Config {
 
 /// Checks beyond the schema, each error with its place.
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
-    let mut wrong = tls::check(config, "/hub/enrolment/tls", Section::open);
+    let mut problems = tls::check(config, "/hub/enrolment/tls", Section::open);
     // The schema check has reported a wrong shape already.
     let at = |pointer: &str| config.pointer(pointer);
     if let Some(Ok(enrolment)) = at("/enrolment").map(Enrolment::deserialize) {
-        wrong.extend(sidecar(config, &enrolment));
+        problems.extend(sidecar(config, &enrolment));
     }
     let listen = at("/hub/enrolment/listen").and_then(Value::as_str);
     match listen.map(|text| (text, text.parse::<SocketAddr>())) {
         Some((text, Err(_))) => {
             let why = format!("`{text}` is not an address like `127.0.0.1:7303`");
-            wrong.push(("/hub/enrolment/listen".to_owned(), why));
+            problems.push(("/hub/enrolment/listen".to_owned(), why));
         }
         Some((text, Ok(address)))
             if !address.ip().is_loopback() && at("/hub/enrolment/tls").is_none() =>
@@ -188,31 +188,31 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
             let why = format!(
                 "`{text}` is not a loopback address: set `hub.enrolment.tls`, or use a loopback address"
             );
-            wrong.push(("/hub/enrolment/listen".to_owned(), why));
+            problems.push(("/hub/enrolment/listen".to_owned(), why));
         }
         Some((_, Ok(_))) | None => {}
     }
     let (tokens, pools) = shared(config);
-    wrong.extend(tokens);
-    wrong.extend(kubernetes::check(config, &pools));
+    problems.extend(tokens);
+    problems.extend(kubernetes::check(config, &pools));
     if at("/hub/enrolment").is_some_and(|all| all.get("kubernetes").is_none())
         && at("/hub/enrolment/tokens").is_none()
     {
         let why = "no gate can be enrolled: `tokens` and `kubernetes` are missing";
-        wrong.push(("/hub/enrolment".to_owned(), why.to_owned()));
+        problems.push(("/hub/enrolment".to_owned(), why.to_owned()));
     }
-    wrong
+    problems
 }
 
 /// What is wrong with shared tokens, and the pools that have one.
 fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     let tokens = config.pointer("/hub/enrolment/tokens").and_then(Value::as_array);
     let (mut pools, mut known) = (BTreeSet::new(), BTreeSet::new());
     for (i, token) in tokens.into_iter().flatten().enumerate() {
         let Ok(Token { pool, token_file }) = Token::deserialize(token) else { continue };
         let mut add = |name: &str, why: String| {
-            wrong.push((format!("/hub/enrolment/tokens/{i}/{name}"), why));
+            problems.push((format!("/hub/enrolment/tokens/{i}/{name}"), why));
         };
         if pool == HUBS {
             add(
@@ -239,12 +239,12 @@ fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
             Ok(_) => {}
         }
     }
-    (wrong, pools)
+    (problems, pools)
 }
 
 fn sidecar(config: &Value, enrolment: &Enrolment) -> Vec<(String, String)> {
-    let mut wrong = Vec::new();
-    let mut add = |name: &str, why: String| wrong.push((format!("/enrolment{name}"), why));
+    let mut problems = Vec::new();
+    let mut add = |name: &str, why: String| problems.push((format!("/enrolment{name}"), why));
     if config.pointer("/fleet/enrolment_key").is_some() {
         let why = "both `enrolment` and `fleet.enrolment_key` are set: a writer has only one certifier, so remove one of them";
         add("", why.to_owned());
@@ -272,5 +272,5 @@ fn sidecar(config: &Value, enrolment: &Enrolment) -> Vec<(String, String)> {
     if let Some(Err(error)) = enrolment.ca_file.as_ref().map(std::fs::metadata) {
         add("/ca_file", error.to_string());
     }
-    wrong
+    problems
 }

@@ -46,12 +46,12 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     let Some(Ok(evidence)) = config.get("evidence").map(Evidence::deserialize) else {
         return Vec::new();
     };
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     let Some(key) = &evidence.key else {
         if evidence.eraser_url_file.is_some() {
-            wrong.push((at("key"), "set it: it signs the receipts of erasures".to_owned()));
+            problems.push((at("key"), "set it: it signs the receipts of erasures".to_owned()));
         }
-        return wrong;
+        return problems;
     };
     let read = match agent_key(key) {
         Some(public) => PublicKey::load_ssh(&public),
@@ -60,12 +60,12 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     if let Err(error) = read {
         let hint =
             if key.exists() { "" } else { " (`wicketgate config keygen --out FILE` makes one)" };
-        wrong.push((at("key"), format!("{error}{hint}")));
+        problems.push((at("key"), format!("{error}{hint}")));
     }
     if config.pointer("/fleet/key").is_none_or(Value::is_null) {
         let why =
             "set it: `evidence.key` is set, and exports and erasures are recorded in the fleet log";
-        wrong.push(("/fleet/key".to_owned(), why.to_owned()));
+        problems.push(("/fleet/key".to_owned(), why.to_owned()));
     }
-    wrong
+    problems
 }

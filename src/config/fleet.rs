@@ -88,8 +88,8 @@ impl Fleet {
 pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
     // The schema check has reported a wrong shape already.
     let Ok(fleet) = Fleet::deserialize(fleet) else { return Vec::new() };
-    let mut wrong = Vec::new();
-    let mut add = |at: &str, why: String| wrong.push((format!("/fleet/{at}"), why));
+    let mut problems = Vec::new();
+    let mut add = |at: &str, why: String| problems.push((format!("/fleet/{at}"), why));
     let keys = [
         ("key", &fleet.key),
         ("previous_key", &fleet.previous_key),
@@ -111,8 +111,8 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
         }
     }
     if fleet.key.is_none() {
-        let asked = !fleet.witnesses.is_empty() || fleet.timestamp.is_some();
-        if asked || fleet.previous_key.is_some() {
+        let needs_key = !fleet.witnesses.is_empty() || fleet.timestamp.is_some();
+        if needs_key || fleet.previous_key.is_some() {
             add(
                 "key",
                 "set it: witnesses and time stamps apply to heads that this key signs".into(),
@@ -140,5 +140,5 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
         let (quorum, there) = (fleet.quorum(), fleet.witnesses.len());
         add("quorum", format!("{quorum} of {there} witnesses can never be reached"));
     }
-    wrong
+    problems
 }

@@ -69,10 +69,12 @@ impl Kubernetes {
 
 /// Checks beyond the schema. `taken` are the pools that have a shared token.
 pub(super) fn check(config: &Value, taken: &BTreeSet<String>) -> Vec<(String, String)> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     // The schema check has reported a wrong shape already.
-    let Some(Ok(section)) = config.pointer(AT).map(Kubernetes::deserialize) else { return wrong };
-    let mut add = |name: &str, why: String| wrong.push((format!("{AT}/{name}"), why));
+    let Some(Ok(section)) = config.pointer(AT).map(Kubernetes::deserialize) else {
+        return problems;
+    };
+    let mut add = |name: &str, why: String| problems.push((format!("{AT}/{name}"), why));
     if let Err((field, why)) = section.cluster().remote() {
         add(field, why);
     }
@@ -89,5 +91,5 @@ pub(super) fn check(config: &Value, taken: &BTreeSet<String>) -> Vec<(String, St
             add(&format!("pools/{i}"), format!("pool `{pool}` is configured twice"));
         }
     }
-    wrong
+    problems
 }

@@ -242,8 +242,8 @@ pub fn variables() -> Vec<String> {
 fn unread<T: for<'de> Deserialize<'de>>(document: &Document, list: &str) -> Vec<Problem> {
     let items = document.value.get(list).and_then(Value::as_array);
     let read = items.into_iter().flatten().map(|item| T::deserialize(item)).enumerate();
-    let wrong = read.filter_map(|(i, read)| Some((i, read.err()?)));
-    wrong.map(|(i, e)| document.error(&format!("/{list}/{i}"), e.to_string())).collect()
+    let failed = read.filter_map(|(i, read)| Some((i, read.err()?)));
+    failed.map(|(i, e)| document.error(&format!("/{list}/{i}"), e.to_string())).collect()
 }
 
 impl Config {
@@ -335,14 +335,15 @@ impl Config {
         let list = Value::Array(self.tools.clone());
         let tools = catalog::Config::deserialize(list).map_err(|e| vec![format!("tools: {e}")])?;
         let (forbidden, own) = (own::forbidden(self, &self.server_list()?), own::of_the_gate(self));
-        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &own };
-        let tools = tools.check(&around).map(|all| own::shield(self, all));
+        let surroundings =
+            Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &own };
+        let tools = tools.check(&surroundings).map(|all| own::shield(self, all));
         let (tools, servers) = (tools.map_err(|all| self.lines(&all)), self.servers(env));
         let (tools, servers, lock) = match (tools, servers, lock) {
             (Ok(tools), Ok(servers), Ok(lock)) => (tools, servers, lock),
             (tools, servers, lock) => {
-                let wrong = [tools.err(), servers.err(), lock.err()];
-                return Err(wrong.into_iter().flatten().flatten().collect());
+                let errors = [tools.err(), servers.err(), lock.err()];
+                return Err(errors.into_iter().flatten().flatten().collect());
             }
         };
         Bound::of(tools, servers, lock).map_err(|all| self.lines(&all))
@@ -358,8 +359,9 @@ impl Config {
     ) -> Result<Vec<Arc<Server>>, Vec<String>> {
         let list = self.server_list()?;
         let forbidden = own::kept_from_servers(self, &list);
-        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &[] };
-        list.check(&around).map_err(|all| self.lines(&all))
+        let surroundings =
+            Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &[] };
+        list.check(&surroundings).map_err(|all| self.lines(&all))
     }
 
     fn server_list(&self) -> Result<server::config::Config, Vec<String>> {

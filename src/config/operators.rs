@@ -115,30 +115,30 @@ pub fn unheard(config: &super::Config) -> Option<String> {
 /// Checks beyond the schema, each error with its place.
 pub(super) fn check(value: &Value) -> Vec<(String, String)> {
     let members = value.pointer("/operators").and_then(Value::as_array);
-    let (mut seen, mut certificates, mut wrong) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let (mut seen, mut certificates, mut problems) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for (i, member) in members.into_iter().flatten().enumerate() {
         // What the schema refused is reported already.
         let Ok(member) = Member::deserialize(member) else { continue };
         if !seen.insert(member.subject.clone()) {
             let message = format!("subject `{}` is configured twice", member.subject);
-            wrong.push((format!("/operators/{i}/subject"), message));
+            problems.push((format!("/operators/{i}/subject"), message));
         }
         let read = member.token_file.as_deref().map(|file| read_token_of(Family::Operator, file));
         if let Some(Err(why)) = read {
-            wrong.push((format!("/operators/{i}/token_file"), why.to_string()));
+            problems.push((format!("/operators/{i}/token_file"), why.to_string()));
         }
         if member.token_file.is_some() == member.certificate.is_some() {
             let message = "expected exactly one of `token_file` and `certificate`";
-            wrong.push((format!("/operators/{i}"), message.to_owned()));
+            problems.push((format!("/operators/{i}"), message.to_owned()));
         }
         if member.certificate.as_ref().is_some_and(|one| !certificates.insert(one.clone())) {
             let message = "another operator has the same certificate";
-            wrong.push((format!("/operators/{i}/certificate"), message.to_owned()));
+            problems.push((format!("/operators/{i}/certificate"), message.to_owned()));
         }
         if member.certificate.is_some() && value.pointer("/operator/tls/client_ca").is_none() {
             let message = "operators can show certificates only if `operator.tls.client_ca` is set";
-            wrong.push((format!("/operators/{i}/certificate"), message.to_owned()));
+            problems.push((format!("/operators/{i}/certificate"), message.to_owned()));
         }
     }
-    wrong
+    problems
 }

@@ -35,8 +35,9 @@ pub(super) fn kept_from_servers(config: &Config, servers: &server::config::Confi
     let mut all = forbidden(config, servers);
     if let Ok(tools) = catalog::Config::deserialize(Value::Array(config.tools.clone())) {
         let env = |_: &str| None;
-        let around = Surroundings { base_dir: &config.base, env: &env, forbidden: &[], own: &[] };
-        all.extend(tools.secret_files(&around));
+        let surroundings =
+            Surroundings { base_dir: &config.base, env: &env, forbidden: &[], own: &[] };
+        all.extend(tools.secret_files(&surroundings));
     }
     all.extend(of_the_gate(config));
     all

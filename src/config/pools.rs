@@ -65,7 +65,7 @@ impl Pool {
 
 /// Checks beyond the schema.
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     let mut seen = BTreeSet::new();
     let pools = config.get("pools").and_then(Value::as_array);
     for (i, pool) in pools.into_iter().flatten().enumerate() {
@@ -73,12 +73,12 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
         let at = |field: &str| format!("/pools/{i}/{field}");
         let name = text("name");
         if !name.is_empty() && !seen.insert(name) {
-            wrong.push((at("name"), format!("pool `{name}` is configured twice")));
+            problems.push((at("name"), format!("pool `{name}` is configured twice")));
         }
         if text("unit") == "concurrency" && !["", "none"].contains(&text("per")) {
             let why = "`concurrency` has no window: use `per: none`";
-            wrong.push((at("per"), why.to_owned()));
+            problems.push((at("per"), why.to_owned()));
         }
     }
-    wrong
+    problems
 }

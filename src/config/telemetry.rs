@@ -53,33 +53,34 @@ impl Otlp {
     /// # Errors
     /// The field that cannot be used, and why.
     pub fn open(&self) -> Result<GrpcDialer, (&'static str, String)> {
-        let wrong = |field: &'static str| move |why: String| (field, why);
+        let invalid = |field: &'static str| move |why: String| (field, why);
         let (origin, path) =
-            Origin::parse(&self.endpoint).map_err(|e| wrong("endpoint")(e.to_string()))?;
+            Origin::parse(&self.endpoint).map_err(|e| invalid("endpoint")(e.to_string()))?;
         if path != "/" {
-            return Err(wrong("endpoint")(
+            return Err(invalid("endpoint")(
                 "leave the path out: expected scheme, host and port".into(),
             ));
         }
         let open = self.private_addresses.iter().map(|range| Cidr::parse(range));
         let open = open
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|e| wrong("private_addresses")(e.to_string()))?;
+            .map_err(|e| invalid("private_addresses")(e.to_string()))?;
         if let Host::Ip(ip) = &origin.host
             && !is_public(*ip)
             && !open.iter().any(|range| range.contains(*ip))
         {
             let why =
                 format!("`{ip}` is not a public address: add its range to `private_addresses`");
-            return Err(wrong("endpoint")(why));
+            return Err(invalid("endpoint")(why));
         }
         let ca = self.ca_file.as_ref().map(|path| {
-            std::fs::read(path).map_err(|e| wrong("ca_file")(format!("`{}`: {e}", path.display())))
+            std::fs::read(path)
+                .map_err(|e| invalid("ca_file")(format!("`{}`: {e}", path.display())))
         });
         let trust = TrustRoots::of_http2(ca.transpose()?.as_deref());
-        let trust = trust.map_err(|e| wrong("ca_file")(e.to_string()))?;
+        let trust = trust.map_err(|e| invalid("ca_file")(e.to_string()))?;
         let dial = GrpcDialer::new(&origin, &open, &trust, Arc::new(System));
-        dial.map_err(|e| wrong("endpoint")(e.to_string()))
+        dial.map_err(|e| invalid("endpoint")(e.to_string()))
     }
 }
 
@@ -87,7 +88,7 @@ impl Otlp {
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     // The schema check has reported a wrong shape already.
     let read = config.pointer("/telemetry/otlp").and_then(|otlp| Otlp::deserialize(otlp).ok());
-    let wrong = read.and_then(|otlp| otlp.open().err());
+    let error = read.and_then(|otlp| otlp.open().err());
     let at = |field: &str| format!("/telemetry/otlp/{field}");
-    wrong.map(|(field, why)| (at(field), why)).into_iter().collect()
+    error.map(|(field, why)| (at(field), why)).into_iter().collect()
 }

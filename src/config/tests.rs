@@ -9,17 +9,17 @@ use super::{Config, Ledger, Lint, names, schema, stray};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::SecretKey;
 
-struct Desk(tempfile::TempDir);
+struct Fixture(tempfile::TempDir);
 
-impl Desk {
+impl Fixture {
     fn new() -> Self {
-        let desk = Self(tempfile::tempdir().unwrap());
+        let fixture = Self(tempfile::tempdir().unwrap());
         for name in ["m.pub", "p.pub"] {
             let key = SecretKey::generate(&SystemEntropy).public();
-            std::fs::write(desk.path(name), key.to_pem()).unwrap();
+            std::fs::write(fixture.path(name), key.to_pem()).unwrap();
         }
-        std::fs::write(desk.path("agent.yaml"), "x").unwrap();
-        desk
+        std::fs::write(fixture.path("agent.yaml"), "x").unwrap();
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -52,8 +52,8 @@ agents: [{manifest: agent.yaml, callers: [{uid: 1000}]}]
 
 #[test]
 fn a_small_file_gets_the_safe_defaults() {
-    let desk = Desk::new();
-    let config = desk.load(SMALL, &[]).unwrap();
+    let fixture = Fixture::new();
+    let config = fixture.load(SMALL, &[]).unwrap();
     assert_eq!(config.state, PathBuf::from("/home/x/.local/state/wicketgate"));
     assert_eq!(config.listen.socket.unwrap(), config.state.join("agent.sock"));
     assert_eq!(config.listen.tcp, None);
@@ -63,16 +63,16 @@ fn a_small_file_gets_the_safe_defaults() {
     );
     assert_eq!((config.limits.in_flight_max, config.limits.hold_seconds), (512, 900));
     assert_eq!((config.limits.commit_wait_ms, config.limits.queue_wait_ms), (4000, 1000));
-    assert_eq!(config.agents[0].manifest, desk.path("agent.yaml"));
-    assert_eq!(config.trust.manifest_keys, [desk.path("m.pub")]);
+    assert_eq!(config.agents[0].manifest, fixture.path("agent.yaml"));
+    assert_eq!(config.trust.manifest_keys, [fixture.path("m.pub")]);
     assert!(config.telemetry.otlp.is_none() && config.policy.bundle.is_none());
-    let config = desk.load(SMALL, &[("XDG_STATE_HOME", "/s")]).unwrap();
+    let config = fixture.load(SMALL, &[("XDG_STATE_HOME", "/s")]).unwrap();
     assert_eq!(config.state, PathBuf::from("/s/wicketgate"));
 }
 
 #[test]
 fn everything_wrong_is_reported_at_once_with_its_place() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let text = "listen: {tcp: 0.0.0.0:7300}
 operator: {listen: nonsense}
 trust: {manifest_keys: [none.pub], policy_keys: [m.pub], policy_threshold: 3}
@@ -84,7 +84,7 @@ ledger: {postgres: {url: postgres://u:secret@h/db}}
 telemetry: {log: loud}
 tools: [{name: a}, {name: a}]
 ";
-    let said = desk.load(text, &[]).unwrap_err();
+    let errors = fixture.load(text, &[]).unwrap_err();
     let expected = [
         "wicketgate.yaml:1:10: listen.tcp: `0.0.0.0:7300` is not a loopback address",
         "wicketgate.yaml:2:12: operator.listen: `nonsense` is not an address",
@@ -103,23 +103,23 @@ tools: [{name: a}, {name: a}]
         "wicketgate.yaml:10:20: tools[1]: missing field `kind`",
         "wicketgate.yaml:10:21: tools[1].name: tool `a` is bound twice",
     ];
-    for (said, expected) in said.iter().zip(expected) {
-        assert!(said.starts_with(expected), "{said}\nexpected {expected}");
+    for (error, expected) in errors.iter().zip(expected) {
+        assert!(error.starts_with(expected), "{error}\nexpected {expected}");
     }
-    assert_eq!(said.len(), expected.len(), "{said:#?}");
-    assert!(!said.join("\n").contains("secret"));
+    assert_eq!(errors.len(), expected.len(), "{errors:#?}");
+    assert!(!errors.join("\n").contains("secret"));
 }
 
 #[test]
 fn the_environment_overrides_single_values_and_is_named_when_wrong() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let env = [("WICKETGATE__LIMITS__IN_FLIGHT_MAX", "7"), ("WICKETGATE__STATE", "state")];
-    let config = desk.load(SMALL, &env).unwrap();
+    let config = fixture.load(SMALL, &env).unwrap();
     assert_eq!(config.limits.in_flight_max, 7);
-    assert_eq!(config.state, desk.path("state"));
-    let said = desk.load(SMALL, &[("WICKETGATE__LIMITS__IN_FLIGHT_MAX", "x")]).unwrap_err();
+    assert_eq!(config.state, fixture.path("state"));
+    let errors = fixture.load(SMALL, &[("WICKETGATE__LIMITS__IN_FLIGHT_MAX", "x")]).unwrap_err();
     assert_eq!(
-        said,
+        errors,
         ["environment: WICKETGATE__LIMITS__IN_FLIGHT_MAX: expected a whole number from 1 to 65536"]
     );
     let present = ["WICKETGATE__LIMITS__INFLIGHT", "WICKETGATE__STATE", "PATH"];
@@ -129,68 +129,71 @@ fn the_environment_overrides_single_values_and_is_named_when_wrong() {
 
 #[test]
 fn a_connection_url_is_read_by_reference_and_never_printed() {
-    let desk = Desk::new();
-    desk.secret("url", "postgres://u:hunter2@h/db?sslmode=verify-full\n");
+    let fixture = Fixture::new();
+    fixture.secret("url", "postgres://u:hunter2@h/db?sslmode=verify-full\n");
     let text = format!("{SMALL}ledger: {{postgres: {{url_file: url}}}}\n");
-    let config = desk.load(&text, &[]).unwrap();
+    let config = fixture.load(&text, &[]).unwrap();
     let Ledger::Postgres(postgres) = &config.ledger else { panic!("not postgres") };
     assert_eq!(postgres.connect.expose(), "postgres://u:hunter2@h/db?sslmode=verify-full");
     assert_eq!((postgres.tenant.as_str(), postgres.slots.as_str()), ("default", "local"));
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(!config.to_yaml().unwrap().contains("hunter2"));
     let text = format!("{SMALL}ledger: {{postgres: {{url_env: DB}}}}\n");
-    assert!(desk.load(&text, &[("DB", "postgres://u:hunter2@h/db?sslmode=verify-full")]).is_ok());
-    assert!(desk.load(&text, &[]).unwrap_err()[0].contains("`DB` is not set"));
-    let said = desk.load(&text, &[("DB", "mysql://u:hunter2@h")]).unwrap_err();
-    assert!(!said[0].contains("hunter2"), "{said:?}");
-    for bad in ["{}", "{url: 'postgres://h/d', url_env: DB}", "{url: 'postgres://h/d?password=x'}"]
+    assert!(
+        fixture.load(&text, &[("DB", "postgres://u:hunter2@h/db?sslmode=verify-full")]).is_ok()
+    );
+    assert!(fixture.load(&text, &[]).unwrap_err()[0].contains("`DB` is not set"));
+    let errors = fixture.load(&text, &[("DB", "mysql://u:hunter2@h")]).unwrap_err();
+    assert!(!errors[0].contains("hunter2"), "{errors:?}");
+    for value in
+        ["{}", "{url: 'postgres://h/d', url_env: DB}", "{url: 'postgres://h/d?password=x'}"]
     {
-        let text = format!("{SMALL}ledger: {{postgres: {bad}}}\n");
-        assert!(desk.load(&text, &[("DB", "postgres://h")]).is_err(), "{bad}");
+        let text = format!("{SMALL}ledger: {{postgres: {value}}}\n");
+        assert!(fixture.load(&text, &[("DB", "postgres://h")]).is_err(), "{value}");
     }
     for slots in ["fleet", "hub"] {
         let text = format!(
             "{SMALL}ledger: {{postgres: {{url: 'postgres://h/d?sslmode=verify-full', slots: {slots}}}}}\n"
         );
-        let said = desk.load(&text, &[]).unwrap_err();
-        assert!(said[0].contains("ledger.postgres.slots: this pool is reserved"), "{said:?}");
+        let errors = fixture.load(&text, &[]).unwrap_err();
+        assert!(errors[0].contains("ledger.postgres.slots: this pool is reserved"), "{errors:?}");
     }
-    desk.secret("far", "postgres://u:hunter2@h/db");
+    fixture.secret("far", "postgres://u:hunter2@h/db");
     let far = format!("{SMALL}ledger: {{postgres: {{url_file: far}}}}\n");
-    let said = desk.load(&far, &[]).unwrap_err();
-    assert!(said[0].contains("url_file: `sslmode` is `prefer`"), "{said:?}");
-    assert!(!said[0].contains("hunter2"), "{said:?}");
+    let errors = fixture.load(&far, &[]).unwrap_err();
+    assert!(errors[0].contains("url_file: `sslmode` is `prefer`"), "{errors:?}");
+    assert!(!errors[0].contains("hunter2"), "{errors:?}");
     let accepted = far.replace("url_file: far", "url_file: far, accept_unverified_server: true");
-    assert!(desk.load(&accepted, &[]).is_ok());
-    std::fs::set_permissions(desk.path("url"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(fixture.load(&accepted, &[]).is_ok());
+    std::fs::set_permissions(fixture.path("url"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let text = format!("{SMALL}ledger: {{postgres: {{url_file: url}}}}\n");
-    assert!(desk.load(&text, &[]).unwrap_err()[0].contains("mode 644"));
+    assert!(fixture.load(&text, &[]).unwrap_err()[0].contains("mode 644"));
 }
 
 #[test]
 fn servers_are_wrong_with_their_places_and_have_a_lock_of_their_own() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let trust = SMALL.replace("[m.pub]", "[m.pub], lock_keys: [m.pub]");
     let servers =
         "servers: [{name: git, stdio: {command: git-server}, tools: {log: {tier: T0}}}]\n";
-    let config = desk.load(&format!("{trust}{servers}"), &[]).unwrap();
-    assert_eq!(config.lock, Some(desk.path("tools.lock")));
-    assert_eq!(config.trust.lock_keys, [desk.path("m.pub")]);
+    let config = fixture.load(&format!("{trust}{servers}"), &[]).unwrap();
+    assert_eq!(config.lock, Some(fixture.path("tools.lock")));
+    assert_eq!(config.trust.lock_keys, [fixture.path("m.pub")]);
     let bound = config.bindings(&|_| None).unwrap();
     assert!(bound.bindings.is_empty(), "{bound:?}");
-    assert!(bound.warnings.iter().any(|said| said.contains("not in the lock")));
-    assert!(bound.warnings.iter().any(|said| said.contains("runs without a sandbox")));
-    assert_eq!(desk.load(SMALL, &[]).unwrap().lock, None);
-    let said = desk.load(&format!("{SMALL}{servers}"), &[]).unwrap_err();
-    assert!(said[0].contains("`servers` is set and `lock_keys` is empty"), "{said:?}");
-    let wrong = "lock: locks/a
+    assert!(bound.warnings.iter().any(|warning| warning.contains("not in the lock")));
+    assert!(bound.warnings.iter().any(|warning| warning.contains("runs without a sandbox")));
+    assert_eq!(fixture.load(SMALL, &[]).unwrap().lock, None);
+    let errors = fixture.load(&format!("{SMALL}{servers}"), &[]).unwrap_err();
+    assert!(errors[0].contains("`servers` is set and `lock_keys` is empty"), "{errors:?}");
+    let text = "lock: locks/a
 servers:
 - {name: a.b, stdio: {command: x, comand: y}}
 - {name: git, stdio: {command: x}, http: {url: u}, tier: T9}
 - {name: git, http: {url: u, headers: {a: 1}}}
 - {stdio: {}, tools: {a: {teir: T0}}}
 ";
-    let said = desk.load(&format!("{trust}{wrong}"), &[]).unwrap_err();
+    let errors = fixture.load(&format!("{trust}{text}"), &[]).unwrap_err();
     for expected in [
         "wicketgate.yaml:5:4: servers[0].name: expected the name of a server",
         "wicketgate.yaml:5:35: servers[0].stdio.comand: unknown field",
@@ -202,31 +205,31 @@ servers:
         "servers[3].stdio: missing field `command`",
         "servers[3].tools.a.teir: unknown field",
     ] {
-        assert!(said.iter().any(|line| line.contains(expected)), "{expected} in {said:#?}");
+        assert!(errors.iter().any(|line| line.contains(expected)), "{expected} in {errors:#?}");
     }
 }
 
 #[test]
 fn no_file_tool_reads_the_credential_of_a_server() {
-    let desk = Desk::new();
-    std::fs::create_dir(desk.path("open")).unwrap();
-    desk.secret("open/key", "secret-1234");
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.path("open")).unwrap();
+    fixture.secret("open/key", "secret-1234");
     let text = format!(
         "{}servers: [{{name: a, stdio: {{command: x, credentials: [{{env: K, file: open/key}}]}}}}]
 tools: [{{name: f, description: d, kind: file.read, file: {{root: open, name: o}}}}]
 ",
         SMALL.replace("[m.pub]", "[m.pub], lock_keys: [m.pub]")
     );
-    let said = desk.load(&text, &[]).unwrap().bindings(&|_| None).unwrap_err();
-    assert!(said[0].contains("which no tool may read"), "{said:?}");
+    let errors = fixture.load(&text, &[]).unwrap().bindings(&|_| None).unwrap_err();
+    assert!(errors[0].contains("which no tool may read"), "{errors:?}");
 }
 
 #[test]
 fn no_command_and_no_database_is_given_what_makes_the_gate_what_it_is() {
-    let desk = Desk::new();
-    std::fs::create_dir_all(desk.path("open/in")).unwrap();
-    std::fs::write(desk.path("open/in/data.db"), "").unwrap();
-    desk.secret("open/in/ops", &"t".repeat(43));
+    let fixture = Fixture::new();
+    std::fs::create_dir_all(fixture.path("open/in")).unwrap();
+    std::fs::write(fixture.path("open/in/data.db"), "").unwrap();
+    fixture.secret("open/in/ops", &"t".repeat(43));
     let command = |read: &str| {
         format!(
             "{{name: c, description: d, kind: command, command: {{program: /bin/cat, argv: [x], read: [{read}]}}}}"
@@ -243,16 +246,16 @@ fn no_command_and_no_database_is_given_what_makes_the_gate_what_it_is() {
     ] {
         let operators = "operators: [{subject: otto, roles: [operator], token_file: open/in/ops}]";
         let text = format!("{SMALL}{operators}\ntools: [{tool}]\n");
-        let said = desk.load(&text, &[]).unwrap().bindings(&|_| None);
-        let said = said.err().unwrap_or_default().join("\n");
-        assert_eq!(said.contains("which no tool may read"), is_refused, "{tool}: {said}");
+        let errors = fixture.load(&text, &[]).unwrap().bindings(&|_| None);
+        let errors = errors.err().unwrap_or_default().join("\n");
+        assert_eq!(errors.contains("which no tool may read"), is_refused, "{tool}: {errors}");
     }
 }
 
 #[test]
 fn what_is_printed_can_be_loaded_again() {
-    let desk = Desk::new();
-    desk.secret("url", "postgres://u:p@localhost/db");
+    let fixture = Fixture::new();
+    fixture.secret("url", "postgres://u:p@localhost/db");
     for more in [
         "",
         "ledger: {postgres: {url_file: url}}\n",
@@ -265,30 +268,30 @@ fn what_is_printed_can_be_loaded_again() {
         } else {
             SMALL.replace("[m.pub]", "[m.pub], lock_keys: [p.pub]")
         };
-        let once = desk.load(&format!("{small}{more}"), &[]).unwrap().to_yaml().unwrap();
+        let once = fixture.load(&format!("{small}{more}"), &[]).unwrap().to_yaml().unwrap();
         let twice =
-            desk.load(&once, &[]).unwrap_or_else(|e| panic!("{e:?}\n{once}")).to_yaml().unwrap();
+            fixture.load(&once, &[]).unwrap_or_else(|e| panic!("{e:?}\n{once}")).to_yaml().unwrap();
         assert_eq!(once, twice);
     }
 }
 
 #[test]
 fn every_socket_a_caller_names_is_listened_on() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let text = SMALL.replace("{uid: 1000}", "{uid: 1}, {socket: b.sock, uid: 1}");
-    let config = desk.load(&text, &[("WICKETGATE__STATE", "/s")]).unwrap();
-    assert!(config.sockets().into_iter().eq(["/s/agent.sock".into(), desk.path("b.sock")]));
+    let config = fixture.load(&text, &[("WICKETGATE__STATE", "/s")]).unwrap();
+    assert!(config.sockets().into_iter().eq(["/s/agent.sock".into(), fixture.path("b.sock")]));
 }
 
 #[test]
 fn one_key_signs_manifests_or_policies_but_not_both() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let text = SMALL.replace("[m.pub]", "[m.pub], policy_keys: [p.pub]");
-    assert!(desk.load(&text, &[]).is_ok());
-    let said = desk.load(&text.replace("p.pub", "m.pub"), &[]).unwrap_err();
-    assert!(said[0].contains("is already a manifest key"), "{said:?}");
+    assert!(fixture.load(&text, &[]).is_ok());
+    let errors = fixture.load(&text.replace("p.pub", "m.pub"), &[]).unwrap_err();
+    assert!(errors[0].contains("is already a manifest key"), "{errors:?}");
     let text = format!("{SMALL}policy: {{bundle: b}}\n");
-    assert!(desk.load(&text, &[]).unwrap_err()[0].contains("`policy_keys` is empty"));
+    assert!(fixture.load(&text, &[]).unwrap_err()[0].contains("`policy_keys` is empty"));
 }
 
 #[test]
@@ -337,12 +340,12 @@ fn every_field_of_the_configuration_is_described_tools_included() {
 
 #[test]
 fn the_gate_tests_itself_at_start_and_every_hour_and_no_more_often_than_every_ten_seconds() {
-    let desk = Desk::new();
-    let config = desk.load(SMALL, &[]).unwrap();
+    let fixture = Fixture::new();
+    let config = fixture.load(SMALL, &[]).unwrap();
     assert_eq!((config.self_test.every_seconds, config.self_test.at_start), (3600, true));
     assert_eq!(config.policy.lint, Lint::Enforce);
-    assert!(desk.load(&format!("{SMALL}self_test: {{every_seconds: 10}}\n"), &[]).is_ok());
-    for (wrong, said) in [
+    assert!(fixture.load(&format!("{SMALL}self_test: {{every_seconds: 10}}\n"), &[]).is_ok());
+    for (text, expected) in [
         (
             "self_test: {every_seconds: 9}",
             "self_test.every_seconds: expected a whole number from 10",
@@ -350,7 +353,7 @@ fn the_gate_tests_itself_at_start_and_every_hour_and_no_more_often_than_every_te
         ("self_test: {at_start: maybe}", "self_test.at_start: expected `true` or `false`"),
         ("policy: {lint: off}", "policy.lint: expected `enforce` or `warn`"),
     ] {
-        let problems = desk.load(&format!("{SMALL}{wrong}\n"), &[]).unwrap_err();
-        assert!(problems.iter().any(|problem| problem.contains(said)), "{wrong}: {problems:?}");
+        let problems = fixture.load(&format!("{SMALL}{text}\n"), &[]).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.contains(expected)), "{text}: {problems:?}");
     }
 }

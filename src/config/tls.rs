@@ -21,7 +21,7 @@ pub(super) fn open(
     tls: Option<&Section>,
     listener: &'static str,
 ) -> Result<Option<tls::Tls>, TlsError> {
-    tls.map(Section::open).transpose().map_err(|wrong| TlsError { listener, wrong })
+    tls.map(Section::open).transpose().map_err(|fault| TlsError { listener, wrong: fault })
 }
 
 /// Checks beyond the schema: files that cannot be used.
@@ -32,6 +32,6 @@ pub(super) fn check(
 ) -> Vec<(String, String)> {
     // The schema check has reported a wrong shape already.
     let read = config.pointer(at).and_then(|tls| Section::deserialize(tls).ok());
-    let wrong = read.and_then(|tls| open(&tls).err());
-    wrong.map(|Wrong { field, why }| (format!("{at}/{field}"), why)).into_iter().collect()
+    let fault = read.and_then(|tls| open(&tls).err());
+    fault.map(|Wrong { field, why }| (format!("{at}/{field}"), why)).into_iter().collect()
 }

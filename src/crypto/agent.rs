@@ -54,13 +54,13 @@ pub enum Failure {
 pub struct Agent {
     socket: PathBuf,
     key: PublicKey,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Agent {
     /// The agent at this socket, and the key to use. Does not connect yet.
     pub const fn new(socket: PathBuf, key: PublicKey) -> Self {
-        Self { socket, key, patience: PATIENCE }
+        Self { socket, key, timeout: PATIENCE }
     }
 }
 
@@ -72,7 +72,7 @@ impl Signer for Agent {
     fn sign(&self, message: &[u8]) -> Result<[u8; 64], signer::Error> {
         let failed = |why| Error { socket: self.socket.clone(), why };
         let blob = SshKey::Plain(self.key).blob();
-        let answer = ask(&self.socket, &blob, message, self.patience)?;
+        let answer = ask(&self.socket, &blob, message, self.timeout)?;
         let signature = signature(&answer).ok_or_else(|| failed(Failure::Refused))?;
         if self.key.verifies(message, &signature) {
             Ok(signature)
@@ -83,26 +83,21 @@ impl Signer for Agent {
 }
 
 /// Asks the agent at this socket to sign with the key of this binary form; returns the signature in
-/// the form for keys of its type. Always returns within `patience`.
+/// the form for keys of its type. Always returns within `timeout`.
 ///
 /// # Errors
 /// No agent, no answer, or a refusal: see [`Failure`].
-pub fn ask(
-    socket: &Path,
-    key: &[u8],
-    message: &[u8],
-    patience: Duration,
-) -> Result<Vec<u8>, Error> {
+pub fn ask(socket: &Path, key: &[u8], message: &[u8], timeout: Duration) -> Result<Vec<u8>, Error> {
     let failed = |why| Error { socket: socket.to_owned(), why };
     let request = request(key, message).ok_or_else(|| failed(Failure::Long))?;
     let (path, (reply, answer)) = (socket.to_owned(), mpsc::sync_channel(1));
     // WHY: connecting to a full backlog cannot be bounded otherwise. The thread ends by the time
     // limits of its socket, or with the agent.
-    let asked = std::thread::Builder::new()
+    let started = std::thread::Builder::new()
         .name("ssh-agent".into())
-        .spawn(move || drop(reply.send(exchange(&path, &request, patience))));
-    drop(asked.map_err(|e| failed(e.into()))?);
-    let answered = answer.recv_timeout(patience).map_err(|_| failed(Failure::Slow(patience)))?;
+        .spawn(move || drop(reply.send(exchange(&path, &request, timeout))));
+    drop(started.map_err(|e| failed(e.into()))?);
+    let answered = answer.recv_timeout(timeout).map_err(|_| failed(Failure::Slow(timeout)))?;
     let body = answered.map_err(|e| failed(e.into()))?;
     answered_blob(&body).map(<[u8]>::to_vec).ok_or_else(|| failed(Failure::Refused))
 }
@@ -124,10 +119,10 @@ fn request(key: &[u8], message: &[u8]) -> Option<Vec<u8>> {
     Some(framed)
 }
 
-fn exchange(socket: &PathBuf, request: &[u8], patience: Duration) -> std::io::Result<Vec<u8>> {
+fn exchange(socket: &PathBuf, request: &[u8], timeout: Duration) -> std::io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     stream.write_all(request)?;
     let mut length = [0_u8; 4];
     stream.read_exact(&mut length)?;
@@ -167,7 +162,7 @@ mod tests {
         let socket = dir.path().join("agent.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let agent =
-            Agent { patience: Duration::from_millis(200), ..Agent::new(socket, key.public()) };
+            Agent { timeout: Duration::from_millis(200), ..Agent::new(socket, key.public()) };
         (listener, agent)
     }
 
@@ -213,12 +208,12 @@ mod tests {
             (vec![0, 0], "ssh-agent at"),
             (vec![0xff; 8], "too long"),
         ];
-        for (answer, said) in table {
+        for (answer, expected) in table {
             let dir = tempfile::tempdir().unwrap();
             let (listener, agent) = agent(&dir, &key);
             let served = answering(listener, answer);
             let why = agent.sign(b"x").unwrap_err().to_string();
-            assert!(why.contains(said), "{why}");
+            assert!(why.contains(expected), "{why}");
             served.join().unwrap();
         }
         let dir = tempfile::tempdir().unwrap();

@@ -187,7 +187,7 @@ impl PublicKey {
     /// # Errors
     /// No block, or a block without a usable key.
     pub fn read_pems(text: &str, path: &str) -> Result<Vec<Self>, Error> {
-        let bad = |why: &str| Error::Format { path: path.to_owned(), why: why.to_owned() };
+        let malformed = |why: &str| Error::Format { path: path.to_owned(), why: why.to_owned() };
         let mut keys = Vec::new();
         let mut block = String::new();
         for line in text.lines() {
@@ -198,17 +198,17 @@ impl PublicKey {
             block.push_str(line);
             block.push('\n');
             if line == "-----END PUBLIC KEY-----" {
-                let key =
-                    VerifyingKey::from_public_key_pem(&block).map_err(|e| bad(&e.to_string()))?;
+                let key = VerifyingKey::from_public_key_pem(&block)
+                    .map_err(|e| malformed(&e.to_string()))?;
                 if key.is_weak() {
-                    return Err(bad("a small-order point verifies forged signatures"));
+                    return Err(malformed("a small-order point verifies forged signatures"));
                 }
                 keys.push(Self(key));
                 block.clear();
             }
         }
         if keys.is_empty() || !block.is_empty() {
-            return Err(bad("expected `-----BEGIN PUBLIC KEY-----` blocks"));
+            return Err(malformed("expected `-----BEGIN PUBLIC KEY-----` blocks"));
         }
         Ok(keys)
     }
@@ -221,18 +221,18 @@ impl PublicKey {
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::Io { path: shown.clone(), source })?;
-        let bad = |why: &str| Error::Format { path: shown.clone(), why: why.to_owned() };
+        let malformed = |why: &str| Error::Format { path: shown.clone(), why: why.to_owned() };
         if text.trim_start().starts_with("ssh-") {
             return match SshKey::parse(text.trim()) {
                 Ok(SshKey::Plain(key)) => Ok(key),
                 Ok(SshKey::Hardware { .. }) | Err(_) => {
-                    Err(bad("expected one line `ssh-ed25519 …`"))
+                    Err(malformed("expected one line `ssh-ed25519 …`"))
                 }
             };
         }
         match Self::read_pems(&text, &shown)?.as_slice() {
             [key] => Ok(*key),
-            _ => Err(bad("expected one key")),
+            _ => Err(malformed("expected one key")),
         }
     }
 

@@ -192,17 +192,18 @@ fn held<'k>(
     if lines.next().is_some() {
         return Err(Error::Twice(key.name.clone()));
     }
-    let bad = || Error::BadSignature(key.name.clone());
+    let bad_signature = || Error::BadSignature(key.name.clone());
     let time = match key.algorithm {
         Algorithm::Ed25519 => {
-            let signature = <[u8; 64]>::try_from(line.signature.as_slice()).map_err(|_| bad())?;
+            let signature =
+                <[u8; 64]>::try_from(line.signature.as_slice()).map_err(|_| bad_signature())?;
             if !key.key.verifies(text.as_bytes(), &signature) {
-                return Err(bad());
+                return Err(bad_signature());
             }
             None
         }
         Algorithm::Cosignature => {
-            Some(cosign::verify(&line.signature, &key.key, text).ok_or_else(bad)?)
+            Some(cosign::verify(&line.signature, &key.key, text).ok_or_else(bad_signature)?)
         }
     };
     Ok(Some(Held { key, time }))
@@ -345,14 +346,14 @@ impl SignatureLine {
     /// # Errors
     /// Not `— name base64(hash || signature)`.
     pub fn parse(line: &str) -> Result<Self, Error> {
-        let bad = Error::Format("a signature line is not `— name base64`");
-        let rest = line.strip_prefix("\u{2014} ").ok_or_else(|| bad.clone())?;
-        let (name, blob) = rest.split_once(' ').ok_or_else(|| bad.clone())?;
-        let blob = STANDARD.decode(blob).map_err(|_| bad.clone())?;
-        let (hash, signature) = blob.split_at_checked(4).ok_or_else(|| bad.clone())?;
-        let hash = <[u8; 4]>::try_from(hash).map_err(|_| bad.clone())?;
+        let malformed = Error::Format("a signature line is not `— name base64`");
+        let rest = line.strip_prefix("\u{2014} ").ok_or_else(|| malformed.clone())?;
+        let (name, blob) = rest.split_once(' ').ok_or_else(|| malformed.clone())?;
+        let blob = STANDARD.decode(blob).map_err(|_| malformed.clone())?;
+        let (hash, signature) = blob.split_at_checked(4).ok_or_else(|| malformed.clone())?;
+        let hash = <[u8; 4]>::try_from(hash).map_err(|_| malformed.clone())?;
         if !is_name(name) || signature.is_empty() {
-            return Err(bad);
+            return Err(malformed);
         }
         Ok(Self { name: name.to_owned(), hash, signature: signature.to_vec() })
     }

@@ -83,8 +83,8 @@ fn exposed(file: Facts, reader: &Reader) -> Option<u32> {
     let group_reads = mode & 0o037 == 0 && reader.groups.contains(&file.gid);
     let roots = file.uid == 0 && reader.uid != 0;
     let volumes = file.kubelet && (file.uid == 0 || file.uid == reader.uid);
-    let well = mode & 0o077 == 0 || (group_reads && (roots || volumes));
-    (!well).then_some(mode)
+    let is_private = mode & 0o077 == 0 || (group_reads && (roots || volumes));
+    (!is_private).then_some(mode)
 }
 
 /// Whether this file, with links resolved, is where kubelet puts the files of a volume: in
@@ -96,8 +96,9 @@ fn laid(real: &Path, owner: u32) -> bool {
             .strip_prefix("..")
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         let Some(volume) = data.parent().filter(|_| timed) else { return false };
-        let leads = std::fs::read_link(volume.join("..data")).is_ok_and(|to| to == Path::new(name));
-        leads && volume.symlink_metadata().is_ok_and(|facts| facts.uid() == owner)
+        let is_current =
+            std::fs::read_link(volume.join("..data")).is_ok_and(|to| to == Path::new(name));
+        is_current && volume.symlink_metadata().is_ok_and(|facts| facts.uid() == owner)
     })
 }
 
@@ -124,9 +125,9 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<(Metadata, Zeroizing<Vec<u8>>
     let (file, real) = opened(path)?;
     let facts = file.metadata()?;
     let (mode, uid, gid) = (facts.mode(), facts.uid(), facts.gid());
-    let looked = Facts { mode, uid, gid, kubelet: laid(&real, ROOT) };
-    if let Some(mode) = exposed(looked, &reader()) {
-        return Err(if looked.kubelet { Unused::Volume(mode) } else { Unused::Mode(mode) });
+    let file_facts = Facts { mode, uid, gid, kubelet: laid(&real, ROOT) };
+    if let Some(mode) = exposed(file_facts, &reader()) {
+        return Err(if file_facts.kubelet { Unused::Volume(mode) } else { Unused::Mode(mode) });
     }
     let mut bytes = Zeroizing::new(Vec::new());
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -171,18 +172,18 @@ mod tests {
     #[test]
     fn only_its_owner_may_use_a_file_of_ones_own() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for (mode, well) in
+        for (mode, accepted) in
             [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)]
         {
             file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
             let read = read(file.path(), BYTES_MAX);
-            assert_eq!(read.is_ok(), well, "{mode:o}: {:?}", read.err());
+            assert_eq!(read.is_ok(), accepted, "{mode:o}: {:?}", read.err());
         }
     }
 
     /// Which of all 512 modes are safe for a file of this owner and group, for a gate of the chart:
     /// uid 65532, whose groups are 65532 and the pod's `fsGroup` 2000.
-    fn well(uid: u32, gid: u32, kubelet: bool, root: bool) -> Vec<u32> {
+    fn accepted_modes(uid: u32, gid: u32, kubelet: bool, root: bool) -> Vec<u32> {
         let reader = Reader { uid: if root { 0 } else { 65532 }, groups: vec![65532, 2000] };
         (0..0o1000)
             .filter(|mode| {
@@ -215,7 +216,7 @@ mod tests {
                 _ => &owners_alone,
             };
             assert_eq!(
-                &well(uid, gid, kubelet, root),
+                &accepted_modes(uid, gid, kubelet, root),
                 expected,
                 "uid {uid} gid {gid} kubelet {kubelet} root {root}"
             );
@@ -225,10 +226,10 @@ mod tests {
         for (uid, mode) in
             [(roots, 0o440), (roots, 0o640), (roots, 0o400), (mine, 0o640), (mine, 0o600)]
         {
-            assert!(well(uid, pods, true, false).contains(&mode), "{uid} {mode:o}");
+            assert!(accepted_modes(uid, pods, true, false).contains(&mode), "{uid} {mode:o}");
         }
         // Every user of the container can read kubelet's own default mode.
-        assert!(!well(roots, pods, true, false).contains(&0o644));
+        assert!(!accepted_modes(roots, pods, true, false).contains(&0o644));
     }
 
     #[test]

@@ -47,29 +47,29 @@ impl TlogProof {
     /// # Errors
     /// The form is not that of the specification.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let bad = |why| Err(Error::Format(why));
+        let malformed = |why| Err(Error::Format(why));
         let Some((head, note)) = text.split_once("\n\n") else {
-            return bad("a proof without a checkpoint");
+            return malformed("a proof without a checkpoint");
         };
         let mut lines = head.split('\n').peekable();
         if lines.next() != Some(HEADER) {
-            return bad("not a tlog-proof of version 1");
+            return malformed("not a tlog-proof of version 1");
         }
         let extra = lines.next_if(|line| line.starts_with("extra "));
         let extra = match extra.and_then(|line| line.strip_prefix("extra ")) {
             None => None,
             Some(extra) => match STANDARD.decode(extra) {
                 Ok(extra) => Some(extra),
-                Err(_) => return bad("the extra data is not base64"),
+                Err(_) => return malformed("the extra data is not base64"),
             },
         };
         let index = lines.next().and_then(|line| line.strip_prefix("index "));
         let Some(index) = index.and_then(note::decimal) else {
-            return bad("the index is not in canonical form");
+            return malformed("the index is not in canonical form");
         };
         let path: Option<Vec<Digest>> = lines.map(note::hash).collect();
         let Some(path) = path.filter(|path| path.len() <= PATH_MAX) else {
-            return bad("the path is not at most 64 hashes in base64");
+            return malformed("the path is not at most 64 hashes in base64");
         };
         Checkpoint::parse(note)?;
         Ok(Self { extra, index, path, note: note.to_owned() })

@@ -24,8 +24,8 @@ fn number(value: &Value) -> Option<f64> {
     if let Value::Number(n) = value { n.as_f64() } else { None }
 }
 
-const fn unless(odd: bool) -> Result<(), &'static str> {
-    if odd { Err(OTHERWISE) } else { Ok(()) }
+const fn unless(diverges: bool) -> Result<(), &'static str> {
+    if diverges { Err(OTHERWISE) } else { Ok(()) }
 }
 
 /// `array.slice`, `substring`: places are whole numbers.
@@ -212,8 +212,8 @@ pub(super) fn replaced(args: &[Value]) -> Result<(), &'static str> {
 
 /// `glob.match`: one character is one byte in a set or for a `?`.
 pub(super) fn glob(args: &[Value]) -> Result<(), &'static str> {
-    let odd = text(args, 0).contains(['?', '[', '{', '\\']);
-    unless(odd && !(text(args, 0).is_ascii() && text(args, 2).is_ascii()))
+    let has_wildcard = text(args, 0).contains(['?', '[', '{', '\\']);
+    unless(has_wildcard && !(text(args, 0).is_ascii() && text(args, 2).is_ascii()))
 }
 
 /// `glob.quote_meta`: only the star is quoted here.

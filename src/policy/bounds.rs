@@ -211,8 +211,8 @@ pub(super) fn lower(args: &[Value]) -> Result<(), &'static str> {
 
 pub(super) fn concat(args: &[Value]) -> Result<(), &'static str> {
     let pieces = args.get(1).map(members).unwrap_or_default();
-    let joints = pieces.len().saturating_mul(text(args, 0).len());
-    within(pieces.into_iter().map(length).fold(joints, usize::saturating_add))
+    let separators = pieces.len().saturating_mul(text(args, 0).len());
+    within(pieces.into_iter().map(length).fold(separators, usize::saturating_add))
 }
 
 pub(super) fn replace(args: &[Value]) -> Result<(), &'static str> {

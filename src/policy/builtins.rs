@@ -164,16 +164,16 @@ mod tests {
     fn the_documented_list_is_the_admitted_one() {
         let text = include_str!("../../policies/BUILTINS.md");
         let rows = text.lines().filter(|line| line.starts_with("| `"));
-        let told: Vec<String> = rows.map(str::to_owned).collect();
+        let documented: Vec<String> = rows.map(str::to_owned).collect();
         let row = |b: &Builtin| {
             let how = if b.check.is_some() { "bounded" } else { "" };
             format!("| `{}` | {} | {how} |", b.name, b.arity)
         };
         let mut admitted: Vec<String> = ADMITTED.iter().map(row).collect();
         admitted.sort();
-        let mut told = told;
-        told.sort();
-        assert_eq!(told, admitted);
+        let mut documented = documented;
+        documented.sort();
+        assert_eq!(documented, admitted);
     }
 
     #[test]

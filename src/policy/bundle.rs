@@ -154,8 +154,8 @@ impl Unread {
             errors.push(LoadError::file("policy.empty", ".", why));
         }
         let modules = authored.get_modules().clone();
-        let (mut template, moved) = stock::engine(&modules).unwrap_or_else(|wrong| {
-            errors.extend(wrong);
+        let (mut template, moved) = stock::engine(&modules).unwrap_or_else(|found_errors| {
+            errors.extend(found_errors);
             (Engine::new(), Moved::default())
         });
         match self.data() {
@@ -164,16 +164,16 @@ impl Unread {
                     errors.push(LoadError::file("policy.data", "data", e.to_string()));
                 }
             }
-            Err(wrong) => errors.extend(wrong),
+            Err(found_errors) => errors.extend(found_errors),
         }
-        let mut places = SpeakingRules::default();
-        let by_hand = purity::check(&modules).unwrap_or_else(|wrong| {
-            errors.extend(wrong);
+        let mut speaking_rules = SpeakingRules::default();
+        let by_hand = purity::check(&modules).unwrap_or_else(|found_errors| {
+            errors.extend(found_errors);
             Vec::new()
         });
-        modules.iter().for_each(|module| places.note(module));
+        modules.iter().for_each(|module| speaking_rules.note(module));
         if errors.is_empty() {
-            Ok(Bundle { unread: self, template, moved, modules, places, by_hand })
+            Ok(Bundle { unread: self, template, moved, modules, places: speaking_rules, by_hand })
         } else {
             errors.sort();
             Err(errors)
@@ -221,18 +221,18 @@ impl Unread {
                 continue;
             };
             let placed = layout::parse(name, bytes).and_then(|value| {
-                let bad = |why: &str| LoadError::file("policy.data", name, why);
+                let malformed = |why: &str| LoadError::file("policy.data", name, why);
                 let parts: Vec<&str> = path.split('/').collect();
                 if !parts.iter().all(|part| is_identifier(part)) {
-                    return Err(bad("the name of a data file is [A-Za-z_][A-Za-z0-9_]*"));
+                    return Err(malformed("the name of a data file is [A-Za-z_][A-Za-z0-9_]*"));
                 }
                 if parts.first() == Some(&"wicketgate") {
-                    return Err(bad(
+                    return Err(malformed(
                         "`data.wicketgate` belongs to rules; data would override them",
                     ));
                 }
                 place(&mut root, &parts, value)
-                    .ok_or_else(|| bad("another data file already has this path"))
+                    .ok_or_else(|| malformed("another data file already has this path"))
             });
             errors.extend(placed.err());
         }

@@ -170,8 +170,8 @@ mod tests {
         assert_eq!(BundleFiles::parse(&bundle.to_json()).unwrap(), bundle);
         let (digest, version) = bundle.described().unwrap();
         assert_eq!((digest, version.as_str()), (Unread::read(&dir).unwrap().digest(), "1.2.3"));
-        for odd in ["../x.rego", "agent/../../x.rego", "/etc/x.rego", "agent/.x.rego", "x"] {
-            assert!(carried(&[("bundle.json", meta), (odd, "")]).is_err(), "{odd}");
+        for name in ["../x.rego", "agent/../../x.rego", "/etc/x.rego", "agent/.x.rego", "x"] {
+            assert!(carried(&[("bundle.json", meta), (name, "")]).is_err(), "{name}");
         }
         let large = "x".repeat(BYTES_MAX);
         assert!(carried(&[("bundle.json", meta), ("data/x.json", &large)]).is_err());

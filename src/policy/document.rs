@@ -16,7 +16,7 @@ const LIBRARY: &str = "wicketgate.decision";
 /// Its reason against a T3 call whose binding the manifest does not accept.
 const TIER3_BINDING: &str = "tier3_binding";
 
-fn bad(why: impl Into<String>) -> EngineError {
+fn malformed(why: impl Into<String>) -> EngineError {
     EngineError::Document(why.into())
 }
 
@@ -24,7 +24,10 @@ fn bad(why: impl Into<String>) -> EngineError {
 ///
 /// Reasons beyond 32 and characters of a message beyond 512 are dropped: the verdict stands without
 /// them and an entry stays small.
-pub(super) fn read(document: &Value, places: &SpeakingRules) -> Result<Answer, EngineError> {
+pub(super) fn read(
+    document: &Value,
+    speaking_rules: &SpeakingRules,
+) -> Result<Answer, EngineError> {
     if document == &Value::Undefined {
         return Err(EngineError::Undefined);
     }
@@ -34,19 +37,19 @@ pub(super) fn read(document: &Value, places: &SpeakingRules) -> Result<Answer, E
         "allow" => Verdict::Allow,
         "deny" => Verdict::Deny,
         "require_approval" => Verdict::RequireApproval,
-        _ => return Err(bad("unknown verdict")),
+        _ => return Err(malformed("unknown verdict")),
     };
     let listed = list(reasons, "`reasons`")?;
     let mut reasons = Vec::with_capacity(listed.len().min(REASONS_MAX));
     for reason in listed.into_iter().take(REASONS_MAX) {
-        reasons.push(read_reason(reason, verdict, places)?);
+        reasons.push(read_reason(reason, verdict, speaking_rules)?);
     }
     let obligations = read_obligations(list(obligations, "`obligations`")?)?;
     match verdict {
-        Verdict::Allow if !reasons.is_empty() => Err(bad("an allow with reasons")),
-        Verdict::Deny if !obligations.is_empty() => Err(bad("a deny with obligations")),
+        Verdict::Allow if !reasons.is_empty() => Err(malformed("an allow with reasons")),
+        Verdict::Deny if !obligations.is_empty() => Err(malformed("a deny with obligations")),
         Verdict::Deny | Verdict::RequireApproval if reasons.is_empty() => {
-            Err(bad("a refusal without a reason"))
+            Err(malformed("a refusal without a reason"))
         }
         Verdict::Allow | Verdict::Deny | Verdict::RequireApproval => {
             Ok(Answer { verdict, reasons, obligations, enforced: true })
@@ -57,13 +60,13 @@ pub(super) fn read(document: &Value, places: &SpeakingRules) -> Result<Answer, E
 fn read_reason(
     value: &Value,
     verdict: Verdict,
-    places: &SpeakingRules,
+    speaking_rules: &SpeakingRules,
 ) -> Result<LayerReason, EngineError> {
     let [code, message, rule] = members(value, ["code", "message", "rule"], "a reason")?;
     let (detail, message) = (text(code, "`code`")?, text(message, "`message`")?);
     let rule = text(rule, "`rule`")?;
     if !is_word(detail) {
-        return Err(bad("the code of a reason is [a-z0-9_.-]{1,64}"));
+        return Err(malformed("the code of a reason is [a-z0-9_.-]{1,64}"));
     }
     let code = match verdict {
         // Only the library uses this rule name; a layer's reason names the layer's.
@@ -71,7 +74,7 @@ fn read_reason(
         Verdict::RequireApproval => Code::CallHeld,
         Verdict::Deny | Verdict::Allow => Code::PolicyDenied,
     };
-    let rule = places.name(rule, detail, message);
+    let rule = speaking_rules.name(rule, detail, message);
     let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
     Ok(LayerReason { code, detail: detail.to_owned(), message, rule })
 }
@@ -95,15 +98,17 @@ fn read_obligations(values: Vec<&Value>) -> Result<Vec<PolicyObligation>, Engine
                     || redact.len() > KINDS_MAX
                     || !redact.iter().all(|k| is_word(k))
                 {
-                    return Err(bad("the kinds of `redact` are one to 64 of [a-z0-9_.-]{1,64}"));
+                    return Err(malformed(
+                        "the kinds of `redact` are one to 64 of [a-z0-9_.-]{1,64}",
+                    ));
                 }
             }
             "cap_bytes" => {
                 let [_, bytes] = members(value, ["type", "bytes"], "`cap_bytes`")?;
-                let bytes = bytes.as_u64().map_err(|_| bad("`bytes` is no whole number"))?;
+                let bytes = bytes.as_u64().map_err(|_| malformed("`bytes` is no whole number"))?;
                 cap = Some(cap.map_or(bytes, |least| least.min(bytes)));
             }
-            _ => return Err(bad("unknown obligation")),
+            _ => return Err(malformed("unknown obligation")),
         }
     }
     let redact = (!redact.is_empty())
@@ -121,7 +126,7 @@ fn read_redact(value: &Value) -> Result<(&Value, bool), EngineError> {
     let [_, kinds, opaque] = members(value, ["type", "kinds", "opaque"], "`redact`")?;
     match text(opaque, "`opaque`")? {
         "allow" => Ok((kinds, true)),
-        _ => Err(bad("`opaque` of `redact` is `allow` or absent")),
+        _ => Err(malformed("`opaque` of `redact` is `allow` or absent")),
     }
 }
 
@@ -131,20 +136,24 @@ fn members<'a, const N: usize>(
     names: [&str; N],
     what: &str,
 ) -> Result<[&'a Value; N], EngineError> {
-    let object = value.as_object().map_err(|_| bad(format!("{what} is no object")))?;
+    let object = value.as_object().map_err(|_| malformed(format!("{what} is no object")))?;
     if object.len() != N {
-        return Err(bad(format!("{what} has other members than `{}`", names.join("`, `"))));
+        return Err(malformed(format!("{what} has other members than `{}`", names.join("`, `"))));
     }
     let mut found = [value; N];
     for (slot, name) in found.iter_mut().zip(names) {
         let member = object.get(&Value::from(name));
-        *slot = member.ok_or_else(|| bad(format!("{what} has no `{name}`")))?;
+        *slot = member.ok_or_else(|| malformed(format!("{what} has no `{name}`")))?;
     }
     Ok(found)
 }
 
 fn text<'a>(value: &'a Value, what: &str) -> Result<&'a str, EngineError> {
-    if let Value::String(text) = value { Ok(text) } else { Err(bad(format!("{what} is no text"))) }
+    if let Value::String(text) = value {
+        Ok(text)
+    } else {
+        Err(malformed(format!("{what} is no text")))
+    }
 }
 
 fn list<'a>(value: &'a Value, what: &str) -> Result<Vec<&'a Value>, EngineError> {
@@ -156,7 +165,7 @@ fn list<'a>(value: &'a Value, what: &str) -> Result<Vec<&'a Value>, EngineError>
         | Value::Number(_)
         | Value::String(_)
         | Value::Object(_)
-        | Value::Undefined => Err(bad(format!("{what} is no list"))),
+        | Value::Undefined => Err(malformed(format!("{what} is no list"))),
     }
 }
 
@@ -220,10 +229,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_looked_through_is_allowed_by_every_redact_or_not_at_all() {
-        let opaque = |duties: &str| {
-            let text = format!(r#"{{"verdict":"allow","reasons":[],"obligations":[{duties}]}}"#);
+        let opaque = |obligations: &str| {
+            let text =
+                format!(r#"{{"verdict":"allow","reasons":[],"obligations":[{obligations}]}}"#);
             match read_json(&text).map(|answer| answer.obligations) {
-                Ok(duties) => match duties.as_slice() {
+                Ok(obligations) => match obligations.as_slice() {
                     [PolicyObligation::Redact { opaque, .. }] => Some(*opaque),
                     other => panic!("{other:?}"),
                 },
@@ -238,8 +248,8 @@ mod tests {
         assert_eq!(opaque(&format!("{allows},{strict}")), Some(false));
         assert_eq!(opaque(&format!("{strict},{allows}")), Some(false));
         for value in ["\"deny\"", "true", "null", "[\"allow\"]", "\"allow\",\"x\":1"] {
-            let odd = format!(r#"{{"type":"redact","kinds":["email"],"opaque":{value}}}"#);
-            assert_eq!(opaque(&odd), None, "{odd}");
+            let arguments = format!(r#"{{"type":"redact","kinds":["email"],"opaque":{value}}}"#);
+            assert_eq!(opaque(&arguments), None, "{arguments}");
         }
     }
 }

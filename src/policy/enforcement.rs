@@ -65,14 +65,14 @@ impl Enforcement {
         let Some(member) = member else { return Ok(Self::default()) };
         let layers = member.as_object().ok_or(MalformedEnforcement::Object)?;
         let mut observe = Vec::new();
-        for (layer, said) in layers {
+        for (layer, value) in layers {
             let Some(layer) = LAYERS.into_iter().find(|known| known == layer) else {
                 return Err(match layer.as_str() {
                     "org" => MalformedEnforcement::Org,
-                    odd => MalformedEnforcement::Layer(odd.to_owned()),
+                    unknown => MalformedEnforcement::Layer(unknown.to_owned()),
                 });
             };
-            if let Some(until) = read_layer(layer, said)? {
+            if let Some(until) = read_layer(layer, value)? {
                 if not_before.is_some_and(|from| until > from.plus(OBSERVE_MAX)) {
                     return Err(MalformedEnforcement::Long(layer));
                 }
@@ -100,12 +100,15 @@ impl Enforcement {
 }
 
 /// Until when this layer observes; `None` if it is enforced.
-fn read_layer(layer: &'static str, said: &Json) -> Result<Option<Timestamp>, MalformedEnforcement> {
-    let members = said.as_object().ok_or(MalformedEnforcement::NoObject(layer))?;
-    if let Some(odd) = members.keys().find(|key| !matches!(key.as_str(), "mode" | "until")) {
-        return Err(MalformedEnforcement::Unknown(layer, odd.clone()));
+fn read_layer(
+    layer: &'static str,
+    value: &Json,
+) -> Result<Option<Timestamp>, MalformedEnforcement> {
+    let members = value.as_object().ok_or(MalformedEnforcement::NoObject(layer))?;
+    if let Some(unknown) = members.keys().find(|key| !matches!(key.as_str(), "mode" | "until")) {
+        return Err(MalformedEnforcement::Unknown(layer, unknown.clone()));
     }
-    match (said.get("mode").and_then(Json::as_str), said.get("until")) {
+    match (value.get("mode").and_then(Json::as_str), value.get("until")) {
         (Some("enforce"), None) => Ok(None),
         (Some("enforce"), Some(_)) => Err(MalformedEnforcement::Until(layer)),
         (Some("observe"), Some(until)) => {

@@ -149,11 +149,11 @@ impl Verb {
             return Err(ODD);
         }
         let length = sign.len().saturating_add(text.chars().count());
-        let room = self.width.saturating_sub(length);
+        let padding = self.width.saturating_sub(length);
         Ok(Some(if zeros {
-            format!("{sign}{}{text}", "0".repeat(room))
+            format!("{sign}{}{text}", "0".repeat(padding))
         } else {
-            format!("{}{sign}{text}", " ".repeat(room))
+            format!("{}{sign}{text}", " ".repeat(padding))
         }))
     }
 }

@@ -240,17 +240,17 @@ pub fn document(
     agent: &AgentFacts,
     run: &RunFacts,
     tool: &ToolFacts,
-    asked: &CallInput<'_>,
-    standing: &Circumstances<'_>,
+    call: &CallInput<'_>,
+    circumstances: &Circumstances<'_>,
 ) -> Vec<u8> {
     canonical::bytes(&Json::object([
         ("v", Json::from(VERSION)),
         ("agent", Json::of(agent)),
         ("run", Json::of(run)),
         ("tool", tool_json(tool)),
-        ("call", Json::object([("id", Json::from(asked.call.id().as_str()))])),
-        ("args", asked.call.args().clone()),
-        ("effect", asked.effect.to_json()),
+        ("call", Json::object([("id", Json::from(call.call.id().as_str()))])),
+        ("args", call.call.args().clone()),
+        ("effect", call.effect.to_json()),
         (
             "context",
             Json::object([
@@ -258,13 +258,13 @@ pub fn document(
                 ("claimed", Json::of(&run.labels)),
             ]),
         ),
-        ("time", time_json(standing.now)),
-        ("findings", asked.findings.iter().map(finding_json).collect::<Vec<_>>().into()),
-        ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
-        ("quorum", quorum_json(standing.by_hand)),
-        ("break_glass", break_glass_json(standing.break_glass.map(broken).as_ref())),
+        ("time", time_json(circumstances.now)),
+        ("findings", call.findings.iter().map(finding_json).collect::<Vec<_>>().into()),
+        ("approvals", circumstances.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
+        ("quorum", quorum_json(circumstances.by_hand)),
+        ("break_glass", break_glass_json(circumstances.break_glass.map(broken).as_ref())),
         ("pools", Json::of(&run.pools)),
-        ("observe", Json::of(&standing.observe)),
+        ("observe", Json::of(&circumstances.observe)),
         (
             "history",
             Json::object([

@@ -106,8 +106,8 @@ fn take(dir: &Path, name: &str, found: &mut DirectoryBytes) -> Result<(), LoadEr
         return Err(LoadError::file("policy.file_type", name, why));
     }
     let mut bytes = Vec::new();
-    let room = u64::try_from(BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    file.take(room).read_to_end(&mut bytes).map_err(io)?;
+    let bytes_max = u64::try_from(BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(bytes_max).read_to_end(&mut bytes).map_err(io)?;
     found.bytes = found.bytes.saturating_add(bytes.len());
     if found.bytes > BYTES_MAX {
         return Err(LoadError::file("policy.size", ".", "a bundle has at most 4 MiB"));
@@ -139,8 +139,8 @@ pub(super) fn check_size(files: &BTreeMap<String, Vec<u8>>) -> Result<(), LoadEr
 /// Whether a file of this name belongs in a bundle.
 pub(super) fn check_name(name: &str) -> Result<(), LoadError> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-/".contains(&b);
-    let odd = name.split('/').any(|part| part.is_empty() || part.starts_with('.'));
-    if !name.bytes().all(plain) || odd || name.len() > NAME_BYTES_MAX {
+    let hidden = name.split('/').any(|part| part.is_empty() || part.starts_with('.'));
+    if !name.bytes().all(plain) || hidden || name.len() > NAME_BYTES_MAX {
         let why = "a name is made of [A-Za-z0-9_.-], starts with no dot, and has at most 100 bytes";
         return Err(LoadError::file("policy.file_name", name, why));
     }
@@ -178,26 +178,27 @@ pub struct Meta {
 
 /// Reads `bundle.json` strictly.
 pub(super) fn meta(files: &BTreeMap<String, Vec<u8>>) -> Result<Meta, LoadError> {
-    let bad = |why: &str| LoadError::file("policy.meta", META, why);
-    let text = files.get(META).ok_or_else(|| bad("there is no `bundle.json`"))?;
+    let malformed = |why: &str| LoadError::file("policy.meta", META, why);
+    let text = files.get(META).ok_or_else(|| malformed("there is no `bundle.json`"))?;
     let json = parse(META, text)?;
-    let members = json.as_object().ok_or_else(|| bad("not an object"))?;
+    let members = json.as_object().ok_or_else(|| malformed("not an object"))?;
     let known = ["name", "version", "not_before", "not_after", "manifests", "enforcement"];
-    if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(bad(&format!("unknown member `{odd}`")));
+    if let Some(unknown) = members.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(malformed(&format!("unknown member `{unknown}`")));
     }
     let name = json.get("name").and_then(Json::as_str).unwrap_or_default();
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b);
     if !(1..=64).contains(&name.len()) || !name.bytes().all(plain) {
-        return Err(bad("`name` is [a-z0-9.-]{1,64}"));
+        return Err(malformed("`name` is [a-z0-9.-]{1,64}"));
     }
     let version = json.get("version").and_then(Json::as_str).unwrap_or_default();
-    let version = version.parse().map_err(|_| bad("`version` is a semantic version (`1.0.0`)"))?;
+    let version =
+        version.parse().map_err(|_| malformed("`version` is a semantic version (`1.0.0`)"))?;
     let instant = |key: &str| match json.get(key) {
         None => Ok(None),
         Some(value) => enforcement::instant(value)
             .map(Some)
-            .ok_or_else(|| bad(&format!("`{key}` is a UTC time (`2026-11-01T00:00:00Z`)"))),
+            .ok_or_else(|| malformed(&format!("`{key}` is a UTC time (`2026-11-01T00:00:00Z`)"))),
     };
     let manifests = match json.get("manifests") {
         None => Vec::new(),
@@ -205,14 +206,14 @@ pub(super) fn meta(files: &BTreeMap<String, Vec<u8>>) -> Result<Meta, LoadError>
             .as_array()
             .filter(|list| !list.is_empty())
             .and_then(|list| list.iter().map(|m| m.as_str().map(str::to_owned)).collect())
-            .ok_or_else(|| bad("`manifests` is a list of manifest names"))?,
+            .ok_or_else(|| malformed("`manifests` is a list of manifest names"))?,
     };
     let (not_before, not_after) = (instant("not_before")?, instant("not_after")?);
     if not_before.zip(not_after).is_some_and(|(from, until)| from >= until) {
-        return Err(bad("`not_after` is not after `not_before`"));
+        return Err(malformed("`not_after` is not after `not_before`"));
     }
-    let enforcement =
-        Enforcement::read(json.get("enforcement"), not_before).map_err(|e| bad(&e.to_string()))?;
+    let enforcement = Enforcement::read(json.get("enforcement"), not_before)
+        .map_err(|e| malformed(&e.to_string()))?;
     let name = name.to_owned();
     Ok(Meta { name, version, not_before, not_after, manifests, enforcement })
 }

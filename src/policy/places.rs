@@ -30,31 +30,31 @@ impl SpeakingRules {
             {
                 let parts = ast::parts(rule);
                 let codes = parts.members.iter().filter(|(key, _)| *key == "code");
-                let place = SpeakingRule {
+                let speaking = SpeakingRule {
                     file: ast::file(module).to_owned(),
                     line: span.line,
                     codes: codes.map(|(_, code)| (*code).to_owned()).collect(),
                     texts: parts.strings.iter().map(|(text, _)| (*text).to_owned()).collect(),
                 };
-                self.0.entry(format!("{package}.{name}")).or_default().push(place);
+                self.0.entry(format!("{package}.{name}")).or_default().push(speaking);
             }
         }
     }
 
     /// `wicketgate.agent.deny agent/main.rego:12`, or the rule alone where several could have spoken.
     pub(super) fn name(&self, rule: &str, code: &str, message: &str) -> String {
-        let places = self.0.get(rule).map(Vec::as_slice).unwrap_or_default();
+        let speaking_rules = self.0.get(rule).map(Vec::as_slice).unwrap_or_default();
         let one = |fits: &dyn Fn(&SpeakingRule) -> bool| {
-            let mut fitting = places.iter().filter(|place| fits(place));
+            let mut fitting = speaking_rules.iter().filter(|speaking| fits(speaking));
             fitting.next().filter(|_| fitting.next().is_none())
         };
-        let place = one(&|_| true)
-            .or_else(|| one(&|place| place.codes.iter().any(|c| c == code)))
-            .or_else(|| one(&|place| place.texts.iter().any(|text| text == message)))
-            .or_else(|| one(&|place| place.texts.iter().any(|text| begins(message, text))));
-        place.map_or_else(
+        let speaking = one(&|_| true)
+            .or_else(|| one(&|speaking| speaking.codes.iter().any(|c| c == code)))
+            .or_else(|| one(&|speaking| speaking.texts.iter().any(|text| text == message)))
+            .or_else(|| one(&|speaking| speaking.texts.iter().any(|text| begins(message, text))));
+        speaking.map_or_else(
             || rule.to_owned(),
-            |place| format!("{rule} {}:{}", place.file, place.line),
+            |speaking| format!("{rule} {}:{}", speaking.file, speaking.line),
         )
     }
 }

@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_only_one_of_them_has_or_reads_in_its_own_way_is_refused() {
-        for odd in [
+        for text in [
             "a**",
             "a*+",
             "a{2}{3}",
@@ -274,7 +274,7 @@ mod tests {
             "[a",
             "\\",
         ] {
-            assert_eq!(pattern(odd, "abc"), Err(PATTERN), "{odd}");
+            assert_eq!(pattern(text, "abc"), Err(PATTERN), "{text}");
         }
     }
 

@@ -38,9 +38,9 @@ pub(super) fn check(graph: &Graph) -> Vec<LoadError> {
     let mut depth = vec![1_usize; names.len()];
     let mut errors = Vec::new();
     for start in 0..names.len() {
-        let mut road: Vec<(usize, usize)> = Vec::new();
-        enter(start, &mut state, &mut road);
-        while let Some((node, next)) = road.pop() {
+        let mut path: Vec<(usize, usize)> = Vec::new();
+        enter(start, &mut state, &mut path);
+        while let Some((node, next)) = path.pop() {
             let Some(target) = edges.get(node).and_then(|list| list.get(next)).copied() else {
                 set(&mut state, node, State::Done);
                 let below = edges.get(node).into_iter().flatten().filter_map(|n| depth.get(*n));
@@ -53,10 +53,10 @@ pub(super) fn check(graph: &Graph) -> Vec<LoadError> {
                 }
                 continue;
             };
-            road.push((node, next.saturating_add(1)));
+            path.push((node, next.saturating_add(1)));
             match state.get(target) {
-                Some(State::New) => enter(target, &mut state, &mut road),
-                Some(State::Open) => errors.extend(finding(graph, &names, &road, target)),
+                Some(State::New) => enter(target, &mut state, &mut path),
+                Some(State::Open) => errors.extend(finding(graph, &names, &path, target)),
                 Some(State::Done) | None => {}
             }
         }
@@ -77,10 +77,10 @@ fn set(state: &mut [State], node: usize, to: State) {
     }
 }
 
-fn enter(node: usize, state: &mut [State], road: &mut Vec<(usize, usize)>) {
+fn enter(node: usize, state: &mut [State], path: &mut Vec<(usize, usize)>) {
     if state.get(node) == Some(&State::New) {
         set(state, node, State::Open);
-        road.push((node, 0));
+        path.push((node, 0));
     }
 }
 
@@ -131,10 +131,10 @@ fn too_long(graph: &Graph, names: &[&Vec<String>], node: usize) -> Option<LoadEr
 fn finding(
     graph: &Graph,
     names: &[&Vec<String>],
-    road: &[(usize, usize)],
+    path: &[(usize, usize)],
     target: usize,
 ) -> Option<LoadError> {
-    let cycle = road.iter().map(|(node, _)| *node).skip_while(|node| *node != target);
+    let cycle = path.iter().map(|(node, _)| *node).skip_while(|node| *node != target);
     let mut shown: Vec<String> = cycle.filter_map(|n| names.get(n)).map(|n| n.join(".")).collect();
     let first = names.get(target)?;
     shown.push(first.join("."));

@@ -74,12 +74,13 @@ impl RegoEngine {
         template.compile_with_entrypoint(&entry).map_err(|e| refused(e.to_string()))?;
         let grounds = Grounds::of(template.get_modules());
         let (digest, layers) = (bundle.digest(), bundle.layers().to_vec());
-        let (places, enforcement) = (bundle.places.clone(), bundle.meta().enforcement.clone());
+        let (speaking_rules, enforcement) =
+            (bundle.places.clone(), bundle.meta().enforcement.clone());
         let (by_hand, moved) = (bundle.by_hand.clone(), bundle.moved.clone());
         let engine = Self {
             template,
             moved,
-            places,
+            places: speaking_rules,
             grounds,
             deadline,
             digest,

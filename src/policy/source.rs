@@ -34,7 +34,7 @@ pub(super) fn assigned(assign: &RuleAssign) -> (usize, usize) {
 
 /// The byte range of a head's written value: the member of a set, or the text after `:=`. `None`:
 /// it has none, and is `true`.
-pub(super) fn said(head: &RuleHead) -> Option<(usize, usize)> {
+pub(super) fn value_span(head: &RuleHead) -> Option<(usize, usize)> {
     match head {
         RuleHead::Set { span, refr, key } => {
             key.as_ref()?;
@@ -59,11 +59,11 @@ pub(super) fn replacement(with: &WithModifier) -> &str {
 }
 
 /// The end of the keyword that follows a span.
-fn after(span: &Span, word: &str) -> Option<usize> {
+fn after(span: &Span, keyword: &str) -> Option<usize> {
     let end = range(span).1;
     let rest = span.source.contents().get(end..)?;
-    let word = rest.find(word)?.saturating_add(word.len());
-    end.checked_add(word)
+    let keyword = rest.find(keyword)?.saturating_add(keyword.len());
+    end.checked_add(keyword)
 }
 
 /// The text of a span as one short line.

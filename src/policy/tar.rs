@@ -10,7 +10,7 @@ pub(super) const NAME_BYTES_MAX: usize = 100;
 
 /// The archive of these files.
 pub(super) fn write(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, Error> {
-    let bad = |e: std::io::Error| Error::Archive(e.to_string());
+    let error = |e: std::io::Error| Error::Archive(e.to_string());
     let mut builder = tar::Builder::new(Vec::new());
     for (name, bytes) in files {
         let mut header = tar::Header::new_ustar();
@@ -20,17 +20,17 @@ pub(super) fn write(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, Error>
         header.set_gid(0);
         header.set_mtime(0);
         header.set_size(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        builder.append_data(&mut header, name, bytes.as_slice()).map_err(bad)?;
+        builder.append_data(&mut header, name, bytes.as_slice()).map_err(error)?;
     }
-    builder.into_inner().map_err(bad)
+    builder.into_inner().map_err(error)
 }
 
 /// The files of an archive that equals, byte for byte, the output of [`write`].
 pub(super) fn read(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
-    let bad = |e: std::io::Error| Error::Archive(e.to_string());
+    let error = |e: std::io::Error| Error::Archive(e.to_string());
     let mut files = BTreeMap::new();
-    for entry in tar::Archive::new(archive).entries().map_err(bad)? {
-        let mut entry = entry.map_err(bad)?;
+    for entry in tar::Archive::new(archive).entries().map_err(error)? {
+        let mut entry = entry.map_err(error)?;
         // WHY first: a sparse entry of a few bytes can claim to hold terabytes of zeros.
         let plain = entry.header().entry_type() == tar::EntryType::Regular;
         if !plain || !usize::try_from(entry.size()).is_ok_and(|size| size <= archive.len()) {
@@ -39,7 +39,7 @@ pub(super) fn read(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         let name = entry.path_bytes().into_owned();
         let name = String::from_utf8(name).map_err(|_| Error::Archive("a name".into()))?;
         let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).map_err(bad)?;
+        entry.read_to_end(&mut bytes).map_err(error)?;
         files.insert(name, bytes);
     }
     if write(&files)? == archive {

@@ -177,16 +177,16 @@ impl Body {
     /// The log that it is about, if it is an entry of a fleet log.
     pub fn log(&self) -> Option<&str> {
         first! { self;
-            ChainEnrolled: |said| Some(&*said.log),
-            ChainCheckpoint: |said| Some(&*said.log),
-            ChainRetired: |said| Some(&*said.log),
-            KeyRevoked: |said| said.log.as_deref(),
-            AnchorObserved: |said| Some(&*said.log),
-            PayloadErased: |said| Some(&*said.log),
-            HoldPlaced: |said| Some(&*said.log),
-            HoldLifted: |said| Some(&*said.log),
-            RetentionPruned: |said| Some(&*said.log),
-            WriterEnrolled: |said| Some(&*said.log),
+            ChainEnrolled: |data| Some(&*data.log),
+            ChainCheckpoint: |data| Some(&*data.log),
+            ChainRetired: |data| Some(&*data.log),
+            KeyRevoked: |data| data.log.as_deref(),
+            AnchorObserved: |data| Some(&*data.log),
+            PayloadErased: |data| Some(&*data.log),
+            HoldPlaced: |data| Some(&*data.log),
+            HoldLifted: |data| Some(&*data.log),
+            RetentionPruned: |data| Some(&*data.log),
+            WriterEnrolled: |data| Some(&*data.log),
         }
     }
 

@@ -45,9 +45,9 @@ pub(crate) fn sample(schema: &Json, definitions: &Json, full: bool) -> Json {
         return if full { values.last().unwrap().clone() } else { values[0].clone() };
     }
     let types = schema.get("type").unwrap();
-    let word =
+    let kind =
         types.as_array().map_or(types, |all| if full { all.last().unwrap() } else { &all[0] });
-    match word.as_str().unwrap() {
+    match kind.as_str().unwrap() {
         "object" => {
             let required = schema.get("required").and_then(Json::as_array).unwrap_or_default();
             let all = schema.get("properties").and_then(Json::as_object).unwrap();

@@ -188,8 +188,8 @@ mod tests {
                         members.insert("type".into(), one);
                     }
                 }
-                if let Some(Value::Array(words)) = members.get_mut("enum") {
-                    words.retain(|word| !word.is_null());
+                if let Some(Value::Array(values)) = members.get_mut("enum") {
+                    values.retain(|value| !value.is_null());
                 }
                 members.remove("default");
                 if let Some(Value::Object(properties)) = members.get_mut("properties") {

@@ -82,25 +82,26 @@ pub fn broken(line: &EntryLine) -> Option<Broken> {
 #[must_use]
 pub fn list_of(line: &EntryLine) -> Option<Digest> {
     if is_verdict(line) {
-        let granted = line.get::<ApprovalGranted>().map(|said| said.signers);
-        let signers = granted.or_else(|| line.get::<ApprovalRefused>().map(|said| said.signers));
+        let granted = line.get::<ApprovalGranted>().map(|decision| decision.signers);
+        let signers =
+            granted.or_else(|| line.get::<ApprovalRefused>().map(|decision| decision.signers));
         return signers.flatten().map(|digest| digest.0);
     }
     proposer(line)?.signers
 }
 
 /// Statements and signatures from opened payloads, by file name.
-pub fn signed_files(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
+pub fn signed_files(slices: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    let lines = strands.iter().flat_map(|strand| strand.selected().map(move |line| (strand, line)));
+    let lines = slices.iter().flat_map(|slice| slice.selected().map(move |line| (slice, line)));
     for (ChainSlice { folder, .. }, line) in lines {
-        let word = is_verdict(line);
-        let payload = match word {
+        let is_verdict_entry = is_verdict(line);
+        let payload = match is_verdict_entry {
             true => committed(line, payloads),
             false => signed_payload(line, payloads),
         };
         let Some(Payload::Opened { body, .. }) = payload else { continue };
-        if word || proposer(line).is_some() {
+        if is_verdict_entry || proposer(line).is_some() {
             let Some(signed) = SignedApproval::parse(body) else { continue };
             let (statement, signature) = statement_files(folder, line.entry.seq);
             files.insert(statement, signed.statement.into_bytes());
@@ -122,9 +123,9 @@ pub fn signed_files(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<Str
 }
 
 /// The lists that approvals and refusals name, the last first.
-pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
+pub fn lists(slices: &[ChainSlice]) -> Vec<Digest> {
     let mut lists: Vec<Digest> = Vec::new();
-    for line in strands.iter().flat_map(ChainSlice::selected) {
+    for line in slices.iter().flat_map(ChainSlice::selected) {
         if let Some(list) = list_of(line) {
             lists.retain(|seen| *seen != list);
             lists.insert(0, list);
@@ -134,8 +135,8 @@ pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
 }
 
 /// The lists that break-glass orders name; each file is named by its digest.
-pub fn break_glass_lists(strands: &[ChainSlice]) -> Vec<Digest> {
-    let lines = strands.iter().flat_map(ChainSlice::selected);
+pub fn break_glass_lists(slices: &[ChainSlice]) -> Vec<Digest> {
+    let lines = slices.iter().flat_map(ChainSlice::selected);
     let mut lists: Vec<Digest> = lines.filter_map(break_glass_list).collect();
     lists.sort();
     lists.dedup();
@@ -192,12 +193,12 @@ pub fn order_list(line: &EntryLine) -> Option<Digest> {
 }
 
 /// The lists that only operators' orders name; each file is named by its digest.
-pub fn order_lists(strands: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
-    let own = strands.iter().flat_map(ChainSlice::selected);
+pub fn order_lists(slices: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
+    let own = slices.iter().flat_map(ChainSlice::selected);
     let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);
     let mut all: Vec<Digest> = own.chain(fleet).filter_map(order_list).collect();
-    let words = lists(strands);
-    all.retain(|digest| !words.contains(digest));
+    let cited = lists(slices);
+    all.retain(|digest| !cited.contains(digest));
     all.sort();
     all.dedup();
     all

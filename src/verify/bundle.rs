@@ -71,14 +71,14 @@ pub fn approvers_files(digest: &Digest) -> (String, String) {
 
 /// The names of the statement of the approval or refusal at this place, and of its signature.
 pub fn statement_files(folder: &str, seq: Seq) -> (String, String) {
-    let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
-    (format!("approvals/{place}{seq}.json"), format!("approvals/{place}{seq}.sig"))
+    let prefix = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
+    (format!("approvals/{prefix}{seq}.json"), format!("approvals/{prefix}{seq}.sig"))
 }
 
 /// The names of the break-glass statement for the call at this place, and of its signatures.
 pub fn break_glass_files(folder: &str, seq: Seq, signatures: usize) -> (String, Vec<String>) {
-    let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
-    let stem = format!("approvals/{place}{seq}.break-glass");
+    let prefix = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
+    let stem = format!("approvals/{prefix}{seq}.break-glass");
     let numbered = (1..=signatures).map(|n| format!("{stem}.{n}.sig")).collect();
     (format!("{stem}.json"), numbered)
 }
@@ -175,7 +175,7 @@ pub fn plain(name: &str) -> bool {
 }
 
 fn read_into(dir: &Path, prefix: &str, files: &mut Files, left: &mut u64) -> Result<(), Damage> {
-    let bad =
+    let damage =
         |name: &str, why: &dyn std::fmt::Display| Damage::new("B2", format!("`{name}`: {why}"));
     let unreadable = |e: std::io::Error| Damage::new("B2", format!("`{}`: {e}", dir.display()));
     for entry in std::fs::read_dir(dir).map_err(unreadable)? {
@@ -183,7 +183,7 @@ fn read_into(dir: &Path, prefix: &str, files: &mut Files, left: &mut u64) -> Res
         let part = entry.file_name().to_string_lossy().into_owned();
         let name = format!("{prefix}{part}");
         if !plain(&name) {
-            return Err(bad(&name, &"not a plain file name"));
+            return Err(damage(&name, &"not a plain file name"));
         }
         let kind = entry.file_type().map_err(unreadable)?;
         if kind.is_dir() {
@@ -191,13 +191,13 @@ fn read_into(dir: &Path, prefix: &str, files: &mut Files, left: &mut u64) -> Res
             continue;
         }
         if !kind.is_file() {
-            return Err(bad(&name, &"not a plain file"));
+            return Err(damage(&name, &"not a plain file"));
         }
         if files.0.len() >= FILES_MAX {
-            return Err(bad(&name, &"too many files"));
+            return Err(damage(&name, &"too many files"));
         }
-        let bytes =
-            read_file(&entry.path(), FILE_BYTES_MAX.min(*left)).map_err(|why| bad(&name, &why))?;
+        let bytes = read_file(&entry.path(), FILE_BYTES_MAX.min(*left))
+            .map_err(|why| damage(&name, &why))?;
         *left = left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         files.0.insert(name, bytes);
     }

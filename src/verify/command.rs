@@ -170,9 +170,9 @@ pub fn run(options: &Options) -> End {
     let progress = Progress::new(options.json);
     let report = verify_watched(&options.bundle, &trust, &progress);
     drop(progress);
-    let told = if options.json { canonical::text(&report.to_json()) } else { report.to_text() };
+    let text = if options.json { canonical::text(&report.to_json()) } else { report.to_text() };
     // A closed pipe (`| head`) is not a failure.
-    let _ = writeln!(std::io::stdout(), "{}", told.trim_end());
+    let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
     let short = options.level.is_some_and(|wanted| report.level().is_none_or(|is| is < wanted));
     let end = match report.exit_code() {
         0 if short => End::Unverifiable,

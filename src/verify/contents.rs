@@ -26,12 +26,12 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.4");
 pub type Paths = BTreeMap<Seq, Vec<Digest>>;
 
 /// The policy bundles present, by file name; the one that decided last first.
-pub fn policies(strands: &[ChainSlice]) -> Vec<(String, Digest)> {
+pub fn policies(slices: &[ChainSlice]) -> Vec<(String, Digest)> {
     let none = Digest::of(&[]);
     let mut found: Vec<Digest> = Vec::new();
-    for strand in strands {
-        for line in &strand.lines {
-            let named = (strand.selects(line) && decides(line)) || line.is(Kind::PolicyActivated);
+    for slice in slices {
+        for line in &slice.lines {
+            let named = (slice.selects(line) && decides(line)) || line.is(Kind::PolicyActivated);
             if let Some(policy) = line.entry.draft.policy.filter(|p| named && *p != none) {
                 found.retain(|seen| *seen != policy);
                 found.push(policy);
@@ -46,10 +46,10 @@ pub fn policies(strands: &[ChainSlice]) -> Vec<(String, Digest)> {
 }
 
 /// The manifests present, by the names of their two files, in the order of the runs.
-pub fn manifests(strands: &[ChainSlice]) -> Vec<((String, String), Digest)> {
+pub fn manifests(slices: &[ChainSlice]) -> Vec<((String, String), Digest)> {
     let mut found: Vec<Digest> = Vec::new();
     let opened =
-        strands.iter().flat_map(ChainSlice::selected).filter_map(|line| line.get::<RunOpened>());
+        slices.iter().flat_map(ChainSlice::selected).filter_map(|line| line.get::<RunOpened>());
     for manifest in opened.map(|opened| opened.manifest.0) {
         found.extend((!found.contains(&manifest)).then_some(manifest));
     }
@@ -62,33 +62,33 @@ pub fn manifests(strands: &[ChainSlice]) -> Vec<((String, String), Digest)> {
 
 /// The lists of approvers present, by the names of their two files.
 pub fn approvers(
-    strands: &[ChainSlice],
+    slices: &[ChainSlice],
     fleet: Option<&ChainSlice>,
 ) -> Vec<((String, String), Digest)> {
     let name = |(place, digest): (usize, Digest)| match place {
         0 => ((bundle::APPROVERS.to_owned(), bundle::APPROVERS_SIG.to_owned()), digest),
         _ => (approvers_files(&digest), digest),
     };
-    let named = lists(strands).into_iter().enumerate().map(name);
-    let other = break_glass_lists(strands).into_iter().chain(order_lists(strands, fleet));
+    let named = lists(slices).into_iter().enumerate().map(name);
+    let other = break_glass_lists(slices).into_iter().chain(order_lists(slices, fleet));
     named.chain(other.map(|digest| (approvers_files(&digest), digest))).collect()
 }
 
 /// Every name that a file of this bundle may have. Anchors are counted from 0 without a gap.
 pub fn names(
     scope: Scope,
-    (strands, fleet): (&[ChainSlice], Option<&ChainSlice>),
+    (slices, fleet): (&[ChainSlice], Option<&ChainSlice>),
     payloads: &Payloads,
     files: &Files,
 ) -> BTreeSet<String> {
     let mut all: BTreeSet<String> = FIXED.iter().map(|name| (*name).to_owned()).collect();
     all.extend((scope == Scope::Population).then(|| bundle::POPULATION.to_owned()));
-    for strand in strands.iter().chain(fleet) {
-        let folder = &strand.folder;
+    for slice in slices.iter().chain(fleet) {
+        let folder = &slice.folder;
         let parts = [bundle::LINES, bundle::NOTE, bundle::PATHS, bundle::OLDER];
         all.extend(parts.iter().map(|part| format!("{folder}/{part}")));
-        all.extend(strand.alone().into_iter().map(|seq| alone_file(folder, seq)));
-        let spanned = strand.span.is_some() || strand.folder == bundle::FLEET;
+        all.extend(slice.alone().into_iter().map(|seq| alone_file(folder, seq)));
+        let spanned = slice.span.is_some() || slice.folder == bundle::FLEET;
         all.extend(spanned.then(|| format!("{folder}/{}", bundle::RANGE_PROOF)));
     }
     if fleet.is_some() {
@@ -102,10 +102,10 @@ pub fn names(
         Payload::Redacted { .. } | Payload::Erased { .. } | Payload::Withheld(_) => None,
     };
     all.extend(payloads.0.iter().filter_map(opened));
-    all.extend(policies(strands).into_iter().map(|(name, _)| name));
-    let pairs = manifests(strands).into_iter().chain(approvers(strands, fleet));
+    all.extend(policies(slices).into_iter().map(|(name, _)| name));
+    let pairs = manifests(slices).into_iter().chain(approvers(slices, fleet));
     all.extend(pairs.flat_map(|((one, other), _)| [one, other]));
-    all.extend(signed_files(strands, payloads).into_keys());
+    all.extend(signed_files(slices, payloads).into_keys());
     all
 }
 
@@ -162,8 +162,8 @@ pub fn consistency(paths: &Paths) -> Vec<u8> {
 
 /// `inclusion.json`: the audit paths of entries outside the proven spans, in a tree of this size
 /// and root.
-pub fn inclusion(strand: &ChainSlice, (size, root): (Seq, &Digest), paths: &Paths) -> Vec<u8> {
-    let lines = strand.lines.iter().filter(|line| strand.span.is_none() || !strand.selects(line));
+pub fn inclusion(slice: &ChainSlice, (size, root): (Seq, &Digest), paths: &Paths) -> Vec<u8> {
+    let lines = slice.lines.iter().filter(|line| slice.span.is_none() || !slice.selects(line));
     let proofs = lines.filter_map(|line| {
         let seq = line.entry.seq;
         let path = paths.get(&seq)?;

@@ -86,10 +86,10 @@ impl WithheldReason {
         }
     }
 
-    fn parse(word: Option<&str>) -> Option<Self> {
+    fn parse(reason: Option<&str>) -> Option<Self> {
         [Self::Unsaid, Self::Incognito, Self::Encrypted, Self::Damaged]
             .into_iter()
-            .find(|w| w.as_str() == word)
+            .find(|w| w.as_str() == reason)
     }
 }
 
@@ -101,7 +101,7 @@ impl Payloads {
     /// Adds `payloads/index.json` and one file for each opened payload.
     pub fn write(&self, files: &mut Files) {
         let index = self.0.iter().map(|(c, payload)| {
-            let told = match payload {
+            let json = match payload {
                 Payload::Erased { log, seq } => Json::object([
                     ("erased", Json::from(true)),
                     ("log", Json::from(log.as_str())),
@@ -114,19 +114,19 @@ impl Payloads {
                 Payload::Redacted { role, parts } => redacted(role, parts),
                 Payload::Opened { salt, role, media_type, body } => {
                     files.put(format!("payloads/{}.bin", c.hex()), body.clone());
-                    let mut told = vec![
+                    let mut json = vec![
                         ("salt", Json::from(hex::encode(salt))),
                         ("role", Json::from(role.as_str())),
                         ("media_type", Json::from(media_type.as_str())),
                         ("len", Json::from(length(body))),
                     ];
                     let (v, members) = scheme(opens(c, salt, body).unwrap_or(Scheme::Whole));
-                    told.push(("v", Json::from(v)));
-                    told.extend(members.map(|members| ("members", Json::from(members))));
-                    Json::object(told)
+                    json.push(("v", Json::from(v)));
+                    json.extend(members.map(|members| ("members", Json::from(members))));
+                    Json::object(json)
                 }
             };
-            (c.hex(), told)
+            (c.hex(), json)
         });
         let index = canonical::bytes(&Json::object(index));
         files.put(PAYLOADS, index);
@@ -137,18 +137,18 @@ impl Payloads {
     /// # Errors
     /// `P1`: the index is malformed, or a file and the index do not match.
     pub fn read(files: &Files) -> Result<Self, Damage> {
-        let bad = |why: String| Damage::new("P1", why);
-        let text = files.get(PAYLOADS).ok_or_else(|| bad(format!("no `{PAYLOADS}`")))?;
+        let damage = |why: String| Damage::new("P1", why);
+        let text = files.get(PAYLOADS).ok_or_else(|| damage(format!("no `{PAYLOADS}`")))?;
         let json =
-            Json::parse(text, &Limits::FILE).map_err(|e| bad(format!("`{PAYLOADS}`: {e}")))?;
-        let members = json.as_object().ok_or_else(|| bad(format!("`{PAYLOADS}`: no object")))?;
+            Json::parse(text, &Limits::FILE).map_err(|e| damage(format!("`{PAYLOADS}`: {e}")))?;
+        let members = json.as_object().ok_or_else(|| damage(format!("`{PAYLOADS}`: no object")))?;
         let mut payloads = Self::default();
-        for (name, told) in members {
+        for (name, list) in members {
             let c = Digest::parse(name)
                 .filter(|c| c.hex() == *name)
-                .ok_or_else(|| bad(format!("`{name}` is no commitment")))?;
-            let payload = payload(files, &c, told).ok_or_else(|| {
-                bad(format!("`{PAYLOADS}`: `{name}` is malformed or its file is not there"))
+                .ok_or_else(|| damage(format!("`{name}` is no commitment")))?;
+            let payload = payload(files, &c, list).ok_or_else(|| {
+                damage(format!("`{PAYLOADS}`: `{name}` is malformed or its file is not there"))
             })?;
             payloads.0.insert(c, payload);
         }
@@ -159,7 +159,7 @@ impl Payloads {
                 !c.is_some_and(|c| matches!(payloads.0.get(&c), Some(Payload::Opened { .. })))
             })
         });
-        stray.map_or(Ok(payloads), |name| Err(bad(format!("stray payload `{name}`"))))
+        stray.map_or(Ok(payloads), |name| Err(damage(format!("stray payload `{name}`"))))
     }
 
     /// A payload in the form of the transcript.
@@ -225,26 +225,26 @@ struct OpenedForm {
     members: Option<String>,
 }
 
-fn payload(files: &Files, c: &Digest, told: &Json) -> Option<Payload> {
-    if let Ok(withheld) = told.read::<WithheldForm>() {
+fn payload(files: &Files, c: &Digest, json: &Json) -> Option<Payload> {
+    if let Ok(withheld) = json.read::<WithheldForm>() {
         return WithheldReason::parse(withheld.why.as_deref()).map(Payload::Withheld);
     }
-    if let Ok(ErasedForm { log, seq, .. }) = told.read() {
+    if let Ok(ErasedForm { log, seq, .. }) = json.read() {
         return Some(Payload::Erased { log, seq });
     }
-    if let Some(redacted) = read_redacted(told) {
+    if let Some(redacted) = read_redacted(json) {
         return Some(redacted);
     }
     let body = files.get(&format!("payloads/{}.bin", c.hex()))?.to_vec();
-    let form: OpenedForm = told.read().ok()?;
+    let form: OpenedForm = json.read().ok()?;
     // A later check reports bytes that do not open the commitment.
     let found = opens(c, &form.salt.0, &body);
     let (v, members) = scheme(found.unwrap_or(Scheme::Whole));
     let plain = form.v.is_none() && matches!(found, None | Some(Scheme::Whole));
-    let said = form.v == Some(v) && form.members == members;
+    let matches = form.v == Some(v) && form.members == members;
     let named = [form.v.is_some(), form.members.is_some()].into_iter().filter(|there| *there);
-    let exact = told.as_object()?.len() == named.count().saturating_add(4);
-    let whole = (exact && (plain && form.members.is_none() || said) || found.is_none())
+    let exact = json.as_object()?.len() == named.count().saturating_add(4);
+    let whole = (exact && (plain && form.members.is_none() || matches) || found.is_none())
         && form.len == length(&body);
     let (salt, role, media_type) = (form.salt.0, form.role, form.media_type);
     whole.then_some(Payload::Opened { salt, role, media_type, body })
@@ -283,13 +283,13 @@ pub fn redacted(role: &str, parts: &Redacted) -> Json {
 
 /// Parses it.
 #[must_use]
-pub fn read_redacted(told: &Json) -> Option<Payload> {
-    let form: RedactedForm = told.read().ok()?;
+pub fn read_redacted(json: &Json) -> Option<Payload> {
+    let form: RedactedForm = json.read().ok()?;
     let hidden = form.hidden.iter().map(|digest| digest.0).collect();
     let parts = Redacted { whole: form.whole.0, disclosures: form.disclosures, hidden };
     // Exactly one form: sorted, without duplicates.
     let role = form.role;
-    (redacted(&role, &parts) == *told).then_some(Payload::Redacted { role, parts })
+    (redacted(&role, &parts) == *json).then_some(Payload::Redacted { role, parts })
 }
 
 /// The bytes in the most readable form without loss for a reader; `payloads/` has the exact ones.

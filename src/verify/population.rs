@@ -74,20 +74,20 @@ pub struct Pulse {
 }
 
 /// Measures the pauses in the selected part of a chain, up to `until` if no entry follows.
-pub fn pulse(strand: &ChainSlice, until: Option<Timestamp>) -> Pulse {
-    let cadences = cadences(strand);
+pub fn pulse(slice: &ChainSlice, until: Option<Timestamp>) -> Pulse {
+    let cadences = cadences(slice);
     let mut pulse = Pulse {
-        count: strand.selected().filter(|line| line.is(Kind::Heartbeat)).count(),
+        count: slice.selected().filter(|line| line.is(Kind::Heartbeat)).count(),
         ..Pulse::default()
     };
-    let mut epochs: Vec<Epoch> = strand.selected().map(|line| line.entry.epoch).collect();
+    let mut epochs: Vec<Epoch> = slice.selected().map(|line| line.entry.epoch).collect();
     epochs.dedup();
     let declared = epochs.iter().map(|epoch| cadences.get(epoch).copied());
     pulse.declared_ms =
         declared.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
-    let pairs = strand.lines.iter().zip(strand.lines.iter().skip(1));
+    let pairs = slice.lines.iter().zip(slice.lines.iter().skip(1));
     let near = pairs.filter(|(a, b)| {
-        a.entry.seq.checked_add(1) == Some(b.entry.seq) && (strand.selects(a) || strand.selects(b))
+        a.entry.seq.checked_add(1) == Some(b.entry.seq) && (slice.selects(a) || slice.selects(b))
     });
     for (before, after) in near {
         let cause = if before.is(Kind::WriterStopped) {
@@ -99,7 +99,7 @@ pub fn pulse(strand: &ChainSlice, until: Option<Timestamp>) -> Pulse {
         };
         pause(&mut pulse, &cadences, before, after.entry.ts, cause);
     }
-    let last = strand.lines.last().filter(|line| strand.selects(line));
+    let last = slice.lines.last().filter(|line| slice.selects(line));
     if let (Some(last), Some(until)) = (last, until) {
         let cause = if last.is(Kind::WriterStopped) { Cause::Stopped } else { Cause::Tail };
         pause(&mut pulse, &cadences, last, until, cause);
@@ -126,8 +126,8 @@ fn pause(
 }
 
 /// The interval that each introduced writer declared.
-fn cadences(strand: &ChainSlice) -> BTreeMap<Epoch, u64> {
-    let started = strand.lines.iter().filter(|line| line.is(Kind::WriterStarted));
+fn cadences(slice: &ChainSlice) -> BTreeMap<Epoch, u64> {
+    let started = slice.lines.iter().filter(|line| line.is(Kind::WriterStarted));
     let declared = started.filter_map(|line| {
         let settings = &line.get::<WriterStarted>()?.settings;
         let found = settings.iter().find(|setting| setting.k == CADENCE)?;
@@ -180,35 +180,35 @@ pub struct ChainSummary {
 }
 
 /// The file.
-pub fn population(filter: &Filter, strands: &[ChainSlice]) -> Vec<u8> {
+pub fn population(filter: &Filter, slices: &[ChainSlice]) -> Vec<u8> {
     let mut totals = BTreeMap::new();
-    let chains = strands.iter().map(|strand| chain(filter, strand, &mut totals)).collect();
+    let chains = slices.iter().map(|slice| chain(filter, slice, &mut totals)).collect();
     let query = Query::Population(filter.clone()).to_json();
     canonical::bytes(&Json::of(&Population { v: VERSION.to_owned(), query, chains, totals }))
 }
 
-fn chain(filter: &Filter, strand: &ChainSlice, totals: &mut BTreeMap<String, u64>) -> ChainSummary {
-    let mut heartbeats = pulse(strand, filter.until);
-    let found = matched(filter, strand);
+fn chain(filter: &Filter, slice: &ChainSlice, totals: &mut BTreeMap<String, u64>) -> ChainSummary {
+    let mut heartbeats = pulse(slice, filter.until);
+    let found = matched(filter, slice);
     let mut calls: BTreeMap<&str, u64> = BTreeMap::new();
-    for line in strand.selected().filter(|line| line.kind().starts_with("call.")) {
+    for line in slice.selected().filter(|line| line.kind().starts_with("call.")) {
         let count = calls.entry(line.kind()).or_default();
         *count = count.saturating_add(1);
     }
-    let (from, to) = strand.span.map_or((0, 0), |span| (span.from, span.to));
+    let (from, to) = slice.span.map_or((0, 0), |span| (span.from, span.to));
     let summary = ChainSummary {
-        origin: strand.origin().to_owned(),
+        origin: slice.origin().to_owned(),
         from,
         to,
-        size: strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size),
-        entries: strand.selected().count(),
-        runs: strand.runs().len(),
+        size: slice.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size),
+        entries: slice.selected().count(),
+        runs: slice.runs().len(),
         calls: calls.into_iter().map(|(k, v)| Count { k: k.into(), v: v.into() }).collect(),
         matched: if filter.picks() { Json::of(&found) } else { Json::of(&found.len()) },
         gaps: std::mem::take(&mut heartbeats.gaps),
         heartbeats,
-        enforcement_tests: Tests::of(strand, Kind::EnforcementTested),
-        postures: Tests::of(strand, Kind::PostureObserved),
+        enforcement_tests: Tests::of(slice, Kind::EnforcementTested),
+        postures: Tests::of(slice, Kind::PostureObserved),
     };
     let mut add = |name: &str, count: usize| {
         let total: &mut u64 = totals.entry(name.to_owned()).or_default();
@@ -244,9 +244,9 @@ pub struct Tests {
 
 impl Tests {
     /// Those in the selection; `None` for a chain without one.
-    fn of(strand: &ChainSlice, kind: Kind) -> Option<Self> {
+    fn of(slice: &ChainSlice, kind: Kind) -> Option<Self> {
         let mut tests: Option<Self> = None;
-        for line in strand.selected().filter(|line| line.is(kind)) {
+        for line in slice.selected().filter(|line| line.is(kind)) {
             let tested = line.get::<EnforcementTested>().map(|test| test.passed);
             let passed = tested.or_else(|| line.get::<PostureObserved>().map(|seen| seen.passed));
             let all = tests.get_or_insert(Self { count: 0, failed: 0, last: line.entry.ts });
@@ -259,15 +259,15 @@ impl Tests {
 }
 
 /// The decisions that the filter selects; all of them without a filter.
-fn matched(filter: &Filter, strand: &ChainSlice) -> Vec<Seq> {
-    let agents: BTreeMap<&RunId, &str> = runs_of(strand.lines.iter())
+fn matched(filter: &Filter, slice: &ChainSlice) -> Vec<Seq> {
+    let agents: BTreeMap<&RunId, &str> = runs_of(slice.lines.iter())
         .into_iter()
         .filter_map(|(run, own)| {
             let opened = own.into_iter().find_map(|line| line.get::<RunOpened>())?;
             Some((run, opened.agent.as_str()))
         })
         .collect();
-    let picked = |line: &&EntryLine| {
+    let is_selected = |line: &&EntryLine| {
         let draft = &line.entry.draft;
         let agent = line.entry.run.as_ref().and_then(|link| agents.get(&link.run));
         let tool = draft.tool.as_ref().map(|tool| tool.as_str());
@@ -276,5 +276,5 @@ fn matched(filter: &Filter, strand: &ChainSlice) -> Vec<Seq> {
             && filter.tool.as_deref().is_none_or(|wanted| tool == Some(wanted))
             && filter.verdict.is_none_or(|wanted| draft.verdict == Some(wanted))
     };
-    strand.selected().filter(picked).map(|line| line.entry.seq).collect()
+    slice.selected().filter(is_selected).map(|line| line.entry.seq).collect()
 }

@@ -132,8 +132,8 @@ impl<'a> BundleMaterial<'a> {
         let mut calls: Vec<ProjectedCall<'a>> = Vec::new();
         for line in self.of_run() {
             let Some(id) = &line.entry.draft.call else { continue };
-            let place = *places.entry(id).or_insert(calls.len());
-            match calls.get_mut(place) {
+            let index = *places.entry(id).or_insert(calls.len());
+            match calls.get_mut(index) {
                 Some(call) => call.lines.push(line),
                 None => calls.push(ProjectedCall { id, lines: vec![line] }),
             }
@@ -210,7 +210,7 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
     if material.cut.any() {
         let missing = missing.iter().filter(|(cut, _)| *cut);
         members
-            .push(("cut", missing.map(|(_, word)| Json::from(*word)).collect::<Vec<_>>().into()));
+            .push(("cut", missing.map(|(_, name)| Json::from(*name)).collect::<Vec<_>>().into()));
     }
     if let Some(first) = lines.first() {
         members.push(("chain", Json::from(first.entry.chain.to_string())));

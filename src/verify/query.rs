@@ -64,24 +64,24 @@ impl Query {
 
     /// Its fields: `scope` first, then the filters.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let mut words = vec![("scope", self.scope().as_str().to_owned())];
+        let mut fields = vec![("scope", self.scope().as_str().to_owned())];
         match self {
-            Self::Run(run) => words.push(("run", run.to_string())),
+            Self::Run(run) => fields.push(("run", run.to_string())),
             Self::Range { log, span } => {
-                words.push(("log", log.clone()));
-                words.push(("from", span.from.to_string()));
-                words.push(("to", span.to.to_string()));
+                fields.push(("log", log.clone()));
+                fields.push(("from", span.from.to_string()));
+                fields.push(("to", span.to.to_string()));
             }
             Self::Population(filter) => {
-                words.extend(filter.since.map(|at| ("since", at.to_string())));
-                words.extend(filter.until.map(|at| ("until", at.to_string())));
-                words.extend(filter.agent.clone().map(|agent| ("agent", agent)));
-                words.extend(filter.tool.clone().map(|tool| ("tool", tool)));
-                words.extend(filter.verdict.map(|v| ("verdict", v.as_str().to_owned())));
-                words.extend(filter.chains.iter().map(|chain| ("chain", chain.clone())));
+                fields.extend(filter.since.map(|at| ("since", at.to_string())));
+                fields.extend(filter.until.map(|at| ("until", at.to_string())));
+                fields.extend(filter.agent.clone().map(|agent| ("agent", agent)));
+                fields.extend(filter.tool.clone().map(|tool| ("tool", tool)));
+                fields.extend(filter.verdict.map(|v| ("verdict", v.as_str().to_owned())));
+                fields.extend(filter.chains.iter().map(|chain| ("chain", chain.clone())));
             }
         }
-        words
+        fields
     }
 
     /// As `query` of an `evidence.exported` entry.

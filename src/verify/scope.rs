@@ -100,13 +100,13 @@ impl ChainSlice {
     pub fn introduces(&self, line: &EntryLine) -> bool {
         let Some(span) = self.span else { return false };
         let seq = line.entry.seq;
-        let beside = seq == span.to || seq.checked_add(1) == Some(span.from);
+        let adjacent = seq == span.to || seq.checked_add(1) == Some(span.from);
         let opens = |line: &EntryLine| {
             let run = line.entry.run.as_ref().map(|link| link.run);
             let later = |l: &&EntryLine| l.entry.run.as_ref().map(|link| link.run) == run;
             line.is(Kind::RunOpened) && self.selected().any(|l| later(&l))
         };
-        beside || (seq < span.from && opens(line))
+        adjacent || (seq < span.from && opens(line))
     }
 
     /// Entries with a stand-alone proof: the first and the last selected, and in a bundle of one
@@ -161,8 +161,8 @@ pub fn runs_of<'a>(
     let mut runs: Vec<(&RunId, Vec<&EntryLine>)> = Vec::new();
     for line in lines {
         let Some(link) = &line.entry.run else { continue };
-        let place = *places.entry(&link.run).or_insert(runs.len());
-        match runs.get_mut(place) {
+        let index = *places.entry(&link.run).or_insert(runs.len());
+        match runs.get_mut(index) {
             Some((_, own)) => own.push(line),
             None => runs.push((&link.run, vec![line])),
         }

@@ -163,11 +163,11 @@ pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
 
 /// The predicate about the files: derived from them, so that a verifier can derive it again.
 pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
-    let said =
+    let field =
         |name: &'static str, value: &str| (!value.is_empty()).then(|| (name, Json::from(value)));
     let mut query = subject.query.to_json();
     if let Json::Object(members) = &mut query {
-        let by = said("requested_by", &exporter.requester);
+        let by = field("requested_by", &exporter.requester);
         members.extend(by.map(|(name, value)| (name.to_owned(), value)));
     }
     let mut program = vec![
@@ -175,7 +175,7 @@ pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
         ("version", Json::from(exporter.version.as_str())),
         ("at", Json::from(exporter.at.as_str())),
     ];
-    program.extend(said("sha256", &exporter.sha256));
+    program.extend(field("sha256", &exporter.sha256));
     let mut members = vec![
         ("query", query),
         ("counts", counts(subject)),
@@ -189,7 +189,7 @@ pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
             members.extend(subject.strands.first().map(of_chain).unwrap_or_default());
         }
         Query::Population(_) => {
-            let chains = subject.strands.iter().map(|strand| Json::object(of_chain(strand)));
+            let chains = subject.strands.iter().map(|slice| Json::object(of_chain(slice)));
             members.push(("chains", chains.collect::<Vec<_>>().into()));
         }
     }
@@ -201,11 +201,11 @@ fn number(n: usize) -> Json {
 }
 
 fn counts(subject: &Subject<'_>) -> Json {
-    let Subject { strands, materials, payloads, .. } = subject;
+    let Subject { strands: slices, materials, payloads, .. } = subject;
     let of_runs = || materials.iter().flat_map(BundleMaterial::of_run);
     let opened = payloads.0.values().filter(|p| matches!(p, Payload::Opened { .. })).count();
     let mut counts = vec![
-        ("entries", number(strands.iter().map(|strand| strand.lines.len()).sum())),
+        ("entries", number(slices.iter().map(|strand| strand.lines.len()).sum())),
         ("run_entries", number(of_runs().count())),
         ("calls", number(materials.iter().map(BundleMaterial::calls_count).sum())),
         ("decisions", number(of_runs().filter(|line| projection::decides(line)).count())),
@@ -214,7 +214,7 @@ fn counts(subject: &Subject<'_>) -> Json {
     ];
     if subject.query.scope() != Scope::Run {
         counts.push(("runs", number(materials.len())));
-        counts.push(("chains", number(strands.len())));
+        counts.push(("chains", number(slices.len())));
     }
     let unenforced: usize = materials.iter().map(BundleMaterial::unenforced_count).sum();
     counts.extend((unenforced > 0).then(|| ("unenforced", number(unenforced))));
@@ -289,14 +289,14 @@ fn of_run(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
     members
 }
 
-fn of_chain(strand: &ChainSlice) -> Vec<(&'static str, Json)> {
-    let chain = strand.lines.first().map(|line| line.entry.chain.to_string()).unwrap_or_default();
-    let mut members = vec![("chain", Json::from(chain)), ("origin", Json::from(strand.origin()))];
-    members.extend(strand.checkpoint.as_ref().map(|checkpoint| {
+fn of_chain(slice: &ChainSlice) -> Vec<(&'static str, Json)> {
+    let chain = slice.lines.first().map(|line| line.entry.chain.to_string()).unwrap_or_default();
+    let mut members = vec![("chain", Json::from(chain)), ("origin", Json::from(slice.origin()))];
+    members.extend(slice.checkpoint.as_ref().map(|checkpoint| {
         let (size, root) = (Json::from(checkpoint.size), Json::from(checkpoint.root.hex()));
         ("checkpoint", Json::object([("size", size), ("root", root)]))
     }));
-    members.extend(strand.span.map(|span| {
+    members.extend(slice.span.map(|span| {
         ("range", Json::object([("from", Json::from(span.from)), ("to", Json::from(span.to))]))
     }));
     members

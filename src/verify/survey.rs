@@ -43,7 +43,7 @@ pub struct Survey<'a> {
     /// What the bundle is about.
     pub scope: Scope,
     /// The logs of sidecars.
-    strands: Vec<ChainSlice>,
+    slices: Vec<ChainSlice>,
     /// The fleet log.
     fleet: Option<ChainSlice>,
     /// What opens the commitments.
@@ -74,9 +74,9 @@ impl<'a> Noted<'a> {
         Json::of(&self.entry.draft.body)
     }
 
-    fn all(strand: &'a ChainSlice) -> impl Iterator<Item = Self> {
-        let known = strand.lines.iter().filter(|line| line.unknown.is_none());
-        known.map(|line| Self { folder: &strand.folder, entry: &line.entry })
+    fn all(slice: &'a ChainSlice) -> impl Iterator<Item = Self> {
+        let known = slice.lines.iter().filter(|line| line.unknown.is_none());
+        known.map(|line| Self { folder: &slice.folder, entry: &line.entry })
     }
 }
 
@@ -93,18 +93,18 @@ impl<'a> Survey<'a> {
             }
         }
         let scope = Scope::of(files);
-        let mut strands = log::read(files, scope).unwrap_or_default();
-        for strand in &mut strands {
-            let range = range::read(files, &format!("{}/{RANGE_PROOF}", strand.folder));
-            strand.span = range.and_then(Result::ok).map(|proof| proof.span);
-            let note = format!("{}/{NOTE}", strand.folder);
+        let mut slices = log::read(files, scope).unwrap_or_default();
+        for slice in &mut slices {
+            let range = range::read(files, &format!("{}/{RANGE_PROOF}", slice.folder));
+            slice.span = range.and_then(Result::ok).map(|proof| proof.span);
+            let note = format!("{}/{NOTE}", slice.folder);
             let head = heads.iter().find(|head: &&Signed| head.file == note);
-            strand.checkpoint = head.map(|head| head.checkpoint.clone());
+            slice.checkpoint = head.map(|head| head.checkpoint.clone());
         }
         Self {
             files,
             scope,
-            strands,
+            slices,
             fleet: log::fleet(files).and_then(Result::ok),
             payloads: Payloads::read(files).unwrap_or_default(),
             heads,
@@ -116,7 +116,7 @@ impl<'a> Survey<'a> {
 
     /// The runs.
     pub fn runs(&self) -> Vec<BundleMaterial<'_>> {
-        self.strands.iter().flat_map(|strand| strand.materials(&self.payloads)).collect()
+        self.slices.iter().flat_map(|slice| slice.materials(&self.payloads)).collect()
     }
 
     /// How many calls all runs have.
@@ -126,9 +126,9 @@ impl<'a> Survey<'a> {
 
     /// Entries of the logs of sidecars, file by file.
     pub fn entries(&self) -> impl Iterator<Item = Noted<'_>> {
-        let mut strands: Vec<&ChainSlice> = self.strands.iter().collect();
-        strands.sort_by_key(|strand| &strand.folder);
-        strands.into_iter().flat_map(Noted::all)
+        let mut slices: Vec<&ChainSlice> = self.slices.iter().collect();
+        slices.sort_by_key(|slice| &slice.folder);
+        slices.into_iter().flat_map(Noted::all)
     }
 
     /// Heads of the fleet log, each with every signature line that is not the log's own.
@@ -197,7 +197,7 @@ impl<'a> Survey<'a> {
 
     /// All decisions of all runs.
     pub fn decisions(&self) -> impl Iterator<Item = &EntryLine> {
-        let own = self.strands.iter().flat_map(ChainSlice::runs).flat_map(|(_, own)| own);
+        let own = self.slices.iter().flat_map(ChainSlice::runs).flat_map(|(_, own)| own);
         own.filter(|line| decides(line))
     }
 

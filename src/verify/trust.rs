@@ -107,8 +107,8 @@ pub enum Use {
 impl Use {
     /// Parses the name in a trust file or in a `key.revoked`.
     #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        match word {
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
             "fleet" => Some(Self::Fleet),
             "enrolment" => Some(Self::Enrolment),
             "evidence" => Some(Self::Evidence),
@@ -236,7 +236,7 @@ impl Trust {
         about
             .filter_map(|revoked| match &revoked.good {
                 None => Some(0),
-                Some((of, good)) => (Some(of.as_str()) == log).then_some(*good),
+                Some((of, bound)) => (Some(of.as_str()) == log).then_some(*bound),
             })
             .min()
     }
@@ -264,8 +264,8 @@ impl Trust {
             ("tsa-ca", [file]) => self.tsa.extend(authorities(file, base)?),
             ("skew", [seconds]) => self.skew_ms = Some(skew(seconds)?),
             ("revoked", [purpose, key]) => self.revoked.push(revoked(purpose, key, None)?),
-            ("revoked", [purpose, key, log, good]) => {
-                self.revoked.push(revoked(purpose, key, Some((log, good)))?);
+            ("revoked", [purpose, key, log, bound]) => {
+                self.revoked.push(revoked(purpose, key, Some((log, bound)))?);
             }
             (
                 "evidence-key" | "enrolment-key" | "manifest-key" | "approvers" | "break-glass"
@@ -341,14 +341,14 @@ fn skew(text: &str) -> Result<i64, Error> {
     millis.ok_or_else(|| Error::Skew(text.to_owned()))
 }
 
-fn revoked(purpose: &str, key: &str, good: Option<(&str, &str)>) -> Result<RevokedTrust, Error> {
+fn revoked(purpose: &str, key: &str, bound: Option<(&str, &str)>) -> Result<RevokedTrust, Error> {
     let purpose = Use::parse(purpose).ok_or_else(|| Error::Use(purpose.to_owned()))?;
     if Digest::parse(key).is_none_or(|id| id.hex() != key) {
         return Err(Error::KeyId(key.to_owned()));
     }
-    let good = good.map(|(log, size)| Ok::<_, Error>((log.to_owned(), entries(size)?)));
-    let good = good.transpose()?;
-    Ok(RevokedTrust { purpose, key: key.to_owned(), good })
+    let bound = bound.map(|(log, size)| Ok::<_, Error>((log.to_owned(), entries(size)?)));
+    let bound = bound.transpose()?;
+    Ok(RevokedTrust { purpose, key: key.to_owned(), good: bound })
 }
 
 fn entries(size: &str) -> Result<Seq, Error> {

@@ -58,8 +58,8 @@ pub fn write(files: &Files) -> Result<Vec<u8>, std::io::Error> {
         let offset = size(&out)?;
         let deflated = compress_to_vec(bytes, 6);
         let small = deflated.len() < bytes.len();
-        let plausible = length(bytes) / 100 <= length(&deflated);
-        let (method, data) = if small && plausible {
+        let is_plausible = length(bytes) / 100 <= length(&deflated);
+        let (method, data) = if small && is_plausible {
             (DEFLATED, deflated.as_slice())
         } else {
             (STORED, bytes.as_slice())
@@ -261,13 +261,13 @@ fn central(archive: &[u8], at: usize) -> Result<(Entry, usize), Error> {
     let (name_len, extra_len) = (fields.u16(28)?, fields.u16(30)?);
     let name = fields.text(CENTRAL_BYTES, name_len)?;
     let extra = fields.slice(CENTRAL_BYTES.saturating_add(name_len.into()), extra_len)?;
-    let bad = |why: Error| Err(why.of(&name));
+    let refuse = |why: Error| Err(why.of(&name));
     if fields.u16(32)? != 0 || fields.u16(34)? != 0 {
-        return bad(Error::Comment);
+        return refuse(Error::Comment);
     }
     let flags = fields.u16(8)?;
     if flags & !FLAGS != 0 {
-        return bad(Error::Flags);
+        return refuse(Error::Flags);
     }
     once(extra).map_err(|why| why.of(&name))?;
     let mode = fields.u32(38)? >> 16;
@@ -275,7 +275,7 @@ fn central(archive: &[u8], at: usize) -> Result<(Entry, usize), Error> {
     let kind = mode & 0o170_000;
     let expected = if name.ends_with('/') { 0o040_000 } else { 0o100_000 };
     if kind != 0 && kind != expected {
-        return bad(Error::Mode);
+        return refuse(Error::Mode);
     }
     let entry = Entry {
         flags,
@@ -346,11 +346,11 @@ fn content(archive: &[u8], entry: &Entry, next: usize) -> Result<Vec<u8>, Error>
     let (name_len, extra_len) = (local.u16(26)?, local.u16(28)?);
     let described = entry.flags & FLAG_DESCRIPTOR != 0;
     let sizes = (local.u32(14)?, local.size(18)?, local.size(22)?);
-    let told = (entry.crc, entry.packed, entry.size);
+    let header = (entry.crc, entry.packed, entry.size);
     let same = local.u32(0)? == LOCAL
         && local.u16(6)? == entry.flags
         && local.u16(8)? == entry.method
-        && (sizes == told || (described && sizes == (0, 0, 0)))
+        && (sizes == header || (described && sizes == (0, 0, 0)))
         && local.text(LOCAL_BYTES, name_len)? == entry.name;
     if !same {
         return Err(Error::Header);
@@ -383,8 +383,8 @@ fn descriptor(archive: &[u8], at: usize, next: usize, entry: Option<&Entry>) -> 
     let fields = Fields { bytes: archive, at };
     let begins = signed == 0 || fields.u32(0)? == DESCRIPTOR;
     let fields = Fields { bytes: archive, at: at.saturating_add(signed) };
-    let said = (fields.u32(0)?, fields.size(4)?, fields.size(8)?);
-    if begins && said == (entry.crc, entry.packed, entry.size) {
+    let described = (fields.u32(0)?, fields.size(4)?, fields.size(8)?);
+    if begins && described == (entry.crc, entry.packed, entry.size) {
         Ok(())
     } else {
         Err(Error::Descriptor)

@@ -221,8 +221,8 @@ impl Constitution {
         let digest = digest_of(&dir)?;
         let history = self.history().await?;
         if !history.is_empty() {
-            let led = history.iter().filter(|(_, proposal)| proposal.bundle == digest);
-            inner.before = led.map(|(seq, _)| *seq).max().unwrap_or_default();
+            let leading_here = history.iter().filter(|(_, proposal)| proposal.bundle == digest);
+            inner.before = leading_here.map(|(seq, _)| *seq).max().unwrap_or_default();
             let base = history.iter().any(|(_, proposal)| proposal.base == digest);
             if inner.before == 0 && !base {
                 let last = history.last().map(|(_, proposal)| proposal.bundle);
@@ -297,7 +297,7 @@ impl Constitution {
         let live = self.checked.live();
         let (candidate, findings) =
             examine(&self.checked, &live, &self.ledger, road.tool_tiers(), dir).await?;
-        let noted = linted(&findings, live.config.policy.lint)?;
+        let notes = linted(&findings, live.config.policy.lint)?;
         let now = InForce {
             name: candidate.bundle.name().to_owned(),
             version: candidate.bundle.version().clone(),
@@ -308,7 +308,7 @@ impl Constitution {
         let again = |error: &ledger::Error| running.passes(error);
         put_in_force(&self.checked, road, candidate, Some(basis), again).await?;
         *self.in_force.lock() = Some(now);
-        *running.findings.lock() = noted;
+        *running.findings.lock() = notes;
         Ok(())
     }
 
@@ -371,7 +371,7 @@ impl Constitution {
 
 /// The digest of the bundle in a directory.
 fn digest_of(dir: &Path) -> Result<Digest, DirectoryError> {
-    let unread = Unread::read(dir).map_err(|wrong| DirectoryError(wrong.into_iter().next()))?;
+    let unread = Unread::read(dir).map_err(|errors| DirectoryError(errors.into_iter().next()))?;
     Ok(unread.digest())
 }
 

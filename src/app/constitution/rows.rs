@@ -116,12 +116,12 @@ pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
     let bundle = row.order.as_ref().and_then(Order::amends);
     let open = bundle.and_then(|bundle| inner.open.get_mut(bundle));
     let Some(open) = open.filter(|open| open.proposal.is_approval_of(row)) else { return };
-    let said = |name| text(done, name).unwrap_or_default().to_owned();
+    let field = |name| text(done, name).unwrap_or_default().to_owned();
     if text(done, "verdict") == Some(ApproverVerdict::Approve.as_str()) {
-        let (subject, key) = (said("subject"), said("key"));
+        let (subject, key) = (field("subject"), field("key"));
         open.granted.push(Approval { subject, roles: Vec::new(), key });
     } else {
-        open.refused = Some(said("subject"));
+        open.refused = Some(field("subject"));
     }
 }
 
@@ -234,20 +234,20 @@ impl Constitution {
         let list = list.counting()?;
         let given = open.granted.iter().map(|granted| granted.subject.clone()).collect();
         let pending = open.proposal.pending(given);
-        let said = (statement.as_bytes(), signature.as_str());
-        let counted = amendment::check(&pending, &list, said, row.at)?;
-        let (approval, word) = (counted.by, counted.statement.verdict);
+        let signed = (statement.as_bytes(), signature.as_str());
+        let counted = amendment::check(&pending, &list, signed, row.at)?;
+        let (approval, verdict) = (counted.by, counted.statement.verdict);
         open.check_not_refused()?;
         let by = (list.digest(), counted.signature.as_str());
-        self.record_publication(&pending, (&approval, word), by).await?;
+        self.record_publication(&pending, (&approval, verdict), by).await?;
         let mut done = vec![
             ("counted", Json::from(true)),
             ("bundle", Json::from(bundle.prefixed())),
-            ("verdict", Json::from(word.as_str())),
+            ("verdict", Json::from(verdict.as_str())),
             ("subject", Json::from(approval.subject.as_str())),
             ("key", Json::from(approval.key.as_str())),
         ];
-        match word {
+        match verdict {
             ApproverVerdict::Approve => open.granted.push(approval),
             ApproverVerdict::Refuse => open.refused = Some(approval.subject),
         }

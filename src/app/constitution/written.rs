@@ -39,21 +39,21 @@ fn approved(
 }
 
 /// The same for a publisher who refused.
-fn refused(said: AmendmentApproved) -> AmendmentRefused {
+fn refused(amendment: AmendmentApproved) -> AmendmentRefused {
     AmendmentRefused {
-        author: said.author,
-        base: said.base,
-        bundle: said.bundle,
+        author: amendment.author,
+        base: amendment.base,
+        bundle: amendment.bundle,
         code: "amendment.refused".into(),
-        expires: said.expires,
-        key: Some(said.key),
+        expires: amendment.expires,
+        key: Some(amendment.key),
         message: "a publisher refused it".into(),
-        nonce: said.nonce,
-        roles: Some(said.roles),
-        signature: said.signature,
-        signers: said.signers,
+        nonce: amendment.nonce,
+        roles: Some(amendment.roles),
+        signature: amendment.signature,
+        signers: amendment.signers,
         step: Step::Approval,
-        subject: said.subject,
+        subject: amendment.subject,
     }
 }
 
@@ -83,13 +83,13 @@ impl Constitution {
     pub(super) async fn record_publication(
         &self,
         pending: &Pending,
-        (approval, word): (&Approval, ApproverVerdict),
+        (approval, verdict): (&Approval, ApproverVerdict),
         by: (&Digest, &str),
     ) -> Result<(), AmendmentRefusal> {
-        let said = approved(pending, approval, by);
-        match word {
-            ApproverVerdict::Approve => self.record(said).await,
-            ApproverVerdict::Refuse => self.record(refused(said)).await,
+        let publication = approved(pending, approval, by);
+        match verdict {
+            ApproverVerdict::Approve => self.record(publication).await,
+            ApproverVerdict::Refuse => self.record(refused(publication)).await,
         }
     }
 

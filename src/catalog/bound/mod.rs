@@ -105,12 +105,13 @@ fn inline_secrets(server: &Server) -> Vec<String> {
     const WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "APIKEY"];
     let Transport::Stdio(stdio) = &server.transport else { return Vec::new() };
     let names = stdio.env.iter().map(|(name, _)| name);
-    let names = names.filter(|name| WORDS.iter().any(|word| name.to_uppercase().contains(word)));
+    let names =
+        names.filter(|name| WORDS.iter().any(|marker| name.to_uppercase().contains(marker)));
     let server = &server.name;
-    let said = |name| {
+    let message = |name| {
         format!("server `{server}`: `{name}` looks like a secret: give it under `credentials`")
     };
-    names.map(said).collect()
+    names.map(message).collect()
 }
 
 /// A program that runs without a sandbox although the operator did not ask for that.
@@ -192,7 +193,7 @@ fn tool(server: &Arc<Server>, pinned: Pinned, signers: &Arc<[String]>) -> Bindin
 fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>) -> Vec<Binding> {
     let made = locked.methods.iter().filter_map(|method| {
         let name = governed(&server.name, method)?;
-        let (description, schema) = asked(method);
+        let (description, schema) = method_schema(method);
         // INVARIANT: a test compiles all of them.
         let schema = Schema::parse(schema.as_bytes()).ok()?;
         let mut effective = effective(server, method);
@@ -225,7 +226,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
 }
 
 /// A method's description and the schema of its parameters.
-fn asked(method: &str) -> (&'static str, &'static str) {
+fn method_schema(method: &str) -> (&'static str, &'static str) {
     const LIST: &str =
         r#"{"type":"object","properties":{"cursor":{"type":"string","maxLength":4096}}}"#;
     match method {

@@ -20,14 +20,14 @@ const SERVERS: &str = "
 ";
 const LOG: &str = r#"{"name":"log","description":"Shows the log.","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}},"new":1}"#;
 
-fn around<T>(work: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+fn with_surroundings<T>(work: impl FnOnce(&Surroundings<'_>) -> T) -> T {
     let env = |_: &str| None;
     work(&Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[], own: &[] })
 }
 
 fn servers(yaml: &str) -> Vec<Arc<Server>> {
     let config: server::config::Config = serde_saphyr::from_str(yaml).unwrap();
-    around(|around| config.check(around)).unwrap()
+    with_surroundings(|surroundings| config.check(surroundings)).unwrap()
 }
 
 fn own_tools(names: &[&str]) -> Vec<Binding> {
@@ -38,7 +38,7 @@ fn own_tools(names: &[&str]) -> Vec<Binding> {
     };
     let yaml: String = names.iter().map(tool).collect();
     let config: crate::Config = serde_saphyr::from_str(&yaml).unwrap();
-    around(|around| config.check(around)).unwrap()
+    with_surroundings(|surroundings| config.check(surroundings)).unwrap()
 }
 
 fn locked(server: &Server, tools: &[&str]) -> LockedServer {
@@ -126,8 +126,8 @@ fn a_literal_variable_with_the_name_of_a_secret_is_told_without_its_value() {
 fn a_server_that_is_reached_in_another_way_needs_a_new_lock() {
     let lock = verified(vec![locked(&servers(SERVERS)[0], &[LOG])]);
     let moved = servers(&SERVERS.replace("git-server", "git-server2"));
-    let said = refused(Bound::of(Vec::new(), moved, lock));
-    assert_eq!(said, "lock.git: server `git` is not the one the lock pins: sign a new lock");
+    let message = refused(Bound::of(Vec::new(), moved, lock));
+    assert_eq!(message, "lock.git: server `git` is not the one the lock pins: sign a new lock");
 }
 
 #[test]
@@ -137,21 +137,22 @@ fn names_that_are_equal_or_look_equal_to_a_client_are_refused_with_both() {
     let tool = r#"{"name":"c","inputSchema":{}}"#;
     let other = r#"{"name":"b_c","inputSchema":{}}"#;
     let lock = verified(vec![locked(&all[0], &[tool]), locked(&all[1], &[other])]);
-    let said = refused(Bound::of(own_tools(&["a.c", "a.resources.read"]), all, lock));
-    assert!(said.contains("`a.resources.read` is bound twice"), "{said}");
-    assert!(said.contains("`a.b_c` and `a_b.c` are one name"), "{said}");
-    let said = refused(Bound::of(own_tools(&["x.y", "x_y"]), Vec::new(), None));
-    assert_eq!(said, "tools[1].name: `x.y` and `x_y` are one name to clients that rename tools");
+    let message = refused(Bound::of(own_tools(&["a.c", "a.resources.read"]), all, lock));
+    assert!(message.contains("`a.resources.read` is bound twice"), "{message}");
+    assert!(message.contains("`a.b_c` and `a_b.c` are one name"), "{message}");
+    let message = refused(Bound::of(own_tools(&["x.y", "x_y"]), Vec::new(), None));
+    assert_eq!(message, "tools[1].name: `x.y` and `x_y` are one name to clients that rename tools");
 }
 
 #[test]
 fn a_lock_with_a_tool_that_cannot_be_governed_is_no_lock() {
     let all = servers(SERVERS);
     let mut git = locked(&all[0], &[LOG]);
-    let bad = r#"{"name":"bad","inputSchema":{"properties":{"a":{"$ref":"https://evil.test/s"}}}}"#;
-    git.tools.insert("bad".into(), Json::parse(bad.as_bytes(), &Limits::FILE).unwrap());
-    let said = refused(Bound::of(Vec::new(), all, verified(vec![git])));
-    assert!(said.starts_with("lock.git.bad: `inputSchema`: "), "{said}");
+    let tool =
+        r#"{"name":"bad","inputSchema":{"properties":{"a":{"$ref":"https://evil.test/s"}}}}"#;
+    git.tools.insert("bad".into(), Json::parse(tool.as_bytes(), &Limits::FILE).unwrap());
+    let message = refused(Bound::of(Vec::new(), all, verified(vec![git])));
+    assert!(message.starts_with("lock.git.bad: `inputSchema`: "), "{message}");
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn every_method_has_a_schema_that_takes_its_parameters() {
         let args = Json::parse(args.as_bytes(), &Limits::ARGUMENTS).unwrap();
         schema.check(&args).is_empty()
     };
-    let good = [
+    let valid = [
         ("resources/list", r#"{"cursor":"x"}"#),
         ("resources/templates/list", "{}"),
         ("resources/read", r#"{"uri":"file:///a"}"#),
@@ -189,8 +190,8 @@ fn every_method_has_a_schema_that_takes_its_parameters() {
             r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""},"context":{"arguments":{"x":"y"}}}"#,
         ),
     ];
-    assert_eq!(good.map(|(method, _)| method), server::METHODS);
-    for (method, args) in good {
+    assert_eq!(valid.map(|(method, _)| method), server::METHODS);
+    for (method, args) in valid {
         assert!(takes(method, args), "{method}");
         assert!(!takes(method, r#"{"extra":1}"#), "{method}");
     }

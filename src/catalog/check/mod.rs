@@ -140,9 +140,9 @@ impl Config {
     ///
     /// # Errors
     /// Everything that is wrong, not only the first thing, in the order of the list.
-    pub fn check(self, around: &Surroundings<'_>) -> Result<Vec<Binding>, Vec<ConfigError>> {
+    pub fn check(self, surroundings: &Surroundings<'_>) -> Result<Vec<Binding>, Vec<ConfigError>> {
         let (mut bindings, mut problems) = (Vec::new(), Vec::new());
-        for one in self.check_each(around) {
+        for one in self.check_each(surroundings) {
             match one.checked {
                 Ok(binding) => bindings.push(binding),
                 Err(more) => problems.extend(more),
@@ -153,9 +153,9 @@ impl Config {
 
     /// As [`Self::check`], each tool by itself and in the order of the list: an error in one does
     /// not hide the state of the others.
-    pub fn check_each(self, around: &Surroundings<'_>) -> Vec<Checked> {
+    pub fn check_each(self, surroundings: &Surroundings<'_>) -> Vec<Checked> {
         let mut names = BTreeSet::new();
-        let secrets = self.secret_files(around);
+        let secrets = self.secret_files(surroundings);
         let mut all = Vec::new();
         for (i, tool) in self.0.iter().enumerate() {
             let mut problems = Problems::default();
@@ -163,7 +163,7 @@ impl Config {
             if !names.insert(tool.name.as_str()) {
                 problems.add(format!("{at}.name"), format!("`{}` is bound twice", tool.name));
             }
-            let binding = binding(tool, &at, around, &secrets, &mut problems);
+            let binding = binding(tool, &at, surroundings, &secrets, &mut problems);
             let checked = match binding {
                 Some(binding) if problems.0.is_empty() => Ok(binding),
                 Some(_) | None => Err(problems.0),
@@ -174,12 +174,14 @@ impl Config {
     }
 
     /// Files with secrets of tools, canonical: no server gets one, and no root may contain one.
-    pub fn secret_files(&self, around: &Surroundings<'_>) -> Vec<PathBuf> {
+    pub fn secret_files(&self, surroundings: &Surroundings<'_>) -> Vec<PathBuf> {
         let own = self.0.iter().flat_map(|tool| &tool.credentials);
         let own = own.filter_map(|one| one.file.as_deref());
         let sections = self.0.iter().flat_map(|tool| configurable().map(|kind| tool.section(kind)));
         let named = sections.flatten().flat_map(|section| section.secret_files());
-        own.chain(named).filter_map(|file| around.base_dir.join(file).canonicalize().ok()).collect()
+        own.chain(named)
+            .filter_map(|file| surroundings.base_dir.join(file).canonicalize().ok())
+            .collect()
     }
 }
 
@@ -201,7 +203,7 @@ pub(super) struct Draft<'a> {
     pub kind: ToolKind,
     /// `tools[0]`.
     pub at: &'a str,
-    pub around: &'a Surroundings<'a>,
+    pub surroundings: &'a Surroundings<'a>,
     /// Files that hold secrets, canonical.
     pub secrets: &'a [PathBuf],
 }
@@ -209,7 +211,7 @@ pub(super) struct Draft<'a> {
 impl Draft<'_> {
     /// The schema that is written, or else the kind's own. A kind without one needs a written one.
     pub fn schema(&self, own: Option<&[u8]>, problems: &mut Problems) -> Option<Schema> {
-        schema(self.tool, own, self.at, self.around, problems)
+        schema(self.tool, own, self.at, self.surroundings, problems)
     }
 
     /// Reports a written schema: this kind derives its own.
@@ -268,7 +270,7 @@ fn kinds() -> String {
 fn binding(
     tool: &Tool,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     secrets: &[PathBuf],
     problems: &mut Problems,
 ) -> Option<Binding> {
@@ -280,8 +282,8 @@ fn binding(
         problems.add(format!("{at}.description"), message);
     }
     let checked = match problems.take(&format!("{at}.kind"), kind(&tool.kind)) {
-        Some(kind) => Draft { tool, kind, at, around, secrets }.check(problems),
-        None => schema(tool, None, at, around, problems).and(None),
+        Some(kind) => Draft { tool, kind, at, surroundings, secrets }.check(problems),
+        None => schema(tool, None, at, surroundings, problems).and(None),
     };
     let tier = tool.tier.as_deref().map_or(Ok(Tier::T3), tier);
     let tier = problems.take(&format!("{at}.tier"), tier);
@@ -348,7 +350,7 @@ fn schema(
     tool: &Tool,
     own: Option<&[u8]>,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<Schema> {
     match (&tool.input_schema, &tool.input_schema_file, own) {
@@ -359,7 +361,7 @@ fn schema(
         (None, Some(file), _) => {
             let most = u64::try_from(SCHEMA_BYTES_MAX).unwrap_or(u64::MAX);
             let at = format!("{at}.input_schema_file");
-            let text = problems.take(&at, around.read(file, most))?;
+            let text = problems.take(&at, surroundings.read(file, most))?;
             problems.take(&at, Schema::parse(&text))
         }
         (Some(_), Some(_), _) => {

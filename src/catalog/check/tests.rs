@@ -135,8 +135,8 @@ fn a_root_over_the_sidecars_own_files_is_refused() {
     let yaml = |root: &str| {
         format!("- {{name: f, description: d, kind: file.read, file: {{root: {root}, name: r}}}}\n")
     };
-    for bad in ["state", "state/sub", ".", "/", "/proc/self", "/sys", "missing", "work/token"] {
-        assert!(check_in(dir.path(), &state, &yaml(bad)).is_err(), "{bad}");
+    for root in ["state", "state/sub", ".", "/", "/proc/self", "/sys", "missing", "work/token"] {
+        assert!(check_in(dir.path(), &state, &yaml(root)).is_err(), "{root}");
     }
     assert!(check_in(dir.path(), &state, &yaml("work")).is_ok());
     let with_secret = format!(

@@ -197,8 +197,8 @@ pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, ArgumentMi
     Ok(argv)
 }
 
-fn one(place: &ValueSlot, value: &Json, operands: bool) -> Result<String, ArgumentMismatch> {
-    let name = || place.arg.clone();
+fn one(slot: &ValueSlot, value: &Json, operands: bool) -> Result<String, ArgumentMismatch> {
+    let name = || slot.arg.clone();
     let text = match value {
         Json::String(text) => text.clone(),
         Json::Int(_) | Json::Float(_) => canonical::text(value),
@@ -212,17 +212,17 @@ fn one(place: &ValueSlot, value: &Json, operands: bool) -> Result<String, Argume
     if text.len() > ITEM_BYTES_MAX {
         return Err(ArgumentMismatch::Long(name()));
     }
-    let free = operands || place.may_start_with_dash || !place.prefix.is_empty();
+    let free = operands || slot.may_start_with_dash || !slot.prefix.is_empty();
     if text.starts_with('-') && !free {
         return Err(ArgumentMismatch::Option(name()));
     }
-    if text.is_empty() && place.prefix.is_empty() && !operands {
+    if text.is_empty() && slot.prefix.is_empty() && !operands {
         return Err(ArgumentMismatch::Empty(name()));
     }
-    if place.path {
+    if slot.path {
         path(&text).map_err(|why| ArgumentMismatch::Path(name(), why))?;
     }
-    Ok(format!("{}{text}", place.prefix))
+    Ok(format!("{}{text}", slot.prefix))
 }
 
 /// Below where the command runs, as it is written.

@@ -62,14 +62,14 @@ fn command(
     schema: Option<&Schema>,
     problems: &mut Problems,
 ) -> Option<Command> {
-    let Draft { tool, around, secrets, .. } = *draft;
+    let Draft { tool, surroundings, secrets, .. } = *draft;
     if !tool.credentials.is_empty() {
         let why = "a command gets its secrets by `command.credentials`";
         problems.add(format!("{}.credentials", draft.at), why);
     }
     let at = format!("{}.command", draft.at);
     let before = problems.0.len();
-    let program = problems.take(&format!("{at}.program"), program(&raw.program, around));
+    let program = problems.take(&format!("{at}.program"), program(&raw.program, surroundings));
     if let (Some(program), Some(pin)) = (&program, &raw.sha256) {
         pinned(program, pin, &format!("{at}.sha256"), problems);
     }
@@ -78,10 +78,10 @@ fn command(
         shell(program, &argv, &format!("{at}.argv"), problems);
     }
     environment(raw, &at, problems);
-    let credentials = variables(&raw.credentials, &raw.env, &at, around, problems);
-    let read = readable(raw, &at, around, secrets, problems);
+    let credentials = variables(&raw.credentials, &raw.env, &at, surroundings, problems);
+    let read = readable(raw, &at, surroundings, secrets, problems);
     let children = raw.children.iter().enumerate().filter_map(|(i, path)| {
-        problems.take(&format!("{at}.children[{i}]"), self::program(path, around))
+        problems.take(&format!("{at}.children[{i}]"), self::program(path, surroundings))
     });
     let children = children.collect::<Vec<_>>();
     let (level, workspace) = isolation(raw, &at, problems);
@@ -105,7 +105,7 @@ fn command(
 }
 
 /// A program by its absolute path: regular, executable, ELF, not one that gains privileges.
-pub(crate) fn program(path: &Path, around: &Surroundings<'_>) -> Result<Program, Error> {
+pub(crate) fn program(path: &Path, surroundings: &Surroundings<'_>) -> Result<Program, Error> {
     use std::os::unix::fs::PermissionsExt as _;
     if !path.is_absolute() {
         return Err(Error::Relative);
@@ -117,7 +117,7 @@ pub(crate) fn program(path: &Path, around: &Surroundings<'_>) -> Result<Program,
     if mode.mode() & 0o111 == 0 || mode.mode() & 0o6000 != 0 {
         return Err(Error::Mode(shown()));
     }
-    let bytes = around.read(&real, PROGRAM_BYTES_MAX)?;
+    let bytes = surroundings.read(&real, PROGRAM_BYTES_MAX)?;
     let elf = inspect(&bytes).map_err(|why| Error::Elf(shown(), why))?;
     Ok(Program { path: real, digest: Digest::of(&[&bytes]), interpreter: elf.interpreter })
 }
@@ -182,17 +182,17 @@ fn environment(raw: &config::Command, at: &str, problems: &mut Problems) {
 fn readable(
     raw: &config::Command,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     secrets: &[PathBuf],
     problems: &mut Problems,
 ) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for (i, path) in raw.read.iter().enumerate() {
-        let joined = around.base_dir.join(path);
+        let joined = surroundings.base_dir.join(path);
         let path = joined
             .canonicalize()
             .map_err(|e| check::Error::Open(joined, e))
-            .and_then(|path| around.apart_from_own(&path, secrets).map(|()| path));
+            .and_then(|path| surroundings.apart_from_own(&path, secrets).map(|()| path));
         found.extend(problems.take(&format!("{at}.read[{i}]"), path));
     }
     found

@@ -25,8 +25,8 @@ fn checked(dir: &Path, command: &str, more: &str) -> Result<String, Vec<ConfigEr
          {{a: {{type: string}}, b: {{type: boolean}}}}}}\n  command: {command}\n{more}"
     );
     let config: Config = serde_saphyr::from_str(&yaml).unwrap();
-    let around = Surroundings { base_dir: dir, env: &|_| None, forbidden: &[], own: &[] };
-    config.check(&around).map(|all| all.first().unwrap().definition.hex())
+    let surroundings = Surroundings { base_dir: dir, env: &|_| None, forbidden: &[], own: &[] };
+    config.check(&surroundings).map(|all| all.first().unwrap().definition.hex())
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn a_value_cannot_become_an_option() {
     assert!(filled("[{arg: a}]", r#"{"a":-5}"#).is_err());
     assert_eq!(filled("['--', {arg: a}]", r#"{"a":"-exec"}"#).unwrap(), ["--", "-exec"]);
     assert_eq!(filled("[{arg: a, prefix: '-m'}]", r#"{"a":"-5"}"#).unwrap(), ["-m-5"]);
-    let told = filled("[{arg: a, may_start_with_dash: true}]", r#"{"a":"-exec"}"#);
-    assert_eq!(told.unwrap(), ["-exec"]);
+    let argv = filled("[{arg: a, may_start_with_dash: true}]", r#"{"a":"-exec"}"#);
+    assert_eq!(argv.unwrap(), ["-exec"]);
     // A value `--` does not end the options: only the operator's `--` does.
     assert!(
         filled("[{arg: a, may_start_with_dash: true}, {arg: b}]", r#"{"a":"--","b":"-x"}"#)
@@ -61,13 +61,13 @@ fn a_value_cannot_become_an_option() {
 
 #[test]
 fn a_path_stays_below_and_holds_nothing_odd() {
-    for bad in ["/etc/passwd", "../x", "a/../../x", "~/x", "@args", "", "a\\nb"] {
-        let args = format!(r#"{{"a":"{bad}"}}"#);
-        assert!(filled("['--', {arg: a, as: path}]", &args).is_err(), "{bad}");
+    for value in ["/etc/passwd", "../x", "a/../../x", "~/x", "@args", "", "a\\nb"] {
+        let args = format!(r#"{{"a":"{value}"}}"#);
+        assert!(filled("['--', {arg: a, as: path}]", &args).is_err(), "{value}");
     }
     assert_eq!(filled("[{arg: a, as: path}]", r#"{"a":"src/a..b.rs"}"#).unwrap(), ["src/a..b.rs"]);
-    for odd in ["\\u0000", "\\u001b[2J", "\\u0085"] {
-        assert!(filled("[{arg: a}]", &format!(r#"{{"a":"x{odd}"}}"#)).is_err(), "{odd}");
+    for escape in ["\\u0000", "\\u001b[2J", "\\u0085"] {
+        assert!(filled("[{arg: a}]", &format!(r#"{{"a":"x{escape}"}}"#)).is_err(), "{escape}");
     }
 }
 

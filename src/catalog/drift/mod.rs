@@ -81,13 +81,13 @@ pub fn grade(pinned: &Json, live: Option<&Json>) -> Drift {
         Some(Weight::Compatible) => Drift::Compatible,
         Some(Weight::Breaking) => {
             let breaking = changes.iter().filter(|change| change.weight == Weight::Breaking);
-            let mut said: Vec<String> = breaking.map(ToString::to_string).collect();
-            if said.len() > CHANGES_MAX {
-                let more = said.len().saturating_sub(CHANGES_MAX);
-                said.truncate(CHANGES_MAX);
-                said.push(format!("and {more} more"));
+            let mut reasons: Vec<String> = breaking.map(ToString::to_string).collect();
+            if reasons.len() > CHANGES_MAX {
+                let more = reasons.len().saturating_sub(CHANGES_MAX);
+                reasons.truncate(CHANGES_MAX);
+                reasons.push(format!("and {more} more"));
             }
-            Drift::Breaking(said)
+            Drift::Breaking(reasons)
         }
     }
 }
@@ -211,11 +211,11 @@ impl DriftWalk {
                 {
                     self.note(Weight::Compatible, &here, "added");
                 }
-                (word, Some(p), Some(l)) if HOLDS_SCHEMA.contains(&word) => {
+                (keyword, Some(p), Some(l)) if HOLDS_SCHEMA.contains(&keyword) => {
                     self.schema(&here, p, l, Stand::Strict);
                 }
-                (word, Some(Json::Array(p)), Some(Json::Array(l)))
-                    if HOLDS_SCHEMAS.contains(&word) && p.len() == l.len() =>
+                (keyword, Some(Json::Array(p)), Some(Json::Array(l)))
+                    if HOLDS_SCHEMAS.contains(&keyword) && p.len() == l.len() =>
                 {
                     for (i, (p, l)) in p.iter().zip(l).enumerate() {
                         self.schema(&format!("{here}/{i}"), p, l, Stand::Strict);
@@ -292,7 +292,7 @@ const HOLDS_SCHEMAS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /// new one before the operator has looked at it.
 fn refuses_unknown(pinned: &Json, stand: Stand) -> bool {
     let closed = match Keywords::of(pinned).additional {
-        Some(word) => word == &Json::Bool(false),
+        Some(value) => value == &Json::Bool(false),
         None => stand == Stand::Root && schema::closes_by_itself(pinned),
     };
     closed && stand != Stand::Strict && !schema::is_composed(pinned)

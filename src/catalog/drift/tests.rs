@@ -189,18 +189,18 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-fn said(drift: &Drift) -> String {
+fn reasons_of(drift: &Drift) -> String {
     if let Drift::Breaking(what) = drift { what.join("; ") } else { String::new() }
 }
 
 #[test]
 fn each_change_is_graded_and_named() {
     let pinned = json(TOOL);
-    for &(from, to, word, part) in TABLE {
+    for &(from, to, verdict, part) in TABLE {
         assert!(TOOL.contains(from), "{from}");
         let drift = grade(&pinned, Some(&json(&TOOL.replacen(from, to, 1))));
-        assert_eq!(drift.as_str(), word, "{from} -> {to}: {drift:?}");
-        assert!(said(&drift).contains(part), "{from} -> {to}: {drift:?}");
+        assert_eq!(drift.as_str(), verdict, "{from} -> {to}: {drift:?}");
+        assert!(reasons_of(&drift).contains(part), "{from} -> {to}: {drift:?}");
     }
 }
 
@@ -222,10 +222,10 @@ fn a_tool_that_is_gone_or_has_lost_a_part_is_another_one() {
 #[test]
 fn the_worst_of_several_changes_counts_and_only_what_breaks_is_named() {
     let pinned = json(TOOL);
-    let words = TOOL.replace("Creates an issue.", "x");
-    let more = words.replace(r#""count":"#, r#""new": {}, "count":"#);
+    let other = TOOL.replace("Creates an issue.", "x");
+    let more = other.replace(r#""count":"#, r#""new": {}, "count":"#);
     let worse = more.replace(r#""type": "integer""#, r#""type": "null""#);
-    assert_eq!(grade(&pinned, Some(&json(&words))), Drift::Text);
+    assert_eq!(grade(&pinned, Some(&json(&other))), Drift::Text);
     assert_eq!(grade(&pinned, Some(&json(&more))), Drift::Compatible);
     let expected = vec!["inputSchema/properties/count/type changed".to_owned()];
     assert_eq!(grade(&pinned, Some(&json(&worse))), Drift::Breaking(expected));
@@ -235,7 +235,7 @@ fn the_worst_of_several_changes_counts_and_only_what_breaks_is_named() {
 #[test]
 fn a_schema_that_takes_anything_takes_nothing_new_without_a_look() {
     let tool = |schema: &str| json(&format!(r#"{{"name": "t", "inputSchema": {schema}}}"#));
-    for (pinned, live, word) in [
+    for (pinned, live, verdict) in [
         // Nothing is described, so anything may be sent already.
         (r#"{"type":"object"}"#, r#"{"type":"object","properties":{"a":{}}}"#, "breaking"),
         (r#"{"type":"object"}"#, r#"{"type":"object","properties":{}}"#, "text"),
@@ -257,7 +257,7 @@ fn a_schema_that_takes_anything_takes_nothing_new_without_a_look() {
         ),
     ] {
         let drift = grade(&tool(pinned), Some(&tool(live)));
-        assert_eq!(drift.as_str(), word, "{pinned} -> {live}: {drift:?}");
+        assert_eq!(drift.as_str(), verdict, "{pinned} -> {live}: {drift:?}");
     }
 }
 

@@ -69,7 +69,7 @@ fn rule(
     schema: Option<&Schema>,
     problems: &mut Problems,
 ) -> Option<Fetch> {
-    let Draft { tool, at, around, .. } = *draft;
+    let Draft { tool, at, surroundings, .. } = *draft;
     if schema.is_some_and(|schema| !schema.requires("url")) {
         problems.add(format!("{at}.input_schema"), "a `fetch` requires the argument `url`");
     }
@@ -88,7 +88,7 @@ fn rule(
     inside(&hosts, &private_addresses, &place, problems);
     let origin =
         Origin { tls: schemes.contains(&"https"), host: Host::Name(String::new()), port: 443 };
-    let ca = ca(fetch.ca_file.as_deref(), Some(&origin), &place, around, problems)?;
+    let ca = ca(fetch.ca_file.as_deref(), Some(&origin), &place, surroundings, problems)?;
     let mut rule = Fetch {
         hosts,
         schemes,
@@ -100,7 +100,7 @@ fn rule(
         ca,
         credentials: Vec::new(),
     };
-    rule.credentials = credentials(&rule, &tool.credentials, at, around, problems);
+    rule.credentials = credentials(&rule, &tool.credentials, at, surroundings, problems);
     Some(rule)
 }
 
@@ -214,14 +214,14 @@ fn credentials(
     rule: &Fetch,
     list: &[CredentialConfig],
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Vec<(Origin, binding::Credential)> {
     let mut out = Vec::new();
     for (i, entry) in list.iter().enumerate() {
         let at = format!("{at}.credentials[{i}]");
         let origin = pinned(rule, entry.origin.as_deref(), &at, problems);
-        let credential = credential(entry, &at, around, problems);
+        let credential = credential(entry, &at, surroundings, problems);
         if let Some(CredentialTarget::Query(_)) =
             credential.as_ref().map(|credential| &credential.place)
         {

@@ -81,9 +81,9 @@ impl HostPattern {
     pub fn matches(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Exact(exact), host) => exact == host,
-            (Self::Below(base), Host::Name(name)) => {
-                name.strip_suffix(base).is_some_and(|front| front.len() > 1 && front.ends_with('.'))
-            }
+            (Self::Below(base), Host::Name(name)) => name
+                .strip_suffix(base)
+                .is_some_and(|prefix| prefix.len() > 1 && prefix.ends_with('.')),
             (Self::Below(_), Host::Ip(_)) => false,
         }
     }

@@ -24,9 +24,9 @@ fn a_wildcard_ends_at_a_label_and_does_not_take_the_domain_itself() {
 fn load(yaml: &str) -> Result<Vec<Binding>, Vec<String>> {
     let config: config::Config = serde_saphyr::from_str(yaml).unwrap();
     let env = |name: &str| name.ends_with("TOKEN").then(|| "tok-12345678".to_owned());
-    let around =
+    let surroundings =
         Surroundings { base_dir: std::path::Path::new("/"), env: &env, forbidden: &[], own: &[] };
-    config.check(&around).map_err(|all| all.iter().map(ToString::to_string).collect())
+    config.check(&surroundings).map_err(|all| all.iter().map(ToString::to_string).collect())
 }
 
 fn tool(fetch: &str, more: &str) -> String {
@@ -96,8 +96,8 @@ fn a_binding_that_opens_more_than_it_says_is_refused_with_its_line() {
         ),
         ("hosts: [a.test]", "  http: {method: GET, url: 'https://a.test/'}\n", "tools[0].http: "),
     ] {
-        let said = load(&tool(fetch, more)).unwrap_err();
-        assert!(said.iter().any(|line| line.starts_with(wanted)), "{fetch}: {said:?}");
+        let error = load(&tool(fetch, more)).unwrap_err();
+        assert!(error.iter().any(|line| line.starts_with(wanted)), "{fetch}: {error:?}");
     }
     assert!(load(&tool("hosts: [wiki.internal], private_addresses: [10.1.0.0/16]", "")).is_ok());
 }

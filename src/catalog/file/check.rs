@@ -56,10 +56,10 @@ impl Section for config::File {
 }
 
 fn beneath(file: &config::File, draft: &Draft<'_>, problems: &mut Problems) -> Option<Kind> {
-    let Draft { tool, at, around, secrets, kind } = *draft;
+    let Draft { tool, at, surroundings, secrets, kind } = *draft;
     let place = format!("{at}.file");
     foreign(kind, file, &place, problems);
-    let root = root(file, &place, around, secrets, problems);
+    let root = root(file, &place, surroundings, secrets, problems);
     if kind == ToolKind::FileList {
         let entries = bounded(file.entries_max, ENTRIES, ENTRIES_MAX);
         let entries = problems.take(&format!("{place}.entries_max"), entries);
@@ -97,7 +97,7 @@ fn foreign(kind: ToolKind, file: &config::File, at: &str, problems: &mut Problem
 fn root(
     file: &config::File,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     secrets: &[PathBuf],
     problems: &mut Problems,
 ) -> Option<Root> {
@@ -107,14 +107,14 @@ fn root(
     }
     names(file, at, problems);
     let at = format!("{at}.root");
-    let joined = around.base_dir.join(&file.root);
+    let joined = surroundings.base_dir.join(&file.root);
     let path = joined.canonicalize().map_err(|e| Error::Open(joined, e));
     let path = problems.take(&at, path)?;
     if !path.is_dir() {
         problems.add(at, Error::NotDirectory(path).to_string());
         return None;
     }
-    problems.take(&at, around.apart(&path, secrets))?;
+    problems.take(&at, surroundings.apart(&path, secrets))?;
     let (protect, allow) = (file.protect.clone(), file.allow.clone());
     let (name, allow_names) = (file.name.clone(), file.allow_names.clone());
     Some(Root { name, path, protect, allow, allow_names, own: Vec::new() })

@@ -42,8 +42,8 @@ fn service(
     draft: &Draft<'_>,
     problems: &mut Problems,
 ) -> Option<(Schema, Grpc)> {
-    let Draft { tool, at, around, .. } = *draft;
-    let credentials = outbound::credentials(&tool.credentials, at, around, problems);
+    let Draft { tool, at, surroundings, .. } = *draft;
+    let credentials = outbound::credentials(&tool.credentials, at, surroundings, problems);
     for (i, credential) in credentials.iter().enumerate() {
         let at = format!("{at}.credentials[{i}]");
         match &credential.place {
@@ -61,11 +61,11 @@ fn service(
     if let Some(origin) = &origin {
         outbound::reachable(origin, &ranges, !tool.credentials.is_empty(), &at, problems);
     }
-    let ca = outbound::ca(grpc.ca_file.as_deref(), origin.as_ref(), &at, around, problems);
+    let ca = outbound::ca(grpc.ca_file.as_deref(), origin.as_ref(), &at, surroundings, problems);
     let metadata = metadata(grpc, &at, problems);
     let request = bounded(grpc.request_bytes_max, REQUEST_BYTES, REQUEST_BYTES_MAX);
     let request = problems.take(&format!("{at}.request_bytes_max"), request);
-    let (method, descriptors) = method(grpc, &at, around, problems)?;
+    let (method, descriptors) = method(grpc, &at, surroundings, problems)?;
     let at_method = format!("{at}.method");
     let json = problems.take(&at_method, schema::of(&method.input()));
     let schema = json.and_then(|json| problems.take(&at_method, Schema::compile(&json)));
@@ -116,11 +116,12 @@ fn metadata(
 fn method(
     grpc: &config::GrpcConfig,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<(MethodDescriptor, Digest)> {
     let place = format!("{at}.descriptor_set");
-    let bytes = problems.take(&place, around.read(&grpc.descriptor_set, DESCRIPTOR_BYTES_MAX))?;
+    let bytes =
+        problems.take(&place, surroundings.read(&grpc.descriptor_set, DESCRIPTOR_BYTES_MAX))?;
     let pool = problems.take(&place, described(&bytes, &grpc.descriptor_set))?;
     let Some(service) = pool.get_service_by_name(&grpc.service) else {
         let known = listed(pool.services().map(|service| service.full_name().to_owned()));

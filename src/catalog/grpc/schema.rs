@@ -85,8 +85,8 @@ impl SchemaWriter {
             members.push(("required", required.into()));
         }
         // As text: models read it, and some of their providers take no alternatives at the root.
-        if let Some(words) = choices(message) {
-            members.push(("description", Json::from(words)));
+        if let Some(names) = choices(message) {
+            members.push(("description", Json::from(names)));
         }
         Json::object(members)
     }

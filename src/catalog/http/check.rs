@@ -24,8 +24,8 @@ fn request(
     schema: Option<&Schema>,
     problems: &mut Problems,
 ) -> Option<Http> {
-    let Draft { tool, at, around, .. } = *draft;
-    let credentials = credentials(&tool.credentials, at, around, problems);
+    let Draft { tool, at, surroundings, .. } = *draft;
+    let credentials = credentials(&tool.credentials, at, surroundings, problems);
     let at = format!("{at}.http");
     let method = method(&http.method, &at, problems);
     let origin = problems.take(&format!("{at}.url"), Origin::parse(&http.url));
@@ -40,7 +40,7 @@ fn request(
     let headers = headers(&http.headers, &at, problems);
     let body = body(http.body.as_ref(), &http.method, &format!("{at}.body"), problems);
     let to = origin.as_ref().map(|(origin, _)| origin);
-    let ca = ca(http.ca_file.as_deref(), to, &at, around, problems);
+    let ca = ca(http.ca_file.as_deref(), to, &at, surroundings, problems);
     if let Some(schema) = schema {
         known(schema, path.as_ref(), &query, body.as_ref(), &at, problems);
     }

@@ -36,18 +36,18 @@ mod tests {
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&["Bearer abc"]), Ok(Some("abc")));
         assert_eq!(read(&["bEARER a.b-c_d~+/="]), Ok(Some("a.b-c_d~+/=")));
-        for wrong in
+        for text in
             ["", "Bearer", "Bearer ", "Bearer  a", "Bearer a b", "Basic abc", "abc", " Bearer a"]
         {
-            assert_eq!(read(&[wrong]), Err(IdentityError::Malformed), "`{wrong}`");
+            assert_eq!(read(&[text]), Err(IdentityError::Malformed), "`{text}`");
         }
         assert_eq!(read(&["Bearer a", "Bearer a"]), Err(IdentityError::Malformed));
         let long = format!("Bearer {}", "a".repeat(CREDENTIAL_BYTES_MAX));
         assert!(bearer([long.as_bytes()].into_iter()).is_ok());
         let longer = format!("{long}a");
         let unreadable: [&[u8]; 2] = [longer.as_bytes(), b"Bearer \xff"];
-        for wrong in unreadable {
-            assert_eq!(bearer([wrong].into_iter()), Err(IdentityError::Malformed));
+        for text in unreadable {
+            assert_eq!(bearer([text].into_iter()), Err(IdentityError::Malformed));
         }
     }
 }

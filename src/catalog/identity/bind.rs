@@ -77,12 +77,13 @@ pub fn bind_unclaimed(manifest: &Manifest) -> Result<Binding, Mismatch> {
 ///
 /// # Errors
 /// `manifest.incognito`: the manifest forbids it.
-pub fn incognito(manifest: &Manifest, asked: bool, above: bool) -> Result<bool, Mismatch> {
+pub fn incognito(manifest: &Manifest, requested: bool, above: bool) -> Result<bool, Mismatch> {
     match manifest.incognito {
         Incognito::Required => Ok(true),
-        Incognito::Allowed => Ok(asked || above),
-        Incognito::Forbidden if asked || above => {
-            let who = if asked { "the run asks for it" } else { "the run above it is incognito" };
+        Incognito::Allowed => Ok(requested || above),
+        Incognito::Forbidden if requested || above => {
+            let who =
+                if requested { "the run asks for it" } else { "the run above it is incognito" };
             let message = format!("{who}, and `spec.incognito` of the manifest forbids it");
             Err(Mismatch { reasons: vec![mismatch("manifest.incognito", message)] })
         }

@@ -92,12 +92,12 @@ mod tests {
 
     #[test]
     fn a_spiffe_id_has_one_spelling() {
-        for good in ["spiffe://example.org/a", "spiffe://a-b.example_1/ns/agents/sa/Reviewer.1"] {
-            assert!(is_spiffe(good), "{good}");
+        for uri in ["spiffe://example.org/a", "spiffe://a-b.example_1/ns/agents/sa/Reviewer.1"] {
+            assert!(is_spiffe(uri), "{uri}");
         }
         let long = format!("spiffe://example.org/{}", "a".repeat(ID_BYTES_MAX));
         let wide = format!("spiffe://{}/a", "a".repeat(DOMAIN_BYTES_MAX + 1));
-        for bad in [
+        for uri in [
             "spiffe://example.org",
             "spiffe://example.org/",
             "spiffe:///a",
@@ -117,7 +117,7 @@ mod tests {
             &long,
             &wide,
         ] {
-            assert!(!is_spiffe(bad), "{bad}");
+            assert!(!is_spiffe(uri), "{uri}");
         }
     }
 }

@@ -81,7 +81,7 @@ impl Written {
 
 /// Errors for which a schema has no good message: which form an entry has, and names granted twice.
 pub(super) fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     let mut names = BTreeSet::new();
     let tools = document.value.pointer("/spec/tools").and_then(Value::as_array);
     for (i, tool) in tools.into_iter().flatten().enumerate() {
@@ -92,17 +92,17 @@ pub(super) fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
         match &tool.name {
             Some(_) if of_server => {
                 let why = "is either `name` or `server`, `lock` and `allow`";
-                wrong.push(document.error(&at, why));
+                problems.push(document.error(&at, why));
             }
             Some(name) => {
                 let shown = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
-                once(document, &format!("{at}/name"), &shown, &mut names, &mut wrong);
+                once(document, &format!("{at}/name"), &shown, &mut names, &mut problems);
             }
-            None if of_server => server(document, &at, &tool, &mut names, &mut wrong),
-            None => wrong.push(document.error(&at, "missing field `name`")),
+            None if of_server => server(document, &at, &tool, &mut names, &mut problems),
+            None => problems.push(document.error(&at, "missing field `name`")),
         }
     }
-    wrong
+    problems
 }
 
 fn once(
@@ -110,10 +110,10 @@ fn once(
     at: &str,
     name: &str,
     names: &mut BTreeSet<String>,
-    wrong: &mut Vec<yaml::Error>,
+    problems: &mut Vec<yaml::Error>,
 ) {
     if !names.insert(name.to_owned()) {
-        wrong.push(document.error(at, format!("tool `{name}` is granted twice")));
+        problems.push(document.error(at, format!("tool `{name}` is granted twice")));
     }
 }
 
@@ -122,16 +122,16 @@ fn server(
     at: &str,
     tool: &Written,
     names: &mut BTreeSet<String>,
-    wrong: &mut Vec<yaml::Error>,
+    problems: &mut Vec<yaml::Error>,
 ) {
     for (field, value) in tool.of_server() {
         if value.is_none() {
-            wrong.push(document.error(at, format!("missing field `{field}`")));
+            problems.push(document.error(at, format!("missing field `{field}`")));
         }
     }
     if tool.definition.is_some() {
         let why = "a server's tools are pinned by its lock; `definition` goes with `name`";
-        wrong.push(document.error(&format!("{at}/definition"), why));
+        problems.push(document.error(&format!("{at}/definition"), why));
     }
     let Some(server) = tool.server.as_ref().and_then(Value::as_str) else { return };
     let allow = tool.allow.as_ref().and_then(Value::as_array).into_iter().flatten();
@@ -139,11 +139,11 @@ fn server(
         let Some(own) = own.as_str() else { continue };
         let at = format!("{at}/allow/{i}");
         match governed(server, own) {
-            Some(name) => once(document, &at, name.as_str(), names, wrong),
+            Some(name) => once(document, &at, name.as_str(), names, problems),
             None => {
                 let why =
                     format!("`{own}` is neither a tool's name nor a method that can be granted");
-                wrong.push(document.error(&at, why));
+                problems.push(document.error(&at, why));
             }
         }
     }

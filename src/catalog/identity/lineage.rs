@@ -78,9 +78,9 @@ mod tests {
             ..grant("t")
         };
         for (one, other) in [(&own, &above), (&above, &own)] {
-            let met = both(one, other).unwrap();
-            assert_eq!((met.tier, met.definition), (Some(Tier::T2), pin));
-            assert_eq!(met.signers, ["a", "b"]);
+            let merged = both(one, other).unwrap();
+            assert_eq!((merged.tier, merged.definition), (Some(Tier::T2), pin));
+            assert_eq!(merged.signers, ["a", "b"]);
         }
         assert_eq!(both(&grant("t"), &grant("t")), Some(grant("t")));
     }

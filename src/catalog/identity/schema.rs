@@ -180,11 +180,11 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
 pub fn read(bytes: &[u8], file: &str) -> Result<Manifest, Error> {
     let document = Document::parse(bytes, file).map_err(Error::Format)?;
     let internal = |why: String| Error::Schema(vec![document.error("", why)]);
-    let mut wrong = document.violations(&schema()).map_err(|e| internal(e.to_string()))?;
-    wrong.extend(beyond_schema(&document));
-    if !wrong.is_empty() {
-        wrong.sort();
-        return Err(Error::Schema(wrong));
+    let mut problems = document.violations(&schema()).map_err(|e| internal(e.to_string()))?;
+    problems.extend(beyond_schema(&document));
+    if !problems.is_empty() {
+        problems.sort();
+        return Err(Error::Schema(problems));
     }
     let raw = RawManifest::deserialize(&document.value).map_err(|e| internal(e.to_string()))?;
     manifest(raw, bytes).ok_or_else(|| internal("a value cannot be read".into()))
@@ -205,26 +205,26 @@ fn replay() -> Value {
 
 /// What a schema cannot express, or has no good message for.
 fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
-    let mut wrong = grants::beyond_schema(document);
+    let mut problems = grants::beyond_schema(document);
     let delegates = document.value.pointer("/spec/delegates").and_then(Value::as_array);
     let mut named = BTreeSet::new();
     for (i, delegate) in delegates.into_iter().flatten().enumerate() {
         let digest = delegate.get("manifest").and_then(Value::as_str);
         if digest.is_some_and(|digest| !named.insert(digest.to_owned())) {
             let at = format!("/spec/delegates/{i}/manifest");
-            wrong.push(document.error(&at, "this manifest is named twice"));
+            problems.push(document.error(&at, "this manifest is named twice"));
         }
     }
     let version = document.value.pointer("/metadata/version").and_then(Value::as_str);
     if let Some(version) = version.filter(|text| semver::Version::parse(text).is_err()) {
         let message = format!("`{version}` is not a semantic version like `1.4.0`");
-        wrong.push(document.error("/metadata/version", message));
+        problems.push(document.error("/metadata/version", message));
     }
     let kept = document.value.pointer("/spec/replay/mode").and_then(Value::as_str);
     let incognito = document.value.pointer("/spec/incognito").and_then(Value::as_str);
     if incognito == Some("required") && kept.is_some_and(|mode| mode != "off") {
         let message = "a run of which nothing is stored cannot be recorded: remove `spec.replay`, or allow no more than `incognito: allowed`";
-        wrong.push(document.error("/spec/incognito", message));
+        problems.push(document.error("/spec/incognito", message));
     }
     let mut times = Vec::new();
     for field in ["not_before", "not_after"] {
@@ -232,7 +232,7 @@ fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
         let Some(text) = document.value.pointer(&at).and_then(Value::as_str) else { continue };
         match Timestamp::parse_short(text) {
             Some(time) => times.push(time),
-            None => wrong.push(
+            None => problems.push(
                 document.error(&at, format!("`{text}` is not a time like `2026-11-01T00:00:00Z`")),
             ),
         }
@@ -240,9 +240,9 @@ fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     if let [from, to] = times.as_slice()
         && from >= to
     {
-        wrong.push(document.error("/spec/validity/not_after", "is not later than `not_before`"));
+        problems.push(document.error("/spec/validity/not_after", "is not later than `not_before`"));
     }
-    wrong
+    problems
 }
 
 fn manifest(raw: RawManifest, bytes: &[u8]) -> Option<Manifest> {

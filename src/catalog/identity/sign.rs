@@ -41,9 +41,9 @@ impl Manifest {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let yaml = read(path)?;
-        let beside = envelope_path(path);
-        let envelope = read(&beside).map_err(|_| Error::Signature {
-            path: beside.display().to_string(),
+        let envelope_file = envelope_path(path);
+        let envelope = read(&envelope_file).map_err(|_| Error::Signature {
+            path: envelope_file.display().to_string(),
             why: format!(
                 "`{}` is not signed: there is no readable envelope beside it",
                 path.display()
@@ -64,13 +64,13 @@ impl Manifest {
         threshold: usize,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let beside = format!("{file}.sig.json");
-        one_algorithm(&envelope, &beside)?;
+        let envelope_name = format!("{file}.sig.json");
+        one_algorithm(&envelope, &envelope_name)?;
         let opened = dsse::open(&envelope, PAYLOAD_TYPE, trusted, threshold)
-            .map_err(|e| refused(e, &beside, threshold))?;
+            .map_err(|e| refused(e, &envelope_name, threshold))?;
         if opened.payload != yaml {
             let why = format!("they are over other bytes than `{file}` holds now");
-            return Err(Error::Signature { path: beside, why });
+            return Err(Error::Signature { path: envelope_name, why });
         }
         // Nothing of the text is looked at before its signature holds.
         let mut manifest = schema::read(yaml, file)?;

@@ -97,9 +97,9 @@ fn a_manifest_enforces_unless_it_says_simulate() {
     let key = key();
     let mode = |text: &str| verify(text, &[&key], &[&key], 1).unwrap().mode;
     assert_eq!(mode(TEXT), Mode::Enforce);
-    for (word, expected) in [("enforce", Mode::Enforce), ("simulate", Mode::Simulate)] {
-        let text = TEXT.replacen("status: active", &format!("status: active\n  mode: {word}"), 1);
-        assert_eq!((mode(&text), expected.as_str()), (expected, word));
+    for (name, expected) in [("enforce", Mode::Enforce), ("simulate", Mode::Simulate)] {
+        let text = TEXT.replacen("status: active", &format!("status: active\n  mode: {name}"), 1);
+        assert_eq!((mode(&text), expected.as_str()), (expected, name));
     }
 }
 
@@ -273,9 +273,9 @@ fn each_wrong_field_is_named_with_its_code() {
             verify(&text, &[&key], &[&key], 1).unwrap();
             continue;
         }
-        let (found, said) = refused(&text);
-        assert_eq!(found, code, "{to}: {said}");
-        assert!(said.contains(message), "{to}: {said}");
+        let (found, text_shown) = refused(&text);
+        assert_eq!(found, code, "{to}: {text_shown}");
+        assert!(text_shown.contains(message), "{to}: {text_shown}");
     }
 }
 
@@ -283,20 +283,20 @@ fn each_wrong_field_is_named_with_its_code() {
 fn all_wrong_fields_are_reported_at_once() {
     let text = TEXT.replace("status: active", "status: x").replace("tier: T0", "tier: x, y: 1");
     let text = text.replace("version: 1.4.0", "version: x");
-    let (_, said) = refused(&text);
-    assert_eq!(said.lines().count(), 4, "{said}");
+    let (_, message) = refused(&text);
+    assert_eq!(message.lines().count(), 4, "{message}");
 }
 
 #[test]
 fn only_enough_trusted_keys_over_the_same_bytes_make_a_manifest() {
-    let (a, b, stranger) = (key(), key(), key());
+    let (a, b, untrusted) = (key(), key(), key());
     let code = |keys: &[&SecretKey], trusted: &[&SecretKey], threshold| {
         verify(TEXT, keys, trusted, threshold).map_or_else(|e| e.code(), |_| "ok")
     };
     assert_eq!(code(&[&a], &[&a], 1), "ok");
     assert_eq!(code(&[&a, &b], &[&a, &b], 2), "ok");
-    assert_eq!(code(&[&stranger, &a], &[&a], 1), "ok");
-    assert_eq!(code(&[&stranger], &[&a], 1), "manifest.signature");
+    assert_eq!(code(&[&untrusted, &a], &[&a], 1), "ok");
+    assert_eq!(code(&[&untrusted], &[&a], 1), "manifest.signature");
     assert_eq!(code(&[], &[&a], 1), "manifest.signature");
     assert_eq!(code(&[&a], &[], 1), "manifest.signature");
     assert_eq!(code(&[&a], &[&a, &b], 2), "manifest.threshold");
@@ -396,11 +396,11 @@ fn what_a_manifest_accepts_is_its_faces_and_its_minimum_and_no_more() {
             for bits in 0_u8..16 {
                 let open = |face: &&Face| bits >> (**face as u8) & 1 == 1;
                 let faces: Vec<&str> = Face::ALL.iter().filter(open).map(|f| f.as_str()).collect();
-                let mut said =
+                let mut fields =
                     minimum.map(|m| format!("minimum: {m}")).into_iter().collect::<Vec<_>>();
                 // An empty list is left out, which means all of them.
-                said.extend((bits > 0).then(|| format!("faces: [{}]", faces.join(", "))));
-                let binding = format!("  binding: {{{}}}\n  tools:", said.join(", "));
+                fields.extend((bits > 0).then(|| format!("faces: [{}]", faces.join(", "))));
+                let binding = format!("  binding: {{{}}}\n  tools:", fields.join(", "));
                 let manifest =
                     verify(&text.replace("  tools:", &binding), &[&key], &[&key], 1).unwrap();
                 assert_eq!(manifest.binding.tier3, Binding::Observed);
@@ -414,11 +414,11 @@ fn what_a_manifest_accepts_is_its_faces_and_its_minimum_and_no_more() {
                         } else {
                             ""
                         };
-                        let told = accept(&manifest, *face, binding).map_or_else(
+                        let detail = accept(&manifest, *face, binding).map_or_else(
                             |m| m.reasons.into_iter().map(|r| r.detail).collect::<String>(),
                             |()| String::new(),
                         );
-                        assert_eq!(told, wanted, "{said:?} {face:?} {binding:?}");
+                        assert_eq!(detail, wanted, "{fields:?} {face:?} {binding:?}");
                     }
                 }
             }
@@ -428,7 +428,7 @@ fn what_a_manifest_accepts_is_its_faces_and_its_minimum_and_no_more() {
 
 #[test]
 fn an_unknown_binding_or_face_is_no_manifest() {
-    for bad in [
+    for accept_text in [
         "{minimum: seen}",
         "{minimum: Claimed}",
         "{tier3: true}",
@@ -439,8 +439,8 @@ fn an_unknown_binding_or_face_is_no_manifest() {
         "{tier4: claimed}",
         "claimed",
     ] {
-        let text = TEXT.replace("  tools:", &format!("  binding: {bad}\n  tools:"));
-        assert_eq!(refused(&text).0, "manifest.schema", "{bad}");
+        let text = TEXT.replace("  tools:", &format!("  binding: {accept_text}\n  tools:"));
+        assert_eq!(refused(&text).0, "manifest.schema", "{accept_text}");
     }
 }
 

@@ -53,8 +53,8 @@ mod tests {
         let rate = Rate { per_second: 10, burst: 3 };
         let mut bucket = Bucket::full();
         let mut passed = |from: u64, to: u64| {
-            let asked = (from..to).map(Duration::from_millis);
-            asked.filter(|now| bucket.take(rate, *now).is_ok()).count()
+            let instants = (from..to).map(Duration::from_millis);
+            instants.filter(|now| bucket.take(rate, *now).is_ok()).count()
         };
         assert_eq!(passed(5_000, 5_001), 1);
         assert_eq!(passed(5_001, 5_050), 2, "the rest of the burst");

@@ -312,9 +312,9 @@ impl Usage {
     }
 
     /// Counts the outcome of a call.
-    pub fn end(&mut self, went: BudgetOutcome) {
+    pub fn end(&mut self, outcome: BudgetOutcome) {
         self.running = self.running.saturating_sub(1);
-        match went {
+        match outcome {
             BudgetOutcome::Well => self.errors_in_row = 0,
             BudgetOutcome::Wrong => {
                 self.errors = self.errors.saturating_add(1);

@@ -78,8 +78,8 @@ impl Shares {
     pub async fn wait(self: &Arc<Self>, agents: usize, who: &str) -> ShareSlot {
         loop {
             let freed = self.freed.notified();
-            if let Some(place) = self.take(agents, who) {
-                return place;
+            if let Some(slot) = self.take(agents, who) {
+                return slot;
             }
             freed.await;
         }
@@ -120,11 +120,11 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let shares = Shares::new(1);
-            let place = shares.take(1, "a").unwrap();
+            let slot = shares.take(1, "a").unwrap();
             let waiting = shares.wait(1, "a");
             let mut waiting = std::pin::pin!(waiting);
             assert!(futures_util::poll!(waiting.as_mut()).is_pending());
-            drop(place);
+            drop(slot);
             waiting.await;
         });
     }

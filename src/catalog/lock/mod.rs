@@ -211,9 +211,9 @@ impl Lock {
     /// The first thing that is wrong with it.
     pub fn read(text: &[u8], path: &str) -> Result<Self, Error> {
         let limits = Limits { bytes_max: BYTES_MAX, ..Limits::FILE };
-        let wrong = |at: &str, why: String| Error::Text { path: path.into(), at: at.into(), why };
-        let json = Json::parse(text, &limits).map_err(|e| wrong("text", e.to_string()))?;
-        Self::of_json(&json).map_err(|(at, why)| wrong(&at, why))
+        let invalid = |at: &str, why: String| Error::Text { path: path.into(), at: at.into(), why };
+        let json = Json::parse(text, &limits).map_err(|e| invalid("text", e.to_string()))?;
+        Self::of_json(&json).map_err(|(at, why)| invalid(&at, why))
     }
 
     fn of_json(json: &Json) -> Result<Self, (String, String)> {
@@ -271,11 +271,11 @@ impl LockedServer {
         }
         let mut tools = BTreeMap::new();
         for (i, tool) in here.list("tools")?.iter().enumerate() {
-            let wrong = |why: &str| (format!("{at}.tools[{i}]"), why.to_owned());
+            let invalid = |why: &str| (format!("{at}.tools[{i}]"), why.to_owned());
             let own = own_name(tool).filter(|own| governed(server, own).is_some());
-            let own = own.ok_or_else(|| wrong("has no name that can be governed"))?;
+            let own = own.ok_or_else(|| invalid("has no name that can be governed"))?;
             if tools.insert(own.to_owned(), tool.clone()).is_some() {
-                return Err(wrong("has the name of another"));
+                return Err(invalid("has the name of another"));
             }
         }
         let server_info = here.get("server_info")?.clone();

@@ -47,10 +47,10 @@ impl Verified {
     pub fn load(path: &Path, trusted: &[PublicKey]) -> Result<Option<Self>, Error> {
         let Some(text) = read(path)? else { return Ok(None) };
         let shown = path.display().to_string();
-        let beside = envelope_path(path);
-        let Some(envelope) = read(&beside)? else {
+        let envelope_file = envelope_path(path);
+        let Some(envelope) = read(&envelope_file)? else {
             let why = format!("`{shown}` is not signed: there is no envelope beside it");
-            return Err(Error::Signature { path: beside.display().to_string(), why });
+            return Err(Error::Signature { path: envelope_file.display().to_string(), why });
         };
         Self::open(&text, &envelope, trusted, &shown).map(Some)
     }

@@ -68,7 +68,7 @@ fn a_lock_is_written_readable_sorted_and_always_the_same() {
 
 #[test]
 fn a_tool_that_cannot_be_governed_is_left_out_and_named() {
-    let bad = [
+    let tools = [
         (r#"{"name":"a/b","inputSchema":{}}"#, "tool `a/b`: has a name"),
         (r#"{"name":"tools/call","inputSchema":{}}"#, "has a name"),
         (r#"{"inputSchema":{}}"#, "tool ``: has no name"),
@@ -91,11 +91,14 @@ fn a_tool_that_cannot_be_governed_is_left_out_and_named() {
         (r#"{"name":"log","inputSchema":{}}"#, "tool `log`: occurs twice"),
         ("{\"name\":\"e\\u001b[2J\",\"inputSchema\":{}}", "tool `e\\u{1b}[2J`: "),
     ];
-    for (tool, why) in bad {
+    for (tool, why) in tools {
         let (locked, left_out) = LockedServer::of(&server("git"), &shown(&[LOG, tool]));
         assert_eq!(locked.tools.len(), 1, "{tool}");
-        let said = left_out[0].to_string();
-        assert!(said.starts_with("server `git`: ") && said.contains(why), "{tool}: {said}");
+        let message = left_out[0].to_string();
+        assert!(
+            message.starts_with("server `git`: ") && message.contains(why),
+            "{tool}: {message}"
+        );
     }
     let long = format!(r#"{{"name":"{}","inputSchema":{{}}}}"#, "x".repeat(125));
     assert_eq!(LockedServer::of(&server("git"), &shown(&[&long])).1.len(), 1);
@@ -122,16 +125,16 @@ fn what_is_no_lock_is_refused_with_its_place() {
     for (from, to, part) in cases {
         assert!(text.contains(from), "{from} in {text}");
         let error = Lock::read(text.replacen(from, to, 1).as_bytes(), "tools.lock").unwrap_err();
-        let said = error.to_string();
-        assert!(said.starts_with("tools.lock: ") && said.contains(part), "{to}: {said}");
+        let message = error.to_string();
+        assert!(message.starts_with("tools.lock: ") && message.contains(part), "{to}: {message}");
     }
     let twice = json(&text);
     let one = twice.get("servers").unwrap().as_array().unwrap()[0].clone();
     let mut members = twice.as_object().unwrap().clone();
     members.insert("servers".into(), vec![one.clone(), one].into());
     let text = canonical::text(&Json::Object(members));
-    let said = Lock::read(text.as_bytes(), "l").unwrap_err().to_string();
-    assert_eq!(said, "l: servers[1].name: `git` occurs twice");
+    let message = Lock::read(text.as_bytes(), "l").unwrap_err().to_string();
+    assert_eq!(message, "l: servers[1].name: `git` occurs twice");
 }
 
 #[test]
@@ -144,16 +147,21 @@ fn only_a_trusted_key_over_the_same_bytes_makes_a_lock_count() {
     let text = lock(&[LOG]).text();
     std::fs::write(&path, &text).unwrap();
     let refused = |part: &str| {
-        let said = Verified::load(&path, &trusted).unwrap_err().to_string();
-        assert!(said.contains(part), "{said}");
+        let message = Verified::load(&path, &trusted).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
     };
     refused("there is no envelope beside it");
-    let put = |envelope: Vec<u8>| std::fs::write(envelope_path(&path), envelope).unwrap();
-    put(sign(text.as_bytes(), "l", &[&other]).unwrap());
+    let write_envelope =
+        |envelope: Vec<u8>| std::fs::write(envelope_path(&path), envelope).unwrap();
+    write_envelope(sign(text.as_bytes(), "l", &[&other]).unwrap());
     refused("none is by a trusted key");
-    put(dsse::sign("application/vnd.wicketgate.manifest.v1+yaml", text.as_bytes(), &[&key]));
+    write_envelope(dsse::sign(
+        "application/vnd.wicketgate.manifest.v1+yaml",
+        text.as_bytes(),
+        &[&key],
+    ));
     refused("payload type");
-    put(sign(text.as_bytes(), "l", &[&other, &key]).unwrap());
+    write_envelope(sign(text.as_bytes(), "l", &[&other, &key]).unwrap());
     let verified = Verified::load(&path, &trusted).unwrap().unwrap();
     assert_eq!(*verified.signers, [key.public().id()]);
     assert_eq!(verified.lock, lock(&[LOG]));

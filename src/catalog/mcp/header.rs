@@ -159,13 +159,13 @@ mod tests {
 
     #[test]
     fn only_plain_parameters_reached_by_properties_are_mirrored() {
-        let good = r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},
+        let valid = r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},
             "o":{"properties":{"b":{"type":"integer","x-mcp-header":"B"}}}}}"#;
         let path = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let expected = [("A", path(&["a"])), ("B", path(&["o", "b"]))];
         let expected = expected.map(|(name, path)| Mirrored { name: name.into(), path });
-        assert_eq!(of(good).unwrap(), expected);
-        for bad in [
+        assert_eq!(of(valid).unwrap(), expected);
+        for schema in [
             r#"{"properties":{"a":{"type":"string","x-mcp-header":""}}}"#,
             r#"{"properties":{"a":{"type":"string","x-mcp-header":"a b"}}}"#,
             r#"{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}"#,
@@ -174,7 +174,7 @@ mod tests {
             r#"{"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}"#,
             r#"{"type":"string","x-mcp-header":"A"}"#,
         ] {
-            assert!(of(bad).is_err(), "{bad}");
+            assert!(of(schema).is_err(), "{schema}");
         }
     }
 }

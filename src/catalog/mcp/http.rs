@@ -139,10 +139,10 @@ impl BodyForm {
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let essence = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-        if essence.eq_ignore_ascii_case("text/event-stream") {
+        let media_type = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        if media_type.eq_ignore_ascii_case("text/event-stream") {
             Self::Events
-        } else if essence.eq_ignore_ascii_case("application/json") {
+        } else if media_type.eq_ignore_ascii_case("application/json") {
             Self::Json
         } else {
             Self::Other
@@ -280,8 +280,8 @@ mod tests {
         };
         assert!(of("s-1").unwrap().unwrap().is_sensitive());
         assert_eq!(session_id(&HeaderMap::new()), Ok(None));
-        for bad in ["", "a b", "\u{e9}", &"x".repeat(SESSION_BYTES_MAX + 1)] {
-            assert_eq!(of(bad), Err(InvalidHeader), "{bad}");
+        for id in ["", "a b", "\u{e9}", &"x".repeat(SESSION_BYTES_MAX + 1)] {
+            assert_eq!(of(id), Err(InvalidHeader), "{id}");
         }
     }
 }

@@ -77,8 +77,8 @@ impl LineSplitter {
     fn add(&mut self, bytes: &[u8]) -> Result<(), Endless> {
         let mut bytes = bytes;
         if self.skipped == 0 {
-            let room = self.bytes_max.saturating_sub(self.kept.len());
-            let (fits, rest) = bytes.split_at(room.min(bytes.len()));
+            let left = self.bytes_max.saturating_sub(self.kept.len());
+            let (fits, rest) = bytes.split_at(left.min(bytes.len()));
             self.kept.extend_from_slice(fits);
             bytes = rest;
             if bytes.is_empty() {

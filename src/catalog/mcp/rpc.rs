@@ -173,26 +173,26 @@ impl<'a> Message<'a> {
         })?;
         let [sent, version, method, params] = members.pick(["id", "jsonrpc", "method", "params"]);
         let id = sent.and_then(Id::read);
-        let bad = |message: &str| Malformed {
+        let malformed = |message: &str| Malformed {
             code: INVALID_REQUEST,
             message: message.to_owned(),
             id: id.clone(),
         };
         if version.and_then(text).as_deref() != Some("2.0") {
-            return Err(bad("`jsonrpc` is not \"2.0\""));
+            return Err(malformed("`jsonrpc` is not \"2.0\""));
         }
         let Some(method) = method else {
             return response(&members, id.clone())
-                .ok_or_else(|| bad("neither a request nor a response"));
+                .ok_or_else(|| malformed("neither a request nor a response"));
         };
-        let method = text(method).ok_or_else(|| bad("`method` is no text"))?;
+        let method = text(method).ok_or_else(|| malformed("`method` is no text"))?;
         if params.is_some_and(|raw| !raw.get().starts_with('{')) {
-            return Err(bad("`params` is no object"));
+            return Err(malformed("`params` is no object"));
         }
         match (sent, id.clone()) {
             (None, _) => Ok(Self::Notification { method, params }),
             (Some(_), Some(id)) => Ok(Self::Request { id, method, params }),
-            (Some(_), None) => Err(bad("`id` is neither text nor a whole number")),
+            (Some(_), None) => Err(malformed("`id` is neither text nor a whole number")),
         }
     }
 }
@@ -347,8 +347,8 @@ mod tests {
         ] {
             assert_eq!(code(text), INVALID_REQUEST, "{text}");
         }
-        let bad =
+        let error =
             Message::read(br#"{"jsonrpc":"1.0","id":"x","method":"a"}"#).map(|_| ()).unwrap_err();
-        assert_eq!(bad.id, Some(Id::Text("x".into())));
+        assert_eq!(error.id, Some(Id::Text("x".into())));
     }
 }

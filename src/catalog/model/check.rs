@@ -47,8 +47,12 @@ fn schema(model: &config::ModelConfig) -> Vec<u8> {
     let Ok(Json::Object(mut schema)) = Json::parse(SCHEMA.as_bytes(), &Limits::ARGUMENTS) else {
         return Vec::new();
     };
-    let ids: BTreeSet<&str> =
-        model.upstreams.iter().flat_map(|place| place.models.keys()).map(String::as_str).collect();
+    let ids: BTreeSet<&str> = model
+        .upstreams
+        .iter()
+        .flat_map(|upstream| upstream.models.keys())
+        .map(String::as_str)
+        .collect();
     if let Some(Json::Object(properties)) = schema.get_mut("properties") {
         properties.insert("model".to_owned(), json!({"enum": ids}));
         if let Some(Json::Object(bound)) = properties.get_mut("max_output_tokens") {
@@ -64,7 +68,7 @@ impl Section for config::ModelConfig {
     }
 
     fn secret_files(&self) -> Vec<&Path> {
-        let all = self.upstreams.iter().flat_map(|place| &place.credentials);
+        let all = self.upstreams.iter().flat_map(|upstream| &upstream.credentials);
         all.filter_map(|one| one.file.as_deref()).collect()
     }
 
@@ -90,12 +94,12 @@ fn upstreams(model: &config::ModelConfig, draft: &Draft<'_>, problems: &mut Prob
     }
     let mut names = BTreeSet::new();
     let mut upstreams = Vec::new();
-    for (i, place) in model.upstreams.iter().enumerate() {
+    for (i, entry) in model.upstreams.iter().enumerate() {
         let at = format!("{at}.upstreams[{i}]");
-        if !names.insert(place.name.as_str()) {
-            problems.add(format!("{at}.name"), format!("`{}` occurs twice", place.name));
+        if !names.insert(entry.name.as_str()) {
+            problems.add(format!("{at}.name"), format!("`{}` occurs twice", entry.name));
         }
-        upstreams.extend(upstream(place, &at, draft.around, problems));
+        upstreams.extend(upstream(entry, &at, draft.surroundings, problems));
     }
     priced(draft.tool, model, &at, problems);
     Model { output_tokens_max, image_tokens_max, upstreams }
@@ -103,7 +107,7 @@ fn upstreams(model: &config::ModelConfig, draft: &Draft<'_>, problems: &mut Prob
 
 /// The price of a call is stated once, and for every upstream or for none.
 fn priced(tool: &Tool, model: &config::ModelConfig, at: &str, problems: &mut Problems) {
-    let with = model.upstreams.iter().filter(|place| place.price.is_some()).count();
+    let with = model.upstreams.iter().filter(|upstream| upstream.price.is_some()).count();
     if with > 0 && tool.cost_micro_usd.is_some() {
         problems.add(at, "has prices for tokens and `cost_micro_usd` for a call: say one of them");
     }
@@ -113,68 +117,68 @@ fn priced(tool: &Tool, model: &config::ModelConfig, at: &str, problems: &mut Pro
 }
 
 fn upstream(
-    place: &config::ModelUpstreamConfig,
+    upstream: &config::ModelUpstreamConfig,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<ModelUpstream> {
-    if ToolName::parse(&place.name).is_none() {
-        let message = format!("`{}` is not [A-Za-z0-9_.-]{{1,128}}", place.name);
+    if ToolName::parse(&upstream.name).is_none() {
+        let message = format!("`{}` is not [A-Za-z0-9_.-]{{1,128}}", upstream.name);
         problems.add(format!("{at}.name"), message);
     }
-    let api = Api::parse(&place.api)
-        .ok_or_else(|| format!("`{}` is not one of `openai`, `ollama`", place.api));
+    let api = Api::parse(&upstream.api)
+        .ok_or_else(|| format!("`{}` is not one of `openai`, `ollama`", upstream.api));
     let api = problems.take(&format!("{at}.api"), api);
-    let ranges = outbound::ranges(&place.private_addresses, at, problems);
-    let credentials = outbound::credentials(&place.credentials, at, around, problems);
+    let ranges = outbound::ranges(&upstream.private_addresses, at, problems);
+    let credentials = outbound::credentials(&upstream.credentials, at, surroundings, problems);
     if credentials.iter().any(|c| matches!(c.place, CredentialTarget::Query(_))) {
         problems.add(format!("{at}.credentials"), "are headers for kind `model`");
     }
-    let origin = problems.take(&format!("{at}.url"), Origin::parse(&place.url));
+    let origin = problems.take(&format!("{at}.url"), Origin::parse(&upstream.url));
     if let Some((origin, _)) = &origin {
         outbound::reachable(origin, &ranges, !credentials.is_empty(), at, problems);
     }
     let path = origin.as_ref().and_then(|(_, path)| base(path, at, problems));
     let to = origin.as_ref().map(|(origin, _)| origin);
-    let ca = outbound::ca(place.ca_file.as_deref(), to, at, around, problems);
-    let headers = outbound::headers(&place.headers, at, problems);
-    models(&place.models, at, problems);
-    price(place.price, at, problems);
-    let output_tokens_field = output_tokens_field(place, to, at, problems);
+    let ca = outbound::ca(upstream.ca_file.as_deref(), to, at, surroundings, problems);
+    let headers = outbound::headers(&upstream.headers, at, problems);
+    models(&upstream.models, at, problems);
+    price(upstream.price, at, problems);
+    let output_tokens_field = output_tokens_field(upstream, to, at, problems);
     Some(ModelUpstream {
-        name: place.name.clone(),
+        name: upstream.name.clone(),
         api: api?,
         origin: origin?.0,
         path: path?,
-        models: place.models.clone(),
+        models: upstream.models.clone(),
         headers,
         credentials,
         private_addresses: ranges,
         ca: ca?,
-        price: place.price,
+        price: upstream.price,
         output_tokens_field,
     })
 }
 
 /// The member that bounds an answer.
 fn output_tokens_field(
-    place: &config::ModelUpstreamConfig,
+    upstream: &config::ModelUpstreamConfig,
     origin: Option<&Origin>,
     at: &str,
     problems: &mut Problems,
 ) -> &'static str {
     const OLDER: &str = "max_tokens";
     const NEWER: &str = "max_completion_tokens";
-    let Some(said) = &place.output_tokens_field else {
+    let Some(field) = &upstream.output_tokens_field else {
         let host = origin.map(|origin| origin.host.to_string()).unwrap_or_default();
         let is_newer = host == "api.openai.com" || host.ends_with(".openai.azure.com");
         return if is_newer { NEWER } else { OLDER };
     };
     let at = format!("{at}.output_tokens_field");
-    if place.api != "openai" {
+    if upstream.api != "openai" {
         problems.add(at.as_str(), "is of `api: openai` alone");
     }
-    match said.as_str() {
+    match field.as_str() {
         OLDER => OLDER,
         NEWER => NEWER,
         other => {
@@ -203,8 +207,8 @@ fn models(models: &BTreeMap<String, String>, at: &str, problems: &mut Problems) 
     let fits = |id: &String| {
         (1..=MODEL_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
     };
-    if let Some(bad) = models.iter().flat_map(|(asked, sent)| [asked, sent]).find(|id| !fits(id)) {
-        let message = format!("`{bad}` is not 1 to {MODEL_BYTES_MAX} visible ASCII characters");
+    if let Some(id) = models.iter().flat_map(|(id, sent)| [id, sent]).find(|id| !fits(id)) {
+        let message = format!("`{id}` is not 1 to {MODEL_BYTES_MAX} visible ASCII characters");
         problems.add(at, message);
     }
 }

@@ -88,26 +88,27 @@ impl Reach for Model {
     }
 
     fn secrets(&self) -> Vec<Secret> {
-        let all = self.upstreams.iter().flat_map(|place| &place.credentials);
+        let all = self.upstreams.iter().flat_map(|upstream| &upstream.credentials);
         all.map(|one| one.secret.clone()).collect()
     }
 }
 
-fn upstream(place: &ModelUpstream) -> Json {
-    let url = format!("{}://{}{}", place.origin.scheme(), place.origin.authority(), place.path);
-    let price = place.price.map(|price| json!({"input": price.input, "output": price.output}));
+fn upstream(upstream: &ModelUpstream) -> Json {
+    let url =
+        format!("{}://{}{}", upstream.origin.scheme(), upstream.origin.authority(), upstream.path);
+    let price = upstream.price.map(|price| json!({"input": price.input, "output": price.output}));
     let members = serde_json::json!({
-        "name": place.name,
-        "api": place.api,
+        "name": upstream.name,
+        "api": upstream.api,
         "url": url,
-        "models": place.models,
-        "headers": definition::headers(&place.headers),
-        "private_addresses": definition::ranges(&place.private_addresses),
-        "ca": definition::authorities(place.ca.as_deref()),
-        "credentials": definition::credentials(&place.credentials),
+        "models": upstream.models,
+        "headers": definition::headers(&upstream.headers),
+        "private_addresses": definition::ranges(&upstream.private_addresses),
+        "ca": definition::authorities(upstream.ca.as_deref()),
+        "credentials": definition::credentials(&upstream.credentials),
         "price": price,
     });
-    let field = place.output_tokens_field;
+    let field = upstream.output_tokens_field;
     let field = (field != "max_tokens").then(|| field.into());
     definition::with(members, [("output_tokens_field", field)]).into()
 }

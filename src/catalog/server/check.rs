@@ -28,7 +28,10 @@ impl Config {
     ///
     /// # Errors
     /// Everything that is wrong, not only the first thing, in the order of the list.
-    pub fn check(self, around: &Surroundings<'_>) -> Result<Vec<Arc<Server>>, Vec<ConfigError>> {
+    pub fn check(
+        self,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Vec<Arc<Server>>, Vec<ConfigError>> {
         let mut problems = Problems::default();
         let mut names = BTreeSet::new();
         let mut servers = Vec::new();
@@ -37,7 +40,7 @@ impl Config {
             if !names.insert(raw.name.as_str()) {
                 problems.add(format!("{at}.name"), format!("`{}` occurs twice", raw.name));
             }
-            servers.extend(server(raw, &at, around, &mut problems).map(Arc::new));
+            servers.extend(server(raw, &at, surroundings, &mut problems).map(Arc::new));
         }
         if problems.0.is_empty() { Ok(servers) } else { Err(problems.0) }
     }
@@ -55,7 +58,7 @@ impl Config {
 fn server(
     raw: &config::McpServerConfig,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<Server> {
     if !name::is_server(&raw.name) {
@@ -67,11 +70,11 @@ fn server(
     let timeout = problems.take(&format!("{at}.timeout_ms"), timeout);
     let bytes = check::bounded(raw.result_bytes_max, check::RESULT_BYTES, check::RESULT_BYTES_MAX);
     let bytes = problems.take(&format!("{at}.result_bytes_max"), bytes);
-    let tools = said(raw, at, problems);
+    let tools = operator_notes(raw, at, problems);
     let reached = match (&raw.stdio, &raw.http) {
-        (Some(stdio), None) => program(stdio, &format!("{at}.stdio"), around, problems)
+        (Some(stdio), None) => program(stdio, &format!("{at}.stdio"), surroundings, problems)
             .map(|(stdio, facts)| (Transport::Stdio(stdio), facts)),
-        (None, Some(http)) => remote(http, &format!("{at}.http"), around, problems)
+        (None, Some(http)) => remote(http, &format!("{at}.http"), surroundings, problems)
             .map(|(remote, facts)| (Transport::Http(Box::new(remote)), facts)),
         (None, None) | (Some(_), Some(_)) => {
             problems.add(at, "give one of `stdio` and `http`");
@@ -91,38 +94,38 @@ fn server(
     })
 }
 
-fn said(
+fn operator_notes(
     raw: &config::McpServerConfig,
     at: &str,
     problems: &mut Problems,
 ) -> BTreeMap<String, OperatorNotes> {
     let mut tools = BTreeMap::new();
-    for (own, raw_said) in &raw.tools {
+    for (own, raw) in &raw.tools {
         let at = format!("{at}.tools.{own}");
         // Another check reports a wrong name of the server.
         if governed("x", own).is_none() {
             problems.add(at.as_str(), "is neither a tool's name nor a method that can be granted");
         }
-        let tier = raw_said.tier.as_deref().map(check::tier).transpose();
+        let tier = raw.tier.as_deref().map(check::tier).transpose();
         let tier = problems.take(&format!("{at}.tier"), tier).flatten();
-        let timeout = raw_said
+        let timeout = raw
             .timeout_ms
             .map(|ms| check::bounded(Some(ms), ms, check::TIMEOUT_MS_MAX))
             .transpose();
         let timeout = problems.take(&format!("{at}.timeout_ms"), timeout).flatten();
-        let cost = check::cost(raw_said.cost_micro_usd);
+        let cost = check::cost(raw.cost_micro_usd);
         let cost = problems.take(&format!("{at}.cost_micro_usd"), cost).flatten();
-        let dedupe = check::dedupe(raw_said.dedupe_ms);
+        let dedupe = check::dedupe(raw.dedupe_ms);
         let dedupe = problems.take(&format!("{at}.dedupe_ms"), dedupe).flatten();
-        let said = OperatorNotes {
+        let notes = OperatorNotes {
             tier,
-            read_only: raw_said.read_only,
-            idempotent: raw_said.idempotent,
+            read_only: raw.read_only,
+            idempotent: raw.idempotent,
             timeout: timeout.map(Duration::from_millis),
             cost_micro_usd: cost,
             dedupe,
         };
-        tools.insert(own.clone(), said);
+        tools.insert(own.clone(), notes);
     }
     tools
 }
@@ -131,7 +134,7 @@ fn said(
 fn program(
     raw: &config::StdioConfig,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<(Stdio, Json)> {
     if raw.command.is_empty() || raw.command.contains('\0') {
@@ -149,21 +152,22 @@ fn program(
             problems.add(at, "holds a zero byte");
         }
     }
-    let secrets = variables(&raw.credentials, &raw.env, at, around, problems);
-    let isolation = isolation::check(raw.sandbox.as_ref(), at, around, problems);
-    let written = raw.cwd.as_ref().map(|dir| directory(&around.base_dir.join(dir))).transpose();
+    let secrets = variables(&raw.credentials, &raw.env, at, surroundings, problems);
+    let isolation = isolation::check(raw.sandbox.as_ref(), at, surroundings, problems);
+    let written =
+        raw.cwd.as_ref().map(|dir| directory(&surroundings.base_dir.join(dir))).transpose();
     let written = problems.take(&format!("{at}.cwd"), written)?;
     let isolation = isolation?;
     let cwd = match (isolation.sandbox(), written) {
         (Some(sandbox), written) => isolation::cwd(sandbox, written, at, problems),
         (None, Some(dir)) => dir,
-        (None, None) => problems.take(&format!("{at}.cwd"), directory(around.base_dir))?,
+        (None, None) => problems.take(&format!("{at}.cwd"), directory(surroundings.base_dir))?,
     };
-    let env = environment(raw, &secrets, isolation.sandbox().is_none(), around);
-    let path = raw.env.get("PATH").cloned().or_else(|| (around.env)("PATH"));
+    let env = environment(raw, &secrets, isolation.sandbox().is_none(), surroundings);
+    let path = raw.env.get("PATH").cloned().or_else(|| (surroundings.env)("PATH"));
     // WHY: a path is taken from the configuration's directory and never from where the child runs.
     let program = if raw.command.contains('/') {
-        around.base_dir.join(&raw.command).display().to_string()
+        surroundings.base_dir.join(&raw.command).display().to_string()
     } else {
         raw.command.clone()
     };
@@ -182,12 +186,12 @@ fn environment(
     raw: &config::StdioConfig,
     secrets: &[(String, Secret, String)],
     inherits: bool,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
 ) -> Vec<(String, String)> {
     let taken = |name: &str| raw.env.contains_key(name) || secrets.iter().any(|(n, ..)| n == name);
     let inherited = INHERITED.iter().filter(|name| inherits && !taken(name));
     let mut env: Vec<(String, String)> = inherited
-        .filter_map(|name| Some(((*name).to_owned(), (around.env)(name)?)))
+        .filter_map(|name| Some(((*name).to_owned(), (surroundings.env)(name)?)))
         .chain(raw.env.clone())
         .collect();
     env.sort();
@@ -220,7 +224,7 @@ pub(crate) fn variables(
     credentials: &[config::Variable],
     env: &BTreeMap<String, String>,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Vec<(String, Secret, String)> {
     let mut found = Vec::new();
@@ -240,7 +244,7 @@ pub(crate) fn variables(
         }
         let source = (variable.file.as_deref(), variable.from_env.as_deref());
         if let Some((secret, reference)) =
-            outbound::secret(source, "from_env", &at, around, problems)
+            outbound::secret(source, "from_env", &at, surroundings, problems)
         {
             found.push((variable.env.clone(), secret, reference));
         }
@@ -252,10 +256,10 @@ pub(crate) fn variables(
 fn remote(
     raw: &config::RemoteConfig,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<(Remote, Json)> {
-    let credentials = outbound::credentials(&raw.credentials, at, around, problems);
+    let credentials = outbound::credentials(&raw.credentials, at, surroundings, problems);
     let (url, query) =
         raw.url.split_once('?').map_or((raw.url.as_str(), None), |(url, query)| (url, Some(query)));
     let origin = problems.take(&format!("{at}.url"), Origin::parse(url));
@@ -273,7 +277,7 @@ fn remote(
         }
     }
     let to = origin.as_ref().map(|(origin, _)| origin);
-    let ca = outbound::ca(raw.ca_file.as_deref(), to, at, around, problems);
+    let ca = outbound::ca(raw.ca_file.as_deref(), to, at, surroundings, problems);
     let (origin, path) = origin?;
     let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
     let literal = target.parse::<http::uri::PathAndQuery>().map_err(|e| e.to_string());

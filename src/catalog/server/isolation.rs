@@ -151,7 +151,7 @@ pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) ->
 pub(super) fn check(
     raw: Option<&config::SandboxConfig>,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<Isolation> {
     let Some(raw) = raw else { return Some(Isolation::None { said: false }) };
@@ -162,8 +162,8 @@ pub(super) fn check(
     }
     let level = Level::parse(&raw.level, "`none`, `S1`, `S2`");
     let level = problems.take(&format!("{at}.level"), level);
-    let read = paths(&raw.read, &format!("{at}.read"), around, problems);
-    let write = paths(&raw.write, &format!("{at}.write"), around, problems);
+    let read = paths(&raw.read, &format!("{at}.read"), surroundings, problems);
+    let write = paths(&raw.write, &format!("{at}.write"), surroundings, problems);
     let network = network(raw, &at, problems);
     let needs_s2 = [
         ("programs", !raw.programs.is_empty(), "processes of its own need `level: S2`"),
@@ -175,7 +175,7 @@ pub(super) fn check(
         }
     }
     let programs = raw.programs.iter().enumerate().filter_map(|(i, path)| {
-        problems.take(&format!("{at}.programs[{i}]"), command::program(path, around))
+        problems.take(&format!("{at}.programs[{i}]"), command::program(path, surroundings))
     });
     let programs = programs.collect();
     let limits = limits(raw, &at, problems);
@@ -239,15 +239,15 @@ fn plain(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> Opti
 fn paths(
     raw: &[PathBuf],
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Vec<PathBuf> {
     let found = raw.iter().enumerate().filter_map(|(i, path)| {
-        let joined = around.base_dir.join(path);
+        let joined = surroundings.base_dir.join(path);
         let path = joined
             .canonicalize()
             .map_err(|e| check::Error::Open(joined, e))
-            .and_then(|path| around.apart(&path, &[]).map(|()| path));
+            .and_then(|path| surroundings.apart(&path, &[]).map(|()| path));
         problems.take(&format!("{at}[{i}]"), path)
     });
     found.collect()

@@ -106,9 +106,9 @@ fn the_binding_moves_with_how_it_is_reached_and_with_nothing_else() {
         assert_ne!(binding(whole), binding(&whole.replacen(from, to, 1)), "{from} -> {to}");
     }
     // An explicit `level: none` changes nothing.
-    let (plain, said) = ("cwd: sub", "cwd: sub\n    sandbox: {level: none}");
+    let (plain, sandboxed) = ("cwd: sub", "cwd: sub\n    sandbox: {level: none}");
     for (from, to) in
-        [(plain, said), ("tier: T1", "tier: T2"), ("name: git", "name: got"), ("5000", "6000")]
+        [(plain, sandboxed), ("tier: T1", "tier: T2"), ("name: git", "name: got"), ("5000", "6000")]
     {
         assert_eq!(binding(PROGRAM), binding(&PROGRAM.replacen(from, to, 1)), "{from} -> {to}");
     }
@@ -157,19 +157,19 @@ fn a_program_in_a_sandbox_gets_what_is_written_and_nothing_of_the_gates() {
         ("host}", "host, programs: [/bin/true]}", "sandbox.programs: processes of its own"),
         ("    sandbox", "    cwd: /usr\n    sandbox", "stdio.cwd: is neither below"),
     ] {
-        let wrong = check(&BOXED.replacen(from, to, 1)).unwrap_err();
-        let said = wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        let errors = check(&BOXED.replacen(from, to, 1)).unwrap_err();
+        let problems = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         assert!(
-            said.contains(&format!("servers[0].stdio.{}", why.trim_start_matches("stdio."))),
-            "{to}: {said}"
+            problems.contains(&format!("servers[0].stdio.{}", why.trim_start_matches("stdio."))),
+            "{to}: {problems}"
         );
     }
 }
 
 #[test]
 fn no_secret_shows_in_what_is_printed() {
-    let said = format!("{:?} {:?}", one(PROGRAM), one(REMOTE));
-    assert!(!said.contains("tok-1234") && !said.contains("file-secret"), "{said}");
+    let printed = format!("{:?} {:?}", one(PROGRAM), one(REMOTE));
+    assert!(!printed.contains("tok-1234") && !printed.contains("file-secret"), "{printed}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Section for config::SqlConfig {
 }
 
 fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems) -> Option<Sql> {
-    let Draft { tool, around, .. } = *draft;
+    let Draft { tool, surroundings, .. } = *draft;
     let timeout_ms = draft.timeout_ms();
     let at = &format!("{}.sql", draft.at);
     let engine = Engine::parse(&sql.engine)
@@ -104,11 +104,11 @@ fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems)
     let engine = problems.take(&format!("{at}.engine"), engine)?;
     let target = match engine {
         Engine::Postgres => {
-            postgres(sql, at, around, problems).map(Box::new).map(SqlTarget::Postgres)
+            postgres(sql, at, surroundings, problems).map(Box::new).map(SqlTarget::Postgres)
         }
-        Engine::Sqlite => sqlite(sql, at, around, problems).map(SqlTarget::Sqlite),
+        Engine::Sqlite => sqlite(sql, at, surroundings, problems).map(SqlTarget::Sqlite),
     };
-    let asks = statement_source(sql, engine, tool.read_only, at, problems);
+    let statements = statement_source(sql, engine, tool.read_only, at, problems);
     let own = timeout_ms.saturating_mul(3).div_euclid(4).max(1);
     let timeout = bounded(sql.statement_timeout_ms, own, timeout_ms);
     let timeout = problems.take(&format!("{at}.statement_timeout_ms"), timeout);
@@ -117,7 +117,7 @@ fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems)
     let most = problems.take(&format!("{at}.connections_max"), most);
     Some(Sql {
         target: target?,
-        statements: asks?,
+        statements: statements?,
         read_only: tool.read_only,
         statement_timeout: Duration::from_millis(timeout?),
         rows_max: rows?,
@@ -128,7 +128,7 @@ fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems)
 fn postgres(
     sql: &config::SqlConfig,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<Postgres> {
     if sql.path.is_some() {
@@ -140,13 +140,13 @@ fn postgres(
         problems.add(at_url, "`postgres` needs it: the address is a secret, so it is in a file");
         return None;
     };
-    let text = problems.take(&at_url, around.read_secret(file))?;
+    let text = problems.take(&at_url, surroundings.read_secret(file))?;
     let url = problems.take(&at_url, Url::parse(text.trim()))?;
     let before = problems.0.len();
     outbound::reachable(&url.origin, &ranges, true, at, problems);
     // The address is in a file, so the error is about the field with `_file`.
     problems.0.iter_mut().skip(before).for_each(|problem| problem.path.push_str("_file"));
-    let ca = outbound::ca(sql.ca_file.as_deref(), Some(&url.origin), at, around, problems)?;
+    let ca = outbound::ca(sql.ca_file.as_deref(), Some(&url.origin), at, surroundings, problems)?;
     let search_path = sql.search_path.clone().unwrap_or_else(|| vec!["public".into()]);
     if search_path.is_empty() || search_path.iter().any(|name| !is_name(name)) {
         problems.add(format!("{at}.search_path"), "is a list of schemas: [A-Za-z_][A-Za-z0-9_]*");
@@ -230,7 +230,7 @@ fn percent(text: &str) -> Option<String> {
 fn sqlite(
     sql: &config::SqlConfig,
     at: &str,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<PathBuf> {
     let foreign = [
@@ -245,7 +245,7 @@ fn sqlite(
         problems.add(at, "`sqlite` needs it");
         return None;
     };
-    let joined = around.base_dir.join(file);
+    let joined = surroundings.base_dir.join(file);
     let failed = |error: std::io::Error| format!("cannot open `{}`: {error}", joined.display());
     let path = problems.take(&at, joined.canonicalize().map_err(failed))?;
     let facts = problems.take(&at, path.metadata().map_err(failed))?;
@@ -254,7 +254,7 @@ fn sqlite(
         problems.add(at, message);
         return None;
     }
-    let own = around.forbidden.iter().chain(around.own).map(PathBuf::as_path);
+    let own = surroundings.forbidden.iter().chain(surroundings.own).map(PathBuf::as_path);
     for dir in own.chain(SYSTEM_DIRS.iter().map(Path::new)) {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         if path.starts_with(&dir) {
@@ -401,7 +401,7 @@ pub(super) fn facts(sql: &Sql) -> Json {
             json!({"engine": Engine::Sqlite, "path": path.to_string_lossy()})
         }
     };
-    let asks = match &sql.statements {
+    let statements = match &sql.statements {
         StatementSource::Named(queries) => Json::object(queries.iter().map(|(name, query)| {
             (name.clone(), json!({"text": query.statement.text, "params": query.params}))
         })),
@@ -412,7 +412,7 @@ pub(super) fn facts(sql: &Sql) -> Json {
     };
     json!({
         "target": target,
-        "asks": asks,
+        "asks": statements,
         "statement_timeout_ms": u64::try_from(sql.statement_timeout.as_millis()).unwrap_or(u64::MAX),
         "rows_max": sql.rows_max,
         "connections_max": sql.connections_max,

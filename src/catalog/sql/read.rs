@@ -179,11 +179,11 @@ fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, StatementRefusal> {
     if rest.any(|token| !blank(token)) {
         return Err(StatementRefusal::new("sql.multi_statement", "only one statement is allowed"));
     }
-    let odd = |token: &Token| {
+    let unsupported = |token: &Token| {
         matches!(token, Token::Word(word) if word.quote_style.is_some()
             && word.value.contains(['"', '`', '[', ']', '\\']))
     };
-    if tokens.iter().any(odd) {
+    if tokens.iter().any(unsupported) {
         return Err(StatementRefusal::new(
             "sql.syntax",
             "a name in quotes holds no quotes and no backslash",
@@ -208,8 +208,10 @@ fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, StatementRefusal> {
 /// Checks that the statement begins as a SELECT can; the error names the fault.
 fn begins_as_select(tokens: &[Token]) -> Result<(), StatementRefusal> {
     let first = tokens.iter().find(|token| **token != Token::LParen);
-    let word = match first {
-        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+    let keyword = match first {
+        Some(Token::Word(keyword)) if keyword.quote_style.is_none() => {
+            keyword.value.to_ascii_uppercase()
+        }
         Some(_) => {
             return Err(StatementRefusal::new(
                 "sql.parse",
@@ -218,7 +220,7 @@ fn begins_as_select(tokens: &[Token]) -> Result<(), StatementRefusal> {
         }
         None => return Err(StatementRefusal::new("sql.parse", "there is no statement")),
     };
-    match word.as_str() {
+    match keyword.as_str() {
         "SELECT" | "WITH" | "VALUES" => Ok(()),
         "ATTACH" | "DETACH" => {
             Err(StatementRefusal::new("sql.attach", "no other database is reached"))

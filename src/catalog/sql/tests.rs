@@ -241,7 +241,7 @@ fn names_that_the_server_would_cut_and_words_that_are_calls_are_refused() {
         }
         assert_eq!(detail(pg(&format!("SELECT 1 AS {long}"))), "allowed");
     }
-    for word in [
+    for name in [
         "current_role",
         "current_user",
         "session_user",
@@ -251,9 +251,9 @@ fn names_that_the_server_would_cut_and_words_that_are_calls_are_refused() {
         "CURRENT_ROLE",
     ] {
         for text in [
-            format!("SELECT {word}"),
-            format!("SELECT a FROM t WHERE a = {word}"),
-            format!("SELECT {word} AS a FROM t ORDER BY {word}"),
+            format!("SELECT {name}"),
+            format!("SELECT a FROM t WHERE a = {name}"),
+            format!("SELECT {name} AS a FROM t ORDER BY {name}"),
         ] {
             assert_eq!(detail(pg(&text)), "sql.function", "{text}");
         }

@@ -232,8 +232,10 @@ impl<'a> Walk<'a> {
         let name = |alias: &Ident| normal(engine, alias);
         self.scopes.push(Scope::default());
         let every: Vec<String> = with.cte_tables.iter().map(|cte| name(&cte.alias.name)).collect();
-        if let Some(odd) = every.iter().find(|n| n.starts_with("pg_") || n.starts_with("sqlite_")) {
-            return refuse("sql.syntax", format!("`{odd}` is a name of the database itself"));
+        if let Some(reserved) =
+            every.iter().find(|n| n.starts_with("pg_") || n.starts_with("sqlite_"))
+        {
+            return refuse("sql.syntax", format!("`{reserved}` is a name of the database itself"));
         }
         self.seen.parts.extend(every.iter().cloned());
         if with.recursive

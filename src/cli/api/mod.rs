@@ -219,9 +219,8 @@ impl Api {
         path: &R::Path,
         request: &R::Request,
     ) -> Result<Answer<R::Reply>, Error> {
-        let Prepared { remote, request: asked, path, body: bytes } =
-            self.request::<R>(path, request)?;
-        let answer = remote.send(asked, &path, bytes, ANSWER_MAX).await;
+        let Prepared { remote, request, path, body: bytes } = self.request::<R>(path, request)?;
+        let answer = remote.send(request, &path, bytes, ANSWER_MAX).await;
         let answer = answer.map_err(|cause| self.silent(cause))?;
         self.read(answer.status, &answer.body)
     }
@@ -236,9 +235,8 @@ impl Api {
         request: &R::Request,
         begins_within: Duration,
     ) -> Result<http::Response<Incoming>, Error> {
-        let Prepared { remote, request: asked, path, body: bytes } =
-            self.request::<R>(path, request)?;
-        let answer = remote.open(asked, &path, bytes, begins_within).await;
+        let Prepared { remote, request, path, body: bytes } = self.request::<R>(path, request)?;
+        let answer = remote.open(request, &path, bytes, begins_within).await;
         answer.map_err(|cause| self.silent(cause))
     }
 
@@ -262,9 +260,9 @@ impl Api {
         let read = |path: &PathBuf| std::fs::read(path).map_err(FileError::at(path));
         let ca = self.ca.as_ref().map(read).transpose()?;
         let identity = match (&self.cert, &self.cert_key) {
-            (Some(cert), Some(key)) => {
-                Some(Identity::load(cert, key).map_err(|wrong| Error::Certificate(wrong.into()))?)
-            }
+            (Some(cert), Some(key)) => Some(
+                Identity::load(cert, key).map_err(|problem| Error::Certificate(problem.into()))?,
+            ),
             (Some(_) | None, _) => None,
         };
         let remote = Remote::presenting(&self.url, ca.as_deref(), identity.as_ref());
@@ -274,15 +272,15 @@ impl Api {
     /// Makes every request: the server, the credential for it, path and body.
     fn request<R: Route>(&self, path: &R::Path, request: &R::Request) -> Result<Prepared, Error> {
         let remote = self.remote()?;
-        let mut asked = http::Request::builder().method(R::ROW.method);
+        let mut prepared = http::Request::builder().method(R::ROW.method);
         if let Some(file) = &self.token_file {
-            asked = asked.header(http::header::AUTHORIZATION, showing(file)?);
+            prepared = prepared.header(http::header::AUTHORIZATION, showing(file)?);
         }
         let (path, body) = R::target(path, request);
         if body.is_some() {
-            asked = asked.header(http::header::CONTENT_TYPE, "application/json");
+            prepared = prepared.header(http::header::CONTENT_TYPE, "application/json");
         }
         let body = body.unwrap_or_default().into_bytes();
-        Ok(Prepared { remote, request: asked, path, body })
+        Ok(Prepared { remote, request: prepared, path, body })
     }
 }

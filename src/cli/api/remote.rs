@@ -64,11 +64,12 @@ impl RemoteArgs {
     /// # Errors
     /// The options that were given although they do not apply.
     pub fn excludes(&self, given: &[(&str, bool)]) -> Result<(), Unsuited> {
-        let wrong: Vec<&str> = given.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
-        if self.hub.is_none() || wrong.is_empty() {
+        let excluded: Vec<&str> =
+            given.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+        if self.hub.is_none() || excluded.is_empty() {
             return Ok(());
         }
-        Err(Unsuited(wrong.join(", ")))
+        Err(Unsuited(excluded.join(", ")))
     }
 }
 
@@ -112,12 +113,12 @@ enum Error {
 /// It was refused, there was no answer, or the bytes do not have the digest of the response header.
 pub async fn export(
     api: &Api,
-    asked: &requests::Export,
+    export: &requests::Export,
     out: &Path,
     json: bool,
 ) -> Result<Exit, Failure> {
     written::free(out).map_err(Failure::usage)?;
-    let answer = api.open::<route::Export>(&(), asked, BEGINS_WITHIN).await?;
+    let answer = api.open::<route::Export>(&(), export, BEGINS_WITHIN).await?;
     if answer.status() != StatusCode::OK {
         return refused(answer).await;
     }
@@ -152,9 +153,9 @@ async fn keep(mut body: Incoming, part: &Path, digest: &str) -> Result<(), Error
         }
     }
     file.sync_all().map_err(&at)?;
-    let came = std::fs::File::open(part).and_then(Digest::of_reader).map_err(&at)?;
-    let came = format!("sha-256=:{}:", STANDARD.encode(came.as_bytes()));
-    if came == digest { Ok(()) } else { Err(Error::Digest) }
+    let received = std::fs::File::open(part).and_then(Digest::of_reader).map_err(&at)?;
+    let digest_header = format!("sha-256=:{}:", STANDARD.encode(received.as_bytes()));
+    if digest_header == digest { Ok(()) } else { Err(Error::Digest) }
 }
 
 fn place(part: &Path, out: &Path) -> Result<(), Error> {
@@ -220,13 +221,13 @@ async fn body(answer: http::Response<Incoming>) -> Result<Bytes, Error> {
 /// It was refused, there was no answer, or the receipt cannot be written.
 pub async fn erase(
     api: &Api,
-    asked: &requests::Erasure,
+    request: &requests::Erasure,
     receipt: Option<&Path>,
 ) -> Result<Exit, Failure> {
     if let Some(path) = receipt.filter(|path| path.exists()) {
         return Err(Failure::usage(Occupied::File(path.to_owned())));
     }
-    let answer = api.open::<route::Erasure>(&(), asked, BEGINS_WITHIN).await?;
+    let answer = api.open::<route::Erasure>(&(), request, BEGINS_WITHIN).await?;
     let status = answer.status();
     if status != StatusCode::OK {
         return refused(answer).await;
@@ -273,20 +274,20 @@ pub async fn erase(
 ///
 /// # Errors
 /// It was refused, or there was no answer.
-pub async fn hold(api: &Api, asked: &requests::LegalHold) -> Result<Exit, Failure> {
-    let answer = api.open::<route::LegalHold>(&(), asked, BEGINS_WITHIN).await?;
+pub async fn hold(api: &Api, request: &requests::LegalHold) -> Result<Exit, Failure> {
+    let answer = api.open::<route::LegalHold>(&(), request, BEGINS_WITHIN).await?;
     let status = answer.status();
     if status != StatusCode::OK {
         return refused(answer).await;
     }
     let bytes = body(answer).await.map_err(Failure::unverifiable)?;
     let LegalHoldReply { held, log, entry, already } = api.read(status, &bytes)?.reply;
-    let did = match (already, held) {
+    let outcome = match (already, held) {
         (true, _) => "already held",
         (false, true) => "held",
         (false, false) => "released",
     };
-    let line = format!("{did}: entry {entry} of {}", visible(&log));
-    print_facts(json!({"state": did, "entry": entry, "log": log}), line);
+    let line = format!("{outcome}: entry {entry} of {}", visible(&log));
+    print_facts(json!({"state": outcome, "entry": entry, "log": log}), line);
     Ok(Exit::Ok)
 }

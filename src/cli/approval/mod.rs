@@ -243,22 +243,22 @@ fn unviewable(error: Unviewable) -> Exit {
 async fn show(args: &ShowApproval) -> Result<Exit, Exit> {
     let (facts, body) = facts(&args.api, &args.call).await?;
     let shown = facts.render().map_err(unviewable)?;
-    if let Some(word) = args.statement {
-        let (_, statement) = facts.check(word).map_err(unviewable)?;
+    if let Some(verdict) = args.statement {
+        let (_, statement) = facts.check(verdict).map_err(unviewable)?;
         return Ok(sign::printed(&statement));
     }
     say(if args.api.json { body.to_string() } else { shown });
     Ok(Exit::Ok)
 }
 
-async fn give(word: ApproverVerdict, args: &SignApproval) -> Result<Exit, Exit> {
+async fn give(verdict: ApproverVerdict, args: &SignApproval) -> Result<Exit, Exit> {
     let (facts, _) = facts(&args.api, &args.call).await?;
     let shown = facts.render().map_err(unviewable)?;
-    let (_, statement) = facts.check(word).map_err(unviewable)?;
+    let (_, statement) = facts.check(verdict).map_err(unviewable)?;
     if !args.api.json {
         say(shown);
     }
-    if word == ApproverVerdict::Approve && !args.yes {
+    if verdict == ApproverVerdict::Approve && !args.yes {
         confirmed(&facts, "approve")?;
     }
     let with = (args.key.as_deref(), args.signature.as_deref());
@@ -299,8 +299,8 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
     let file = &args.arguments;
     let arguments = read().map_err(FileError::at(file)).map_err(|e| fail(Exit::Invalid, e))?;
     let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
-    let wrong = |error| fail(Exit::Invalid, Error::Arguments { file: file.clone(), error });
-    let read = read.map_err(wrong)?;
+    let invalid = |error| fail(Exit::Invalid, Error::Arguments { file: file.clone(), error });
+    let read = read.map_err(invalid)?;
     let (facts, _) = facts(&args.api, &args.call).await?;
     let shown = facts.render().map_err(unviewable)?;
     let proposal = facts.proposal(&canonical::bytes(&read)).map_err(unviewable)?;

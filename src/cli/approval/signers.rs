@@ -56,14 +56,14 @@ pub(in crate::cli) fn sign(purpose: Purpose, file: &Path, keys: &[PathBuf]) -> R
     let envelope = Approvers::sign(purpose, &text, &keys.iter().collect::<Vec<_>>());
     let list = |error| Failure::invalid(ListError { file: file.to_owned(), error });
     let envelope = envelope.map_err(list)?;
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".sig.json");
-    let beside = PathBuf::from(beside);
+    let mut envelope_file = file.as_os_str().to_owned();
+    envelope_file.push(".sig.json");
+    let envelope_file = PathBuf::from(envelope_file);
     // Written aside and renamed, so that no gate ever reads half an envelope.
-    let aside = beside.with_extension("json.new");
+    let aside = envelope_file.with_extension("json.new");
     write(std::fs::write(&aside, envelope), &aside)?;
-    write(std::fs::rename(&aside, &beside), &beside)?;
-    print_facts(json!({"wrote": beside}), format!("wrote {}", beside.display()));
+    write(std::fs::rename(&aside, &envelope_file), &envelope_file)?;
+    print_facts(json!({"wrote": envelope_file}), format!("wrote {}", envelope_file.display()));
     for key in keys {
         let id = key.public().id();
         print_facts(json!({"signers": [id]}), format!("signed by {id}"));

@@ -76,7 +76,7 @@ pub enum Error {
         fault: GateFault,
     },
     /// The gate that gave a challenge does not want the report.
-    #[error("the gate refused the report: {}", said(.0))]
+    #[error("the gate refused the report: {}", status_text(.0))]
     Report(#[source] Status),
 }
 
@@ -93,7 +93,7 @@ pub enum GateFault {
     #[error("{}", with_sources(.0))]
     Transport(#[from] tonic::transport::Error),
     /// It refuses.
-    #[error("{}", said(.0))]
+    #[error("{}", status_text(.0))]
     Status(#[from] Status),
     /// The gate names an invalid address.
     #[error("`{0}` is not an address")]
@@ -181,21 +181,21 @@ impl ChallengedGate {
     }
 
     async fn over_tls(url: &str, tls: ClientTlsConfig) -> Result<Self, GateFault> {
-        let place = Endpoint::from_shared(url.to_owned())?;
-        let place = place.timeout(PATIENCE).connect_timeout(PATIENCE);
-        if place.uri().scheme_str() != Some("https") {
+        let endpoint = Endpoint::from_shared(url.to_owned())?;
+        let endpoint = endpoint.timeout(PATIENCE).connect_timeout(PATIENCE);
+        if endpoint.uri().scheme_str() != Some("https") {
             return Err(GateFault::Scheme);
         }
-        let at = net::resolved(place.uri()).await?;
-        let channel = place.tls_config(tls)?.connect().await?;
+        let at = net::resolved(endpoint.uri()).await?;
+        let channel = endpoint.tls_config(tls)?.connect().await?;
         Ok(Self::challenge(channel, None).await?.seen_from(at))
     }
 
     async fn challenge(channel: Channel, process: Option<i32>) -> Result<Self, GateFault> {
         let mut client = GateClient::new(channel);
         let given = client.challenge_posture(ChallengePostureRequest {}).await?.into_inner();
-        let bad = |text: &String| GateFault::Address(text.clone());
-        let address = |text: &String| text.parse::<SocketAddr>().map_err(|_| bad(text));
+        let fault = |text: &String| GateFault::Address(text.clone());
+        let address = |text: &String| text.parse::<SocketAddr>().map_err(|_| fault(text));
         let operators = Some(&given.operators).filter(|text| !text.is_empty());
         let surroundings = IsolationTargets {
             process,
@@ -211,8 +211,8 @@ impl ChallengedGate {
     /// mean something else here.
     fn seen_from(mut self, at: IpAddr) -> Self {
         let IsolationTargets { operators, addresses, backends, .. } = &mut self.surroundings;
-        let behind = backends.iter_mut().filter_map(|one| one.address.as_mut());
-        for named in addresses.iter_mut().chain(operators).chain(behind) {
+        let known_backends = backends.iter_mut().filter_map(|one| one.address.as_mut());
+        for named in addresses.iter_mut().chain(operators).chain(known_backends) {
             if named.ip().is_loopback() || named.ip().is_unspecified() {
                 named.set_ip(at);
             }
@@ -251,7 +251,7 @@ fn behind(one: PostureBackend) -> ProtectedAddress {
     ProtectedAddress { target, address: known, reached }
 }
 
-fn said(status: &Status) -> String {
+fn status_text(status: &Status) -> String {
     format!("{}: {}", status.code(), status.message())
 }
 

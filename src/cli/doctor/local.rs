@@ -38,7 +38,7 @@ pub fn no_gate(name: &str) -> Probe {
 
 /// Runs every local attempt; `namespaces`: whether a user namespace could be made.
 pub fn all(
-    around: Option<&IsolationTargets>,
+    isolation: Option<&IsolationTargets>,
     namespaces: Result<bool, NamespaceError>,
 ) -> Vec<Probe> {
     let mut probes = raw();
@@ -47,18 +47,19 @@ pub fn all(
     probes.push(probe("privileges.escalation", "set-uid programs", escalation()));
     probes.push(probe("privileges.namespaces", "user namespace", made(namespaces)));
     probes.push(probe("kernel.keys", "/proc/keys", keys()));
-    match around {
+    match isolation {
         None => probes.extend(["gate.process", "gate.files"].map(no_gate)),
-        Some(around) => {
-            probes.extend(process(around.process));
-            probes.extend(files(around));
+        Some(isolation) => {
+            probes.extend(process(isolation.process));
+            probes.extend(files(isolation));
         }
     }
     probes
 }
 
-fn open_if(open: bool, yes: &str, no: &str) -> (Attempt, String) {
-    let (outcome, detail) = if open { (Attempt::Open, yes) } else { (Attempt::Blocked, no) };
+fn open_if(open: bool, open_detail: &str, no: &str) -> (Attempt, String) {
+    let (outcome, detail) =
+        if open { (Attempt::Open, open_detail) } else { (Attempt::Blocked, no) };
     (outcome, detail.to_owned())
 }
 
@@ -87,9 +88,9 @@ fn opened(path: &Path) -> (Attempt, String) {
     reached(opened, "can be read")
 }
 
-fn reached(tried: io::Result<()>, yes: &str) -> (Attempt, String) {
+fn reached(tried: io::Result<()>, open_detail: &str) -> (Attempt, String) {
     match tried {
-        Ok(()) => (Attempt::Open, yes.to_owned()),
+        Ok(()) => (Attempt::Open, open_detail.to_owned()),
         Err(error) => shut(&error),
     }
 }
@@ -188,8 +189,8 @@ fn process(pid: Option<i32>) -> Vec<Probe> {
 }
 
 /// What of the gate's own can be changed or put in its place.
-fn files(around: &IsolationTargets) -> Vec<Probe> {
-    let open = around.paths.iter().filter_map(|path| {
+fn files(isolation: &IsolationTargets) -> Vec<Probe> {
+    let open = isolation.paths.iter().filter_map(|path| {
         let parent = path.parent().is_some_and(replaceable);
         let why = if writable(path) { "can be changed" } else { "can be replaced" };
         (writable(path) || parent)
@@ -197,7 +198,7 @@ fn files(around: &IsolationTargets) -> Vec<Probe> {
     });
     let open: Vec<Probe> = open.take(FILES_NAMED_MAX).collect();
     if open.is_empty() {
-        let count = many(around.paths.len(), "path");
+        let count = many(isolation.paths.len(), "path");
         return vec![probe("gate.files", &count, (Attempt::Blocked, "cannot be changed".into()))];
     }
     open

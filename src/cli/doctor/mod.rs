@@ -123,21 +123,21 @@ async fn once(args: &Args) -> AttemptReport {
     let mut probes = local::all(surroundings.as_ref(), namespaces());
     probes.extend(net::all(surroundings.as_ref(), &args.targets).await);
     probes.sort_by(|a, b| (&a.probe, &a.target).cmp(&(&b.probe, &b.target)));
-    let told = match &mut gate {
+    let receipt = match &mut gate {
         None => None,
         Some(gate) => Some(gate.report(&probes).await),
     };
     if args.json {
-        say(shown(&probes, told.as_ref()).to_string());
+        say(shown(&probes, receipt.as_ref()).to_string());
     } else {
-        print(&probes, told.as_ref());
+        print(&probes, receipt.as_ref());
     }
-    AttemptReport { exit: exit(&probes, told.as_ref()), heard: !matches!(told, Some(Err(_))) }
+    AttemptReport { exit: exit(&probes, receipt.as_ref()), heard: !matches!(receipt, Some(Err(_))) }
 }
 
-fn exit(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) -> Exit {
+fn exit(probes: &[Probe], receipt: Option<&Result<ReportReceipt, gate::Error>>) -> Exit {
     let any = |outcome| probes.iter().any(|probe| probe.outcome == outcome);
-    match told {
+    match receipt {
         _ if any(Attempt::Open) => Exit::Invalid,
         Some(Err(_)) => Exit::Unverifiable,
         Some(Ok(_)) | None if any(Attempt::Unknown) => Exit::Unverifiable,
@@ -147,14 +147,14 @@ fn exit(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) -> 
     }
 }
 
-fn print(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) {
+fn print(probes: &[Probe], receipt: Option<&Result<ReportReceipt, gate::Error>>) {
     for Probe { probe, target, outcome, detail } in probes {
         say(format!("{:<8} {probe:<24} {target}: {detail}", outcome.as_str()));
     }
     let count = |outcome| probes.iter().filter(|probe| probe.outcome == outcome).count();
     let [blocked, open, unknown] = [Attempt::Blocked, Attempt::Open, Attempt::Unknown].map(count);
     say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
-    match told {
+    match receipt {
         None => say("no gate received the report: name one with --socket or --gate"),
         Some(Ok(ReportReceipt { reasons, seq })) => {
             let passed = if reasons.is_empty() { "passed" } else { "failed" };
@@ -165,20 +165,20 @@ fn print(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) {
     }
 }
 
-fn shown(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) -> Value {
+fn shown(probes: &[Probe], receipt: Option<&Result<ReportReceipt, gate::Error>>) -> Value {
     let probes: Vec<Value> = probes
         .iter()
         .map(|Probe { probe, target, outcome, detail }| {
             json!({"probe": probe, "target": target, "outcome": outcome.as_str(), "detail": detail})
         })
         .collect();
-    let told = told.map(|told| match told {
+    let receipt = receipt.map(|receipt| match receipt {
         Ok(ReportReceipt { reasons, seq }) => {
             json!({"passed": reasons.is_empty(), "reasons": reasons, "seq": seq})
         }
         Err(error) => json!({"error": error.to_string()}),
     });
-    json!({"probes": probes, "told": told})
+    json!({"probes": probes, "told": receipt})
 }
 
 /// Whether a user namespace can be made: a process with threads, like this one, never may.

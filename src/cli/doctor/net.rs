@@ -41,7 +41,7 @@ const NO_WAY: [i32; 5] =
 type AttemptOutcome = (Attempt, String);
 
 /// Tries everything at once.
-pub async fn all(around: Option<&IsolationTargets>, asked: &[Target]) -> Vec<Probe> {
+pub async fn all(isolation: Option<&IsolationTargets>, targets: &[Target]) -> Vec<Probe> {
     let mut tries = JoinSet::new();
     for group in TCP {
         for address in group.addresses.iter().filter_map(|text| text.parse().ok()) {
@@ -57,7 +57,7 @@ pub async fn all(around: Option<&IsolationTargets>, asked: &[Target]) -> Vec<Pro
     for path in SOCKETS {
         tries.spawn(async move { probe("socket.unix", path, unix(Path::new(path)).await) });
     }
-    for target in asked.iter().cloned() {
+    for target in targets.iter().cloned() {
         tries.spawn(async move {
             match target {
                 Target::Tcp(at) => found("tcp.asked", at, tcp(at).await),
@@ -68,19 +68,19 @@ pub async fn all(around: Option<&IsolationTargets>, asked: &[Target]) -> Vec<Pro
             }
         });
     }
-    match around {
+    match isolation {
         None => {
             for name in ["gate.operators", "gate.address"] {
                 tries.spawn(async move { no_gate(name) });
             }
         }
-        Some(around) => gate(around, &mut tries),
+        Some(isolation) => gate(isolation, &mut tries),
     }
     tries.join_all().await
 }
 
-fn gate(around: &IsolationTargets, tries: &mut JoinSet<Probe>) {
-    let IsolationTargets { operators, addresses, backends, .. } = around.clone();
+fn gate(isolation: &IsolationTargets, tries: &mut JoinSet<Probe>) {
+    let IsolationTargets { operators, addresses, backends, .. } = isolation.clone();
     tries.spawn(async move {
         match operators {
             Some(at) => found("gate.operators", at, tcp(at).await),

@@ -78,8 +78,8 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, ArgumentError> {
         let address = |text: &str| {
-            let wrong = |_| ArgumentError::TargetAddress(text.to_owned());
-            text.parse::<SocketAddr>().map_err(wrong)
+            let malformed = |_| ArgumentError::TargetAddress(text.to_owned());
+            text.parse::<SocketAddr>().map_err(malformed)
         };
         match text.split_once(':') {
             Some(("tcp", at)) => Ok(Self::Tcp(address(at)?)),
@@ -120,8 +120,8 @@ mod tests {
         assert_eq!(parsed("tcp:[::1]:1"), Some(loopback));
         assert_eq!(parsed("udp:127.0.0.1:53"), Some(Target::Udp(([127, 0, 0, 1], 53).into())));
         assert_eq!(parsed("unix:/a"), Some(Target::Unix("/a".into())));
-        for wrong in ["", "tcp:host:1", "tcp:1.2.3.4", "unix:a", "icmp:1.1.1.1:0", "1.1.1.1:1"] {
-            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        for text in ["", "tcp:host:1", "tcp:1.2.3.4", "unix:a", "icmp:1.1.1.1:0", "1.1.1.1:1"] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
         }
     }
 }

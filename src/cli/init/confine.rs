@@ -118,10 +118,10 @@ impl Confined {
 
     /// The same as text.
     pub fn description(&self) -> String {
-        let said = self.why.join(", ");
+        let why = self.why.join(", ");
         let Some((level, grants)) = &self.inside else {
             return format!(
-                "runs without a sandbox ({said}): it can do what you can, and read this gate's keys"
+                "runs without a sandbox ({why}): it can do what you can, and read this gate's keys"
             );
         };
         let list = |paths: &[PathBuf]| {
@@ -129,14 +129,14 @@ impl Confined {
             if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
         };
         let (read, write) = (list(&grants.read), list(&grants.write));
-        let said = if said.is_empty() { said } else { format!(" ({said})") };
+        let why = if why.is_empty() { why } else { format!(" ({why})") };
         let reach = match (grants.network, grants.hosts.as_slice()) {
             (true, _) => "all that this host reaches".to_owned(),
             (false, []) => "nothing".to_owned(),
             (false, hosts) => hosts.join(", "),
         };
         let level = level.as_str();
-        format!("runs in {level}{said}: reads {read}; changes {write}; connects to {reach}")
+        format!("runs in {level}{why}: reads {read}; changes {write}; connects to {reach}")
     }
 
     /// What a person can do for a server that did not work in there.

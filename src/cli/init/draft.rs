@@ -82,7 +82,7 @@ enum CredentialOrigin {
 
 struct DraftWriter<'a> {
     name: &'a str,
-    around: &'a ExpansionSources<'a>,
+    sources: &'a ExpansionSources<'a>,
     secrets: Vec<(String, Zeroizing<String>)>,
     withheld: Vec<Zeroizing<String>>,
     notes: Vec<String>,
@@ -96,11 +96,11 @@ impl Draft {
     pub fn of(
         entry: &Entry,
         name: &str,
-        around: &ExpansionSources<'_>,
+        sources: &ExpansionSources<'_>,
     ) -> Result<Self, DraftError> {
         let mut writer = DraftWriter {
             name,
-            around,
+            sources,
             secrets: Vec::new(),
             withheld: Vec::new(),
             notes: Vec::new(),
@@ -121,13 +121,13 @@ impl Draft {
     }
 
     /// Its configuration, as `wicketgate.yaml` has it; `said` is the configuration of its tools.
-    pub fn config(&self, said: &Value) -> Value {
+    pub fn config(&self, tools: &Value) -> Value {
         let (kind, reach) = &self.reach;
         let mut reach = reach.clone();
         if let (&"stdio", Value::Object(members)) = (kind, &mut reach) {
             self.confine(members);
         }
-        json!({"name": self.name, *kind: reach, "tier": "T2", "tools": said})
+        json!({"name": self.name, *kind: reach, "tier": "T2", "tools": tools})
     }
 }
 
@@ -156,7 +156,7 @@ impl DraftWriter<'_> {
         env: &BTreeMap<String, String>,
         cwd: Option<&str>,
     ) -> Result<Value, DraftError> {
-        let folder = self.around.folder;
+        let folder = self.sources.folder;
         let command = self.plain("command", command)?;
         // A command with a slash is relative to the client's directory.
         let command = if command.contains('/') {
@@ -181,7 +181,7 @@ impl DraftWriter<'_> {
         let mut credentials = Vec::new();
         for (variable, text) in env {
             let field = format!("env.{variable}");
-            let value = expand(text, self.around).map_err(DraftError::at(&field))?;
+            let value = expand(text, self.sources).map_err(DraftError::at(&field))?;
             if value.asked || is_credential(variable, &value.text) || self.is_reference(&value) {
                 match self.credential(variable, &value, &value.text) {
                     Some(CredentialOrigin::File(file)) => {
@@ -201,19 +201,19 @@ impl DraftWriter<'_> {
             None => folder.to_owned(),
         };
         let mut value = json!({"command": command, "cwd": cwd});
-        let mut put = |name: &str, part: Value, empty: bool| {
+        let mut insert = |name: &str, part: Value, empty: bool| {
             if let (Value::Object(members), false) = (&mut value, empty) {
                 members.insert(name.to_owned(), part);
             }
         };
-        put("args", json!(literal), literal.is_empty());
-        put("env", json!(variables), variables.is_empty());
-        put("credentials", json!(credentials), credentials.is_empty());
+        insert("args", json!(literal), literal.is_empty());
+        insert("env", json!(variables), variables.is_empty());
+        insert("credentials", json!(credentials), credentials.is_empty());
         Ok(value)
     }
 
     fn http(&mut self, url: &str, headers: &BTreeMap<String, String>) -> Result<Value, DraftError> {
-        let url = expand(url, self.around).map_err(DraftError::at("url"))?.text;
+        let url = expand(url, self.sources).map_err(DraftError::at("url"))?.text;
         let mut url = url::Url::parse(&url)?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(DraftError::UrlCredential);
@@ -223,7 +223,7 @@ impl DraftWriter<'_> {
         let mut literal = BTreeMap::new();
         for (header, text) in headers {
             let field = format!("headers.{header}");
-            let value = expand(text, self.around).map_err(DraftError::at(&field))?;
+            let value = expand(text, self.sources).map_err(DraftError::at(&field))?;
             let lower = header.to_ascii_lowercase();
             if TRANSPORT.contains(&lower.as_str()) || lower.starts_with("mcp-") {
                 self.notes.push(format!("the gate writes the header `{header}` itself"));
@@ -292,7 +292,7 @@ impl DraftWriter<'_> {
 
     /// A text that may hold no credential.
     fn plain(&mut self, field: &str, text: &str) -> Result<String, DraftError> {
-        let value = expand(text, self.around).map_err(DraftError::at(field))?;
+        let value = expand(text, self.sources).map_err(DraftError::at(field))?;
         if value.asked || self.is_reference(&value) {
             self.withheld.push(Zeroizing::new(value.text.to_string()));
             self.notes.push(format!(
@@ -317,7 +317,7 @@ impl DraftWriter<'_> {
     ) -> Option<CredentialOrigin> {
         match &value.variable {
             Some(variable) => {
-                let held = (self.around.env)(variable).unwrap_or_default();
+                let held = (self.sources.env)(variable).unwrap_or_default();
                 Secret::parse(&held).ok().map(|_| CredentialOrigin::Env(variable.clone()))
             }
             None => {
@@ -388,8 +388,8 @@ pub fn names<'a>(given: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         while !taken.insert(own.clone()) {
             count = count.saturating_add(1);
             let end = format!("-{count}");
-            let room = 32_usize.saturating_sub(end.len());
-            own = made.chars().take(room).chain(end.chars()).collect();
+            let free = 32_usize.saturating_sub(end.len());
+            own = made.chars().take(free).chain(end.chars()).collect();
         }
         names.push(own);
     }
@@ -408,7 +408,7 @@ pub fn folder(file: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn drawn(reach: Reach) -> Result<Draft, DraftError> {
+    fn draft_of(reach: Reach) -> Result<Draft, DraftError> {
         let inputs =
             BTreeMap::from([("pat".to_owned(), Zeroizing::new("asked-secret".to_owned()))]);
         let env = |name: &str| match name {
@@ -416,9 +416,9 @@ mod tests {
             "REGION" => Some("eu-central-1".to_owned()),
             _ => None,
         };
-        let around = ExpansionSources { env: &env, inputs: &inputs, folder: Path::new("/p") };
+        let sources = ExpansionSources { env: &env, inputs: &inputs, folder: Path::new("/p") };
         let entry = Entry { name: "X".to_owned(), reach, disabled: false, ignored: Vec::new() };
-        Draft::of(&entry, "x", &around)
+        Draft::of(&entry, "x", &sources)
     }
 
     fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -436,7 +436,8 @@ mod tests {
             ("SHORT_KEY", "abc"),
         ]);
         let args = vec!["-y".to_owned(), "${workspaceFolder}".to_owned()];
-        let draft = drawn(Reach::Stdio { command: "./run".into(), args, env, cwd: None }).unwrap();
+        let draft =
+            draft_of(Reach::Stdio { command: "./run".into(), args, env, cwd: None }).unwrap();
         let expected = json!({"command": "/p/./run", "cwd": "/p", "args": ["-y", "/p"],
             "env": {"MODE": "fast", "REGION": "eu-central-1", "SHORT_KEY": "abc"},
             "credentials": [{"env": "API_KEY", "file": "credentials/x.API_KEY"},
@@ -457,7 +458,7 @@ mod tests {
             ("X-Team", "blue"),
         ]);
         let url = "http://127.0.0.1:9/mcp?apiKey=0123456789&a=b".to_owned();
-        let draft = drawn(Reach::Http { url, headers }).unwrap();
+        let draft = draft_of(Reach::Http { url, headers }).unwrap();
         let expected = json!({"url": "http://127.0.0.1:9/mcp?a=b", "headers": {"x-team": "blue"},
             "private_addresses": ["127.0.0.1/32"],
             "credentials": [{"query": "apiKey", "file": "credentials/x.apiKey"},
@@ -466,7 +467,8 @@ mod tests {
         assert_eq!(draft.reach, ("http", expected));
         assert_eq!(draft.secrets[1].1.as_str(), "abcdefghij");
         assert!(draft.notes[0].contains("Content-Type"), "{:?}", draft.notes);
-        let refused = drawn(Reach::Http { url: "https://u:p@h/".into(), headers: BTreeMap::new() });
+        let refused =
+            draft_of(Reach::Http { url: "https://u:p@h/".into(), headers: BTreeMap::new() });
         assert!(refused.is_err_and(|e| matches!(e, DraftError::UrlCredential)));
     }
 

@@ -56,14 +56,14 @@ pub fn parts(text: &str, folder: &Path) -> Result<Vec<ExpansionPart>, ExpandErro
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
-        let Some((inside, behind)) = after.split_once('}') else {
+        let Some((inside, remaining)) = after.split_once('}') else {
             return Err(ExpandError::Open);
         };
         if !before.is_empty() {
             parts.push(ExpansionPart::Literal(before.to_owned()));
         }
         parts.push(part(inside, folder)?);
-        rest = behind;
+        rest = remaining;
     }
     if !rest.is_empty() || parts.is_empty() {
         parts.push(ExpansionPart::Literal(rest.to_owned()));
@@ -118,21 +118,21 @@ pub struct Expanded {
 ///
 /// # Errors
 /// An unknown form, a variable that is not set, a value that the user did not give.
-pub fn expand(text: &str, around: &ExpansionSources<'_>) -> Result<Expanded, ExpandError> {
-    let parts = parts(text, around.folder)?;
+pub fn expand(text: &str, sources: &ExpansionSources<'_>) -> Result<Expanded, ExpandError> {
+    let parts = parts(text, sources.folder)?;
     let mut whole = Zeroizing::new(String::new());
-    let mut asked = false;
+    let mut from_input = false;
     for part in &parts {
         match part {
             ExpansionPart::Literal(text) => whole.push_str(text),
-            ExpansionPart::Variable(name, default) => match ((around.env)(name), default) {
+            ExpansionPart::Variable(name, default) => match ((sources.env)(name), default) {
                 (Some(value), _) => whole.push_str(&value),
                 (None, Some(default)) => whole.push_str(default),
                 (None, None) => return Err(ExpandError::Unset(name.clone())),
             },
             ExpansionPart::Input(id) => {
-                asked = true;
-                let value = around.inputs.get(id);
+                from_input = true;
+                let value = sources.inputs.get(id);
                 whole.push_str(value.ok_or_else(|| ExpandError::Input(id.clone()))?);
             }
         }
@@ -144,7 +144,7 @@ pub fn expand(text: &str, around: &ExpansionSources<'_>) -> Result<Expanded, Exp
         }
         _ => (None, String::new()),
     };
-    Ok(Expanded { text: whole, variable, before, asked })
+    Ok(Expanded { text: whole, variable, before, asked: from_input })
 }
 
 /// Parts of names of variables and headers that hold credentials.
@@ -183,7 +183,7 @@ const BEGINNINGS: [&str; 13] = [
 pub fn is_credential(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let named = WITHIN.iter().any(|part| name.contains(part))
-        || name.split(['_', '-']).any(|word| WORDS.contains(&word));
+        || name.split(['_', '-']).any(|marker| WORDS.contains(&marker));
     (named && !is_plain(value)) || looks_secret(value)
 }
 
@@ -209,9 +209,9 @@ mod tests {
     fn expanded(text: &str) -> Result<(String, Option<String>, String), ExpandError> {
         let inputs = BTreeMap::from([("tok".to_owned(), Zeroizing::new("asked".to_owned()))]);
         let env = |name: &str| (name == "SET").then(|| "value".to_owned());
-        let around =
+        let sources =
             ExpansionSources { env: &env, inputs: &inputs, folder: Path::new("/home/a/project") };
-        expand(text, &around).map(|e| (e.text.to_string(), e.variable, e.before))
+        expand(text, &sources).map(|e| (e.text.to_string(), e.variable, e.before))
     }
 
     #[test]

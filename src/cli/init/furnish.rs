@@ -86,9 +86,9 @@ impl StagingDirectory {
         let random = random.get(..8).unwrap_or_default();
         let part = parent.join(format!(".{name}.part-{random}"));
         std::fs::DirBuilder::new().mode(0o700).create(&part).map_err(&failed)?;
-        let stage = Self { part, dir: parent.join(name), done: false };
-        Error::socket(&stage.dir.join("state/agent.sock"))?;
-        Ok(stage)
+        let staging = Self { part, dir: parent.join(name), done: false };
+        Error::socket(&staging.dir.join("state/agent.sock"))?;
+        Ok(staging)
     }
 
     /// Where it is now.
@@ -155,12 +155,12 @@ pub struct ConfigKeys {
 }
 
 impl ConfigKeys {
-    fn make(stage: &StagingDirectory) -> Result<Self, Error> {
+    fn make(staging: &StagingDirectory) -> Result<Self, Error> {
         let make = |name: &str| -> Result<SecretKey, Error> {
             let key = SecretKey::generate(&SystemEntropy);
             let public = key.public().to_pem();
-            stage.write(&format!("keys/{name}.pem.pub"), public.as_bytes(), 0o644)?;
-            key.store(&stage.part.join(format!("keys/{name}.pem")))?;
+            staging.write(&format!("keys/{name}.pem.pub"), public.as_bytes(), 0o644)?;
+            key.store(&staging.part.join(format!("keys/{name}.pem")))?;
             Ok(key)
         };
         make("evidence")?;
@@ -227,25 +227,29 @@ pub fn sign_policy(policy: &Path, keys: &ConfigKeys, now: Timestamp) -> Result<B
 ///
 /// # Errors
 /// The first error, also two tools that a client could confuse.
-pub fn furnish(stage: &StagingDirectory, plan: &Plan, governed: &[Governed]) -> Result<(), Error> {
-    let keys = ConfigKeys::make(stage)?;
+pub fn furnish(
+    staging: &StagingDirectory,
+    plan: &Plan,
+    governed: &[Governed],
+) -> Result<(), Error> {
+    let keys = ConfigKeys::make(staging)?;
     for (name, text) in STARTER {
-        stage.write(name, text.as_bytes(), 0o644)?;
+        staging.write(name, text.as_bytes(), 0o644)?;
     }
-    stage.write("policy/bundle.json", text::bundle(plan, "1.0.0").as_bytes(), 0o644)?;
-    let bundle = sign_policy(&stage.part.join("policy"), &keys, plan.now)?;
+    staging.write("policy/bundle.json", text::bundle(plan, "1.0.0").as_bytes(), 0o644)?;
+    let bundle = sign_policy(&staging.part.join("policy"), &keys, plan.now)?;
     if plan.http.is_some() {
         let (token, _) = mint(Family::Agent, &SystemEntropy);
-        stage.write("credentials/agent.token", token.as_bytes(), 0o600)?;
+        staging.write("credentials/agent.token", token.as_bytes(), 0o600)?;
     }
     for (name, bytes) in signed(plan, "1.0.0", governed, &keys)? {
         // WHY: a command line may contain private values.
         let mode = if name == "wicketgate.yaml" { 0o600 } else { 0o644 };
-        stage.write(name, &bytes, mode)?;
+        staging.write(name, &bytes, mode)?;
     }
     let trust = text::trust(&bundle.digest().prefixed());
-    stage.write("auditor/trust.txt", trust.as_bytes(), 0o644)?;
-    tried(&stage.part)
+    staging.write("auditor/trust.txt", trust.as_bytes(), 0o644)?;
+    tried(&staging.part)
 }
 
 /// Loads the written files as the gate will.

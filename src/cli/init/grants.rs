@@ -206,8 +206,8 @@ mod tests {
             std::fs::write(at(made), "").unwrap();
         }
         for written in ["data", "kept.db"] {
-            let anybody = std::fs::Permissions::from_mode(0o777);
-            std::fs::set_permissions(at(written), anybody).unwrap();
+            let open_mode = std::fs::Permissions::from_mode(0o777);
+            std::fs::set_permissions(at(written), open_mode).unwrap();
         }
         let python = at(".venv/bin/python");
         std::os::unix::fs::symlink("/usr/bin/env", &python).unwrap();
@@ -216,17 +216,18 @@ mod tests {
         let of = |args: &[&str], values: &[&str]| {
             Grants::of(&stdio(&python, args, &at("")), values).unwrap()
         };
-        let got = of(&["pkg/dist/index.js", &data, "--db=kept.db", "stdio", "--port=8"], &[&made]);
-        assert_eq!(got.read, [at(".venv"), at("pkg")]);
-        assert_eq!(got.write, [at("data"), at("kept.db")]);
+        let found =
+            of(&["pkg/dist/index.js", &data, "--db=kept.db", "stdio", "--port=8"], &[&made]);
+        assert_eq!(found.read, [at(".venv"), at("pkg")]);
+        assert_eq!(found.write, [at("data"), at("kept.db")]);
         let (script, db) = (at("pkg/dist/index.js"), at("kept.db"));
         let args = [&script.display().to_string(), &data, &format!("--db={}", db.display())];
-        assert_eq!(got.args[..3], args.map(String::clone));
-        assert_eq!(got.args[3..], ["stdio", "--port=8"]);
-        assert!(!got.network && !of(&["--url=https://example.com/x"], &[]).network);
-        let got = of(&["mods/node_modules/a/node_modules/b/cli.js", "alone.py", "/usr/lib"], &[]);
-        assert_eq!(got.read, [at(".venv"), at("alone.py"), at("mods/node_modules")]);
-        assert!(got.write.is_empty(), "the system is nobody's to change: {got:?}");
+        assert_eq!(found.args[..3], args.map(String::clone));
+        assert_eq!(found.args[3..], ["stdio", "--port=8"]);
+        assert!(!found.network && !of(&["--url=https://example.com/x"], &[]).network);
+        let found = of(&["mods/node_modules/a/node_modules/b/cli.js", "alone.py", "/usr/lib"], &[]);
+        assert_eq!(found.read, [at(".venv"), at("alone.py"), at("mods/node_modules")]);
+        assert!(found.write.is_empty(), "the system is nobody's to change: {found:?}");
     }
 
     #[test]

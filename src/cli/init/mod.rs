@@ -122,13 +122,14 @@ async fn init(args: &Args) -> Result<InitReport, Error> {
         return Err(Occupied::File(kept).into());
     }
     let inputs = read_inputs(&args.inputs)?;
-    let stage = StagingDirectory::begin(&args.dir)?;
+    let staging = StagingDirectory::begin(&args.dir)?;
     let folder = draft::folder(&source.file);
-    let around =
+    let sources =
         expand::ExpansionSources { env: &config::environment, inputs: &inputs, folder: &folder };
     known(&args.allow, &source)?;
-    let terms = ConfinementTerms { choice: args.sandbox, allowed: &args.allow, base: stage.part() };
-    let (drafts, mut left_out) = drafts(&source, &around, &stage, terms)?;
+    let terms =
+        ConfinementTerms { choice: args.sandbox, allowed: &args.allow, base: staging.part() };
+    let (drafts, mut left_out) = drafts(&source, &sources, &staging, terms)?;
     confine::available(drafts.iter().map(|(draft, _)| draft))?;
     let within = Duration::from_secs(args.probe_seconds);
     let (governed, silent) = probe::probe(drafts, within, args.accept_hidden).await;
@@ -136,7 +137,7 @@ async fn init(args: &Args) -> Result<InitReport, Error> {
     if governed.is_empty() || (args.strict && !left_out.is_empty()) {
         return Err(Error::NothingWritten(left_out));
     }
-    forget_unused(&stage, &governed);
+    forget_unused(&staging, &governed);
     let plan = Plan {
         agent: args.name.clone(),
         uid: rustix::process::getuid().as_raw(),
@@ -146,8 +147,8 @@ async fn init(args: &Args) -> Result<InitReport, Error> {
         http: args.http,
         log: "info",
     };
-    furnish::furnish(&stage, &plan, &governed)?;
-    let dir = stage.finish()?;
+    furnish::furnish(&staging, &plan, &governed)?;
+    let dir = staging.finish()?;
     let way = match args.http {
         Some(address) => ServerLocation::Http(address),
         None => ServerLocation::Command { exe, config: dir.join("wicketgate.yaml") },
@@ -200,8 +201,8 @@ type Drafts = Vec<(Draft, std::sync::Arc<crate::catalog::server::Server>)>;
 /// Every server as it will stand in the configuration; its credentials are written already.
 fn drafts(
     source: &ClientFile,
-    around: &expand::ExpansionSources<'_>,
-    stage: &StagingDirectory,
+    sources: &expand::ExpansionSources<'_>,
+    staging: &StagingDirectory,
     terms: ConfinementTerms<'_>,
 ) -> Result<(Drafts, Vec<UngovernedServer>), Error> {
     let names = draft::names(source.entries.iter().map(|entry| entry.name.as_str()));
@@ -212,7 +213,7 @@ fn drafts(
             left_out.push(left(Exclusion::Disabled));
             continue;
         }
-        let mut draft = match Draft::of(entry, &name, around) {
+        let mut draft = match Draft::of(entry, &name, sources) {
             Ok(draft) => draft,
             Err(error) => {
                 left_out.push(left(error.into()));
@@ -220,14 +221,14 @@ fn drafts(
             }
         };
         for (file, secret) in &draft.secrets {
-            stage.write(file, secret.as_bytes(), 0o600)?;
+            staging.write(file, secret.as_bytes(), 0o600)?;
         }
-        let forbidden = [stage.part().to_owned(), stage.place().to_owned()];
+        let forbidden = [staging.part().to_owned(), staging.place().to_owned()];
         let confined = terms.confine(&mut draft).map_err(Exclusion::from);
-        match confined.and_then(|()| Ok(probe::check(&draft, stage.part(), &forbidden)?)) {
+        match confined.and_then(|()| Ok(probe::check(&draft, staging.part(), &forbidden)?)) {
             Ok(server) => drafts.push((draft, server)),
             Err(why) => {
-                draft.secrets.iter().for_each(|(file, _)| stage.forget(file));
+                draft.secrets.iter().for_each(|(file, _)| staging.forget(file));
                 left_out.push(left(why));
             }
         }
@@ -236,14 +237,14 @@ fn drafts(
 }
 
 /// Takes away the credentials of servers that did not answer.
-fn forget_unused(stage: &StagingDirectory, governed: &[Governed]) {
+fn forget_unused(staging: &StagingDirectory, governed: &[Governed]) {
     let used: Vec<&str> =
         governed.iter().flat_map(|one| &one.draft.secrets).map(|(f, _)| f.as_str()).collect();
-    let entries = std::fs::read_dir(stage.part().join("credentials"));
+    let entries = std::fs::read_dir(staging.part().join("credentials"));
     for entry in entries.into_iter().flatten().flatten() {
         let name = format!("credentials/{}", entry.file_name().to_string_lossy());
         if !used.contains(&name.as_str()) {
-            stage.forget(&name);
+            staging.forget(&name);
         }
     }
 }

@@ -107,8 +107,9 @@ fn says_it_reads(tool: &Json) -> bool {
 pub fn check(draft: &Draft, base: &Path, forbidden: &[PathBuf]) -> Result<Arc<Server>, CheckError> {
     let list = Value::Array(vec![draft.config(&json!({}))]);
     let config = Config::deserialize(list)?;
-    let around = Surroundings { base_dir: base, env: &config::environment, forbidden, own: &[] };
-    let servers = config.check(&around).map_err(CheckError::Wrong)?;
+    let surroundings =
+        Surroundings { base_dir: base, env: &config::environment, forbidden, own: &[] };
+    let servers = config.check(&surroundings).map_err(CheckError::Wrong)?;
     servers.into_iter().next().ok_or(CheckError::Nothing)
 }
 

@@ -146,19 +146,19 @@ impl ClientFile {
         let (shape, path, servers) = reading.servers(root).map_err(alone)?;
         let label = path.join(".");
         let servers = reading.object(servers, &label).map_err(alone)?;
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         let mut entries = Vec::new();
         for server in &servers.properties {
             match reading.entry(server.name.as_str(), &server.value, &label) {
                 Ok(entry) => entries.push(entry),
-                Err(more) => wrong.extend(more),
+                Err(more) => problems.extend(more),
             }
         }
-        if entries.is_empty() && wrong.is_empty() {
-            wrong.push(InitProblem::whole(shown, &label, InitFault::NoServer));
+        if entries.is_empty() && problems.is_empty() {
+            problems.push(InitProblem::whole(shown, &label, InitFault::NoServer));
         }
-        if !wrong.is_empty() {
-            return Err(wrong);
+        if !problems.is_empty() {
+            return Err(problems);
         }
         let folder = file.parent().and_then(Path::file_name);
         let cursor = shape == Shape::McpServers && folder.is_some_and(|name| name == ".cursor");
@@ -207,8 +207,8 @@ impl Reading<'_> {
 
     /// An object with distinct names.
     fn object<'v>(&self, value: &'v Value<'v>, field: &str) -> Result<&'v Object<'v>, InitProblem> {
-        let wrong = || self.error(value, field, InitFault::Type("an object"));
-        let object = value.as_object().ok_or_else(wrong)?;
+        let mistyped = || self.error(value, field, InitFault::Type("an object"));
+        let object = value.as_object().ok_or_else(mistyped)?;
         let mut seen = BTreeSet::new();
         match object.properties.iter().find(|member| !seen.insert(member.name.as_str())) {
             Some(twice) => Err(self.error(twice, field, InitFault::Twice)),
@@ -219,7 +219,7 @@ impl Reading<'_> {
     fn entry(&self, name: &str, value: &Value<'_>, label: &str) -> Result<Entry, Vec<InitProblem>> {
         let label = format!("{label}.{name}");
         let object = self.object(value, &label).map_err(|e| vec![e])?;
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         let mut ignored = Vec::new();
         for member in &object.properties {
             let name = member.name.as_str();
@@ -228,10 +228,10 @@ impl Reading<'_> {
                 "type" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "disabled"
                 | "enabled" => {}
                 "envFile" => {
-                    wrong.push(self.error(&member.value, &field, InitFault::EnvFile));
+                    problems.push(self.error(&member.value, &field, InitFault::EnvFile));
                 }
                 known if OF_THE_CLIENT.contains(&known) => ignored.push(known.to_owned()),
-                _ => wrong.push(self.error(&member.value, &field, InitFault::Unknown)),
+                _ => problems.push(self.error(&member.value, &field, InitFault::Unknown)),
             }
         }
         let mut disabled = false;
@@ -239,31 +239,31 @@ impl Reading<'_> {
             let read = self.read(object, member, &label, "true or false", |value| {
                 value.as_boolean_lit().map(|lit| lit.value)
             });
-            wrong.extend(read.map(|set| disabled |= set == Some(means)).err());
+            problems.extend(read.map(|set| disabled |= set == Some(means)).err());
         }
         match self.reach(object, &label) {
-            Ok(reach) if wrong.is_empty() => {
+            Ok(reach) if problems.is_empty() => {
                 Ok(Entry { name: name.to_owned(), reach, disabled, ignored })
             }
-            Ok(_) => Err(wrong),
+            Ok(_) => Err(problems),
             Err(more) => {
-                wrong.extend(more);
-                Err(wrong)
+                problems.extend(more);
+                Err(problems)
             }
         }
     }
 
     fn reach(&self, object: &Object<'_>, label: &str) -> Result<Reach, Vec<InitProblem>> {
-        let mut wrong = Vec::new();
-        let text = |name: &str, wrong: &mut Vec<InitProblem>| {
+        let mut problems = Vec::new();
+        let text = |name: &str, problems: &mut Vec<InitProblem>| {
             let read = self.read(object, name, label, "text", own);
             read.unwrap_or_else(|e| {
-                wrong.push(e);
+                problems.push(e);
                 None
             })
         };
-        let (kind, command) = (text("type", &mut wrong), text("command", &mut wrong));
-        let (url, cwd) = (text("url", &mut wrong), text("cwd", &mut wrong));
+        let (kind, command) = (text("type", &mut problems), text("command", &mut problems));
+        let (url, cwd) = (text("url", &mut problems), text("cwd", &mut problems));
         let args = self.read(object, "args", label, "a list of texts", |value| {
             value.as_array()?.elements.iter().map(own).collect::<Option<Vec<_>>>()
         });
@@ -272,8 +272,8 @@ impl Reading<'_> {
         let (args, env, headers) = match (args, env, headers) {
             (Ok(args), Ok(env), Ok(headers)) => (args, env, headers),
             (args, env, headers) => {
-                wrong.extend([args.err(), env.err(), headers.err()].into_iter().flatten());
-                return Err(wrong);
+                problems.extend([args.err(), env.err(), headers.err()].into_iter().flatten());
+                return Err(problems);
             }
         };
         let remote = match kind.as_deref() {
@@ -282,38 +282,38 @@ impl Reading<'_> {
             Some("http" | "sse" | "streamable-http" | "streamableHttp" | "remote") => true,
             Some(other) => {
                 let fault = InitFault::Transport(other.to_owned());
-                wrong.push(self.error(object, &format!("{label}.type"), fault));
-                return Err(wrong);
+                problems.push(self.error(object, &format!("{label}.type"), fault));
+                return Err(problems);
             }
         };
         let reach = match (remote, command, url) {
             (false, Some(command), None) if !command.trim().is_empty() => {
                 if headers.is_some() {
-                    wrong.push(self.error(object, label, InitFault::Headers));
+                    problems.push(self.error(object, label, InitFault::Headers));
                 }
                 let (args, env) = (args.unwrap_or_default(), env.unwrap_or_default());
                 Some(Reach::Stdio { command, args, env, cwd })
             }
             (true, None, Some(url)) => {
                 if args.is_some() || env.is_some() || cwd.is_some() {
-                    wrong.push(self.error(object, label, InitFault::Arguments));
+                    problems.push(self.error(object, label, InitFault::Arguments));
                 }
                 Some(Reach::Http { url, headers: headers.unwrap_or_default() })
             }
             (_, Some(_), Some(_)) => {
-                wrong.push(self.error(object, label, InitFault::Both));
+                problems.push(self.error(object, label, InitFault::Both));
                 None
             }
             (false, ..) => {
-                wrong.push(self.error(object, label, InitFault::Missing("command")));
+                problems.push(self.error(object, label, InitFault::Missing("command")));
                 None
             }
             (true, ..) => {
-                wrong.push(self.error(object, label, InitFault::Missing("url")));
+                problems.push(self.error(object, label, InitFault::Missing("url")));
                 None
             }
         };
-        reach.filter(|_| wrong.is_empty()).ok_or(wrong)
+        reach.filter(|_| problems.is_empty()).ok_or(problems)
     }
 
     fn read<T>(
@@ -325,9 +325,9 @@ impl Reading<'_> {
         take: impl Fn(&Value<'_>) -> Option<T>,
     ) -> Result<Option<T>, InitProblem> {
         let Some(member) = object.get(name) else { return Ok(None) };
-        let wrong =
+        let mistyped =
             || self.error(&member.value, &format!("{label}.{name}"), InitFault::Type(expected));
-        take(&member.value).map(Some).ok_or_else(wrong)
+        take(&member.value).map(Some).ok_or_else(mistyped)
     }
 
     /// An object of texts; numbers and truth values count as their text, as in clients.
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
-        for (text, said) in [
+        for (text, expected) in [
             ("{\"a\": 1}", "mcp.json: the file has neither `mcpServers`"),
             ("nonsense", "mcp.json:1:1: "),
             ("{\"mcpServers\": {}}", "mcp.json: mcpServers: the file has no servers"),
@@ -446,9 +446,9 @@ mod tests {
             ("{\"mcpServers\": {\"a\": {'command': 1}}}", "mcp.json:1:23: "),
             ("{\"mcpServers\": {\"a\": {} \"b\": {}}}", "mcp.json:1:24: "),
         ] {
-            let wrong: Vec<_> = read(text).unwrap_err().iter().map(ToString::to_string).collect();
-            let wrong = wrong.join("\n");
-            assert!(wrong.contains(said), "{text}: {wrong}");
+            let message: Vec<_> = read(text).unwrap_err().iter().map(ToString::to_string).collect();
+            let message = message.join("\n");
+            assert!(message.contains(expected), "{text}: {message}");
         }
     }
 }

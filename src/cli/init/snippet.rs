@@ -175,9 +175,9 @@ mod tests {
             "\"https://h/?k=%73%33cret%2f%2b%c3%a9%3d%26x\"".to_owned(),
         ] {
             let text = format!("{{\n // s3cret/+\u{e9}=&x\n \"a\": {literal}, \"b\": \"kept\"}}");
-            let got = without(&text, &[secret]);
+            let edited = without(&text, &[secret]);
             assert_eq!(
-                got,
+                edited,
                 format!("{{\n // {TAKEN}\n \"a\": \"{TAKEN}\", \"b\": \"kept\"}}"),
                 "{literal}"
             );

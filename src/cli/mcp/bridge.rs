@@ -120,9 +120,10 @@ impl Bridge {
         }
         let text = Bytes::from(text);
         match Message::read(&text) {
-            Err(bad) => {
-                let said = rpc::error(bad.id.as_ref(), bad.code, &bad.message, None);
-                self.client.write_message(said).await;
+            Err(malformed) => {
+                let reply =
+                    rpc::error(malformed.id.as_ref(), malformed.code, &malformed.message, None);
+                self.client.write_message(reply).await;
             }
             Ok(Message::Response { .. }) => self.client.notify(None, text.clone()).await,
             Ok(Message::Notification { method, params }) => {
@@ -135,8 +136,8 @@ impl Bridge {
         }
     }
 
-    async fn request(&mut self, asked: ClientRequest) {
-        let refusal = if self.open.contains_key(&asked.id) {
+    async fn request(&mut self, request: ClientRequest) {
+        let refusal = if self.open.contains_key(&request.id) {
             Some("a request with this id is in progress")
         } else if self.open.len() >= IN_PROGRESS_MAX {
             Some("too many requests in progress")
@@ -144,20 +145,20 @@ impl Bridge {
             None
         };
         if let Some(why) = refusal {
-            let said = rpc::error(Some(&asked.id), rpc::INVALID_REQUEST, why, None);
-            self.client.write_message(said).await;
+            let reply = rpc::error(Some(&request.id), rpc::INVALID_REQUEST, why, None);
+            self.client.write_message(reply).await;
             return;
         }
         // Everything after the handshake depends on it.
-        if asked.method == "initialize" && asked.alone.is_none() {
+        if request.method == "initialize" && request.alone.is_none() {
             self.listening.abort_all();
-            return self.client.initialize(&asked).await;
+            return self.client.initialize(&request).await;
         }
-        let (id, alone) = (asked.id.clone(), asked.alone.is_some());
+        let (id, alone) = (request.id.clone(), request.alone.is_some());
         let client = Arc::clone(&self.client);
         let task = self.working.spawn(async move {
-            client.request(&asked).await;
-            asked.id
+            client.request(&request).await;
+            request.id
         });
         self.open.insert(id, OpenRequest { task, alone });
     }

@@ -60,7 +60,7 @@ pub struct Client {
     gate: GateAddress,
     host: Arc<Host>,
     paths: Paths,
-    shaken: Mutex<Handshake>,
+    handshake: Mutex<Handshake>,
     renewing: tokio::sync::Mutex<()>,
     tools: Mutex<MirroredHeaders>,
     out: mpsc::Sender<Vec<u8>>,
@@ -94,7 +94,7 @@ impl Client {
             gate,
             host,
             paths,
-            shaken: Mutex::default(),
+            handshake: Mutex::default(),
             renewing: tokio::sync::Mutex::default(),
             tools: Mutex::default(),
             out,
@@ -108,38 +108,38 @@ impl Client {
     }
 
     /// Handles the client's handshake.
-    pub async fn initialize(&self, asked: &ClientRequest) {
-        *self.shaken.lock() =
-            Handshake { initialize: Some(asked.text.clone()), ..Handshake::default() };
-        match self.handshake(asked.text.clone(), Some(&asked.id)).await {
+    pub async fn initialize(&self, request: &ClientRequest) {
+        *self.handshake.lock() =
+            Handshake { initialize: Some(request.text.clone()), ..Handshake::default() };
+        match self.handshake(request.text.clone(), Some(&request.id)).await {
             Ok(true) => {}
-            Ok(false) => _ = self.write_message(unanswered(&asked.id)).await,
-            Err(fault) => _ = self.write_message(refused(&asked.id, &fault)).await,
+            Ok(false) => _ = self.write_message(unanswered(&request.id)).await,
+            Err(fault) => _ = self.write_message(refused(&request.id, &fault)).await,
         }
     }
 
     /// Sends `initialize` and keeps the session; passes the answer on to the client if it waits
     /// under this id.
-    async fn handshake(&self, text: Bytes, told: Option<&Id>) -> Result<bool, Fault> {
+    async fn handshake(&self, text: Bytes, waiting: Option<&Id>) -> Result<bool, Fault> {
         let headers = headers_of(&Session::default(), &Method::POST);
         let answer = self.send(&self.paths.session, headers, text).await?;
         let id = session_id(answer.headers()).ok().flatten();
-        let good = answer.status().is_success();
+        let accepted = answer.status().is_success();
         let mut messages = messages(answer);
         while let Some(message) = messages.next().await? {
             let read = Message::read(&message);
             if let Ok(Message::Response { outcome: Ok(result), .. }) = &read
-                && good
+                && accepted
             {
                 let version = Members::of(result).ok();
                 let version = version.and_then(|members| members.text("protocolVersion"));
                 let version = version.and_then(|version| HeaderValue::try_from(version).ok());
-                let mut shaken = self.shaken.lock();
-                shaken.session = Session { id: id.clone(), version };
-                shaken.turn = shaken.turn.saturating_add(1);
+                let mut handshake = self.handshake.lock();
+                handshake.session = Session { id: id.clone(), version };
+                handshake.turn = handshake.turn.saturating_add(1);
             }
             let is_response = matches!(read, Ok(Message::Response { .. }));
-            match (told, is_response) {
+            match (waiting, is_response) {
                 (Some(id), true) => _ = self.write_message(addressed(message, id)).await,
                 (Some(_), false) => _ = self.write_message(message).await,
                 (None, _) => {}
@@ -155,13 +155,13 @@ impl Client {
     /// so.
     async fn renew(&self, turn: u64) -> Result<(), Fault> {
         let _one = self.renewing.lock().await;
-        let shaken = self.shaken.lock().clone();
-        let (Some(initialize), true) = (shaken.initialize, shaken.turn == turn) else {
+        let handshake = self.handshake.lock().clone();
+        let (Some(initialize), true) = (handshake.initialize, handshake.turn == turn) else {
             return Ok(());
         };
         tracing::info!("the gate no longer knows the session: starting a new one");
         self.handshake(initialize, None).await?;
-        if let Some(initialized) = shaken.initialized {
+        if let Some(initialized) = handshake.initialized {
             let (headers, _) = self.session_headers(&Method::POST);
             self.send(&self.paths.session, headers, initialized).await?;
         }
@@ -169,8 +169,8 @@ impl Client {
     }
 
     fn session_headers(&self, method: &Method) -> (HeaderMap, u64) {
-        let shaken = self.shaken.lock();
-        (headers_of(&shaken.session, method), shaken.turn)
+        let handshake = self.handshake.lock();
+        (headers_of(&handshake.session, method), handshake.turn)
     }
 
     /// Sends one message; starts the gate if none answers. It never sends a message twice: it tries
@@ -200,7 +200,7 @@ impl Client {
     /// Sends a notification or a response of a session.
     pub async fn notify(&self, method: Option<&str>, text: Bytes) {
         if method == Some("notifications/initialized") {
-            self.shaken.lock().initialized = Some(text.clone());
+            self.handshake.lock().initialized = Some(text.clone());
         }
         let (headers, _) = self.session_headers(&Method::POST);
         match self.send(&self.paths.session, headers, text).await {
@@ -214,50 +214,50 @@ impl Client {
 
     /// Whether a handshake gave this client a session.
     pub fn has_session(&self) -> bool {
-        self.shaken.lock().session.id.is_some()
+        self.handshake.lock().session.id.is_some()
     }
 
     /// Sends a request to the gate, and passes its answer on to the client.
-    pub async fn request(&self, asked: &ClientRequest) {
-        let answer = match &asked.alone {
-            None => self.ask_in_session(asked).await,
-            Some(version) => self.ask_alone(asked, version).await,
+    pub async fn request(&self, request: &ClientRequest) {
+        let answer = match &request.alone {
+            None => self.ask_in_session(request).await,
+            Some(version) => self.ask_alone(request, version).await,
         };
         let relayed = match answer {
-            Ok(answer) => self.relay(answer, asked).await,
+            Ok(answer) => self.relay(answer, request).await,
             Err(fault) => Err(fault),
         };
         match relayed {
             Ok(true) => {}
-            Ok(false) => _ = self.write_message(unanswered(&asked.id)).await,
-            Err(fault) => _ = self.write_message(refused(&asked.id, &fault)).await,
+            Ok(false) => _ = self.write_message(unanswered(&request.id)).await,
+            Err(fault) => _ = self.write_message(refused(&request.id, &fault)).await,
         }
     }
 
-    async fn ask_in_session(&self, asked: &ClientRequest) -> Result<Response<Driven>, Fault> {
+    async fn ask_in_session(&self, request: &ClientRequest) -> Result<Response<Driven>, Fault> {
         let (headers, turn) = self.session_headers(&Method::POST);
         let had_session = self.has_session();
         let path = &self.paths.session;
-        let answer = self.send(path, headers, asked.text.clone()).await?;
+        let answer = self.send(path, headers, request.text.clone()).await?;
         if !had_session || answer.status() != StatusCode::NOT_FOUND {
             return Ok(answer);
         }
         // The gate does not know the session, so it did not look at the request.
         self.renew(turn).await?;
         let (headers, _) = self.session_headers(&Method::POST);
-        self.send(path, headers, asked.text.clone()).await
+        self.send(path, headers, request.text.clone()).await
     }
 
     async fn ask_alone(
         &self,
-        asked: &ClientRequest,
+        request: &ClientRequest,
         version: &str,
     ) -> Result<Response<Driven>, Fault> {
-        let params = match Message::read(&asked.text) {
+        let params = match Message::read(&request.text) {
             Ok(Message::Request { params, .. }) => params,
             Ok(_) | Err(_) => None,
         };
-        if asked.method == "tools/call"
+        if request.method == "tools/call"
             && let Some(tool) = headers::tool_called(params)
             && !self.tools.lock().contains_key(&tool)
         {
@@ -265,8 +265,8 @@ impl Client {
             self.learn(version, params).await?;
         }
         let mut headers = headers_alone(version);
-        headers::mirror(&asked.method, params, &self.tools.lock(), &mut headers);
-        self.send(&self.paths.alone, headers, asked.text.clone()).await
+        headers::mirror(&request.method, params, &self.tools.lock(), &mut headers);
+        self.send(&self.paths.alone, headers, request.text.clone()).await
     }
 
     /// Reads the whole list of tools, for their mirrored parameters.
@@ -302,7 +302,11 @@ impl Client {
     }
 
     /// Passes on the messages of an answer. True if the response was among them.
-    async fn relay(&self, answer: Response<Driven>, asked: &ClientRequest) -> Result<bool, Fault> {
+    async fn relay(
+        &self,
+        answer: Response<Driven>,
+        request: &ClientRequest,
+    ) -> Result<bool, Fault> {
         let status = answer.status();
         let is_stream = BodyForm::of(answer.headers()) == BodyForm::Events;
         let mut messages = messages(answer);
@@ -311,11 +315,11 @@ impl Client {
             let read = read.map(|message| matches!(message, Message::Response { .. }));
             let (message, is_response) = match read {
                 Ok(is_response) if is_stream => (message, is_response),
-                Ok(true) => (addressed(message, &asked.id), true),
-                Ok(false) | Err(_) if !is_stream => (foreign(&asked.id, status, &message), true),
+                Ok(true) => (addressed(message, &request.id), true),
+                Ok(false) | Err(_) if !is_stream => (foreign(&request.id, status, &message), true),
                 Ok(_) | Err(_) => continue,
             };
-            self.remember(asked, &message);
+            self.remember(request, &message);
             self.write_message(message).await;
             if is_response {
                 return Ok(true);
@@ -324,9 +328,9 @@ impl Client {
         Ok(false)
     }
 
-    fn remember(&self, asked: &ClientRequest, message: &[u8]) {
-        let listed = asked.method == "tools/list" && asked.alone.is_some();
-        if !listed && asked.method != "tools/call" {
+    fn remember(&self, request: &ClientRequest, message: &[u8]) {
+        let listed = request.method == "tools/list" && request.alone.is_some();
+        if !listed && request.method != "tools/call" {
             return;
         }
         let Ok(Message::Response { outcome: Ok(result), .. }) = Message::read(message) else {
@@ -429,8 +433,8 @@ fn refused(id: &Id, fault: &Fault) -> Vec<u8> {
 fn foreign(id: &Id, status: StatusCode, body: &[u8]) -> Vec<u8> {
     let problem = Members::parse(body).ok();
     let text = |name: &str| problem.as_ref().and_then(|members| members.text(name));
-    let said = text("detail").or_else(|| text("title")).unwrap_or_default();
-    let message = format!("the gate answered {}: {said}", status.as_u16());
+    let detail = text("detail").or_else(|| text("title")).unwrap_or_default();
+    let message = format!("the gate answered {}: {detail}", status.as_u16());
     error(id, message.trim_end_matches(": "), text("code").as_deref().unwrap_or("not_ready"))
 }
 
@@ -453,17 +457,17 @@ mod tests {
     #[test]
     fn what_is_no_response_becomes_an_error_of_the_request() {
         let problem = br#"{"code":"ledger.unavailable","title":"the ledger does not answer"}"#;
-        let said = foreign(&Id::Int(3), StatusCode::SERVICE_UNAVAILABLE, problem);
-        let Ok(Message::Response { id: Some(Id::Int(3)), outcome: Err(e) }) = Message::read(&said)
+        let reply = foreign(&Id::Int(3), StatusCode::SERVICE_UNAVAILABLE, problem);
+        let Ok(Message::Response { id: Some(Id::Int(3)), outcome: Err(e) }) = Message::read(&reply)
         else {
             panic!()
         };
         assert_eq!(e.message, "the gate answered 503: the ledger does not answer");
         assert_eq!(e.data.as_deref(), Some(r#"{"code":"ledger.unavailable"}"#));
-        let said = foreign(&Id::Int(3), StatusCode::BAD_GATEWAY, b"<html>");
-        assert!(String::from_utf8(said).unwrap().contains("the gate answered 502\""));
+        let reply = foreign(&Id::Int(3), StatusCode::BAD_GATEWAY, b"<html>");
+        assert!(String::from_utf8(reply).unwrap().contains("the gate answered 502\""));
         let bare = rpc::error(None, -32020, "no", None);
-        let said = addressed(bare, &Id::Text("a".into()));
-        assert!(String::from_utf8(said).unwrap().contains(r#""id":"a""#));
+        let reply = addressed(bare, &Id::Text("a".into()));
+        assert!(String::from_utf8(reply).unwrap().contains(r#""id":"a""#));
     }
 }

@@ -66,13 +66,13 @@ impl Host {
     }
 
     async fn open(&self, gate: &GateAddress, own: &mut Option<app::Gate>) -> Result<(), NoGate> {
-        let mut look = 0_u32;
+        let mut attempt = 0_u32;
         loop {
             if gate.knock().await.is_ok() {
                 if is_ready(gate, own.as_ref()).await {
                     return Ok(());
                 }
-            } else if look.is_multiple_of(LOOKS) {
+            } else if attempt.is_multiple_of(LOOKS) {
                 if let Some(old) = own {
                     match old.wait().now_or_never() {
                         Some(ended) => tracing::warn!(?ended, "the gate ended"),
@@ -81,7 +81,7 @@ impl Host {
                 }
                 *own = self.start().await?;
             }
-            look = look.wrapping_add(1);
+            attempt = attempt.wrapping_add(1);
             tokio::time::sleep(BETWEEN).await;
         }
     }
@@ -125,6 +125,6 @@ async fn is_ready(gate: &GateAddress, own: Option<&app::Gate>) -> bool {
     let endpoint = Endpoint::from_shared(format!("unix:{}", gate.socket.display()));
     let Ok(endpoint) = endpoint.map(|endpoint| endpoint.timeout(HEALTH)) else { return true };
     let Ok(channel) = endpoint.connect().await else { return true };
-    let asked = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
-    asked.map_or(true, |answer| answer.into_inner().status() == ServingStatus::Serving)
+    let health = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+    health.map_or(true, |answer| answer.into_inner().status() == ServingStatus::Serving)
 }

@@ -277,9 +277,9 @@ impl Wrapped {
 
     fn draft(&self) -> Result<Draft, Exclusion> {
         let inputs = BTreeMap::new();
-        let around =
+        let sources =
             ExpansionSources { env: &config::environment, inputs: &inputs, folder: &self.cwd };
-        Ok(Draft::of(&self.entry, &self.name, &around)?)
+        Ok(Draft::of(&self.entry, &self.name, &sources)?)
     }
 
     async fn probed(&self, mut draft: Draft, base: &Path) -> Result<Vec<Governed>, Error> {

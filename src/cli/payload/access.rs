@@ -46,19 +46,19 @@ impl PayloadLedger {
             }
             (_, _) => None,
         };
-        let (reader, keeper, store) = match eraser.or(url) {
+        let (reader, eraser, store) = match eraser.or(url) {
             Some(url) => postgres(&url).await.map_err(Failure::unverifiable)?,
             None => sqlite(&access.source, config.as_ref()).await?,
         };
         let chains = reader.chains().await?;
         let chains = chains.into_iter().map(|row| (row.chain, row)).collect();
-        Ok(Self { reader, eraser: keeper, chains, config, store })
+        Ok(Self { reader, eraser, chains, config, store })
     }
 
     /// To erase in, for this tenant.
     pub fn erasure_store<'a>(&'a self, tenant: &'a str) -> ErasureStore<'a> {
-        let (reader, keeper) = (self.reader.as_ref(), self.eraser.as_ref());
-        ErasureStore { reader, eraser: keeper, chains: &self.chains, tenant }
+        let (reader, eraser) = (self.reader.as_ref(), self.eraser.as_ref());
+        ErasureStore { reader, eraser, chains: &self.chains, tenant }
     }
 }
 

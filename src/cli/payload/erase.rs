@@ -47,13 +47,13 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         return finish(&ledger, &after, &ErasureReport { deleted, ..ErasureReport::default() })
             .await;
     }
-    let brought = command.signing.given_statement()?;
+    let given = command.signing.given_statement()?;
     if command.signing.statement {
-        let statement = wish(command).beside(erasures.reader, &tenant).await?;
+        let statement = order_draft(command).beside(erasures.reader, &tenant).await?;
         return Ok(sign::printed(&statement));
     }
-    let asked = request(command, brought.as_ref())?;
-    let found = erasures.find(&asked).await.map_err(refused)?;
+    let request = request(command, given.as_ref())?;
+    let found = erasures.find(&request).await.map_err(refused)?;
     if !found.absent.is_empty() {
         let absent = found.absent.len();
         let line = format!("{} not stored: erased before, or never kept", many(absent, "payload"));
@@ -67,14 +67,14 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         print_facts(json!({"payloads": count, "erased": 0}), line);
         return Ok(Exit::Ok);
     }
-    let statement = given_or(brought, wish(command).beside(erasures.reader, &tenant)).await?;
-    let place = command.access.source.sqlite.as_deref();
+    let statement = given_or(given, order_draft(command).beside(erasures.reader, &tenant)).await?;
+    let sqlite = command.access.source.sqlite.as_deref();
     let order = command
         .signing
-        .give((&tenant, &statement, OrderKind::Erase), ledger.config.as_ref(), place)
+        .give((&tenant, &statement, OrderKind::Erase), ledger.config.as_ref(), sqlite)
         .await?;
     let by = signed_by(&order);
-    let (wanted, signer) = ((&found.wanted, asked.run.as_ref()), order.by().subject.as_str());
+    let (wanted, signer) = ((&found.wanted, request.run.as_ref()), order.by().subject.as_str());
     erasures.refuse_part(&records, wanted, (&[signer], &by)).await.map_err(refused)?;
     let grounds = Grounds {
         by,
@@ -87,7 +87,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
 }
 
 /// What the options ask for.
-fn wish(command: &Erase) -> OrderDraft {
+fn order_draft(command: &Erase) -> OrderDraft {
     let (target, name) = match command.run {
         Some(run) => ("run", run.to_string()),
         None => ("payloads", String::new()),
@@ -113,25 +113,25 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
         ("`--backups`", after.backups.is_some()),
     ];
     command.remote.excludes(&theirs).map_err(Failure::usage)?;
-    let brought = signing.given_statement()?;
+    let given = signing.given_statement()?;
     let request = if signing.statement {
-        return Ok(sign::printed(&wish(command).over_api(api).await?));
+        return Ok(sign::printed(&order_draft(command).over_api(api).await?));
     } else if command.yes {
-        let statement = given_or(brought, wish(command).over_api(api)).await?;
+        let statement = given_or(given, order_draft(command).over_api(api)).await?;
         let SignedApproval { statement, signature } = signing.sign(&statement)?;
         let (statement, signature) = (Some(statement), Some(signature));
         Erasure { statement, signature, ..Erasure::default() }
     } else {
-        dry(&request(command, brought.as_ref())?)
+        dry(&request(command, given.as_ref())?)
     };
     let request = Erasure { vacuum: after.vacuum, ..request };
     remote::erase(api, &request, after.receipt.as_deref()).await
 }
 
 /// The payloads that the options select, or those of a given order.
-fn request(command: &Erase, brought: Option<&OrderStatement>) -> Result<ErasureRequest, Failure> {
-    match brought {
-        Some(said) => ErasureRequest::of(said).map_err(refused),
+fn request(command: &Erase, given: Option<&OrderStatement>) -> Result<ErasureRequest, Failure> {
+    match given {
+        Some(statement) => ErasureRequest::of(statement).map_err(refused),
         None => Ok(ErasureRequest {
             run: command.run,
             role: command.role.clone(),
@@ -141,12 +141,12 @@ fn request(command: &Erase, brought: Option<&OrderStatement>) -> Result<ErasureR
 }
 
 /// The request that only lists the selected payloads.
-fn dry(asked: &ErasureRequest) -> Erasure {
-    let commitments: Vec<String> = asked.commitments.iter().map(Digest::hex).collect();
+fn dry(request: &ErasureRequest) -> Erasure {
+    let commitments: Vec<String> = request.commitments.iter().map(Digest::hex).collect();
     Erasure {
         dry_run: true,
-        run: asked.run.map(|run| run.to_string()),
-        role: asked.role.clone(),
+        run: request.run.map(|run| run.to_string()),
+        role: request.role.clone(),
         commitments: Some(commitments).filter(|all| !all.is_empty()),
         ..Erasure::default()
     }
@@ -240,9 +240,9 @@ async fn finish(
     done: &ErasureReport,
 ) -> Result<Exit, Failure> {
     let residue = ledger.eraser.scrub(after.vacuum).await.map_err(Failure::unverifiable)?;
-    let word = residue.as_str();
+    let residue_name = residue.as_str();
     let line = format!("{} erased with the salts", many(done.deleted, "payload"));
-    print_facts(json!({"erased": done.deleted, "residue": word}), line);
+    print_facts(json!({"erased": done.deleted, "residue": residue_name}), line);
     match residue {
         Residue::None => {}
         Residue::Some => print_facts(
@@ -259,9 +259,10 @@ async fn finish(
             print_facts(json!({"receipt": null}), "no receipt, because nothing new was recorded");
         } else {
             let key = SecretKey::load(key).map_err(Failure::usage)?;
-            let told = ReceiptNotes { deleted: done.deleted, residue: word, store: ledger.store };
+            let notes =
+                ReceiptNotes { deleted: done.deleted, residue: residue_name, store: ledger.store };
             let RecordedErasure { fleet, seqs } = &done.recorded;
-            let made = receipt::make(ledger.reader.as_ref(), fleet, seqs, &told, &key);
+            let made = receipt::make(ledger.reader.as_ref(), fleet, seqs, &notes, &key);
             let made = made.await.map_err(Failure::unverifiable)?;
             write_new(path, &made).map_err(Failure::usage)?;
             print_facts(json!({"receipt": path}), format!("receipt {}", path.display()));

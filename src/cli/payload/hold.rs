@@ -41,15 +41,15 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         signing,
         ..
     } = command;
-    let brought = signing.given_statement()?;
-    let on = match &brought {
-        Some(said) => HoldOn::of(said).map_err(refused)?,
+    let given = signing.given_statement()?;
+    let on = match &given {
+        Some(statement) => HoldOn::of(statement).map_err(refused)?,
         None => on(run.as_ref(), log.as_ref())?,
     };
-    let wish = wish(&on, reason.clone().unwrap_or_default());
+    let draft = order_draft(&on, reason.clone().unwrap_or_default());
     if let Some(api) = over.api() {
         beside_nothing(over, fleet)?;
-        let statement = given_or(brought, wish.over_api(&api)).await?;
+        let statement = given_or(given, draft.over_api(&api)).await?;
         if signing.statement {
             return Ok(sign::printed(&statement));
         }
@@ -60,13 +60,13 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
     // Report missing payloads before the operator signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;
-    let statement = given_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
+    let statement = given_or(given, draft.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {
         return Ok(sign::printed(&statement));
     }
-    let place = source.sqlite.as_deref();
+    let sqlite = source.sqlite.as_deref();
     let order =
-        signing.give((&tenant, &statement, OrderKind::Release), config.as_ref(), place).await?;
+        signing.give((&tenant, &statement, OrderKind::Release), config.as_ref(), sqlite).await?;
     let by = signed_by(&order);
     let recording = prepare(source, fleet).await?;
     record(reader.as_ref(), recording, &on, (&LegalHoldChange::Lift(order), &by)).await
@@ -96,7 +96,7 @@ fn lift(order: SignedApproval) -> LegalHold {
     LegalHold { statement, signature, ..LegalHold::default() }
 }
 
-fn wish(on: &HoldOn, reason: String) -> OrderDraft {
+fn order_draft(on: &HoldOn, reason: String) -> OrderDraft {
     let (target, name) = match on {
         HoldOn::Log(log) => ("log", log.clone()),
         HoldOn::Run(run) => ("run", run.to_string()),
@@ -135,10 +135,10 @@ async fn record(
             );
         }
         HoldSet::Recorded(receipt) => {
-            let did =
+            let outcome =
                 if matches!(change.0, LegalHoldChange::Place(_)) { "held" } else { "released" };
-            let line = format!("{did}: {on} (entry {} of {origin})", receipt.seq);
-            print_facts(json!({"state": did, "entry": receipt.seq, "log": origin}), line);
+            let line = format!("{outcome}: {on} (entry {} of {origin})", receipt.seq);
+            print_facts(json!({"state": outcome, "entry": receipt.seq, "log": origin}), line);
         }
     }
     Ok(Exit::Ok)

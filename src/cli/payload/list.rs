@@ -27,7 +27,7 @@ pub async fn run(command: &ListPayloads) -> Result<Exit, Failure> {
         let of_run: BTreeSet<Digest> = of_run.into_iter().map(|(c, _)| c).collect();
         kept.retain(|(_, kept)| of_run.contains(&kept.commitment));
     }
-    let asked: BTreeSet<Digest> = kept.iter().map(|(_, kept)| kept.commitment).collect();
+    let commitments: BTreeSet<Digest> = kept.iter().map(|(_, kept)| kept.commitment).collect();
     let mut held: BTreeMap<Digest, LegalHold> = BTreeMap::new();
     for chain in ledger.chains.values() {
         let mine = kept.iter().filter(|(row, _)| row.chain == chain.chain);
@@ -39,7 +39,7 @@ pub async fn run(command: &ListPayloads) -> Result<Exit, Failure> {
                 .map_err(Failure::unverifiable)?,
         );
     }
-    held.retain(|c, _| asked.contains(c));
+    held.retain(|c, _| commitments.contains(c));
     for (chain, kept) in &kept {
         let hold = held.get(&kept.commitment);
         if command.json {

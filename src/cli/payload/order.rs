@@ -66,10 +66,10 @@ impl OrderDraft {
 
 /// The given statement, or this one.
 pub async fn given_or(
-    brought: Option<OrderStatement>,
+    given: Option<OrderStatement>,
     made: impl Future<Output = Result<OrderStatement, Failure>>,
 ) -> Result<OrderStatement, Failure> {
-    match brought {
+    match given {
         Some(statement) => Ok(statement),
         None => made.await,
     }
@@ -115,7 +115,7 @@ impl Signing {
     /// Signs it, and checks it against the list of order signers.
     pub async fn give(
         &self,
-        (tenant, statement, word): (&str, &OrderStatement, OrderKind),
+        (tenant, statement, kind): (&str, &OrderStatement, OrderKind),
         config: Option<&Config>,
         sqlite: Option<&std::path::Path>,
     ) -> Result<Box<Loosening>, Failure> {
@@ -129,8 +129,8 @@ impl Signing {
             None => std::collections::BTreeSet::new(),
         };
         let signed = self.sign(statement)?;
-        let asked = (tenant, &[word][..]);
-        let order = order::check(&list.without(stopped), asked, &signed, now);
+        let order_for = (tenant, &[kind][..]);
+        let order = order::check(&list.without(stopped), order_for, &signed, now);
         order.map(Box::new).map_err(Failure::invalid)
     }
 

@@ -45,9 +45,9 @@ pub fn build(args: &Build) -> Exit {
 }
 
 fn built(args: &Build) -> Result<Exit, Failure> {
-    let wrong = |errors| Failure::invalid(BundleError::at(&args.dir)(errors));
-    let bundle = Bundle::load(&args.dir).map_err(wrong)?;
-    let fixtures = testing::fixtures(&args.dir).map_err(wrong)?;
+    let invalid = |errors| Failure::invalid(BundleError::at(&args.dir)(errors));
+    let bundle = Bundle::load(&args.dir).map_err(invalid)?;
+    let fixtures = testing::fixtures(&args.dir).map_err(invalid)?;
     let bytes = pack(&bundle, fixtures.as_ref(), !args.no_tests).map_err(Failure::invalid)?;
     write_new(&args.out, &bytes).map_err(Failure::invalid)?;
     say(format!("wrote {}", args.out.display()));

@@ -31,8 +31,8 @@ pub(super) enum Error {
 pub(super) fn read(path: &Path) -> Result<Bundle, Error> {
     if path.is_file() {
         let bytes = std::fs::read(path).map_err(FileError::at(path))?;
-        let wrong = |error| Error::Archive { file: path.to_owned(), error };
-        return Bundle::from_tar(&bytes).map_err(wrong);
+        let invalid = |error| Error::Archive { file: path.to_owned(), error };
+        return Bundle::from_tar(&bytes).map_err(invalid);
     }
     Ok(Bundle::load(path).map_err(BundleError::at(path))?)
 }

@@ -39,8 +39,8 @@ pub fn run(args: &Args) -> Exit {
     let (old, new) = match (bundles::read(&args.old), bundles::read(&args.new)) {
         (Ok(old), Ok(new)) => (old, new),
         (old, new) => {
-            let wrong = [old.err(), new.err()].into_iter().flatten();
-            wrong.for_each(|error| _ = fail(Exit::Unverifiable, error));
+            let errors = [old.err(), new.err()].into_iter().flatten();
+            errors.for_each(|error| _ = fail(Exit::Unverifiable, error));
             return Exit::Unverifiable;
         }
     };

@@ -113,8 +113,9 @@ fn input(args: &Args, engine: &RegoEngine) -> Result<Json, Failure> {
     let config = crate::cli::config::load(file).map_err(|all| Failure::config(all.join("\n")))?;
     let callers = crate::cli::config::manifests(&config);
     let callers = callers.map_err(|all| Failure::config(all.join("\n")))?;
-    let asked = call_input::ReplayRequest { tool: call, args: given, agent: args.agent.as_deref() };
-    call_input::input(&config, callers.manifests(), &asked, engine.by_hand())
+    let request =
+        call_input::ReplayRequest { tool: call, args: given, agent: args.agent.as_deref() };
+    call_input::input(&config, callers.manifests(), &request, engine.by_hand())
         .map_err(Failure::invalid)
 }
 

@@ -65,8 +65,8 @@ pub enum Error {
 /// It cannot be read, or is not strict JSON.
 pub fn file(path: &Path) -> Result<Json, Error> {
     let text = std::fs::read(path).map_err(FileError::at(path))?;
-    let wrong = |error| Error::Document { file: path.to_owned(), error };
-    Json::parse(&text, &Limits::FILE).map_err(wrong)
+    let invalid = |error| Error::Document { file: path.to_owned(), error };
+    Json::parse(&text, &Limits::FILE).map_err(invalid)
 }
 
 /// The input of one entry of a ledger.

@@ -87,8 +87,8 @@ fn found(args: &Args) -> Result<(usize, MutationReport), Failure> {
             .saturating_add(usize::from(verdict != crate::domain::decision::Verdict::Allow));
         all.mutants = all.mutants.saturating_add(mutants);
         all.cut |= cut;
-        let bad = new_allows.into_iter().filter(|one| one.possible || !args.possible);
-        all.failures.extend(bad.map(|one| (name.clone(), one)));
+        let counterexamples = new_allows.into_iter().filter(|one| one.possible || !args.possible);
+        all.failures.extend(counterexamples.map(|one| (name.clone(), one)));
     }
     Ok((inputs.len(), all))
 }
@@ -136,9 +136,9 @@ fn print_report(args: &Args, total: usize, found: &MutationReport) {
         return;
     }
     for (input, one) in failures {
-        let odd = if one.possible { "" } else { " (no gate makes this input)" };
+        let impossible = if one.possible { "" } else { " (no gate makes this input)" };
         let change = one.change.as_str();
-        say(format!("new allow: {change} {} of {input}{odd}", one.place));
+        say(format!("new allow: {change} {} of {input}{impossible}", one.place));
         one.rules.iter().for_each(|rule| say(format!("    no longer fires: {rule}")));
     }
     if *cut {

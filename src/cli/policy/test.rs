@@ -86,8 +86,8 @@ fn once(args: &Args) -> Exit {
             }
             Err(errors) => {
                 exit = Exit::Invalid;
-                let told = errors.iter().map(|e| format!("{}: {e}", dir.display()));
-                told.for_each(note);
+                let lines = errors.iter().map(|e| format!("{}: {e}", dir.display()));
+                lines.for_each(note);
             }
         }
     }

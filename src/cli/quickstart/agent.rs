@@ -123,7 +123,7 @@ impl DemoAgent {
 fn text(result: Option<pb::Result>) -> String {
     match result.and_then(|result| result.body) {
         Some(pb::result::Body::Inline(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
-        Some(pb::result::Body::Ref(place)) => format!("{} bytes", place.size),
+        Some(pb::result::Body::Ref(reference)) => format!("{} bytes", reference.size),
         None => String::new(),
     }
 }

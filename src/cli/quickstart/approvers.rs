@@ -24,27 +24,27 @@ const OPERATOR: (&str, &str) = ("otto", "otto@example.com");
 pub const LIST: &str = "approvers/allowed_signers";
 
 /// Makes keys and tokens, and the list that `key` signs.
-pub fn furnish(desk: &DemoDirectory, key: &SecretKey) -> Result<(), Error> {
+pub fn furnish(demo: &DemoDirectory, key: &SecretKey) -> Result<(), Error> {
     let mut list = String::from("# wicketgate: version=1\n");
     for (name, subject) in PEOPLE {
         let (token, _) = mint(Family::Operator, &SystemEntropy);
-        desk.write(&format!("people/{name}.token"), &token, 0o600)?;
-        list.push_str(&line(desk, (name, subject), Purpose::Approval)?);
+        demo.write(&format!("people/{name}.token"), &token, 0o600)?;
+        list.push_str(&line(demo, (name, subject), Purpose::Approval)?);
     }
-    list.push_str(&line(desk, OPERATOR, Purpose::Order)?);
-    desk.write(LIST, &list, 0o644)?;
+    list.push_str(&line(demo, OPERATOR, Purpose::Order)?);
+    demo.write(LIST, &list, 0o644)?;
     let envelope = Approvers::sign(Purpose::Approval, list.as_bytes(), &[key])?;
-    desk.write_bytes(&format!("{LIST}.sig.json"), &envelope, 0o644)
+    demo.write_bytes(&format!("{LIST}.sig.json"), &envelope, 0o644)
 }
 
 /// Makes an approver's key: the line of it for this purpose.
 fn line(
-    desk: &DemoDirectory,
+    demo: &DemoDirectory,
     (name, subject): (&str, &str),
     purpose: Purpose,
 ) -> Result<String, Error> {
     let own = SecretKey::generate(&SystemEntropy);
-    let path = desk.path(&format!("people/{name}"));
+    let path = demo.path(&format!("people/{name}"));
     openssh::store(&own, &path, subject)?;
     let (line, role) = (SshKey::Plain(own.public()).line(), purpose.role());
     Ok(format!("{subject} namespaces=\"{}\" {line} roles={role}\n", purpose.namespace()))
@@ -52,10 +52,10 @@ fn line(
 
 /// Both approve the held call, one after the other; then the agent repeats it and gets its result.
 pub async fn approve(
-    desk: &DemoDirectory,
+    demo: &DemoDirectory,
     (run, url): (&str, &str),
     (agent, call): (&mut DemoAgent, (&'static str, &str, &Value)),
-    story: &mut StepPrinter,
+    printer: &mut StepPrinter,
 ) -> Result<(), Error> {
     let (id, tool, arguments) = call;
     for (at, (name, subject)) in PEOPLE.into_iter().enumerate() {
@@ -65,27 +65,27 @@ pub async fn approve(
         let args =
             ["approval", "approve", run, id, "--token-file", &token, "--key", &key, "--url", url];
         let with: Vec<&str> = args.iter().copied().chain(["--yes", "--json"]).collect();
-        let ran = desk.run(&with).await?;
+        let ran = demo.run(&with).await?;
         let now = call_state(&ran);
         if ran.code != Some(0) || now.as_deref() != Some(state) {
             return Err(Error::Approval { subject, state: now, ran });
         }
         let then = if last { "that is enough: the call runs" } else { "one more is needed" };
         let line = format!("{subject} saw all of {id} and signed with an SSH key; {then}");
-        story.step(
+        printer.step(
             "approve",
             "approved",
             &line,
             &json!({"call": id, "subject": subject, "state": state}),
         );
-        story.command(&["approval", "approve", "RUN", id, "--key", &key, "…"]);
+        printer.command(&["approval", "approve", "RUN", id, "--key", &key, "…"]);
     }
     match agent.call(id, tool, arguments).await {
         DemoAnswer::Ran { result, entry, .. } if result.contains("booked") => {
             let line = format!(
                 "the agent makes the call again with the same id: {result} (entry {entry})"
             );
-            story.more(&line);
+            printer.more(&line);
         }
         DemoAnswer::Ran { result, .. } => {
             return Err(Error::Call { call: id, fault: CallFault::Result(result) });
@@ -94,7 +94,7 @@ pub async fn approve(
             return Err(Error::Refused { request: "the approved call", refused });
         }
     }
-    story.gap();
+    printer.gap();
     Ok(())
 }
 

@@ -111,8 +111,8 @@ fn demo_calls() -> [DemoCall; 7] {
 /// Opens the run; another model is refused first. The run's id.
 pub async fn open(
     agent: &mut DemoAgent,
-    desk: &DemoDirectory,
-    story: &mut StepPrinter,
+    demo: &DemoDirectory,
+    printer: &mut StepPrinter,
 ) -> Result<String, Error> {
     let hash = Digest::of(&[INSTRUCTIONS.as_bytes()]).hex();
     let other = match agent.open("some-other-model", &hash).await {
@@ -124,40 +124,40 @@ pub async fn open(
     let opened = agent.open(MODEL, &hash).await.map_err(refusal("the run"))?;
     let tools = agent.tools().await.map_err(refusal("the tools"))?;
     let names: Vec<_> = tools.iter().map(|tool| format!("{} {}", tool.name, tool.tier)).collect();
-    let all = if desk.has_command() { 6 } else { 5 };
+    let all = if demo.has_command() { 6 } else { 5 };
     if tools.len() != all {
         return Err(Error::Tools { seen: tools.len(), granted: all });
     }
     let line = format!("`support-agent` opened run {}", opened.run_id);
     let facts = json!({"run": opened.run_id, "binding": opened.binding, "other_model": other.code,
         "tools": tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>()});
-    story.step("run", "run", &line, &facts);
-    story
+    printer.step("run", "run", &line, &facts);
+    printer
         .more("model and instructions are those of its signed manifest; another model was refused");
-    story.more(&format!("it sees {}, and nothing else", names.join(", ")));
-    story.gap();
+    printer.more(&format!("it sees {}, and nothing else", names.join(", ")));
+    printer.gap();
     Ok(opened.run_id)
 }
 
 /// Plays every call.
 pub async fn calls(
     agent: &mut DemoAgent,
-    desk: &DemoDirectory,
-    story: &mut StepPrinter,
+    demo: &DemoDirectory,
+    printer: &mut StepPrinter,
 ) -> Result<(), Error> {
-    for act in demo_calls().into_iter().filter(|act| act.id != COUNT || desk.has_command()) {
+    for act in demo_calls().into_iter().filter(|act| act.id != COUNT || demo.has_command()) {
         let answer = agent.call(act.id, act.tool, &act.arguments).await;
-        told(&act, answer, desk, story).map_err(|fault| Error::Call { call: act.id, fault })?;
+        report(&act, answer, demo, printer).map_err(|fault| Error::Call { call: act.id, fault })?;
     }
-    story.gap();
+    printer.gap();
     Ok(())
 }
 
-fn told(
+fn report(
     act: &DemoCall,
     answer: DemoAnswer,
-    desk: &DemoDirectory,
-    story: &mut StepPrinter,
+    demo: &DemoDirectory,
+    printer: &mut StepPrinter,
 ) -> Result<(), CallFault> {
     let line = format!("{} {}", act.tool, act.arguments);
     match (&act.fate, answer) {
@@ -165,26 +165,27 @@ fn told(
             if !result.contains(holds) || (!hides.is_empty() && result.contains(hides)) {
                 return Err(CallFault::Result(result));
             }
-            if result.contains(desk.tool_token()) {
+            if result.contains(demo.tool_token()) {
                 return Err(CallFault::Credential);
             }
             let facts = json!({"call": act.id, "tool": act.tool, "verdict": "allowed",
                 "status": status, "result": result, "entry": entry});
-            story.step("call", "allowed", &line, &facts);
-            story.more(&format!("{} (entry {entry})", shortened(&result)));
-            story.more(because);
+            printer.step("call", "allowed", &line, &facts);
+            printer.more(&format!("{} (entry {entry})", shortened(&result)));
+            printer.more(because);
             Ok(())
         }
         (Fate::Refused { label, code, rule, file }, DemoAnswer::Refused(refused)) => {
-            let spoke = |said: &&String| said.starts_with(*rule) && said.contains(file);
-            let by = refused.rules.iter().find(spoke).filter(|_| refused.code == *code);
+            let is_match =
+                |rule_text: &&String| rule_text.starts_with(*rule) && rule_text.contains(file);
+            let by = refused.rules.iter().find(is_match).filter(|_| refused.code == *code);
             let Some(by) = by.cloned() else { return Err(CallFault::Rules { refused }) };
             let facts = json!({"call": act.id, "tool": act.tool, "verdict": label,
                 "code": refused.code, "grpc": refused.grpc, "message": refused.message,
                 "rule": by, "expires": refused.expires});
-            story.step("call", label, &line, &facts);
-            story.more(&refused.to_string());
-            story.more(&format!("rule {by}"));
+            printer.step("call", label, &line, &facts);
+            printer.more(&refused.to_string());
+            printer.more(&format!("rule {by}"));
             Ok(())
         }
         (Fate::Allowed { .. }, DemoAnswer::Refused(refused)) => Err(CallFault::Refused(refused)),
@@ -200,20 +201,20 @@ fn shortened(result: &str) -> String {
 
 /// Two people approve the held call, and it runs.
 pub async fn approve(
-    desk: &DemoDirectory,
+    demo: &DemoDirectory,
     at: (&str, &str),
     agent: &mut DemoAgent,
-    story: &mut StepPrinter,
+    printer: &mut StepPrinter,
 ) -> Result<(), Error> {
     waits(agent.recorded(HELD).await)?;
     let acts = demo_calls();
     let held = acts.iter().find(|act| act.id == HELD).ok_or(Error::NotRefused(HELD))?;
     let call = (held.id, held.tool, &held.arguments);
-    approvers::approve(desk, at, (agent, call), story).await
+    approvers::approve(demo, at, (agent, call), printer).await
 }
 
 /// Compares the tool server's counters with the allowed and approved calls.
-pub async fn count(tools: &mut ToolServer, story: &mut StepPrinter) -> Result<(), Error> {
+pub async fn count(tools: &mut ToolServer, printer: &mut StepPrinter) -> Result<(), Error> {
     let ran = |act: &DemoCall| matches!(act.fate, Fate::Allowed { .. }) || act.id == HELD;
     let is = |act: &&DemoCall| HTTP.contains(&act.tool) && ran(act);
     let allowed = u64::try_from(demo_calls().iter().filter(is).count()).unwrap_or(0);
@@ -226,12 +227,12 @@ pub async fn count(tools: &mut ToolServer, story: &mut StepPrinter) -> Result<()
         many(allowed, "request"),
         many(allowed, "HTTP call")
     );
-    story.step("count", "counted", &line, &json!({"allowed": allowed, "hits": hits}));
+    printer.step("count", "counted", &line, &json!({"allowed": allowed, "hits": hits}));
     Ok(())
 }
 
 /// Seals the run.
-pub async fn seal(agent: &mut DemoAgent, story: &mut StepPrinter) -> Result<(), Error> {
+pub async fn seal(agent: &mut DemoAgent, printer: &mut StepPrinter) -> Result<(), Error> {
     let sealed = agent.seal().await;
     let sealed = sealed.map_err(|refused| Error::Refused { request: "the seal", refused })?;
     let dead = match agent.tools().await {
@@ -243,7 +244,7 @@ pub async fn seal(agent: &mut DemoAgent, story: &mut StepPrinter) -> Result<(), 
     };
     let line = format!("{}; the run token no longer works", many(sealed.entries, "entry"));
     let facts = json!({"entries": sealed.entries, "run": sealed.run_id, "token": dead.code});
-    story.step("seal", "sealed", &line, &facts);
+    printer.step("seal", "sealed", &line, &facts);
     Ok(())
 }
 

@@ -29,13 +29,13 @@ pub struct DemoGate {
 
 impl DemoGate {
     /// Starts it; its log goes to `gate.log`.
-    pub fn start(desk: &DemoDirectory) -> Result<Self, Error> {
-        let log = desk.path("gate.log");
+    pub fn start(demo: &DemoDirectory) -> Result<Self, Error> {
+        let log = demo.path("gate.log");
         let shown = log.display().to_string();
         let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;
         let parent = std::process::id().to_string();
-        let mut command = desk.own().command(&["serve", "--parent", &parent]);
-        command.current_dir(desk.dir()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        let mut command = demo.own().command(&["serve", "--parent", &parent]);
+        command.current_dir(demo.dir()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let child = command.spawn().map_err(failed)?;
         let process = child.id().unwrap_or_default();
         Ok(Self { child, process, log: shown })
@@ -101,6 +101,6 @@ fn failed(source: std::io::Error) -> Error {
 async fn serving(socket: &Path) -> bool {
     let Ok(endpoint) = agent::endpoint(socket) else { return false };
     let Ok(channel) = Endpoint::connect(&endpoint).await else { return false };
-    let asked = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
-    asked.is_ok_and(|answer| answer.into_inner().status() == ServingStatus::Serving)
+    let health = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+    health.is_ok_and(|answer| answer.into_inner().status() == ServingStatus::Serving)
 }

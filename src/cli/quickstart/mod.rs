@@ -58,85 +58,86 @@ pub struct Args {
 
 /// Plays it.
 pub fn run(args: &Args) -> Exit {
-    let mut story = StepPrinter::new(args.json);
-    match block_on(play(args, &mut story)) {
+    let mut printer = StepPrinter::new(args.json);
+    match block_on(play(args, &mut printer)) {
         Ok(Ok(())) => Exit::Ok,
         Ok(Err(error)) => {
-            story.failed(&error.to_string());
+            printer.failed(&error.to_string());
             fail(Exit::Invalid, error)
         }
         Err(exit) => exit,
     }
 }
 
-async fn play(args: &Args, story: &mut StepPrinter) -> Result<(), Error> {
+async fn play(args: &Args, printer: &mut StepPrinter) -> Result<(), Error> {
     let clock = SystemClock::new();
-    story.begin();
+    printer.begin();
     let own = OwnProgram::new()?;
     let left_out = sandbox::missing();
-    let desk = DemoDirectory::make(own, args.dir.as_deref(), left_out.is_none())?;
-    let mut tools = ToolServer::start(desk.own(), desk.tool_token()).await?;
-    desk.introduce()?;
-    let mut witness = DemoWitness::start(&desk).await?;
-    let keys = desk.furnish(&tools.address(), witness.url(), clock.now())?;
-    story.step("files", "files", &desk.shown(), &json!({"dir": desk.shown(), "keys": keys}));
-    story.more("keys, a signed manifest, policy bundle and list of two approvers, wicketgate.yaml");
+    let demo = DemoDirectory::make(own, args.dir.as_deref(), left_out.is_none())?;
+    let mut tools = ToolServer::start(demo.own(), demo.tool_token()).await?;
+    demo.introduce()?;
+    let mut witness = DemoWitness::start(&demo).await?;
+    let keys = demo.furnish(&tools.address(), witness.url(), clock.now())?;
+    printer.step("files", "files", &demo.shown(), &json!({"dir": demo.shown(), "keys": keys}));
+    printer
+        .more("keys, a signed manifest, policy bundle and list of two approvers, wicketgate.yaml");
     let facts = json!({"process": tools.process(), "address": tools.address()});
     let line = format!("an HTTP server, process {}, at {}", tools.process(), tools.address());
-    story.step("tools", "tools", &line, &facts);
-    story.more("a directory of pages, a SQLite file, and a program for the sandbox");
+    printer.step("tools", "tools", &line, &facts);
+    printer.more("a directory of pages, a SQLite file, and a program for the sandbox");
     if let Some(why) = left_out {
         let line = format!("text.count, a command: {why}");
-        story.step("sandbox", "left out", &line, &json!({"tool": "text.count", "why": why}));
+        printer.step("sandbox", "left out", &line, &json!({"tool": "text.count", "why": why}));
     }
 
     let began = clock.monotonic();
-    let mut gate = DemoGate::start(&desk)?;
-    gate.ready(&desk.socket()).await?;
+    let mut gate = DemoGate::start(&demo)?;
+    gate.ready(&demo.socket()).await?;
     let took = clock.monotonic().saturating_sub(began).as_millis();
     let facts = json!({"process": gate.process(), "ready_ms": u64::try_from(took).unwrap_or(0)});
     let line = format!("wicketgate serve, process {}, ready in {took} ms", gate.process());
-    story.step("gate", "gate", &line, &facts);
+    printer.step("gate", "gate", &line, &facts);
 
-    let pinned = proof::pin(&desk, story).await?;
-    let mut agent = DemoAgent::connect(&desk.socket()).await?;
-    let run = calls::open(&mut agent, &desk, story).await?;
-    calls::calls(&mut agent, &desk, story).await?;
+    let pinned = proof::pin(&demo, printer).await?;
+    let mut agent = DemoAgent::connect(&demo.socket()).await?;
+    let run = calls::open(&mut agent, &demo, printer).await?;
+    calls::calls(&mut agent, &demo, printer).await?;
     let at = (run.as_str(), gate.operators_at()?);
-    calls::approve(&desk, (at.0, &at.1), &mut agent, story).await?;
-    calls::count(&mut tools, story).await?;
-    calls::seal(&mut agent, story).await?;
-    proof::tail(&desk, story).await?;
-    proof::anchor(&desk, story).await?;
-    proof::export(&desk, &run, pinned, story).await?;
-    proof::verify(&desk, story).await?;
-    proof::tamper(&desk, story).await?;
+    calls::approve(&demo, (at.0, &at.1), &mut agent, printer).await?;
+    calls::count(&mut tools, printer).await?;
+    calls::seal(&mut agent, printer).await?;
+    proof::tail(&demo, printer).await?;
+    proof::anchor(&demo, printer).await?;
+    proof::export(&demo, &run, pinned, printer).await?;
+    proof::verify(&demo, printer).await?;
+    proof::tamper(&demo, printer).await?;
     let mut took = clock.monotonic();
     if args.keep {
-        stay(&desk, &mut gate, story).await?;
+        stay(&demo, &mut gate, printer).await?;
     }
     let resumed = clock.monotonic();
     gate.stop().await?;
     tools.stop().await?;
     witness.stop().await?;
-    proof::ledger(&desk, story).await?;
+    proof::ledger(&demo, printer).await?;
     // The time while the user kept it open does not count.
     took = took.saturating_add(clock.monotonic().saturating_sub(resumed));
-    story.end(&desk, took);
+    printer.end(&demo, took);
     Ok(())
 }
 
 /// Leaves everything running until a signal, or until the gate ends by itself.
 async fn stay(
-    desk: &DemoDirectory,
+    demo: &DemoDirectory,
     gate: &mut DemoGate,
-    story: &mut StepPrinter,
+    printer: &mut StepPrinter,
 ) -> Result<(), Error> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signal)?;
-    let socket = desk.socket().display().to_string();
+    let socket = demo.socket().display().to_string();
     let line = format!("the gate answers at {socket} until Ctrl-C");
-    story.step("keep", "running", &line, &json!({"socket": socket}));
+    printer.step("keep", "running", &line, &json!({"socket": socket}));
     tokio::select! {
         interrupted = tokio::signal::ctrl_c() => interrupted.map_err(Error::Signal),
         _ = terminate.recv() => Ok(()),

@@ -16,33 +16,33 @@ const CONFIG: &str = "wicketgate.yaml";
 const TRUST: &str = "auditor/trust.txt";
 
 /// Notes the head of the log before the run. Its size.
-pub async fn pin(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<u64, Error> {
+pub async fn pin(demo: &DemoDirectory, printer: &mut StepPrinter) -> Result<u64, Error> {
     let args = ["ledger", "head", "--config", CONFIG];
-    let ran = done(desk, &args).await?;
+    let ran = done(demo, &args).await?;
     let line = ran.out.trim();
     let size: Option<u64> = line.split(' ').nth(2).and_then(|size| size.parse().ok());
     let size = size.filter(|_| line.starts_with("head "));
     let Some(size) = size else { return Err(unexpected(&args, ran)) };
-    desk.note(line)?;
-    let told = format!("an auditor notes the head of the log ({}) and leaves", many(size, "entry"));
-    story.step("pin", "auditor", &told, &json!({"size": size, "head": line}));
+    demo.note(line)?;
+    let note = format!("an auditor notes the head of the log ({}) and leaves", many(size, "entry"));
+    printer.step("pin", "auditor", &note, &json!({"size": size, "head": line}));
     Ok(size)
 }
 
 /// Shows the end of the ledger, which must contain the approval of the held call.
-pub async fn tail(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
+pub async fn tail(demo: &DemoDirectory, printer: &mut StepPrinter) -> Result<(), Error> {
     let args = ["ledger", "tail", "--config", CONFIG, "-n", "8"];
-    let ran = done(desk, &args).await?;
+    let ran = done(demo, &args).await?;
     if !ran.out.contains("run.sealed") || !ran.out.contains("approval.granted") {
         return Err(unexpected(&args, ran));
     }
     let lines: Vec<&str> = ran.out.lines().collect();
-    story.step("tail", "ledger", "its newest entries", &json!({"lines": lines}));
-    story.command(&args);
+    printer.step("tail", "ledger", "its newest entries", &json!({"lines": lines}));
+    printer.command(&args);
     for line in &lines {
-        story.more(&without_run(line));
+        printer.more(&without_run(line));
     }
-    story.gap();
+    printer.gap();
     Ok(())
 }
 
@@ -58,27 +58,27 @@ fn without_run(line: &str) -> String {
 }
 
 /// Has the head of all chains cosigned by the auditor's witness.
-pub async fn anchor(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
+pub async fn anchor(demo: &DemoDirectory, printer: &mut StepPrinter) -> Result<(), Error> {
     let args = ["ledger", "anchor", "--config", CONFIG];
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
-    let ran = done(desk, &with_json).await?;
-    let told: Value = ran.out.parse().unwrap_or_default();
-    let cosigned = Anchored::deserialize(&told).is_ok_and(|done| !done.cosigned.is_empty());
+    let ran = done(demo, &with_json).await?;
+    let reply: Value = ran.out.parse().unwrap_or_default();
+    let cosigned = Anchored::deserialize(&reply).is_ok_and(|done| !done.cosigned.is_empty());
     if !cosigned {
         return Err(unexpected(&with_json, ran));
     }
     let line =
         "the fleet log records the head of the log; the auditor's witness cosigns the fleet log";
-    story.step("anchor", "anchored", line, &told);
+    printer.step("anchor", "anchored", line, &reply);
     Ok(())
 }
 
 /// Writes the evidence of the run.
 pub async fn export(
-    desk: &DemoDirectory,
+    demo: &DemoDirectory,
     run: &str,
     since: u64,
-    story: &mut StepPrinter,
+    printer: &mut StepPrinter,
 ) -> Result<(), Error> {
     let since = since.to_string();
     let args = [
@@ -98,21 +98,21 @@ pub async fn export(
         &since,
         "--json",
     ];
-    let ran = done(desk, &args).await?;
-    let told: Value = ran.out.parse().unwrap_or_default();
-    let exported = Exported::deserialize(&told).ok().filter(|done| done.sealed);
+    let ran = done(demo, &args).await?;
+    let reply: Value = ran.out.parse().unwrap_or_default();
+    let exported = Exported::deserialize(&reply).ok().filter(|done| done.sealed);
     let Some(Exported { files, entries, .. }) = exported else {
         return Err(unexpected(&args, ran));
     };
     let line = format!("evidence/: {}, {}", many(files, "file"), many(entries, "entry"));
-    story.step("export", "exported", &line, &told);
+    printer.step("export", "exported", &line, &reply);
     Ok(())
 }
 
 /// Verifies it, offline, with the auditor's own trust.
-pub async fn verify(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
+pub async fn verify(demo: &DemoDirectory, printer: &mut StepPrinter) -> Result<(), Error> {
     let args = ["evidence", "verify", "--trust", TRUST, "evidence"];
-    let (ran, report) = verified(desk, &args).await?;
+    let (ran, report) = verified(demo, &args).await?;
     let (checks, level) = (report.checks.len(), report.level);
     if ran.code != Some(0) || checks == 0 {
         return Err(unexpected(&args, ran));
@@ -120,16 +120,21 @@ pub async fn verify(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(),
     let line = format!(
         "{checks} checks passed, level {level}: a witness saw the log, which extends the head that the auditor noted"
     );
-    story.step("verify", "verified", &line, &json!({"exit": 0, "checks": checks, "level": level}));
-    story.command(&args);
+    printer.step(
+        "verify",
+        "verified",
+        &line,
+        &json!({"exit": 0, "checks": checks, "level": level}),
+    );
+    printer.command(&args);
     Ok(())
 }
 
 /// Changes one byte in a copy, and verifies that.
-pub async fn tamper(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
-    let (file, from, to) = forge(&desk.path("evidence"), &desk.path("evidence-tampered"))?;
+pub async fn tamper(demo: &DemoDirectory, printer: &mut StepPrinter) -> Result<(), Error> {
+    let (file, from, to) = forge(&demo.path("evidence"), &demo.path("evidence-tampered"))?;
     let args = ["evidence", "verify", "--trust", TRUST, "evidence-tampered"];
-    let (ran, report) = verified(desk, &args).await?;
+    let (ran, report) = verified(demo, &args).await?;
     let failed: Vec<ProofCheck> =
         report.checks.into_iter().filter(|check| check.outcome == "INVALID").collect();
     if ran.code != Some(1) || failed.is_empty() {
@@ -137,28 +142,28 @@ pub async fn tamper(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(),
     }
     let line = format!("in a copy, {file} now says `{to}` where it said `{from}`: INVALID, exit 1");
     let facts = json!({"exit": 1, "file": file, "from": from, "to": to, "failed": failed});
-    story.step("tamper", "tampered", &line, &facts);
-    story.command(&args);
+    printer.step("tamper", "tampered", &line, &facts);
+    printer.command(&args);
     for ProofCheck { id, title, detail, .. } in &failed {
-        story.more(&format!("{id} {title}: {detail}"));
+        printer.more(&format!("{id} {title}: {detail}"));
     }
     Ok(())
 }
 
 /// Verifies the whole ledger once the gate has ended.
-pub async fn ledger(desk: &DemoDirectory, story: &mut StepPrinter) -> Result<(), Error> {
+pub async fn ledger(demo: &DemoDirectory, printer: &mut StepPrinter) -> Result<(), Error> {
     let args = ["ledger", "verify", "--config", CONFIG, "--trust", TRUST];
-    let ran = done(desk, &args).await?;
+    let ran = done(demo, &args).await?;
     let lines: Vec<&str> = ran.out.lines().collect();
     let first = lines.last().copied().unwrap_or_default();
-    story.step("ledger", "ledger", first, &json!({"exit": 0, "says": ran.out.trim()}));
-    story.command(&args);
+    printer.step("ledger", "ledger", first, &json!({"exit": 0, "says": ran.out.trim()}));
+    printer.command(&args);
     Ok(())
 }
 
-async fn verified(desk: &DemoDirectory, args: &[&str]) -> Result<(CommandOutput, Report), Error> {
+async fn verified(demo: &DemoDirectory, args: &[&str]) -> Result<(CommandOutput, Report), Error> {
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
-    let ran = desk.run(&with_json).await?;
+    let ran = demo.run(&with_json).await?;
     match serde_json::from_str(&ran.out) {
         Ok(report) => Ok((ran, report)),
         Err(_) => Err(unexpected(&with_json, ran)),
@@ -235,8 +240,8 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// The output of a command that has to succeed.
-async fn done(desk: &DemoDirectory, args: &[&str]) -> Result<CommandOutput, Error> {
-    let ran = desk.run(args).await?;
+async fn done(demo: &DemoDirectory, args: &[&str]) -> Result<CommandOutput, Error> {
+    let ran = demo.run(args).await?;
     if ran.code == Some(0) { Ok(ran) } else { Err(unexpected(args, ran)) }
 }
 

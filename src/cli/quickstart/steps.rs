@@ -51,8 +51,8 @@ impl StepPrinter {
     /// A story for a program or for a person.
     pub fn new(json: bool) -> Self {
         let wanted = config::environment("NO_COLOR").is_none_or(|value| value.is_empty());
-        let dumb = config::environment("TERM").is_some_and(|term| term == "dumb");
-        Self { json, coloured: wanted && !dumb && !json && std::io::stdout().is_terminal() }
+        let is_dumb = config::environment("TERM").is_some_and(|term| term == "dumb");
+        Self { json, coloured: wanted && !is_dumb && !json && std::io::stdout().is_terminal() }
     }
 
     /// The first lines.
@@ -76,8 +76,8 @@ impl StepPrinter {
         }
         let padded = format!("{label:<MARGIN$}");
         if self.coloured {
-            let ink = StepStyle::of(label).code();
-            say(format!("\u{1b}[{ink}m{padded}\u{1b}[0m{line}"));
+            let color = StepStyle::of(label).code();
+            say(format!("\u{1b}[{color}m{padded}\u{1b}[0m{line}"));
         } else {
             say(format!("{padded}{line}"));
         }
@@ -113,10 +113,10 @@ impl StepPrinter {
     }
 
     /// Ends the story with a summary.
-    pub fn end(&mut self, desk: &DemoDirectory, took: Duration) {
+    pub fn end(&mut self, demo: &DemoDirectory, took: Duration) {
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         if self.json {
-            self.step("end", "", "", &json!({"dir": desk.shown(), "ms": millis}));
+            self.step("end", "", "", &json!({"dir": demo.shown(), "ms": millis}));
             return;
         }
         say("\nWhat happened");
@@ -144,7 +144,7 @@ impl StepPrinter {
         ] {
             say(format!("  {:<21} {what}", path));
         }
-        say(format!("  all below {}", desk.shown()));
+        say(format!("  all below {}", demo.shown()));
         let seconds = took.as_secs_f64();
         say(format!(
             "\nEvery step had the expected result, in {seconds:.1} s. No process was left running."

@@ -116,11 +116,11 @@ async fn customers(
         return answer(StatusCode::UNAUTHORIZED, &json!({"error": "no credential"}));
     }
     let query = query.unwrap_or_default();
-    let asked = url::form_urlencoded::parse(query.as_bytes())
+    let selects = url::form_urlencoded::parse(query.as_bytes())
         .any(|(key, value)| key == "name" && value == "Berg");
     let berg = json!({"id": "C-1042", "name": "Anna Berg", "email": "anna.berg@customer.example",
         "paid_twice": 250});
-    let found = if asked { vec![berg] } else { Vec::new() };
+    let found = if selects { vec![berg] } else { Vec::new() };
     answer(StatusCode::OK, &json!({"customers": found}))
 }
 

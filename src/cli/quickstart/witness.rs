@@ -18,11 +18,11 @@ pub struct DemoWitness {
 
 impl DemoWitness {
     /// Starts it and waits until it listens; its log goes to `witness.log`.
-    pub async fn start(desk: &DemoDirectory) -> Result<Self, Error> {
-        let log = desk.path("witness.log");
+    pub async fn start(demo: &DemoDirectory) -> Result<Self, Error> {
+        let log = demo.path("witness.log");
         let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;
         let parent = std::process::id().to_string();
-        let mut command = desk.own().command(&[
+        let mut command = demo.own().command(&[
             "witness",
             "serve",
             "--name",
@@ -38,7 +38,7 @@ impl DemoWitness {
             "--parent",
             &parent,
         ]);
-        command.current_dir(desk.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+        command.current_dir(demo.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().map_err(failed)?;
         let out = child.stdout.take().ok_or(Error::NoPipe(DemoPart::Witness))?;
         let mut lines = BufReader::new(out).lines();

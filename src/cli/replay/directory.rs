@@ -72,9 +72,9 @@ impl Policies {
         let mut engines = BTreeMap::new();
         let mut last = None;
         for (name, tar) in recording.files.iter().filter(|(name, _)| name.starts_with("policy/")) {
-            let bad = |error| Error::Recorded { name: name.clone(), error };
-            let bundle = Bundle::from_tar(tar).map_err(bad)?;
-            engines.insert(bundle.digest(), engine(&bundle).map_err(bad)?);
+            let recorded = |error| Error::Recorded { name: name.clone(), error };
+            let bundle = Bundle::from_tar(tar).map_err(recorded)?;
+            engines.insert(bundle.digest(), engine(&bundle).map_err(recorded)?);
             last = Some(bundle);
         }
         let (now, in_force) = match dir {

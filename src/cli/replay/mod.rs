@@ -85,8 +85,8 @@ fn check(args: &CheckArgs) -> Exit {
     };
     let header = &recording.header;
     let steps = recording.places.len();
-    let told = |child: &Child| json!({"run": child.run, "agent": child.agent, "manifest": child.manifest.prefixed()});
-    let children: Vec<Value> = recording.children.iter().map(told).collect();
+    let row = |child: &Child| json!({"run": child.run, "agent": child.agent, "manifest": child.manifest.prefixed()});
+    let children: Vec<Value> = recording.children.iter().map(row).collect();
     let below = children.len();
     let facts = json!({
         "recording": recording.digest.prefixed(),

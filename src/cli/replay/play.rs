@@ -120,24 +120,24 @@ pub(super) fn run(args: &Play) -> Exit {
 
 async fn play(args: &Play, recording: Recording) -> Result<Exit, Error> {
     let policies = Policies::of(&recording, args.bundle.as_deref())?;
-    let desk = ReplayDirectory::make(&recording)?;
+    let directory = ReplayDirectory::make(&recording)?;
     let tcp = (args.listen != "off").then_some(args.listen.as_str());
-    let config = desk.furnish(&recording, &policies, tcp)?;
+    let config = directory.furnish(&recording, &policies, tcp)?;
     let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
-    let manner = ReplaySettings {
+    let settings = ReplaySettings {
         collect: args.report,
         engines: policies.engines,
         now: policies.now,
         volatile: pointers(args, &recording)?,
     };
-    let player = Player::new(recording, manner, Arc::clone(&clock))?;
+    let player = Player::new(recording, settings, Arc::clone(&clock))?;
     let player = Arc::new(player);
     let stage = ReplayParts { player: Arc::clone(&player), clock };
     let mut gate = Gate::replay(config, stage).await?;
-    let (socket, token) = (Some(desk.socket()), Some(desk.token.as_str()));
-    let variables = desk.variables();
-    let place = ReplayTarget { socket, token, variables, recording: player.recording().digest };
-    let ran = beside(&mut gate, args, &place).await?;
+    let (socket, token) = (Some(directory.socket()), Some(directory.token.as_str()));
+    let variables = directory.variables();
+    let target = ReplayTarget { socket, token, variables, recording: player.recording().digest };
+    let ran = beside(&mut gate, args, &target).await?;
     Ok(print_report(args, &report(player.recording(), player.finish(), ran, None))?)
 }
 
@@ -150,8 +150,8 @@ async fn fork(args: &Play, recording: Recording, at: u64, config: &Path) -> Resu
     let mut gate = Gate::fork(config, Arc::clone(&forked)).await?;
     // The agent's own credential, if it needs one, is in its environment already.
     let digest = forked.recording().digest;
-    let place = ReplayTarget { socket, token: None, variables: Vec::new(), recording: digest };
-    let ran = beside(&mut gate, args, &place).await?;
+    let target = ReplayTarget { socket, token: None, variables: Vec::new(), recording: digest };
+    let ran = beside(&mut gate, args, &target).await?;
     let (played, run) = (forked.finish(), forked.run());
     Ok(print_report(args, &report(forked.recording(), played, ran, Some((at, run))))?)
 }
@@ -169,11 +169,11 @@ struct ReplayTarget<'a> {
 async fn beside(
     gate: &mut Gate,
     args: &Play,
-    place: &ReplayTarget<'_>,
+    target: &ReplayTarget<'_>,
 ) -> Result<Option<ExitStatus>, Error> {
     let ready = tokio::time::timeout(PATIENCE, gate.ready()).await;
     let ran = if ready == Ok(true) {
-        command(args, place, gate.agents().first()).await
+        command(args, target, gate.agents().first()).await
     } else {
         let reasons = gate.readiness().borrow().reasons.join("; ");
         Err(Error::NotReady(reasons))
@@ -202,7 +202,7 @@ fn report(
     ReplayReport {
         header: &recording.header,
         recording: recording.digest,
-        tools: recording.places.iter().map(|place| place.tool.as_str()).collect(),
+        tools: recording.places.iter().map(|recorded| recorded.tool.as_str()).collect(),
         played,
         forked,
         unsure,
@@ -221,17 +221,17 @@ fn pointers(args: &Play, recording: &Recording) -> Result<BTreeMap<String, Vec<S
 /// Runs the command to its end; how it failed, if it did.
 async fn command(
     args: &Play,
-    place: &ReplayTarget<'_>,
+    target: &ReplayTarget<'_>,
     tcp: Option<&SocketAddr>,
 ) -> Result<Option<ExitStatus>, Error> {
     let (program, rest) = args.command.split_first().ok_or(Error::NoCommand)?;
     let failed = |source| Error::Command { program: program.clone(), source };
     let mut command = tokio::process::Command::new(program);
     command.args(rest).kill_on_drop(true);
-    command.envs(place.socket.as_ref().map(|socket| ("WICKETGATE_SOCKET", socket)));
-    command.envs(place.token.map(|token| ("WICKETGATE_TOKEN", token)));
-    command.envs(place.variables.iter().map(|(name, value)| (name, value)));
-    command.env("WICKETGATE_REPLAY", place.recording.prefixed());
+    command.envs(target.socket.as_ref().map(|socket| ("WICKETGATE_SOCKET", socket)));
+    command.envs(target.token.map(|token| ("WICKETGATE_TOKEN", token)));
+    command.envs(target.variables.iter().map(|(name, value)| (name, value)));
+    command.env("WICKETGATE_REPLAY", target.recording.prefixed());
     if let Some(tcp) = tcp {
         command.env("WICKETGATE_URL", format!("http://{tcp}"));
         command.env("WICKETGATE_MCP_URL", format!("http://{tcp}/mcp"));

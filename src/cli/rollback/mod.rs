@@ -106,34 +106,34 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
     let reader = reader::open_reader(&source).await?;
     let vault = config.vault().map_err(Failure::config)?;
     let undo = plan::of_run(reader.as_ref(), vault.as_deref(), &command.run).await?;
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     let mut wanted = Vec::new();
     // The last written first.
     for file in undo.iter().rev() {
         match decide(file, &roots) {
             Ok(now) => wanted.push((file, now)),
-            Err((outcome, detail)) => told.push(FileOutcome::of(file, outcome, detail)),
+            Err((outcome, detail)) => outcomes.push(FileOutcome::of(file, outcome, detail)),
         }
     }
     let mut ours = None;
     if command.dry_run {
         let would = |(file, _): &(&Undo, _)| FileOutcome::of(file, "would_restore", String::new());
-        told.extend(wanted.iter().map(would));
+        outcomes.extend(wanted.iter().map(would));
     } else if !wanted.is_empty() {
         let mut gate = open(command, &config).await?;
         ours = Some(gate.run.clone());
         for (file, now) in &wanted {
-            told.push(restore(&mut gate, file, now.as_ref()).await);
+            outcomes.push(restore(&mut gate, file, now.as_ref()).await);
         }
         // WHY: the seal would cancel a held call.
-        if !told.iter().any(|one| one.outcome == "held") {
+        if !outcomes.iter().any(|one| one.outcome == "held") {
             gate.seal().await.map_err(Failure::unverifiable)?;
         }
     }
-    report(command, ours.as_deref(), &told);
+    report(command, ours.as_deref(), &outcomes);
     let fine =
         |one: &FileOutcome| matches!(one.outcome, "restored" | "unchanged" | "would_restore");
-    Ok(if told.iter().all(fine) { Exit::Ok } else { Exit::Invalid })
+    Ok(if outcomes.iter().all(fine) { Exit::Ok } else { Exit::Invalid })
 }
 
 /// The root of each tool that writes, by the tool's name.
@@ -199,31 +199,31 @@ impl FileOutcome {
     }
 }
 
-fn report(command: &Rollback, ours: Option<&str>, told: &[FileOutcome]) {
+fn report(command: &Rollback, ours: Option<&str>, outcomes: &[FileOutcome]) {
     if command.json {
         let one = |one: &FileOutcome| {
             json!({"root": one.root, "path": one.path, "tool": one.tool, "outcome": one.outcome,
                 "detail": one.detail, "entry": one.entry})
         };
-        let files: Vec<Value> = told.iter().map(one).collect();
+        let files: Vec<Value> = outcomes.iter().map(one).collect();
         let all = json!({"run": command.run.to_string(), "rollback_run": ours,
             "dry_run": command.dry_run, "files": files});
         return say(all.to_string());
     }
-    for one in told {
+    for one in outcomes {
         let entry = one.entry.map(|entry| format!(" (entry {entry})")).unwrap_or_default();
         let detail =
             if one.detail.is_empty() { String::new() } else { format!(": {}", one.detail) };
         let (path, detail) = (visible(&one.path), visible(&detail));
         say(format!("{:<13} {}:{path}{entry}{detail}", one.outcome, one.root));
     }
-    if told.is_empty() {
+    if outcomes.is_empty() {
         say("the run changed no file that can be restored");
     }
     if let Some(ours) = ours {
         say(format!("recorded as run {ours}"));
     }
-    if told.iter().any(|one| one.outcome == "held") {
+    if outcomes.iter().any(|one| one.outcome == "held") {
         say("held calls run once they are approved; then run this again");
     }
 }

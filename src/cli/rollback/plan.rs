@@ -48,7 +48,7 @@ struct Step {
     before: Option<Digest>,
     after: Option<Digest>,
     /// Whether the ledger records that it did.
-    sure: bool,
+    certain: bool,
 }
 
 /// What follows for one file.
@@ -70,7 +70,7 @@ impl Undo {
             return Decision::Unchanged;
         }
         let left = |step: &Step, found: Option<&Digest>| {
-            found == step.after.as_ref() || (!step.sure && found == step.before.as_ref())
+            found == step.after.as_ref() || (!step.certain && found == step.before.as_ref())
         };
         let mut pairs = self.steps.iter().zip(self.steps.iter().skip(1));
         if !pairs.all(|(step, next)| left(step, next.before.as_ref())) {
@@ -154,13 +154,13 @@ pub(super) async fn of_run(
         if let Some((call, end)) = end(&entry) {
             ends.insert(call, end);
         }
-        let said = entry.draft.committed(ROLE).cloned();
-        kept.extend(said.map(|said| (entry, said)));
+        let commitment = entry.draft.committed(ROLE).cloned();
+        kept.extend(commitment.map(|commitment| (entry, commitment)));
     }
     let mut undo: Vec<Undo> = Vec::new();
-    for (entry, said) in kept {
+    for (entry, commitment) in kept {
         let Some(call) = entry.draft.call.clone() else { continue };
-        let sure = match ends.get(&call) {
+        let certain = match ends.get(&call) {
             Some(End::Done) => true,
             Some(End::Maybe) => false,
             Some(End::Never) => continue,
@@ -168,8 +168,8 @@ pub(super) async fn of_run(
                 return Err(Failure::invalid(Unfinished(call)));
             }
         };
-        let image = image(reader, vault, &chain, &said).await;
-        add(&mut undo, &entry, sure, image);
+        let image = image(reader, vault, &chain, &commitment).await;
+        add(&mut undo, &entry, certain, image);
     }
     Ok(undo)
 }
@@ -197,11 +197,11 @@ async fn image(
     reader: &dyn LedgerReader,
     vault: Option<&Vault>,
     chain: &ChainId,
-    said: &Commitment,
+    commitment: &Commitment,
 ) -> Result<PreImage, ImageError> {
-    let row = reader.payload(chain, &said.c).await?.ok_or(ImageError::Erased)?;
+    let row = reader.payload(chain, &commitment.c).await?.ok_or(ImageError::Erased)?;
     let row = vault::open(vault, chain, row)?;
-    if opens(&said.c, &row.salt, &row.body).is_none() {
+    if opens(&commitment.c, &row.salt, &row.body).is_none() {
         return Err(ImageError::Foreign);
     }
     let image = Json::parse(&row.body, &Limits::FILE)?;
@@ -248,8 +248,8 @@ impl State {
 
 impl PreImage {
     /// The call as a step, and the member of a write that restores the old content.
-    fn step(&self, sure: bool) -> Result<(Step, Option<Content>), ImageError> {
-        let step = Step { before: self.before.digest()?, after: self.after.digest()?, sure };
+    fn step(&self, certain: bool) -> Result<(Step, Option<Content>), ImageError> {
+        let step = Step { before: self.before.digest()?, after: self.after.digest()?, certain };
         let text = self.before.text.clone().map(|text| ("content", text));
         let base64 = || self.before.base64.clone().map(|text| ("content_base64", text));
         Ok((step, text.or_else(base64)))
@@ -257,7 +257,7 @@ impl PreImage {
 }
 
 /// Adds one call to the run's effects on its file.
-fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<PreImage, ImageError>) {
+fn add(undo: &mut Vec<Undo>, entry: &Entry, certain: bool, image: Result<PreImage, ImageError>) {
     let tool = entry.draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
     let lost = |why: ImageError| Undo {
         root: tool.clone(),
@@ -268,7 +268,7 @@ fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<PreImage, 
         steps: Vec::new(),
         content: None,
     };
-    let step = image.and_then(|image| Ok((image.step(sure)?, image)));
+    let step = image.and_then(|image| Ok((image.step(certain)?, image)));
     let ((step, content), PreImage { root, path, .. }) = match step {
         Ok(step) => step,
         Err(why) => return undo.push(lost(why)),
@@ -287,10 +287,10 @@ mod tests {
 
     fn undo(steps: &[(&str, &str, bool)]) -> Undo {
         let state = |text: &str| (!text.is_empty()).then(|| Digest::of(&[text.as_bytes()]));
-        let step = |(before, after, sure): &(&str, &str, bool)| Step {
+        let step = |(before, after, certain): &(&str, &str, bool)| Step {
             before: state(before),
             after: state(after),
-            sure: *sure,
+            certain: *certain,
         };
         Undo {
             root: "r".into(),
@@ -311,13 +311,13 @@ mod tests {
             conflict("it was changed after the run"),
             conflict("it was changed between two calls of the run"),
         );
-        let sure = &[("a", "b", true), ("b", "c", true)][..];
+        let certain = &[("a", "b", true), ("b", "c", true)][..];
         let lost_last = &[("a", "b", true), ("b", "c", false)][..];
         for (steps, now, wanted) in [
-            (sure, "c", Decision::Restore),
-            (sure, "a", Decision::Unchanged),
-            (sure, "b", foreign),
-            (sure, "", foreign),
+            (certain, "c", Decision::Restore),
+            (certain, "a", Decision::Unchanged),
+            (certain, "b", foreign),
+            (certain, "", foreign),
             (lost_last, "c", Decision::Restore),
             (lost_last, "b", Decision::Restore),
             (lost_last, "x", foreign),

@@ -41,22 +41,22 @@ pub(super) struct DescriptorOrder {
 }
 
 pub(super) fn run(order: &DescriptorOrder) -> Result<Exit, Failure> {
-    let wrong = |error: Error| Failure::usage(error);
+    let usage = |error: Error| Failure::usage(error);
     let (origin, path) =
-        Origin::parse(&order.from).map_err(|why| wrong(Error::From(why.into())))?;
+        Origin::parse(&order.from).map_err(|why| usage(Error::From(why.into())))?;
     if path != "/" {
-        return Err(wrong(Error::Path));
+        return Err(usage(Error::Path));
     }
     let ranges = order.private_addresses.iter().map(|range| Cidr::parse(range));
     let ranges = ranges.collect::<Result<Vec<Cidr>, _>>();
-    let ranges = ranges.map_err(|why| wrong(Error::Range(why.into())))?;
+    let ranges = ranges.map_err(|why| usage(Error::Range(why.into())))?;
     if order.out.exists() && !order.yes {
-        return Err(wrong(Error::Exists(order.out.clone())));
+        return Err(usage(Error::Exists(order.out.clone())));
     }
     let ca = order.ca_file.as_ref().map(std::fs::read).transpose();
-    let ca = ca.map_err(|error| wrong(Error::Authorities(error.into())))?;
+    let ca = ca.map_err(|error| usage(Error::Authorities(error.into())))?;
     let server = Server::new(origin, &ranges, ca.as_deref(), Arc::new(System));
-    let server = server.map_err(|why| wrong(Error::Authorities(why.into())))?;
+    let server = server.map_err(|why| usage(Error::Authorities(why.into())))?;
     let described = runtime()?.block_on(server.describe(&order.services)).map_err(|why| {
         let from = order.from.clone();
         Failure::unverifiable(Error::Undescribed { from, cause: why.into() })

@@ -71,7 +71,7 @@ struct ToolRow<'a> {
     binding: &'a Binding,
     server: Option<&'a str>,
     /// `configured`, `pinned`, the drift of the pin, or `unreached`.
-    standing: &'static str,
+    state: &'static str,
     drift: Option<Drift>,
     changes: Vec<String>,
     /// The sandbox level of a command or a server; `none` for a server without one.
@@ -85,7 +85,7 @@ impl<'a> ToolRow<'a> {
         let mut row = Self {
             binding,
             server: None,
-            standing: "configured",
+            state: "configured",
             drift: None,
             changes: Vec::new(),
             level: None,
@@ -96,15 +96,15 @@ impl<'a> ToolRow<'a> {
         if let Some(mcp) = binding.kind.mcp() {
             row.server = Some(&mcp.server.name);
             row.level = mcp.server.isolation();
-            row.standing = "pinned";
+            row.state = "pinned";
             match live.and_then(|live| live.servers.get(&mcp.server.name)) {
                 None => {}
-                Some(Err(_)) => row.standing = "unreached",
+                Some(Err(_)) => row.state = "unreached",
                 Some(Ok(server)) => row.compare(mcp, server),
             }
         }
         row.missing = live.and_then(|live| live.levels.meet(demand?).err());
-        row.standing = if row.missing.is_some() { "unavailable" } else { row.standing };
+        row.state = if row.missing.is_some() { "unavailable" } else { row.state };
         row
     }
 
@@ -121,7 +121,7 @@ impl<'a> ToolRow<'a> {
                 drift::grade(&pinned, live)
             }
         };
-        self.standing = drift.as_str();
+        self.state = drift.as_str();
         self.drift = Some(drift);
     }
 
@@ -134,8 +134,8 @@ impl<'a> ToolRow<'a> {
             (None, None) => kind.as_str().to_owned(),
         };
         let definition = definition.hex().chars().take(12).collect::<String>();
-        let standing = self.standing;
-        say(format!("{:<40} {tier}  {kind:<16} {definition}  {standing}", name.as_str()));
+        let state = self.state;
+        say(format!("{:<40} {tier}  {kind:<16} {definition}  {state}", name.as_str()));
         self.changes.iter().for_each(|change| say(format!("    {change}")));
         self.missing.iter().for_each(|why| say(format!("    {why}")));
     }
@@ -150,7 +150,7 @@ impl<'a> ToolRow<'a> {
             "read_only": binding.read_only,
             "idempotent": binding.idempotent,
             "definition": binding.definition.prefixed(),
-            "standing": self.standing,
+            "standing": self.state,
             "changes": self.changes,
             "sandbox": self.level,
             "missing": self.missing.as_ref().map(ToString::to_string),

@@ -73,8 +73,8 @@ fn probe(
     order: &LockOrder<'_>,
     old: Option<&Lock>,
 ) -> Result<(Lock, Vec<String>), Failure> {
-    let asked = at.servers(config, order.servers)?;
-    let offers = runtime()?.block_on(at.offers(&asked, order.accept_hidden));
+    let selected = at.servers(config, order.servers)?;
+    let offers = runtime()?.block_on(at.offers(&selected, order.accept_hidden));
     let (mut servers, mut unfit, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for (_, offer) in offers {
         match offer {

@@ -171,7 +171,7 @@ impl Picture {
         for Checked { name, kind, checked } in each {
             picture.own.push(match checked {
                 Ok(binding) => (PictureRow::of(&binding), Some(binding)),
-                Err(wrong) => (PictureRow::wrong(&name, &kind, &wrong), None),
+                Err(problem) => (PictureRow::wrong(&name, &kind, &problem), None),
             });
         }
         picture
@@ -237,12 +237,14 @@ impl Picture {
         self.taken(server, |_| Point::wrong(what.clone(), ProbeState::Unreached, found, ""))
     }
 
-    fn taken(&mut self, server: &str, look: impl Fn(&Mcp) -> Point) -> Vec<PictureRow> {
+    fn taken(&mut self, server: &str, point_of: impl Fn(&Mcp) -> Point) -> Vec<PictureRow> {
         let of = |row: &(PictureRow, Mcp)| row.0.server.as_deref() == Some(server);
         let all = std::mem::take(&mut self.pinned);
         let (ours, others): (Vec<_>, Vec<_>) = all.into_iter().partition(of);
         self.pinned = others;
-        ours.into_iter().map(|(row, mcp)| PictureRow { points: vec![look(&mcp)], ..row }).collect()
+        ours.into_iter()
+            .map(|(row, mcp)| PictureRow { points: vec![point_of(&mcp)], ..row })
+            .collect()
     }
 }
 
@@ -265,19 +267,19 @@ fn compare(mcp: &Mcp, live: &LockedServer) -> Point {
     // INVARIANT: a binding's pin was parsed from JSON.
     let pinned = Json::parse(&mcp.pinned, &Limits::FILE).unwrap_or(Json::Null);
     let changes = drift::changes(&pinned, Some(now));
-    let said = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let list = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     match drift::grade(&pinned, Some(now)) {
         Drift::Same => Point::ready(what, "shows it as it was pinned"),
         Drift::Text => {
-            let found = format!("its description differs from the lock: {said}");
+            let found = format!("its description differs from the lock: {list}");
             Point::wrong(what, ProbeState::Changed, found, LOCK_AGAIN)
         }
         Drift::Compatible => {
-            let found = format!("accepts more than the lock: {said}");
+            let found = format!("accepts more than the lock: {list}");
             Point::wrong(what, ProbeState::Changed, found, LOCK_AGAIN)
         }
         Drift::Breaking(_) => {
-            let found = format!("differs from the lock: {said}");
+            let found = format!("differs from the lock: {list}");
             Point::wrong(what, ProbeState::Drifted, found, LOCK_AGAIN)
         }
     }

@@ -37,12 +37,12 @@ struct ProbedServer {
 pub(super) fn run(at: &ToolsArgs, filter: &Filter<'_>) -> Result<Exit, Failure> {
     let config = at.load()?;
     let mut picture = Picture::read(&config, filter)?;
-    let looked = runtime()?.block_on(look(at, &mut picture));
-    let (mut rows, asked) = looked;
+    let probed = runtime()?.block_on(look(at, &mut picture));
+    let (mut rows, offers) = probed;
     let whole = !filter.servers.is_empty() && !at.json;
     let mut servers = Vec::new();
-    for asked in asked {
-        let (seen, more) = server(&mut picture, asked, (whole, filter.tools.is_empty()));
+    for offer in offers {
+        let (seen, more) = server(&mut picture, offer, (whole, filter.tools.is_empty()));
         servers.push(seen);
         rows.extend(more);
     }
@@ -58,7 +58,7 @@ pub(super) fn run(at: &ToolsArgs, filter: &Filter<'_>) -> Result<Exit, Failure> 
 /// Probes all tools and servers concurrently, and prints which ones it still waits for.
 async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<ServerOffer>) {
     let wait = Duration::from_secs(at.wait).min(WAIT_MAX);
-    let around = ProbeSetup { resolve: Arc::new(System), levels: Arc::default() };
+    let setup = ProbeSetup { resolve: Arc::new(System), levels: Arc::default() };
     let (slots, pending) = (Semaphore::new(AT_ONCE), Mutex::new(BTreeSet::new()));
     let own = std::mem::take(&mut picture.own).into_iter();
     let own = own.map(async |(row, binding): (PictureRow, Option<Binding>)| {
@@ -66,19 +66,19 @@ async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<Se
         // The semaphore is never closed.
         let _slot = slots.acquire().await;
         pending.lock().insert(row.name.clone());
-        let points = tokio::time::timeout(wait, probe(binding, &around)).await;
+        let points = tokio::time::timeout(wait, probe(binding, &setup)).await;
         pending.lock().remove(&row.name);
         PictureRow { points: points.unwrap_or_else(|_elapsed| vec![late(wait)]), ..row }
     });
     let servers = async {
         let names = || picture.servers.iter().map(|server| format!("server {}", server.name));
         pending.lock().extend(names());
-        let asked = at.offers(&picture.servers, true).await;
+        let offers = at.offers(&picture.servers, true).await;
         let mut pending = pending.lock();
         for name in names() {
             pending.remove(&name);
         }
-        asked
+        offers
     };
     let all = join(join_all(own), servers);
     tokio::pin!(all);

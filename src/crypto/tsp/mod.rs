@@ -123,7 +123,7 @@ fn positive(bytes: &[u8]) -> Result<Int, der::Error> {
 /// What is invalid, or what this build does not understand.
 pub fn verify(
     response: &[u8],
-    asked: ExpectedResponse<'_>,
+    expected: ExpectedResponse<'_>,
     authorities: &[Vec<u8>],
 ) -> Result<Stamp, Fault> {
     if response.len() > RESPONSE_BYTES_MAX {
@@ -142,7 +142,7 @@ pub fn verify(
     let content = data.content.bytes.as_ref().ok_or_else(|| invalid("an empty token"))?;
     let info =
         TimeStampContent::from_der(content.as_bytes()).map_err(unread("the token's content"))?;
-    about(&info, asked)?;
+    about(&info, expected)?;
     let (millis, accuracy_millis) = when(&info)?;
     let [signer] = data.signers.as_slice() else {
         return Err(unknown("a token has one signer"));
@@ -174,7 +174,7 @@ fn signed_data(token: &TypedContent) -> Result<SignedContent, Fault> {
 }
 
 /// Whether the token matches the request.
-fn about(info: &TimeStampContent, asked: ExpectedResponse<'_>) -> Result<(), Fault> {
+fn about(info: &TimeStampContent, expected: ExpectedResponse<'_>) -> Result<(), Fault> {
     if info.version != 1 {
         return Err(unknown(format!("a token of version {}", info.version)));
     }
@@ -185,10 +185,10 @@ fn about(info: &TimeStampContent, asked: ExpectedResponse<'_>) -> Result<(), Fau
     if !is(&info.imprint.algorithm.oid, SHA256) {
         return Err(invalid("the imprint is no SHA-256"));
     }
-    if info.imprint.hash.as_bytes() != asked.imprint.as_bytes() {
+    if info.imprint.hash.as_bytes() != expected.imprint.as_bytes() {
         return Err(invalid("the imprint is of something else"));
     }
-    let Some(nonce) = asked.nonce else { return Ok(()) };
+    let Some(nonce) = expected.nonce else { return Ok(()) };
     let nonce = positive(nonce).map_err(unread("the nonce"))?;
     if info.nonce.as_ref().map(Int::as_bytes) == Some(nonce.as_bytes()) {
         Ok(())
@@ -199,24 +199,26 @@ fn about(info: &TimeStampContent, asked: ExpectedResponse<'_>) -> Result<(), Fau
 
 /// Time and accuracy, in milliseconds.
 fn when(info: &TimeStampContent) -> Result<(i64, i64), Fault> {
-    let bad = || invalid("the token has no time");
+    let no_time = || invalid("the token has no time");
     if info.time.tag() != Tag::GeneralizedTime {
-        return Err(bad());
+        return Err(no_time());
     }
-    let text = std::str::from_utf8(info.time.value()).map_err(|_| bad())?;
-    let (whole, fraction) = match text.strip_suffix('Z').ok_or_else(bad)?.split_once('.') {
-        None => (text.strip_suffix('Z').ok_or_else(bad)?, ""),
+    let text = std::str::from_utf8(info.time.value()).map_err(|_| no_time())?;
+    let (whole, fraction) = match text.strip_suffix('Z').ok_or_else(no_time)?.split_once('.') {
+        None => (text.strip_suffix('Z').ok_or_else(no_time)?, ""),
         // RFC 3161 §2.4.2: a fraction does not end in a zero and is not empty.
-        Some((_, fraction)) if fraction.is_empty() || fraction.ends_with('0') => return Err(bad()),
+        Some((_, fraction)) if fraction.is_empty() || fraction.ends_with('0') => {
+            return Err(no_time());
+        }
         Some(parts) => parts,
     };
     if whole.len() != 14 || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
-        return Err(bad());
+        return Err(no_time());
     }
-    let civil = jiff::civil::DateTime::strptime("%Y%m%d%H%M%S", whole).map_err(|_| bad())?;
-    let zoned = civil.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| bad())?;
+    let civil = jiff::civil::DateTime::strptime("%Y%m%d%H%M%S", whole).map_err(|_| no_time())?;
+    let zoned = civil.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| no_time())?;
     let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
-    let fraction: i64 = digits.parse().map_err(|_| bad())?;
+    let fraction: i64 = digits.parse().map_err(|_| no_time())?;
     let millis = zoned.timestamp().as_second().saturating_mul(1000).saturating_add(fraction);
     let Some(accuracy) = &info.accuracy else { return Ok((millis, 0)) };
     // A part of a millisecond is rounded up.
@@ -342,9 +344,10 @@ fn signed(signer: &TokenSigner, content: &[u8], certificate: &[u8]) -> Result<()
         Some(Ok(kind)) if is(&kind, TST_INFO) => {}
         Some(_) | None => return Err(invalid("the signed content type is not that of a token")),
     }
-    let told = attribute(signer, MESSAGE_DIGEST)?.map(Any::decode_as::<OctetString>);
-    match told {
-        Some(Ok(told)) if told.as_bytes() == hash.digest(content).as_ref() => {}
+    let digest_attribute = attribute(signer, MESSAGE_DIGEST)?.map(Any::decode_as::<OctetString>);
+    match digest_attribute {
+        Some(Ok(digest_attribute))
+            if digest_attribute.as_bytes() == hash.digest(content).as_ref() => {}
         Some(_) | None => return Err(invalid("the signed digest is not that of the content")),
     }
     // RFC 5652 §5.4: the signature covers the attributes as a SET, not under their tag in the

@@ -42,12 +42,12 @@ impl ProposalHistory {
         self.counted(ApproverVerdict::Approve)
     }
 
-    fn counted(&self, word: ApproverVerdict) -> Vec<String> {
+    fn counted(&self, verdict: ApproverVerdict) -> Vec<String> {
         let reports = self.decisions.iter().flat_map(|(_, reports)| reports);
-        let said =
-            reports.filter(|r| is_applied(r) && text(&r.done, "verdict") == Some(word.as_str()));
+        let applied =
+            reports.filter(|r| is_applied(r) && text(&r.done, "verdict") == Some(verdict.as_str()));
         let mut all: Vec<String> =
-            said.filter_map(|r| text(&r.done, "subject").map(str::to_owned)).collect();
+            applied.filter_map(|r| text(&r.done, "subject").map(str::to_owned)).collect();
         all.sort();
         all.dedup();
         all
@@ -130,9 +130,9 @@ impl OperatorApi {
     /// The bundle is invalid, or it is unclear which one it replaces; nothing was ordered.
     pub(super) async fn propose(
         &self,
-        asked: OperatorRequest<route::AmendmentProposal>,
+        request: OperatorRequest<route::AmendmentProposal>,
     ) -> Result<OrderReply, Problem> {
-        let requests::Proposal { files, base, reason } = &asked.request;
+        let requests::Proposal { files, base, reason } = &request.request;
         let malformed =
             |detail: &'static str, why: String| self.refused(Code::RequestMalformed, detail, why);
         let carried = BundleFiles::parse(&Json::of(files))
@@ -149,7 +149,7 @@ impl OperatorApi {
         let files = canonical::text(&carried.to_json());
         let order = Order::Propose { bundle, base, version, nonce, files };
         let expires = Some(self.clock.now().plus(ENDS_AFTER));
-        self.order_within(&asked.who, &order, (reason, expires), (None, AMENDED_WITHIN)).await
+        self.order_within(&request.who, &order, (reason, expires), (None, AMENDED_WITHIN)).await
     }
 
     /// The bundle in force at every running gate, once each has obeyed everything on the list.
@@ -176,10 +176,10 @@ impl OperatorApi {
 
     async fn last_amendment(&self) -> Result<u64, Problem> {
         let all = self.proposals().await?;
-        let rows = all.iter().flat_map(|told| {
-            let words = told.decisions.iter().map(|(row, _)| row.seq);
-            let activation = told.activation.iter().map(|(row, _)| row.seq);
-            words.chain(activation).chain([told.proposal.seq])
+        let rows = all.iter().flat_map(|history| {
+            let decisions = history.decisions.iter().map(|(row, _)| row.seq);
+            let activation = history.activation.iter().map(|(row, _)| row.seq);
+            decisions.chain(activation).chain([history.proposal.seq])
         });
         Ok(rows.max().unwrap_or_default())
     }
@@ -205,12 +205,12 @@ impl OperatorApi {
                     });
                     continue;
                 }
-                let about = all.iter_mut().rfind(|told| told.proposal.bundle == bundle);
-                let Some(told) = about else { continue };
-                if told.proposal.is_approval_of(&row) {
-                    told.decisions.push((row, reports));
+                let about = all.iter_mut().rfind(|history| history.proposal.bundle == bundle);
+                let Some(history) = about else { continue };
+                if history.proposal.is_approval_of(&row) {
+                    history.decisions.push((row, reports));
                 } else if matches!(row.order, Some(Order::Activate { .. })) {
-                    told.activation = Some((row, reports));
+                    history.activation = Some((row, reports));
                 }
             }
         }
@@ -220,7 +220,7 @@ impl OperatorApi {
     async fn proposed(&self, bundle: &str) -> Result<ProposalHistory, Problem> {
         let digest = Digest::parse(bundle);
         let all = self.proposals().await?;
-        let found = all.into_iter().rfind(|told| Some(told.proposal.bundle) == digest);
+        let found = all.into_iter().rfind(|history| Some(history.proposal.bundle) == digest);
         found.ok_or_else(|| {
             let message = "no such bundle was proposed";
             self.refused(Code::CallNotFound, "amendment.unknown", message)
@@ -245,14 +245,14 @@ impl OperatorApi {
     /// The proposal is unknown, or the list cannot be read.
     pub(super) async fn amendment(
         &self,
-        asked: OperatorRequest<route::AmendmentDetail>,
+        request: OperatorRequest<route::AmendmentDetail>,
     ) -> Result<AmendmentDetail, Problem> {
-        let told = self.proposed(&asked.path.bundle).await?;
-        let pending = told.pending();
-        let statement = |word| pending.statement(word).text();
+        let history = self.proposed(&request.path.bundle).await?;
+        let pending = history.pending();
+        let statement = |verdict| pending.statement(verdict).text();
         Ok(AmendmentDetail {
-            amendment: told.shown(),
-            files: serde_json::from_str(&told.proposal.files).unwrap_or_default(),
+            amendment: history.shown(),
+            files: serde_json::from_str(&history.proposal.files).unwrap_or_default(),
             statement: statement(ApproverVerdict::Approve),
             refusal: statement(ApproverVerdict::Refuse),
         })
@@ -264,21 +264,21 @@ impl OperatorApi {
     /// No such proposal is open, or the statement is about another.
     pub(super) async fn publish(
         &self,
-        asked: OperatorRequest<route::AmendmentDecision>,
+        decision: OperatorRequest<route::AmendmentDecision>,
     ) -> Result<OrderReply, Problem> {
-        let OperatorRequest { who, path, request } = asked;
+        let OperatorRequest { who, path, request } = decision;
         let requests::SignedStatement { statement, signature } = request;
-        let told = self.proposed(&path.bundle).await?;
-        let pending = told.pending();
+        let history = self.proposed(&path.bundle).await?;
+        let pending = history.pending();
         let ours = [ApproverVerdict::Approve, ApproverVerdict::Refuse]
             .into_iter()
-            .any(|word| pending.statement(word).text() == statement);
+            .any(|verdict| pending.statement(verdict).text() == statement);
         if !ours {
             let message = "the statement is not about this proposal";
             return Err(self.refused(Code::RequestMalformed, "amendment.other", message));
         }
         self.armored(&signature)?;
-        let bundle = told.proposal.bundle;
+        let bundle = history.proposal.bundle;
         let order = Order::Publish { bundle, statement, signature };
         self.order_within(&who, &order, ("", None), (None, AMENDED_WITHIN)).await
     }
@@ -289,10 +289,10 @@ impl OperatorApi {
     /// No such proposal is open.
     pub(super) async fn activate(
         &self,
-        asked: OperatorRequest<route::AmendmentActivation>,
+        request: OperatorRequest<route::AmendmentActivation>,
     ) -> Result<OrderReply, Problem> {
-        let bundle = self.proposed(&asked.path.bundle).await?.proposal.bundle;
+        let bundle = self.proposed(&request.path.bundle).await?.proposal.bundle;
         let order = Order::Activate { bundle };
-        self.order_within(&asked.who, &order, ("", None), (None, AMENDED_WITHIN)).await
+        self.order_within(&request.who, &order, ("", None), (None, AMENDED_WITHIN)).await
     }
 }

@@ -83,8 +83,8 @@ impl Hold {
         let draft = &self.entry.draft;
         let (run, call, tool) = (draft.run?, draft.call.as_ref()?, draft.tool.as_ref()?);
         let digest = call_digest(&run, call, tool, &self.payload(Role::Args)?.0);
-        let said = self.held.call_digest?.0;
-        (said == digest).then_some(digest)
+        let recorded = self.held.call_digest?.0;
+        (recorded == digest).then_some(digest)
     }
 }
 
@@ -248,9 +248,9 @@ impl Run {
         let Some(call) = entry.draft.call.clone() else { return };
         if let Some(held) = entry.draft.get::<CallHeld>().cloned() {
             self.held.insert(call, Hold { held, entry, granted: Vec::new(), args_digest: None });
-        } else if let Some(said) = entry.draft.get::<ApprovalGranted>() {
-            let word = (said.subject.to_string(), said.key.to_string());
-            self.held.entry(call).and_modify(|hold| hold.granted.push(word));
+        } else if let Some(grant) = entry.draft.get::<ApprovalGranted>() {
+            let approver = (grant.subject.to_string(), grant.key.to_string());
+            self.held.entry(call).and_modify(|hold| hold.granted.push(approver));
         } else if self.calls.get(&call).and_then(Phase::held_until).is_none() {
             self.held.remove(&call);
         }

@@ -54,12 +54,12 @@ impl OperatorApi {
     /// The ledger cannot be read.
     pub(super) async fn held(
         &self,
-        asked: OperatorRequest<route::HeldCalls>,
+        request: OperatorRequest<route::HeldCalls>,
     ) -> Result<HeldCalls, Problem> {
-        let most = asked.request.lines().min(SHOWN_MAX);
-        let desk = self.look().await?;
+        let most = request.request.lines().min(SHOWN_MAX);
+        let open_runs = self.look().await?;
         let mut groups: BTreeMap<CallQuery, Vec<Waiting<'_>>> = BTreeMap::new();
-        for (id, run) in desk.chains().flat_map(|chain| &chain.runs) {
+        for (id, run) in open_runs.chains().flat_map(|chain| &chain.runs) {
             for (call, hold) in &run.held {
                 let tool = hold.entry.draft.tool.as_ref().map(ToString::to_string);
                 let key = (*id, tool.unwrap_or_default(), hold.args_digest);
@@ -78,8 +78,8 @@ impl OperatorApi {
         groups.sort_by_key(first);
         let calls = groups.iter().map(Vec::len).sum::<usize>();
         let shown = groups.iter().take(most).filter_map(|group| held_request(group));
-        let (held, asks) = (shown.collect(), groups.len());
-        Ok(HeldCalls { held, asks, calls, more: asks > most })
+        let (held, requests) = (shown.collect(), groups.len());
+        Ok(HeldCalls { held, asks: requests, calls, more: requests > most })
     }
 
     /// All facts about one held call, and the statement that an approver signs.
@@ -88,13 +88,13 @@ impl OperatorApi {
     /// `call.not_found`, or `approval.unviewable`: an incomplete view is never shown.
     pub(super) async fn show(
         &self,
-        asked: OperatorRequest<route::HeldCallDetail>,
+        request: OperatorRequest<route::HeldCallDetail>,
     ) -> Result<HeldCallDetail, Problem> {
-        let facts = self.facts(&asked.path).await?;
+        let facts = self.facts(&request.path).await?;
         let unviewable = |error: Unviewable| self.unviewable(&error);
         let view = facts.render().map_err(unviewable)?;
-        let statement = |word| {
-            let (_, statement) = facts.check(word)?;
+        let statement = |verdict| {
+            let (_, statement) = facts.check(verdict)?;
             Ok(statement.text())
         };
         let approval = statement(ApproverVerdict::Approve).map_err(unviewable)?;
@@ -118,8 +118,8 @@ impl OperatorApi {
     async fn facts(&self, path: &HeldCallPath) -> Result<Facts, Problem> {
         let (run, call) = self.named(path)?;
         let found = {
-            let desk = self.look().await?;
-            find(&desk, &run, &call)
+            let open_runs = self.look().await?;
+            find(&open_runs, &run, &call)
         };
         let Some(found) = found else { return Err(self.not_held()) };
         let HeldMatch { chain, mut facts, input, effect, args: (args, len), .. } = found;
@@ -161,14 +161,14 @@ impl OperatorApi {
     /// The call is not held, or the statement is another.
     pub(super) async fn decide(
         &self,
-        asked: OperatorRequest<route::HeldCallDecision>,
+        request: OperatorRequest<route::HeldCallDecision>,
     ) -> Result<OrderReply, Problem> {
         let OperatorRequest { who, path, request: SignedStatement { statement, signature } } =
-            asked;
+            request;
         let facts = self.facts(&path).await?;
         let ours = [ApproverVerdict::Approve, ApproverVerdict::Refuse]
             .into_iter()
-            .any(|word| facts.check(word).is_ok_and(|(_, ours)| ours.text() == statement));
+            .any(|verdict| facts.check(verdict).is_ok_and(|(_, ours)| ours.text() == statement));
         if !ours {
             let message = "the statement does not match this held call: sign exactly the bytes that are shown";
             return Err(self.refused(Code::RequestMalformed, "approval.statement", message));
@@ -198,9 +198,9 @@ impl OperatorApi {
     /// The call is not held, the arguments are invalid, or the statement is about others.
     pub(super) async fn modify(
         &self,
-        asked: OperatorRequest<route::HeldCallProposal>,
+        sent: OperatorRequest<route::HeldCallProposal>,
     ) -> Result<OrderReply, Problem> {
-        let OperatorRequest { who, path, request } = asked;
+        let OperatorRequest { who, path, request } = sent;
         let Modification { arguments, reason, statement, signature } = request;
         let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
         let fits = |json: &Json| json.as_object().is_some() && arguments.len() <= REVIEW_MAX;
@@ -234,8 +234,8 @@ impl OperatorApi {
             return Err(self.not_held());
         };
         let found = {
-            let desk = self.look().await?;
-            find(&desk, run, call)
+            let open_runs = self.look().await?;
+            find(&open_runs, run, call)
         };
         let origin = found.ok_or_else(|| self.not_held())?.origin;
         self.order(who, order, (reason, None), Some(&origin)).await
@@ -245,10 +245,13 @@ impl OperatorApi {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) async fn runs(&self, asked: OperatorRequest<route::Runs>) -> Result<Runs, Problem> {
-        let most = asked.request.lines().min(SHOWN_MAX);
-        let desk = self.look().await?;
-        let mut runs: Vec<_> = desk
+    pub(super) async fn runs(
+        &self,
+        request: OperatorRequest<route::Runs>,
+    ) -> Result<Runs, Problem> {
+        let most = request.request.lines().min(SHOWN_MAX);
+        let open_runs = self.look().await?;
+        let mut runs: Vec<_> = open_runs
             .chains()
             .flat_map(|chain| chain.runs.iter().map(move |(id, run)| (chain, id, run)))
             .collect();
@@ -295,8 +298,8 @@ fn held_request(group: &[Waiting<'_>]) -> Option<HeldCall> {
 }
 
 /// What the ledger records about one held call, without its payloads.
-fn find(desk: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
-    let (id, chain, open) = desk.run(run)?;
+fn find(open_runs: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
+    let (id, chain, open) = open_runs.run(run)?;
     let hold = open.held.get(call)?;
     let (held, opened) = (&hold.held, &open.opened);
     let layer = |one: &record::call::Layer| Layer {

@@ -63,8 +63,8 @@ struct OrderHistory {
 
 impl OperatorApi {
     /// Enables break-glass statements. The first call counts; later ones change nothing.
-    pub fn allow_break_glass(&self, glass: BreakGlassParts) {
-        drop(self.break_glass.set(glass));
+    pub fn allow_break_glass(&self, break_glass: BreakGlassParts) {
+        drop(self.break_glass.set(break_glass));
     }
 
     /// Opens an order that enough approvers signed, once, after the receiver took the alarm.
@@ -74,27 +74,28 @@ impl OperatorApi {
     /// not take the alarm.
     pub(super) async fn open_break_glass(
         &self,
-        asked: OperatorRequest<route::BreakGlassOpening>,
+        sent: OperatorRequest<route::BreakGlassOpening>,
     ) -> Result<OrderReply, Problem> {
-        let requests::BreakGlassStatement { statement, signatures } = asked.request;
+        let requests::BreakGlassStatement { statement, signatures } = sent.request;
         if signatures.len() > SIGNATURES_MAX {
             return Err(malformed(self, "`signatures` must have at most 16 items"));
         }
-        let (who, signed) = (&asked.who, SignedBreakGlass { statement, signatures });
-        let Some(glass) = self.break_glass.get() else {
+        let (who, signed) = (&sent.who, SignedBreakGlass { statement, signatures });
+        let Some(break_glass) = self.break_glass.get() else {
             let message =
                 "no break-glass signers are configured, so break-glass cannot be opened here";
             return Err(self.refused(Code::RequestMalformed, "break_glass.none", message));
         };
-        let wrong = |code: &str, why: String| self.refused(Code::RequestMalformed, code, why);
-        let refused = |refusal: ApprovalRefusal| wrong(refusal.code(), refusal.why.to_string());
-        let list = (glass.list)().map_err(|why| wrong("break_glass.signer", why.to_string()))?;
-        let open = check(&glass.terms, &list, &signed, self.clock.now()).map_err(refused)?;
+        let malformed = |code: &str, why: String| self.refused(Code::RequestMalformed, code, why);
+        let refused = |refusal: ApprovalRefusal| malformed(refusal.code(), refusal.why.to_string());
+        let list =
+            (break_glass.list)().map_err(|why| malformed("break_glass.signer", why.to_string()))?;
+        let open = check(&break_glass.terms, &list, &signed, self.clock.now()).map_err(refused)?;
         let past = self.past().await?;
         if past.contains_key(&open.statement.nonce) {
             return Err(refused(Purpose::BreakGlass.refusal(RefusalReason::Used)));
         }
-        self.alarm(glass, who, &open).await?;
+        self.alarm(break_glass, who, &open).await?;
         let BreakGlassStatement { reason, expires, .. } = &open.statement;
         let (reason, expires) = (reason.clone(), *expires);
         self.order(who, &Order::BreakGlass(signed), (&reason, Some(expires)), None).await
@@ -102,21 +103,21 @@ impl OperatorApi {
 
     async fn alarm(
         &self,
-        glass: &BreakGlassParts,
+        break_glass: &BreakGlassParts,
         who: &Operator,
         open: &Open,
     ) -> Result<(), Problem> {
         let BreakGlassStatement { agent, tools, reason, expires, nonce, .. } = &open.statement;
         let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
-        let (by, brought) = (open.subjects(), who.subject.as_str());
-        tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought, "BREAK-GLASS requested");
-        glass.metrics.break_glass_alert();
-        let Some(hook) = &glass.alarm else { return Ok(()) };
+        let (by, opener) = (open.subjects(), who.subject.as_str());
+        tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought = opener, "BREAK-GLASS requested");
+        break_glass.metrics.break_glass_alert();
+        let Some(hook) = &break_glass.alarm else { return Ok(()) };
         let body = json!({
             "type": "break_glass.opening",
             "timestamp": self.clock.now().to_string(),
             "data": {"agent": agent, "tools": tools, "reason": reason, "nonce": nonce,
-                "expires": expires.to_string(), "signed_by": by, "brought_by": brought},
+                "expires": expires.to_string(), "signed_by": by, "brought_by": opener},
         });
         let id = Digest::of(&[b"break-glass", nonce.as_bytes()]);
         hook.send(self, &id, &body.to_string()).await.map_err(|why| {
@@ -133,9 +134,9 @@ impl OperatorApi {
     /// No order has this nonce.
     pub(super) async fn close_break_glass(
         &self,
-        asked: OperatorRequest<route::BreakGlassEnd>,
+        sent: OperatorRequest<route::BreakGlassEnd>,
     ) -> Result<OrderReply, Problem> {
-        let OperatorRequest { who, path, request } = asked;
+        let OperatorRequest { who, path, request } = sent;
         self.order_history(&path.nonce).await?;
         let order = Order::CloseBreakGlass { nonce: path.nonce };
         self.order(&who, &order, (&request.reason, None), None).await
@@ -149,22 +150,26 @@ impl OperatorApi {
     /// signers are unknown.
     pub(super) async fn review_break_glass(
         &self,
-        asked: OperatorRequest<route::BreakGlassReview>,
+        sent: OperatorRequest<route::BreakGlassReview>,
     ) -> Result<OrderReply, Problem> {
-        let (who, nonce, note) = (&asked.who, &asked.path.nonce, &asked.request.note);
+        let (who, nonce, note) = (&sent.who, &sent.path.nonce, &sent.request.note);
         let past = self.order_history(nonce).await?;
-        let wrong = |code: &str, why: &str| Err(self.refused(Code::RequestMalformed, code, why));
+        let malformed =
+            |code: &str, why: &str| Err(self.refused(Code::RequestMalformed, code, why));
         if note.trim().is_empty() || note.len() > NOTE_MAX {
-            return wrong("break_glass.note", "`note` must state the findings in 1 to 1024 bytes");
+            return malformed(
+                "break_glass.note",
+                "`note` must state the findings in 1 to 1024 bytes",
+            );
         }
         if past.is_open(self.clock.now()) {
-            return wrong("break_glass.open", "it is still open: close it first");
+            return malformed("break_glass.open", "it is still open: close it first");
         }
         let subject = &who.subject;
         let signed = self.signed_by(nonce).await?;
         let part = |one: &String| one.eq_ignore_ascii_case(subject);
         if signed.iter().any(part) || past.sender.eq_ignore_ascii_case(subject) {
-            return wrong(
+            return malformed(
                 "break_glass.self",
                 "the signers and the operator who sent it cannot review it",
             );
@@ -212,9 +217,10 @@ impl OperatorApi {
             let message = format!("the signer of the order cannot be found: {why}");
             self.refused(Code::RequestMalformed, "break_glass.signers", message)
         };
-        let glass = self.break_glass.get();
-        let glass = glass.ok_or_else(|| unknown("`trust.break_glass` is not configured"))?;
-        let list = (glass.list)().map_err(|why| unknown(&why.to_string()))?;
+        let break_glass = self.break_glass.get();
+        let break_glass =
+            break_glass.ok_or_else(|| unknown("`trust.break_glass` is not configured"))?;
+        let list = (break_glass.list)().map_err(|why| unknown(&why.to_string()))?;
         let mut subjects = Vec::new();
         for row in self.break_glass_rows().await? {
             let Some(BreakGlassOrder::Open(signed)) = row.break_glass() else { continue };

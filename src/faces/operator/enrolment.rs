@@ -150,14 +150,14 @@ impl Registrar {
 
     async fn known(&self, shown: &ShownCredential) -> Result<Admitted, Problem> {
         let ShownCredential::Token(token) = shown else {
-            return Err(self.stranger(shown.stranger()));
+            return Err(self.unidentified(shown.stranger()));
         };
         if let Some(pool) = self.shared(token) {
             return Ok(Admitted { pool, pod: None });
         }
         match self.parts.reviewer.as_ref().filter(|_| is_jwt(token)) {
             Some(reviewer) => self.reviewed(reviewer, token).await,
-            None => Err(self.stranger(IdentityError::Unknown)),
+            None => Err(self.unidentified(IdentityError::Unknown)),
         }
     }
 
@@ -195,7 +195,7 @@ impl Registrar {
         match doubt {
             Doubt::UnknownToken(why) => {
                 tracing::warn!(why, "the API server rejected a projected token");
-                self.stranger(IdentityError::Unknown)
+                self.unidentified(IdentityError::Unknown)
             }
             Doubt::Unbound(account) => {
                 tracing::warn!(account, "refused a projected token that is not bound to a pod");
@@ -213,7 +213,7 @@ impl Registrar {
         }
     }
 
-    fn stranger(&self, why: IdentityError) -> Problem {
+    fn unidentified(&self, why: IdentityError) -> Problem {
         let wait = self.logins.lock().failed(self.parts.clock.monotonic());
         self.refuse(super::unknown(why, wait))
     }
@@ -226,29 +226,31 @@ impl Registrar {
     /// must not be enrolled, `ledger.unavailable` if it cannot be recorded. Nothing was certified
     /// then.
     pub async fn enrol(&self, who: &Admitted, sent: &Enrolment) -> Result<Enrolled, Problem> {
-        let Some(mut asked) = Request::open(&sent.request, &sent.proof) else {
+        let Some(mut enrolment) = Request::open(&sent.request, &sent.proof) else {
             let message = "the request must be signed by the key that it names";
             return Err(self.refused(Code::RequestMalformed, "enrolment.proof", message));
         };
-        if asked.tenant != self.parts.tenant || !is_slot_of(&who.pool, &asked.certificate.slot) {
+        if enrolment.tenant != self.parts.tenant
+            || !is_slot_of(&who.pool, &enrolment.certificate.slot)
+        {
             let message = "the token is for the slots of another pool";
             return Err(self.forbid("enrolment.pool", message));
         }
         if let Some(pod) = &who.pod {
-            asked.certificate.pod.clone_from(pod);
+            enrolment.certificate.pod.clone_from(pod);
         }
-        self.certified(who, asked).await
+        self.certified(who, enrolment).await
     }
 
     fn forbid(&self, detail: &str, message: &str) -> Problem {
         self.refused(Code::OperatorForbidden, detail, message)
     }
 
-    async fn certified(&self, who: &Admitted, asked: Request) -> Result<Enrolled, Problem> {
-        let Request { log, certificate: wanted, .. } = asked;
+    async fn certified(&self, who: &Admitted, enrolment: Request) -> Result<Enrolled, Problem> {
+        let Request { log, certificate: wanted, .. } = enrolment;
         let mut known = self.known.lock().await;
-        let behind = |error: StoreError| self.refuse(error.into());
-        let chains = self.parts.reader.chains().await.map_err(behind)?;
+        let unavailable = |error: StoreError| self.refuse(error.into());
+        let chains = self.parts.reader.chains().await.map_err(unavailable)?;
         let ours = |row: &&ChainRow| row.tenant == self.parts.tenant;
         let of_slot = chains.iter().filter(ours).filter(|row| row.slot == wanted.slot);
         let now = latest(of_slot.map(|row| (row.origin.as_str(), row.epoch)));
@@ -257,7 +259,10 @@ impl Registrar {
             return Err(self.forbid("enrolment.epoch", message));
         }
         for row in chains.iter().filter(ours).filter(|row| is_slot_of(HUBS, &row.slot)) {
-            known.read_on(&*self.parts.reader, row.chain, row.head.size).await.map_err(behind)?;
+            known
+                .read_on(&*self.parts.reader, row.chain, row.head.size)
+                .await
+                .map_err(unavailable)?;
         }
         let before = known.enrolled.get(&log).filter(|before| before.epoch == wanted.epoch);
         if let Some(before) = before {

@@ -17,7 +17,7 @@ use super::api::replies::{
 };
 use super::api::{self, route};
 use super::erasure_requests::{EraseRequest, HoldRequest};
-use super::evidence::{Evidence, Room, by};
+use super::evidence::{Evidence, EvidenceService, by};
 use super::operators::Operator;
 use crate::approval::SignedApproval;
 use crate::approval::order::{self, Loosening, OrderKind};
@@ -44,7 +44,7 @@ impl OperatorApi {
         &self,
         evidence: &Evidence,
         signed: &SignedApproval,
-        word: OrderKind,
+        kind: OrderKind,
     ) -> Result<Box<Loosening>, Problem> {
         let refused = |detail: &str, why: String| {
             tracing::error!(detail, %why, "REFUSED a signed order to erase payloads or to lift a legal hold");
@@ -56,8 +56,8 @@ impl OperatorApi {
             .await
             .map_err(|why| refused("order.signer", why.to_string()))?;
         let revoked = self.stopped_keys(&list).await?;
-        let asked = (self.tenant.as_str(), &[word][..]);
-        let order = order::check(&list.without(revoked), asked, signed, self.clock.now());
+        let order_for = (self.tenant.as_str(), &[kind][..]);
+        let order = order::check(&list.without(revoked), order_for, signed, self.clock.now());
         order.map(Box::new).map_err(|refusal| refused(refusal.code(), refusal.why.to_string()))
     }
 
@@ -68,16 +68,16 @@ impl OperatorApi {
     /// request again finishes it.
     pub(super) async fn erase(
         self: &Arc<Self>,
-        asked: api::OperatorRequest<route::Erasure>,
+        sent: api::OperatorRequest<route::Erasure>,
     ) -> Result<ErasureReply, Problem> {
-        let (who, request) = (asked.who, self.erasure_request(asked.request)?);
-        let room = self.evidence()?;
-        let place = self.erasure_place(&room)?;
-        let office = Arc::clone(self);
+        let (who, request) = (sent.who, self.erasure_request(sent.request)?);
+        let service = self.evidence()?;
+        let permit = self.erasure_place(&service)?;
+        let api = Arc::clone(self);
         // WHY: a recorded erasure must delete its payloads even if the client has disconnected.
         let working = self.tasks.spawn(async move {
-            let done = Box::pin(office.erase_now(&room.evidence, &who, &request)).await;
-            drop(place);
+            let done = Box::pin(api.erase_now(&service.evidence, &who, &request)).await;
+            drop(permit);
             done
         });
         working.await.unwrap_or_else(|_panicked| Err(unfinished("the task ended early")))
@@ -90,33 +90,33 @@ impl OperatorApi {
         request: &EraseRequest,
     ) -> Result<ErasureReply, Problem> {
         let reader = self.ledger(evidence).await?;
-        let keeper = evidence.archive.eraser().await?;
-        let keeper = keeper.ok_or_else(|| {
+        let eraser = evidence.archive.eraser().await?;
+        let eraser = eraser.ok_or_else(|| {
             let message =
                 "no Postgres role that may erase is configured here (`evidence.eraser_url_file`)";
             self.refused(Code::RequestMalformed, "erasure.none", message)
         })?;
         let chains = chains(&*reader).await?;
-        let (reader, keeper) = (reader.as_ref(), keeper.as_ref());
-        let shelf = ErasureStore { reader, eraser: keeper, chains: &chains, tenant: &self.tenant };
+        let (reader, eraser) = (reader.as_ref(), eraser.as_ref());
+        let store = ErasureStore { reader, eraser, chains: &chains, tenant: &self.tenant };
         let refused = |error: Error| self.refuse(problem(&error));
-        let found = shelf.find(&request.selection).await.map_err(refused)?;
-        let records = shelf.records().await.map_err(refused)?;
+        let found = store.find(&request.selection).await.map_err(refused)?;
+        let records = store.records().await.map_err(refused)?;
         let before = self.erased_before(&request.selection, &found, &records)?;
-        shelf.refuse_held(&records, &found.wanted).await.map_err(refused)?;
+        store.refuse_held(&records, &found.wanted).await.map_err(refused)?;
         let wanted = (&found.wanted, request.selection.run.as_ref());
         let order = match &request.order {
             Some(signed) => Some(self.ordered(evidence, signed, OrderKind::Erase).await?),
             None => None,
         };
         let signer = order.iter().map(|order| order.by().subject.as_str());
-        let people: Vec<&str> = signer.chain([who.subject.as_str()]).collect();
-        let part = shelf.refuse_part(&records, wanted, (&people, &by(who))).await;
+        let subjects: Vec<&str> = signer.chain([who.subject.as_str()]).collect();
+        let part = store.refuse_part(&records, wanted, (&subjects, &by(who))).await;
         part.map_err(refused)?;
         let erased = match order {
             Some(order) => {
                 let done = (who, order, request.anew);
-                Some(self.erase_found(evidence, &shelf, done, &found).await?)
+                Some(self.erase_found(evidence, &store, done, &found).await?)
             }
             None => None,
         };
@@ -133,13 +133,13 @@ impl OperatorApi {
     /// neither stored nor was ever erased is an error.
     fn erased_before(
         &self,
-        asked: &ErasureRequest,
+        request: &ErasureRequest,
         found: &ErasureScope,
         records: &Records,
     ) -> Result<usize, Problem> {
         let erased: BTreeSet<&Digest> = records.erased.keys().map(|(_, c)| c).collect();
         let mut unknown = found.absent.iter().filter(|c| !erased.contains(c));
-        if let Some(unknown) = unknown.next().filter(|_| asked.run.is_none()) {
+        if let Some(unknown) = unknown.next().filter(|_| request.run.is_none()) {
             let message = format!("no payload {unknown}: nothing was erased");
             return Err(self.refused(Code::CallNotFound, "erasure.unknown", message));
         }
@@ -150,7 +150,7 @@ impl OperatorApi {
     async fn erase_found(
         &self,
         evidence: &Evidence,
-        shelf: &ErasureStore<'_>,
+        store: &ErasureStore<'_>,
         (who, order, anew): (&Operator, Box<Loosening>, bool),
         found: &ErasureScope,
     ) -> Result<ErasedPayloads, Problem> {
@@ -163,7 +163,7 @@ impl OperatorApi {
                     warrant: Warrant::Order(order),
                 };
                 let fleet = self.open_fleet(evidence).await?;
-                let recorded = shelf.record(&fleet, &found.wanted, &grounds).await;
+                let recorded = store.record(&fleet, &found.wanted, &grounds).await;
                 let closed = fleet.close().await;
                 let recorded = recorded.map_err(|error| self.refuse(problem(&error)))?;
                 closed.map_err(|error| self.refuse(unfinished(&error.to_string())))?;
@@ -171,22 +171,23 @@ impl OperatorApi {
             }
         };
         // WHY: delete rows only now, when the log has recorded every one of them.
-        let late = |why: String| self.refuse(unfinished(&why));
-        let deleted = shelf.sweep().await.map_err(|e| late(e.to_string()))?;
-        let residue = shelf.eraser.scrub(anew).await.map_err(|e| late(e.to_string()))?;
+        let unfinished_erasure = |why: String| self.refuse(unfinished(&why));
+        let deleted = store.sweep().await.map_err(|e| unfinished_erasure(e.to_string()))?;
+        let residue =
+            store.eraser.scrub(anew).await.map_err(|e| unfinished_erasure(e.to_string()))?;
         let RecordedErasure { fleet, seqs } = &recorded;
-        let told = ReceiptNotes { deleted, residue: residue.as_str(), store: evidence.store };
+        let notes = ReceiptNotes { deleted, residue: residue.as_str(), store: evidence.store };
         let receipt = match seqs.as_slice() {
             [] => Value::Null,
             seqs => {
-                let made = receipt::make(shelf.reader, fleet, seqs, &told, &*evidence.key).await;
-                envelope(&made.map_err(|e| late(e.to_string()))?)
+                let made = receipt::make(store.reader, fleet, seqs, &notes, &*evidence.key).await;
+                envelope(&made.map_err(|e| unfinished_erasure(e.to_string()))?)
             }
         };
         tracing::info!(by = by(who), deleted, ?seqs, "erased payloads");
         Ok(ErasedPayloads {
             deleted,
-            residue: told.residue.to_owned(),
+            residue: notes.residue.to_owned(),
             log: fleet.clone(),
             entries: seqs.clone(),
             receipt,
@@ -199,15 +200,15 @@ impl OperatorApi {
     /// There is no such run, log or hold, or it cannot be recorded.
     pub(super) async fn hold(
         self: &Arc<Self>,
-        asked: api::OperatorRequest<route::LegalHold>,
+        sent: api::OperatorRequest<route::LegalHold>,
     ) -> Result<LegalHoldReply, Problem> {
-        let (who, request) = (asked.who, self.hold_request(asked.request)?);
-        let room = self.evidence()?;
-        let place = self.erasure_place(&room)?;
-        let office = Arc::clone(self);
+        let (who, request) = (sent.who, self.hold_request(sent.request)?);
+        let service = self.evidence()?;
+        let permit = self.erasure_place(&service)?;
+        let api = Arc::clone(self);
         let working = self.tasks.spawn(async move {
-            let done = Box::pin(office.hold_now(&room, &who, &request)).await;
-            drop(place);
+            let done = Box::pin(api.hold_now(&service, &who, &request)).await;
+            drop(permit);
             done
         });
         working.await.unwrap_or_else(|_panicked| Err(unfinished("the task ended early")))
@@ -215,22 +216,22 @@ impl OperatorApi {
 
     async fn hold_now(
         &self,
-        room: &Room,
+        service: &EvidenceService,
         who: &Operator,
         request: &HoldRequest,
     ) -> Result<LegalHoldReply, Problem> {
-        let reader = self.ledger(&room.evidence).await?;
+        let reader = self.ledger(&service.evidence).await?;
         let (on, change) = match request {
             HoldRequest::Place(on, reason) => (on, LegalHoldChange::Place(reason.as_str().into())),
             HoldRequest::Lift(on, signed) => (
                 on,
                 LegalHoldChange::Lift(
-                    self.ordered(&room.evidence, signed, OrderKind::Release).await?,
+                    self.ordered(&service.evidence, signed, OrderKind::Release).await?,
                 ),
             ),
         };
-        let place = matches!(change, LegalHoldChange::Place(_));
-        let fleet = self.open_fleet(&room.evidence).await?;
+        let is_placing = matches!(change, LegalHoldChange::Place(_));
+        let fleet = self.open_fleet(&service.evidence).await?;
         let what = (self.tenant.as_str(), on);
         let done = set_hold(reader.as_ref(), &fleet, what, (&change, &by(who))).await;
         let log = fleet.origin().to_owned();
@@ -240,7 +241,7 @@ impl OperatorApi {
             HoldSet::Already(now) => (now.seq, true),
             HoldSet::Recorded(receipt) => (receipt.seq, false),
         };
-        Ok(LegalHoldReply { held: place, log, entry, already })
+        Ok(LegalHoldReply { held: is_placing, log, entry, already })
     }
 
     /// The predecessor of an order to erase or to end a hold: the newest entry of the fleet log.
@@ -295,10 +296,10 @@ impl OperatorApi {
     /// The newest fleet log has no erasure there.
     pub(super) async fn erasure(
         &self,
-        asked: api::OperatorRequest<route::ErasureDetail>,
+        request: api::OperatorRequest<route::ErasureDetail>,
     ) -> Result<ErasureDetail, Problem> {
-        let seq = asked.path.seq;
-        let room = self.evidence()?;
+        let seq = request.path.seq;
+        let service = self.evidence()?;
         let mut all = self.erasure_rows().await?;
         let newest = all.last().map(|(chain, _)| chain.origin.clone());
         all.retain(|(chain, row)| row.seq == seq && Some(&chain.origin) == newest.as_ref());
@@ -306,12 +307,12 @@ impl OperatorApi {
             let message = "no such erasure";
             return Err(self.refused(Code::CallNotFound, "erasure.seq", message));
         };
-        let reader = self.ledger(&room.evidence).await?;
+        let reader = self.ledger(&service.evidence).await?;
         let deleted = gone(&*reader, &self.tenant, row).await?;
         // A later request cannot search the files for payloads that are already deleted.
-        let told = ReceiptNotes { deleted, residue: "unknown", store: room.evidence.store };
-        let key = &*room.evidence.key;
-        let made = receipt::make(&*reader, &chain.origin, &[seq], &told, key).await;
+        let notes = ReceiptNotes { deleted, residue: "unknown", store: service.evidence.store };
+        let key = &*service.evidence.key;
+        let made = receipt::make(&*reader, &chain.origin, &[seq], &notes, key).await;
         let made = made?;
         Ok(ErasureDetail { erasure: shown(chain, row), receipt: envelope(&made) })
     }
@@ -355,12 +356,12 @@ async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result
     let Some(erased) = entry.draft.get::<PayloadErased>() else { return Ok(0) };
     let ours = |c: &&ChainRow| c.tenant == tenant && erased.log == c.origin.as_str();
     let Some(chain) = chains.iter().find(ours) else { return Ok(0) };
-    let mut gone = 0_u64;
+    let mut deleted = 0_u64;
     for c in erased.c.iter() {
         let stored = reader.payload(&chain.chain, c).await?;
-        gone = gone.saturating_add(u64::from(stored.is_none()));
+        deleted = deleted.saturating_add(u64::from(stored.is_none()));
     }
-    Ok(gone)
+    Ok(deleted)
 }
 
 /// The contents of an erasure entry, without commitments.

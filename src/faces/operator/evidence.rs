@@ -67,7 +67,7 @@ crate::record::debug_by!(Evidence: store);
 
 /// The evidence, with semaphores that limit its use.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct EvidenceService {
     pub(super) evidence: Evidence,
     /// One export at a time: each holds its bundle in memory until it is written.
     exporting: Arc<Semaphore>,
@@ -83,11 +83,11 @@ impl OperatorApi {
             tracing::warn!(%error, "the temporary files of an export cannot be removed");
         }
         let one = || Arc::new(Semaphore::new(1));
-        let room = Room { evidence, exporting: one(), erasing: one() };
-        drop(self.evidence.set(Arc::new(room)));
+        let service = EvidenceService { evidence, exporting: one(), erasing: one() };
+        drop(self.evidence.set(Arc::new(service)));
     }
 
-    pub(super) fn evidence(&self) -> Result<Arc<Room>, Problem> {
+    pub(super) fn evidence(&self) -> Result<Arc<EvidenceService>, Problem> {
         self.evidence.get().map(Arc::clone).ok_or_else(|| {
             let message = "no evidence key is configured here (`evidence.key`)";
             self.refused(Code::RequestMalformed, "evidence.none", message)
@@ -95,22 +95,28 @@ impl OperatorApi {
     }
 
     /// The only place to export.
-    pub(super) fn export_place(&self, room: &Room) -> Result<OwnedSemaphorePermit, Problem> {
-        self.place(&room.exporting, "export.busy", "another export is being made or sent")
+    pub(super) fn export_place(
+        &self,
+        service: &EvidenceService,
+    ) -> Result<OwnedSemaphorePermit, Problem> {
+        self.place(&service.exporting, "export.busy", "another export is being made or sent")
     }
 
     /// The only place to erase and to hold.
-    pub(super) fn erasure_place(&self, room: &Room) -> Result<OwnedSemaphorePermit, Problem> {
-        self.place(&room.erasing, "erasure.busy", "another erasure or hold is being recorded")
+    pub(super) fn erasure_place(
+        &self,
+        service: &EvidenceService,
+    ) -> Result<OwnedSemaphorePermit, Problem> {
+        self.place(&service.erasing, "erasure.busy", "another erasure or hold is being recorded")
     }
 
     fn place(
         &self,
-        room: &Arc<Semaphore>,
+        permits: &Arc<Semaphore>,
         detail: &str,
         message: &str,
     ) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(room).try_acquire_owned().map_err(|_taken| {
+        Arc::clone(permits).try_acquire_owned().map_err(|_taken| {
             let problem = Problem::new(Code::LimitExceeded, detail, message);
             self.refuse(Problem { retry_after: Some(RETRY), ..problem })
         })

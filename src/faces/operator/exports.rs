@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::api::{OperatorRequest, requests, route};
-use super::evidence::{Room, by};
+use super::evidence::{EvidenceService, by};
 use super::http::HttpReply;
 use super::{Cause, OperatorApi};
 use crate::clock::{Clock, random16};
@@ -65,7 +65,7 @@ pub struct ExportedFile {
     bytes: u64,
     digest: Digest,
     exported: ExportedBundle,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 /// Why the export failed.
@@ -88,8 +88,8 @@ impl From<Error> for Failed {
 
 /// Everything one export needs to run independently of its request.
 struct Job {
-    room: Arc<Room>,
-    place: OwnedSemaphorePermit,
+    service: Arc<EvidenceService>,
+    permit: OwnedSemaphorePermit,
     selection: Selection,
     tenant: String,
     requester: String,
@@ -101,23 +101,24 @@ struct Job {
 impl OperatorApi {
     fn selection(&self, request: requests::Export) -> Result<Selection, Problem> {
         let requests::Export { query, since, payloads, redact, disclose } = request;
-        let wrong = |detail: &str, why: String| self.refused(Code::RequestMalformed, detail, why);
+        let malformed =
+            |detail: &str, why: String| self.refused(Code::RequestMalformed, detail, why);
         let query = query.and_then(|query| Query::from_json(&Json::of(&query))).ok_or_else(|| {
             let message = "`query` is {scope: run, run}, {scope: range, log, from, to} or {scope: \
                 population} with since, until, agent, tool, verdict and chains, times as \
                 2026-11-21T20:05:03.123Z";
-            wrong("export.query", message.to_owned())
+            malformed("export.query", message.to_owned())
         })?;
         let lists =
             [("since", since.len()), ("redact", redact.len()), ("disclose", disclose.len())];
         if let Some((name, _)) = lists.into_iter().find(|(_, items)| *items > LIST_MAX) {
-            return Err(wrong(
+            return Err(malformed(
                 "export.options",
                 format!("`{name}` must have at most {LIST_MAX} items"),
             ));
         }
         let redactions = Redactions::parse(&redact, &disclose);
-        let redactions = redactions.map_err(|why| wrong("export.options", why.to_string()))?;
+        let redactions = redactions.map_err(|why| malformed("export.options", why.to_string()))?;
         // An export of one run always includes its payloads.
         let payloads = payloads || query.scope() == scope::Scope::Run;
         Ok(Selection { query, since, payloads, redactions })
@@ -129,24 +130,24 @@ impl OperatorApi {
     /// Another export is running, the selection matches nothing, or the export cannot be recorded.
     pub(super) async fn export(
         &self,
-        asked: OperatorRequest<route::Export>,
+        request: OperatorRequest<route::Export>,
     ) -> Result<ExportedFile, Problem> {
-        let selection = self.selection(asked.request)?;
-        let room = self.evidence()?;
-        let place = self.export_place(&room)?;
-        let (tenant, requester) = (self.tenant.clone(), by(&asked.who));
+        let selection = self.selection(request.request)?;
+        let service = self.evidence()?;
+        let permit = self.export_place(&service)?;
+        let (tenant, requester) = (self.tenant.clone(), by(&request.who));
         let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
         let name = format!("{}.zip", hex::encode(random16(&*self.entropy)));
-        let job = Job { room, place, selection, tenant, requester, vault, clock, name };
-        let gone = CancellationToken::new();
-        let _leaving = gone.clone().drop_guard();
+        let job = Job { service, permit, selection, tenant, requester, vault, clock, name };
+        let disconnected = CancellationToken::new();
+        let _guard = disconnected.clone().drop_guard();
         let runtime = tokio::runtime::Handle::current();
         // WHY: hashing and packing take seconds, and stop orders are served on this thread.
         let working = tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
                 tokio::select! {
                     biased;
-                    () = gone.cancelled() => Err(Failed::Left),
+                    () = disconnected.cancelled() => Err(Failed::Left),
                     made = Box::pin(job.run()) => made,
                 }
             })
@@ -158,8 +159,8 @@ impl OperatorApi {
 
 impl Job {
     async fn run(self) -> Result<ExportedFile, Failed> {
-        let Self { room, place, selection, tenant, requester, vault, clock, name } = self;
-        let evidence = &room.evidence;
+        let Self { service, permit, selection, tenant, requester, vault, clock, name } = self;
+        let evidence = &service.evidence;
         sweep(&evidence.scratch).map_err(Failed::Scratch)?;
         let reader = evidence.archive.reader().await.map_err(Error::Store)?;
         let recorder =
@@ -188,7 +189,7 @@ impl Job {
         let bytes = file.metadata().map_err(Failed::Scratch)?.len();
         let digest = Digest::of_reader(&mut file).map_err(Failed::Scratch)?;
         file.rewind().map_err(Failed::Scratch)?;
-        Ok(ExportedFile { file, bytes, digest, exported, place })
+        Ok(ExportedFile { file, bytes, digest, exported, permit })
     }
 }
 
@@ -265,8 +266,8 @@ pub struct LogHead {
 }
 
 impl HttpReply for ExportedFile {
-    fn answer(self, office: &OperatorApi) -> http::Response<Body> {
-        self.response(&office.tasks)
+    fn answer(self, api: &OperatorApi) -> http::Response<Body> {
+        self.response(&api.tasks)
     }
 
     fn schema(_schemas: &mut SchemaGenerator) -> Schema {
@@ -323,7 +324,7 @@ impl ExportedFile {
     /// Sends the file. The next export waits for it, but not for a client that stops reading.
     async fn send(self, out: mpsc::Sender<std::io::Result<Bytes>>) {
         let mut file = tokio::fs::File::from_std(self.file);
-        let (mut place, mut left) = (Some(self.place), self.bytes);
+        let (mut permit, mut left) = (Some(self.permit), self.bytes);
         loop {
             let mut piece = vec![0; PIECE];
             let read = file.read(&mut piece).await;
@@ -335,7 +336,7 @@ impl ExportedFile {
                     left = left.saturating_sub(count as u64);
                     // WHY: a client that has read the last byte may ask for the next export at
                     // once.
-                    place = place.filter(|_| left > 0);
+                    permit = permit.filter(|_| left > 0);
                     Ok(Bytes::from(piece))
                 }
                 Err(error) => Err(error),
@@ -347,6 +348,6 @@ impl ExportedFile {
                 break;
             }
         }
-        drop(place);
+        drop(permit);
     }
 }

@@ -38,28 +38,28 @@ const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The router of the two services.
-pub(crate) fn router(office: &Arc<OperatorApi>) -> Router {
-    let services = Services { operator_api: Arc::clone(office) };
+pub(crate) fn router(api: &Arc<OperatorApi>) -> Router {
+    let services = Services { operator_api: Arc::clone(api) };
     let approvals =
         ApprovalsServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let control = ControlServer::new(services).max_decoding_message_size(MESSAGE_BYTES_MAX);
     Router::new()
         .route_service("/wicketgate.v1.Approvals/{method}", approvals)
         .route_service("/wicketgate.v1.Control/{method}", control)
-        .layer(middleware::from_fn_with_state(Arc::clone(office), bounded))
+        .layer(middleware::from_fn_with_state(Arc::clone(api), bounded))
 }
 
 /// Enforces a deadline for reading a message, and replaces tonic's error for an unreadable one by a
 /// `Problem`.
 async fn bounded(
-    State(office): State<Arc<OperatorApi>>,
+    State(api): State<Arc<OperatorApi>>,
     request: HttpRequest,
     next: Next,
 ) -> HttpResponse {
     let timely = request.map(|body| Body::new(Timely::new(body, MESSAGE_WITHIN)));
     let answer = next.run(timely).await;
     match misread(answer.headers(), "the message is larger than 256 KiB") {
-        Some(problem) => office.refuse(problem).status().into_http(),
+        Some(problem) => api.refuse(problem).status().into_http(),
         None => answer,
     }
 }
@@ -94,13 +94,13 @@ impl Services {
         verdict: ApproverVerdict,
         request: Request<pb::SignedWord>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
-        let decided = self.answer::<route::HeldCallDecision, _>(request, |office, sent| {
+        let decided = self.answer::<route::HeldCallDecision, _>(request, |api, sent| {
             let pb::SignedWord { run, call, statement, signature } = sent;
-            let statement = text(office, "statement", statement)?;
+            let statement = text(api, "statement", statement)?;
             let read = ApprovalStatement::parse(statement.as_bytes()).ok();
             if read.is_none_or(|read| read.verdict != verdict) {
                 let message = format!("the statement does not say `{}`", verdict.as_str());
-                return Err(office.refused(Code::RequestMalformed, "approval.statement", message));
+                return Err(api.refused(Code::RequestMalformed, "approval.statement", message));
             }
             Ok((HeldCallPath { run, call }, SignedStatement { statement, signature }))
         });
@@ -108,8 +108,8 @@ impl Services {
     }
 }
 
-fn text(office: &OperatorApi, name: &str, bytes: Vec<u8>) -> Result<String, Problem> {
-    String::from_utf8(bytes).map_err(|_| malformed(office, &format!("`{name}` is not UTF-8")))
+fn text(api: &OperatorApi, name: &str, bytes: Vec<u8>) -> Result<String, Problem> {
+    String::from_utf8(bytes).map_err(|_| malformed(api, &format!("`{name}` is not UTF-8")))
 }
 
 /// Zero is absent.
@@ -170,7 +170,7 @@ impl Approvals for Services {
         request: Request<pb::ListApprovalsRequest>,
     ) -> Result<Response<pb::ListApprovalsResponse>, Status> {
         let found = self
-            .answer::<route::HeldCalls, _>(request, |_, asked| Ok(((), page(asked.limit))))
+            .answer::<route::HeldCalls, _>(request, |_, message| Ok(((), page(message.limit))))
             .await?;
         Ok(Response::new(pb::ListApprovalsResponse {
             held: found.held.into_iter().map(held).collect(),
@@ -184,8 +184,8 @@ impl Approvals for Services {
         &self,
         request: Request<pb::ShowApprovalRequest>,
     ) -> Result<Response<pb::ShowApprovalResponse>, Status> {
-        let shown = self.answer::<route::HeldCallDetail, _>(request, |_, asked| {
-            Ok((HeldCallPath { run: asked.run, call: asked.call }, ()))
+        let shown = self.answer::<route::HeldCallDetail, _>(request, |_, message| {
+            Ok((HeldCallPath { run: message.run, call: message.call }, ()))
         });
         let shown = shown.await?;
         Ok(Response::new(pb::ShowApprovalResponse {
@@ -214,10 +214,10 @@ impl Approvals for Services {
         &self,
         request: Request<pb::ModifyCallRequest>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
-        let sent = self.answer::<route::HeldCallProposal, _>(request, |office, sent| {
+        let sent = self.answer::<route::HeldCallProposal, _>(request, |api, sent| {
             let pb::ModifyCallRequest { run, call, arguments, reason, statement, signature } = sent;
-            let arguments = text(office, "arguments", arguments)?;
-            let statement = text(office, "statement", statement)?;
+            let arguments = text(api, "arguments", arguments)?;
+            let statement = text(api, "statement", statement)?;
             let modification = Modification { arguments, reason, statement, signature };
             Ok((HeldCallPath { run, call }, modification))
         });
@@ -231,8 +231,8 @@ impl Control for Services {
         &self,
         request: Request<pb::ListOrdersRequest>,
     ) -> Result<Response<pb::ListOrdersResponse>, Status> {
-        let found = self.answer::<route::Orders, _>(request, |_, asked| {
-            Ok(((), OrdersAfter { since: asked.since }))
+        let found = self.answer::<route::Orders, _>(request, |_, message| {
+            Ok(((), OrdersAfter { since: message.since }))
         });
         let found = found.await?;
         let (orders, next, more) = (objects(&found.orders), found.next, found.more);
@@ -243,7 +243,7 @@ impl Control for Services {
         &self,
         request: Request<pb::SetControlRequest>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
-        let sent = self.answer::<route::Stop, _>(request, |office, sent| {
+        let sent = self.answer::<route::Stop, _>(request, |api, sent| {
             let members = [
                 ("action", sent.action),
                 ("target", sent.target),
@@ -254,7 +254,7 @@ impl Control for Services {
             // An empty field counts as absent: the HTTP reader reports errors in the rest.
             let given = members.into_iter().filter(|(_, text)| !text.is_empty());
             let body = Json::object(given.map(|(name, text)| (name, Json::from(text))));
-            Ok(((), input(&body).map_err(|problem| office.refuse(problem))?))
+            Ok(((), input(&body).map_err(|problem| api.refuse(problem))?))
         });
         sent.await.map(|reply| ordered(&reply))
     }
@@ -283,10 +283,10 @@ impl Control for Services {
         &self,
         request: Request<pb::GetOrderRequest>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
-        let shown = self.answer::<route::OrderDetail, _>(request, |office, asked| {
-            let seq = NonZeroU64::new(asked.seq);
+        let shown = self.answer::<route::OrderDetail, _>(request, |api, message| {
+            let seq = NonZeroU64::new(message.seq);
             let seq =
-                seq.ok_or_else(|| malformed(office, "the number of an order must be 1 or more"))?;
+                seq.ok_or_else(|| malformed(api, "the number of an order must be 1 or more"))?;
             Ok((OrderPath { seq }, ()))
         });
         let shown = shown.await?;
@@ -306,8 +306,9 @@ impl Control for Services {
         &self,
         request: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
-        let found =
-            self.answer::<route::Runs, _>(request, |_, asked| Ok(((), page(asked.limit)))).await?;
+        let found = self
+            .answer::<route::Runs, _>(request, |_, message| Ok(((), page(message.limit))))
+            .await?;
         let (runs, open, more) = (objects(&found.runs), count(found.open), found.more);
         Ok(Response::new(pb::ListRunsResponse { runs, open, more }))
     }

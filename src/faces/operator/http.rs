@@ -28,14 +28,14 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// How a reply is sent.
 pub(super) trait HttpReply: Send + 'static {
-    fn answer(self, office: &OperatorApi) -> Response;
+    fn answer(self, api: &OperatorApi) -> Response;
 
     fn schema(schemas: &mut SchemaGenerator) -> Schema;
 }
 
 impl<T: Reply> HttpReply for T {
     /// 202: the order is recorded, and the body says what is missing.
-    fn answer(self, _office: &OperatorApi) -> Response {
+    fn answer(self, _api: &OperatorApi) -> Response {
         let status = if self.is_complete() { StatusCode::OK } else { StatusCode::ACCEPTED };
         json(status, &self)
     }
@@ -57,25 +57,25 @@ fn json(status: StatusCode, body: &impl serde::Serialize) -> Response {
 
 /// Answers one route. It checks the credential before it reads anything else of the request.
 pub(super) async fn handle<R: Serve>(
-    State(office): State<Arc<OperatorApi>>,
+    State(api): State<Arc<OperatorApi>>,
     mut request: Request,
 ) -> Response {
     let answered = async {
         let shown = ShownCredential::of(request.headers(), request.extensions());
-        let who = office.admit(&shown, R::ROW.right)?;
+        let who = api.admit(&shown, R::ROW.right)?;
         let path = request.extract_parts::<Path<R::Path>>().await;
-        let Path(path) = path.map_err(|wrong| office.refuse(misnamed(&wrong)))?;
-        let request = read::<R>(request).await.map_err(|problem| office.refuse(problem))?;
-        R::serve(&office, OperatorRequest { who, path, request }).await
+        let Path(path) = path.map_err(|rejection| api.refuse(misnamed(&rejection)))?;
+        let request = read::<R>(request).await.map_err(|problem| api.refuse(problem))?;
+        R::serve(&api, OperatorRequest { who, path, request }).await
     };
     match answered.await {
-        Ok(reply) => reply.answer(&office),
+        Ok(reply) => reply.answer(&api),
         Err(problem) => problem.response().map(Body::from),
     }
 }
 
-fn misnamed(wrong: &PathRejection) -> Problem {
-    let message = format!("the path: {}", super::visible(&wrong.body_text()));
+fn misnamed(rejection: &PathRejection) -> Problem {
+    let message = format!("the path: {}", super::visible(&rejection.body_text()));
     Problem::new(Code::RequestMalformed, "http.path", message)
 }
 
@@ -142,8 +142,8 @@ async fn body(request: Request, most: usize) -> Result<Json, Problem> {
         .map_err(|error| Problem::new(Code::RequestMalformed, error.code, error.message))
 }
 
-pub(super) fn malformed(office: &OperatorApi, message: &str) -> Problem {
-    office.refused(Code::RequestMalformed, "", message)
+pub(super) fn malformed(api: &OperatorApi, message: &str) -> Problem {
+    api.refused(Code::RequestMalformed, "", message)
 }
 
 /// The path of a hub's registrar, with `POST`.
@@ -159,12 +159,12 @@ async fn enrol(State(registrar): State<Arc<Registrar>>, request: Request) -> Res
         let shown = ShownCredential::of(request.headers(), request.extensions());
         // WHY: check the credential before reading the body.
         let who = registrar.admit(&shown).await?;
-        let asked = match body(request, Enrolment::BYTES_MAX).await {
+        let input = match body(request, Enrolment::BYTES_MAX).await {
             Ok(json) => input::<Enrolment>(&json),
             Err(problem) => Err(problem),
         };
-        let asked = asked.map_err(|problem| registrar.refuse(problem))?;
-        registrar.enrol(&who, &asked).await
+        let input = input.map_err(|problem| registrar.refuse(problem))?;
+        registrar.enrol(&who, &input).await
     };
     match answered.await {
         Ok(enrolled) => json(StatusCode::OK, &enrolled),

@@ -104,7 +104,7 @@ pub struct OperatorApi {
     logins: Mutex<Logins>,
     queue: tokio::sync::Mutex<OpenRuns>,
     break_glass: std::sync::OnceLock<break_glass::BreakGlassParts>,
-    evidence: std::sync::OnceLock<Arc<evidence::Room>>,
+    evidence: std::sync::OnceLock<Arc<evidence::EvidenceService>>,
     /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }
@@ -202,18 +202,18 @@ impl OperatorApi {
         chain: &ChainId,
         size: Seq,
     ) -> Result<Option<Timestamp>, Problem> {
-        let desk = self.look().await?;
-        let read = desk.chain(chain).filter(|chain| chain.size() >= size);
-        let behind = || Problem::new(Code::LedgerUnavailable, "", "the reader is behind");
-        read.map(Chain::held_until).ok_or_else(behind)
+        let open_runs = self.look().await?;
+        let read = open_runs.chain(chain).filter(|chain| chain.size() >= size);
+        let lagging = || Problem::new(Code::LedgerUnavailable, "", "the reader is behind");
+        read.map(Chain::held_until).ok_or_else(lagging)
     }
 
     /// Reads new entries of the ledger.
     async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, OpenRuns>, Problem> {
-        let mut desk = self.queue.lock().await;
-        let looked = desk.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
-        looked?;
-        Ok(desk)
+        let mut open_runs = self.queue.lock().await;
+        let read = open_runs.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
+        read?;
+        Ok(open_runs)
     }
 }
 

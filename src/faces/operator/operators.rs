@@ -238,16 +238,16 @@ impl Operators {
     /// Everything that is wrong: a file that other users may read, a token that is too short or
     /// that two operators share, a subject that is there twice or has no role.
     pub fn load(members: &[Member]) -> Result<Self, Vec<MemberError>> {
-        let (mut staff, mut wrong) = (Self::default(), Vec::new());
+        let (mut operators, mut problems) = (Self::default(), Vec::new());
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for (index, member) in members.iter().enumerate() {
             let added = match seen.insert(&member.subject, index) {
                 Some(first) => Err(Error::Subject { subject: member.subject.clone(), first }),
-                None => staff.add(member),
+                None => operators.add(member),
             };
-            wrong.extend(added.err().map(|error| MemberError { index, error }));
+            problems.extend(added.err().map(|error| MemberError { index, error }));
         }
-        if wrong.is_empty() { Ok(staff) } else { Err(wrong) }
+        if problems.is_empty() { Ok(operators) } else { Err(problems) }
     }
 
     fn add(&mut self, member: &Member) -> Result<(), Error> {
@@ -327,9 +327,9 @@ mod tests {
         Member { subject, roles, token_file: Some(token_file), certificate: None }
     }
 
-    fn said(members: &[Member]) -> String {
-        let wrong = Operators::load(members).unwrap_err();
-        wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    fn problems_of(members: &[Member]) -> String {
+        let problems = Operators::load(members).unwrap_err();
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
     fn shows(token: &str) -> ShownCredential {
@@ -347,13 +347,13 @@ mod tests {
             member(dir.path(), "paul", &token('p'), &[Role::PolicyAuthor, Role::PolicyPublisher]),
             member(dir.path(), "aude", &token('u'), &[Role::Auditor]),
         ];
-        let staff = Operators::load(&members).unwrap();
+        let operators = Operators::load(&members).unwrap();
         let rights = |c: char| {
-            let who = staff.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
+            let who = operators.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
             [Right::Look, Right::Read, Right::Decide, Right::Switch].map(|right| who.may(right))
         };
         let amends = |c: char| {
-            let who = staff.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
+            let who = operators.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
             [Right::Study, Right::Propose, Right::Publish].map(|right| who.may(right))
         };
         for c in ['v', 'o', 'a', 'u'] {
@@ -365,28 +365,28 @@ mod tests {
         assert_eq!(rights('a'), [true, true, true, false]);
         assert_eq!(rights('p'), [false, false, false, false]);
         assert_eq!(rights('u'), [true, true, false, false]);
-        assert_eq!(staff.identify(&shows(&token('x')), Timestamp::from_millis(0)), None);
-        assert_eq!(staff.identify(&shows(""), Timestamp::from_millis(0)), None);
-        assert!(!format!("{staff:?}").contains(&token('v')));
+        assert_eq!(operators.identify(&shows(&token('x')), Timestamp::from_millis(0)), None);
+        assert_eq!(operators.identify(&shows(""), Timestamp::from_millis(0)), None);
+        assert!(!format!("{operators:?}").contains(&token('v')));
     }
 
     #[test]
     fn a_short_shared_or_readable_token_and_a_subject_that_is_there_twice_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let good = member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer]);
-        let wrong = |member: &Member| said(&[good.clone(), member.clone()]);
+        let valid = member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer]);
+        let problems_with = |member: &Member| problems_of(&[valid.clone(), member.clone()]);
         let short = member(dir.path(), "bert", &"b".repeat(42), &[Role::Viewer]);
-        assert!(wrong(&short).contains("256 bits"), "{}", wrong(&short));
+        assert!(problems_with(&short).contains("256 bits"), "{}", problems_with(&short));
         let shared = member(dir.path(), "bert", &"a".repeat(43), &[Role::Viewer]);
-        assert!(wrong(&shared).contains("another operator has"));
+        assert!(problems_with(&shared).contains("another operator has"));
         let idle = member(dir.path(), "bert", &"b".repeat(44), &[]);
-        assert!(wrong(&idle).contains("without a role"));
+        assert!(problems_with(&idle).contains("without a role"));
         let twice = member(dir.path(), "anna", &"c".repeat(45), &[Role::Approver]);
-        assert!(wrong(&twice).contains("operators[0] already"));
+        assert!(problems_with(&twice).contains("operators[0] already"));
         let open = member(dir.path(), "bert", &"d".repeat(46), &[Role::Viewer]);
         let mode = std::fs::Permissions::from_mode(0o640);
         std::fs::set_permissions(open.token_file.as_ref().unwrap(), mode).unwrap();
-        assert!(wrong(&open).contains("mode 640"));
+        assert!(problems_with(&open).contains("mode 640"));
     }
 
     #[test]
@@ -400,34 +400,38 @@ mod tests {
             certificate: Some(of.prefixed()),
             ..member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer])
         };
-        let staff = Operators::load(&[token.clone(), anna.clone()]).unwrap();
+        let operators = Operators::load(&[token.clone(), anna.clone()]).unwrap();
         let shown = |thumbprint| {
             let certificate = ClientCertificate { thumbprint, not_after: at(10), spiffe: None };
             ShownCredential::Certificate(Arc::new(certificate))
         };
-        let who = staff.identify(&shown(of), at(10)).unwrap();
+        let who = operators.identify(&shown(of), at(10)).unwrap();
         assert_eq!(
             (who.subject.as_str(), who.auth),
             ("anna", format!("certificate sha256:{}", of.hex()))
         );
-        assert_eq!(staff.identify(&shown(of), at(11)), None, "it has ended");
-        assert_eq!(staff.identify(&shown(other), at(0)), None);
-        assert_eq!(staff.identify(&shows(&of.prefixed()), at(0)), None, "a thumbprint is no token");
-        let wrong = |member: Member| said(&[anna.clone(), member]);
+        assert_eq!(operators.identify(&shown(of), at(11)), None, "it has ended");
+        assert_eq!(operators.identify(&shown(other), at(0)), None);
+        assert_eq!(
+            operators.identify(&shows(&of.prefixed()), at(0)),
+            None,
+            "a thumbprint is no token"
+        );
+        let problems_with = |member: Member| problems_of(&[anna.clone(), member]);
         let with = |certificate: &str, token_file: Option<PathBuf>| Member {
             token_file,
             certificate: Some(certificate.to_owned()),
             ..token.clone()
         };
         let both = with(&other.prefixed(), token.token_file.clone());
-        assert!(wrong(both).contains("exactly one of"));
+        assert!(problems_with(both).contains("exactly one of"));
         let none = Member { token_file: None, ..token.clone() };
-        assert!(wrong(none).contains("exactly one of"));
-        assert!(wrong(with(&of.prefixed(), None)).contains("another operator has"));
-        for odd in
+        assert!(problems_with(none).contains("exactly one of"));
+        assert!(problems_with(with(&of.prefixed(), None)).contains("another operator has"));
+        for text in
             [other.hex(), other.prefixed().to_uppercase(), "sha256:12".into(), "CN=anna".into()]
         {
-            assert!(wrong(with(&odd, None)).contains("64 hex digits"), "{odd}");
+            assert!(problems_with(with(&text, None)).contains("64 hex digits"), "{text}");
         }
     }
 }

@@ -53,24 +53,24 @@ impl Reports {
     /// Whether every gate obeyed, at least one knows the target, and no call was left running; of a
     /// decision, whether it counted; of a proposal, whether the gates hold it.
     fn complete(&self) -> bool {
-        let said = |report: &OrderReport, name: &str| report.done.get(name).cloned();
+        let field = |report: &OrderReport, name: &str| report.done.get(name).cloned();
         if self.one_call {
             // A proposal is done once its call waits for another approver.
-            let asked = |r: &OrderReport| {
-                said(r, "asked").is_some() && said(r, "call") == Some(Json::from("held"))
+            let proposed = |r: &OrderReport| {
+                field(r, "asked").is_some() && field(r, "call") == Some(Json::from("held"))
             };
-            let counted = |r: &OrderReport| said(r, "counted") == Some(Json::Bool(true));
-            return self.reports.iter().any(|r| counted(r) || asked(r));
+            let counted = |r: &OrderReport| field(r, "counted") == Some(Json::Bool(true));
+            return self.reports.iter().any(|r| counted(r) || proposed(r));
         }
         // If no gate knows the target, nothing was stopped.
-        let known = self.reports.iter().any(|r| said(r, "known") != Some(Json::Bool(false)));
-        let failed = self.reports.iter().any(|report| said(report, "error").is_some());
+        let known = self.reports.iter().any(|r| field(r, "known") != Some(Json::Bool(false)));
+        let failed = self.reports.iter().any(|report| field(report, "error").is_some());
         let some = !self.reports.is_empty() && self.missing.is_empty();
         some && known && !failed && self.sum("left") == 0
     }
 
     fn outcome(&self, seq: u64) -> Outcome {
-        let silent = |(origin, seen): &(String, Timestamp)| SilentGate {
+        let silent_gate = |(origin, seen): &(String, Timestamp)| SilentGate {
             origin: origin.clone(),
             last_seen: seen.to_string(),
         };
@@ -81,7 +81,7 @@ impl Reports {
             runs_sealed: self.sum("runs_sealed"),
             left: self.sum("left"),
             gates: self.reports.iter().map(GateReport::from).collect(),
-            not_reached: self.missing.iter().map(silent).collect(),
+            not_reached: self.missing.iter().map(silent_gate).collect(),
         }
     }
 }
@@ -106,9 +106,9 @@ impl OperatorApi {
     /// The stop cannot be read, or as [`Self::order`].
     pub(super) async fn stop(
         &self,
-        asked: OperatorRequest<route::Stop>,
+        request: OperatorRequest<route::Stop>,
     ) -> Result<OrderReply, Problem> {
-        let requests::Stop { action, target, name, reason, expires } = &asked.request;
+        let requests::Stop { action, target, name, reason, expires } = &request.request;
         let wrong = |message| malformed(self, message);
         let action = control::Action::parse(action)
             .ok_or_else(|| wrong("`action` must be suspend, revoke or kill"))?;
@@ -130,7 +130,7 @@ impl OperatorApi {
             })
         });
         let order = Order::Switch { action, target };
-        self.order(&asked.who, &order, (reason, expires.transpose()?), None).await
+        self.order(&request.who, &order, (reason, expires.transpose()?), None).await
     }
 
     /// Puts an order on the list, records it, and waits at most two seconds for the gates' answers:
@@ -168,8 +168,8 @@ impl OperatorApi {
             reason: clip(reason, REASON_MAX),
             expires,
         };
-        let put = self.orders.put(self.clock.now(), &given, order).await;
-        let seq = put?;
+        let stored = self.orders.put(self.clock.now(), &given, order).await;
+        let seq = stored?;
         let entry = DraftWithPayloads::bare(Draft::of(entry(seq, &given, order)));
         let receipt = match self.ledger.record(entry).await {
             Ok(receipt) => Some(receipt),
@@ -207,7 +207,7 @@ impl OperatorApi {
         reports: &[OrderReport],
         only: Option<&str>,
     ) -> Result<Vec<(String, Timestamp)>, Problem> {
-        let told: BTreeSet<&str> = reports.iter().map(|report| report.origin.as_str()).collect();
+        let seen: BTreeSet<&str> = reports.iter().map(|report| report.origin.as_str()).collect();
         let shown = self.orders.shown().await?;
         let runs = |gate: &Presence| gate.state.get(ENDED).and_then(Json::as_bool) != Some(true);
         let mut gates: BTreeMap<String, Timestamp> =
@@ -216,12 +216,12 @@ impl OperatorApi {
             gates.entry(only.to_owned()).or_insert(Timestamp::from_millis(0));
             gates.retain(|origin, _| origin == only);
         }
-        gates.retain(|origin, _| !told.contains(origin.as_str()));
+        gates.retain(|origin, _| !seen.contains(origin.as_str()));
         if gates.is_empty() {
             return Ok(Vec::new());
         }
-        let desk = self.look().await?;
-        let ended = |origin: &str| desk.origin(origin).is_some_and(|chain| chain.stopped);
+        let runs = self.look().await?;
+        let ended = |origin: &str| runs.origin(origin).is_some_and(|chain| chain.stopped);
         Ok(gates.into_iter().filter(|(origin, _)| !ended(origin)).collect())
     }
 
@@ -236,9 +236,9 @@ impl OperatorApi {
     /// No order has this number.
     pub(super) async fn row(
         &self,
-        asked: OperatorRequest<route::OrderDetail>,
+        request: OperatorRequest<route::OrderDetail>,
     ) -> Result<OrderDetail, Problem> {
-        let seq = asked.path.seq.get();
+        let seq = request.path.seq.get();
         let rows = self.orders.since(seq.saturating_sub(1), 1).await?;
         let Some(row) = rows.into_iter().find(|row| row.seq == seq) else {
             return Err(self.refused(Code::CallNotFound, "control.seq", "no such order"));
@@ -280,30 +280,30 @@ impl OperatorApi {
     /// Nothing was ordered: the statement is not for this tenant, or it cannot be recorded.
     pub(super) async fn loosen(
         &self,
-        asked: OperatorRequest<route::Reinstatement>,
+        request: OperatorRequest<route::Reinstatement>,
     ) -> Result<OrderReply, Problem> {
-        let requests::SignedStatement { statement, signature } = asked.request;
+        let requests::SignedStatement { statement, signature } = request.request;
         let signed = SignedApproval { statement, signature };
         let wrong = |why: String| self.refused(Code::RequestMalformed, "", why);
-        let said = OrderStatement::parse(signed.statement.as_bytes())
+        let parsed = OrderStatement::parse(signed.statement.as_bytes())
             .map_err(|why| wrong(format!("`statement`: {why}")))?;
-        if said.order != OrderKind::Reinstate {
-            let order = said.order.as_str();
+        if parsed.order != OrderKind::Reinstate {
+            let order = parsed.order.as_str();
             return Err(wrong(format!(
                 "the statement orders to {order}, but this route reinstates a target"
             )));
         }
-        if said.tenant != self.tenant {
+        if parsed.tenant != self.tenant {
             return Err(wrong(format!("the statement is not for tenant `{}`", self.tenant)));
         }
-        if Target::parse(&said.target, &said.name).is_none() {
+        if Target::parse(&parsed.target, &parsed.name).is_none() {
             return Err(wrong("the statement names no target".into()));
         }
-        if said.expires.is_some_and(|at| at <= self.clock.now()) {
+        if parsed.expires.is_some_and(|at| at <= self.clock.now()) {
             return Err(wrong("`expires` has passed".into()));
         }
         let order = Order::Loosen(signed);
-        self.order(&asked.who, &order, (&said.reason, said.expires), None).await
+        self.order(&request.who, &order, (&parsed.reason, parsed.expires), None).await
     }
 
     /// Rows above this number.
@@ -312,9 +312,9 @@ impl OperatorApi {
     /// The list cannot be read.
     pub(super) async fn rows(
         &self,
-        asked: OperatorRequest<route::Orders>,
+        request: OperatorRequest<route::Orders>,
     ) -> Result<Orders, Problem> {
-        let since = asked.request.since;
+        let since = request.request.since;
         let rows = self.orders.since(since, ROWS_MAX).await?;
         let next = rows.last().map_or(since, |row| row.seq);
         let orders = rows.iter().map(shown_row).collect();
@@ -327,11 +327,11 @@ impl OperatorApi {
     /// List or ledger cannot be read.
     pub(super) async fn fleet(&self, _: OperatorRequest<route::Fleet>) -> Result<Fleet, Problem> {
         let shown = self.orders.shown().await?;
-        let desk = self.look().await?;
+        let runs = self.look().await?;
         let now = self.clock.now();
         let gate = |gate: &Presence| {
-            let chain = desk.origin(&gate.origin);
-            let standing = match chain {
+            let chain = runs.origin(&gate.origin);
+            let state = match chain {
                 Some(chain) if chain.stopped => "stopped",
                 _ if self.is_silent(gate.at) => "silent",
                 _ => "there",
@@ -340,7 +340,7 @@ impl OperatorApi {
             Gate {
                 origin: gate.origin.clone(),
                 writer: gate.writer.clone(),
-                standing: standing.to_owned(),
+                standing: state.to_owned(),
                 last_seen: gate.at.to_string(),
                 age_ms: now.millis().saturating_sub(gate.at.millis()).max(0),
                 obeyed: gate.seq,
@@ -350,14 +350,14 @@ impl OperatorApi {
                 state: gate.state.to_serde(),
             }
         };
-        Ok(Fleet { gates: shown.iter().map(gate).collect(), never_seen: unseen(&desk, &shown) })
+        Ok(Fleet { gates: shown.iter().map(gate).collect(), never_seen: unseen(&runs, &shown) })
     }
 }
 
 /// Chains with open runs whose gate never reported: such a gate does not obey.
-fn unseen(desk: &OpenRuns, shown: &[Presence]) -> Vec<String> {
+fn unseen(runs: &OpenRuns, shown: &[Presence]) -> Vec<String> {
     let known: BTreeSet<&str> = shown.iter().map(|gate| gate.origin.as_str()).collect();
-    let open = desk.chains().filter(|chain| !chain.runs.is_empty() && !chain.stopped);
+    let open = runs.chains().filter(|chain| !chain.runs.is_empty() && !chain.stopped);
     let unseen = open.filter(|chain| !known.contains(chain.origin.as_str()));
     unseen.map(|chain| chain.origin.clone()).collect()
 }
@@ -379,14 +379,14 @@ const fn opens(order: &Order) -> bool {
 
 /// The verdict in a statement about a held call: `approve` or `refuse`.
 fn verdict(statement: &str) -> &'static str {
-    let said = crate::approval::ApprovalStatement::parse(statement.as_bytes());
-    said.map_or("word about", |said| said.verdict.as_str())
+    let parsed = crate::approval::ApprovalStatement::parse(statement.as_bytes());
+    parsed.map_or("word about", |statement| statement.verdict.as_str())
 }
 
 /// The subject of a signed order.
 fn loosened(statement: &str) -> Option<Target> {
-    let said = OrderStatement::parse(statement.as_bytes()).ok()?;
-    Target::parse(&said.target, &said.name)
+    let order = OrderStatement::parse(statement.as_bytes()).ok()?;
+    Target::parse(&order.target, &order.name)
 }
 
 /// `data` of `control.set`.
@@ -396,9 +396,9 @@ fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
             ((*action).into(), target.recorded(), target.name(), String::new())
         }
         Order::Loosen(signed) => {
-            let said = loosened(&signed.statement);
+            let subject = loosened(&signed.statement);
             let (target, name) =
-                said.map_or((TargetKind::All, String::new()), |t| (t.recorded(), t.name()));
+                subject.map_or((TargetKind::All, String::new()), |t| (t.recorded(), t.name()));
             (Action::Reinstate, target, name, String::new())
         }
         Order::ApproverStatement { run, call, statement, .. } => (

@@ -209,12 +209,12 @@ fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, 
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(Doubt::Unanswered(ReviewError::Kind));
     }
-    let nobodys = |why: String| {
+    let unknown = |why: String| {
         Doubt::UnknownToken(format!("the token does not belong to a service account: {why}"))
     };
-    let status = ReviewStatus::deserialize(review.status).map_err(|error| nobodys(form(&error)))?;
+    let status = ReviewStatus::deserialize(review.status).map_err(|error| unknown(form(&error)))?;
     if !status.authenticated {
-        return Err(nobodys(words(&status.error, token)));
+        return Err(unknown(words(&status.error, token)));
     }
     if !status.error.is_empty() {
         return Err(Doubt::Unanswered(ReviewError::Unsure(words(&status.error, token))));
@@ -254,8 +254,8 @@ fn is_name(text: &str) -> bool {
 }
 
 /// The API server's own message, cut, and without the token.
-fn words(said: &str, token: &str) -> String {
-    let cut: String = said.replace(token, "(the token)").chars().take(WORDS_MAX).collect();
+fn words(message: &str, token: &str) -> String {
+    let cut: String = message.replace(token, "(the token)").chars().take(WORDS_MAX).collect();
     visible(&cut)
 }
 
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn what_is_not_a_plain_yes_is_a_no_and_says_which() {
         type Kind = fn(&Doubt) -> bool;
-        let nobody: Kind = |doubt| matches!(doubt, Doubt::UnknownToken(_));
+        let unknown: Kind = |doubt| matches!(doubt, Doubt::UnknownToken(_));
         let unbound: Kind = |doubt| matches!(doubt, Doubt::Unbound(_));
         let unanswered: Kind = |doubt| matches!(doubt, Doubt::Unanswered(_));
         let pod = "/status/user/extra/authentication.kubernetes.io~1pod-name";
@@ -297,17 +297,17 @@ mod tests {
         for (pointer, value, expected) in [
             ("/apiVersion", json!("authentication.k8s.io/v1beta1"), unanswered),
             ("/kind", json!("Status"), unanswered),
-            ("/status", Value::Null, nobody),
-            ("/status/authenticated", json!(false), nobody),
-            ("/status/authenticated", json!("true"), nobody),
-            ("/status/audiences", json!([]), nobody),
-            ("/status/audiences", json!(["hubs"]), nobody),
-            ("/status/audiences", json!("hub"), nobody),
-            ("/status/user/username", json!("admin"), nobody),
-            ("/status/user/username", json!("system:serviceaccount:agents"), nobody),
-            ("/status/user/username", json!("system:serviceaccount:agents:a:b"), nobody),
-            ("/status/user/username", json!("system:serviceaccount:a/b:c"), nobody),
-            ("/status/user/username", json!("system:serviceaccount::reviewer"), nobody),
+            ("/status", Value::Null, unknown),
+            ("/status/authenticated", json!(false), unknown),
+            ("/status/authenticated", json!("true"), unknown),
+            ("/status/audiences", json!([]), unknown),
+            ("/status/audiences", json!(["hubs"]), unknown),
+            ("/status/audiences", json!("hub"), unknown),
+            ("/status/user/username", json!("admin"), unknown),
+            ("/status/user/username", json!("system:serviceaccount:agents"), unknown),
+            ("/status/user/username", json!("system:serviceaccount:agents:a:b"), unknown),
+            ("/status/user/username", json!("system:serviceaccount:a/b:c"), unknown),
+            ("/status/user/username", json!("system:serviceaccount::reviewer"), unknown),
             (pod, json!([]), unbound),
             (pod, json!(["a", "b"]), unbound),
             (pod, json!("reviewer-7d9"), unbound),

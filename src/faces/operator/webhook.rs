@@ -88,8 +88,8 @@ impl Webhook {
     /// Notifies the receiver of every held call, until it has taken the notice or the call is not
     /// held any more. After a restart it sends the notice of each call that is still held again,
     /// under the same id.
-    pub async fn run(self, office: Arc<OperatorApi>, stop: CancellationToken) {
-        let mut told: BTreeSet<Digest> = BTreeSet::new();
+    pub async fn run(self, api: Arc<OperatorApi>, stop: CancellationToken) {
+        let mut announced: BTreeSet<Digest> = BTreeSet::new();
         let mut queue: VecDeque<Due> = VecDeque::new();
         loop {
             tokio::select! {
@@ -97,37 +97,37 @@ impl Webhook {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            let Ok(held) = office.notices(self.link.as_deref()).await else { continue };
+            let Ok(held) = api.notices(self.link.as_deref()).await else { continue };
             let now: BTreeSet<Digest> = held.iter().map(|notice| notice.digest).collect();
-            told.retain(|digest| now.contains(digest));
+            announced.retain(|digest| now.contains(digest));
             queue.retain(|due| now.contains(&due.notice.digest));
             for notice in held {
-                if queue.len() < QUEUE_MAX && told.insert(notice.digest) {
-                    let at = office.clock.monotonic();
+                if queue.len() < QUEUE_MAX && announced.insert(notice.digest) {
+                    let at = api.clock.monotonic();
                     queue.push_back(Due { notice, at, pause: PAUSE_MIN });
                 }
             }
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = self.deliver(&office, &mut queue) => {}
+                () = self.deliver(&api, &mut queue) => {}
             }
         }
     }
 
     /// Sends every notice that is due; after a failure the rest wait for the next round.
-    async fn deliver(&self, office: &OperatorApi, queue: &mut VecDeque<Due>) {
+    async fn deliver(&self, api: &OperatorApi, queue: &mut VecDeque<Due>) {
         for _ in 0..queue.len() {
             let Some(due) = queue.front() else { return };
-            if due.at > office.clock.monotonic() {
+            if due.at > api.clock.monotonic() {
                 queue.rotate_left(1);
                 continue;
             }
-            let sent = self.announce(office, &due.notice).await;
+            let sent = self.announce(api, &due.notice).await;
             let Some(mut due) = queue.pop_front() else { return };
             if let Err(why) = sent {
                 tracing::warn!(%why, "the webhook has not accepted the notice of a held call yet");
-                due.at = office.clock.monotonic().saturating_add(due.pause);
+                due.at = api.clock.monotonic().saturating_add(due.pause);
                 due.pause = due.pause.saturating_mul(2).min(PAUSE_MAX);
                 queue.push_back(due);
                 return;
@@ -135,19 +135,19 @@ impl Webhook {
         }
     }
 
-    async fn announce(&self, office: &OperatorApi, notice: &Notice) -> Result<(), SendError> {
-        self.send(office, &notice.digest, &notice.body).await
+    async fn announce(&self, api: &OperatorApi, notice: &Notice) -> Result<(), SendError> {
+        self.send(api, &notice.digest, &notice.body).await
     }
 
     /// Tells one thing once: this JSON text, under this id.
     pub(super) async fn send(
         &self,
-        office: &OperatorApi,
+        api: &OperatorApi,
         id: &Digest,
         body: &str,
     ) -> Result<(), SendError> {
         let id = format!("msg_{}", id.hex());
-        let at = office.clock.now().seconds().to_string();
+        let at = api.clock.now().seconds().to_string();
         let signed = format!("{id}.{at}.{body}");
         let signature = self.key.sign(signed.as_bytes())?;
         let signature = format!("v1a,{}", STANDARD.encode(signature));
@@ -169,13 +169,13 @@ impl Webhook {
 impl OperatorApi {
     /// A notice for every held call.
     pub(super) async fn notices(&self, link: Option<&str>) -> Result<Vec<Notice>, Problem> {
-        let desk = self.look().await?;
-        Ok(all(&desk, link))
+        let open_runs = self.look().await?;
+        Ok(all(&open_runs, link))
     }
 }
 
-fn all(desk: &OpenRuns, link: Option<&str>) -> Vec<Notice> {
-    let runs = desk.chains().flat_map(|chain| chain.runs.values());
+fn all(open_runs: &OpenRuns, link: Option<&str>) -> Vec<Notice> {
+    let runs = open_runs.chains().flat_map(|chain| chain.runs.values());
     runs.flat_map(|run| run.held.values()).filter_map(|hold| notice(hold, link)).collect()
 }
 

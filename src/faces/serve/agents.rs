@@ -108,7 +108,7 @@ impl Bound {
 
 /// Drives one connection; with TLS it reads nothing before the client has shown its certificate.
 async fn connection(
-    place: AgentEndpoint,
+    endpoint: AgentEndpoint,
     stream: Stream,
     peer: Peer,
     (edge, tls): (Edge, Option<Tls>),
@@ -122,5 +122,5 @@ async fn connection(
             (stream, Peer { listener: "tls", certificate, ..peer })
         }
     };
-    place.serve(stream, peer, edge, closing).await;
+    endpoint.serve(stream, peer, edge, closing).await;
 }

@@ -86,8 +86,8 @@ pub(super) fn posture(request: pb::ReportPostureRequest) -> Result<PostureReport
 
 /// The answer to a posture report.
 pub(super) fn observed(observed: Observed) -> pb::ReportPostureResponse {
-    let Observed { reasons, receipt: place } = observed;
-    let receipt = Some(receipt(&place));
+    let Observed { reasons, receipt: source } = observed;
+    let receipt = Some(receipt(&source));
     pb::ReportPostureResponse { passed: reasons.is_empty(), reasons, receipt }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Limits {
     /// Connections with a known credential at the same time: see [`Places`].
     pub(crate) connections: usize,
     /// Connections at the same time that did not.
-    pub(crate) strangers: usize,
+    pub(crate) unknown: usize,
     /// How long connections may take to end after shutdown.
     pub(crate) drain: Duration,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// So many connections that showed a credential, and the usual pool of strangers.
     pub(crate) const fn of(connections: usize, drain: Duration) -> Self {
-        Self { connections, strangers: STRANGERS, drain }
+        Self { connections, unknown: STRANGERS, drain }
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn run<S, F>(
     F: Future<Output = ()> + Send + 'static,
 {
     tracing::info!(place = listener.place(), "listening");
-    let places = Places::new(limits.connections, limits.strangers);
+    let places = Places::new(limits.connections, limits.unknown);
     let mut open = JoinSet::new();
     let mut backoff = BACKOFF_MIN;
     loop {
@@ -73,13 +73,13 @@ pub(crate) async fn run<S, F>(
         match accepted {
             Ok((stream, peer, origin)) => {
                 backoff = BACKOFF_MIN;
-                let Some(standing) = placed(&places, origin, &shutdown).await else { break };
-                let served = serve(stream.placed(standing.clone()), peer, shutdown.clone());
+                let Some(slot) = placed(&places, origin, &shutdown).await else { break };
+                let served = serve(stream.placed(slot.clone()), peer, shutdown.clone());
                 open.spawn(async move {
                     tokio::select! {
                         biased;
                         () = served => {}
-                        () = standing.over() => tracing::debug!("closed a connection that showed no credential"),
+                        () = slot.over() => tracing::debug!("closed a connection that showed no credential"),
                     }
                 });
             }
@@ -113,7 +113,7 @@ async fn placed(
 ) -> Option<ConnectionSlot> {
     loop {
         let until = match places.enter(origin) {
-            Entered::Placed(standing) => return Some(standing),
+            Entered::Placed(slot) => return Some(slot),
             Entered::Full(until) => until,
         };
         tokio::select! {
@@ -125,9 +125,9 @@ async fn placed(
 }
 
 /// Answers a request in the name of its connection.
-async fn answered<F: Future>(standing: Option<ConnectionSlot>, answer: F) -> F::Output {
-    match standing {
-        Some(standing) => standing.serve(answer).await,
+async fn answered<F: Future>(slot: Option<ConnectionSlot>, answer: F) -> F::Output {
+    match slot {
+        Some(slot) => slot.serve(answer).await,
         None => answer.await,
     }
 }
@@ -177,11 +177,11 @@ where
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
     let waiting = Arc::<WaitingAnswer>::default();
-    let (of_connection, standing) = (Arc::clone(&waiting), stream.slot());
+    let (of_connection, slot) = (Arc::clone(&waiting), stream.slot());
     let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
         let is_http2 = request.version() == http::Version::HTTP_2;
         let (answer, waiting) = (service.call(request), Arc::clone(&of_connection));
-        let answer = answered(standing.clone(), answer);
+        let answer = answered(slot.clone(), answer);
         async move {
             let answer = answer.await?;
             Ok::<_, Infallible>(handover::handed(answer, is_http2.then_some(&waiting)))
@@ -205,9 +205,9 @@ where
     B: hyper::body::Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let standing = stream.slot();
+    let slot = stream.slot();
     let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
-        answered(standing.clone(), service.call(request))
+        answered(slot.clone(), service.call(request))
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(HEADERS_MAX);

@@ -48,7 +48,7 @@ pub(super) struct Edge {
     mcp: Mcp,
     pub(super) faces: Faces,
     hosts: Arc<[String]>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Edge {
@@ -61,10 +61,10 @@ impl Edge {
         hosts: Vec<String>,
         requests_max: usize,
     ) -> Self {
-        let room = Arc::new(Semaphore::new(requests_max));
+        let permits = Arc::new(Semaphore::new(requests_max));
         let hosts: Arc<[String]> = hosts.into();
-        let mcp = Mcp::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&room));
-        Self { routes: routes.prepare(), mcp, faces, hosts, room }
+        let mcp = Mcp::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits));
+        Self { routes: routes.prepare(), mcp, faces, hosts, permits }
     }
 
     /// The same for one connection of this peer; `closing` ends endless streams.
@@ -87,34 +87,34 @@ impl hyper::service::Service<http::Request<Incoming>> for ConnectionEdge {
     type Future = Pin<Box<dyn Future<Output = Result<EdgeResponse, Infallible>> + Send>>;
 
     fn call(&self, mut request: http::Request<Incoming>) -> Self::Future {
-        let door = self.clone();
+        let connection = self.clone();
         Box::pin(async move {
-            if door.is_outlived() {
-                return Ok(door.outlived(is_grpc(&request)));
+            if connection.is_outlived() {
+                return Ok(connection.outlived(is_grpc(&request)));
             }
             if Mcp::claims(request.uri().path()) {
-                let Self { edge, peer, closing } = door;
+                let Self { edge, peer, closing } = connection;
                 return Ok(edge.mcp.answer(&peer, request, closing).await);
             }
             if !is_grpc(&request) {
-                return Ok(door.unknown());
+                return Ok(connection.unknown());
             }
-            if let Err(problem) = door.admit(&request) {
-                return Ok(door.refusal(&problem));
+            if let Err(problem) = connection.admit(&request) {
+                return Ok(connection.refusal(&problem));
             }
             let ours = request.uri().path().starts_with(GATE);
-            let place = match Arc::clone(&door.edge.room).try_acquire_owned() {
-                Ok(place) if ours => Some(AnswerSlot::new(place)),
-                Err(_) if ours => return Ok(door.refusal(&overloaded())),
+            let permit = match Arc::clone(&connection.edge.permits).try_acquire_owned() {
+                Ok(permit) if ours => Some(AnswerSlot::new(permit)),
+                Err(_) if ours => return Ok(connection.refusal(&overloaded())),
                 Ok(_) | Err(_) => None,
             };
-            request.extensions_mut().insert(door.peer.clone());
+            request.extensions_mut().insert(connection.peer.clone());
             let deadline = deadline(request.headers());
             let request = request.map(|body| match ours {
                 true => tonic::body::Body::new(Timely::new(body, MESSAGE_WITHIN)),
                 false => tonic::body::Body::new(body),
             });
-            let routed = door.edge.routes.clone().oneshot(request);
+            let routed = connection.edge.routes.clone().oneshot(request);
             let answer = match deadline {
                 None => routed.await,
                 Some(wait) => match tokio::time::timeout(wait, routed).await {
@@ -123,11 +123,11 @@ impl hyper::service::Service<http::Request<Incoming>> for ConnectionEdge {
                 },
             };
             let mut answer = match answer {
-                Ok(answer) => door.reworded(answer),
+                Ok(answer) => connection.reworded(answer),
                 Err(never) => match never {},
             };
-            if let Some(place) = place {
-                place.keep(&mut answer);
+            if let Some(slot) = permit {
+                slot.keep(&mut answer);
             }
             Ok(answer)
         })
@@ -193,8 +193,8 @@ impl ConnectionEdge {
 /// The problem, if these are the headers of tonic's own answer to an unreadable message; `large` is
 /// the message for one that is too large.
 pub(crate) fn misread(headers: &HeaderMap, large: &str) -> Option<Problem> {
-    let worded = headers.contains_key("grpc-status-details-bin");
-    let status = headers.get("grpc-status").filter(|_| !worded)?;
+    let has_details = headers.contains_key("grpc-status-details-bin");
+    let status = headers.get("grpc-status").filter(|_| !has_details)?;
     let code = tonic::Code::from_bytes(status.as_bytes());
     let (detail, message) = if code == tonic::Code::OutOfRange {
         ("message.size", large)
@@ -301,7 +301,7 @@ mod tests {
     async fn waiting_is_bounded_by_the_callers_deadline_by_room_and_by_the_drain() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
-        let door = listener::socket(&path).await.unwrap();
+        let socket = listener::socket(&path).await.unwrap();
         let faces = Faces {
             road: Arc::default(),
             identify: Arc::new(|_, _| Err(Fault::new(Code::IdentityMissing, "nobody"))),
@@ -313,7 +313,7 @@ mod tests {
         let edge = Edge::new(Routes::new(GateServer::new(Silent)), faces, Vec::new(), 1);
         let limits = driver::Limits::of(4, Duration::ZERO);
         let shutdown = CancellationToken::new();
-        let served = driver::run(door, limits, shutdown.clone(), move |io, peer, closing| {
+        let served = driver::run(socket, limits, shutdown.clone(), move |io, peer, closing| {
             driver::either(io, edge.at(peer, closing.clone()), closing)
         });
         let served = tokio::spawn(served);

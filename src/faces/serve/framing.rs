@@ -88,8 +88,8 @@ impl Framing {
             Some(end) => (bytes.get(..end), bytes.get(end.saturating_add(1)..)),
             None => (Some(bytes), None),
         };
-        let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
-        self.line.extend(line.unwrap_or_default().iter().take(room));
+        let left = LINE_BYTES_MAX.saturating_sub(self.line.len());
+        self.line.extend(line.unwrap_or_default().iter().take(left));
         if self.at == At::Between && self.line.first().is_some_and(|b| *b != b'\r') {
             self.at = At::Head { first: true };
         }
@@ -212,8 +212,8 @@ mod tests {
         }
         assert!(!refused(length) && !refused(chunked) && !refused(""));
         let mut framing = Framing::default();
-        let bad = format!("POST / HTTP/1.1\r\n{chunked}\r\nxyz\r\n");
-        assert_eq!(framing.read(bad.as_bytes()), Err(Ambiguous));
+        let request = format!("POST / HTTP/1.1\r\n{chunked}\r\nxyz\r\n");
+        assert_eq!(framing.read(request.as_bytes()), Err(Ambiguous));
     }
 
     #[test]

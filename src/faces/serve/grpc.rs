@@ -196,11 +196,11 @@ impl GateService for Gate {
         let pb::GetCallRequest { call_id, wait_ms } = request.get_ref();
         let waiting = self.road()?.call_within(&run, call_id, patience(*wait_ms));
         let released = Box::pin(waiting).await.map_err(status_of)?;
-        let place = released.receipt().clone();
+        let recorded = released.receipt().clone();
         let pb::ExecuteToolResponse { call_id, status, result, receipt, outcome_pending } =
             convert::released(released);
         let found = pb::GetCallResponse { call_id, status, result, receipt, outcome_pending };
-        Ok(stamped(found, &place))
+        Ok(stamped(found, &recorded))
     }
 
     type ReadResultStream = Pieces;

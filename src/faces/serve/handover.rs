@@ -113,14 +113,14 @@ pub(super) fn handed<B>(
     mut answer: http::Response<B>,
     waiting: Option<&Arc<WaitingAnswer>>,
 ) -> http::Response<PiecewiseAnswer<B>> {
-    let place = answer.extensions_mut().remove();
+    let slot = answer.extensions_mut().remove();
     let watched = waiting.map(WaitingAnswer::begin);
     answer.map(|inner| PiecewiseAnswer {
         inner,
         rest: Bytes::new(),
         begun: false,
         watched,
-        _place: place,
+        _place: slot,
     })
 }
 
@@ -196,23 +196,23 @@ mod tests {
     use crate::serve::{driver, listener};
 
     /// A server whose every answer is `made` and has a place.
-    struct World {
+    struct TestServer {
         folder: tempfile::TempDir,
-        room: Arc<Semaphore>,
+        permits: Arc<Semaphore>,
         shutdown: CancellationToken,
     }
 
-    impl World {
+    impl TestServer {
         async fn answering<F>(made: F) -> Self
         where
             F: Fn() -> Any + Clone + Send + Sync + 'static,
         {
             let folder = tempfile::tempdir().unwrap();
-            let door = listener::socket(&folder.path().join("s")).await.unwrap();
-            let (room, shutdown) = (Arc::new(Semaphore::new(8)), CancellationToken::new());
+            let socket = listener::socket(&folder.path().join("s")).await.unwrap();
+            let (permits, shutdown) = (Arc::new(Semaphore::new(8)), CancellationToken::new());
             let limits = driver::Limits::of(8, Duration::ZERO);
-            let places = Arc::clone(&room);
-            tokio::spawn(driver::run(door, limits, shutdown.clone(), move |io, _, closing| {
+            let places = Arc::clone(&permits);
+            tokio::spawn(driver::run(socket, limits, shutdown.clone(), move |io, _, closing| {
                 let (made, places) = (made.clone(), Arc::clone(&places));
                 let answer = move |_: http::Request<Incoming>| {
                     let permit = Arc::clone(&places).try_acquire_owned().unwrap();
@@ -226,7 +226,7 @@ mod tests {
                 };
                 driver::either(io, hyper::service::service_fn(answer), closing)
             }));
-            Self { folder, room, shutdown }
+            Self { folder, permits, shutdown }
         }
 
         /// A client whose initial window for each answer has so many bytes.
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    impl Drop for World {
+    impl Drop for TestServer {
         fn drop(&mut self) {
             self.shutdown.cancel();
         }
@@ -259,13 +259,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_opens_no_window_is_hung_up_on_and_its_places_are_free_again() {
         for (window, bytes) in [(0, 1), (0, 100_000), (1, 2 * LAST_BYTES), (65_535, 100_000)] {
-            let world = World::answering(move || full(bytes)).await;
-            let (mut client, connection) = world.client(window).await;
-            let untaken = [ask(&mut client).await, ask(&mut client).await];
-            assert_eq!(world.room.available_permits(), 6, "{window} {bytes}");
+            let server = TestServer::answering(move || full(bytes)).await;
+            let (mut client, connection) = server.client(window).await;
+            let pending = [ask(&mut client).await, ask(&mut client).await];
+            assert_eq!(server.permits.available_permits(), 6, "{window} {bytes}");
             tokio::time::timeout(STALLS_MAX * 2, connection).await.unwrap().unwrap();
-            drop(world.room.acquire_many(8).await.unwrap());
-            for answer in untaken {
+            drop(server.permits.acquire_many(8).await.unwrap());
+            for answer in pending {
                 assert!(answer.into_body().collect().await.is_err(), "{window} {bytes}");
             }
         }
@@ -274,8 +274,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_slowly_gets_all_of_it() {
         let bytes = 20 * PIECE_BYTES;
-        let world = World::answering(move || full(bytes)).await;
-        let (mut client, _connection) = world.client(16_384).await;
+        let server = TestServer::answering(move || full(bytes)).await;
+        let (mut client, _connection) = server.client(16_384).await;
         let mut body = ask(&mut client).await.into_body();
         let mut taken = 0;
         while let Some(frame) = body.frame().await {
@@ -283,12 +283,12 @@ mod tests {
             tokio::time::sleep(STALLS_MAX / 2).await;
         }
         assert_eq!(taken, bytes);
-        drop(world.room.acquire_many(8).await.unwrap());
+        drop(server.permits.acquire_many(8).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_takes_its_time_is_waited_for() {
-        let world = World::answering(|| {
+        let server = TestServer::answering(|| {
             let late = futures_util::stream::once(async {
                 tokio::time::sleep(STALLS_MAX * 10).await;
                 Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"late")))
@@ -296,7 +296,7 @@ mod tests {
             Any::new(StreamBody::new(late))
         })
         .await;
-        let (mut client, _connection) = world.client(65_535).await;
+        let (mut client, _connection) = server.client(65_535).await;
         let answer = ask(&mut client).await.into_body().collect().await.unwrap();
         assert_eq!(answer.to_bytes(), "late");
     }

@@ -273,8 +273,8 @@ impl Stream {
     }
 
     /// The same connection in its place.
-    pub(super) fn placed(self, standing: ConnectionSlot) -> Self {
-        Self { slot: Some(standing), ..self }
+    pub(super) fn placed(self, slot: ConnectionSlot) -> Self {
+        Self { slot: Some(slot), ..self }
     }
 
     /// The same connection, for an HTTP server: the framing of its requests is followed.
@@ -314,9 +314,9 @@ impl Stream {
         if let Some((read, _)) = &mut self.preface {
             if *read == 0
                 && !new.is_empty()
-                && let Some(standing) = &self.slot
+                && let Some(slot) = &self.slot
             {
-                standing.spoke();
+                slot.spoke();
             }
             *read += new.len();
             if *read >= PREFACE_BYTES {

@@ -157,11 +157,11 @@ pub fn serve(
 pub fn serve_with(
     settings: OperatorSettings,
     view: OperatorView,
-    office: Option<Arc<OperatorApi>>,
+    api: Option<Arc<OperatorApi>>,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
-    let behind = office.map_or(OperatorRoutes::Disabled, OperatorRoutes::Api);
-    bind(settings, view, behind, shutdown)
+    let routes = api.map_or(OperatorRoutes::Disabled, OperatorRoutes::Api);
+    bind(settings, view, routes, shutdown)
 }
 
 /// A listener like [`serve`]'s, with the registrar behind it: sidecars are not operators, and have
@@ -188,7 +188,7 @@ enum OperatorRoutes {
 fn bind(
     settings: OperatorSettings,
     view: OperatorView,
-    behind: OperatorRoutes,
+    routes: OperatorRoutes,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
     let failed = |source| Error::Bind { place: settings.addr.to_string(), source };
@@ -199,16 +199,16 @@ fn bind(
         bound => bound,
     };
     let address = bound.as_ref().map_or(Ok(settings.addr), TcpListener::local_addr);
-    let (address, hindered) = (address.map_err(failed)?, Hindered::default());
-    hindered.set(bound.as_ref().err().map(|error| taken(settings.addr, error)));
+    let (address, bind_problem) = (address.map_err(failed)?, Hindered::default());
+    bind_problem.set(bound.as_ref().err().map(|error| taken(settings.addr, error)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Error::Thread)?;
-    let place = BoundAddress { bound, hindered: hindered.clone() };
+    let bound_address = BoundAddress { bound, hindered: bind_problem.clone() };
     let thread = std::thread::Builder::new()
         .name("operator".into())
-        .spawn(move || runtime.block_on(open(place, &settings, (view, behind), shutdown)))
+        .spawn(move || runtime.block_on(open(bound_address, &settings, (view, routes), shutdown)))
         .map_err(Error::Thread)?;
-    Ok(Running { address, hindered, thread })
+    Ok(Running { address, hindered: bind_problem, thread })
 }
 
 /// The address, as far as it could be bound.
@@ -230,18 +230,18 @@ fn taken(addr: SocketAddr, error: &std::io::Error) -> String {
 impl BoundAddress {
     /// The listener, once the address is free; `None` if the end comes first.
     async fn listener(self, addr: SocketAddr, end: &CancellationToken) -> Option<Listener> {
-        let Self { mut bound, hindered } = self;
+        let Self { mut bound, hindered: bind_problem } = self;
         let mut pause = AGAIN;
         loop {
             match bound.and_then(listener::adopt) {
                 Ok(listener) => {
-                    hindered.set(None);
+                    bind_problem.set(None);
                     return Some(listener);
                 }
                 Err(error) => {
                     let why = taken(addr, &error);
                     tracing::warn!(%why, "the operator API cannot listen");
-                    hindered.set(Some(why));
+                    bind_problem.set(Some(why));
                 }
             }
             tokio::select! {
@@ -274,23 +274,23 @@ async fn own_socket(path: Option<&Path>) -> Option<Listener> {
 }
 
 async fn open(
-    place: BoundAddress,
+    bound_address: BoundAddress,
     settings: &OperatorSettings,
-    (view, behind): (OperatorView, OperatorRoutes),
+    (view, routes): (OperatorView, OperatorRoutes),
     shutdown: CancellationToken,
 ) {
     let limits = Limits::of(settings.connections_max, DRAIN);
     let (health, service) = tonic_health::server::health_reporter();
     let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
-    let begun = match &behind {
-        OperatorRoutes::Api(office) => Some(Arc::clone(office)),
+    let draining = match &routes {
+        OperatorRoutes::Api(api) => Some(Arc::clone(api)),
         OperatorRoutes::Disabled | OperatorRoutes::Registrar(_) => None,
     };
-    let router = router(view, behind, settings, service);
+    let router = router(view, routes, settings, service);
     let tls = settings.tls.clone();
     let own = router.clone();
     let at_address = async {
-        let Some(listener) = place.listener(settings.addr, &shutdown).await else { return };
+        let Some(listener) = bound_address.listener(settings.addr, &shutdown).await else { return };
         let serve =
             move |stream, _, closing| connection(stream, router.clone(), (tls.clone(), closing));
         driver::run(listener, limits, shutdown.clone(), serve).await;
@@ -301,10 +301,10 @@ async fn open(
         driver::run(listener, limits, shutdown.clone(), serve).await;
     };
     tokio::join!(at_address, at_socket, reporting);
-    if let Some(office) = begun {
+    if let Some(api) = draining {
         // An operation that this timeout cuts short is recorded; the next request for it finishes
         // it.
-        drop(tokio::time::timeout(DRAIN, office.finished()).await);
+        drop(tokio::time::timeout(DRAIN, api.finished()).await);
     }
 }
 
@@ -331,10 +331,10 @@ const SERVICES: [&str; 3] =
     ["", pb::approvals_server::SERVICE_NAME, pb::control_server::SERVICE_NAME];
 
 /// The operator API over HTTP and gRPC, with health and reflection beside it.
-fn served(office: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
+fn served(api: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
     let [_, approvals, control] = SERVICES;
-    let routes = crate::operator::grpc::router(&office)
-        .merge(crate::operator::api::router(office))
+    let routes = crate::operator::grpc::router(&api)
+        .merge(crate::operator::api::router(api))
         .route_service("/grpc.health.v1.Health/{method}", health);
     match grpc::reflected(&[approvals, control]) {
         Ok(reflection) => {
@@ -349,7 +349,7 @@ fn served(office: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router
 
 fn router(
     view: OperatorView,
-    behind: OperatorRoutes,
+    routes: OperatorRoutes,
     settings: &OperatorSettings,
     health: HealthServer<impl Health>,
 ) -> Router {
@@ -358,11 +358,9 @@ fn router(
     let open = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz));
     let open = open.route("/startupz", get(startupz));
     let metrics = Router::new().route("/metrics", get(metrics));
-    let all = match behind {
+    let all = match routes {
         OperatorRoutes::Disabled => open.merge(metrics).with_state(view),
-        OperatorRoutes::Api(office) => {
-            open.merge(metrics).with_state(view).merge(served(office, health))
-        }
+        OperatorRoutes::Api(api) => open.merge(metrics).with_state(view).merge(served(api, health)),
         OperatorRoutes::Registrar(registrar) => {
             open.with_state(view).merge(crate::operator::http::enrolment(registrar))
         }

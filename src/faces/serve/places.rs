@@ -68,17 +68,17 @@ impl Origin {
 pub(super) struct Places {
     /// Connections that have proved themselves.
     proven_max: usize,
-    strangers_max: usize,
+    unknown_max: usize,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
-    strangers: BTreeMap<u64, UnknownPeer>,
+    unknown: BTreeMap<u64, UnknownPeer>,
     proven: BTreeMap<u64, Origin>,
     /// When the log last said that there are too many.
-    told: Option<Instant>,
+    last_notice: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -101,16 +101,16 @@ pub(super) enum Entered {
 }
 
 impl Places {
-    pub(super) fn new(proven_max: usize, strangers_max: usize) -> Arc<Self> {
-        let strangers_max = strangers_max.max(1);
-        Arc::new(Self { proven_max, strangers_max, inner: Mutex::default() })
+    pub(super) fn new(proven_max: usize, unknown_max: usize) -> Arc<Self> {
+        let unknown_max = unknown_max.max(1);
+        Arc::new(Self { proven_max, unknown_max, inner: Mutex::default() })
     }
 
     /// Gives a newcomer a place, and evicts another stranger if all are taken.
     pub(super) fn enter(self: &Arc<Self>, origin: Origin) -> Entered {
         let now = Instant::now();
         let mut inner = self.inner.lock();
-        if inner.strangers.len() >= self.strangers_max {
+        if inner.unknown.len() >= self.unknown_max {
             match inner.least(now) {
                 Ok(id) => {
                     inner.evict(id);
@@ -119,19 +119,23 @@ impl Places {
                 Err(at) => return Entered::Full(at),
             }
         }
-        let (id, close) = (inner.next, CancellationToken::new());
+        let (id, cancel) = (inner.next, CancellationToken::new());
         inner.next = inner.next.saturating_add(1);
-        let stranger = UnknownPeer {
+        let peer = UnknownPeer {
             origin,
             since: now,
             active: now,
             spoke: false,
             serving: 0,
-            close: close.clone(),
+            close: cancel.clone(),
         };
-        inner.strangers.insert(id, stranger);
+        inner.unknown.insert(id, peer);
         drop(inner);
-        Entered::Placed(ConnectionSlot(Arc::new(Held { id, places: Arc::clone(self), close })))
+        Entered::Placed(ConnectionSlot(Arc::new(Held {
+            id,
+            places: Arc::clone(self),
+            close: cancel,
+        })))
     }
 
     /// The most proven connections of one origin: one origin never has all of them.
@@ -144,23 +148,23 @@ impl Inner {
     /// The next stranger to evict, or the earliest time for that.
     fn least(&self, now: Instant) -> Result<u64, Instant> {
         let mut of_one: BTreeMap<Origin, usize> = BTreeMap::new();
-        for stranger in self.strangers.values() {
-            let count = of_one.entry(stranger.origin).or_default();
+        for peer in self.unknown.values() {
+            let count = of_one.entry(peer.origin).or_default();
             *count = count.saturating_add(1);
         }
-        let old = self.strangers.iter().filter(|(_, one)| one.since + GRACE <= now);
+        let old = self.unknown.iter().filter(|(_, one)| one.since + GRACE <= now);
         let least = old.max_by_key(|(id, one)| {
             let many = of_one.get(&one.origin).copied().unwrap_or_default();
             (one.serving == 0, !one.spoke, many, std::cmp::Reverse(**id))
         });
-        let first = || self.strangers.values().map(|one| one.since).min().unwrap_or(now);
+        let first = || self.unknown.values().map(|one| one.since).min().unwrap_or(now);
         least.map(|(id, _)| *id).ok_or_else(|| first() + GRACE)
     }
 
     /// Says that strangers go for newcomers, and not for each of them.
     fn tell(&mut self, now: Instant) {
-        if self.told.is_none_or(|told| told + TELL <= now) {
-            self.told = Some(now);
+        if self.last_notice.is_none_or(|last| last + TELL <= now) {
+            self.last_notice = Some(now);
             tracing::warn!(
                 "too many connections without a credential: each new one closes an older one"
             );
@@ -168,8 +172,8 @@ impl Inner {
     }
 
     fn evict(&mut self, id: u64) {
-        if let Some(gone) = self.strangers.remove(&id) {
-            gone.close.cancel();
+        if let Some(evicted) = self.unknown.remove(&id) {
+            evicted.close.cancel();
         }
     }
 }
@@ -188,7 +192,7 @@ struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let mut inner = self.places.inner.lock();
-        inner.strangers.remove(&self.id);
+        inner.unknown.remove(&self.id);
         inner.proven.remove(&self.id);
     }
 }
@@ -208,7 +212,7 @@ impl Drop for Serving {
 
 impl ConnectionSlot {
     fn change(&self, change: impl FnOnce(&mut UnknownPeer)) {
-        self.0.places.inner.lock().strangers.get_mut(&self.0.id).map(change);
+        self.0.places.inner.lock().unknown.get_mut(&self.0.id).map(change);
     }
 
     /// Records that the client has sent something.
@@ -227,12 +231,12 @@ impl ConnectionSlot {
     fn prove(&self) {
         let Held { id, places, .. } = &*self.0;
         let mut inner = places.inner.lock();
-        let Some(stranger) = inner.strangers.get(id) else { return };
-        let origin = stranger.origin;
+        let Some(peer) = inner.unknown.get(id) else { return };
+        let origin = peer.origin;
         let same = inner.proven.values().filter(|of| **of == origin).count();
         let most = if origin.is_shared() { places.proven_max } else { places.share() };
         if inner.proven.len() < places.proven_max && same < most {
-            inner.strangers.remove(id);
+            inner.unknown.remove(id);
             inner.proven.insert(*id, origin);
         }
     }
@@ -243,7 +247,7 @@ impl ConnectionSlot {
         loop {
             let until = {
                 let inner = self.0.places.inner.lock();
-                match inner.strangers.get(&self.0.id) {
+                match inner.unknown.get(&self.0.id) {
                     Some(one) if one.serving == 0 => one.active + IDLE,
                     Some(_) | None => Instant::now() + IDLE,
                 }
@@ -268,13 +272,13 @@ mod tests {
 
     fn placed(places: &Arc<Places>, origin: Origin) -> ConnectionSlot {
         match places.enter(origin) {
-            Entered::Placed(standing) => standing,
+            Entered::Placed(slot) => slot,
             Entered::Full(at) => panic!("full until {at:?}"),
         }
     }
 
-    fn is_closed(standing: &ConnectionSlot) -> bool {
-        standing.0.close.is_cancelled()
+    fn is_closed(slot: &ConnectionSlot) -> bool {
+        slot.0.close.is_cancelled()
     }
 
     const A: Origin = Origin::User(1);
@@ -311,12 +315,12 @@ mod tests {
         let places = Places::new(2, 2);
         let known = placed(&places, A);
         known.clone().serve(async { proved() }).await;
-        let stranger = placed(&places, A);
-        let (left, stays) = (stranger.clone(), known.clone());
+        let peer = placed(&places, A);
+        let (left, stays) = (peer.clone(), known.clone());
         let over = tokio::spawn(async move { left.over().await });
         let stay = tokio::spawn(async move { stays.over().await });
         over.await.unwrap();
-        drop(stranger);
+        drop(peer);
         let mut all = Vec::new();
         for _ in 0..50 {
             tokio::time::advance(GRACE).await;
@@ -336,7 +340,7 @@ mod tests {
             let proven = places.inner.lock().proven.len();
             drop(all);
             let inner = places.inner.lock();
-            assert!(inner.proven.is_empty() && inner.strangers.is_empty(), "places are given back");
+            assert!(inner.proven.is_empty() && inner.unknown.is_empty(), "places are given back");
             proven
         };
         assert_eq!(many(A), 6);
@@ -376,7 +380,7 @@ mod tests {
                         },
                     }
                     let inner = places.inner.lock();
-                    prop_assert!(inner.strangers.len() <= 3 && inner.proven.len() <= 3);
+                    prop_assert!(inner.unknown.len() <= 3 && inner.proven.len() <= 3);
                     prop_assert!(!proven.iter().any(is_closed));
                 }
                 Ok(())

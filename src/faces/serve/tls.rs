@@ -145,28 +145,28 @@ impl Tls {
         // WHY: mark the files before reading them, so that a change in between counts.
         let seen = FileMarks::of(files.all());
         let live = ArcSwap::from_pointee(Live::read(&files)?);
-        let standing = Mutex::new(TlsStatus { seen, refused: None });
-        Ok(Self(Arc::new(SharedTls { files, live, status: standing })))
+        let status = Mutex::new(TlsStatus { seen, refused: None });
+        Ok(Self(Arc::new(SharedTls { files, live, status })))
     }
 
     /// Reads the files again if they changed, or if they were refused the last time. It refuses
     /// unusable files, and the old ones stay in force. `None`: nothing is new.
     #[must_use]
     pub fn look(&self) -> Option<Result<(), TlsRefusal>> {
-        let mut standing = self.0.status.lock();
-        let again = standing.refused.is_some();
-        if !again && !standing.seen.changed() {
+        let mut status = self.0.status.lock();
+        let again = status.refused.is_some();
+        if !again && !status.seen.changed() {
             return None;
         }
-        standing.seen = FileMarks::of(self.0.files.all());
+        status.seen = FileMarks::of(self.0.files.all());
         let read = Live::read(&self.0.files);
         let refused = read.map(|live| self.0.live.store(Arc::new(live))).err();
         let refused = refused.map(TlsRefusal);
         // Report a repeated refusal only once.
-        let new = refused.is_none() || refused != standing.refused;
-        let news = new.then(|| refused.clone().map_or(Ok(()), Err));
-        standing.refused = refused;
-        news
+        let new = refused.is_none() || refused != status.refused;
+        let outcome = new.then(|| refused.clone().map_or(Ok(()), Err));
+        status.refused = refused;
+        outcome
     }
 
     /// Why the files as they are now were refused.
@@ -218,17 +218,17 @@ impl Live {
     fn read(files: &Files) -> Result<Self, Wrong> {
         let Files { cert, key, clients } = files;
         let identity = Identity::load(cert, key)?;
-        let wrong = |field, why: String| Wrong { field, why };
+        let fault = |field, why: String| Wrong { field, why };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|e| wrong("cert", e.to_string()))?;
+            .map_err(|e| fault("cert", e.to_string()))?;
         let builder = match clients {
             Clients::Unasked => builder.with_no_client_auth(),
             Clients::Asked(path) => builder.with_client_cert_verifier(verifier(path, false)?),
             Clients::Demanded(path) => builder.with_client_cert_verifier(verifier(path, true)?),
         };
-        let unusable = |why: String| wrong("cert", format!("`{}`: {why}", cert.display()));
+        let unusable = |why: String| fault("cert", format!("`{}`: {why}", cert.display()));
         let leaf = identity.chain.first().ok_or_else(|| unusable("no certificate in it".into()))?;
         let names = names(leaf).map_err(|error| unusable(format!("not usable: {error}")))?;
         let not_after =
@@ -236,7 +236,7 @@ impl Live {
         let Identity { chain, key: secret } = identity;
         let mut config = builder.with_single_cert(chain, secret).map_err(|e| {
             let why = format!("`{}`: not the key of the certificate: {e}", key.display());
-            wrong("key", why)
+            fault("key", why)
         })?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         // WHY: on a resumed session the client would not show its certificate again.
@@ -248,16 +248,16 @@ impl Live {
 
 /// Who checks clients' certificates against the authorities in this file.
 fn verifier(path: &Path, demanded: bool) -> Result<Arc<dyn ClientCertVerifier>, Wrong> {
-    let bad = |why: String| {
+    let fault = |why: String| {
         let why = format!("`{}`: {why}", path.display());
         Wrong { field: "client_ca", why }
     };
-    let pem = std::fs::read(path).map_err(|e| bad(e.to_string()))?;
-    let roots = Arc::new(authorities(&pem).map_err(|e| bad(e.to_string()))?);
+    let pem = std::fs::read(path).map_err(|e| fault(e.to_string()))?;
+    let roots = Arc::new(authorities(&pem).map_err(|e| fault(e.to_string()))?);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
     let builder = if demanded { builder } else { builder.allow_unauthenticated() };
-    builder.build().map_err(|e| bad(e.to_string()))
+    builder.build().map_err(|e| fault(e.to_string()))
 }
 
 fn names(leaf: &rustls::pki_types::CertificateDer<'_>) -> Result<Arc<[String]>, webpki::Error> {

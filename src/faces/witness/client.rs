@@ -191,11 +191,11 @@ impl WitnessClient {
     /// [`Error::Settings`].
     pub fn new(url: &str, key: VerifierKey, ca: Option<&[u8]>, skew: u64) -> Result<Self, Error> {
         let name = key.name.clone();
-        let wrong = |why: String| Error::Settings { name: name.clone(), why };
+        let invalid = |why: String| Error::Settings { name: name.clone(), why };
         if key.algorithm != Algorithm::Cosignature {
-            return Err(wrong("its key is none for cosignatures (algorithm 4)".into()));
+            return Err(invalid("its key is none for cosignatures (algorithm 4)".into()));
         }
-        let remote = Remote::new(url, ca).map_err(|error| wrong(error.to_string()))?;
+        let remote = Remote::new(url, ca).map_err(|error| invalid(error.to_string()))?;
         Ok(Self { remote, key, skew })
     }
 
@@ -260,22 +260,22 @@ impl WitnessClient {
             StatusCode::NOT_FOUND => return Ok(None),
             _ => return Err(self.refused(&answer)),
         }
-        let wrong = |why: String| Error::NotCosigned { name: self.key.name.clone(), why };
-        let note = std::str::from_utf8(&answer.body).map_err(|e| wrong(e.to_string()))?;
+        let invalid = |why: String| Error::NotCosigned { name: self.key.name.clone(), why };
+        let note = std::str::from_utf8(&answer.body).map_err(|e| invalid(e.to_string()))?;
         let keys = [log.clone(), self.key.clone()];
         let (checkpoint, held) =
-            Checkpoint::open_with(note, &keys).map_err(|e| wrong(e.to_string()))?;
+            Checkpoint::open_with(note, &keys).map_err(|e| invalid(e.to_string()))?;
         if held.len() != keys.len() || checkpoint.origin != log.name {
-            return Err(wrong("its newest checkpoint is not signed by log and witness".into()));
+            return Err(invalid("its newest checkpoint is not signed by log and witness".into()));
         }
         Ok(Some((checkpoint, note.to_owned())))
     }
 
     /// The head, if it is one of ours.
     fn ours(head: &Head<'_>) -> Result<Checkpoint, Error> {
-        let wrong = |e: note::Error| Error::Head(e.to_string());
+        let invalid = |e: note::Error| Error::Head(e.to_string());
         let (checkpoint, _) =
-            Checkpoint::open_with(head.note, std::slice::from_ref(head.log)).map_err(wrong)?;
+            Checkpoint::open_with(head.note, std::slice::from_ref(head.log)).map_err(invalid)?;
         if head.log.algorithm != Algorithm::Ed25519 || head.log.name != checkpoint.origin {
             return Err(Error::Head("the key is not the log's".into()));
         }
@@ -302,8 +302,9 @@ impl WitnessClient {
     async fn post(&self, submission: &Submission<'_>) -> Result<WitnessResponse, Error> {
         let body = submission.to_text().into_bytes();
         let kind = Some("text/plain; charset=utf-8");
-        let asked = self.remote.ask(Method::POST, "/add-checkpoint", kind, body, ANSWER_BYTES_MAX);
-        asked.await.map_err(|why| self.unreachable(&why))
+        let response =
+            self.remote.ask(Method::POST, "/add-checkpoint", kind, body, ANSWER_BYTES_MAX);
+        response.await.map_err(|why| self.unreachable(&why))
     }
 
     /// The cosignature in an answer, if it holds for this head and this moment.
@@ -314,24 +315,24 @@ impl WitnessClient {
         clock: &dyn Clock,
     ) -> Result<Cosignature, Error> {
         let name = &self.key.name;
-        let wrong = |why: String| Error::NotCosigned { name: name.clone(), why };
-        let text = std::str::from_utf8(body).map_err(|e| wrong(e.to_string()))?;
-        let block = text.strip_suffix('\n').ok_or_else(|| wrong("no final newline".into()))?;
+        let invalid = |why: String| Error::NotCosigned { name: name.clone(), why };
+        let text = std::str::from_utf8(body).map_err(|e| invalid(e.to_string()))?;
+        let block = text.strip_suffix('\n').ok_or_else(|| invalid("no final newline".into()))?;
         if block.split('\n').count() > note::SIGNATURES_MAX {
-            return Err(wrong("too many lines".into()));
+            return Err(invalid("too many lines".into()));
         }
         let lines: Result<Vec<SignatureLine>, _> =
             block.split('\n').map(SignatureLine::parse).collect();
-        let lines = lines.map_err(|e| wrong(e.to_string()))?;
+        let lines = lines.map_err(|e| invalid(e.to_string()))?;
         let keys = std::slice::from_ref(&self.key);
         let held =
-            note::verify(&checkpoint.body(), &lines, keys).map_err(|e| wrong(e.to_string()))?;
+            note::verify(&checkpoint.body(), &lines, keys).map_err(|e| invalid(e.to_string()))?;
         let time = held.first().and_then(|held| held.time);
-        let time = time.ok_or_else(|| wrong("a cosignature without a time".into()))?;
+        let time = time.ok_or_else(|| invalid("a cosignature without a time".into()))?;
         let now = u64::try_from(clock.now().seconds()).unwrap_or_default();
         if time.abs_diff(now) > self.skew {
             let why = format!("its clock says {time}, ours {now}: more than {} s apart", self.skew);
-            return Err(wrong(why));
+            return Err(invalid(why));
         }
         let line = lines.iter().find(|line| line.is_of(&self.key));
         let line = line.map(|line| format!("{line}\n")).unwrap_or_default();
@@ -356,11 +357,11 @@ impl WitnessClient {
     }
 
     fn refused(&self, answer: &WitnessResponse) -> Error {
-        let words = String::from_utf8_lossy(&answer.body);
-        let words = words.chars().map(|c| if c.is_control() { ' ' } else { c });
-        let words: String = words.take(WORDS_MAX).collect();
+        let text = String::from_utf8_lossy(&answer.body);
+        let text = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        let text: String = text.take(WORDS_MAX).collect();
         let status = answer.status.as_u16();
-        Error::Refused { name: self.key.name.clone(), status, words: words.trim().to_owned() }
+        Error::Refused { name: self.key.name.clone(), status, words: text.trim().to_owned() }
     }
 }
 

@@ -96,12 +96,12 @@ impl Remote {
         if path.contains(['{', '}', '?', '#']) {
             return Err(RemoteError::Path);
         }
-        let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
-        let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let any_address = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
+        let any_address = any_address.into_iter().collect::<Result<Vec<_>, _>>()?;
         let resolve = std::sync::Arc::new(System);
         let client = match identity {
-            None => Client::new(&origin, &everywhere, ca, resolve),
-            Some(identity) => Client::presenting(&origin, &everywhere, ca, identity, resolve),
+            None => Client::new(&origin, &any_address, ca, resolve),
+            Some(identity) => Client::presenting(&origin, &any_address, ca, identity, resolve),
         };
         let client = client.map_err(|error| RemoteError::Trust(error.into()))?;
         Ok(Self { client, origin, path })

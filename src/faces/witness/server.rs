@@ -61,7 +61,7 @@ pub async fn serve(witness: WitnessServer, listener: Listener, shutdown: Cancell
         .route("/readyz", get(readyz))
         .with_state(Arc::new(witness));
     // A witness knows none of its clients, so all of them share the places of strangers.
-    let limits = Limits { connections: 0, strangers: CONNECTIONS, drain: DRAIN };
+    let limits = Limits { connections: 0, unknown: CONNECTIONS, drain: DRAIN };
     let serve = move |stream, _, closing| {
         driver::http1(stream, TowerToHyperService::new(router.clone()), closing)
     };
@@ -122,13 +122,13 @@ impl WitnessServer {
 
     /// Judges a submission, and has a new head on disk before it is answered.
     fn decide(&self, body: &str) -> Result<Verdict, Error> {
-        let bad = |why| Ok(Verdict::No(StatusCode::BAD_REQUEST, why));
+        let bad_request = |why| Ok(Verdict::No(StatusCode::BAD_REQUEST, why));
         let submission = match Submission::parse(body) {
             Ok(submission) => submission,
-            Err(why) => return bad(why),
+            Err(why) => return bad_request(why),
         };
         let Ok((checkpoint, lines)) = Checkpoint::parse(submission.note) else {
-            return bad("the checkpoint is malformed");
+            return bad_request("the checkpoint is malformed");
         };
         let Some(log) = self.store.log(&checkpoint.origin) else {
             return Ok(Verdict::No(StatusCode::NOT_FOUND, "the log is not known here"));
@@ -138,7 +138,7 @@ impl WitnessServer {
             return Ok(Verdict::No(StatusCode::FORBIDDEN, why));
         }
         if submission.old > checkpoint.size {
-            return bad("the old size is larger than that of the checkpoint");
+            return bad_request("the old size is larger than that of the checkpoint");
         }
         self.store.update(log, |newest| {
             match extends(newest, submission.old, &submission.proof, &checkpoint) {

@@ -69,13 +69,13 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
 /// The file, the line and its error. A file without a key is an error, too.
 pub fn read_logs(path: &Path) -> Result<Vec<VerifierKey>, Error> {
     let text = std::fs::read_to_string(path).map_err(io(path))?;
-    let wrong = |line: usize, why: &str| Error::Logs {
+    let invalid = |line: usize, why: &str| Error::Logs {
         path: path.display().to_string(),
         line,
         why: why.to_owned(),
     };
     if text.len() > LOGS_BYTES_MAX {
-        return Err(wrong(1, "more than a MiB of keys"));
+        return Err(invalid(1, "more than a MiB of keys"));
     }
     let mut keys = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -83,17 +83,17 @@ pub fn read_logs(path: &Path) -> Result<Vec<VerifierKey>, Error> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let key = VerifierKey::parse(line).map_err(|e| wrong(at, &e.to_string()))?;
+        let key = VerifierKey::parse(line).map_err(|e| invalid(at, &e.to_string()))?;
         if key.algorithm != Algorithm::Ed25519 {
-            return Err(wrong(at, "the key is not the key of a log (algorithm 1)"));
+            return Err(invalid(at, "the key is not the key of a log (algorithm 1)"));
         }
         if keys.contains(&key) {
-            return Err(wrong(at, "the key is there twice"));
+            return Err(invalid(at, "the key is there twice"));
         }
         keys.push(key);
     }
     if keys.is_empty() {
-        return Err(wrong(1, "no key of a log"));
+        return Err(invalid(1, "no key of a log"));
     }
     Ok(keys)
 }

@@ -93,12 +93,12 @@ impl Tsa {
             return Err(Error::Refused { status: answer.status.as_u16(), kind });
         }
         let response = answer.body.to_vec();
-        let asked = ExpectedResponse { imprint: &imprint, nonce: Some(&nonce) };
-        let stamp = tsp::verify(&response, asked, &self.authorities)?;
-        let apart = stamp.millis.saturating_sub(clock.now().millis());
+        let expected = ExpectedResponse { imprint: &imprint, nonce: Some(&nonce) };
+        let stamp = tsp::verify(&response, expected, &self.authorities)?;
+        let offset_ms = stamp.millis.saturating_sub(clock.now().millis());
         let allowed = self.skew_millis.saturating_add(stamp.accuracy_millis);
-        if apart.saturating_abs() > allowed {
-            return Err(Error::Skew(apart));
+        if offset_ms.saturating_abs() > allowed {
+            return Err(Error::Skew(offset_ms));
         }
         Ok(Stamped { response, stamp })
     }

@@ -130,12 +130,12 @@ pub fn check(
     now: Timestamp,
 ) -> Result<VerifiedStatement<AmendmentStatement>, ApprovalRefusal> {
     let signed = VerifiedStatement::<AmendmentStatement>::check(publishers, signed, now)?;
-    let said = &signed.statement;
-    if *said != pending.statement(said.verdict) {
+    let statement = &signed.statement;
+    if *statement != pending.statement(statement.verdict) {
         let other = RefusalReason::Other("amendment.other", "another proposal");
         return Purpose::Amendment.refuse(other);
     }
-    pending.ballot().accepts(&signed.by, said.verdict, now)?;
+    pending.ballot().accepts(&signed.by, statement.verdict, now)?;
     Ok(signed)
 }
 
@@ -165,26 +165,26 @@ mod tests {
         let public = SshKey::Plain(secret.public()).line();
         let key = Key::File(secret);
         let (now, message) = (Timestamp::from_millis(0), b"word");
-        let worth = |listed: &str, asked: Purpose| {
+        let checked_by = |listed: &str, purpose: Purpose| {
             let line =
                 format!("ada namespaces=\"{listed}\" {public} roles=approver,policy_publisher");
             let list = Approvers::parse(line.as_bytes()).unwrap();
-            let signature = sign_bytes(&key, asked.namespace(), message).unwrap();
-            let found = signer(&list, (message, &signature), now, asked);
+            let signature = sign_bytes(&key, purpose.namespace(), message).unwrap();
+            let found = signer(&list, (message, &signature), now, purpose);
             found.map(|(approval, _)| approval.subject).map_err(|refused| refused.code())
         };
         let (calls, amendments) = (Purpose::Approval, Purpose::Amendment);
-        assert_eq!(worth(NAMESPACE, amendments), Ok("ada".into()));
-        assert_eq!(worth(NAMESPACE, calls), Err("approval.signer"));
-        assert_eq!(worth(calls.namespace(), amendments), Err("approval.signer"));
-        assert_eq!(worth(calls.namespace(), calls), Ok("ada".into()));
+        assert_eq!(checked_by(NAMESPACE, amendments), Ok("ada".into()));
+        assert_eq!(checked_by(NAMESPACE, calls), Err("approval.signer"));
+        assert_eq!(checked_by(calls.namespace(), amendments), Err("approval.signer"));
+        assert_eq!(checked_by(calls.namespace(), calls), Ok("ada".into()));
     }
 
     #[test]
     fn a_statement_has_one_spelling_and_no_further_member() {
-        let good = statement().bytes();
-        assert_eq!(AmendmentStatement::parse(&good), Ok(statement()));
-        let text = String::from_utf8(good).unwrap();
+        let bytes = statement().bytes();
+        assert_eq!(AmendmentStatement::parse(&bytes), Ok(statement()));
+        let text = String::from_utf8(bytes).unwrap();
         let changed = |from: &str, to: &str| {
             assert!(text.contains(from), "{from}");
             AmendmentStatement::parse(text.replace(from, to).as_bytes())

@@ -235,20 +235,20 @@ impl Approvers {
         }
         let (mut signers, mut edition) = (Vec::<Signer>::new(), None);
         for (at, line) in lines.lines().enumerate() {
-            let wrong = |why| Error::Line { line: at.saturating_add(1), why };
+            let malformed = |why| Error::Line { line: at.saturating_add(1), why };
             let line = line.trim();
-            if let Some(said) = line.strip_prefix('#').and_then(Edition::parse) {
-                let said = said.map_err(wrong)?;
-                if edition.replace(said).is_some() || !signers.is_empty() {
-                    return Err(wrong(LineError::Edition));
+            if let Some(stated) = line.strip_prefix('#').and_then(Edition::parse) {
+                let stated = stated.map_err(malformed)?;
+                if edition.replace(stated).is_some() || !signers.is_empty() {
+                    return Err(malformed(LineError::Edition));
                 }
             }
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let signer = signer(purpose, line).map_err(wrong)?;
+            let signer = signer(purpose, line).map_err(malformed)?;
             if signers.iter().any(|other| other.key == signer.key) {
-                return Err(wrong(LineError::Again));
+                return Err(malformed(LineError::Again));
             }
             signers.push(signer);
         }
@@ -408,10 +408,10 @@ fn option(text: &str) -> Option<(&str, &str, &str)> {
 
 /// `YYYYMMDDZ`, `YYYYMMDDHHMMZ` or `YYYYMMDDHHMMSSZ`.
 fn time(text: &str) -> Result<Timestamp, LineError> {
-    let wrong = || LineError::Time(text.to_owned());
-    let digits = text.strip_suffix('Z').ok_or_else(wrong)?;
+    let malformed = || LineError::Time(text.to_owned());
+    let digits = text.strip_suffix('Z').ok_or_else(malformed)?;
     if !digits.bytes().all(|b| b.is_ascii_digit()) || !matches!(digits.len(), 8 | 12 | 14) {
-        return Err(wrong());
+        return Err(malformed());
     }
     let whole = format!("{digits:0<14}");
     let part = |range: std::ops::Range<usize>| whole.get(range).unwrap_or_default();
@@ -424,5 +424,5 @@ fn time(text: &str) -> Result<Timestamp, LineError> {
         part(10..12),
         part(12..14)
     );
-    Timestamp::parse(&text).ok_or_else(wrong)
+    Timestamp::parse(&text).ok_or_else(malformed)
 }

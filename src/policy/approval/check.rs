@@ -98,10 +98,10 @@ pub(super) fn signer(
     purpose: Purpose,
 ) -> Result<(Approval, String), ApprovalRefusal> {
     let namespace = purpose.namespace();
-    let wrong = |error| purpose.refusal(RefusalReason::Signature(error));
-    let signature = SshSig::parse(signature).map_err(wrong)?;
+    let invalid = |error| purpose.refusal(RefusalReason::Signature(error));
+    let signature = SshSig::parse(signature).map_err(invalid)?;
     let key = signature.key.fingerprint();
-    signature.verify(namespace, statement).map_err(wrong)?;
+    signature.verify(namespace, statement).map_err(invalid)?;
     let Some(signer) = list.signer(&signature.key) else {
         return purpose.refuse(RefusalReason::Unlisted(key, purpose.list()));
     };
@@ -157,8 +157,8 @@ impl Ballot<'_> {
         if verdict == ApproverVerdict::Refuse {
             return Ok(());
         }
-        let (barred, because) = self.barred;
-        if barred.iter().any(|one| by.is(one)) {
+        let (excluded, because) = self.barred;
+        if excluded.iter().any(|one| by.is(one)) {
             return self.purpose.refuse(RefusalReason::Barred(by.subject.clone(), because));
         }
         if self.given.iter().any(|one| by.is(one)) {
@@ -205,15 +205,19 @@ impl Hold {
     }
 
     /// Refuses a statement that is not about exactly this hold.
-    pub(super) fn about(&self, said: &ApprovalStatement) -> Result<(), ApprovalRefusal> {
+    pub(super) fn about(&self, statement: &ApprovalStatement) -> Result<(), ApprovalRefusal> {
         let same = [
-            (said.run == self.run, "approval.run", "another run"),
-            (said.call_digest == self.call_digest, "approval.call", "another call"),
-            (said.nonce == self.nonce, "approval.nonce", "another hold"),
-            (said.manifest == self.manifest, "approval.manifest", "another manifest"),
-            (said.layers == self.layers, "approval.layers", "other layers of the policy"),
-            (said.definition == self.definition, "approval.definition", "another definition"),
-            (said.expires == self.expires, "approval.expires", "a hold that ends at another time"),
+            (statement.run == self.run, "approval.run", "another run"),
+            (statement.call_digest == self.call_digest, "approval.call", "another call"),
+            (statement.nonce == self.nonce, "approval.nonce", "another hold"),
+            (statement.manifest == self.manifest, "approval.manifest", "another manifest"),
+            (statement.layers == self.layers, "approval.layers", "other layers of the policy"),
+            (statement.definition == self.definition, "approval.definition", "another definition"),
+            (
+                statement.expires == self.expires,
+                "approval.expires",
+                "a hold that ends at another time",
+            ),
         ];
         match same.into_iter().find(|(same, ..)| !same) {
             None => Ok(()),

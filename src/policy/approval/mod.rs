@@ -64,7 +64,7 @@ impl ApproverVerdict {
     /// Reads the verdict's name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Approve, Self::Refuse].into_iter().find(|word| word.as_str() == text)
+        [Self::Approve, Self::Refuse].into_iter().find(|verdict| verdict.as_str() == text)
     }
 }
 

@@ -129,9 +129,9 @@ impl Statement for OrderStatement {
     fn bounded(&self) -> Result<(), MalformedStatement> {
         let texts =
             [("tenant", &self.tenant), ("target", &self.target), ("name", &self.name)].into_iter();
-        let words = [("role", &self.role), ("request", &self.request)].into_iter();
-        let words = words.filter_map(|(name, word)| Some((name, word.as_ref()?, WORD_MAX)));
-        let mut bounded = texts.map(|(name, text)| (name, text, TEXT_MAX)).chain(words);
+        let names = [("role", &self.role), ("request", &self.request)].into_iter();
+        let names = names.filter_map(|(name, value)| Some((name, value.as_ref()?, WORD_MAX)));
+        let mut bounded = texts.map(|(name, text)| (name, text, TEXT_MAX)).chain(names);
         if let Some((name, ..)) = bounded.find(|(_, text, most)| text.len() > *most) {
             return Err(MalformedStatement::Member(name));
         }
@@ -230,7 +230,7 @@ impl Loosening {
 /// signed more than a day ago).
 pub fn check(
     approvers: &Approvers,
-    (tenant, words): (&str, &[OrderKind]),
+    (tenant, kinds): (&str, &[OrderKind]),
     signed: &SignedApproval,
     now: Timestamp,
 ) -> Result<Loosening, ApprovalRefusal> {
@@ -243,7 +243,7 @@ pub fn check(
     let OrderStatement { order, at, .. } = statement;
     Purpose::Order.refuse(if statement.tenant != tenant {
         RefusalReason::Tenant
-    } else if !words.contains(&order) {
+    } else if !kinds.contains(&order) {
         RefusalReason::OtherOrder(order.as_str())
     } else if order != OrderKind::Reinstate && at.plus(VALID_FOR) < now {
         RefusalReason::Old(at)
@@ -325,7 +325,7 @@ mod tests {
         let held =
             OrderStatement { order: OrderKind::Release, target: "run".into(), ..statement() };
         let end = Some(Timestamp::from_millis(9_000));
-        for wrong in [
+        for statement in [
             OrderStatement { role: Some("args".into()), ..statement() },
             OrderStatement { payloads: payloads(1), ..statement() },
             OrderStatement { request: Some("T".into()), ..held.clone() },
@@ -339,7 +339,7 @@ mod tests {
             OrderStatement { name: "x".into(), ..some.clone() },
             OrderStatement { role: Some("args".into()), ..some },
         ] {
-            assert!(OrderStatement::parse(&wrong.bytes()).is_err(), "{wrong:?}");
+            assert!(OrderStatement::parse(&statement.bytes()).is_err(), "{statement:?}");
         }
     }
 }

@@ -27,16 +27,16 @@ pub(super) fn of(rule: &Rule, imports: &BTreeMap<String, String>) -> String {
     let mut writing = Writing::default();
     match rule {
         Rule::Default { refr, args, value, .. } => {
-            writing.word("default");
+            writing.token("default");
             writing.finish(refr);
             args.iter().for_each(|arg| writing.finish(arg));
-            writing.word(":=");
+            writing.token(":=");
             writing.finish(value);
         }
         Rule::Spec { head, bodies, .. } => {
             writing.head(head);
             for body in bodies {
-                writing.word(if body.is_else { "else" } else { "if" });
+                writing.token(if body.is_else { "else" } else { "if" });
                 if body.is_else || body.assign.is_some() {
                     writing.assign(body.assign.as_ref());
                 }
@@ -50,14 +50,14 @@ pub(super) fn of(rule: &Rule, imports: &BTreeMap<String, String>) -> String {
     let named = parts.refs.iter().chain(called);
     let used = named.filter_map(|path| imports.get_key_value(path.parts.first()?));
     for (name, path) in used.collect::<BTreeMap<_, _>>() {
-        writing.word(&format!("where {name} is {path}"));
+        writing.token(&format!("where {name} is {path}"));
     }
     writing.out
 }
 
 impl<'a> Writing<'a> {
-    fn word(&mut self, word: &str) {
-        self.out.push_str(word);
+    fn token(&mut self, token: &str) {
+        self.out.push_str(token);
         self.out.push(' ');
     }
 
@@ -69,31 +69,31 @@ impl<'a> Writing<'a> {
 
     /// The value of a head: `true` unless written. `=` and `:=` are the same here.
     fn assign(&mut self, assign: Option<&'a RuleAssign>) {
-        self.word(":=");
+        self.token(":=");
         match assign {
             Some(assign) => self.finish(&assign.value),
-            None => self.word("true"),
+            None => self.token("true"),
         }
     }
 
     fn head(&mut self, head: &'a RuleHead) {
         match head {
             RuleHead::Compr { refr, assign, .. } => {
-                self.word("is");
+                self.token("is");
                 self.finish(refr);
                 self.assign(assign.as_ref());
             }
             RuleHead::Set { refr, key, .. } => {
-                self.word("contains");
+                self.token("contains");
                 self.finish(refr);
                 key.iter().for_each(|key| self.finish(key));
             }
             RuleHead::Func { refr, args, assign, .. } => {
-                self.word("function");
+                self.token("function");
                 self.finish(refr);
-                self.word("(");
+                self.token("(");
                 args.iter().for_each(|arg| self.finish(arg));
-                self.word(")");
+                self.token(")");
                 self.assign(assign.as_ref());
             }
         }
@@ -102,7 +102,7 @@ impl<'a> Writing<'a> {
     fn drain(&mut self) {
         while let Some(next) = self.next.pop() {
             match next {
-                Next::Word(word) => self.word(&word),
+                Next::Word(token) => self.token(&token),
                 Next::Expr(expr) => self.expr(expr),
                 Next::Query(query) => self.query(query),
             }
@@ -115,15 +115,15 @@ impl<'a> Writing<'a> {
     }
 
     fn query(&mut self, query: &'a Query) {
-        let mut list = vec![word("{")];
+        let mut list = vec![token("{")];
         for stmt in &query.stmts {
             literal(&stmt.literal, &mut list);
             for WithModifier { refr, r#as, .. } in &stmt.with_mods {
-                list.extend([word("with"), Next::Expr(refr), word("as"), Next::Expr(r#as)]);
+                list.extend([token("with"), Next::Expr(refr), token("as"), Next::Expr(r#as)]);
             }
-            list.push(word(";"));
+            list.push(token(";"));
         }
-        list.push(word("}"));
+        list.push(token("}"));
         self.then(list);
     }
 
@@ -134,12 +134,12 @@ impl<'a> Writing<'a> {
         match expr {
             // A raw string is the same text in another spelling.
             Expr::String { value, .. } | Expr::RawString { value, .. } => {
-                self.word(&format!("text {value}"));
+                self.token(&format!("text {value}"));
             }
             Expr::Number { value, .. } | Expr::Bool { value, .. } | Expr::Null { value, .. } => {
-                self.word(&value.to_string());
+                self.token(&value.to_string());
             }
-            Expr::Var { value, .. } => self.word(&format!("name {value}")),
+            Expr::Var { value, .. } => self.token(&format!("name {value}")),
             Expr::Array { items, .. } => self.then(within("[", all(items), "]")),
             Expr::Set { items, .. } => self.then(within("{", all(items), "}")),
             Expr::Object { fields, .. } => {
@@ -147,29 +147,29 @@ impl<'a> Writing<'a> {
                 self.then(within("object {", pairs.collect(), "}"));
             }
             Expr::ArrayCompr { term, query, .. } => {
-                self.then([word("[|"), Next::Expr(term), Next::Query(query)]);
+                self.then([token("[|"), Next::Expr(term), Next::Query(query)]);
             }
             Expr::SetCompr { term, query, .. } => {
-                self.then([word("{|"), Next::Expr(term), Next::Query(query)]);
+                self.then([token("{|"), Next::Expr(term), Next::Query(query)]);
             }
             Expr::ObjectCompr { key, value, query, .. } => {
-                let mut list = vec![word("{:|")];
+                let mut list = vec![token("{:|")];
                 list.extend(pair(key, value));
                 list.push(Next::Query(query));
                 self.then(list);
             }
             Expr::Call { fcn, params, .. } => {
-                let mut list = vec![word("call"), Next::Expr(fcn)];
+                let mut list = vec![token("call"), Next::Expr(fcn)];
                 list.extend(within("(", all(params), ")"));
                 self.then(list);
             }
-            Expr::UnaryExpr { expr, .. } => self.then([word("minus"), Next::Expr(expr)]),
+            Expr::UnaryExpr { expr, .. } => self.then([token("minus"), Next::Expr(expr)]),
             // `a.b` and `a["b"]` are one reference.
             Expr::RefDot { refr, field, .. } => {
-                self.then([word("at"), Next::Expr(refr), word(&format!("text {}", field.1))]);
+                self.then([token("at"), Next::Expr(refr), token(&format!("text {}", field.1))]);
             }
             Expr::RefBrack { refr, index, .. } => {
-                self.then([word("at"), Next::Expr(refr), Next::Expr(index)]);
+                self.then([token("at"), Next::Expr(refr), Next::Expr(index)]);
             }
             Expr::BinExpr { op, lhs, rhs, .. } => self.infix(&format!("{op:?}"), lhs, rhs),
             Expr::BoolExpr { op, lhs, rhs, .. } => self.infix(&format!("{op:?}"), lhs, rhs),
@@ -178,51 +178,51 @@ impl<'a> Writing<'a> {
                 self.infix(&format!("Assign{op:?}"), lhs, rhs);
             }
             Expr::Membership { key, value, collection, .. } => {
-                let mut list = vec![word("in")];
+                let mut list = vec![token("in")];
                 list.extend(key.iter().map(|key| Next::Expr(key)));
-                list.extend([word(","), Next::Expr(value), Next::Expr(collection)]);
+                list.extend([token(","), Next::Expr(value), Next::Expr(collection)]);
                 self.then(list);
             }
         }
     }
 
     fn infix(&mut self, op: &str, lhs: &'a Expr, rhs: &'a Expr) {
-        self.then([word(op), Next::Expr(lhs), Next::Expr(rhs)]);
+        self.then([token(op), Next::Expr(lhs), Next::Expr(rhs)]);
     }
 }
 
-fn word<'a>(text: &str) -> Next<'a> {
+fn token<'a>(text: &str) -> Next<'a> {
     Next::Word(text.to_owned())
 }
 
 fn pair<'a>(key: &'a Expr, value: &'a Expr) -> [Next<'a>; 3] {
-    [Next::Expr(key), word(":"), Next::Expr(value)]
+    [Next::Expr(key), token(":"), Next::Expr(value)]
 }
 
 fn within<'a>(open: &str, inner: Vec<Next<'a>>, close: &str) -> Vec<Next<'a>> {
-    let mut list = vec![word(open)];
+    let mut list = vec![token(open)];
     list.extend(inner);
-    list.push(word(close));
+    list.push(token(close));
     list
 }
 
 fn literal<'a>(literal: &'a Literal, list: &mut Vec<Next<'a>>) {
     match literal {
         Literal::SomeVars { vars, .. } => {
-            list.push(word("some"));
-            list.extend(vars.iter().map(|var| word(var.text())));
+            list.push(token("some"));
+            list.extend(vars.iter().map(|var| token(var.text())));
         }
         Literal::SomeIn { key, value, collection, .. } => {
-            list.push(word("some"));
+            list.push(token("some"));
             list.extend(key.iter().map(|key| Next::Expr(key)));
-            list.extend([word(","), Next::Expr(value), word("in"), Next::Expr(collection)]);
+            list.extend([token(","), Next::Expr(value), token("in"), Next::Expr(collection)]);
         }
         Literal::Expr { expr, .. } => list.push(Next::Expr(expr)),
-        Literal::NotExpr { expr, .. } => list.extend([word("not"), Next::Expr(expr)]),
+        Literal::NotExpr { expr, .. } => list.extend([token("not"), Next::Expr(expr)]),
         Literal::Every { key, value, domain, query, .. } => {
-            list.push(word("every"));
-            list.extend(key.iter().map(|key| word(key.text())));
-            list.extend([word(","), word(value.text()), word("in"), Next::Expr(domain)]);
+            list.push(token("every"));
+            list.extend(key.iter().map(|key| token(key.text())));
+            list.extend([token(","), token(value.text()), token("in"), Next::Expr(domain)]);
             list.push(Next::Query(query));
         }
     }

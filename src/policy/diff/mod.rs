@@ -209,13 +209,13 @@ fn rules(
         let (mut before, mut after) = (list(old), list(new));
         // Remove equal rules in pairs, wherever they are.
         before.retain(|rule| {
-            let twin = after.iter().position(|other| other.form == rule.form);
-            twin.map(|at| after.remove(at)).is_none()
+            let same_form = after.iter().position(|other| other.form == rule.form);
+            same_form.map(|at| after.remove(at)).is_none()
         });
         // What speaks with the same code is one rule that changed.
-        let coded = |a: &Source, b: &Source| !a.codes.is_empty() && a.codes == b.codes;
-        let kindred = |a: &Source, b: &Source| a.kind == b.kind;
-        for fits in [&coded as &dyn Fn(&Source, &Source) -> bool, &kindred] {
+        let same_codes = |a: &Source, b: &Source| !a.codes.is_empty() && a.codes == b.codes;
+        let same_kind = |a: &Source, b: &Source| a.kind == b.kind;
+        for fits in [&same_codes as &dyn Fn(&Source, &Source) -> bool, &same_kind] {
             before.retain(|rule| {
                 let Some(at) = after.iter().position(|other| fits(rule, other)) else {
                     return true;
@@ -260,7 +260,7 @@ mod tests {
         Bundle::of_files(files.collect()).unwrap()
     }
 
-    fn told(old: &str, new: &str) -> Vec<(&'static str, &'static str)> {
+    fn edits(old: &str, new: &str) -> Vec<(&'static str, &'static str)> {
         let diff = Diff::between(&bundle(old, "{}"), &bundle(new, "{}"));
         diff.rules.iter().map(|rule| (rule.edit.as_str(), rule.kind)).collect()
     }
@@ -288,7 +288,7 @@ mod tests {
         ] {
             let new = base.replacen(from, to, 1);
             assert_ne!(new, base, "{from}");
-            assert_eq!(told(base, &new), [("changed", "allow")], "{from} -> {to}");
+            assert_eq!(edits(base, &new), [("changed", "allow")], "{from} -> {to}");
         }
     }
 

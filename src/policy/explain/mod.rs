@@ -84,12 +84,12 @@ pub fn explain(bundle: &Bundle, input: &[u8]) -> Result<Explained, Error> {
     let value = Value::from_json_str(&text).map_err(|e| Error::Engine(e.to_string()))?;
     let modules = bundle.modules();
     let prober = Prober::new(&rego::engine(bundle.template.clone(), DEADLINE)?, Some(&value));
-    let teller = RuleTracer::new(&prober, modules);
+    let tracer = RuleTracer::new(&prober, modules);
     let mut rules = Vec::new();
     for module in layered(modules) {
         for rule in &module.policy {
             if decides(rule) {
-                rules.extend(teller.rule(module, rule, 0));
+                rules.extend(tracer.rule(module, rule, 0));
             }
         }
     }
@@ -117,7 +117,7 @@ fn layer(answer: Option<&Answer>, rules: &[RuleTrace]) -> String {
         let layer = name.strip_prefix("wicketgate.").and_then(|rest| rest.split('.').next());
         layer.filter(|layer| ["org", "team", "agent"].contains(layer)).map(str::to_owned)
     };
-    let spoke = match answer {
+    let deciding = match answer {
         Some(answer) if answer.verdict == Verdict::Allow => rules
             .iter()
             .find(|rule| rule.fired && rule.name.ends_with(".allow"))
@@ -125,7 +125,7 @@ fn layer(answer: Option<&Answer>, rules: &[RuleTrace]) -> String {
         Some(answer) => answer.reasons.first().and_then(|reason| of(&reason.rule)),
         None => None,
     };
-    spoke.unwrap_or_else(|| "library".to_owned())
+    deciding.unwrap_or_else(|| "library".to_owned())
 }
 
 /// A value of the engine as ours; a value without a JSON form becomes text.

@@ -51,10 +51,10 @@ impl Prober {
         let text = format!("{heading}\n{PROBE} contains [{value}] if {{\n{body}\n}}\n");
         let text = stock::text("the probe", &text).unwrap_or(text);
         let mut engine = self.engine.clone();
-        let asked = engine
+        let result = engine
             .add_policy("the probe".to_owned(), text)
             .and_then(|_| engine.eval_rule(path_of(&ast::package(module), PROBE)));
-        match asked {
+        match result {
             Ok(found) => ProbeOutcome::Values(members(&found)),
             Err(error) => {
                 let (file, line, _, message) = read_engine_message(&error.to_string());

@@ -51,8 +51,8 @@ fn write_rule(rule: &RuleTrace, depth: usize, lines: &mut Vec<String>) {
     let how = if rule.fired { "fired" } else { "did not fire" };
     let space = "  ".repeat(depth);
     lines.push(format!("{space}{} {}: {how}", rule.place, rule.name));
-    for said in rule.result.iter().filter(|said| **said != Json::from(true)) {
-        lines.push(format!("{space}  said {}", short(said)));
+    for value in rule.result.iter().filter(|value| **value != Json::from(true)) {
+        lines.push(format!("{space}  said {}", short(value)));
     }
     for condition in &rule.conditions {
         write_condition(condition, depth.saturating_add(1), lines);

@@ -33,8 +33,8 @@ impl<'a> RuleTracer<'a> {
         if matches!(head, RuleHead::Func { .. }) {
             return None;
         }
-        let head_value = source::said(head).map_or("true", |place| source::part(span, place));
-        let mut told = RuleTrace {
+        let head_value = source::value_span(head).map_or("true", |place| source::part(span, place));
+        let mut trace = RuleTrace {
             name: ast::whole(module, rule).join("."),
             place: source::place(span),
             fired: false,
@@ -42,8 +42,8 @@ impl<'a> RuleTracer<'a> {
             conditions: Vec::new(),
         };
         if bodies.is_empty() {
-            told.result = self.result(module, "", head_value);
-            told.fired = !told.result.is_empty();
+            trace.result = self.result(module, "", head_value);
+            trace.fired = !trace.result.is_empty();
         }
         for body in bodies {
             let value = match &body.assign {
@@ -52,14 +52,14 @@ impl<'a> RuleTracer<'a> {
                 None => head_value,
             };
             let (conditions, holds) = self.conditions(module, &body.query, depth);
-            let said = holds.map(|text| self.result(module, &text, value)).unwrap_or_default();
-            if !said.is_empty() {
-                (told.fired, told.result, told.conditions) = (true, said, conditions);
+            let result = holds.map(|text| self.result(module, &text, value)).unwrap_or_default();
+            if !result.is_empty() {
+                (trace.fired, trace.result, trace.conditions) = (true, result, conditions);
                 break;
             }
-            told.conditions.extend(conditions);
+            trace.conditions.extend(conditions);
         }
-        Some(told)
+        Some(trace)
     }
 
     fn result(&self, module: &Module, body: &str, value: &str) -> Vec<Json> {
@@ -76,7 +76,7 @@ impl<'a> RuleTracer<'a> {
         query: &Query,
         depth: usize,
     ) -> (Vec<Condition>, Option<String>) {
-        let (mut told, mut body, mut stopped) = (Vec::new(), String::new(), false);
+        let (mut traces, mut body, mut stopped) = (Vec::new(), String::new(), false);
         let mut bound = BTreeSet::new();
         for stmt in &query.stmts {
             let mut condition = Condition {
@@ -102,9 +102,9 @@ impl<'a> RuleTracer<'a> {
                 }
                 body = longer;
             }
-            told.push(condition);
+            traces.push(condition);
         }
-        (told, (!stopped).then_some(body))
+        (traces, (!stopped).then_some(body))
     }
 
     /// The parts of input, data and rules that a condition reads, as expressions of the text.
@@ -154,18 +154,18 @@ impl<'a> RuleTracer<'a> {
             replaced = self.prober.with_input(&input);
             &replaced
         };
-        let teller = RuleTracer::new(prober, self.modules);
-        let wanted = asked(module, stmt);
-        let mut told = Vec::new();
+        let tracer = RuleTracer::new(prober, self.modules);
+        let wanted = paths_read(module, stmt);
+        let mut causes = Vec::new();
         for other in self.modules {
             for rule in &other.policy {
                 let name = ast::whole(other, rule);
                 if wanted.iter().any(|path| path.starts_with(&name)) {
-                    told.extend(teller.rule(other, rule, depth.saturating_add(1)));
+                    causes.extend(tracer.rule(other, rule, depth.saturating_add(1)));
                 }
             }
         }
-        told
+        causes
     }
 
     /// What the first `with input as …` of a condition puts in the place of the input.
@@ -205,7 +205,7 @@ fn binds(stmt: &LiteralStmt) -> Vec<String> {
 }
 
 /// The paths below `data` that a condition reads: of its own package, imported, or whole.
-fn asked(module: &Module, stmt: &LiteralStmt) -> Vec<Vec<String>> {
+fn paths_read(module: &Module, stmt: &LiteralStmt) -> Vec<Vec<String>> {
     let imports: BTreeMap<String, Vec<String>> = ast::imports(module).collect();
     let whole = |path: ast::Path| {
         let (first, rest) = path.parts.split_first()?;

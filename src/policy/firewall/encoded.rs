@@ -65,10 +65,10 @@ pub(super) fn is_letter(byte: u8) -> bool {
 /// Letters of the shortest stretch that is decoded.
 pub(super) const LETTERS_MIN: usize = 8;
 
-/// Passes every decoded stretch to `look`, at every possible start; `true` if one of them holds
+/// Passes every decoded stretch to `visit`, at every possible start; `true` if one of them holds
 /// bytes.
-pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decoded<'_>)) -> bool {
-    let (mut blob, mut room) = (false, Vec::new());
+pub(super) fn each(reading: &Reading, which: Which, mut visit: impl FnMut(&Decoded<'_>)) -> bool {
+    let (mut blob, mut buffer) = (false, Vec::new());
     for encoding in &ENCODINGS {
         if which == Which::Hex && encoding.width != 4 {
             continue;
@@ -79,7 +79,7 @@ pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decode
             let length = rest.iter().take_while(|b| (encoding.value)(**b).is_some()).count();
             let letters = rest.get(..length).unwrap_or_default();
             if length >= encoding.least {
-                blob |= stretch(encoding, reading, (at, letters), &mut room, &mut look);
+                blob |= stretch(encoding, reading, (at, letters), &mut buffer, &mut visit);
             }
             at = at.saturating_add(length.max(1));
         }
@@ -91,15 +91,15 @@ fn stretch(
     encoding: &'static Encoding,
     reading: &Reading,
     (at, letters): (usize, &[u8]),
-    room: &mut Vec<u8>,
-    look: &mut impl FnMut(&Decoded<'_>),
+    buffer: &mut Vec<u8>,
+    visit: &mut impl FnMut(&Decoded<'_>),
 ) -> bool {
     if letters.len() > LONG && (encoding.is_blob)(letters) {
-        let front = letters.get(..LONG).unwrap_or_default();
-        let mut places = (0..encoding.turns).filter_map(|skip| front.get(skip..));
-        let mut reads = |front: &[u8]| {
-            unpack(encoding, front, room);
-            is_text(room)
+        let prefix = letters.get(..LONG).unwrap_or_default();
+        let mut places = (0..encoding.turns).filter_map(|skip| prefix.get(skip..));
+        let mut reads = |prefix: &[u8]| {
+            unpack(encoding, prefix, buffer);
+            is_text(buffer)
         };
         if !places.any(&mut reads) {
             return true;
@@ -108,11 +108,11 @@ fn stretch(
     let mut some_text = false;
     for skip in 0..encoding.turns {
         let rest = letters.get(skip..).unwrap_or_default();
-        unpack(encoding, rest, room);
-        let is_text = is_text(room);
+        unpack(encoding, rest, buffer);
+        let is_text = is_text(buffer);
         some_text |= is_text;
         let from = at.saturating_add(skip);
-        look(&Decoded { bytes: room, is_text, encoding, reading, from });
+        visit(&Decoded { bytes: buffer, is_text, encoding, reading, from });
     }
     !some_text && (encoding.is_blob)(letters)
 }
@@ -141,8 +141,8 @@ fn placed(encoding: &Encoding, reading: &Reading, bytes: &[u8], from: usize) -> 
         |bit: usize| bit.checked_div(encoding.width).unwrap_or_default().saturating_add(from);
     for (number, byte) in bytes.iter().enumerate() {
         let bit = number.saturating_mul(8);
-        let place = letter(bit)..letter(bit.saturating_add(7)).saturating_add(1);
-        if let Some(source) = reading.source(&place) {
+        let range = letter(bit)..letter(bit.saturating_add(7)).saturating_add(1);
+        if let Some(source) = reading.source(&range) {
             out.push(char::from(*byte), source);
         }
     }

@@ -30,14 +30,14 @@ pub(super) fn text(source: &str) -> TextFindings {
 
 fn through(source: &str, sifts: bool) -> TextFindings {
     let left = budget(source.len());
-    let mut look = TextScan { seen: TextFindings::default(), left, over: false, sifts };
+    let mut scan = TextScan { seen: TextFindings::default(), left, over: false, sifts };
     // Nothing shorter holds anything, however it is written.
     if source.len() >= 6 {
         let plain = Reading::of(source);
-        look.open(&plain, LAYERS);
-        look.decode(&plain.reversed(), 1);
+        scan.open(&plain, LAYERS);
+        scan.decode(&plain.reversed(), 1);
     }
-    look.seen
+    scan.seen
 }
 
 /// Scans a number: plain digits only, since numbers carry no encoded text.
@@ -140,8 +140,8 @@ impl TextScan {
         let unwrapped = reading.unwrapped();
         let whole = unwrapped.as_ref().unwrap_or(reading);
         self.seen.unscanned |= self.decode(whole, deeper);
-        let apart = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
-        if reading.text.bytes().any(apart) {
+        let is_separator = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
+        if reading.text.bytes().any(is_separator) {
             self.decode_as(&reading.digits(), Which::Hex, deeper);
         }
         if reading.text.bytes().any(|b| b <= b' ') {
@@ -190,9 +190,9 @@ mod tests {
     fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
         let mut out = String::new();
         for chunk in bytes.chunks(3) {
-            let mut word = [0_u8; 4];
-            word[1..=chunk.len()].copy_from_slice(chunk);
-            let bits = u32::from_be_bytes(word);
+            let mut block = [0_u8; 4];
+            block[1..=chunk.len()].copy_from_slice(chunk);
+            let bits = u32::from_be_bytes(block);
             for place in 0..=chunk.len() {
                 let value = (bits >> (18 - 6 * place)) & 63;
                 out.push(char::from(alphabet[value as usize]));

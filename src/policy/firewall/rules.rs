@@ -187,8 +187,8 @@ fn is_card(text: &str) -> bool {
 /// Whether an issuer uses numbers with this prefix and length.
 fn is_issued(text: &str) -> bool {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    let front = |length: usize| digits.get(..length).and_then(|d| d.parse::<u32>().ok());
-    let (two, four) = (front(2).unwrap_or_default(), front(4).unwrap_or_default());
+    let prefix = |length: usize| digits.get(..length).and_then(|d| d.parse::<u32>().ok());
+    let (two, four) = (prefix(2).unwrap_or_default(), prefix(4).unwrap_or_default());
     match digits.len() {
         15 => matches!(two, 34 | 37),
         14 => matches!(two, 30 | 36 | 38 | 39),
@@ -333,16 +333,16 @@ mod tests {
         assert!(kinds("GB29 NWBK 6016 1331 9268 18").is_empty());
         let after = "AB12 DE89 3704 0044 0532 0130 00 x";
         assert_eq!(kinds(after), [("iban", "DE89 3704 0044 0532 0130 00".into())]);
-        for around in
+        for text in
             ["order 2235 4111 1111 1111 1111", "4111 1111 1111 1111 2026", "2 4111-1111-1111-1111"]
         {
-            assert_eq!(kinds(around).len(), 1, "{around}");
-            assert!(kinds(around)[0].1.starts_with("4111") && kinds(around)[0].1.len() == 19);
+            assert_eq!(kinds(text).len(), 1, "{text}");
+            assert!(kinds(text)[0].1.starts_with("4111") && kinds(text)[0].1.len() == 19);
         }
         assert!(kinds("41111111111111112").is_empty(), "a longer number is no card");
         assert_eq!(kinds("ssn 219-09-9999"), [("us_ssn", "219-09-9999".into())]);
-        for bad in ["000-12-3456", "666-12-3456", "912-12-3456", "123-00-4567", "123-45-0000"] {
-            assert!(kinds(bad).is_empty(), "{bad}");
+        for number in ["000-12-3456", "666-12-3456", "912-12-3456", "123-00-4567", "123-45-0000"] {
+            assert!(kinds(number).is_empty(), "{number}");
         }
         assert_eq!(kinds("a.b+c@mail.example.com;"), [("email", "a.b+c@mail.example.com".into())]);
         for fine in

@@ -27,8 +27,8 @@ pub fn malformed(bundle: &Bundle) -> Vec<LoadError> {
             continue;
         }
         for rule in &module.policy {
-            let wrong = of_rule(layer, rule).into_iter();
-            found.extend(wrong.map(|(span, message)| LoadError {
+            let faults = of_rule(layer, rule).into_iter();
+            found.extend(faults.map(|(span, message)| LoadError {
                 file: ast::file(module).to_owned(),
                 line: span.line,
                 column: span.col,
@@ -84,10 +84,10 @@ impl RuleDemand {
 /// (`policy.rule_shape`).
 fn of_rule<'a>(layer: &str, rule: &'a Rule) -> Vec<Wrong<'a>> {
     let parts = name_of(rule).unwrap_or_default();
-    let asked = parts.first().and_then(|name| RuleDemand::of(layer, name));
-    match (asked, rule) {
-        (Some(asked), Rule::Spec { head: RuleHead::Set { key: Some(key), .. }, bodies, .. }) => {
-            of_item(asked, key, bodies)
+    let demand = parts.first().and_then(|name| RuleDemand::of(layer, name));
+    match (demand, rule) {
+        (Some(demand), Rule::Spec { head: RuleHead::Set { key: Some(key), .. }, bodies, .. }) => {
+            of_item(demand, key, bodies)
         }
         (
             Some(RuleDemand::Allow),
@@ -135,7 +135,7 @@ const fn kind(value: &Expr) -> Option<&'static str> {
 
 /// One item, as it is written out in the head, or in a variable that the body sets once.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
-fn of_item<'a>(asked: RuleDemand, item: &'a Expr, bodies: &'a [RuleBody]) -> Vec<Wrong<'a>> {
+fn of_item<'a>(demand: RuleDemand, item: &'a Expr, bodies: &'a [RuleBody]) -> Vec<Wrong<'a>> {
     let item = match item {
         Expr::Var { span, .. } => match set_once(span.text(), bodies) {
             Some(value) => value,
@@ -144,14 +144,14 @@ fn of_item<'a>(asked: RuleDemand, item: &'a Expr, bodies: &'a [RuleBody]) -> Vec
         other => other,
     };
     match item {
-        Expr::String { .. } | Expr::RawString { .. } if asked != RuleDemand::Obligation => {
+        Expr::String { .. } | Expr::RawString { .. } if demand != RuleDemand::Obligation => {
             Vec::new()
         }
-        Expr::Object { fields, span, .. } => of_object(asked, fields, span),
+        Expr::Object { fields, span, .. } => of_object(demand, fields, span),
         other => match kind(other) {
             None => Vec::new(),
             Some(what) => {
-                vec![(other.span(), format!("an item is {what}; write {}", asked.example()))]
+                vec![(other.span(), format!("an item is {what}; write {}", demand.example()))]
             }
         },
     }
@@ -176,7 +176,7 @@ fn set_once<'a>(name: &str, bodies: &'a [RuleBody]) -> Option<&'a Expr> {
 
 type Field = (Span, Ref<Expr>, Ref<Expr>);
 
-fn of_object<'a>(asked: RuleDemand, fields: &'a [Field], span: &'a Span) -> Vec<Wrong<'a>> {
+fn of_object<'a>(demand: RuleDemand, fields: &'a [Field], span: &'a Span) -> Vec<Wrong<'a>> {
     let mut named: BTreeMap<&str, &Expr> = BTreeMap::new();
     for (_, key, value) in fields {
         let Some(key) = ast::literal(key) else {
@@ -189,7 +189,7 @@ fn of_object<'a>(asked: RuleDemand, fields: &'a [Field], span: &'a Span) -> Vec<
         };
         named.insert(key, value);
     }
-    let (needed, allowed): (&[&str], &[&str]) = match asked {
+    let (needed, allowed): (&[&str], &[&str]) = match demand {
         RuleDemand::Allow => return Vec::new(),
         RuleDemand::Deny => (&["code", "message"], &[]),
         RuleDemand::Approval => (&["code", "message"], &["approvers", "role"]),
@@ -202,24 +202,24 @@ fn of_object<'a>(asked: RuleDemand, fields: &'a [Field], span: &'a Span) -> Vec<
             Some(_) | None => {
                 return vec![(
                     span,
-                    format!("no obligation of a known `type`; write {}", asked.example()),
+                    format!("no obligation of a known `type`; write {}", demand.example()),
                 )];
             }
         },
     };
-    let mut wrong: Vec<Wrong<'a>> = Vec::new();
+    let mut faults: Vec<Wrong<'a>> = Vec::new();
     for name in needed.iter().filter(|name| !named.contains_key(*name)) {
-        wrong.push((span, format!("`{name}` is missing; write {}", asked.example())));
+        faults.push((span, format!("`{name}` is missing; write {}", demand.example())));
     }
     for (name, value) in &named {
         if !needed.contains(name) && !allowed.contains(name) {
             let known = needed.iter().chain(allowed).copied().collect::<Vec<_>>().join("`, `");
-            wrong.push((value.span(), format!("`{name}` is not known here; known are `{known}`")));
+            faults.push((value.span(), format!("`{name}` is not known here; known are `{known}`")));
         } else if let Some(why) = of_member(name, value) {
-            wrong.push((value.span(), format!("`{name}` {why}")));
+            faults.push((value.span(), format!("`{name}` {why}")));
         }
     }
-    wrong
+    faults
 }
 
 /// The error in this member's value, where the text shows it.
@@ -237,7 +237,7 @@ fn of_member(name: &str, value: &Expr) -> Option<String> {
     };
     match name {
         "code" => match text {
-            Some(word) if !is_word(word) => Some("is not of [a-z0-9_.-]{1,64}".to_owned()),
+            Some(name) if !is_word(name) => Some("is not of [a-z0-9_.-]{1,64}".to_owned()),
             Some(_) => None,
             None => other().map(|what| format!("is {what} and no text")),
         },
@@ -251,12 +251,13 @@ fn of_member(name: &str, value: &Expr) -> Option<String> {
         "bytes" => whole(0, i64::MAX),
         "kinds" => match value {
             Expr::Array { items, .. } | Expr::Set { items, .. } => {
-                let odd = items.iter().any(|item| match scalar(item) {
+                let unusual = items.iter().any(|item| match scalar(item) {
                     Some(Value::String(kind)) => !is_word(kind),
                     Some(_) => true,
                     None => false,
                 });
-                (odd || items.is_empty()).then(|| "are one or more of [a-z0-9_.-]{1,64}".to_owned())
+                (unusual || items.is_empty())
+                    .then(|| "are one or more of [a-z0-9_.-]{1,64}".to_owned())
             }
             value => kind(value).map(|what| format!("are {what} and no list")),
         },

@@ -111,7 +111,7 @@ pub struct Surroundings<'a> {
 }
 
 /// All findings in a bundle, errors first, then by place.
-pub fn lint(bundle: &Bundle, around: &Surroundings<'_>) -> Vec<Finding> {
+pub fn lint(bundle: &Bundle, surroundings: &Surroundings<'_>) -> Vec<Finding> {
     let read = rules::read(bundle);
     let mut findings = read.findings;
     findings.extend(malformed(bundle).into_iter().map(|error| Finding {
@@ -120,7 +120,7 @@ pub fn lint(bundle: &Bundle, around: &Surroundings<'_>) -> Vec<Finding> {
         message: error.message,
         place: format!("{}:{}", error.file, error.line),
     }));
-    findings.extend(probe::ask(bundle, around, &read.open, read.holds.as_deref()));
+    findings.extend(probe::ask(bundle, surroundings, &read.open, read.holds.as_deref()));
     findings.sort();
     findings.dedup();
     findings

@@ -21,8 +21,8 @@ pub(super) fn trap(
             Some(("lint.regex_unanchored", message))
         }
         "glob.match" => {
-            let border = lost_border(pattern, params.get(1)?)?;
-            let message = format!("`*` of the pattern `{pattern}` matches across `{border}`");
+            let delimiter = lost_border(pattern, params.get(1)?)?;
+            let message = format!("`*` of the pattern `{pattern}` matches across `{delimiter}`");
             Some(("lint.glob_delimiters", message))
         }
         _ => None,

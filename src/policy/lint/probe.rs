@@ -19,7 +19,7 @@ const NOBODY: &str = "zz.lint.probe";
 /// `holds`: where a rule requires an approval.
 pub(super) fn ask(
     bundle: &Bundle,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     open: &[String],
     holds: Option<&str>,
 ) -> Vec<Finding> {
@@ -32,7 +32,7 @@ pub(super) fn ask(
     };
     let mut findings = default_allow(&engine, open);
     let mut waits = holds.map(str::to_owned);
-    for (tool, _) in around.tools.iter().filter(|(_, tier)| *tier == Tier::T3) {
+    for (tool, _) in surroundings.tools.iter().filter(|(_, tier)| *tier == Tier::T3) {
         let verdicts: Vec<_> =
             ToolKind::ALL.iter().map(|kind| verdict(&engine, tool, *kind, Tier::T3)).collect();
         if verdicts.contains(&Some(Verdict::Allow)) {
@@ -44,7 +44,7 @@ pub(super) fn ask(
             waits.get_or_insert_with(String::new);
         }
     }
-    if let Some(place) = waits.filter(|_| around.approvers == 0) {
+    if let Some(place) = waits.filter(|_| surroundings.approvers == 0) {
         let message = "an approval is required and no approvers are configured: such a call waits until it \
                        expires (`approvals.signers`)";
         let (level, code) = (Level::Warning, "lint.no_channel");
@@ -60,9 +60,9 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
             .iter()
             .all(|kind| verdict(engine, NOBODY, *kind, tier) == Some(Verdict::Allow))
     };
-    let anybody = allowed(Tier::T2) || allowed(Tier::T3);
+    let any_tier = allowed(Tier::T2) || allowed(Tier::T3);
     let code = "lint.default_allow";
-    if open.is_empty() && anybody {
+    if open.is_empty() && any_tier {
         let message =
             "a call of a tool that no rule names, by an agent that no rule names, is allowed";
         let (message, place) = (message.to_owned(), String::new());
@@ -70,7 +70,7 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
     }
     // If other rules deny such a call to every agent, it is no default allow, and `allow` still
     // covers more than it names.
-    let level = if anybody { Level::Error } else { Level::Warning };
+    let level = if any_tier { Level::Error } else { Level::Warning };
     let message = "`allow` holds for any call: only a rule that names what it allows is one";
     let one =
         |place: &String| Finding { level, code, message: message.to_owned(), place: place.clone() };
@@ -84,7 +84,7 @@ fn verdict(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Optio
 }
 
 fn document(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Json {
-    let odd = [Json::object::<String>([]), Json::Null, Json::from("\u{0}../")];
+    let unusual = [Json::object::<String>([]), Json::Null, Json::from("\u{0}../")];
     let agent = [("id", NOBODY), ("version", "0.0.0"), ("owner", NOBODY)];
     let tool = [("name", tool), ("kind", kind.as_str()), ("tier", tier.as_str())];
     let tool = tool.map(|(name, value)| (name, Json::from(value)));
@@ -95,7 +95,7 @@ fn document(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Json
         ("run", id()),
         ("tool", Json::object(tool.into_iter().chain([("read_only", Json::from(false))]))),
         ("call", id()),
-        ("args", Json::object([("a", Json::Array(odd.to_vec()))])),
+        ("args", Json::object([("a", Json::Array(unusual.to_vec()))])),
         ("effect", effect::unnamed(kind, NOBODY).to_json()),
     ]);
     sample::merge(&mut document, &probe);

@@ -135,10 +135,10 @@ fn fate(reading: &TruthScan<'_>, rule: &Rule) -> Fate {
     if set || keyed || ast::is_function(rule) {
         return Fate::Says(None);
     }
-    let said = says(head);
-    if said != Some(true) {
+    let claim = says(head);
+    if claim != Some(true) {
         return Fate::Says(
-            said.filter(|_| bodies.iter().skip(1).all(|body| body.assign.is_none())),
+            claim.filter(|_| bodies.iter().skip(1).all(|body| body.assign.is_none())),
         );
     }
     let first =
@@ -198,11 +198,11 @@ fn look(reading: &TruthScan<'_>, file: &str, rule: &Rule, out: &mut Read) {
             out.findings.push(Finding { level, code, message, place: place(read.span()) });
         }
     }
-    let protects = matches!(name.as_str(), "deny" | "require_approval" | "obligations");
+    let is_protective = matches!(name.as_str(), "deny" | "require_approval" | "obligations");
     if let Some(why) = dead(reading, rule) {
         // WHY: a dead `allow` only takes away; a dead protection misleads an operator who relies on
         // it.
-        let level = if protects { Level::Error } else { Level::Warning };
+        let level = if is_protective { Level::Error } else { Level::Warning };
         let message = format!("`{name}` can never fire: {why}");
         let (code, place) = ("lint.dead_rule", place(rule.span()));
         out.findings.push(Finding { level, code, message, place });

@@ -24,11 +24,11 @@ pub fn violations(document: &Json) -> Vec<String> {
         Err(error) => return vec![error.to_string()],
     };
     let document = document.to_serde();
-    let told = |error: jsonschema::ValidationError<'_>| {
+    let line = |error: jsonschema::ValidationError<'_>| {
         let place = error.instance_path().to_string().replace('/', ".");
         format!("input{place}: {error}")
     };
-    validator.iter_errors(&document).map(told).collect()
+    validator.iter_errors(&document).map(line).collect()
 }
 
 fn of(shape: &'static Shape) -> Value {
@@ -89,14 +89,14 @@ mod tests {
     #[test]
     fn a_document_with_another_member_or_another_type_is_told_where() {
         let mut document = crate::testing::sample::document(&[]);
-        let odd = br#"{"tool": {"tier": "T9", "teir": "T0"}}"#;
-        let odd = Json::parse(odd, &crate::domain::json::Limits::ARGUMENTS).unwrap();
-        crate::testing::sample::merge(&mut document, &odd);
-        let told = violations(&document).join("\n");
+        let overlay = br#"{"tool": {"tier": "T9", "teir": "T0"}}"#;
+        let overlay = Json::parse(overlay, &crate::domain::json::Limits::ARGUMENTS).unwrap();
+        crate::testing::sample::merge(&mut document, &overlay);
+        let lines = violations(&document).join("\n");
         assert!(
-            told.contains("input.tool.tier: ") && told.contains("`teir`")
-                || told.contains("'teir'"),
-            "{told}"
+            lines.contains("input.tool.tier: ") && lines.contains("`teir`")
+                || lines.contains("'teir'"),
+            "{lines}"
         );
     }
 }

@@ -50,12 +50,12 @@ pub(super) fn find(
     let mut findings = Vec::new();
     while let Some((at, more)) = open.pop() {
         let Some(known) = all.get(at) else { continue };
-        let look = ConditionScan { all: &all, known };
+        let scan = ConditionScan { all: &all, known };
         for body in bodies(known.rule) {
-            look.body(body, &[], more, &mut findings);
+            scan.body(body, &[], more, &mut findings);
             for (stmt, more) in conditions(body, more) {
-                let asked = look.asked(stmt).into_iter().map(|rule| (rule, more));
-                open.extend(asked.filter(|next| seen.insert(*next)));
+                let rules = scan.rules_read(stmt).into_iter().map(|rule| (rule, more));
+                open.extend(rules.filter(|next| seen.insert(*next)));
             }
         }
     }
@@ -108,15 +108,15 @@ struct ConditionScan<'a> {
 }
 
 impl ConditionScan<'_> {
-    /// `around`: the conditions that must hold before these are evaluated.
+    /// `context`: the conditions that must hold before these are evaluated.
     fn body(
         &self,
         body: &[LiteralStmt],
-        around: &[&LiteralStmt],
+        context: &[&LiteralStmt],
         more: bool,
         findings: &mut Vec<Finding>,
     ) {
-        let whole: Vec<&LiteralStmt> = around.iter().copied().chain(body).collect();
+        let whole: Vec<&LiteralStmt> = context.iter().copied().chain(body).collect();
         for stmt in body {
             if let Literal::Every { query, .. } = &stmt.literal {
                 self.body(&query.stmts, &whole, more, findings);
@@ -158,7 +158,7 @@ impl ConditionScan<'_> {
     }
 
     /// The rules and functions that a condition reads.
-    fn asked(&self, stmt: &LiteralStmt) -> Vec<usize> {
+    fn rules_read(&self, stmt: &LiteralStmt) -> Vec<usize> {
         let parts = parts(stmt);
         let mut paths: Vec<Vec<String>> =
             parts.reads.iter().filter_map(|read| self.data_path(read)).collect();
@@ -236,8 +236,8 @@ impl ConditionScan<'_> {
         if !matches!(stmt.literal, Literal::NotExpr { .. }) {
             return None;
         }
-        let (sure, left) = (self.sure(body), self.left_in(stmt));
-        let place = |place: &String| !sure.contains(place) && !left.contains(place);
+        let (present, left) = (self.sure(body), self.left_in(stmt));
+        let place = |place: &String| !present.contains(place) && !left.contains(place);
         let place = self.optional(stmt).into_iter().find(place)?;
         let condition = source::shown(&stmt.span);
         Some(format!("`{condition}` fails, and the rule with it, where `{place}` is missing"))
@@ -249,20 +249,21 @@ impl ConditionScan<'_> {
             let all = body.iter().copied();
             all.filter(|stmt| !matches!(stmt.literal, Literal::NotExpr { .. }))
         };
-        let asked = positive().flat_map(|other| self.asked(other));
-        let below = asked.flat_map(|rule| self.below(rule));
+        let rules = positive().flat_map(|other| self.rules_read(other));
+        let below = rules.flat_map(|rule| self.below(rule));
         positive().flat_map(|other| self.optional(other)).chain(below).collect()
     }
 
     /// Why a `not` holds for a call with missing members.
     fn unknown(&self, stmt: &LiteralStmt, body: &[&LiteralStmt]) -> Option<String> {
-        let sure = self.sure(body);
-        let missing = |places: Vec<String>| places.into_iter().find(|place| !sure.contains(place));
+        let present = self.sure(body);
+        let missing =
+            |places: Vec<String>| places.into_iter().find(|place| !present.contains(place));
         let condition = source::shown(&stmt.span);
         if let Some(place) = missing(self.left_in(stmt)) {
             return Some(format!("`{condition}` holds where `{place}` is missing"));
         }
-        self.asked(stmt).into_iter().find_map(|rule| {
+        self.rules_read(stmt).into_iter().find_map(|rule| {
             let place = missing(self.below(rule))?;
             Some(format!("`{condition}` holds where `{place}`, which it asks about, is missing"))
         })
@@ -271,10 +272,10 @@ impl ConditionScan<'_> {
     /// The optional places that the conditions of another rule need.
     fn below(&self, rule: usize) -> Vec<String> {
         let Some(known) = self.all.get(rule) else { return Vec::new() };
-        let look = ConditionScan { all: self.all, known };
+        let scan = ConditionScan { all: self.all, known };
         let positive = bodies(known.rule).into_iter().flatten();
         let positive = positive.filter(|stmt| !matches!(stmt.literal, Literal::NotExpr { .. }));
-        positive.flat_map(|stmt| look.optional(stmt)).collect()
+        positive.flat_map(|stmt| scan.optional(stmt)).collect()
     }
 
     /// Why an `every` holds for an empty collection.

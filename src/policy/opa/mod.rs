@@ -91,12 +91,12 @@ pub fn unpack(archive: &[u8], meta: Option<Json>) -> Result<Unpacked, Error> {
     let archived = |why: &str| Error::Archive(why.to_owned());
     let found = entries(&gzip::read(archive).map_err(archived)?)?;
     let (mut files, mut own_library) = (BTreeMap::new(), true);
-    let mut said = None;
+    let mut metadata = None;
     for (name, bytes) in found {
         match name.as_str() {
             MANIFEST => {
                 let manifest = layout::parse(MANIFEST, &bytes).map_err(|e| Error::Load(vec![e]))?;
-                said = manifest.get("metadata").and_then(|all| all.get(OURS)).cloned();
+                metadata = manifest.get("metadata").and_then(|all| all.get(OURS)).cloned();
             }
             DATA => split(&bytes, &mut files)?,
             _ if name == LIBRARY.0 => own_library = bytes == LIBRARY.1.as_bytes(),
@@ -107,7 +107,7 @@ pub fn unpack(archive: &[u8], meta: Option<Json>) -> Result<Unpacked, Error> {
             _ => return Err(Error::Archive(format!("`{name}` belongs in no bundle"))),
         }
     }
-    let meta = meta.or(said).ok_or_else(|| {
+    let meta = meta.or(metadata).ok_or_else(|| {
         archived("the manifest does not say which bundle this is: give `--name` and `--version`")
     })?;
     files.insert(layout::META.to_owned(), canonical::bytes(&meta));
@@ -119,10 +119,10 @@ pub fn unpack(archive: &[u8], meta: Option<Json>) -> Result<Unpacked, Error> {
 
 /// Every regular file of a tar, by name without a leading `/` or `./`.
 fn entries(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
-    let bad = |e: std::io::Error| Error::Archive(e.to_string());
+    let error = |e: std::io::Error| Error::Archive(e.to_string());
     let mut files = BTreeMap::new();
-    for entry in ::tar::Archive::new(archive).entries().map_err(bad)? {
-        let mut entry = entry.map_err(bad)?;
+    for entry in ::tar::Archive::new(archive).entries().map_err(error)? {
+        let mut entry = entry.map_err(error)?;
         let kind = entry.header().entry_type();
         if kind.is_dir() {
             continue;
@@ -134,7 +134,7 @@ fn entries(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
             return Err(Error::Archive(format!("`{name}` is no regular file")));
         }
         let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).map_err(bad)?;
+        entry.read_to_end(&mut bytes).map_err(error)?;
         if files.insert(name.clone(), bytes).is_some() {
             return Err(Error::Archive(format!("`{name}` is there twice")));
         }
@@ -147,16 +147,16 @@ fn entries(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
 
 /// Each member of `data.json` becomes a file of its own.
 fn split(bytes: &[u8], files: &mut BTreeMap<String, Vec<u8>>) -> Result<(), Error> {
-    let wrong = |why: &str| Error::Load(vec![LoadError::file("policy.data", DATA, why)]);
+    let malformed = |why: &str| Error::Load(vec![LoadError::file("policy.data", DATA, why)]);
     let data = layout::parse(DATA, bytes).map_err(|e| Error::Load(vec![e]))?;
-    let Json::Object(members) = data else { return Err(wrong("not an object")) };
+    let Json::Object(members) = data else { return Err(malformed("not an object")) };
     for (name, value) in members {
         if !is_identifier(&name) {
-            return Err(wrong("the name of a data file is [A-Za-z_][A-Za-z0-9_]*"));
+            return Err(malformed("the name of a data file is [A-Za-z_][A-Za-z0-9_]*"));
         }
         if name == testing::FIXTURES {
             let Json::Object(fixtures) = value else {
-                return Err(wrong("`fixtures` is no object"));
+                return Err(malformed("`fixtures` is no object"));
             };
             for (name, value) in fixtures.into_iter().filter(|(name, _)| is_identifier(name)) {
                 let path = format!("tests/{}/{name}.json", testing::FIXTURES);

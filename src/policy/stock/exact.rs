@@ -199,8 +199,8 @@ impl Binary {
         }
         let power = self.power.min(other.power);
         let at = |one: Self| {
-            let apart = u32::try_from(one.power.checked_sub(power)?).ok()?;
-            let bits = i128::from(one.bits).checked_mul(1_i128.checked_shl(apart.min(127))?)?;
+            let shift = u32::try_from(one.power.checked_sub(power)?).ok()?;
+            let bits = i128::from(one.bits).checked_mul(1_i128.checked_shl(shift.min(127))?)?;
             Some(if one.negative { bits.checked_neg()? } else { bits })
         };
         let sum: i128 = at(self)?.checked_add(at(other)?)?;

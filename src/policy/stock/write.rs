@@ -105,7 +105,7 @@ impl Writer {
                 Ok(format!("{} = {}", self.side(lhs, first)?, self.side(rhs, first)?))
             }
             Expr::AssignExpr { op: AssignOp::ColEq, .. } => Err(ASSIGNED),
-            _ if asked(expr) => self.with_given(expr, first),
+            _ if is_call(expr) => self.with_given(expr, first),
             _ => self.side(expr, first),
         }
     }
@@ -314,7 +314,7 @@ pub(super) fn only(name: &str) -> String {
 }
 
 /// Whether OPA sees a call: of a function, or an operator that is one.
-fn asked(expr: &Expr) -> bool {
+fn is_call(expr: &Expr) -> bool {
     matches!(
         expr,
         Expr::Call { .. }

@@ -112,8 +112,9 @@ fn origin(text: &str) -> Option<String> {
 fn is_path(name: &str, text: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let hinted = ["path", "file", "dir", "folder"].iter().any(|hint| name.contains(hint));
-    let odd = text.contains(char::is_control) || text.contains("://");
-    !odd && !text.is_empty()
+    let no_path = text.contains(char::is_control) || text.contains("://");
+    !no_path
+        && !text.is_empty()
         && text.len() <= WHOLE_BYTES_MAX
         && (hinted || (text.contains('/') && !text.contains(' ')))
 }
@@ -162,8 +163,8 @@ mod tests {
     #[test]
     fn an_address_keeps_its_host_and_no_trick_around_it() {
         assert_eq!(origin("https://a.example/x").as_deref(), Some("https://a.example/"));
-        for odd in ["https://a.example", "https://a@b/x", "ftp://a/x", "//a/x", "https:///x"] {
-            assert_eq!(origin(odd), None, "{odd}");
+        for url in ["https://a.example", "https://a@b/x", "ftp://a/x", "//a/x", "https:///x"] {
+            assert_eq!(origin(url), None, "{url}");
         }
     }
 }

@@ -68,7 +68,7 @@ impl Marks {
         let (file, rule) = (ast::file(module).to_owned(), ast::whole(module, rule).join("."));
         let note = |place: String| Uncovered { place, rule: rule.clone() };
         let place = note(source::place(span));
-        match (head, source::said(head)) {
+        match (head, source::value_span(head)) {
             (_, Some(value)) => self.wrap(&file, value, place),
             (RuleHead::Set { .. }, None) => {}
             (RuleHead::Compr { span: head, .. } | RuleHead::Func { span: head, .. }, None) => {

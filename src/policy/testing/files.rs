@@ -50,16 +50,16 @@ pub(crate) fn read(dir: &Path) -> Result<Files, Vec<LoadError>> {
 
 /// The regular files of a folder, by name.
 fn list(dir: &Path, folder: &str) -> Result<BTreeMap<String, PathBuf>, Vec<LoadError>> {
-    let bad = |e: std::io::Error| vec![LoadError::file("policy.io", folder, e.to_string())];
+    let error = |e: std::io::Error| vec![LoadError::file("policy.io", folder, e.to_string())];
     let entries = match std::fs::read_dir(dir.join(folder)) {
         Ok(entries) => entries,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(e) => return Err(bad(e)),
+        Err(e) => return Err(error(e)),
     };
     let mut found = BTreeMap::new();
     for entry in entries {
-        let entry = entry.map_err(bad)?;
-        if entry.file_type().map_err(bad)?.is_file() {
+        let entry = entry.map_err(error)?;
+        if entry.file_type().map_err(error)?.is_file() {
             found.insert(entry.file_name().to_string_lossy().into_owned(), entry.path());
         }
     }
@@ -67,11 +67,11 @@ fn list(dir: &Path, folder: &str) -> Result<BTreeMap<String, PathBuf>, Vec<LoadE
 }
 
 fn bytes(path: &Path, shown: &str) -> Result<Vec<u8>, Vec<LoadError>> {
-    let bad = |e: std::io::Error| vec![LoadError::file("policy.io", shown, e.to_string())];
-    if std::fs::metadata(path).map_err(bad)?.len() > BYTES_MAX {
+    let error = |e: std::io::Error| vec![LoadError::file("policy.io", shown, e.to_string())];
+    if std::fs::metadata(path).map_err(error)?.len() > BYTES_MAX {
         return Err(vec![LoadError::file("policy.size", shown, "a file has at most 4 MiB")]);
     }
-    std::fs::read(path).map_err(bad)
+    std::fs::read(path).map_err(error)
 }
 
 /// A value that changes as soon as a file below this directory is written, made or removed.

@@ -153,9 +153,9 @@ impl Bench {
     ) -> Result<Self, Vec<LoadError>> {
         let data = data(bundle, fixtures)?;
         let modules = parsed(bundle, None)?;
-        let wrong = purity::check_tests(&modules);
-        if !wrong.is_empty() {
-            return Err(wrong);
+        let errors = purity::check_tests(&modules);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let engine = prepared(&modules, data.clone(), None)?;
         let marked = marks.map(|marks| prepared(&parsed(bundle, Some(marks))?, data, Some(marks)));
@@ -207,14 +207,14 @@ fn prepared(
 
 /// The data of the bundle, and the fixtures as `data.fixtures`.
 fn data(bundle: &Bundle, fixtures: Option<&Json>) -> Result<Value, Vec<LoadError>> {
-    let bad = |file: &str, why: &str| vec![LoadError::file("policy.data", file, why)];
+    let error = |file: &str, why: &str| vec![LoadError::file("policy.data", file, why)];
     let Json::Object(mut data) = bundle.data_files() else { return Ok(Value::new_object()) };
     if let Some(fixtures) = fixtures {
         if data.contains_key(FIXTURES) {
-            return Err(bad("tests/fixtures", "the bundle has a `data/fixtures` of its own"));
+            return Err(error("tests/fixtures", "the bundle has a `data/fixtures` of its own"));
         }
         data.insert(FIXTURES.to_owned(), fixtures.clone());
     }
     Value::from_json_str(&canonical::text(&Json::Object(data)))
-        .map_err(|e| bad("data", &e.to_string()))
+        .map_err(|e| error("data", &e.to_string()))
 }

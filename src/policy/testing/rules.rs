@@ -84,25 +84,25 @@ fn one(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>) -> Case {
             } else {
                 format!("it is {}, and only `true` passes", short(&explain::json(&value)))
             };
-            told(bench, modules, test, test.case(Outcome::Failed, what))
+            explained(bench, modules, test, test.case(Outcome::Failed, what))
         }
         Err(error) => {
             let (file, line, column, message) = read_engine_message(&error.to_string());
             let at = if line == 0 { String::new() } else { format!("{file}:{line}:{column}: ") };
             let case = test.case(Outcome::Error, format!("{at}{message}"));
-            told(bench, modules, test, case)
+            explained(bench, modules, test, case)
         }
     }
 }
 
 /// The same failure, with its failing condition, the input of that condition and the rules' values.
-fn told(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>, mut case: Case) -> Case {
+fn explained(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>, mut case: Case) -> Case {
     let prober = Prober::new(&bench.engine, None);
-    let teller = RuleTracer::new(&prober, modules);
+    let tracer = RuleTracer::new(&prober, modules);
     for (module, rule) in &test.rules {
         let Rule::Spec { bodies, .. } = rule.as_ref() else { continue };
         for body in bodies {
-            let (conditions, _) = teller.conditions(module, &body.query, 0);
+            let (conditions, _) = tracer.conditions(module, &body.query, 0);
             let at = conditions.iter().position(|c| c.holds == Some(false) || c.failed.is_some());
             let Some((at, stopped)) = at.and_then(|at| Some((at, conditions.get(at)?))) else {
                 continue;
@@ -110,7 +110,7 @@ fn told(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>, mut case: Case)
             let before = body.query.stmts.iter().take(at).map(|stmt| source::text(&stmt.span));
             let before = before.collect::<Vec<_>>().join("\n");
             let stmt = body.query.stmts.get(at);
-            let input = stmt.and_then(|stmt| teller.input_of(module, &before, stmt));
+            let input = stmt.and_then(|stmt| tracer.input_of(module, &before, stmt));
             let input: Option<Json> = input.as_ref().map(explain::json);
             stopped.place.clone_into(&mut case.place);
             case.details.extend(input.iter().map(|input| format!("input {}", short(input))));

@@ -116,7 +116,7 @@ struct Judge<'a> {
 
 fn one(judge: &Judge<'_>, (file, name): (&str, String), row: &Row, input: Json) -> Case {
     let bytes = canonical::bytes(&input);
-    let odd = if row.malformed { Vec::new() } else { schema::violations(&input) };
+    let violations = if row.malformed { Vec::new() } else { schema::violations(&input) };
     let place = file.to_owned();
     let mut case = Case {
         name,
@@ -126,20 +126,20 @@ fn one(judge: &Judge<'_>, (file, name): (&str, String), row: &Row, input: Json) 
         details: Vec::new(),
         input: None,
     };
-    if !odd.is_empty() {
+    if !violations.is_empty() {
         case.outcome = Outcome::Error;
         case.message = format!(
             "no gate makes this input ({}); say `malformed: true` if that is meant",
-            odd.join("; ")
+            violations.join("; ")
         );
         return case;
     }
     let found = judge.engine.decide(&bytes);
     judge.note(&bytes);
     let explained = || explain(judge.bundle, &bytes).ok();
-    if let Some(wrong) = differs(row, &found, explained) {
+    if let Some(difference) = differs(row, &found, explained) {
         case.outcome = Outcome::Failed;
-        case.message = wrong;
+        case.message = difference;
         case.details.push(format!("input {}", short(&input)));
         case.details.extend(explain(judge.bundle, &bytes).iter().flat_map(Explained::lines));
         case.input = Some(input);
@@ -201,12 +201,15 @@ fn differs(
             codes.join(", ")
         ));
     }
-    let duties = sorted(answer.obligations.iter().map(|duty| duty.name().to_owned()).collect());
-    if let Some(wanted) = row.obligations.clone().map(sorted).filter(|wanted| *wanted != duties) {
+    let obligations =
+        sorted(answer.obligations.iter().map(|duty| duty.name().to_owned()).collect());
+    if let Some(wanted) =
+        row.obligations.clone().map(sorted).filter(|wanted| *wanted != obligations)
+    {
         return Some(format!(
             "expected the obligations [{}], found [{}]",
             wanted.join(", "),
-            duties.join(", ")
+            obligations.join(", ")
         ));
     }
     if let Some(wanted) = &row.message
@@ -215,21 +218,23 @@ fn differs(
         return Some(format!("no reason says `{wanted}`"));
     }
     let wanted = row.rule.as_ref()?;
-    let mut spoke: Vec<String> = answer.reasons.iter().map(|reason| reason.rule.clone()).collect();
+    let mut deciding: Vec<String> =
+        answer.reasons.iter().map(|reason| reason.rule.clone()).collect();
     if verdict == Expected::Allow {
         let fired = explained().into_iter().flat_map(|all| all.rules);
         let fired = fired.filter(|rule| rule.fired && rule.name.ends_with(".allow"));
-        spoke = fired.map(|rule| format!("{} {}", rule.name, rule.place)).collect();
+        deciding = fired.map(|rule| format!("{} {}", rule.name, rule.place)).collect();
     }
     let named = |rule: &String| rule == wanted || rule.split(' ').any(|part| part == wanted);
-    (!spoke.iter().any(named))
-        .then(|| format!("expected the rule `{wanted}`, it was `{}`", spoke.join("`, `")))
+    (!deciding.iter().any(named))
+        .then(|| format!("expected the rule `{wanted}`, it was `{}`", deciding.join("`, `")))
 }
 
 fn read(file: &str, text: &[u8]) -> Result<Table, LoadError> {
     if file.ends_with(".json") {
         let json = layout::parse(file, text)?;
-        return serde_json::from_value(json.to_serde()).map_err(|e| bad(file, &e.to_string()));
+        return serde_json::from_value(json.to_serde())
+            .map_err(|e| malformed(file, &e.to_string()));
     }
     yaml::from_slice(text, file).map_err(|e| LoadError {
         file: file.to_owned(),
@@ -240,7 +245,7 @@ fn read(file: &str, text: &[u8]) -> Result<Table, LoadError> {
     })
 }
 
-fn bad(file: &str, why: &str) -> LoadError {
+fn malformed(file: &str, why: &str) -> LoadError {
     LoadError::file("policy.table", file, why)
 }
 
@@ -250,9 +255,9 @@ fn own(file: &str, value: &serde_json::Value) -> Result<Option<Json>, LoadError>
         return Ok(None);
     }
     if !value.is_object() {
-        return Err(bad(file, "`input` is an object"));
+        return Err(malformed(file, "`input` is an object"));
     }
     Json::parse(value.to_string().as_bytes(), &Limits::FILE)
         .map(Some)
-        .map_err(|e| bad(file, &e.to_string()))
+        .map_err(|e| malformed(file, &e.to_string()))
 }

@@ -303,24 +303,24 @@ mod tests {
         let parts = parts(r#"{"amount":250,"iban":"DE02"}"#);
         let other = Parts::of(&[8; 32], br#"{"amount":9,"iban":"DE02"}"#).unwrap();
         let c = parts.commitment();
-        let good = parts.redacted(&names(&["amount"]));
-        let stranger = other.redacted(&names(&["amount"])).disclosures;
-        let mut wrong = vec![good.clone(); 8];
-        wrong[0].disclosures = stranger.clone();
-        wrong[1].disclosures.extend(stranger);
-        wrong[2].disclosures.clear();
-        wrong[3].hidden.clear();
-        wrong[4].hidden.insert(Digest::of(&[b"x"]));
-        wrong[5].whole = Digest::of(&[b"x"]);
-        wrong[6].disclosures.push(good.disclosures[0].clone());
-        wrong[7].disclosures[0].push('=');
-        for redacted in wrong {
+        let shown = parts.redacted(&names(&["amount"]));
+        let foreign = other.redacted(&names(&["amount"])).disclosures;
+        let mut changed = vec![shown.clone(); 8];
+        changed[0].disclosures = foreign.clone();
+        changed[1].disclosures.extend(foreign);
+        changed[2].disclosures.clear();
+        changed[3].hidden.clear();
+        changed[4].hidden.insert(Digest::of(&[b"x"]));
+        changed[5].whole = Digest::of(&[b"x"]);
+        changed[6].disclosures.push(shown.disclosures[0].clone());
+        changed[7].disclosures[0].push('=');
+        for redacted in changed {
             redacted.open(&c).unwrap_err();
         }
-        assert!(good.open(&c).is_ok() && good.open(&other.commitment()).is_err());
+        assert!(shown.open(&c).is_ok() && shown.open(&other.commitment()).is_err());
         // The same member opened and hidden at once.
-        let mut twice = good.clone();
-        twice.hidden.insert(Digest::of(&[good.disclosures[0].as_bytes()]));
+        let mut twice = shown.clone();
+        twice.hidden.insert(Digest::of(&[shown.disclosures[0].as_bytes()]));
         twice.open(&c).unwrap_err();
     }
 

@@ -70,9 +70,9 @@ impl Alarm {
     }
 
     /// The reasons to record, from those that the agent receives.
-    pub fn recorded(self, told: &[LayerReason]) -> Vec<LayerReason> {
+    pub fn recorded(self, reasons: &[LayerReason]) -> Vec<LayerReason> {
         let ordinary = LayerReason::no_allow();
-        let others = told.iter().filter(|reason| **reason != ordinary).cloned();
+        let others = reasons.iter().filter(|reason| **reason != ordinary).cloned();
         std::iter::once(self.reason()).chain(others).collect()
     }
 
@@ -182,10 +182,10 @@ mod tests {
     fn what_is_told_comes_back_from_what_is_recorded() {
         let limit = LayerReason { code: Code::LimitExceeded, ..LayerReason::no_allow() };
         let refused = LayerReason::effect_refused("tool.file", "file.path", "no");
-        for told in [vec![LayerReason::no_allow()], vec![limit.clone()], vec![limit, refused]] {
-            let recorded = Alarm::Credential.recorded(&told);
+        for reasons in [vec![LayerReason::no_allow()], vec![limit.clone()], vec![limit, refused]] {
+            let recorded = Alarm::Credential.recorded(&reasons);
             assert_eq!(recorded.first(), Some(&Alarm::Credential.reason()));
-            assert_eq!(Alarm::Credential.agent_reasons(recorded), told);
+            assert_eq!(Alarm::Credential.agent_reasons(recorded), reasons);
         }
     }
 }

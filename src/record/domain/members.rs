@@ -45,13 +45,13 @@ fn place(path: &str) -> String {
 }
 
 impl Mismatch {
-    fn at(path: &serde_path_to_error::Path, wrong: Wrong) -> Self {
+    fn at(path: &serde_path_to_error::Path, departure: Wrong) -> Self {
         let path = Some(clipped(&path.to_string())).filter(|path| path != ".").unwrap_or_default();
         let below = |name: &str| match path.as_str() {
             "" => name.to_owned(),
             above => format!("{above}.{name}"),
         };
-        match wrong {
+        match departure {
             Wrong::Missing(name) => Self::Missing(below(name)),
             // The path includes it already.
             Wrong::Unknown(name) if path.is_empty() => Self::Unknown(name),
@@ -333,7 +333,7 @@ mod tests {
         let any = Some(parsed(r#"{"a":[1,-2,0.5,null,true]}"#));
         let sample = Sample { name: "n", count: 3, list: vec![-1], any };
         assert_eq!(whole.read(), Ok(sample));
-        for (text, wrong) in [
+        for (text, expected) in [
             (r#"{"name":"n"}"#, "`count` is missing"),
             (r#"{"count":1,"more":1,"name":"n"}"#, "unknown member `more`"),
             (r#"{"count":1,"list":[1,"x"],"name":"n"}"#, "`list[1]`: expected i64, found a string"),
@@ -341,7 +341,7 @@ mod tests {
             ("[]", "expected an object"),
         ] {
             let wrong_read = parsed(text).read::<Sample<'_>>().unwrap_err().to_string();
-            assert!(wrong_read.starts_with(wrong), "{text}: {wrong_read}");
+            assert!(wrong_read.starts_with(expected), "{text}: {wrong_read}");
         }
     }
 }

@@ -108,10 +108,10 @@ impl<'a> JsonReader<'a> {
         }
     }
 
-    fn literal(&mut self, word: &str, value: Json) -> Result<Json, Error> {
-        let end = self.at.saturating_add(word.len());
-        if self.text.get(self.at..end) != Some(word.as_bytes()) {
-            return Err(self.error("json.syntax", format!("expected `{word}`")));
+    fn literal(&mut self, literal: &str, value: Json) -> Result<Json, Error> {
+        let end = self.at.saturating_add(literal.len());
+        if self.text.get(self.at..end) != Some(literal.as_bytes()) {
+            return Err(self.error("json.syntax", format!("expected `{literal}`")));
         }
         self.at = end;
         Ok(value)
@@ -211,13 +211,13 @@ impl<'a> JsonReader<'a> {
         // Go's decoder and others match names without regard to case. A name that is its own folded form
         // is among the members; the folded forms of all others are kept beside them.
         let own = name.is_ascii() && !name.bytes().any(|byte| byte.is_ascii_uppercase());
-        let clash = if own {
+        let is_duplicate = if own {
             folded.contains(&name)
         } else {
             let form = fold(&name);
             (form.is_ascii() && members.contains_key(&form)) || !folded.insert(form)
         };
-        if clash {
+        if is_duplicate {
             let message = format!("`{name}` differs from another name only by case");
             return Err(at_name("json.duplicate_key", message));
         }
@@ -278,21 +278,22 @@ impl<'a> JsonReader<'a> {
         if first > 0x1F || short || digits.iter().any(u8::is_ascii_uppercase) {
             self.spelling = Spelling::Other;
         }
-        let lone = |reader: &Self| reader.error("json.lone_surrogate", "half a surrogate pair");
+        let lone_surrogate =
+            |reader: &Self| reader.error("json.lone_surrogate", "half a surrogate pair");
         match first {
             0xD800..=0xDBFF => {
                 if self.next() != Some(b'\\') || self.next() != Some(b'u') {
-                    return Err(lone(self));
+                    return Err(lone_surrogate(self));
                 }
                 let second = self.hex4()?;
                 if !(0xDC00..=0xDFFF).contains(&second) {
-                    return Err(lone(self));
+                    return Err(lone_surrogate(self));
                 }
                 let high = (first & 0x3FF) << 10;
                 char::from_u32((high | (second & 0x3FF)).saturating_add(0x1_0000))
-                    .ok_or_else(|| lone(self))
+                    .ok_or_else(|| lone_surrogate(self))
             }
-            _ => char::from_u32(first).ok_or_else(|| lone(self)),
+            _ => char::from_u32(first).ok_or_else(|| lone_surrogate(self)),
         }
     }
 
@@ -317,21 +318,21 @@ impl<'a> JsonReader<'a> {
 
     fn number(&mut self) -> Result<Json, Error> {
         let start = self.at;
-        let bad = |reader: &Self| reader.error("json.syntax", "not a JSON number");
+        let malformed = |reader: &Self| reader.error("json.syntax", "not a JSON number");
         if self.peek() == Some(b'-') {
             self.next();
         }
         let leading_zero = self.peek() == Some(b'0');
         let whole = self.digits();
         if whole == 0 || (leading_zero && whole > 1) {
-            return Err(bad(self));
+            return Err(malformed(self));
         }
         let mut integer = true;
         if self.peek() == Some(b'.') {
             integer = false;
             self.next();
             if self.digits() == 0 {
-                return Err(bad(self));
+                return Err(malformed(self));
             }
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
@@ -341,11 +342,11 @@ impl<'a> JsonReader<'a> {
                 self.next();
             }
             if self.digits() == 0 {
-                return Err(bad(self));
+                return Err(malformed(self));
             }
         }
         let source = self.source;
-        let literal = source.get(start..self.at).ok_or_else(|| bad(self))?;
+        let literal = source.get(start..self.at).ok_or_else(|| malformed(self))?;
         self.number_of(literal, integer)
     }
 

@@ -39,8 +39,8 @@ impl Reading {
     }
 
     /// An empty text with this capacity.
-    pub fn empty(room: usize) -> Self {
-        Self { text: String::with_capacity(room), from: Vec::with_capacity(room) }
+    pub fn empty(capacity: usize) -> Self {
+        Self { text: String::with_capacity(capacity), from: Vec::with_capacity(capacity) }
     }
 
     /// Adds a character that stands for this range of the source.
@@ -74,14 +74,14 @@ impl Reading {
 
     /// Letters shifted by thirteen places (ROT13).
     pub fn turned(&self) -> Self {
-        let turned = |byte: u8, first: u8| {
-            let place = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
-            first.saturating_add(place.unwrap_or_default())
+        let rotated = |byte: u8, first: u8| {
+            let offset = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
+            first.saturating_add(offset.unwrap_or_default())
         };
         self.walked(|rest| {
             let byte = rest.first().map(|byte| match byte {
-                b'a'..=b'z' => turned(*byte, b'a'),
-                b'A'..=b'Z' => turned(*byte, b'A'),
+                b'a'..=b'z' => rotated(*byte, b'a'),
+                b'A'..=b'Z' => rotated(*byte, b'A'),
                 _other => *byte,
             });
             (byte.map(char::from), 1)
@@ -111,11 +111,11 @@ impl Reading {
                 let joined = long(line);
                 for byte in line.bytes() {
                     let kept = !joined || byte > b' ';
-                    let place = at..at.saturating_add(1);
-                    if let Some(from) = self.source(&place).filter(|_| kept) {
+                    let range = at..at.saturating_add(1);
+                    if let Some(from) = self.source(&range).filter(|_| kept) {
                         out.push(char::from(byte), from);
                     }
-                    at = place.end;
+                    at = range.end;
                 }
             }
             out
@@ -124,9 +124,9 @@ impl Reading {
 
     /// Joins letters that are spaced apart: `a n n`.
     pub fn together(&self) -> Option<Self> {
-        let apart =
+        let single_letters =
             |text: &str| text.split_ascii_whitespace().filter(|word| word.len() == 1).count();
-        (apart(&self.text) >= APART_MIN).then(|| {
+        (single_letters(&self.text) >= APART_MIN).then(|| {
             self.walked(|rest| match rest {
                 // A single letter, and the gap before the next single letter.
                 [space, letter, ..] if *space <= b' ' && *letter > b' ' => {
@@ -207,17 +207,17 @@ impl Reading {
     }
 
     /// Passes on the alternative readings, each only where it could show something new.
-    fn beside(&self, look: &mut impl FnMut(&Self)) {
+    fn beside(&self, visit: &mut impl FnMut(&Self)) {
         let any = |is: fn(u8) -> bool| self.text.bytes().any(is);
-        let apart = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
+        let is_separator = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
         if self.text.contains('=') {
-            look(&self.printable());
+            visit(&self.printable());
         }
-        if any(apart) {
-            look(&self.digits());
+        if any(is_separator) {
+            visit(&self.digits());
         }
         if any(|b| b <= b' ') {
-            look(&self.squeezed());
+            visit(&self.squeezed());
         }
     }
 
@@ -234,19 +234,19 @@ impl Reading {
 /// Passes on the readings of a text except itself: its decoded forms, layer by layer, and each of
 /// those read as quoted-printable, as digits or as broken lines. One at a time, because each has
 /// the size of the text.
-pub fn readings(source: &str, mut look: impl FnMut(&Reading)) {
+pub fn readings(source: &str, mut visit: impl FnMut(&Reading)) {
     let plain = Reading::of(source);
-    plain.beside(&mut look);
+    plain.beside(&mut visit);
     if source.chars().any(|c| folded(c) != Some(c)) {
-        look(&plain);
+        visit(&plain);
     }
     let escapes = plain.text.contains(['%', '\\', '&']);
     let mut layer = escapes.then(|| plain.unescaped()).flatten();
     drop(plain);
     for _ in 0..LAYERS {
         let Some(reading) = layer else { break };
-        reading.beside(&mut look);
-        look(&reading);
+        reading.beside(&mut visit);
+        visit(&reading);
         layer = reading.unescaped();
     }
 }
@@ -274,8 +274,9 @@ fn folded(c: char) -> Option<char> {
         '\u{6f0}'..='\u{6f9}' => ascii(0x6c0),
         '\u{966}'..='\u{96f}' => ascii(0x936),
         '\u{1d7ce}'..='\u{1d7ff}' => {
-            let place = u32::from(c).checked_sub(0x1_d7ce).and_then(|place| place.checked_rem(10));
-            place.and_then(|digit| char::from_digit(digit, 10))
+            let offset =
+                u32::from(c).checked_sub(0x1_d7ce).and_then(|offset| offset.checked_rem(10));
+            offset.and_then(|digit| char::from_digit(digit, 10))
         }
         // Tags: ASCII that is invisible to people and readable to models.
         '\u{e0020}'..='\u{e007e}' => ascii(0xe_0000),

@@ -292,8 +292,8 @@ mod tests {
             ("a: [1\n", "f.yaml:"),
         ];
         for (text, expected) in cases {
-            let said = refused(text);
-            assert!(said.contains(expected), "{text:?}: {said}");
+            let message = refused(text);
+            assert!(message.contains(expected), "{text:?}: {message}");
         }
     }
 
@@ -315,8 +315,8 @@ mod tests {
     #[test]
     fn depth_size_and_count_are_limited() {
         for depth in [33, 200, 100_000] {
-            let said = refused(&format!("a: {}{}", "[".repeat(depth), "]".repeat(depth)));
-            assert!(said.contains("nested deeper than 32"), "{said}");
+            let message = refused(&format!("a: {}{}", "[".repeat(depth), "]".repeat(depth)));
+            assert!(message.contains("nested deeper than 32"), "{message}");
         }
         assert!(refused(&"a".repeat(BYTES_MAX + 1)).contains("at most 1048576"));
         assert!(refused(&format!("[{}]", "1,".repeat(60_000))).contains("more than 50000 values"));
@@ -360,11 +360,14 @@ mod tests {
                 "additionalProperties": false, "properties": {}}, "z": {}}
         });
         let document = Document::parse(b"a: x\nb:\n  c: 1\n", "f.yaml").unwrap();
-        let said: Vec<_> =
+        let violations: Vec<_> =
             document.violations(&schema).unwrap().iter().map(ToString::to_string).collect();
-        assert_eq!(said.len(), 3, "{said:?}");
-        assert!(said[0].starts_with("f.yaml:1:1: ") && said[0].contains("missing field `z`"));
-        assert!(said[1].starts_with("f.yaml:1:1: a: "), "{said:?}");
-        assert_eq!(said[2], "f.yaml:3:3: b.c: unknown field");
+        assert_eq!(violations.len(), 3, "{violations:?}");
+        assert!(
+            violations[0].starts_with("f.yaml:1:1: ")
+                && violations[0].contains("missing field `z`")
+        );
+        assert!(violations[1].starts_with("f.yaml:1:1: a: "), "{violations:?}");
+        assert_eq!(violations[2], "f.yaml:3:3: b.c: unknown field");
     }
 }

@@ -39,10 +39,10 @@ pub(super) enum EntryFlaw {
 }
 
 /// The number of proofs, if exactly the entries that need one have one.
-pub(super) fn check(files: &Files, strand: &ChainSlice) -> Result<usize, Error> {
-    let wanted = strand.alone();
-    let names: Vec<String> = wanted.iter().map(|seq| alone_file(&strand.folder, *seq)).collect();
-    let own = format!("{}/", strand.folder);
+pub(super) fn check(files: &Files, slice: &ChainSlice) -> Result<usize, Error> {
+    let wanted = slice.alone();
+    let names: Vec<String> = wanted.iter().map(|seq| alone_file(&slice.folder, *seq)).collect();
+    let own = format!("{}/", slice.folder);
     let here = |name: &&String| name.starts_with(&own) && name.ends_with(ALONE);
     if let Some(other) = files.0.keys().filter(here).find(|name| !names.contains(name)) {
         return Err(Error::Stray(other.clone()));
@@ -50,7 +50,7 @@ pub(super) fn check(files: &Files, strand: &ChainSlice) -> Result<usize, Error> 
     let note = files.get(&format!("{own}{NOTE}")).unwrap_or_default();
     for (seq, name) in wanted.iter().zip(&names) {
         let text = files.get(name).ok_or_else(|| Error::Absent(name.clone()))?;
-        let line = strand.lines.iter().find(|line| line.entry.seq == *seq);
+        let line = slice.lines.iter().find(|line| line.entry.seq == *seq);
         let line = line.ok_or_else(|| Error::NoEntry(name.clone()))?;
         one(text, (*seq, line), note).map_err(|flaw| Error::File(name.clone(), flaw))?;
     }

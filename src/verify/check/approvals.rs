@@ -40,12 +40,12 @@ struct ApprovalCounts {
     /// Approvals and refusals whose hold lies before the span.
     cut: usize,
     /// Releases whose policy input is not disclosed.
-    untold: usize,
+    unrecorded: usize,
     /// Calls that ran under break-glass.
     broken: usize,
     /// Calls whose arguments an approver wrote.
     proposed: usize,
-    people: BTreeSet<String>,
+    subjects: BTreeSet<String>,
     missing: Option<Missing>,
 }
 
@@ -55,15 +55,15 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         Ok(judged) => judged,
         Err(flaw) => return report.put("P4", Outcome::invalid(flaw)),
     };
-    let ApprovalCounts { granted, refused, released, broken, proposed, people, .. } = &seen;
+    let ApprovalCounts { granted, refused, released, broken, proposed, subjects, .. } = &seen;
     if seen.cut > 0 {
         let cut = many(seen.cut, "approval");
         report.not_proven.push(format!("what {cut} signed: it was held before the span"));
     }
-    if seen.untold > 0 {
+    if seen.unrecorded > 0 {
         report.not_proven.push(format!(
             "that the policy saw exactly these approvers (input of {} not disclosed)",
-            many(seen.untold, "call")
+            many(seen.unrecorded, "call")
         ));
     }
     report.put(
@@ -74,24 +74,24 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
                 Outcome::Valid(format!("no approval was required{orders}"))
             }
             None => {
-                let glass = match broken {
+                let break_glass = match broken {
                     0 => String::new(),
                     n => {
                         format!("; {} ran under BREAK-GLASS, without an approver", many(n, "call"))
                     }
                 };
-                let glass = match proposed {
-                    0 => glass,
+                let break_glass = match proposed {
+                    0 => break_glass,
                     n => {
                         let n = many(n, "call");
-                        format!("{glass}; {n} repeated with arguments that an approver wrote")
+                        format!("{break_glass}; {n} repeated with arguments that an approver wrote")
                     }
                 };
                 Outcome::Valid(format!(
-                    "{} and {} by {}; {} released{glass}{orders}",
+                    "{} and {} by {}; {} released{break_glass}{orders}",
                     many(granted, "approval"),
                     many(refused, "refusal"),
-                    many(people.len(), "person"),
+                    many(subjects.len(), "person"),
                     many(released, "call")
                 ))
             }
@@ -112,8 +112,8 @@ fn judged(case: &Case<'_>) -> Result<(ApprovalCounts, Orders), SignatureFlaw> {
 /// Every file in `approvals/` follows from the entries, or is a list that one of them names.
 fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
-    let words = signed_files(&case.strands, payloads);
-    for (name, bytes) in &words {
+    let files = signed_files(&case.strands, payloads);
+    for (name, bytes) in &files {
         if case.files.get(name) != Some(bytes) {
             return Err(SignatureFlaw::File(name.clone()));
         }
@@ -134,7 +134,7 @@ fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
         lists.extend([text, signature]);
     }
     let mut there = case.files.0.keys().filter(|name| name.starts_with("approvals/"));
-    let stray = there.find(|name| !words.contains_key(*name) && !lists.contains(*name));
+    let stray = there.find(|name| !files.contains_key(*name) && !lists.contains(*name));
     stray.map_or(Ok(()), |name| Err(SignatureFlaw::StrayFile(name.clone())))
 }
 
@@ -173,30 +173,30 @@ fn run(
                 continue;
             };
             let checked = check_statement(case, material, (open, manifest), line);
-            if let Some((approval, said)) = seen.known(checked.map_err(|bad| bad.at(seq)))? {
-                seen.count(open, approval, said);
+            if let Some((approval, verdict)) = seen.known(checked.map_err(|flaw| flaw.at(seq)))? {
+                seen.count(open, approval, verdict);
             }
         } else if decides(line) {
             if !open.contains_key(call) {
                 seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
             }
             if is_break_glass(line) {
-                let checked = break_glass::check(case, material, line).map_err(|bad| bad.at(seq));
+                let checked = break_glass::check(case, material, line).map_err(|flaw| flaw.at(seq));
                 let valid = usize::from(seen.known(checked)?.is_some());
                 seen.broken = seen.broken.saturating_add(valid);
             }
             let known = open.get(call);
             let released = known.is_some() && line.is(Kind::CallAuthorized);
             // A call that began before the span, or that cannot be checked, ends here.
-            let untold = match known {
+            let unrecorded = match known {
                 Some(_) => seen.missing.is_some(),
                 None => material.cut.begin || unread.contains(call),
             };
             let given = known.map_or(&[][..], |open| &open.given);
             let opened =
-                !untold && check_policy_view(material, line, given, released).map_err(at)?;
+                !unrecorded && check_policy_view(material, line, given, released).map_err(at)?;
             seen.released = seen.released.saturating_add(usize::from(released));
-            seen.untold = seen.untold.saturating_add(usize::from(released && !opened));
+            seen.unrecorded = seen.unrecorded.saturating_add(usize::from(released && !opened));
         }
     }
     Ok(())
@@ -207,7 +207,7 @@ impl ApprovalCounts {
     fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), SignatureFlaw> {
         if let Some(by) = self.known(checked)?.flatten() {
             self.proposed = self.proposed.saturating_add(1);
-            self.people.insert(by.subject);
+            self.subjects.insert(by.subject);
         }
         Ok(())
     }
@@ -224,9 +224,9 @@ impl ApprovalCounts {
         }
     }
 
-    fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, said: ApproverVerdict) {
-        self.people.insert(approval.subject.clone());
-        match said {
+    fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, verdict: ApproverVerdict) {
+        self.subjects.insert(approval.subject.clone());
+        match verdict {
             ApproverVerdict::Approve => {
                 self.granted = self.granted.saturating_add(1);
                 open.given.push(approval);
@@ -254,18 +254,18 @@ fn check_statement(
     let hold = hold(material, open, manifest).ok_or(SignatureFlaw::Malformed("hold"))?;
     let at = at(line, hold.expires);
     let counted = worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)?;
-    let (approval, said) = (counted.by, counted.statement.verdict);
+    let (approval, verdict) = (counted.by, counted.statement.verdict);
     let expected = if line.is(Kind::ApprovalGranted) {
         ApproverVerdict::Approve
     } else {
         ApproverVerdict::Refuse
     };
-    if said != expected {
-        return Err(SignatureFlaw::Verdict(line.kind().to_owned(), said.as_str()).into());
+    if verdict != expected {
+        return Err(SignatureFlaw::Verdict(line.kind().to_owned(), verdict.as_str()).into());
     }
     let recorded = approval::granted(&line.entry).or_else(|| approval::refused(&line.entry));
     if recorded.as_ref() == Some(&approval) {
-        Ok((approval, said))
+        Ok((approval, verdict))
     } else {
         Err(SignatureFlaw::Differ("subject, roles or key", "signature").into())
     }
@@ -286,8 +286,8 @@ pub(super) fn opened<'a>(
 /// the hold or the order: see [`LATE_MILLIS`].
 pub(super) fn at(line: &EntryLine, expires: Timestamp) -> Timestamp {
     let (ts, end) = (line.entry.ts.millis(), expires.millis());
-    let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
-    Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })
+    let is_late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
+    Timestamp::from_millis(if is_late { end.saturating_sub(1) } else { ts })
 }
 
 /// The hold as the entries record it. They do not identify the caller of the run in the terms of

@@ -20,7 +20,7 @@ pub(super) fn check(
     material: &BundleMaterial<'_>,
     line: &EntryLine,
 ) -> Result<(), Bad> {
-    let said = broken(line).ok_or(SignatureFlaw::Names("order"))?;
+    let order = broken(line).ok_or(SignatureFlaw::Names("order"))?;
     let names = ("statement", "the break-glass statement");
     let body = opened(signed_payload(line, material.payloads), names)?;
     let signed = SignedBreakGlass::parse(body).ok_or(SignatureFlaw::Malformed("payload"))?;
@@ -32,8 +32,8 @@ pub(super) fn check(
     // Entries do not name their tenant as the statement does, so the signed name is used.
     let tenant = statement.tenant;
     let terms = Terms { tenant, quorum: QUORUM_MIN, minutes: MINUTES_MAX };
-    let open = worth(&terms, &list, &signed, at(line, said.until))?;
-    if input::broken(&open) != said {
+    let open = worth(&terms, &list, &signed, at(line, order.until))?;
+    if input::broken(&open) != order {
         return Err(SignatureFlaw::Differ("nonce, end or signers", "statement").into());
     }
     let opening = material.opening().ok_or(Missing::Opening)?;

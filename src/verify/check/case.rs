@@ -31,12 +31,12 @@ impl Case<'_> {
     /// One [`BundleMaterial`] for each run of each chain; empty if payloads or a checkpoint do not hold.
     pub fn materials(&self) -> Vec<BundleMaterial<'_>> {
         let Some(payloads) = &self.payloads else { return Vec::new() };
-        self.strands.iter().flat_map(|strand| strand.materials(payloads)).collect()
+        self.strands.iter().flat_map(|slice| slice.materials(payloads)).collect()
     }
 
     /// Whether every chain has a checkpoint that holds and the payloads could be read.
     #[must_use]
     pub fn readable(&self) -> bool {
-        self.payloads.is_some() && self.strands.iter().all(|strand| strand.checkpoint.is_some())
+        self.payloads.is_some() && self.strands.iter().all(|slice| slice.checkpoint.is_some())
     }
 }

@@ -42,8 +42,8 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
 
 fn strays(case: &Case<'_>) -> Result<(), Error> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
-    let strands = (case.strands.as_slice(), case.fleet.as_ref());
-    let names = names(case.scope, strands, payloads, case.files);
+    let slices = (case.strands.as_slice(), case.fleet.as_ref());
+    let names = names(case.scope, slices, payloads, case.files);
     match case.files.0.keys().find(|name| !names.contains(*name)) {
         None => Ok(()),
         Some(stray) => Err(Error::Stray(stray.clone())),
@@ -55,8 +55,8 @@ fn forms(case: &Case<'_>) -> Result<(), Error> {
     if case.fleet.is_some() {
         anchors::whole(case.files).map_err(Error::Fleet)?;
     }
-    for strand in case.strands.iter().chain(&case.fleet) {
-        included(case, strand)?;
+    for slice in case.strands.iter().chain(&case.fleet) {
+        included(case, slice)?;
     }
     let older = |name: &&String| name.rsplit('/').next() == Some(OLDER) || name.ends_with(BESIDE);
     for name in case.files.0.keys().filter(older) {
@@ -67,15 +67,15 @@ fn forms(case: &Case<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn included(case: &Case<'_>, strand: &ChainSlice) -> Result<(), Error> {
+fn included(case: &Case<'_>, slice: &ChainSlice) -> Result<(), Error> {
     // F1 checks the fleet log's proof, which the trust file may not ask for.
-    let Some(checkpoint) = strand.checkpoint.as_ref().filter(|_| strand.folder != FLEET) else {
+    let Some(checkpoint) = slice.checkpoint.as_ref().filter(|_| slice.folder != FLEET) else {
         return Ok(());
     };
-    let name = format!("{}/{PATHS}", strand.folder);
+    let name = format!("{}/{PATHS}", slice.folder);
     let paths = log::proofs(case.files, &name, "wicketgate/inclusion/1", "seq")?;
     let head = (checkpoint.size, &checkpoint.root);
-    same(case, &name, &contents::inclusion(strand, head, &paths.unwrap_or_default()))
+    same(case, &name, &contents::inclusion(slice, head, &paths.unwrap_or_default()))
 }
 
 fn same(case: &Case<'_>, name: &str, made: &[u8]) -> Result<(), Error> {

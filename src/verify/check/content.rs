@@ -59,10 +59,10 @@ enum Error {
 pub fn check(case: &Case<'_>, report: &mut Report) {
     let found = windows::policies(case).map_err(Error::from).and_then(|()| policies(case));
     report.put("P3", found.unwrap_or_else(Outcome::invalid));
-    let found = windows::manifests(case).map_err(Error::from).and_then(|untold| {
-        if untold > 0 {
+    let found = windows::manifests(case).map_err(Error::from).and_then(|unrecorded| {
+        if unrecorded > 0 {
             report.not_proven.push(format!(
-                "that runs were opened within the validity of their manifests: of {untold} it cannot be read"
+                "that runs were opened within the validity of their manifests: of {unrecorded} it cannot be read"
             ));
         }
         manifests(case)
@@ -75,13 +75,13 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
     let none = Digest::of(&[]);
     let mut activated = BTreeSet::new();
     let mut used = BTreeSet::new();
-    let (mut amended, mut untold) = (0_usize, None);
-    for strand in &case.strands {
+    let (mut amended, mut unrecorded) = (0_usize, None);
+    for slice in &case.strands {
         let mut here = BTreeSet::new();
         // The bundle has only the entries that introduce the runs, not the whole chain.
         let mut amendments = Amendments::default();
         amendments.cut();
-        for line in &strand.lines {
+        for line in &slice.lines {
             let seq = line.entry.seq;
             amendments.accept(line).map_err(|damage| Error::Amendment(seq, damage))?;
             let Some(policy) = line.entry.draft.policy else { continue };
@@ -91,7 +91,7 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
                 if !line.is(Kind::CallDenied) {
                     return Err(Error::NoPolicy(seq));
                 }
-            } else if decides(line) && strand.selects(line) {
+            } else if decides(line) && slice.selects(line) {
                 if !here.contains(&policy) {
                     return Err(Error::Inactive(seq));
                 }
@@ -100,7 +100,7 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
         }
         activated.append(&mut here);
         amended = amended.saturating_add(amendments.amended());
-        untold = amendments.untold().copied().or(untold);
+        unrecorded = amendments.unrecorded().copied().or(unrecorded);
     }
     let mut there = BTreeSet::new();
     for (name, bytes) in files.0.iter().filter(|(name, _)| name.starts_with("policy/")) {
@@ -123,10 +123,10 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
             missing.join(", ")
         )));
     }
-    if let Some(untold) = untold {
+    if let Some(unrecorded) = unrecorded {
         return Ok(Outcome::Unverifiable(format!(
             "the entries do not show who proposed and approved {}",
-            untold.prefixed()
+            unrecorded.prefixed()
         )));
     }
     let approved = if trust.policies.is_empty() { "in force" } else { "in force and approved" };
@@ -143,28 +143,28 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
 /// Every run opened here was bound to its manifest before, and each manifest's bytes and signers
 /// are checked once.
 fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
-    let mut told: BTreeMap<Digest, Outcome> = BTreeMap::new();
-    for strand in &case.strands {
+    let mut outcomes: BTreeMap<Digest, Outcome> = BTreeMap::new();
+    for slice in &case.strands {
         let mut bound = BTreeSet::new();
-        for line in &strand.lines {
+        for line in &slice.lines {
             if let Some(one) = line.get::<ManifestBound>() {
                 bound.insert((one.digest.0, one.agent.as_str()));
-            } else if let Some(opened) = line.get::<RunOpened>().filter(|_| strand.selects(line)) {
+            } else if let Some(opened) = line.get::<RunOpened>().filter(|_| slice.selects(line)) {
                 let named = opened.manifest.0;
                 if !bound.contains(&(named, opened.agent.as_str())) {
                     return Err(Error::Unbound(named));
                 }
-                if let std::collections::btree_map::Entry::Vacant(place) = told.entry(named) {
-                    place.insert(manifest(case, &named)?);
+                if let std::collections::btree_map::Entry::Vacant(vacant) = outcomes.entry(named) {
+                    vacant.insert(manifest(case, &named)?);
                 }
             }
         }
     }
-    let missing = told.values().find(|outcome| matches!(outcome, Outcome::Unverifiable(_)));
-    Ok(match (missing, told.len()) {
+    let missing = outcomes.values().find(|outcome| matches!(outcome, Outcome::Unverifiable(_)));
+    Ok(match (missing, outcomes.len()) {
         (Some(missing), _) => missing.clone(),
         (None, 0) => Outcome::Valid("these entries open no run".into()),
-        (None, 1) => told.into_values().next().unwrap_or(Outcome::Valid(String::new())),
+        (None, 1) => outcomes.into_values().next().unwrap_or(Outcome::Valid(String::new())),
         (None, n) => Outcome::Valid(many(n, "manifest")),
     })
 }
@@ -244,14 +244,14 @@ fn stated(
     payloads: &Payloads,
     exporter: &Exporter,
 ) -> Outcome {
-    let asked = statement::query_without_requester(&case.predicate);
-    let Some(query) = Query::from_json(&asked) else {
+    let recorded = statement::query_without_requester(&case.predicate);
+    let Some(query) = Query::from_json(&recorded) else {
         return Outcome::Invalid("the statement's query is malformed".into());
     };
     let answered = match (&query, case.strands.first()) {
         (Query::Run(run), _) => materials.first().is_some_and(|material| material.run == run),
-        (Query::Range { log, span }, Some(strand)) => {
-            log == strand.origin() && Some(*span) == strand.span
+        (Query::Range { log, span }, Some(slice)) => {
+            log == slice.origin() && Some(*span) == slice.span
         }
         // R2 checks the chains against the query.
         (Query::Population(_), _) => true,
@@ -260,8 +260,8 @@ fn stated(
     if query.scope() != case.scope || !answered {
         return Outcome::Invalid("the bundle is not what the statement's query asks for".into());
     }
-    let (strands, files) = (case.strands.as_slice(), case.files);
-    let subject = Subject { query: &query, strands, materials, payloads, files };
+    let (slices, files) = (case.strands.as_slice(), case.files);
+    let subject = Subject { query: &query, strands: slices, materials, payloads, files };
     if statement::predicate(&subject, exporter) == case.predicate {
         Outcome::Valid("recomputed".into())
     } else {
@@ -289,8 +289,8 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     if bound(Binding::Unclaimed) {
         say("which model and instructions ran: the agent claimed none");
     }
-    let mut asked = case.strands.iter().flat_map(ChainSlice::selected);
-    if asked.any(|line| line.is(Kind::PostureObserved)) {
+    let mut selected = case.strands.iter().flat_map(ChainSlice::selected);
+    if selected.any(|line| line.is(Kind::PostureObserved)) {
         say(
             "that agents had no way past the gate: only their own reports of their isolation are recorded",
         );

@@ -58,23 +58,24 @@ fn signed(files: &Files, trust: &Trust) -> Outcome {
 type Subjects = BTreeMap<String, Digest>;
 
 fn statement(files: &Files) -> Result<(Subjects, Json), Damage> {
-    let bad = |why: String| Damage::new("B2", why);
-    let text = files.get(MANIFEST).ok_or_else(|| bad(format!("`{MANIFEST}` is missing")))?;
-    let json = Json::parse(text, &Limits::FILE).map_err(|e| bad(format!("`{MANIFEST}`: {e}")))?;
-    let form: StatementForm = json.read().map_err(|e| bad(format!("`{MANIFEST}`: {e}")))?;
+    let damage = |why: String| Damage::new("B2", why);
+    let text = files.get(MANIFEST).ok_or_else(|| damage(format!("`{MANIFEST}` is missing")))?;
+    let json =
+        Json::parse(text, &Limits::FILE).map_err(|e| damage(format!("`{MANIFEST}`: {e}")))?;
+    let form: StatementForm = json.read().map_err(|e| damage(format!("`{MANIFEST}`: {e}")))?;
     if form.kind != STATEMENT || form.predicate_type != PREDICATE {
-        return Err(bad(format!("`{MANIFEST}` is not a statement about an evidence bundle")));
+        return Err(damage(format!("`{MANIFEST}` is not a statement about an evidence bundle")));
     }
     if canonical::bytes(&json) != text {
-        return Err(bad(format!("`{MANIFEST}` is not in canonical form")));
+        return Err(damage(format!("`{MANIFEST}` is not in canonical form")));
     }
     let mut subjects = Subjects::new();
     for SubjectForm { name, digest } in form.subject {
         if !plain(&name) {
-            return Err(bad(format!("subject `{name}` is not a plain file name")));
+            return Err(damage(format!("subject `{name}` is not a plain file name")));
         }
         if subjects.contains_key(&name) {
-            return Err(bad(format!("subject `{name}` occurs twice")));
+            return Err(damage(format!("subject `{name}` occurs twice")));
         }
         subjects.insert(name, digest.sha256.0);
     }

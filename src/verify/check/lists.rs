@@ -74,22 +74,22 @@ impl Lists {
 
 /// Checks every list that an entry names against the lists that its chain activated.
 pub(super) fn check(case: &Case<'_>) -> Result<(), Error> {
-    for strand in &case.strands {
+    for slice in &case.strands {
         let (mut approvers, mut breakers) = (Lists::default(), Lists::default());
-        for line in &strand.lines {
+        for line in &slice.lines {
             let at = |why| Error::Seq(line.entry.seq, Box::new(why));
             if let Some(bound) = line.get::<SignersBound>() {
                 let breaking = bound.list == SignerList::BreakGlass;
                 let lists = if breaking { &mut breakers } else { &mut approvers };
                 lists.bind(line.entry.ts, bound).map_err(at)?;
             }
-            if !strand.selects(line) {
+            if !slice.selects(line) {
                 continue;
             }
             if let Some(digest) = list_of(line) {
                 // A proposal stays valid even if its author leaves the list later.
-                let heard = is_verdict(line).then_some(line.entry.ts);
-                approvers.has(&digest, heard).map_err(at)?;
+                let answered_at = is_verdict(line).then_some(line.entry.ts);
+                approvers.has(&digest, answered_at).map_err(at)?;
             }
             if let Some(digest) = order_list(line).filter(|_| line.is(Kind::ControlApplied)) {
                 approvers.has(&digest, Some(line.entry.ts)).map_err(at)?;

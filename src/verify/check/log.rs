@@ -58,14 +58,15 @@ pub fn fleet(files: &Files) -> Option<Result<ChainSlice, Damage>> {
 
 fn strand(files: &Files, folder: String) -> Result<ChainSlice, Damage> {
     let name = format!("{folder}/{LINES}");
-    let bad = |why: String| Damage::new("E1", format!("`{name}`: {why}"));
+    let damage = |why: String| Damage::new("E1", format!("`{name}`: {why}"));
     let text = files.get(&name).ok_or_else(|| Damage::new("E1", format!("no `{name}`")))?;
     let body =
-        text.strip_suffix(b"\n").ok_or_else(|| bad("does not end with a line feed".into()))?;
+        text.strip_suffix(b"\n").ok_or_else(|| damage("does not end with a line feed".into()))?;
     let mut lines = Vec::new();
     for (at, bytes) in body.split(|b| *b == b'\n').enumerate() {
         let number = at.saturating_add(1);
-        lines.push(EntryLine::read(bytes).map_err(|d| bad(format!("line {number}: {}", d.why)))?);
+        lines
+            .push(EntryLine::read(bytes).map_err(|d| damage(format!("line {number}: {}", d.why)))?);
     }
     Ok(ChainSlice { folder, lines, epochs: Epochs::default(), checkpoint: None, span: None })
 }
@@ -73,48 +74,48 @@ fn strand(files: &Files, folder: String) -> Result<ChainSlice, Damage> {
 /// E1, S1, S2, C1, H1, E2, H2 and R1; stores the result for each chain in the case.
 pub fn check(case: &mut Case<'_>, report: &mut Report) {
     let (files, trust) = (case.files, case.trust);
-    let mut told = ChainChecks::default();
-    for strand in &mut case.strands {
-        told.chain(&strand.folder);
-        told.put("E1", understood(&strand.lines));
+    let mut checks = ChainChecks::default();
+    for slice in &mut case.strands {
+        checks.chain(&slice.folder);
+        checks.put("E1", understood(&slice.lines));
         let mut epochs = Epochs::new(&trust.enrolment).revoking(&trust.revoked_enrolments());
-        let held = keys(&strand.lines, &mut epochs);
-        told.put("S1", held.map_or_else(Outcome::from, |()| enrolled(&epochs, trust)));
-        let lines = &strand.lines;
+        let held = keys(&slice.lines, &mut epochs);
+        checks.put("S1", held.map_or_else(Outcome::from, |()| enrolled(&epochs, trust)));
+        let lines = &slice.lines;
         let ordered = order(lines).map(|()| format!("{} in order", many(lines.len(), "entry")));
-        told.put("S2", ordered.map_or_else(Outcome::from, Outcome::Valid));
-        told.put("C1", time(lines, trust).map_or_else(Outcome::from, Outcome::Valid));
-        let name = format!("{}/{NOTE}", strand.folder);
+        checks.put("S2", ordered.map_or_else(Outcome::from, Outcome::Valid));
+        checks.put("C1", time(lines, trust).map_or_else(Outcome::from, Outcome::Valid));
+        let name = format!("{}/{NOTE}", slice.folder);
         let note = files.get(&name).and_then(|note| std::str::from_utf8(note).ok());
         let opened = note
             .ok_or_else(|| Damage::new("H1", format!("no `{name}`")))
             .and_then(|note| epochs.checkpoint(note))
             .and_then(|(checkpoint, signer)| current(checkpoint, signer, lines, trust));
-        strand.epochs = epochs;
+        slice.epochs = epochs;
         match opened {
             Err(damage) => {
-                told.put("H1", damage.into());
-                told.put("E2", Outcome::Unverifiable("no checkpoint holds".into()));
+                checks.put("H1", damage.into());
+                checks.put("E2", Outcome::Unverifiable("no checkpoint holds".into()));
             }
             Ok(checkpoint) => {
                 let seen = format!("{}, root {}", many(checkpoint.size, "entry"), checkpoint.root);
-                told.put("H1", Outcome::Valid(seen));
-                let whole = proven(files, strand, &checkpoint, &mut told);
-                if let Some(outcome) = pinned(files, (strand, whole), &checkpoint, trust) {
-                    told.put("H2", outcome);
+                checks.put("H1", Outcome::Valid(seen));
+                let whole = proven(files, slice, &checkpoint, &mut checks);
+                if let Some(outcome) = pinned(files, (slice, whole), &checkpoint, trust) {
+                    checks.put("H2", outcome);
                 } else {
-                    told.unpinned = true;
+                    checks.unpinned = true;
                 }
-                strand.checkpoint = Some(checkpoint);
+                slice.checkpoint = Some(checkpoint);
             }
         }
     }
-    if told.unpinned {
+    if checks.unpinned {
         let why = "that history was not rewritten by a holder of every key: no head of this \
                    log is pinned";
         report.not_proven.push(why.into());
     }
-    told.fold(report);
+    checks.fold(report);
     let mut logs = case.strands.iter().map(ChainSlice::origin);
     report.log = logs.next().map(str::to_owned).filter(|log| !log.is_empty());
 }
@@ -123,27 +124,27 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
 /// Returns whether both hold.
 fn proven(
     files: &Files,
-    strand: &mut ChainSlice,
+    slice: &mut ChainSlice,
     checkpoint: &Checkpoint,
-    told: &mut ChainChecks,
+    checks: &mut ChainChecks,
 ) -> bool {
-    let name = format!("{}/{RANGE_PROOF}", strand.folder);
+    let name = format!("{}/{RANGE_PROOF}", slice.folder);
     let mut spanned = true;
     match range::read(files, &name) {
         None => {}
         Some(Err(why)) => {
             spanned = false;
-            told.put("R1", Outcome::invalid(why));
+            checks.put("R1", Outcome::invalid(why));
         }
         Some(Ok(proof)) => {
-            strand.span = Some(proof.span);
-            let outcome = range::check(&proof, strand, checkpoint);
+            slice.span = Some(proof.span);
+            let outcome = range::check(&proof, slice, checkpoint);
             spanned = matches!(outcome, Outcome::Valid(_));
-            told.put("R1", outcome);
+            checks.put("R1", outcome);
         }
     }
-    let included = match inclusion(files, strand, checkpoint) {
-        Outcome::Valid(seen) => match alone::check(files, strand) {
+    let included = match inclusion(files, slice, checkpoint) {
+        Outcome::Valid(seen) => match alone::check(files, slice) {
             Ok(0) => Outcome::Valid(seen),
             Ok(n) => Outcome::Valid(format!("{seen}, {n} with a proof that stands on its own")),
             Err(why) => Outcome::invalid(why),
@@ -151,7 +152,7 @@ fn proven(
         other @ (Outcome::Invalid(_) | Outcome::Unverifiable(_)) => other,
     };
     let whole = matches!(included, Outcome::Valid(_));
-    told.put("E2", included);
+    checks.put("E2", included);
     whole && spanned
 }
 
@@ -210,21 +211,21 @@ fn enrolled(epochs: &Epochs, trust: &Trust) -> Outcome {
 fn order(lines: &[EntryLine]) -> Result<(), Damage> {
     for (before, line) in lines.iter().zip(lines.iter().skip(1)) {
         let (a, b) = (&before.entry, &line.entry);
-        let bad = |why: &str| Err(Damage::new("S2", format!("seq {}: {why}", b.seq)));
+        let damage = |why: &str| Err(Damage::new("S2", format!("seq {}: {why}", b.seq)));
         if b.seq <= a.seq {
-            return bad("not in ascending order");
+            return damage("not in ascending order");
         }
         if b.epoch < a.epoch {
-            return bad("the epoch goes back");
+            return damage("the epoch goes back");
         }
         if a.seq.checked_add(1) != Some(b.seq) {
             continue;
         }
         if b.prev != before.leaf {
-            return bad("`prev` is not the leaf hash of the entry before");
+            return damage("`prev` is not the leaf hash of the entry before");
         }
         if b.epoch > a.epoch && !line.is(Kind::WriterStarted) {
-            return bad("an epoch begins without `writer.started`");
+            return damage("an epoch begins without `writer.started`");
         }
     }
     Ok(())
@@ -268,27 +269,27 @@ fn current(
 }
 
 /// Whether every line is in the tree: by its own path, unless it lies in the strand's span.
-fn inclusion(files: &Files, strand: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
-    let name = format!("{}/{PATHS}", strand.folder);
+fn inclusion(files: &Files, slice: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
+    let name = format!("{}/{PATHS}", slice.folder);
     let proofs = match proofs(files, &name, "wicketgate/inclusion/1", "seq") {
         Ok(Some(proofs)) => proofs,
         Ok(None) => return Outcome::Invalid(format!("no `{name}`")),
         Err(why) => return Outcome::invalid(why),
     };
     // An entry in a complete span (R1) needs no path of its own.
-    let by_path = |line: &&EntryLine| strand.span.is_none_or(|span| !span.has(line.entry.seq));
-    let count = strand.lines.iter().filter(by_path).count();
+    let by_path = |line: &&EntryLine| slice.span.is_none_or(|span| !span.has(line.entry.seq));
+    let count = slice.lines.iter().filter(by_path).count();
     if proofs.len() != count {
         let (proofs, entries) = (many(proofs.len(), "proof"), many(count, "entry"));
         return Outcome::Invalid(format!("{proofs} for {entries}"));
     }
     let (size, root) = (checkpoint.size, &checkpoint.root);
-    let outside = strand.lines.iter().filter(by_path).find(|line| {
+    let outside = slice.lines.iter().filter(by_path).find(|line| {
         let seq = line.entry.seq;
         !proofs.get(&seq).is_some_and(|path| verifies_inclusion(&line.leaf, seq, size, path, root))
     });
     match outside {
-        None => Outcome::Valid(format!("{} of {} entries of the log", strand.lines.len(), size)),
+        None => Outcome::Valid(format!("{} of {} entries of the log", slice.lines.len(), size)),
         Some(line) => Outcome::Invalid(format!("seq {} is not proven to be in it", line.entry.seq)),
     }
 }
@@ -303,14 +304,14 @@ pub(super) fn proofs(
     let Some(text) = files.get(name) else { return Ok(None) };
     let json =
         Json::parse(text, &Limits::FILE).map_err(|e| ProofError::Json(name.to_owned(), e))?;
-    let bad = || ProofError::Malformed(name.to_owned());
-    let file: PathsForm = json.read().map_err(|_| bad())?;
+    let malformed = || ProofError::Malformed(name.to_owned());
+    let file: PathsForm = json.read().map_err(|_| malformed())?;
     if file.v != version {
-        return Err(bad());
+        return Err(malformed());
     }
     let mut proofs = Paths::new();
     for PathForm { seq, old, path } in file.proofs {
-        let number = if key == "seq" { seq } else { old }.ok_or_else(bad)?;
+        let number = if key == "seq" { seq } else { old }.ok_or_else(malformed)?;
         if path.len() > PATH_MAX {
             return Err(ProofError::Long(name.to_owned(), path.len()));
         }
@@ -325,7 +326,7 @@ pub(super) fn proofs(
 /// by themselves which older heads the log had.
 fn pinned(
     files: &Files,
-    (strand, proven): (&ChainSlice, bool),
+    (slice, proven): (&ChainSlice, bool),
     checkpoint: &Checkpoint,
     trust: &Trust,
 ) -> Option<Outcome> {
@@ -334,7 +335,7 @@ fn pinned(
     if heads.is_empty() {
         return None;
     }
-    let name = format!("{}/{OLDER}", strand.folder);
+    let name = format!("{}/{OLDER}", slice.folder);
     let proofs = match proofs(files, &name, "wicketgate/consistency/1", "old") {
         Ok(proofs) => proofs.unwrap_or_default(),
         Err(why) => return Some(Outcome::invalid(why)),
@@ -354,7 +355,7 @@ fn pinned(
         let (new, root) = (checkpoint.size, &checkpoint.root);
         let extends = match path {
             Some(path) => verifies_consistency(head.size, new, &head.root, root, path),
-            None => match range::beginning(&strand.lines, head.size).filter(|_| proven) {
+            None => match range::beginning(&slice.lines, head.size).filter(|_| proven) {
                 Some(older) => older == head.root,
                 None => {
                     unproven.push(head.size.to_string());

@@ -127,8 +127,8 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
     let predicate = files::check(files, trust, &mut report).unwrap_or(Json::Null);
     let scope = Scope::of(files);
     watch.at(Step::Entries);
-    let strands = match log::read(files, scope) {
-        Ok(strands) => strands,
+    let slices = match log::read(files, scope) {
+        Ok(slices) => slices,
         Err(damage) => {
             report.invalid(damage);
             return finish(report);
@@ -141,7 +141,7 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
             return finish(report);
         }
     };
-    let mut case = Case { files, trust, scope, strands, fleet, payloads: None, predicate };
+    let mut case = Case { files, trust, scope, strands: slices, fleet, payloads: None, predicate };
     watch.at(Step::Proofs);
     log::check(&mut case, &mut report);
     watch.at(Step::Anchors);
@@ -151,10 +151,10 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
         anchors::check(files, trust, &chains, &mut report);
     }
     watch.at(Step::Runs);
-    let walked = runs::check(&case, &mut report);
+    let runs_readable = runs::check(&case, &mut report);
     case.payloads = opened::read(files, &mut report);
     closed::check(&case, &mut report);
-    if walked && case.readable() {
+    if runs_readable && case.readable() {
         judge(&case, &mut report, watch);
     } else {
         let made = case.payloads.is_some();
@@ -189,12 +189,12 @@ fn judge(case: &Case<'_>, report: &mut Report, watch: &dyn Watch) {
 
 fn finish(mut report: Report) -> Report {
     let replayed = matches!(report.outcome("P5"), Some(Outcome::Valid(_)));
-    let told = |item: &&&str| {
+    let applies = |item: &&&str| {
         let timed = report.timed && item.starts_with("the time:");
         let made = replayed && item.starts_with(replay::NOT_MADE);
         !timed && !made
     };
-    let items: Vec<String> = NOT_PROVEN.iter().filter(told).map(|s| (*s).to_owned()).collect();
+    let items: Vec<String> = NOT_PROVEN.iter().filter(applies).map(|s| (*s).to_owned()).collect();
     report.not_proven.extend(items);
     report
 }

@@ -107,7 +107,9 @@ fn one(
     if observing.is_empty() {
         return Err(Error::NoLayer(line.entry.ts));
     }
-    if at.layers.is_some_and(|told| !told.iter().map(String::as_str).eq(observing.keys().copied()))
+    if at
+        .layers
+        .is_some_and(|names| !names.iter().map(String::as_str).eq(observing.keys().copied()))
     {
         return Err(Error::Layers);
     }
@@ -122,9 +124,10 @@ fn one(
     }
     for reason in reasons {
         let rule = reason.rule.split(' ').next().unwrap_or_default();
-        let spoke = observing.keys().any(|layer| rule == format!("wicketgate.{layer}.{verdict}"));
+        let is_observed =
+            observing.keys().any(|layer| rule == format!("wicketgate.{layer}.{verdict}"));
         let silent = verdict == "deny" && rule == "wicketgate.decision";
-        if !(spoke || silent && reason.detail == "no_allow") {
+        if !(is_observed || silent && reason.detail == "no_allow") {
             return Err(Error::Rule(rule.to_owned()));
         }
     }

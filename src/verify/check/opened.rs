@@ -56,9 +56,9 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
 
 /// The lines whose commitments the bundle covers, with their log: those of the selected runs.
 fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a EntryLine)> {
-    let of = |strand: &'a ChainSlice| strand.selected().map(move |line| (strand.origin(), line));
-    let asked = case.strands.iter().flat_map(of);
-    asked.filter(|(_, line)| line.entry.run.is_some())
+    let of = |slice: &'a ChainSlice| slice.selected().map(move |line| (slice.origin(), line));
+    let selected = case.strands.iter().flat_map(of);
+    selected.filter(|(_, line)| line.entry.run.is_some())
 }
 
 fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, Error> {
@@ -69,14 +69,14 @@ fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, Error> {
         if line.get::<RunOpened>().is_some_and(|opened| opened.incognito.is_some()) {
             incognito.extend(run);
         }
-        for said in &line.entry.draft.commit {
-            committed.insert(said.c.0);
-            let name = said.c.hex();
-            let payload = payloads.0.get(&said.c.0);
+        for commitment in &line.entry.draft.commit {
+            committed.insert(commitment.c.0);
+            let name = commitment.c.hex();
+            let payload = payloads.0.get(&commitment.c.0);
             let payload = payload.ok_or_else(|| Error::Unsaid(name.clone()))?;
             let hidden = run.is_some_and(|run| incognito.contains(&run));
             let seq = line.entry.seq;
-            one(case, (log, hidden), said, payload).map_err(|flaw| Error::Payload {
+            one(case, (log, hidden), commitment, payload).map_err(|flaw| Error::Payload {
                 name,
                 seq,
                 flaw,
@@ -90,39 +90,39 @@ fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, Error> {
         payloads.0.values().filter(|payload| wanted(payload)).count()
     };
     let open = count(|p| matches!(p, Payload::Opened { .. }));
-    let mut said = format!("{open} of {} opened", committed.len());
+    let mut summary = format!("{open} of {} opened", committed.len());
     let states: [(&str, Is); 2] = [
         ("opened in part", |p| matches!(p, Payload::Redacted { .. })),
         ("erased", |p| matches!(p, Payload::Erased { .. })),
     ];
-    for (word, wanted) in states {
+    for (state, wanted) in states {
         let found = count(wanted);
         if found > 0 {
-            said.push_str(&format!(", {found} {word}"));
+            summary.push_str(&format!(", {found} {state}"));
         }
     }
-    Ok(Outcome::Valid(said))
+    Ok(Outcome::Valid(summary))
 }
 
 /// Checks one payload against the commitment of an entry of this log.
 fn one(
     case: &Case<'_>,
     (log, incognito): (&str, bool),
-    said: &Commitment,
+    commitment: &Commitment,
     payload: &Payload,
 ) -> Result<(), OpeningFlaw> {
     match payload {
         Payload::Withheld(WithheldReason::Incognito) if !incognito => Err(OpeningFlaw::Incognito),
         Payload::Withheld(_) => Ok(()),
-        Payload::Erased { log: fleet, seq } => erased(case, log, &said.c, fleet, *seq),
+        Payload::Erased { log: fleet, seq } => erased(case, log, &commitment.c, fleet, *seq),
         Payload::Redacted { role, parts } => {
-            parts.open(&said.c)?;
-            if role == said.role.as_str() { Ok(()) } else { Err(OpeningFlaw::Role) }
+            parts.open(&commitment.c)?;
+            if role == commitment.role.as_str() { Ok(()) } else { Err(OpeningFlaw::Role) }
         }
         Payload::Opened { salt, role, body, .. } => {
             let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
-            let opens = opens(&said.c, salt, body).is_some();
-            if opens && len == said.len.get() && role == said.role.as_str() {
+            let opens = opens(&commitment.c, salt, body).is_some();
+            if opens && len == commitment.len.get() && role == commitment.role.as_str() {
                 Ok(())
             } else {
                 Err(OpeningFlaw::Other)
@@ -141,16 +141,18 @@ fn erased(
     seq: Seq,
 ) -> Result<(), OpeningFlaw> {
     let no = || OpeningFlaw::NoErasure(fleet.to_owned(), seq);
-    let strand = case.fleet.as_ref().ok_or_else(no)?;
+    let slice = case.fleet.as_ref().ok_or_else(no)?;
     let note = case.files.get(FLEET_CHECKPOINT).and_then(|note| std::str::from_utf8(note).ok());
     if note.and_then(|note| note.lines().next()) != Some(fleet) {
         return Err(no());
     }
-    let mut lines = strand.lines.iter();
+    let mut lines = slice.lines.iter();
     let line = lines.find(|line| line.is(Kind::PayloadErased) && line.entry.seq == seq);
     let line = line.ok_or_else(no)?;
-    let said = line.get::<PayloadErased>();
-    if said.is_some_and(|said| said.log == log && said.c.iter().any(|said| said.0 == *c)) {
+    let erasure = line.get::<PayloadErased>();
+    if erasure.is_some_and(|erasure| {
+        erasure.log == log && erasure.c.iter().any(|commitment| commitment.0 == *c)
+    }) {
         Ok(())
     } else {
         Err(OpeningFlaw::OtherErasure(fleet.to_owned(), seq))

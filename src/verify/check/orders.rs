@@ -61,9 +61,9 @@ impl std::fmt::Display for Orders {
 /// Checks every loosening entry against the order it names.
 pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
     let mut orders = Orders::default();
-    for strand in &case.strands {
-        for line in strand.selected().filter(|line| line.is(Kind::ControlApplied)) {
-            orders.take(line, reinstated(case, (line, strand.origin())))?;
+    for slice in &case.strands {
+        for line in slice.selected().filter(|line| line.is(Kind::ControlApplied)) {
+            orders.take(line, reinstated(case, (line, slice.origin())))?;
         }
     }
     let Some(fleet) = &case.fleet else { return Ok(orders) };
@@ -81,11 +81,11 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
         } else {
             continue;
         };
-        if let Some(said) = order(line).and_then(|order| order.version) {
-            if said < version {
-                return Err(SignatureFlaw::Version(line.entry.seq, said, version));
+        if let Some(recorded) = order(line).and_then(|order| order.version) {
+            if recorded < version {
+                return Err(SignatureFlaw::Version(line.entry.seq, recorded, version));
             }
-            version = said;
+            version = recorded;
         }
         orders.take(line, done)?;
     }
@@ -106,10 +106,10 @@ impl Orders {
     fn take(
         &mut self,
         line: &EntryLine,
-        did: Result<OrderAction, Bad>,
+        action: Result<OrderAction, Bad>,
     ) -> Result<(), SignatureFlaw> {
         let (kind, seq) = (|| line.kind().to_owned(), line.entry.seq);
-        let count = match did {
+        let count = match action {
             Ok(OrderAction::Nothing) => return Ok(()),
             Ok(OrderAction::Reinstated) => &mut self.reinstated,
             Ok(OrderAction::Erased) => &mut self.erased,
@@ -139,11 +139,11 @@ fn invalid<T>(flaw: SignatureFlaw) -> Result<T, Bad> {
 fn ordered(
     case: &Case<'_>,
     (line, log): (&EntryLine, &str),
-    word: OrderKind,
+    kind: OrderKind,
 ) -> Result<Loosening, Bad> {
-    let said = order(line).ok_or(SignatureFlaw::Unsigned)?;
-    let signature = said.signature.ok_or(SignatureFlaw::NoSignature)?;
-    let (statement, signature) = (said.statement.to_owned(), signature.to_owned());
+    let recorded = order(line).ok_or(SignatureFlaw::Unsigned)?;
+    let signature = recorded.signature.ok_or(SignatureFlaw::NoSignature)?;
+    let (statement, signature) = (recorded.statement.to_owned(), signature.to_owned());
     let signed = SignedApproval { statement, signature };
     let digest = order_list(line).ok_or(SignatureFlaw::NoList)?;
     let trust = case.trust;
@@ -152,13 +152,13 @@ fn ordered(
     // The gate writes the entry a moment after it checked the order.
     let ts = line.entry.ts;
     let before = Timestamp::from_millis(ts.millis().saturating_sub(LATE_MILLIS));
-    let found = worth(&list, (tenant, &[word]), &signed, ts)
-        .or_else(|_| worth(&list, (tenant, &[word]), &signed, before))?;
+    let found = worth(&list, (tenant, &[kind]), &signed, ts)
+        .or_else(|_| worth(&list, (tenant, &[kind]), &signed, before))?;
     let by = found.by();
-    if said.subject != Some(&by.subject) || said.key != Some(&by.key) {
+    if recorded.subject != Some(&by.subject) || recorded.key != Some(&by.key) {
         return invalid(SignatureFlaw::Differ("subject or key", "signature"));
     }
-    if said.version.is_some_and(|version| version != found.version()) {
+    if recorded.version.is_some_and(|version| version != found.version()) {
         return invalid(SignatureFlaw::ListVersion);
     }
     let lifted = line.get::<HoldLifted>().map(|lifted| &lifted.reason);
@@ -179,13 +179,13 @@ fn reinstated(case: &Case<'_>, (line, log): (&EntryLine, &str)) -> Result<OrderA
         };
     };
     let found = ordered(case, (line, log), OrderKind::Reinstate)?;
-    let said = found.statement();
-    let target = (said.target.as_str(), said.name.as_str());
+    let statement = found.statement();
+    let target = (statement.target.as_str(), statement.name.as_str());
     let same = (applied.target.as_str(), applied.name.as_str()) == target;
-    if !same || applied.expires != said.expires {
+    if !same || applied.expires != statement.expires {
         return invalid(SignatureFlaw::Target);
     }
-    if applied.after.map(Int::get) == Some(said.previous.seq) {
+    if applied.after.map(Int::get) == Some(statement.previous.seq) {
         Ok(OrderAction::Reinstated)
     } else {
         invalid(SignatureFlaw::After)
@@ -197,11 +197,11 @@ type CommittedRuns = BTreeMap<Digest, Vec<(RunId, Role, Timestamp)>>;
 
 fn carried(case: &Case<'_>) -> CommittedRuns {
     let mut carried = CommittedRuns::new();
-    for line in case.strands.iter().flat_map(|strand| &strand.lines) {
+    for line in case.strands.iter().flat_map(|slice| &slice.lines) {
         let Some(link) = &line.entry.run else { continue };
-        for said in &line.entry.draft.commit {
-            let place = (link.run, said.role, line.entry.ts);
-            carried.entry(said.c.0).or_default().push(place);
+        for commitment in &line.entry.draft.commit {
+            let place = (link.run, commitment.role, line.entry.ts);
+            carried.entry(commitment.c.0).or_default().push(place);
         }
     }
     carried
@@ -227,24 +227,24 @@ fn erased(
         return Ok(OrderAction::Expired(named.fold(terms.other.get(), u64::min)));
     }
     let found = ordered(case, place, OrderKind::Erase)?;
-    let said = found.statement();
-    if entry.request.as_deref() != said.request.as_deref() {
+    let statement = found.statement();
+    if entry.request.as_deref() != statement.request.as_deref() {
         return invalid(SignatureFlaw::Other("request"));
     }
-    match list.iter().find(|c| !meant(said, c, carried)) {
+    match list.iter().find(|c| !meant(statement, c, carried)) {
         Some(c) => invalid(SignatureFlaw::NotOrdered(*c)),
         None => Ok(OrderAction::Erased),
     }
 }
 
 /// Whether an order covers this payload, as far as these entries show.
-fn meant(said: &OrderStatement, c: &Digest, carried: &CommittedRuns) -> bool {
-    if said.target == "payloads" {
-        return said.payloads.contains(c);
+fn meant(statement: &OrderStatement, c: &Digest, carried: &CommittedRuns) -> bool {
+    if statement.target == "payloads" {
+        return statement.payloads.contains(c);
     }
     let Some(places) = carried.get(c) else { return true };
-    let role = |of: Role| said.role.as_ref().is_none_or(|role| role == of.as_str());
-    places.iter().any(|(run, of, _)| run.to_string() == said.name && role(*of))
+    let role = |of: Role| statement.role.as_ref().is_none_or(|role| role == of.as_str());
+    places.iter().any(|(run, of, _)| run.to_string() == statement.name && role(*of))
 }
 
 /// Whether a payload of this role and time was old enough.
@@ -263,13 +263,13 @@ fn released(
     used: &mut BTreeSet<Digest>,
 ) -> Result<OrderAction, Bad> {
     let found = ordered(case, place, OrderKind::Release)?;
-    let (said, line) = (found.statement(), place.0);
+    let (statement, line) = (found.statement(), place.0);
     let Some(lifted) = line.get::<HoldLifted>() else { return Ok(OrderAction::Nothing) };
     let on = match lifted.run {
         Some(run) => ("run", run.to_string()),
         None => ("log", lifted.log.to_string()),
     };
-    if on != (said.target.as_str(), said.name.clone()) {
+    if on != (statement.target.as_str(), statement.name.clone()) {
         return invalid(SignatureFlaw::OtherHold);
     }
     if !used.insert(Digest::of(&[found.signed().statement.as_bytes()])) {
@@ -281,7 +281,7 @@ fn released(
             && placed.is_some_and(|one| (&one.log, one.run) == (&lifted.log, lifted.run))
     };
     let placed = all.iter().filter(same).map(|one| one.entry.seq).max();
-    if placed.is_some_and(|placed| placed >= said.previous.seq) {
+    if placed.is_some_and(|placed| placed >= statement.previous.seq) {
         return invalid(SignatureFlaw::Placed);
     }
     Ok(OrderAction::Released)

@@ -87,31 +87,31 @@ fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Out
             return Err(Error::Extra((*extra).to_owned()));
         }
     }
-    for strand in &case.strands {
-        in_time(strand, filter)?;
+    for slice in &case.strands {
+        in_time(slice, filter)?;
     }
     if case.files.get(POPULATION) != Some(population(filter, &case.strands).as_slice()) {
         return Err(Error::Derived);
     }
-    let entries: usize = case.strands.iter().map(|strand| strand.selected().count()).sum();
+    let entries: usize = case.strands.iter().map(|slice| slice.selected().count()).sum();
     enumerated(case, filter, &origins, report)?;
     let (chains, entries) = (many(origins.len(), "chain"), many(entries, "entry"));
     Ok(Outcome::Valid(format!("{chains}, {entries}, recomputed")))
 }
 
 /// The span begins and ends where the requested time does.
-fn in_time(strand: &ChainSlice, filter: &Filter) -> Result<(), Error> {
-    let span = strand.span.ok_or_else(|| Error::NoRange(strand.folder.clone()))?;
-    let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-    let at = |seq| strand.lines.iter().find(|line| line.entry.seq == seq).map(|l| l.entry.ts);
+fn in_time(slice: &ChainSlice, filter: &Filter) -> Result<(), Error> {
+    let span = slice.span.ok_or_else(|| Error::NoRange(slice.folder.clone()))?;
+    let size = slice.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
+    let at = |seq| slice.lines.iter().find(|line| line.entry.seq == seq).map(|l| l.entry.ts);
     let begins = match (filter.since, span.from.checked_sub(1)) {
         (None, before) => before.is_none(),
         (Some(_), None) => true,
         (Some(since), Some(before)) => at(before).is_some_and(|ts| ts < since),
     };
-    let first = strand.selected().next().map(|line| line.entry.ts);
+    let first = slice.selected().next().map(|line| line.entry.ts);
     if !begins || first.zip(filter.since).is_some_and(|(ts, since)| ts < since) {
-        return Err(Error::Begin(strand.folder.clone(), span.from));
+        return Err(Error::Begin(slice.folder.clone(), span.from));
     }
     let ends = match filter.until {
         None => span.to == size,
@@ -121,9 +121,9 @@ fn in_time(strand: &ChainSlice, filter: &Filter) -> Result<(), Error> {
         }
         Some(_) => true,
     };
-    let last = strand.selected().last().map(|line| line.entry.ts);
+    let last = slice.selected().last().map(|line| line.entry.ts);
     if !ends || last.zip(filter.until).is_some_and(|(ts, until)| ts >= until) {
-        return Err(Error::End(strand.folder.clone(), span.to));
+        return Err(Error::End(slice.folder.clone(), span.to));
     }
     Ok(())
 }
@@ -176,9 +176,9 @@ fn chains_of(fleet: &ChainSlice) -> Vec<&str> {
 
 /// C2: no pause is longer than declared, except those that the log explains.
 fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
-    let told: Vec<(&ChainSlice, Pulse)> =
-        case.strands.iter().map(|strand| (strand, pulse(strand, until))).collect();
-    let gaps = || told.iter().flat_map(|(s, pulse)| pulse.gaps.iter().map(move |gap| (s, gap)));
+    let pulses: Vec<(&ChainSlice, Pulse)> =
+        case.strands.iter().map(|slice| (slice, pulse(slice, until))).collect();
+    let gaps = || pulses.iter().flat_map(|(s, pulse)| pulse.gaps.iter().map(move |gap| (s, gap)));
     let explained = gaps().filter(|(_, gap)| gap.cause.explained()).count();
     if explained > 0 {
         report.not_proven.push(format!(
@@ -187,23 +187,23 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
             many(explained, "pause")
         ));
     }
-    quiet_since(case, &told, report);
-    let longest = told.iter().map(|(_, pulse)| pulse.longest_ms).max().unwrap_or(0);
-    let unknown = told
+    quiet_since(case, &pulses, report);
+    let longest = pulses.iter().map(|(_, pulse)| pulse.longest_ms).max().unwrap_or(0);
+    let unknown = pulses
         .iter()
-        .find(|(strand, pulse)| pulse.declared_ms.is_none() && strand.selected().next().is_some());
-    let silences: Vec<_> = gaps().filter(|(_, gap)| !gap.cause.explained()).collect();
-    let outcome = match (silences.first(), unknown) {
-        (Some((strand, gap)), _) => Outcome::Unverifiable(format!(
+        .find(|(slice, pulse)| pulse.declared_ms.is_none() && slice.selected().next().is_some());
+    let gaps_unexplained: Vec<_> = gaps().filter(|(_, gap)| !gap.cause.explained()).collect();
+    let outcome = match (gaps_unexplained.first(), unknown) {
+        (Some((slice, gap)), _) => Outcome::Unverifiable(format!(
             "{} that nothing explains; the first is after seq {} of {} at {}: {} ms",
-            many(silences.len(), "pause"),
+            many(gaps_unexplained.len(), "pause"),
             gap.after,
-            strand.origin(),
+            slice.origin(),
             gap.since,
             gap.ms
         )),
-        (None, Some((strand, _))) => {
-            Outcome::Unverifiable(format!("a writer of {} declares no cadence", strand.origin()))
+        (None, Some((slice, _))) => {
+            Outcome::Unverifiable(format!("a writer of {} declares no cadence", slice.origin()))
         }
         (None, None) => Outcome::Valid(format!("the longest pause is {longest} ms")),
     };
@@ -211,12 +211,12 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
 }
 
 /// Reports a chain that reaches its head and was quiet when the bundle was made.
-fn quiet_since(case: &Case<'_>, told: &[(&ChainSlice, Pulse)], report: &mut Report) {
+fn quiet_since(case: &Case<'_>, pulses: &[(&ChainSlice, Pulse)], report: &mut Report) {
     let at = Exporter::said(&case.predicate).at;
     let Some(at) = Timestamp::parse(&at) else { return };
-    for (strand, pulse) in told {
-        let head = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-        let last = strand.lines.last().filter(|line| {
+    for (slice, pulse) in pulses {
+        let head = slice.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
+        let last = slice.lines.last().filter(|line| {
             line.entry.seq.checked_add(1) == Some(head) && !line.is(Kind::WriterStopped)
         });
         let tail = pulse.gaps.iter().any(|gap| gap.cause == Cause::Tail);
@@ -229,7 +229,7 @@ fn quiet_since(case: &Case<'_>, told: &[(&ChainSlice, Pulse)], report: &mut Repo
             report.not_proven.push(format!(
                 "what happened on {} since {}: the writer had not ended and was silent when the \
                  bundle was made",
-                strand.origin(),
+                slice.origin(),
                 last.entry.ts
             ));
         }

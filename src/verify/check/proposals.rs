@@ -37,15 +37,15 @@ pub(super) fn check(
     let unknown = |missing: Missing| Bad::from(missing.at(line.entry.seq));
     let names = ("proposal", "what was signed");
     let body = signed_body(signed_payload(line, material.payloads), names);
-    let body = body.map_err(|bad| match bad {
+    let body = body.map_err(|flaw| match flaw {
         Bad::Unverifiable(missing) => unknown(missing),
-        Bad::Invalid(_) => bad,
+        Bad::Invalid(_) => flaw,
     })?;
     let signed = SignedApproval::parse(body).ok_or(SignatureFlaw::Malformed("proposal"))?;
-    let said = proposal::Proposal::parse(signed.statement.as_bytes())?;
+    let proposal = proposal::Proposal::parse(signed.statement.as_bytes())?;
     let before = material.of_run().filter(|one| one.is(Kind::CallHeld));
     let mut before = before.filter(|one| one.entry.seq < line.entry.seq);
-    let nonce = Nonce::parse(said.nonce());
+    let nonce = Nonce::parse(proposal.nonce());
     let about = |one: &&EntryLine| one.get::<CallHeld>().is_some_and(|held| held.nonce == nonce);
     let Some(old) = before.find(about).filter(|_| nonce.is_some()) else {
         return Err(match material.cut.begin {
@@ -59,7 +59,7 @@ pub(super) fn check(
     let list = trusted(case, line)?;
     let statement = (signed.statement.as_bytes(), signed.signature.as_str());
     let counted = proposal::check(&hold, &list, statement, at(line, hold.expires))?;
-    let (said, by) = (counted.statement, counted.by);
+    let (proposal, by) = (counted.statement, counted.by);
     if approval::proposer(named).approval != by {
         return Err(SignatureFlaw::Proposer.into());
     }
@@ -67,7 +67,7 @@ pub(super) fn check(
         return Err(SignatureFlaw::Tool.into());
     }
     match (opened(material, old), opened(material, line)) {
-        (Some((salt, _)), Some((_, arguments))) if said.names(salt, arguments) => Ok(Some(by)),
+        (Some((salt, _)), Some((_, arguments))) if proposal.names(salt, arguments) => Ok(Some(by)),
         (Some(_), Some(_)) => Err(SignatureFlaw::Arguments.into()),
         (None, _) | (_, None) => Err(unknown(Missing::Arguments)),
     }

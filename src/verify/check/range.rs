@@ -39,10 +39,10 @@ pub(crate) fn read(files: &Files, name: &str) -> Option<Result<Proof, ProofError
 fn parse(name: &str, text: &[u8]) -> Result<Proof, ProofError> {
     let file = || name.to_owned();
     let json = Json::parse(text, &Limits::FILE).map_err(|e| ProofError::Json(file(), e))?;
-    let bad = || ProofError::Malformed(file());
-    let form: RangeForm = json.read().map_err(|_| bad())?;
+    let malformed = || ProofError::Malformed(file());
+    let form: RangeForm = json.read().map_err(|_| malformed())?;
     if form.v != VERSION {
-        return Err(bad());
+        return Err(malformed());
     }
     let side = |hashes: Vec<HexDigest>| {
         if hashes.len() > SIDE_MAX {
@@ -67,22 +67,22 @@ pub(super) fn beginning(lines: &[EntryLine], size: Seq) -> Option<Digest> {
 }
 
 /// R1 of one chain.
-pub fn check(proof: &Proof, strand: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
+pub fn check(proof: &Proof, slice: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
     let Span { from, to } = proof.span;
     if proof.size != checkpoint.size {
         let why =
             format!("about {}, the checkpoint has {}", many(proof.size, "entry"), checkpoint.size);
         return Outcome::Invalid(why);
     }
-    let asked: Vec<_> = strand.lines.iter().filter(|l| proof.span.has(l.entry.seq)).collect();
-    let missing = (from..to).zip(asked.iter().map(|line| Some(line.entry.seq)).chain(
+    let lines: Vec<_> = slice.lines.iter().filter(|l| proof.span.has(l.entry.seq)).collect();
+    let missing = (from..to).zip(lines.iter().map(|line| Some(line.entry.seq)).chain(
         // One place more than there are entries, so that a missing last entry is named too.
         std::iter::once(None),
     ));
     if let Some((seq, _)) = missing.into_iter().find(|(seq, there)| Some(*seq) != *there) {
         return Outcome::Invalid(format!("seq {seq} of {from}..{to} is missing"));
     }
-    let leaves: Vec<Digest> = asked.iter().map(|line| line.leaf).collect();
+    let leaves: Vec<Digest> = lines.iter().map(|line| line.leaf).collect();
     let RangeProof { left, right } = &proof.proof;
     if verifies_range((from, to, proof.size), &leaves, left, right, &checkpoint.root) {
         let entries = many(leaves.len(), "entry");

@@ -83,15 +83,15 @@ fn made_again(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
             Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
         }
     }
-    let mut told = format!("{} reproduced with the same result", many(same, "decision"));
+    let mut summary = format!("{} reproduced with the same result", many(same, "decision"));
     if not_asked > 0 {
-        told = format!("{told}; {not_asked} refused before any policy was evaluated");
+        summary = format!("{summary}; {not_asked} refused before any policy was evaluated");
     }
     if cannot.is_empty() {
-        return Outcome::Valid(told);
+        return Outcome::Valid(summary);
     }
     let left: Vec<String> = cannot.iter().map(|(why, n)| format!("{n} not: {why}")).collect();
-    Outcome::Unverifiable(format!("{told}; {}", left.join("; ")))
+    Outcome::Unverifiable(format!("{summary}; {}", left.join("; ")))
 }
 
 struct Replay<'a> {
@@ -132,21 +132,21 @@ impl Replay<'_> {
             return Ok(ReplayedDecision::Cannot(Undecidable::Policy(digest)));
         };
         let input = Input::of(&input)?;
-        let told = RecordedInput { material, opened, opened_at, files, line, input };
-        told.fits(engine)?;
-        if !told.arguments()? {
+        let recorded = RecordedInput { material, opened, opened_at, files, line, input };
+        recorded.fits(engine)?;
+        if !recorded.arguments()? {
             return Ok(ReplayedDecision::Cannot(Undecidable::Arguments));
         }
         if detail_of_error(line) == Some("deadline") {
             return Ok(ReplayedDecision::Cannot(Undecidable::Deadline));
         }
-        let observing = !told.input.observe.is_empty();
+        let observing = !recorded.input.observe.is_empty();
         let answered = policy::ask(engine, body, observing);
         if matches!(answered, Err(EngineError::Deadline(_))) {
             return Ok(ReplayedDecision::Cannot(Undecidable::Slow));
         }
         let by = decision.asked_by.map(|by| by.subject.as_str());
-        let given: Vec<_> = told.granted().collect();
+        let given: Vec<_> = recorded.granted().collect();
         let answer = policy::weighed(policy::or_denial(answered), by, &given);
         same(line, (body, &answer), engine)?;
         Ok(ReplayedDecision::Same)
@@ -214,7 +214,7 @@ impl RecordedInput<'_> {
         let decision = self.line.decision().ok_or(Error::NoDecision)?;
         let manifest = opened.manifest.to_string();
         let definition = decision.definition.map(|digest| digest.prefixed());
-        let Input { v, agent, call, run: told, tool, .. } = &self.input;
+        let Input { v, agent, call, run: run_input, tool, .. } = &self.input;
         let pairs = [
             ("v", v, Some(input::VERSION)),
             ("agent.id", &agent.id, Some(opened.agent.as_str())),
@@ -222,19 +222,19 @@ impl RecordedInput<'_> {
             ("agent.manifest", &agent.manifest, Some(manifest.as_str())),
             ("agent.binding", &agent.binding, Some(decision.binding.as_str())),
             ("agent.binding", &agent.binding, Some(opened.binding.as_str())),
-            ("run.id", &told.id, Some(run.as_str())),
-            ("run.mode", &told.mode, Some(opened.mode.as_str())),
+            ("run.id", &run_input.id, Some(run.as_str())),
+            ("run.mode", &run_input.mode, Some(opened.mode.as_str())),
             ("tool.name", &tool.name, draft.tool.as_ref().map(|tool| tool.as_str())),
             ("tool.tier", &tool.tier, decision.tier.map(Tier::as_str)),
             ("tool.definition", &tool.definition, definition.as_deref()),
             ("call.id", &call.id, draft.call.as_ref().map(|call| call.as_str())),
         ];
         let incognito = opened.incognito.is_some();
-        if told.incognito.is_some_and(|told| told != incognito) {
+        if run_input.incognito.is_some_and(|given| given != incognito) {
             return Err(Error::Member("run.incognito"));
         }
         if let Some((name, ..)) =
-            pairs.into_iter().find(|(_, told, recorded)| Some(told.as_str()) != *recorded)
+            pairs.into_iter().find(|(_, given, recorded)| Some(given.as_str()) != *recorded)
         {
             return Err(Error::Member(name));
         }
@@ -260,8 +260,8 @@ impl RecordedInput<'_> {
     fn labels(&self, opened: &RunOpened) -> Result<(), Error> {
         let labels = opened.labels.iter().map(|label| (&*label.k, Json::from(&*label.v)));
         let labels = Json::object(labels);
-        let told = [&self.input.run.labels, &self.input.context.claimed];
-        if told.iter().all(|told| **told == labels) { Ok(()) } else { Err(Error::Labels) }
+        let given = [&self.input.run.labels, &self.input.context.claimed];
+        if given.iter().all(|given| **given == labels) { Ok(()) } else { Err(Error::Labels) }
     }
 
     /// Owner, labels and binding, if the bundle has the manifest. A1 checks the manifest itself.
@@ -286,10 +286,10 @@ impl RecordedInput<'_> {
     /// requirement for T3 calls: the manifest's, or a stricter one below another run. Inputs of a
     /// version without this member required `observed`.
     fn accepted(&self, spec: &serde_json::Value) -> Result<(), Error> {
-        let said = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_str);
+        let member = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_str);
         let list = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_array);
         let listed = |name: &str| list(name).is_some_and(|all| !all.is_empty());
-        let least = said("/binding/minimum").map_or_else(
+        let least = member("/binding/minimum").map_or_else(
             || match listed("/model/names") || listed("/instructions") {
                 true => Some(Binding::Claimed),
                 false => Some(Binding::Unclaimed),
@@ -301,10 +301,10 @@ impl RecordedInput<'_> {
         if !own && least.is_none_or(|least| self.opened.binding < least) {
             return Err(Error::Binding);
         }
-        let demand = Binding::parse(said("/binding/tier3").unwrap_or("observed"));
-        let told = Binding::parse(self.input.agent.tier3.as_deref().unwrap_or("observed"));
+        let demand = Binding::parse(member("/binding/tier3").unwrap_or("observed"));
+        let tier = Binding::parse(self.input.agent.tier3.as_deref().unwrap_or("observed"));
         let below = self.opened.delegation.is_some();
-        if told.is_some() && (told == demand || below && told > demand) {
+        if tier.is_some() && (tier == demand || below && tier > demand) {
             return Ok(());
         }
         Err(Error::Tier3)
@@ -348,17 +348,17 @@ impl RecordedInput<'_> {
 
     /// When the policy was evaluated: close to the entry's own time, and spelt correctly.
     fn time(&self) -> Result<Timestamp, Error> {
-        let close = |at: Timestamp, of: Timestamp| {
+        let is_near = |at: Timestamp, of: Timestamp| {
             at.millis().abs_diff(of.millis()) <= SKEW_MILLIS.unsigned_abs()
         };
         let at = self.input.evaluated_at()?;
-        if !close(at, self.line.entry.ts) {
+        if !is_near(at, self.line.entry.ts) {
             return Err(Error::Time { told: at, recorded: self.line.entry.ts });
         }
         if input::time_json(at) != self.input.time {
             return Err(Error::TwoTimes);
         }
-        if !close(self.input.run.opened_at, self.opened_at) {
+        if !is_near(self.input.run.opened_at, self.opened_at) {
             return Err(Error::OpenedAt);
         }
         Ok(at)
@@ -370,8 +370,12 @@ impl RecordedInput<'_> {
             Some(Tier::T0 | Tier::T1 | Tier::T2) => engine.observing(at),
             Some(Tier::T3) | None => Vec::new(),
         };
-        let told = self.input.observe.iter().map(String::as_str);
-        if told.eq(layers.iter().map(|(layer, _)| *layer)) { Ok(()) } else { Err(Error::Observing) }
+        let given = self.input.observe.iter().map(String::as_str);
+        if given.eq(layers.iter().map(|(layer, _)| *layer)) {
+            Ok(())
+        } else {
+            Err(Error::Observing)
+        }
     }
 
     /// Whether the arguments are disclosed; if so, they are those that the policy saw, and the

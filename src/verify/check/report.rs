@@ -173,8 +173,8 @@ impl Report {
         if !self.failed().is_empty() {
             return 1;
         }
-        let told = |c: &Check| matches!(c.outcome, Outcome::Valid(_));
-        if self.checks.is_empty() || !self.checks.iter().all(told) { 2 } else { 0 }
+        let is_valid = |c: &Check| matches!(c.outcome, Outcome::Valid(_));
+        if self.checks.is_empty() || !self.checks.iter().all(is_valid) { 2 } else { 0 }
     }
 
     /// `VALID`, `INVALID` or `UNVERIFIABLE`.
@@ -200,8 +200,8 @@ impl Report {
             line(format_args!("log    {log}"));
         }
         for check in &self.checks {
-            let (word, detail) = (check.outcome.word(), check.outcome.detail());
-            line(format_args!("{word:<13} {} {}: {detail}", check.id, check.title()));
+            let (verdict, detail) = (check.outcome.word(), check.outcome.detail());
+            line(format_args!("{verdict:<13} {} {}: {detail}", check.id, check.title()));
         }
         line(format_args!("not proven:"));
         for item in &self.not_proven {
@@ -271,15 +271,15 @@ impl ChainChecks {
 
     /// One outcome per check: invalid ones first, then undecided ones.
     pub(super) fn fold(self, report: &mut Report) {
-        let Self { chains, outcomes: told, .. } = self;
+        let Self { chains, outcomes, .. } = self;
         let mut ids: Vec<&'static str> = Vec::new();
-        for (id, _, _) in &told {
+        for (id, _, _) in &outcomes {
             if !ids.contains(id) {
                 ids.push(id);
             }
         }
         for id in ids {
-            let of_id: Vec<_> = told.iter().filter(|(other, _, _)| *other == id).collect();
+            let of_id: Vec<_> = outcomes.iter().filter(|(other, _, _)| *other == id).collect();
             let rank = |outcome: &Outcome| match outcome {
                 Outcome::Invalid(_) => 0_u8,
                 Outcome::Unverifiable(_) => 1,

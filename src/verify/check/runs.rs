@@ -79,11 +79,11 @@ fn of_span(count: &Count, report: &mut Report) {
 
 fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
     let mut count = Count::default();
-    for strand in &case.strands {
-        stray(strand, case.scope)?;
-        lineage(strand)?;
-        for (id, own) in strand.runs() {
-            one(strand, id, &own, &mut count)?;
+    for slice in &case.strands {
+        stray(slice, case.scope)?;
+        lineage(slice)?;
+        for (id, own) in slice.runs() {
+            one(slice, id, &own, &mut count)?;
             if case.scope == Scope::Run {
                 report.run = Some(id.to_string());
             }
@@ -102,9 +102,9 @@ fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
 }
 
 /// No run outlives the run that delegated to it, where the bundle has both.
-fn lineage(strand: &ChainSlice) -> Result<(), Damage> {
+fn lineage(slice: &ChainSlice) -> Result<(), Damage> {
     let (mut lineage, mut sealed) = (Lineage::default(), BTreeSet::new());
-    for line in &strand.lines {
+    for line in &slice.lines {
         let taken = lineage.accept(line, &|run| sealed.contains(run), false);
         taken.map_err(|d| Damage::new(d.check, format!("seq {}: {}", line.entry.seq, d.why)))?;
         if line.is(Kind::RunSealed) {
@@ -115,15 +115,15 @@ fn lineage(strand: &ChainSlice) -> Result<(), Damage> {
 }
 
 fn one(
-    strand: &ChainSlice,
+    slice: &ChainSlice,
     id: &RunId,
     own: &[&EntryLine],
     count: &mut Count,
 ) -> Result<(), Damage> {
-    let cut = strand.cut(own);
+    let cut = slice.cut(own);
     let first = own.first().and_then(|line| line.entry.run.as_ref());
     let mut run = match first {
-        Some(link) if strand.span.is_some() && cut.begin => Run::cut(link),
+        Some(link) if slice.span.is_some() && cut.begin => Run::cut(link),
         Some(_) | None => Run::default(),
     };
     for line in own {
@@ -134,41 +134,41 @@ fn one(
     count.runs = count.runs.saturating_add(1);
     count.entries = count.entries.saturating_add(entries);
     count.open_calls = count.open_calls.saturating_add(run.open_calls());
-    let place = match (cut.any(), run.sealed()) {
+    let counter = match (cut.any(), run.sealed()) {
         (true, _) => &mut count.cut,
         (false, true) => &mut count.sealed,
         (false, false) => &mut count.open,
     };
-    *place = place.saturating_add(1);
+    *counter = counter.saturating_add(1);
     Ok(())
 }
 
 /// A bundle of one run is about one run, and the requested one.
 fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
-    let bad = |why: String| Err(Damage::new("S3", why));
+    let damage = |why: String| Err(Damage::new("S3", why));
     let ids: Vec<&RunId> =
         case.strands.iter().flat_map(ChainSlice::runs).map(|(id, _)| id).take(2).collect();
     match (ids.as_slice(), case.trust.run) {
-        ([], _) => bad("no run".into()),
-        ([_, other, ..], _) => bad(format!("entries of a second run, {other}, of {}", count.runs)),
+        ([], _) => damage("no run".into()),
+        ([_, other, ..], _) => {
+            damage(format!("entries of a second run, {other}, of {}", count.runs))
+        }
         ([id], Some(wanted)) if wanted != **id => {
-            bad(format!("the bundle is about run {id}, not {wanted}"))
+            damage(format!("the bundle is about run {id}, not {wanted}"))
         }
         ([_], _) => Ok(()),
     }
 }
 
 /// Entries outside the selection must introduce entries in it.
-fn stray(strand: &ChainSlice, scope: Scope) -> Result<(), Damage> {
-    let lines = strand.lines.iter().filter(|line| match scope {
+fn stray(slice: &ChainSlice, scope: Scope) -> Result<(), Damage> {
+    let lines = slice.lines.iter().filter(|line| match scope {
         Scope::Run => line.entry.run.is_none(),
-        Scope::Range | Scope::Population => {
-            strand.span.is_none_or(|span| !span.has(line.entry.seq))
-        }
+        Scope::Range | Scope::Population => slice.span.is_none_or(|span| !span.has(line.entry.seq)),
     });
     for line in lines {
         let context = CONTEXT.iter().any(|kind| line.is(*kind));
-        if !context && line.unknown.is_none() && !strand.introduces(line) {
+        if !context && line.unknown.is_none() && !slice.introduces(line) {
             let why = format!("seq {}: `{}` does not belong here", line.entry.seq, line.kind());
             return Err(Damage::new("S3", why));
         }

@@ -40,8 +40,8 @@ impl Window {
     /// Whether an entry at this time is inside. It may stand a moment after the end, because the
     /// gate decides first and writes then.
     fn has(self, at: Timestamp) -> bool {
-        let late = |until: Timestamp| at.millis() < until.millis().saturating_add(LATE_MILLIS);
-        self.from.is_none_or(|from| from <= at) && self.until.is_none_or(late)
+        let in_grace = |until: Timestamp| at.millis() < until.millis().saturating_add(LATE_MILLIS);
+        self.from.is_none_or(|from| from <= at) && self.until.is_none_or(in_grace)
     }
 
     fn refuse(self, line: &EntryLine, what: &'static str) -> Result<(), Outside> {
@@ -64,7 +64,7 @@ pub(super) fn policies(case: &Case<'_>) -> Result<(), Outside> {
         })
         .collect();
     let kinds = [Kind::PolicyActivated, Kind::CallAuthorized, Kind::CallHeld];
-    for line in case.strands.iter().flat_map(|strand| &strand.lines) {
+    for line in case.strands.iter().flat_map(|slice| &slice.lines) {
         let policy = line.entry.draft.policy.filter(|_| kinds.iter().any(|kind| line.is(*kind)));
         if let Some(window) = policy.and_then(|policy| windows.get(&policy)) {
             window.refuse(line, "its policy")?;
@@ -77,7 +77,7 @@ pub(super) fn policies(case: &Case<'_>) -> Result<(), Outside> {
 /// the bundle lacks.
 pub(super) fn manifests(case: &Case<'_>) -> Result<usize, Outside> {
     let mut windows: BTreeMap<Digest, Option<Window>> = BTreeMap::new();
-    for line in case.strands.iter().flat_map(|strand| &strand.lines) {
+    for line in case.strands.iter().flat_map(|slice| &slice.lines) {
         let Some(opened) = line.get::<RunOpened>() else { continue };
         let digest = opened.manifest.0;
         let window = *windows.entry(digest).or_insert_with(|| of_manifest(case, &digest));

@@ -16,7 +16,7 @@ pub(super) struct ControlRow {
     pub(super) need: Need,
 }
 
-const fn said(
+const fn row(
     (framework, requirement): (&'static str, &'static str),
     about: &'static str,
     supports: &'static str,
@@ -33,217 +33,217 @@ const ASI: &str = "OWASP Agentic";
 
 /// The mapping, framework by framework.
 pub(super) const ALL: [ControlRow; 36] = [
-    said(
+    row(
         (SOC, "CC6.1"),
         "access to systems and information is restricted",
         "a decision precedes the end of each call shown, and the bytes of the policy that made it are here",
         Need::DecidedByPolicy,
     ),
-    said(
+    row(
         (SOC, "CC6.1"),
         "access to systems and information is restricted",
         "who asked, and how they were known, is recorded for every run",
         Need::Callers,
     ),
-    said(
+    row(
         (SOC, "CC6.3"),
         "access follows roles and least privilege",
         "the manifest names every tool the agent may use; the run names its digest, and its signature is beside it",
         Need::Manifest,
     ),
-    said(
+    row(
         (SOC, "CC6.6"),
         "access from outside the boundary is held off",
         "calls were refused, each with the rule or the limit that refused it",
         Need::Refused,
     ),
-    said(
+    row(
         (SOC, "CC6.7"),
         "movement of information is restricted",
         "what had to be taken out of answers before they were passed on is named with each decision",
         Need::Redaction,
     ),
-    said(
+    row(
         (SOC, "CC6.8"),
         "unauthorised software is kept out",
         "each call names the digest of the tool definition it was judged by",
         Need::Definitions,
     ),
-    said(
+    row(
         (SOC, "CC7.2"),
         "systems are watched for anomalies",
         "the entries shown are in a log whose numbering and links would show a gap between them",
         Need::Entries,
     ),
-    said(
+    row(
         (SOC, "CC7.3"),
         "security events are evaluated",
         "refusals can be read one by one, with rule, reasons and time",
         Need::Refused,
     ),
-    said(
+    row(
         (SOC, "CC7.4"),
         "incidents are responded to",
         "inputs and outputs of each call, as far as they are disclosed, let an incident be followed step by step",
         Need::Calls,
     ),
-    said(
+    row(
         (SOC, "CC8.1"),
         "changes are authorised and controlled",
         "policies, manifests and tools in force are named by digest, and each change of them is an entry",
         Need::Changes,
     ),
-    said(
+    row(
         (ISO, "A.6.2.6"),
         "operation and monitoring of the system",
         "each call, its decision and its end are recorded as they happen",
         Need::Calls,
     ),
-    said(
+    row(
         (ISO, "A.6.2.6"),
         "operation and monitoring of the system",
         "signs of life between the entries show when the gate was at work",
         Need::Heartbeats,
     ),
-    said(
+    row(
         (ISO, "A.6.2.8"),
         "event logs are kept while the system is in use",
         "a call's decision precedes its end in the log, in one order",
         Need::Entries,
     ),
-    said(
+    row(
         (ISO, "A.9.4"),
         "the system is used as intended",
         "the manifest names tools, model and limits, and the run names its digest",
         Need::Manifest,
     ),
-    said(
+    row(
         (ACT, "Art. 12(1)"),
         "events are recorded automatically over the lifetime of the system",
         "events of runs are entries of a log; one that is left out of a sealed run would show",
         Need::Entries,
     ),
-    said(
+    row(
         (ACT, "Art. 12(2)"),
         "records let risks be found and operation be monitored",
         "refusals are recorded with rule and reasons",
         Need::Refused,
     ),
-    said(
+    row(
         (ACT, "Art. 12(2)"),
         "records let risks be found and operation be monitored",
         "failures, unknown ends and limits reached are recorded",
         Need::Trouble,
     ),
-    said(
+    row(
         (ACT, "Art. 19(1)"),
         "logs are kept for as long as they must be",
         "the log names its beginning and how many entries it holds; how long it is kept on is not shown here",
         Need::Kept,
     ),
-    said(
+    row(
         (ACT, "Art. 19(1)"),
         "logs are kept for as long as they must be",
         "erasures, holds and prunings are recorded themselves",
         Need::Retention,
     ),
-    said(
+    row(
         (ACT, "Art. 26(2)"),
         "people oversee the use of the system",
         "calls that had to wait for a person are recorded with what became of them",
         Need::Held,
     ),
-    said(
+    row(
         (ACT, "Art. 26(5)"),
         "the deployer monitors operation",
         "each call with inputs and outputs, as far as they are disclosed",
         Need::Calls,
     ),
-    said(
+    row(
         (ACT, "Art. 26(6)"),
         "the deployer keeps the logs",
         "the log names its beginning and how many entries it holds; how long it is kept on is not shown here",
         Need::Kept,
     ),
-    said(
+    row(
         (RMF, "GOVERN 1.4"),
         "risk is managed by transparent policies and controls",
         "the policy's exact bytes are here; a refusal names the rule it follows from, an allow the policy",
         Need::DecidedByPolicy,
     ),
-    said(
+    row(
         (RMF, "MEASURE 2.4"),
         "behaviour is monitored in production",
         "each call, its decision and its end are recorded as they happen",
         Need::Calls,
     ),
-    said(
+    row(
         (RMF, "MEASURE 2.8"),
         "accountability and transparency are documented",
         "the record is complete for what it covers, and a reader can check that",
         Need::Complete,
     ),
-    said(
+    row(
         (RMF, "MEASURE 2.8"),
         "accountability and transparency are documented",
         "other parties signed heads of the tenant's fleet log; whether their keys are trusted is for the reader",
         Need::Witnessed,
     ),
-    said(
+    row(
         (RMF, "MANAGE 2.4"),
         "a system can be overridden or disengaged",
         "calls were refused, and have no start after that",
         Need::Refused,
     ),
-    said(
+    row(
         (RMF, "MANAGE 4.1"),
         "systems are monitored after deployment",
         "failures, unknown ends and limits reached are recorded",
         Need::Trouble,
     ),
-    said(
+    row(
         (ASI, "ASI01"),
         "agent goal hijack",
         "calls that manifest, limits or policy did not allow were refused, and are named",
         Need::Refused,
     ),
-    said(
+    row(
         (ASI, "ASI02"),
         "tool misuse and exploitation",
         "the decision about each call is bound to the digest of its arguments",
         Need::DecidedByPolicy,
     ),
-    said(
+    row(
         (ASI, "ASI03"),
         "identity and privilege abuse",
         "who asked, and how they were known, is recorded for every run",
         Need::Callers,
     ),
-    said(
+    row(
         (ASI, "ASI04"),
         "agentic supply chain vulnerabilities",
         "each call names the digest of the tool definition it was judged by",
         Need::Definitions,
     ),
-    said(
+    row(
         (ASI, "ASI07"),
         "insecure inter-agent communication",
         "runs name the run that began them",
         Need::Parents,
     ),
-    said(
+    row(
         (ASI, "ASI08"),
         "cascading failures",
         "failures, unknown ends and limits reached are recorded",
         Need::Trouble,
     ),
-    said(
+    row(
         (ASI, "ASI09"),
         "human-agent trust exploitation",
         "calls that had to wait for a person are recorded with what became of them",
         Need::Held,
     ),
-    said(
+    row(
         (ASI, "ASI10"),
         "rogue agents",
         "the record is complete for what it covers: no entry of it is left out",

@@ -96,17 +96,17 @@ enum Need {
 
 /// The rows of a bundle.
 pub fn rows(survey: &Survey<'_>) -> Vec<Row> {
-    let row = |said: &catalogue::ControlRow| {
-        let material = material(survey, said.need);
+    let row = |control: &catalogue::ControlRow| {
+        let material = material(survey, control.need);
         let mut files: BTreeSet<String> = material.files.into_iter().collect();
         files.retain(|file| survey.has(file));
         (material.count > 0 && !files.is_empty()).then(|| Row {
-            framework: said.framework,
-            requirement: said.requirement,
-            about: said.about,
-            supports: said.supports,
+            framework: control.framework,
+            requirement: control.requirement,
+            about: control.about,
+            supports: control.supports,
             files: files.into_iter().collect(),
-            checks: checks(survey, said.need),
+            checks: checks(survey, control.need),
             count: material.count,
         })
     };
@@ -161,8 +161,10 @@ fn material(survey: &Survey<'_>, need: Need) -> RowMaterial {
         Need::Trouble => trouble(survey),
         Need::Redaction => {
             let redacts = |line: &&EntryLine| {
-                let told = line.decision();
-                told.is_some_and(|told| told.obligations.iter().any(|o| &*o.r#type == "redact"))
+                let decision = line.decision();
+                decision.is_some_and(|decision| {
+                    decision.obligations.iter().any(|o| &*o.r#type == "redact")
+                })
             };
             with(survey.decisions().filter(redacts).count(), &[DECISION], Vec::new())
         }
@@ -181,8 +183,9 @@ fn material(survey: &Survey<'_>, need: Need) -> RowMaterial {
         }
         Need::Calls => with(survey.calls_count(), &[TOOL_TRACE], Vec::new()),
         Need::Definitions => {
-            let pinned =
-                |line: &&EntryLine| line.decision().is_some_and(|told| told.definition.is_some());
+            let pinned = |line: &&EntryLine| {
+                line.decision().is_some_and(|decision| decision.definition.is_some())
+            };
             with(survey.decisions().filter(pinned).count(), &[DECISION], Vec::new())
         }
         Need::Parents => {

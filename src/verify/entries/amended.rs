@@ -31,12 +31,12 @@ pub struct Amendments {
     /// Earlier entries were not read, and may contain a proposal.
     cut: bool,
     /// The last bundle whose proposal or approvals were not read.
-    untold: Option<Digest>,
+    unrecorded: Option<Digest>,
     /// Bundles that replaced another with everything required.
     amended: usize,
 }
 
-fn bad(why: impl ToString) -> Damage {
+fn damage(why: impl ToString) -> Damage {
     Damage::new("P3", why)
 }
 
@@ -48,8 +48,8 @@ impl Amendments {
 
     /// A bundle activated as an amendment whose proposal or approvals were not read.
     #[must_use]
-    pub const fn untold(&self) -> Option<&Digest> {
-        self.untold.as_ref()
+    pub const fn unrecorded(&self) -> Option<&Digest> {
+        self.unrecorded.as_ref()
     }
 
     /// Activated amendments with a proposal and approvals among the entries read.
@@ -62,28 +62,30 @@ impl Amendments {
     /// # Errors
     /// `P3`.
     pub fn accept(&mut self, line: &EntryLine) -> Result<(), Damage> {
-        if let Some(said) = line.get::<AmendmentProposed>() {
-            self.propose(said);
+        if let Some(proposed) = line.get::<AmendmentProposed>() {
+            self.propose(proposed);
             Ok(())
-        } else if let Some(said) = line.get::<AmendmentApproved>() {
-            self.approve(said)
-        } else if let Some(said) = line.get::<AmendmentRefused>() {
-            if let Some(found) = self.proposed.get_mut(&said.bundle.0) {
-                found.refused |= said.signature.is_some();
+        } else if let Some(approved) = line.get::<AmendmentApproved>() {
+            self.approve(approved)
+        } else if let Some(refused) = line.get::<AmendmentRefused>() {
+            if let Some(found) = self.proposed.get_mut(&refused.bundle.0) {
+                found.refused |= refused.signature.is_some();
             }
             Ok(())
-        } else if let Some(said) = line.get::<PolicyActivated>() {
-            self.activate(line, said)
+        } else if let Some(activated) = line.get::<PolicyActivated>() {
+            self.activate(line, activated)
         } else {
             Ok(())
         }
     }
 
-    fn propose(&mut self, said: &AmendmentProposed) {
-        let (Some(base), Some(expires), Some(nonce)) = (said.base, said.expires, said.nonce) else {
+    fn propose(&mut self, amendment: &AmendmentProposed) {
+        let (Some(base), Some(expires), Some(nonce)) =
+            (amendment.base, amendment.expires, amendment.nonce)
+        else {
             return;
         };
-        let (bundle, author) = (said.bundle.0, said.subject.to_string());
+        let (bundle, author) = (amendment.bundle.0, amendment.subject.to_string());
         let nonce = nonce.to_string();
         let pending = Pending { bundle, base: base.0, author, expires, nonce, given: Vec::new() };
         // Recorded twice if a gate ended in between; earlier approvals stay valid.
@@ -94,52 +96,56 @@ impl Amendments {
         }
     }
 
-    fn approve(&mut self, said: &AmendmentApproved) -> Result<(), Damage> {
-        let Some(found) = self.proposed.get_mut(&said.bundle.0) else {
-            return if self.cut { Ok(()) } else { Err(bad("it approves what was not proposed")) };
+    fn approve(&mut self, approved: &AmendmentApproved) -> Result<(), Damage> {
+        let Some(found) = self.proposed.get_mut(&approved.bundle.0) else {
+            return if self.cut {
+                Ok(())
+            } else {
+                Err(damage("it approves what was not proposed"))
+            };
         };
-        let subject = said.subject.to_ascii_lowercase();
+        let subject = approved.subject.to_ascii_lowercase();
         let pending = &found.pending;
-        if said.nonce.map(|nonce| nonce.to_string()).as_ref() != Some(&pending.nonce) {
-            return Err(bad("it approves another proposal"));
+        if approved.nonce.map(|nonce| nonce.to_string()).as_ref() != Some(&pending.nonce) {
+            return Err(damage("it approves another proposal"));
         }
         if subject == pending.author.to_ascii_lowercase() {
-            return Err(bad(format!("`{subject}` approves what `{subject}` proposed")));
+            return Err(damage(format!("`{subject}` approves what `{subject}` proposed")));
         }
-        let signature = SshSig::parse(said.signature.as_deref().unwrap_or_default());
-        let signature = signature.map_err(|e| bad(format!("the publisher's signature: {e}")))?;
-        if said.key.as_str() != signature.key.fingerprint() {
-            return Err(bad("it names another key than the one that signed"));
+        let signature = SshSig::parse(approved.signature.as_deref().unwrap_or_default());
+        let signature = signature.map_err(|e| damage(format!("the publisher's signature: {e}")))?;
+        if approved.key.as_str() != signature.key.fingerprint() {
+            return Err(damage("it names another key than the one that signed"));
         }
         let signed = pending.statement(ApproverVerdict::Approve).bytes();
         let holds = signature.verify(NAMESPACE, &signed);
-        holds.map_err(|e| bad(format!("the publisher's signature: {e}")))?;
+        holds.map_err(|e| damage(format!("the publisher's signature: {e}")))?;
         found.approved.insert(subject);
         Ok(())
     }
 
-    fn activate(&mut self, line: &EntryLine, said: &PolicyActivated) -> Result<(), Damage> {
+    fn activate(&mut self, line: &EntryLine, activated: &PolicyActivated) -> Result<(), Damage> {
         let before = self.in_force;
         let Some(policy) = line.entry.draft.policy else { return Ok(()) };
         self.in_force = Some(policy);
         let shown = policy.prefixed();
-        match said.basis {
+        match activated.basis {
             Some(Basis::Bootstrap) if before.is_some() => {
-                Err(bad(format!("{shown} is not the first bundle: another was in force before")))
+                Err(damage(format!("{shown} is not the first bundle: another was in force before")))
             }
             Some(Basis::Restart) if before.is_some_and(|before| before != policy) => {
-                Err(bad(format!(
+                Err(damage(format!(
                     "{shown} was put in force at a start, but another bundle was in force before"
                 )))
             }
-            Some(Basis::Amendment) => self.replaces(said, policy, before),
+            Some(Basis::Amendment) => self.replaces(activated, policy, before),
             Some(Basis::Bootstrap | Basis::Restart) | None => Ok(()),
         }
     }
 
     fn replaces(
         &mut self,
-        said: &PolicyActivated,
+        activated: &PolicyActivated,
         policy: Digest,
         before: Option<Digest>,
     ) -> Result<(), Damage> {
@@ -148,13 +154,13 @@ impl Amendments {
             return self.lacking(policy, format!("{shown} was put in force without a proposal"));
         };
         let base = Some(found.pending.base);
-        if said.base.map(|base| base.0) != base || before.is_some() && before != base {
-            return Err(bad(format!("{shown} was approved on top of another bundle")));
+        if activated.base.map(|base| base.0) != base || before.is_some() && before != base {
+            return Err(damage(format!("{shown} was approved on top of another bundle")));
         }
         if found.refused {
-            return Err(bad(format!("{shown} was put in force after it was refused")));
+            return Err(damage(format!("{shown} was put in force after it was refused")));
         }
-        let needed = said.approvals.map_or(1, |count| count.get().max(1));
+        let needed = activated.approvals.map_or(1, |count| count.get().max(1));
         let approved = u64::try_from(found.approved.len()).unwrap_or(u64::MAX);
         if approved < needed {
             let why = format!("{shown} was put in force with {approved} of {needed} approvals");
@@ -167,9 +173,9 @@ impl Amendments {
     /// A missing proposal or approval is damage, unless it may be among entries not read.
     fn lacking(&mut self, policy: Digest, why: String) -> Result<(), Damage> {
         if !self.cut {
-            return Err(bad(why));
+            return Err(damage(why));
         }
-        self.untold = Some(policy);
+        self.unrecorded = Some(policy);
         Ok(())
     }
 }

@@ -88,15 +88,15 @@ impl Hold {
 
     /// Takes an approver's answer. The call automaton checks that only a denial follows a refusal.
     fn answered(&mut self, line: &EntryLine) -> Result<(), Error> {
-        if let Some(said) = line.get::<ApprovalRefused>() {
-            return self.about(line, (said.call_digest, said.nonce));
+        if let Some(refusal) = line.get::<ApprovalRefused>() {
+            return self.about(line, (refusal.call_digest, refusal.nonce));
         }
-        let Some(said) = line.get::<ApprovalGranted>() else { return Ok(()) };
-        self.about(line, (said.call_digest, said.nonce))?;
-        if self.held.expires != Some(said.expires) {
+        let Some(grant) = line.get::<ApprovalGranted>() else { return Ok(()) };
+        self.about(line, (grant.call_digest, grant.nonce))?;
+        if self.held.expires != Some(grant.expires) {
             return Err(Error::Ends);
         }
-        let subject = said.subject.as_str();
+        let subject = grant.subject.as_str();
         let proposer = self.held.asked_by.as_ref().map(proposer);
         if proposer.is_some_and(|by| by.is(subject)) {
             return Err(Error::Own(subject.to_owned()));

@@ -62,11 +62,11 @@ impl Epochs {
     /// # Errors
     /// `S1`.
     pub fn check_revocation(&self, epoch: Epoch, seq: Seq) -> Result<(), Damage> {
-        match self.good(epoch) {
-            Some(good) if seq >= good => Err(Damage::new(
+        match self.size_before_revocation(epoch) {
+            Some(size) if seq >= size => Err(Damage::new(
                 "S1",
                 format!(
-                    "epoch {epoch} is certified by a revoked enrolment key: only the first {good} \
+                    "epoch {epoch} is certified by a revoked enrolment key: only the first {size} \
                      entries are good"
                 ),
             )),
@@ -75,13 +75,13 @@ impl Epochs {
     }
 
     /// Entries of this log for which an epoch's certificate stays valid; `None` without a limit.
-    fn good(&self, epoch: Epoch) -> Option<Seq> {
+    fn size_before_revocation(&self, epoch: Epoch) -> Option<Seq> {
         let id = self.certified.get(&epoch)?;
         let about = self.revoked.iter().filter(|revoked| revoked.key == *id);
         about
             .filter_map(|revoked| match &revoked.good {
                 None => Some(0),
-                Some((log, good)) => (Some(log.as_str()) == self.origin()).then_some(*good),
+                Some((log, size)) => (Some(log.as_str()) == self.origin()).then_some(*size),
             })
             .min()
     }
@@ -109,19 +109,19 @@ impl Epochs {
     /// # Errors
     /// `S1`.
     pub fn genesis(&mut self, line: &EntryLine) -> Result<(), Damage> {
-        let bad = |why: &str| Damage::new("S1", why);
+        let damage = |why: &str| Damage::new("S1", why);
         let entry = &line.entry;
         // WHY: epochs begin at 1, but a writer that dies between lease and genesis has spent its own.
         if !line.is(Kind::ChainGenesis) || entry.seq != 0 || entry.epoch == 0 {
-            return Err(bad("the first entry is not `chain.genesis` with seq 0"));
+            return Err(damage("the first entry is not `chain.genesis` with seq 0"));
         }
         if entry.prev != Entry::genesis_prev(&entry.chain) {
-            return Err(bad("`prev` of the genesis is not SHA-256 of the chain id"));
+            return Err(damage("`prev` of the genesis is not SHA-256 of the chain id"));
         }
         let genesis = line.get::<ChainGenesis>();
         let key = genesis
             .and_then(|genesis| PublicKey::from_bytes(&genesis.enrolment_key.0))
-            .ok_or_else(|| bad("`enrolment_key` of the genesis is no usable ed25519 key"))?;
+            .ok_or_else(|| damage("`enrolment_key` of the genesis is no usable ed25519 key"))?;
         self.genesis = genesis.map(|genesis| (genesis.origin.to_string(), key));
         Ok(())
     }
@@ -132,8 +132,8 @@ impl Epochs {
     /// `S1`.
     pub fn started(&mut self, line: &EntryLine) -> Result<(), Damage> {
         let epoch = line.entry.epoch;
-        let bad = |why: String| Damage::new("S1", format!("writer of epoch {epoch}: {why}"));
-        let fail = |why: &str| bad(why.to_owned());
+        let damage = |why: String| Damage::new("S1", format!("writer of epoch {epoch}: {why}"));
+        let fail = |why: &str| damage(why.to_owned());
         let started = line.get::<WriterStarted>().ok_or_else(|| fail("it was not introduced"))?;
         let writer = PublicKey::from_bytes(&started.writer_key.0)
             .ok_or_else(|| fail("`writer_key` is no usable ed25519 key"))?;
@@ -151,7 +151,7 @@ impl Epochs {
         if !signer.verifies(&dsse::pae(CERTIFICATE, &body), &signature) {
             return Err(fail("the certificate's signature does not verify"));
         }
-        certified(&body, line, &writer).map_err(|why| bad(why.to_string()))?;
+        certified(&body, line, &writer).map_err(|why| damage(why.to_string()))?;
         let by = signer.id();
         self.certified.insert(epoch, by);
         self.check_revocation(epoch, line.entry.seq)?;
@@ -166,11 +166,11 @@ impl Epochs {
     /// # Errors
     /// `H1`.
     pub fn checkpoint(&self, text: &str) -> Result<(Checkpoint, Epoch), Damage> {
-        let bad = |why: String| Damage::new("H1", why);
-        let (claimed, lines) = Checkpoint::parse(text).map_err(|e| bad(e.to_string()))?;
-        let origin = self.origin().ok_or_else(|| bad("no genesis names the origin".into()))?;
+        let invalid = |why: String| Damage::new("H1", why);
+        let (claimed, lines) = Checkpoint::parse(text).map_err(|e| invalid(e.to_string()))?;
+        let origin = self.origin().ok_or_else(|| invalid("no genesis names the origin".into()))?;
         if claimed.origin != origin {
-            return Err(bad(format!("the origin is `{}`, not `{origin}`", claimed.origin)));
+            return Err(invalid(format!("the origin is `{}`, not `{origin}`", claimed.origin)));
         }
         let mut signer = None;
         for (epoch, (key, started)) in &self.writers {
@@ -180,17 +180,19 @@ impl Epochs {
                 continue;
             }
             if lines.iter().any(|line| line.name == origin && line.hash == hash) {
-                Checkpoint::open(text, key).map_err(|e| bad(e.to_string()))?;
+                Checkpoint::open(text, key).map_err(|e| invalid(e.to_string()))?;
                 signer = Some((*epoch, *started));
             }
         }
         let (epoch, started) =
-            signer.ok_or_else(|| bad("no signature by a certified writer key".into()))?;
+            signer.ok_or_else(|| invalid("no signature by a certified writer key".into()))?;
         if claimed.size <= started {
-            return Err(bad(format!("signed by the writer of epoch {epoch} before it started")));
+            return Err(invalid(format!(
+                "signed by the writer of epoch {epoch} before it started"
+            )));
         }
         if let Some(last) = claimed.size.checked_sub(1) {
-            self.check_revocation(epoch, last).map_err(|damage| bad(damage.why))?;
+            self.check_revocation(epoch, last).map_err(|damage| invalid(damage.why))?;
         }
         Ok((claimed, epoch))
     }

@@ -62,25 +62,25 @@ impl Lineage {
         sealed: &dyn Fn(&RunId) -> bool,
         whole: bool,
     ) -> Result<(), Damage> {
-        let bad = |check, why: &str| Err(Damage::new(check, format!("run {run}: {why}")));
+        let damage = |check, why: &str| Err(Damage::new(check, format!("run {run}: {why}")));
         let Some(opened) = line.get::<RunOpened>() else { return Ok(()) };
         let parent = opened.parent;
         let mut delegation: Vec<Delegator> =
             opened.delegation.as_deref().unwrap_or_default().to_vec();
         if parent.is_none() && !delegation.is_empty() {
-            return bad("S3", "`delegation` and no `parent`");
+            return damage("S3", "`delegation` and no `parent`");
         }
         if let Some(id) = parent {
             if delegation.last().map(|last| last.run) != Some(id) {
-                return bad("S3", "`delegation` does not end with the parent");
+                return damage("S3", "`delegation` does not end with the parent");
             }
             match self.open.get_mut(&id) {
                 Some(above) if above.delegation == delegation => {
                     above.children = above.children.saturating_add(1);
                 }
-                Some(_) => return bad("S3", "`delegation` is not what the parent's entry says"),
-                None if sealed(&id) => return bad("S4", "opened after its parent was sealed"),
-                None if whole => return bad("S3", "its parent is no run of the chain"),
+                Some(_) => return damage("S3", "`delegation` is not what the parent's entry says"),
+                None if sealed(&id) => return damage("S4", "opened after its parent was sealed"),
+                None if whole => return damage("S3", "its parent is no run of the chain"),
                 None => {}
             }
         }

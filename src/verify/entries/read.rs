@@ -99,9 +99,9 @@ mod tests {
 
     #[test]
     fn every_member_has_one_spelling() {
-        let good = denial();
-        let line = EntryLine::read(good.as_bytes()).unwrap();
-        assert_eq!(line.entry.bytes(), good.as_bytes());
+        let valid = denial();
+        let line = EntryLine::read(valid.as_bytes()).unwrap();
+        assert_eq!(line.entry.bytes(), valid.as_bytes());
         let run = "00000000-0000-4000-8000-00000000000a";
         for (from, to) in [
             (r#""mono":"12""#, r#""mono":"012""#),
@@ -137,11 +137,11 @@ mod tests {
             (r#""kind":"call.denied""#, r#""kind":"heartbeat""#),
             (r#""after":0,"#, ""),
         ] {
-            let other = good.replacen(from, to, 1);
-            assert_ne!(other, good, "{from}");
+            let other = valid.replacen(from, to, 1);
+            assert_ne!(other, valid, "{from}");
             assert!(EntryLine::read(other.as_bytes()).is_err(), "{to}");
         }
-        let (before, list) = good.split_once("\"commit\":[").unwrap();
+        let (before, list) = valid.split_once("\"commit\":[").unwrap();
         let (_, after) = list.split_once("}],").unwrap();
         let empty = format!("{before}\"commit\":[],{after}");
         assert_eq!(
@@ -155,8 +155,8 @@ mod tests {
         let other = denial().replacen("call.denied", "call.dreamt", 1);
         let line = EntryLine::read(other.as_bytes()).unwrap();
         assert_eq!(line.kind(), "call.dreamt");
-        let spelled = other.replacen(r#""mono":"12""#, r#""mono":"012""#, 1);
-        assert!(EntryLine::read(spelled.as_bytes()).is_err());
+        let respelled = other.replacen(r#""mono":"12""#, r#""mono":"012""#, 1);
+        assert!(EntryLine::read(respelled.as_bytes()).is_err());
     }
 
     proptest! {

@@ -135,7 +135,7 @@ impl Run {
     }
 
     fn call(&mut self, run: &RunId, id: CallId, line: &EntryLine) -> Result<(), Damage> {
-        let bad = |why: String| Damage::new("S5", format!("call `{id}`: {why}"));
+        let damage = |why: String| Damage::new("S5", format!("call `{id}`: {why}"));
         let draft = &line.entry.draft;
         if line.unknown.is_some() {
             if let Some(call) = self.calls.get_mut(&id) {
@@ -144,20 +144,22 @@ impl Run {
             return Ok(());
         }
         let before = self.calls.get(&id);
-        let begun = before.is_none() && self.cut;
+        let start_unread = before.is_none() && self.cut;
         let stage = next_stage(before, draft.kind())
             .or_else(|| under_glass(before, line))
-            .or_else(|| begun.then(|| stage_of(draft.kind())).flatten())
-            .ok_or_else(|| bad(format!("`{}` does not follow {}", line.kind(), said(before))))?;
+            .or_else(|| start_unread.then(|| stage_of(draft.kind())).flatten())
+            .ok_or_else(|| {
+                damage(format!("`{}` does not follow {}", line.kind(), progress_text(before)))
+            })?;
         if let (Some(was), Some(is)) = (before.and_then(|c| c.tool.as_ref()), &draft.tool)
             && was != is
         {
-            return Err(bad(format!("the tool was `{was}` and is `{is}`")));
+            return Err(damage(format!("the tool was `{was}` and is `{is}`")));
         }
-        verdict_fits(line).map_err(|why| bad(why.to_string()))?;
+        verdict_fits(line).map_err(|why| damage(why.to_string()))?;
         let started = draft.get::<CallFailed>().is_some_and(|failed| failed.started);
         if self.simulated && (started || draft.kind() == Kind::CallCompleted) {
-            return Err(bad(format!("`{}` in a run that is only simulated", line.kind())));
+            return Err(damage(format!("`{}` in a run that is only simulated", line.kind())));
         }
         digest_fits(run, &id, line)?;
         let tool = draft.tool.clone().or_else(|| before.and_then(|c| c.tool.clone()));
@@ -165,7 +167,7 @@ impl Run {
         let mut hold = self.calls.remove(&id).and_then(|c| c.hold);
         // An entry of an unknown kind may have changed the hold, so a comparison is impossible.
         if !unread {
-            Hold::accept(&mut hold, line, begun)
+            Hold::accept(&mut hold, line, start_unread)
                 .map_err(|why| Damage::new("P4", format!("call `{id}`: {why}")))?;
         }
         self.calls.insert(id, RunCall { stage, tool, unread, hold });
@@ -177,13 +179,13 @@ impl Run {
 /// or none.
 fn origin(run: &RunId, replay: &Replay) -> Result<(), Error> {
     let mode = replay.mode;
-    let said = (replay.recording.is_some(), replay.run.is_some(), replay.at.is_some());
+    let named = (replay.recording.is_some(), replay.run.is_some(), replay.at.is_some());
     let expected = match mode {
         ReplayMode::Fork => (true, true, true),
         ReplayMode::Replay => (true, false, false),
         ReplayMode::Record | ReplayMode::Deterministic => (false, false, false),
     };
-    if said != expected {
+    if named != expected {
         return Err(Error::Origin(mode));
     }
     if replay.run.as_ref() == Some(run) {
@@ -192,7 +194,7 @@ fn origin(run: &RunId, replay: &Replay) -> Result<(), Error> {
     Ok(())
 }
 
-fn said(call: Option<&RunCall>) -> &'static str {
+fn progress_text(call: Option<&RunCall>) -> &'static str {
     match call.map(|c| c.stage) {
         None => "nothing",
         Some(CallProgress::Held) => "a hold",
@@ -287,14 +289,14 @@ fn verdict_fits(line: &EntryLine) -> Result<(), Error> {
 fn digest_fits(run: &RunId, id: &CallId, line: &EntryLine) -> Result<(), Damage> {
     let draft = &line.entry.draft;
     // An approver's answer names the digest of the hold and has no arguments: P4 compares the two.
-    let said = line.decision().and_then(|decision| decision.call_digest);
-    let Some(said) = said else { return Ok(()) };
+    let recorded = line.decision().and_then(|decision| decision.call_digest);
+    let Some(recorded) = recorded else { return Ok(()) };
     let args = draft.committed(Role::Args).map(|c| c.c.0);
     let expected = match (&draft.tool, args) {
         (Some(tool), Some(args)) => Some(call_digest(run, id, tool, &args)),
         (None, _) | (_, None) => None,
     };
-    if expected == Some(said) {
+    if expected == Some(recorded) {
         Ok(())
     } else {
         Err(Damage::new("P2", format!("call `{id}`: `call_digest` does not match this call")))

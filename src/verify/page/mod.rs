@@ -156,30 +156,30 @@ mod tests {
 
     #[test]
     fn nothing_of_a_bundle_becomes_markup_and_hidden_characters_are_spelled_out() {
-        let evil = "</pre><script>alert(1)</script>\u{202e}\u{200b}\u{7}\u{feff}' \" &amp;";
-        let told = |names: &[&str]| {
-            Json::object(names.iter().map(|name| ((*name).to_owned(), Json::from(evil))))
+        let hostile = "</pre><script>alert(1)</script>\u{202e}\u{200b}\u{7}\u{feff}' \" &amp;";
+        let object = |names: &[&str]| {
+            Json::object(names.iter().map(|name| ((*name).to_owned(), Json::from(hostile))))
         };
-        let labels = Json::from(vec![told(&["k", "v"])]);
-        let opened = [("agent", evil.into()), ("model", evil.into()), ("labels", labels)];
-        let reasons = Json::from(vec![told(&["code", "detail", "message", "rule"])]);
+        let labels = Json::from(vec![object(&["k", "v"])]);
+        let opened = [("agent", hostile.into()), ("model", hostile.into()), ("labels", labels)];
+        let reasons = Json::from(vec![object(&["code", "detail", "message", "rule"])]);
         let c = Digest::of(&[b"arguments"]);
         let call = |draft| Draft { call: CallId::parse("c1"), ..draft };
         let denied = Draft {
             tool: ToolName::parse("t"),
             policy: Some(Digest::of(&[b"bundle"])),
-            rule: Some(evil.into()),
+            rule: Some(hostile.into()),
             verdict: Some(Verdict::Deny),
             commit: vec![Commitment { c: HexDigest(c), len: 9_u64.into(), role: Role::Args }],
             ..Draft::of(body(Kind::CallDenied, [("reasons", reasons)]))
         };
-        let failed = Draft::of(body(Kind::CallFailed, [("message", evil.into())]));
+        let failed = Draft::of(body(Kind::CallFailed, [("message", hostile.into())]));
         let drafts = vec![Draft::of(body(Kind::RunOpened, opened)), call(denied), call(failed)];
         let argument = Payload::Opened {
             salt: [0; 32],
             role: "args".into(),
             media_type: "application/json".into(),
-            body: canonical::bytes(&Json::object([(evil, Json::from(evil))])),
+            body: canonical::bytes(&Json::object([(hostile, Json::from(hostile))])),
         };
         let mut files = Files::default();
         files.put(ENTRIES, lines(drafts));

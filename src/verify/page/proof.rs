@@ -287,7 +287,7 @@ fn purpose(name: &str) -> &'static str {
 
 /// Explains terms that a reader may not know.
 pub(super) fn glossary() -> Markup {
-    let words = [
+    let terms = [
         ("Entry", "one line of the log: an event, with the hash of the line before it"),
         ("Log, chain", "all entries of one gate in order; nothing is ever changed or taken out"),
         (
@@ -309,5 +309,5 @@ pub(super) fn glossary() -> Markup {
             "one step of the verification, named by a letter and a number; VERIFY.md has them with commands",
         ),
     ];
-    html! { dl .facts { @for (word, meaning) in words { dt { (word) } dd { (meaning) } } } }
+    html! { dl .facts { @for (word, meaning) in terms { dt { (word) } dd { (meaning) } } } }
 }

@@ -61,7 +61,8 @@ fn run(material: &BundleMaterial<'_>) -> Markup {
     rows.extend(opened.map(|line| ("Opened", line.entry.ts.to_string())));
     if let Some(line) = material.of_run().find(|line| line.is(Kind::RunSealed)) {
         let calls = line.get::<RunSealed>().map(|seal| seal.calls.iter()).into_iter().flatten();
-        let ended: Vec<String> = calls.map(|told| format!("{} {}", told.v, told.k)).collect();
+        let ended: Vec<String> =
+            calls.map(|decision| format!("{} {}", decision.v, decision.k)).collect();
         rows.push(("Sealed", line.entry.ts.to_string()));
         rows.push(("Ends of its calls", ended.join(", ")));
     }
@@ -115,8 +116,8 @@ fn forked(replay: &Replay) -> String {
     }
 }
 
-fn delegate(word: &str) -> &str {
-    match word {
+fn delegate(name: &str) -> &str {
+    match name {
         "attested" => {
             "attested: the run was opened over the agent's own listener or with its own credential"
         }
@@ -125,8 +126,8 @@ fn delegate(word: &str) -> &str {
     }
 }
 
-fn binding(word: &str) -> &str {
-    match word {
+fn binding(name: &str) -> &str {
+    match name {
         "unclaimed" => "unclaimed: the agent claimed neither model nor instructions",
         "claimed" => {
             "claimed: the agent says which model and instructions it runs; this was not observed"
@@ -154,11 +155,12 @@ pub(super) fn decisions(survey: &Survey<'_>) -> Markup {
 
 fn decided(survey: &Survey<'_>, line: &EntryLine) -> Markup {
     let draft = &line.entry.draft;
-    let told = line.decision();
-    let reasons = told.as_ref().map(|told| told.reasons).unwrap_or_default();
-    let duties = told.as_ref().map(|told| told.obligations).unwrap_or_default();
-    let duties: Vec<String> = duties.iter().map(duty).collect();
-    let tier = told.as_ref().and_then(|told| told.tier).map_or("", |tier| tier.as_str());
+    let decision = line.decision();
+    let reasons = decision.as_ref().map(|decision| decision.reasons).unwrap_or_default();
+    let obligations = decision.as_ref().map(|decision| decision.obligations).unwrap_or_default();
+    let obligations: Vec<String> = obligations.iter().map(duty).collect();
+    let tier =
+        decision.as_ref().and_then(|decision| decision.tier).map_or("", |tier| tier.as_str());
     let policy = draft.policy.map(|policy| policy.prefixed()).unwrap_or_default();
     html! {
         tr {
@@ -179,11 +181,11 @@ fn decided(survey: &Survey<'_>, line: &EntryLine) -> Markup {
                         @if !reason.rule.is_empty() { " " span .small { "by " (reason.rule) } }
                     }
                 }
-                @if !duties.is_empty() { p { (duties.join("; ")) } }
+                @if !obligations.is_empty() { p { (obligations.join("; ")) } }
                 @if let Some((commitment, opened)) = survey.policy_input(line) {
                     p .small { "Input of the policy: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
                 }
-                p .small { "Policy " code { (policy) } ", engine " (told.map_or("", |told| told.engine)) }
+                p .small { "Policy " code { (policy) } ", engine " (decision.map_or("", |decision| decision.engine)) }
             }
         }
     }
@@ -260,13 +262,13 @@ fn one(line: &EntryLine) -> Markup {
         ("reason", &data.reason),
     ];
     let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
-    let mut said: Vec<String> = texts.map(|(name, text)| format!("{name}: {text}")).collect();
-    said.extend(data.us.map(|us| many(us, "microsecond")));
-    said.extend(data.attempts.filter(|n| *n > 1).map(|n| format!("{n} attempts")));
+    let mut parts: Vec<String> = texts.map(|(name, text)| format!("{name}: {text}")).collect();
+    parts.extend(data.us.map(|us| many(us, "microsecond")));
+    parts.extend(data.attempts.filter(|n| *n > 1).map(|n| format!("{n} attempts")));
     html! {
         li {
             (event(line.kind())) " "
-            span .small { "entry " (line.entry.seq) ", " (line.entry.ts) @for part in &said { ", " (part) } }
+            span .small { "entry " (line.entry.seq) ", " (line.entry.ts) @for part in &parts { ", " (part) } }
         }
     }
 }
@@ -296,11 +298,11 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
 /// The origin of the active policy: its proposal and its approvals.
 fn amendments(survey: &Survey<'_>) -> Markup {
     let kinds = ["amendment.proposed", "amendment.approved", "amendment.refused"];
-    let told: Vec<Noted<'_>> = survey.of_kinds(&kinds).collect();
+    let entries: Vec<Noted<'_>> = survey.of_kinds(&kinds).collect();
     html! {
-        @if !told.is_empty() {
+        @if !entries.is_empty() {
             p { "Recorded amendments of the policy:" }
-            ul { @for noted in &told {
+            ul { @for noted in &entries {
                 @let data = signature(noted);
                 li {
                     strong { (data.subject) } " "

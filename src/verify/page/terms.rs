@@ -13,8 +13,8 @@ use crate::domain::json::Json;
 const SHOWN_MAX: usize = 4000;
 
 /// A verdict in plain terms.
-pub(super) fn verdict(word: &str) -> &str {
-    match word {
+pub(super) fn verdict(name: &str) -> &str {
+    match name {
         "allow" => "ALLOWED",
         "deny" => "REFUSED",
         "require_approval" => "HELD",

@@ -123,30 +123,30 @@ impl Callers {
             tokens: Vec::new(),
             thumbprints: Arc::clone(tokens),
         };
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         for (i, agent) in agents.iter().enumerate() {
             let manifest = match Manifest::load(&agent.manifest, trust.keys, trust.threshold, now) {
                 Ok(manifest) => Arc::new(manifest),
                 Err(error) => {
-                    wrong.push(error);
+                    problems.push(error);
                     continue;
                 }
             };
             if callers.manifests.iter().any(|other| other.name == manifest.name) {
                 let message = format!("agent `{}` is configured twice", manifest.name);
-                wrong.push(Error::Callers { key: format!("agents[{i}].manifest"), message });
+                problems.push(Error::Callers { key: format!("agents[{i}].manifest"), message });
                 continue;
             }
             callers.manifests.push(Arc::clone(&manifest));
             for (j, caller) in agent.callers.iter().enumerate() {
                 if let Err(why) = callers.add(caller, &manifest, trust.socket) {
                     let message = why.to_string();
-                    wrong
+                    problems
                         .push(Error::Callers { key: format!("agents[{i}].callers[{j}]"), message });
                 }
             }
         }
-        if wrong.is_empty() { Ok(callers) } else { Err(wrong) }
+        if problems.is_empty() { Ok(callers) } else { Err(problems) }
     }
 
     fn add(
@@ -256,18 +256,18 @@ impl Callers {
     /// refused.
     pub fn strangers(&self) -> Vec<String> {
         let known = |digest: &Digest| self.manifests.iter().any(|other| other.digest == *digest);
-        let mut said = Vec::new();
+        let mut problems = Vec::new();
         for manifest in &self.manifests {
             let agent = &manifest.name;
             for delegate in manifest.delegates.iter().filter(|digest| !known(digest)) {
-                said.push(format!(
+                problems.push(format!(
                     "agent `{agent}` delegates to manifest `{}`, and no configured agent has it: \
                      such a run cannot be opened",
                     delegate.prefixed()
                 ));
             }
         }
-        said
+        problems
     }
 
     /// Every manifest, in the order of the configuration.

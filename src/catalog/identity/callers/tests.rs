@@ -84,9 +84,9 @@ fn listener_or_token_fix_the_manifest_and_any_doubt_is_nobody() {
     assert_eq!(auth.token.unwrap().len(), 16);
     let (_, auth) = who(&peer(Some("/run/a.sock"), Some(1000)), None).unwrap();
     assert_eq!((auth.method.as_str(), auth.uid, auth.token), ("uds", Some(1000), None));
-    let wrong = "x".repeat(32);
+    let other_token = "x".repeat(32);
     assert_eq!(
-        name(&peer(Some("/run/a.sock"), Some(1000)), Some(&wrong)),
+        name(&peer(Some("/run/a.sock"), Some(1000)), Some(&other_token)),
         Err(IdentityError::Unknown)
     );
     assert_eq!(
@@ -131,10 +131,10 @@ fn a_certificate_is_one_agent_by_its_spiffe_id_or_its_thumbprint_and_nobody_if_t
     assert_eq!(auth.spiffe, Some(id("one")));
     let twice =
         Config { ordered: false, manifest: files.manifest("three"), callers: vec![spiffe("one")] };
-    let said = files.load(&[agents[0].clone(), twice]).unwrap_err();
+    let errors = files.load(&[agents[0].clone(), twice]).unwrap_err();
     assert!(
-        said.contains("agents[1].callers[0]: `spiffe://example.org/one` is mapped twice"),
-        "{said}"
+        errors.contains("agents[1].callers[0]: `spiffe://example.org/one` is mapped twice"),
+        "{errors}"
     );
 }
 
@@ -165,7 +165,7 @@ fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() 
         Config { ordered: false, manifest: files.dir.path().join("one.yaml"), callers: vec![] },
         Config { ordered: false, manifest: files.dir.path().join("none.yaml"), callers: vec![] },
     ];
-    let said = files.load(&agents).unwrap_err();
+    let errors = files.load(&agents).unwrap_err();
     let expected = [
         "agents[0].callers[1]: uid `1000` on `/run/a.sock` is mapped twice",
         "agents[0].callers[2]: `spiffe://x` is not a SPIFFE id",
@@ -179,8 +179,8 @@ fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() 
         "none.yaml",
     ];
     for part in expected {
-        assert!(said.contains(part), "{part}\n{said}");
+        assert!(errors.contains(part), "{part}\n{errors}");
     }
-    assert_eq!(said.lines().count(), expected.len(), "{said}");
-    assert!(!said.contains(T1));
+    assert_eq!(errors.lines().count(), expected.len(), "{errors}");
+    assert!(!errors.contains(T1));
 }

@@ -223,12 +223,12 @@ async fn a_lease_whose_answer_was_lost_is_the_one_that_is_given_when_it_is_asked
 async fn what_is_left_is_told_in_thousandths_and_falls_to_nothing() {
     let (store, watch) = (Arc::new(Shaky::default()), Watch::at("2026-11-22T10:00:00.000Z"));
     let quota = quota(&pool(Unit::Requests, Per::Day, 10), &store, &watch);
-    let mut told = Vec::new();
+    let mut permille = Vec::new();
     while let Ok(mut reserved) = ask(&quota, None).await {
         reserved.start();
-        told.push(reserved.remainders[0].left_permille);
+        permille.push(reserved.remainders[0].left_permille);
     }
-    assert_eq!(told, [900, 800, 700, 600, 500, 400, 300, 200, 100, 0]);
+    assert_eq!(permille, [900, 800, 700, 600, 500, 400, 300, 200, 100, 0]);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::evidence::backtest::{BacktestResult, Baseline, Comparison};
 
 /// Prints the whole of it.
 pub(super) fn report(bench: &Comparison<'_>, found: &BacktestResult) {
-    let BacktestResult { logs, limited, tally } = found;
+    let BacktestResult { logs, limited, tally: counts } = found;
     let new = bench.new;
     say(format!("{} {} {}", new.name, new.version, new.digest().prefixed()));
     match bench.old {
@@ -20,38 +20,38 @@ pub(super) fn report(bench: &Comparison<'_>, found: &BacktestResult) {
     }
     say(format!(
         "{} of {} evaluated: {} change, {} stay{}",
-        many(tally.judged, "decision"),
+        many(counts.judged, "decision"),
         many(logs.len(), "log"),
-        tally.flips(),
-        tally.same,
-        words(tally)
+        counts.flips(),
+        counts.same,
+        other_reasons(counts)
     ));
     if *limited {
         say("stopped at the limit: there may be more");
     }
     let several = logs.len() > 1;
-    changes(tally, several);
-    section("ENGINE FAULTS under the new bundle: each is a denial", tally.faults.iter(), several);
-    if tally.not_asked > 0 {
+    changes(counts, several);
+    section("ENGINE FAULTS under the new bundle: each is a denial", counts.faults.iter(), several);
+    if counts.not_asked > 0 {
         say(format!(
             "\n{} more were denied before the policy ran: no policy changes that",
-            tally.not_asked
+            counts.not_asked
         ));
     }
-    if tally.unjudged() > 0 {
+    if counts.unjudged() > 0 {
         let left: Vec<_> =
-            tally.not_judged.iter().map(|(why, group)| (why.text(), group)).collect();
+            counts.not_judged.iter().map(|(why, group)| (why.text(), group)).collect();
         section("NOT EVALUATED", left.iter().map(|(why, group)| (why, *group)), several);
-        if tally.pruned > 0 {
-            say(format!("{:>8}  entries were pruned; some may have been decisions", tally.pruned));
+        if counts.pruned > 0 {
+            say(format!("{:>8}  entries were pruned; some may have been decisions", counts.pruned));
         }
     }
 }
 
-fn words(tally: &BacktestTally) -> String {
-    match tally.changes.get(&DecisionChange::Reasons) {
+fn other_reasons(counts: &BacktestTally) -> String {
+    match counts.changes.get(&DecisionChange::Reasons) {
         None => String::new(),
-        Some(words) => format!(", {words} for other reasons"),
+        Some(count) => format!(", {count} for other reasons"),
     }
 }
 
@@ -68,11 +68,11 @@ const fn title(change: DecisionChange) -> &'static str {
     }
 }
 
-fn changes(tally: &BacktestTally, several: bool) {
+fn changes(counts: &BacktestTally, several: bool) {
     let mut last = None;
-    for ((change, old, new), group) in tally.sorted() {
+    for ((change, old, new), group) in counts.sorted() {
         if last != Some(*change) {
-            let count = tally.changes.get(change).copied().unwrap_or_default();
+            let count = counts.changes.get(change).copied().unwrap_or_default();
             say(format!("\n{}: {count}", title(*change)));
             last = Some(*change);
         }

@@ -134,8 +134,8 @@ pub(super) struct OperatorRequest<R: Route> {
 /// A route and what answers it.
 pub(super) trait Serve: Route<Reply: HttpReply> {
     fn serve(
-        office: &Arc<OperatorApi>,
-        asked: OperatorRequest<Self>,
+        api: &Arc<OperatorApi>,
+        request: OperatorRequest<Self>,
     ) -> impl Future<Output = Result<Self::Reply, Problem>> + Send;
 }
 
@@ -172,10 +172,10 @@ macro_rules! routes {
 
             impl Serve for route::$name {
                 async fn serve(
-                    office: &Arc<OperatorApi>,
-                    asked: OperatorRequest<Self>,
+                    api: &Arc<OperatorApi>,
+                    request: OperatorRequest<Self>,
                 ) -> Result<Self::Reply, Problem> {
-                    $handler(office, asked).await
+                    $handler(api, request).await
                 }
             }
         )*
@@ -190,10 +190,10 @@ macro_rules! routes {
         }
 
         /// Serves the table.
-        pub(crate) fn router(office: Arc<OperatorApi>) -> Router {
+        pub(crate) fn router(api: Arc<OperatorApi>) -> Router {
             Router::new()
                 $(.route($path, on(MethodFilter::$method, handle::<route::$name>)))*
-                .with_state(office)
+                .with_state(api)
         }
     };
 }

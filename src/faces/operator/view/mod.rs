@@ -234,12 +234,12 @@ impl Facts {
             ));
             page.line(&format!("  rule {}", visible(rule)));
         }
-        let mut odd = Vec::new();
-        doubts("", &arguments, &mut odd);
-        doubts("effect", &effect, &mut odd);
-        if !odd.is_empty() {
+        let mut doubts_found = Vec::new();
+        doubts("", &arguments, &mut doubts_found);
+        doubts("effect", &effect, &mut doubts_found);
+        if !doubts_found.is_empty() {
             page.title("LOOK TWICE");
-            odd.iter().for_each(|doubt| page.line(&format!("- {doubt}")));
+            doubts_found.iter().for_each(|doubt| page.line(&format!("- {doubt}")));
         }
         let bytes = self.arguments.len();
         page.title(&format!("ARGUMENTS, ALL {bytes} BYTES"));
@@ -449,7 +449,7 @@ pub fn words(digest: &Digest) -> String {
     const CONSONANTS: [char; 16] =
         ['b', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'r', 's', 't', 'v', 'z'];
     const VOWELS: [char; 4] = ['a', 'i', 'o', 'u'];
-    let word = |pair: &[u8]| {
+    let pair_name = |pair: &[u8]| {
         let bits = pair.iter().fold(0_u16, |bits, byte| (bits << 8) | u16::from(*byte));
         let consonant = |shift: u16| CONSONANTS.get(usize::from((bits >> shift) & 15));
         let vowel = |shift: u16| VOWELS.get(usize::from((bits >> shift) & 3));
@@ -459,7 +459,7 @@ pub fn words(digest: &Digest) -> String {
             .collect::<String>()
     };
     let bytes = digest.as_bytes().chunks(2).take(6);
-    bytes.map(word).collect::<Vec<_>>().join("-")
+    bytes.map(pair_name).collect::<Vec<_>>().join("-")
 }
 
 #[cfg(test)]

@@ -100,18 +100,18 @@ fn what_is_longer_than_the_review_limit_is_not_shown_at_all() {
 
 #[test]
 fn facts_that_are_not_those_of_the_digest_are_neither_shown_nor_signed() {
-    let good = facts(r#"{"amount":1}"#);
-    good.check(ApproverVerdict::Approve).unwrap();
-    let mut wrong = vec![good; 8];
-    wrong[0].arguments = r#"{"amount":9}"#.into();
-    wrong[1].tool = "payments.delete".into();
-    wrong[2].run = RunId::from_random([2; 16]).to_string();
-    wrong[3].call = "c2".into();
-    wrong[4].effect = wrong[4].effect.replace("POST", "PUT");
-    wrong[5].salt = hex::encode([8; 32]);
-    wrong[6].call_digest = Digest::of(&[b"x"]).hex();
-    wrong[7].nonce = String::new();
-    for (i, facts) in wrong.iter().enumerate() {
+    let facts_shown = facts(r#"{"amount":1}"#);
+    facts_shown.check(ApproverVerdict::Approve).unwrap();
+    let mut changed = vec![facts_shown; 8];
+    changed[0].arguments = r#"{"amount":9}"#.into();
+    changed[1].tool = "payments.delete".into();
+    changed[2].run = RunId::from_random([2; 16]).to_string();
+    changed[3].call = "c2".into();
+    changed[4].effect = changed[4].effect.replace("POST", "PUT");
+    changed[5].salt = hex::encode([8; 32]);
+    changed[6].call_digest = Digest::of(&[b"x"]).hex();
+    changed[7].nonce = String::new();
+    for (i, facts) in changed.iter().enumerate() {
         assert!(facts.check(ApproverVerdict::Approve).is_err(), "{i}");
         assert!(facts.render().is_err(), "{i}");
     }

@@ -52,34 +52,34 @@ struct ToolReply {
 /// Answers a request that goes down the road: at once if it is quick, else as a stream.
 pub(super) async fn answer(
     exchange: Exchange,
-    manner: CallerTraits,
+    traits: CallerTraits,
     ask: McpRequest,
 ) -> McpResponse {
     let accepts = exchange.accepts;
     let work = async move {
-        match called(&exchange, &manner, &ask).await {
+        match called(&exchange, &traits, &ask).await {
             Ok(Rendered { notes, result }) => {
                 ToolReply { status: StatusCode::OK, notes, message: rpc::result(&ask.id, &result) }
             }
             Err(refused) => {
                 refused.count(&exchange.shared.faces);
-                let (status, message) = refused.message(Some(&ask.id), manner.style.modern);
+                let (status, message) = refused.message(Some(&ask.id), traits.style.modern);
                 ToolReply { status, notes: Vec::new(), message }
             }
         }
     };
     let mut work: Pin<Box<dyn Future<Output = ToolReply> + Send>> = Box::pin(work);
     if !accepts.events {
-        let told = work.await;
-        return reply::json(told.status, told.message);
+        let outcome = work.await;
+        return reply::json(outcome.status, outcome.message);
     }
     tokio::select! {
         biased;
-        told = &mut work => {
-            if told.notes.is_empty() && accepts.json {
-                return reply::json(told.status, told.message);
+        outcome = &mut work => {
+            if outcome.notes.is_empty() && accepts.json {
+                return reply::json(outcome.status, outcome.message);
             }
-            reply::events(stream::of(&told.into_messages()))
+            reply::events(stream::of(&outcome.into_messages()))
         }
         () = tokio::time::sleep(stream::STREAM_AFTER) => {
             let work = async move { work.await.into_messages() };
@@ -110,35 +110,35 @@ struct ToolRequest {
 
 async fn called(
     exchange: &Exchange,
-    manner: &CallerTraits,
+    traits: &CallerTraits,
     ask: &McpRequest,
 ) -> Result<Rendered, ReplyRefusal> {
-    let run = exchange.run(&manner.thread, ask).await?;
-    let asked = match ask.method.as_str() {
-        "tools/call" => tool(exchange, manner, ask, &run)?,
+    let run = exchange.run(&traits.thread, ask).await?;
+    let tool_request = match ask.method.as_str() {
+        "tools/call" => tool(exchange, traits, ask, &run)?,
         method => passed_on(exchange, ask, &run, method)?,
     };
-    let (run, call, _answering) = named(exchange, manner, ask, run, &asked).await?;
-    let key = Holds::key(run.id(), &asked.tool, &asked.canonical);
+    let (run, call, _answering) = named(exchange, traits, ask, run, &tool_request).await?;
+    let key = Holds::key(run.id(), &tool_request.tool, &tool_request.canonical);
     let holds = &exchange.shared.holds;
     let request = CallRequest {
-        tool: asked.tool.clone(),
-        arguments: asked.arguments.clone(),
+        tool: tool_request.tool.clone(),
+        arguments: tool_request.arguments.clone(),
         call_id: call.clone(),
         traceparent: ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned),
     };
     // WHY: only where requests stand alone does a closed response mean that the client no longer
     // wants the call.
-    let mut left = CancelOnDrop::new(exchange, &run, &call, manner.style.modern);
+    let mut left = CancelOnDrop::new(exchange, &run, &call, traits.style.modern);
     let answer = Box::pin(exchange.road.execute(&run, request)).await;
     left.answered();
     match answer {
         Ok(released) => {
             holds.forget(&key);
-            Ok(match (asked.method, asked.server) {
-                (true, _) => manner.style.of_method(&released),
-                (false, true) => manner.style.of_server(&released),
-                (false, false) => manner.style.of_tool(&released),
+            Ok(match (tool_request.method, tool_request.server) {
+                (true, _) => traits.style.of_method(&released),
+                (false, true) => traits.style.of_server(&released),
+                (false, false) => traits.style.of_tool(&released),
             })
         }
         Err(fault) => {
@@ -148,7 +148,7 @@ async fn called(
                 // Without a receipt the outcome of the call is unknown.
                 holds.forget(&key);
             }
-            refused(manner, &asked, ask, &call, fault)
+            refused(traits, &tool_request, ask, &call, fault)
         }
     }
 }
@@ -156,15 +156,15 @@ async fn called(
 /// The run and the call of a request. A session remembers them for as long as it lasts.
 async fn named(
     exchange: &Exchange,
-    manner: &CallerTraits,
+    traits: &CallerTraits,
     ask: &McpRequest,
     run: Arc<Run>,
-    asked: &ToolRequest,
+    tool_request: &ToolRequest,
 ) -> Result<(Arc<Run>, String, Option<Answering>), ReplyRefusal> {
     let refused = |fault: Fault| ReplyRefusal::turned(Problem::from(fault));
-    let ids = manner.session.as_ref().map(|session| &session.ids);
-    let key = Holds::key(run.id(), &asked.tool, &asked.canonical);
-    let wanted = wanted_id(ask, manner.style.modern)?;
+    let ids = traits.session.as_ref().map(|session| &session.ids);
+    let key = Holds::key(run.id(), &tool_request.tool, &tool_request.canonical);
+    let wanted = wanted_id(ask, traits.style.modern)?;
     let known = ids.map(|ids| ids.known(&ask.id, &key.1)).transpose().map_err(refused)?.flatten();
     let call = match (known, wanted) {
         (Some(known), Some(wanted)) if known.call != wanted => {
@@ -175,12 +175,14 @@ async fn named(
         (None, None) => match exchange.shared.holds.find(&key) {
             Some(held) => held,
             // WHY: the ledger knows calls that this process has forgotten, or never knew.
-            None => {
-                exchange.road.held_like(&run, &asked.tool, &asked.canonical).await?.map_or_else(
-                    || minted(exchange, &run, asked, manner, ask),
+            None => exchange
+                .road
+                .held_like(&run, &tool_request.tool, &tool_request.canonical)
+                .await?
+                .map_or_else(
+                    || minted(exchange, &run, tool_request, traits, ask),
                     |held| held.to_string(),
-                )
-            }
+                ),
         },
     };
     let Some(ids) = ids else { return Ok((run, call, None)) };
@@ -191,7 +193,7 @@ async fn named(
 /// `tools/call`.
 fn tool(
     exchange: &Exchange,
-    manner: &CallerTraits,
+    traits: &CallerTraits,
     ask: &McpRequest,
     run: &Arc<Run>,
 ) -> Result<ToolRequest, ReplyRefusal> {
@@ -205,7 +207,7 @@ fn tool(
     }
     let found = exchange.road.find_tool(run, &name)?;
     let found = found.filter(|tool| exchange.view.outward(&tool.name).is_some());
-    if let Some(tool) = found.as_ref().filter(|_| manner.style.modern) {
+    if let Some(tool) = found.as_ref().filter(|_| traits.style.modern) {
         mirror::params(&exchange.headers, &tool.input_schema, args)?;
     }
     let server = found.is_some_and(|tool| tool.kind == ToolKind::Mcp.as_str());
@@ -262,14 +264,14 @@ fn wanted_id(ask: &McpRequest, modern: bool) -> Result<Option<String>, ReplyRefu
 fn minted(
     exchange: &Exchange,
     run: &Run,
-    asked: &ToolRequest,
-    manner: &CallerTraits,
+    tool_request: &ToolRequest,
+    traits: &CallerTraits,
     ask: &McpRequest,
 ) -> String {
-    if let Some(seeded) = run.mint(&asked.tool, &asked.canonical) {
+    if let Some(seeded) = run.mint(&tool_request.tool, &tool_request.canonical) {
         return format!("m-{}", hex::encode(seeded));
     }
-    match &manner.session {
+    match &traits.session {
         Some(session) => session.ids.derived(&ask.id),
         None => format!("m-{}", hex::encode(random16(&*exchange.shared.faces.entropy))),
     }
@@ -277,13 +279,13 @@ fn minted(
 
 /// The agent's response when there is no result.
 fn refused(
-    manner: &CallerTraits,
-    asked: &ToolRequest,
+    traits: &CallerTraits,
+    tool_request: &ToolRequest,
     ask: &McpRequest,
     call: &str,
     fault: Fault,
 ) -> Result<Rendered, ReplyRefusal> {
-    if asked.method {
+    if tool_request.method {
         if fault.code != Code::ToolNotGranted {
             let theirs = servers_own(&fault);
             let refused = ReplyRefusal::from(fault);
@@ -301,15 +303,15 @@ fn refused(
     match fault.code.rule().reader {
         Reader::Program => Err(fault.into()),
         Reader::Model => {
-            if let Some(lacking) = lacking(manner, &fault) {
+            if let Some(lacking) = lacking(traits, &fault) {
                 return Err(lacking);
             }
             let waits = fault.code == Code::CallHeld;
             let problem = Problem::from(fault);
-            if waits && manner.elicits && !declined(ask) {
+            if waits && traits.elicits && !declined(ask) {
                 return Ok(input_required(&problem, call));
             }
-            Ok(manner.style.of_problem(&problem))
+            Ok(traits.style.of_problem(&problem))
         }
     }
 }
@@ -323,15 +325,15 @@ fn servers_own(fault: &Fault) -> Option<ServerError> {
 /// The server needs a capability that this client lacks: the error is for the client, since no
 /// model can help it. A capability that the client has and this gate does not pass on stays a tool
 /// error.
-fn lacking(manner: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
-    let theirs = servers_own(fault).filter(|_| manner.style.modern)?;
-    let (words, needs) = theirs.needs()?;
-    if needs.iter().all(|need| manner.capabilities.iter().any(|declared| declared == need)) {
+fn lacking(traits: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
+    let theirs = servers_own(fault).filter(|_| traits.style.modern)?;
+    let (message, needs) = theirs.needs()?;
+    if needs.iter().all(|need| traits.capabilities.iter().any(|declared| declared == need)) {
         return None;
     }
     let needs: serde_json::Map<_, _> =
         needs.into_iter().map(|need| (need.to_owned(), json!({}))).collect();
-    let refused = ReplyRefusal::broken(Broken::Capability, words)
+    let refused = ReplyRefusal::broken(Broken::Capability, message)
         .with("code", fault.code.as_str().into())
         .with("requiredCapabilities", Value::Object(needs))
         .recorded();

@@ -90,20 +90,20 @@ pub(super) struct Accepts {
 impl Accepts {
     /// The accepted formats in these headers; without any, JSON, since older clients know no other.
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let mut said = Self { json: false, events: false };
+        let mut accepts = Self { json: false, events: false };
         let mut any = false;
         for value in headers.get_all(ACCEPT) {
             any = true;
             for range in value.to_str().unwrap_or_default().split(',') {
                 let kind = range.split(';').next().unwrap_or_default().trim();
                 let all = kind == "*/*";
-                said.json |= all || kind.eq_ignore_ascii_case("application/json");
-                said.json |= kind.eq_ignore_ascii_case("application/*");
-                said.events |= all || kind.eq_ignore_ascii_case("text/event-stream");
-                said.events |= kind.eq_ignore_ascii_case("text/*");
+                accepts.json |= all || kind.eq_ignore_ascii_case("application/json");
+                accepts.json |= kind.eq_ignore_ascii_case("application/*");
+                accepts.events |= all || kind.eq_ignore_ascii_case("text/event-stream");
+                accepts.events |= kind.eq_ignore_ascii_case("text/*");
             }
         }
-        if any { said } else { Self { json: true, events: false } }
+        if any { accepts } else { Self { json: true, events: false } }
     }
 }
 

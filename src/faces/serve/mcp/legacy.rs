@@ -53,8 +53,8 @@ pub(super) fn get(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
     }
     let session = session(exchange)?;
     let own = session.stream().ok_or_else(|| call::taken("the session has its stream already"))?;
-    let place = Arc::clone(&exchange.shared.streams).try_acquire_owned();
-    let place = place.map_err(|_| call::taken("too many streams are open"))?;
+    let permit = Arc::clone(&exchange.shared.streams).try_acquire_owned();
+    let permit = permit.map_err(|_| call::taken("too many streams are open"))?;
     let clock = Arc::clone(&exchange.shared.faces.clock);
     Ok(reply::events(stream::of_changes(Changes {
         first: None,
@@ -62,7 +62,7 @@ pub(super) fn get(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
         last: None,
         version: exchange.road.toolbox_version(),
         closing: exchange.closing.clone(),
-        places: vec![own, place],
+        places: vec![own, permit],
         alive: Box::new(move || session.touch(clock.monotonic())),
     })))
 }
@@ -150,19 +150,19 @@ async fn requested(
     ask: McpRequest,
 ) -> Result<McpResponse, ReplyRefusal> {
     let thread = thread(&exchange, &session);
-    let good = |result: &[u8]| reply::json(StatusCode::OK, rpc::result(&ask.id, result));
+    let ok = |result: &[u8]| reply::json(StatusCode::OK, rpc::result(&ask.id, result));
     match ask.method.as_str() {
-        "ping" => Ok(good(b"{}")),
-        "tools/list" => Ok(good(&exchange.shown(&thread, &ask).await?.page(&ask, false)?)),
+        "ping" => Ok(ok(b"{}")),
+        "tools/list" => Ok(ok(&exchange.shown(&thread, &ask).await?.page(&ask, false)?)),
         "logging/setLevel" => {
             let level = Level::parse(ask.required("level")?);
             session.set_level(
                 level.ok_or_else(|| ReplyRefusal::params("`params.level` is no level"))?,
             );
-            Ok(good(b"{}"))
+            Ok(ok(b"{}"))
         }
         method if method == "tools/call" || METHODS.contains(&method) => {
-            let manner = CallerTraits {
+            let traits = CallerTraits {
                 style: Style {
                     modern: false,
                     structured: session.version >= Version::V2025_06_18,
@@ -174,7 +174,7 @@ async fn requested(
                 elicits: false,
                 capabilities: Vec::new(),
             };
-            Ok(call::answer(exchange, manner, ask).await)
+            Ok(call::answer(exchange, traits, ask).await)
         }
         method => Err(ReplyRefusal::method(method)),
     }

@@ -26,14 +26,14 @@ const ALL: [(Level, &str); 8] = [
 
 impl Level {
     /// Reads the level's name.
-    pub(super) fn parse(word: &str) -> Option<Self> {
-        ALL.iter().find(|(_, name)| *name == word).map(|(level, _)| *level)
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        ALL.iter().find(|(_, name)| *name == text).map(|(level, _)| *level)
     }
 
     /// Its place in the order.
     pub(super) fn rank(self) -> u8 {
-        let place = ALL.iter().position(|(level, _)| *level == self).unwrap_or_default();
-        u8::try_from(place).unwrap_or_default()
+        let position = ALL.iter().position(|(level, _)| *level == self).unwrap_or_default();
+        u8::try_from(position).unwrap_or_default()
     }
 
     /// The level at this place.

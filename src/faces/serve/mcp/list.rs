@@ -230,9 +230,9 @@ pub(super) fn governed(server: &str, method: &str) -> String {
 
 /// Versions that agents may speak, newest first.
 pub(super) fn versions() -> Vec<&'static str> {
-    let mut spoken: Vec<_> = Version::ALL.into_iter().filter(|v| is_supported(*v)).collect();
-    spoken.reverse();
-    spoken.into_iter().map(Version::as_str).collect()
+    let mut versions: Vec<_> = Version::ALL.into_iter().filter(|v| is_supported(*v)).collect();
+    versions.reverse();
+    versions.into_iter().map(Version::as_str).collect()
 }
 
 /// Whether agents may speak this version.

@@ -112,16 +112,16 @@ fn object(members: &Members<'_>, name: &str) -> Vec<u8> {
 }
 
 fn message(json: Json, raw: Vec<u8>, id: Option<Id>) -> Result<ClientMessage, ReplyRefusal> {
-    let bad =
+    let broken =
         |detail: &str, message: &str| ReplyRefusal::broken(Broken::Message, message).detail(detail);
     if json.as_array().is_some() {
-        return Err(bad("rpc.batch", "one message at a time: batches are refused"));
+        return Err(broken("rpc.batch", "one message at a time: batches are refused"));
     }
     let Json::Object(mut members) = json else {
-        return Err(bad("rpc.message", "a message is an object"));
+        return Err(broken("rpc.message", "a message is an object"));
     };
     if members.get("jsonrpc").and_then(Json::as_str) != Some("2.0") {
-        return Err(bad("rpc.version", "`jsonrpc` is not \"2.0\""));
+        return Err(broken("rpc.version", "`jsonrpc` is not \"2.0\""));
     }
     let known = ["jsonrpc", "id", "method", "params", "result", "error"];
     if let Some(name) = members.keys().find(|name| !known.contains(&name.as_str())) {
@@ -134,23 +134,25 @@ fn message(json: Json, raw: Vec<u8>, id: Option<Id>) -> Result<ClientMessage, Re
         return if outcome {
             Ok(ClientMessage::Response)
         } else {
-            Err(bad("rpc.message", message))
+            Err(broken("rpc.message", message))
         };
     };
-    let Json::String(method) = method else { return Err(bad("rpc.method", "`method` is no text")) };
+    let Json::String(method) = method else {
+        return Err(broken("rpc.method", "`method` is no text"));
+    };
     if outcome {
-        return Err(bad("rpc.message", "a request has no `result` and no `error`"));
+        return Err(broken("rpc.message", "a request has no `result` and no `error`"));
     }
     let params = members.remove("params").unwrap_or_else(|| Json::object::<String>([]));
     if params.as_object().is_none() {
-        return Err(bad("rpc.params", "`params` is no object"));
+        return Err(broken("rpc.params", "`params` is no object"));
     }
     match (members.contains_key("id"), id) {
         (false, _) => {
             Ok(ClientMessage::Notification(McpRequest { id: Id::Int(0), method, params, raw }))
         }
         (true, Some(id)) => Ok(ClientMessage::Request(McpRequest { id, method, params, raw })),
-        (true, None) => Err(bad("rpc.id", "`id` is neither text nor a whole number")),
+        (true, None) => Err(broken("rpc.id", "`id` is neither text nor a whole number")),
     }
 }
 

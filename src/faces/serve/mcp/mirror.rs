@@ -18,16 +18,16 @@ fn mismatch(message: String) -> ReplyRefusal {
 pub(super) fn standard(headers: &HeaderMap, ask: &McpRequest) -> Result<(), ReplyRefusal> {
     let version = text(headers, VERSION)?;
     let version = version.ok_or_else(|| mismatch(format!("the header `{VERSION}` is missing")))?;
-    if let Some(said) = ask.meta(META_VERSION).and_then(Json::as_str) {
-        same(VERSION, version, said)?;
+    if let Some(in_meta) = ask.meta(META_VERSION).and_then(Json::as_str) {
+        same(VERSION, version, in_meta)?;
     }
     let method = text(headers, METHOD)?;
     let method = method.ok_or_else(|| mismatch(format!("the header `{METHOD}` is missing")))?;
     same(METHOD, method, &ask.method)?;
-    let Some(said) = name_of(&ask.method).and_then(|name| ask.text(name)) else { return Ok(()) };
+    let Some(named) = name_of(&ask.method).and_then(|name| ask.text(name)) else { return Ok(()) };
     let name = text(headers, NAME)?;
     let name = name.ok_or_else(|| mismatch(format!("the header `{NAME}` is missing")))?;
-    same(NAME, &decoded(NAME, name)?, said)
+    same(NAME, &decoded(NAME, name)?, named)
 }
 
 /// Checks the headers that mirror parameters of a tool with this schema.
@@ -43,10 +43,10 @@ pub(super) fn params(headers: &HeaderMap, schema: &[u8], args: &Json) -> Result<
         let name = parameter.header();
         match (text(headers, &name)?, header::value(args, &parameter.path)) {
             (None, None) => {}
-            (Some(shown), Some(said)) => {
+            (Some(shown), Some(argument)) => {
                 let shown = decoded(&name, shown)?;
                 if !same_number(&shown, args, &parameter.path) {
-                    same(&name, &shown, &said)?;
+                    same(&name, &shown, &argument)?;
                 }
             }
             (None, Some(_)) => return Err(mismatch(format!("the header `{name}` is missing"))),

@@ -62,19 +62,19 @@ pub struct Mcp {
 struct SharedFace {
     faces: Faces,
     hosts: Arc<[String]>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     sessions: Sessions,
     holds: Holds,
 }
 
 impl Mcp {
-    /// The face over the gate. `hosts` are names of this machine besides loopback ones; `room`
+    /// The face over the gate. `hosts` are names of this machine besides loopback ones; `permits`
     /// limits the requests of all faces of the same listeners.
-    pub(super) fn new(faces: Faces, hosts: Arc<[String]>, room: Arc<Semaphore>) -> Self {
+    pub(super) fn new(faces: Faces, hosts: Arc<[String]>, permits: Arc<Semaphore>) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (sessions, holds) = (Sessions::default(), Holds::default());
-        Self { shared: Arc::new(SharedFace { faces, hosts, room, streams, sessions, holds }) }
+        Self { shared: Arc::new(SharedFace { faces, hosts, permits, streams, sessions, holds }) }
     }
 
     /// Whether a path is for this face.
@@ -104,8 +104,8 @@ impl Mcp {
     ) -> Result<McpResponse, ReplyRefusal> {
         let path = request.uri().path();
         let view = PathView::of(path);
-        let nowhere = || ReplyRefusal::broken(Broken::Route, Code::RouteUnknown.message());
-        let view = view.ok_or_else(nowhere)?;
+        let no_route = || ReplyRefusal::broken(Broken::Route, Code::RouteUnknown.message());
+        let view = view.ok_or_else(no_route)?;
         let shared = &self.shared;
         http::unambiguous(request.headers())?;
         http::from_here(&request, peer, &shared.hosts)?;
@@ -113,7 +113,7 @@ impl Mcp {
         let verb =
             verb.ok_or_else(|| ReplyRefusal::broken(Broken::Verb, "not with this method"))?;
         let caller = self.identified(peer, request.headers())?;
-        let place = Arc::clone(&shared.room)
+        let permit = Arc::clone(&shared.permits)
             .try_acquire_owned()
             .map_err(|_| ReplyRefusal::turned(Problem::of(Code::Overloaded, "requests")))?;
         let Some(road) = shared.faces.road.get() else {
@@ -134,7 +134,7 @@ impl Mcp {
             closing,
         };
         match verb {
-            Verb::Post => post(exchange, body, AnswerSlot::new(place)).await,
+            Verb::Post => post(exchange, body, AnswerSlot::new(permit)).await,
             Verb::Get => legacy::get(&exchange),
             Verb::Delete => legacy::delete(&exchange).await,
         }
@@ -183,7 +183,7 @@ async fn asked_id(verb: Verb, request: ::http::Request<Incoming>) -> Option<Id> 
 async fn post(
     exchange: Exchange,
     body: Incoming,
-    place: AnswerSlot,
+    slot: AnswerSlot,
 ) -> Result<McpResponse, ReplyRefusal> {
     if !exchange.accepts.json && !exchange.accepts.events {
         return Err(ReplyRefusal::broken(Broken::Accept, "neither JSON nor events are accepted"));
@@ -199,23 +199,23 @@ async fn post(
     };
     drop(body);
     // A stream of changes has a place of its own.
-    let place = Some(place).filter(|_| !modern::is_listening(&ask));
+    let slot = Some(slot).filter(|_| !modern::is_listening(&ask));
     let mut answer = if by_header || (is_alone(&ask) && !legacy::is_initialize(&ask)) {
         modern::post(exchange, ask).await
     } else {
         legacy::post(exchange, ask).await
     };
-    if let Some(place) = place {
-        place.keep(&mut answer);
+    if let Some(slot) = slot {
+        slot.keep(&mut answer);
     }
     Ok(answer)
 }
 
 /// Whether the headers mark a request that stands alone.
 fn is_modern(headers: &::http::HeaderMap) -> bool {
-    let said = headers.get(VERSION).and_then(|value| value.to_str().ok());
-    let said = said.and_then(|text| Version::parse(text.trim_matches([' ', '\t'])));
-    said.is_some_and(Version::is_stateless)
+    let version = headers.get(VERSION).and_then(|value| value.to_str().ok());
+    let version = version.and_then(|text| Version::parse(text.trim_matches([' ', '\t'])));
+    version.is_some_and(Version::is_stateless)
 }
 
 /// Whether the body marks it so.

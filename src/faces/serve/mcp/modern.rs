@@ -73,7 +73,7 @@ async fn requested(exchange: Exchange, ask: McpRequest) -> Result<McpResponse, R
         "tools/list" => Ok(complete(exchange.shown(&thread, &ask).await?.page(&ask, true)?)),
         LISTEN => listen(&exchange, &ask),
         method if method == "tools/call" || METHODS.contains(&method) => {
-            let manner = CallerTraits {
+            let traits = CallerTraits {
                 style: Style {
                     modern: true,
                     structured: true,
@@ -85,7 +85,7 @@ async fn requested(exchange: Exchange, ask: McpRequest) -> Result<McpResponse, R
                 elicits: elicits(capabilities),
                 capabilities: declared(capabilities),
             };
-            Ok(call::answer(exchange, manner, ask).await)
+            Ok(call::answer(exchange, traits, ask).await)
         }
         method => Err(ReplyRefusal::method(method)),
     }
@@ -140,8 +140,8 @@ fn listen(exchange: &Exchange, ask: &McpRequest) -> Result<McpResponse, ReplyRef
     let wanted =
         wanted.ok_or_else(|| ReplyRefusal::params("`params.notifications` is no object"))?;
     let tools = wanted.tools_list_changed == Value::Bool(true);
-    let place = Arc::clone(&exchange.shared.streams).try_acquire_owned();
-    let place = place.map_err(|_| call::taken("too many streams are open"))?;
+    let permit = Arc::clone(&exchange.shared.streams).try_acquire_owned();
+    let permit = permit.map_err(|_| call::taken("too many streams are open"))?;
     let id: Value = match &ask.id {
         Id::Int(number) => (*number).into(),
         Id::Text(text) => text.as_str().into(),
@@ -161,7 +161,7 @@ fn listen(exchange: &Exchange, ask: &McpRequest) -> Result<McpResponse, ReplyRef
         last: Some(rpc::result(&ask.id, last.to_string().as_bytes())),
         version: exchange.road.toolbox_version(),
         closing: exchange.closing.clone(),
-        places: vec![place],
+        places: vec![permit],
         alive: Box::new(|| {}),
     })))
 }

@@ -124,11 +124,11 @@ impl Style {
         let note = Members::of(note).ok()?;
         let method = note.text("method")?;
         let params = Members::of(note.get("params")?).ok()?;
-        let mut said = ObjectWriter::default();
+        let mut out = ObjectWriter::default();
         match method.as_str() {
             "notifications/progress" => {
                 let token = canonical::bytes(self.progress.as_ref()?);
-                said = said.member("progressToken", &token);
+                out = out.member("progressToken", &token);
             }
             "notifications/message" => {
                 let level = Level::parse(&params.text("level")?)?;
@@ -136,7 +136,7 @@ impl Style {
             }
             _ => return None,
         }
-        let said = said.copy(params.iter().filter(|(name, _)| *name != "progressToken"));
-        Some(rpc::notification(&method, Some(&said.end())))
+        let out = out.copy(params.iter().filter(|(name, _)| *name != "progressToken"));
+        Some(rpc::notification(&method, Some(&out.end())))
     }
 }

@@ -126,9 +126,9 @@ impl ReplyRefusal {
     }
 
     /// The same with a server's own code and message.
-    pub(super) fn with_server_error(self, code: i64, words: String) -> Self {
+    pub(super) fn with_server_error(self, code: i64, message: String) -> Self {
         match self {
-            Self::Recorded(problem, _) => Self::Recorded(problem, Some((code, words))),
+            Self::Recorded(problem, _) => Self::Recorded(problem, Some((code, message))),
             Self::Broken(_) | Self::Turned(_) => self,
         }
     }
@@ -150,9 +150,9 @@ impl ReplyRefusal {
                 let text = rpc::error(id, rule.rpc, &found.message, Some(data.as_bytes()));
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), text)
             }
-            Self::Recorded(problem, Some((code, words))) => {
+            Self::Recorded(problem, Some((code, message))) => {
                 let data = Value::Object(problem.data()).to_string();
-                (StatusCode::OK, rpc::error(id, *code, words, Some(data.as_bytes())))
+                (StatusCode::OK, rpc::error(id, *code, message, Some(data.as_bytes())))
             }
             Self::Recorded(problem, None) | Self::Turned(problem) => {
                 let (code, data) = (problem.code.rule().wire.rpc, Value::Object(problem.data()));

@@ -156,10 +156,10 @@ mod tests {
         let sessions = Sessions::default();
         let _ = open(&sessions, 1, "a", SECOND);
         let here = PathView::default();
-        let elsewhere = PathView::of("/mcp/s/git").unwrap();
+        let other_path = PathView::of("/mcp/s/git").unwrap();
         assert!(sessions.find("1", "a", &here, SECOND).is_some());
         assert!(sessions.find("1", "b", &here, SECOND).is_none());
-        assert!(sessions.find("1", "a", &elsewhere, SECOND).is_none());
+        assert!(sessions.find("1", "a", &other_path, SECOND).is_none());
         assert!(sessions.find("1", "a", &here, SECOND + IDLE).is_some());
         assert!(sessions.find("1", "a", &here, SECOND + IDLE * 2 + SECOND).is_none());
         assert!(sessions.find("1", "a", &here, SECOND).is_none(), "it is gone for good");

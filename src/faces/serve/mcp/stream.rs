@@ -46,8 +46,8 @@ pub(super) fn of(messages: &[Vec<u8>]) -> Body {
 /// A stream that sends comments until the work is done, and then its result. Dropped before that,
 /// it drops the work.
 pub(super) fn until_done(work: Work) -> Body {
-    let begun = (Some(work), true);
-    let stream = stream::unfold(begun, |(work, first)| async move {
+    let state = (Some(work), true);
+    let stream = stream::unfold(state, |(work, first)| async move {
         let mut work = work?;
         if first {
             return Some((piece(COMMENT), (Some(work), false)));
@@ -86,8 +86,8 @@ pub(super) fn of_changes(changes: Changes) -> Body {
     let Changes { first, each, last, version, closing, places, alive } = changes;
     let first = first.map_or_else(|| Bytes::from_static(COMMENT), |m| sse::message(&m).into());
     let queue = VecDeque::from([first]);
-    let begun = Open { queue, each, last: Some(last), version, closing, _places: places, alive };
-    Body::new(StreamBody::new(stream::unfold(begun, |mut open| async move {
+    let state = Open { queue, each, last: Some(last), version, closing, _places: places, alive };
+    Body::new(StreamBody::new(stream::unfold(state, |mut open| async move {
         let next = open.next().await?;
         Some((piece(next), open))
     })))
@@ -152,9 +152,9 @@ mod tests {
         };
         let mut body = until_done(Box::pin(work));
         for _ in 0..3 {
-            let said = next(&mut body).await.unwrap();
-            if said != ":\n\n" {
-                assert_eq!(said, "event: message\ndata: 1\n\nevent: message\ndata: 2\n\n");
+            let event = next(&mut body).await.unwrap();
+            if event != ":\n\n" {
+                assert_eq!(event, "event: message\ndata: 1\n\nevent: message\ndata: 2\n\n");
                 break;
             }
         }
@@ -163,7 +163,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_of_changes_says_each_of_them_and_ends_in_order() {
-        let (tell, version) = watch::channel(0);
+        let (sender, version) = watch::channel(0);
         let closing = CancellationToken::new();
         let changes = Changes {
             first: Some(b"begun".to_vec()),
@@ -176,7 +176,7 @@ mod tests {
         };
         let mut body = of_changes(changes);
         assert_eq!(next(&mut body).await.unwrap(), "event: message\ndata: begun\n\n");
-        tell.send_modify(|n| *n += 1);
+        sender.send_modify(|n| *n += 1);
         assert_eq!(next(&mut body).await.unwrap(), "event: message\ndata: changed\n\n");
         assert_eq!(next(&mut body).await.unwrap(), ":\n\n");
         closing.cancel();

@@ -123,8 +123,8 @@ impl Problem {
             format!("{title}: {}", self.message)
         };
         text.push_str(" (");
-        let said = self.reasons.first();
-        if let Some(reason) = said.filter(|reason| !reason.rule.is_empty()) {
+        let first = self.reasons.first();
+        if let Some(reason) = first.filter(|reason| !reason.rule.is_empty()) {
             let _ = write!(text, "rule {}, ", reason.rule);
         }
         let _ = write!(text, "code {}", self.code);

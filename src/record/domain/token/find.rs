@@ -97,15 +97,15 @@ fn div_ceil(bits: usize, width: u32) -> usize {
 
 /// Letters shifted by thirteen places, everything else unchanged.
 pub fn turned(c: char) -> char {
-    let place = |first: u8| {
+    let rotate = |first: u8| {
         u8::try_from(c).ok().map(|byte| {
-            let place = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
-            char::from(first.saturating_add(place.unwrap_or_default()))
+            let offset = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
+            char::from(first.saturating_add(offset.unwrap_or_default()))
         })
     };
     match c {
-        'a'..='z' => place(b'a').unwrap_or(c),
-        'A'..='Z' => place(b'A').unwrap_or(c),
+        'a'..='z' => rotate(b'a').unwrap_or(c),
+        'A'..='Z' => rotate(b'A').unwrap_or(c),
         _other => c,
     }
 }
@@ -219,8 +219,8 @@ fn undone(text: &str, bits: u32, shift: usize, known: &[u8]) -> Option<(String, 
     let length = all.checked_sub(known.len())?;
     let value = |letter: u8| {
         let places = alphabets(bits);
-        let place = places.iter().find_map(|letters| letters.iter().position(|l| *l == letter))?;
-        u8::try_from(place).ok()
+        let digit = places.iter().find_map(|letters| letters.iter().position(|l| *l == letter))?;
+        u8::try_from(digit).ok()
     };
     let (mut bytes, mut rest, mut held) = (Vec::new(), 0_u32, 0_u32);
     let written = text.get(..length)?.bytes().map(value);
@@ -257,8 +257,8 @@ mod tests {
                 && !holds(token.get(1..).unwrap())
                 && !holds(token.get(..CHARS - 1).unwrap())
         );
-        let wrong = format!("wgr_{}", token.get(..CHARS - PREFIX).unwrap());
-        assert!(find(&wrong).is_empty());
+        let broken = format!("wgr_{}", token.get(..CHARS - PREFIX).unwrap());
+        assert!(find(&broken).is_empty());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) struct Fleet {
     pub(super) untied: Vec<(String, String)>,
 }
 
-fn bad(why: impl Into<String>) -> Outcome {
+fn invalid(why: impl Into<String>) -> Outcome {
     Outcome::Invalid(why.into())
 }
 
@@ -74,14 +74,14 @@ impl Fleet {
         let (checkpoint, note) = open(files, name, trust)?;
         let Some(newest) = self.heads.first().map(|head| &head.checkpoint) else { return Ok(()) };
         if checkpoint.origin != newest.origin {
-            return Err(bad(format!("`{name}` is a head of `{}`", checkpoint.origin)));
+            return Err(invalid(format!("`{name}` is a head of `{}`", checkpoint.origin)));
         }
         let proofs = paths(files, &format!("anchors/{stem}.consistency.json"), CONSISTENCY, "old");
         match extends(&checkpoint, newest, &proofs.map_err(Outcome::invalid)?) {
             Some(true) => {}
             Some(false) => {
                 let why = format!("two heads of the fleet log contradict each other: `{name}`");
-                return Err(bad(why));
+                return Err(invalid(why));
             }
             None => {
                 self.untied.push((name.to_owned(), "no consistency proof beside it".to_owned()));
@@ -110,7 +110,7 @@ impl Fleet {
     ) -> Result<Recorded, Outcome> {
         let head = chain.checkpoint;
         let log = &head.origin;
-        let first = chain.lines.first().ok_or_else(|| bad("a chain without entries"))?;
+        let first = chain.lines.first().ok_or_else(|| invalid("a chain without entries"))?;
         let id = first.entry.chain.to_string();
         self.enrolled(chain, &id)?;
         let name = format!("{}/consistency.json", chain.folder);
@@ -119,24 +119,28 @@ impl Fleet {
         let mut recorded = Recorded::new();
         for line in self.of_chain(Kind::ChainCheckpoint, &id) {
             let Some(seen_at) = line.get::<ChainCheckpoint>() else { continue };
-            let said = (seen_at.size.get(), seen_at.root.0);
+            let sighting = (seen_at.size.get(), seen_at.root.0);
             let seq = line.entry.seq;
             if line.log() != Some(log) {
-                return Err(bad(format!(
+                return Err(invalid(format!(
                     "fleet seq {seq} has a head of the chain as another log's"
                 )));
             }
-            let shrinks = seen.last_key_value().is_some_and(|(size, _)| *size > said.0);
-            if shrinks || seen.insert(said.0, said.1).is_some_and(|before| before != said.1) {
-                return Err(bad(format!("fleet seq {seq}: `{log}` was cut or rewritten before")));
+            let shrinks = seen.last_key_value().is_some_and(|(size, _)| *size > sighting.0);
+            if shrinks
+                || seen.insert(sighting.0, sighting.1).is_some_and(|before| before != sighting.1)
+            {
+                return Err(invalid(format!(
+                    "fleet seq {seq}: `{log}` was cut or rewritten before"
+                )));
             }
-            let said = Checkpoint { origin: log.clone(), size: said.0, root: said.1 };
-            match extends(&said, head, &proofs) {
-                Some(true) => recorded.push((seq, said.size)),
+            let checkpoint = Checkpoint { origin: log.clone(), size: sighting.0, root: sighting.1 };
+            match extends(&checkpoint, head, &proofs) {
+                Some(true) => recorded.push((seq, checkpoint.size)),
                 Some(false) => {
                     let why =
                         format!("fleet seq {seq} has a head of `{log}` that is not this log's");
-                    return Err(bad(why));
+                    return Err(invalid(why));
                 }
                 // Without a proof, this head vouches for nothing.
                 None => {}
@@ -157,10 +161,12 @@ impl Fleet {
                 (false, false) => {}
                 (true, true) if Some(enrolled.enrolment_key) == key => there = true,
                 (true, true) => {
-                    return Err(bad(format!("`{log}` is enrolled with another enrolment key")));
+                    return Err(invalid(format!("`{log}` is enrolled with another enrolment key")));
                 }
                 (true, false) | (false, true) => {
-                    return Err(bad(format!("two chains are enrolled as `{log}`, or one twice")));
+                    return Err(invalid(format!(
+                        "two chains are enrolled as `{log}`, or one twice"
+                    )));
                 }
             }
         }
@@ -205,12 +211,12 @@ impl Fleet {
     /// report.
     pub(super) fn unseen(&self, seen: Seq) -> Option<String> {
         let beyond = self.lines.iter().filter(|line| line.entry.seq >= seen);
-        let told: Vec<String> =
+        let lines: Vec<String> =
             beyond.map(|line| format!("{} `{}`", line.entry.seq, line.kind())).collect();
         let newest = self.heads.first().map_or(seen, |head| head.checkpoint.size);
-        let which = match told.len() {
+        let which = match lines.len() {
             0 => return None,
-            1..=TOLD_MAX => told.join(", "),
+            1..=TOLD_MAX => lines.join(", "),
             n => format!("{n} of them are here"),
         };
         Some(format!(
@@ -249,23 +255,23 @@ impl Fleet {
 /// name.
 fn open(files: &Files, name: &str, trust: &Trust) -> Result<(Checkpoint, String), Outcome> {
     let text = files.get(name).and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let text = text.ok_or_else(|| bad(format!("`{name}` is not UTF-8 text")))?;
+    let text = text.ok_or_else(|| invalid(format!("`{name}` is not UTF-8 text")))?;
     let (checkpoint, held) = Checkpoint::open_with(text, &trust.fleet)
-        .map_err(|error| bad(format!("`{name}`: {error}")))?;
+        .map_err(|error| invalid(format!("`{name}`: {error}")))?;
     let own: Vec<&Held<'_>> =
         held.iter().filter(|held| held.key.name == checkpoint.origin).collect();
     if own.is_empty() {
-        return Err(bad(format!("`{name}` is signed by the key of another log")));
+        return Err(invalid(format!("`{name}` is signed by the key of another log")));
     }
-    let good = own.iter().any(|held| {
+    let size_max = own.iter().any(|held| {
         let log = Some(checkpoint.origin.as_str());
-        let good = trust.revocation(Use::Fleet, &held.key.key, log);
-        good.is_none_or(|good| checkpoint.size <= good)
+        let size_max = trust.revocation(Use::Fleet, &held.key.key, log);
+        size_max.is_none_or(|size_max| checkpoint.size <= size_max)
     });
-    if good {
+    if size_max {
         Ok((checkpoint, text.to_owned()))
     } else {
-        Err(bad(format!("`{name}` is signed by a fleet key that was revoked before")))
+        Err(invalid(format!("`{name}` is signed by a fleet key that was revoked before")))
     }
 }
 
@@ -276,17 +282,18 @@ fn revoked_within(
     note: &str,
     trust: &Trust,
 ) -> Result<(), Outcome> {
-    let (_, held) = Checkpoint::open_with(note, &trust.fleet).map_err(|e| bad(e.to_string()))?;
+    let (_, held) =
+        Checkpoint::open_with(note, &trust.fleet).map_err(|e| invalid(e.to_string()))?;
     let revoked = |held: &Held<'_>| {
         let raw = Base64(held.key.key.to_bytes());
-        lines.iter().filter_map(|line| line.get::<KeyRevoked>()).any(|said| {
-            said.r#use == KeyUse::Fleet
-                && said.key == raw
-                && said.good_size.is_none_or(|good| checkpoint.size > good.get())
+        lines.iter().filter_map(|line| line.get::<KeyRevoked>()).any(|revocation| {
+            revocation.r#use == KeyUse::Fleet
+                && revocation.key == raw
+                && revocation.good_size.is_none_or(|size_max| checkpoint.size > size_max.get())
         })
     };
     if held.iter().all(revoked) {
-        return Err(bad("the fleet log itself says that its key was revoked"));
+        return Err(invalid("the fleet log itself says that its key was revoked"));
     }
     Ok(())
 }
@@ -305,13 +312,13 @@ fn pinned(
         if size > checkpoint.size {
             let why =
                 format!("the pinned head of the fleet log has {}: it was cut", many(size, "entry"));
-            return Err(bad(why));
+            return Err(invalid(why));
         }
         let shown = || beginning(lines, size).map(|root| root == head.root);
         match extends(&old, checkpoint, &proofs).or_else(shown) {
             Some(true) => {}
             Some(false) => {
-                return Err(bad(format!(
+                return Err(invalid(format!(
                     "the fleet log does not extend the pinned head of {size}"
                 )));
             }
@@ -341,18 +348,20 @@ fn extends(
 
 /// The entries: strict, of one chain with this name, in order, linked, and in the tree.
 pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<EntryLine>, Outcome> {
-    let text = files.get(FLEET_ENTRIES).ok_or_else(|| bad(format!("no `{FLEET_ENTRIES}`")))?;
-    let body = text.strip_suffix(b"\n").ok_or_else(|| bad("no final newline"))?;
+    let text = files.get(FLEET_ENTRIES).ok_or_else(|| invalid(format!("no `{FLEET_ENTRIES}`")))?;
+    let body = text.strip_suffix(b"\n").ok_or_else(|| invalid("no final newline"))?;
     let mut lines = Vec::new();
     for (at, bytes) in body.split(|b| *b == b'\n').enumerate() {
         let number = at.saturating_add(1);
         let read = EntryLine::read(bytes);
-        lines.push(read.map_err(|d| bad(format!("`{FLEET_ENTRIES}` line {number}: {}", d.why)))?);
+        lines.push(
+            read.map_err(|d| invalid(format!("`{FLEET_ENTRIES}` line {number}: {}", d.why)))?,
+        );
     }
-    let first = lines.first().ok_or_else(|| bad("no fleet entries"))?;
+    let first = lines.first().ok_or_else(|| invalid("no fleet entries"))?;
     let genesis = first.get::<ChainGenesis>().filter(|_| first.entry.seq == 0);
     if genesis.is_none_or(|genesis| genesis.origin.as_str() != checkpoint.origin) {
-        return Err(bad("the first fleet entry is not the genesis of this log"));
+        return Err(invalid("the first fleet entry is not the genesis of this log"));
     }
     for (before, line) in lines.iter().zip(lines.iter().skip(1)) {
         let (a, b) = (&before.entry, &line.entry);
@@ -362,7 +371,7 @@ pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Entr
             || b.ts < a.ts
             || (adjacent && b.prev != before.leaf)
         {
-            return Err(bad(format!("fleet seq {} does not follow what is before it", b.seq)));
+            return Err(invalid(format!("fleet seq {} does not follow what is before it", b.seq)));
         }
     }
     let all = span(files, FLEET_RANGE, &lines, checkpoint).map_err(Outcome::invalid)?;
@@ -376,6 +385,8 @@ pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Entr
     };
     match lines.iter().find(|line| !proven(line)) {
         None => Ok(lines),
-        Some(line) => Err(bad(format!("fleet seq {} is not proven to be in it", line.entry.seq))),
+        Some(line) => {
+            Err(invalid(format!("fleet seq {} is not proven to be in it", line.entry.seq)))
+        }
     }
 }

@@ -36,9 +36,9 @@ pub struct AnchoredChain<'a> {
 impl<'a> AnchoredChain<'a> {
     /// The chain that was read, if its checkpoint holds.
     #[must_use]
-    pub fn of(strand: &'a ChainSlice) -> Option<Self> {
-        let (folder, lines) = (strand.folder.as_str(), strand.lines.as_slice());
-        strand.checkpoint.as_ref().map(|checkpoint| Self { folder, lines, checkpoint })
+    pub fn of(slice: &'a ChainSlice) -> Option<Self> {
+        let (folder, lines) = (slice.folder.as_str(), slice.lines.as_slice());
+        slice.checkpoint.as_ref().map(|checkpoint| Self { folder, lines, checkpoint })
     }
 }
 
@@ -78,16 +78,16 @@ pub(super) fn whole(files: &Files) -> Result<(), Outcome> {
 ///
 /// What the trust file does not ask for is not checked, and reported as not proven.
 pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report: &mut Report) {
-    let asked: Vec<&'static str> = [
+    let requests: Vec<&'static str> = [
         ("F1", !trust.fleet.is_empty()),
         ("W1", !trust.witnesses.is_empty()),
         ("W2", !trust.tsa.is_empty()),
     ]
     .into_iter()
-    .filter_map(|(id, asked)| asked.then_some(id))
+    .filter_map(|(id, requested)| requested.then_some(id))
     .collect();
     if trust.fleet.is_empty() {
-        for id in asked {
+        for id in requests {
             report.unverifiable(id, "the trust file names no fleet key");
         }
         let unseen = "that a third party saw this log: the trust file names no fleet key";
@@ -103,18 +103,18 @@ pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report:
         Ok(found) => found,
         Err(outcome) => {
             report.put("F1", outcome);
-            for id in asked.into_iter().filter(|id| *id != "F1") {
+            for id in requests.into_iter().filter(|id| *id != "F1") {
                 report.unverifiable(id, "not looked into: the fleet log does not hold");
             }
             return;
         }
     };
     report.put("F1", fleet.covers(chains, &recorded));
-    let mut vouched = Vec::new();
+    let mut proven_heads = Vec::new();
     match witnessed(&fleet, trust, (chains, &recorded)) {
         Some((outcome, times)) => {
             report.put("W1", outcome);
-            vouched.extend(times);
+            proven_heads.extend(times);
         }
         None => {
             let why = "that a third party saw this log: the trust file names no witness";
@@ -122,7 +122,7 @@ pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report:
         }
     }
     let stamps = time::stamps(files, &fleet, trust);
-    vouched.extend(stamps.vouched.iter().copied());
+    proven_heads.extend(stamps.vouched.iter().copied());
     if trust.tsa.is_empty() {
         if stamps.files > 0 {
             let why = "the stamps in it: the trust file names no time-stamping authority";
@@ -132,10 +132,10 @@ pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report:
         report.put("W2", stamps.outcome(chains, &recorded));
     }
     if report.hold(&["W1"]) || report.hold(&["W2"]) {
-        let seen = vouched.iter().map(|vouched| vouched.size).max().unwrap_or_default();
+        let seen = proven_heads.iter().map(|vouched| vouched.size).max().unwrap_or_default();
         report.not_proven.extend(fleet.unseen(seen));
     }
-    time::between(files, &fleet, trust, (chains, &recorded), &vouched, report);
+    time::between(files, &fleet, trust, (chains, &recorded), &proven_heads, report);
 }
 
 /// W1: enough witnesses with different keys cosigned the fleet head, or another head of the fleet
@@ -155,7 +155,7 @@ fn witnessed(
     }
     let all = distinct(&trust.witnesses);
     let quorum = trust.quorum.unwrap_or(all);
-    let mut vouched = Vec::new();
+    let mut proven_heads = Vec::new();
     let mut newest = None;
     let mut other: Option<(Seq, Outcome)> = None;
     for head in &fleet.heads {
@@ -166,7 +166,7 @@ fn witnessed(
         // WHY: fewer than a quorum may be dishonest, so a time counts once a quorum has stated it.
         let by = quorum.checked_sub(1).and_then(|at| times.seconds.get(at)).copied();
         let by = by.map(|seconds| seconds.saturating_mul(1000));
-        vouched.extend(by.map(|by| Vouched { size: head.checkpoint.size, by }));
+        proven_heads.extend(by.map(|by| Vouched { size: head.checkpoint.size, by }));
         let (size, outcome) = (head.checkpoint.size, times.outcome(quorum, all));
         if head.file == fleet::NOTE {
             newest = Some(outcome);
@@ -183,7 +183,7 @@ fn witnessed(
         (Outcome::Unverifiable(_), Some((_, other))) => other,
         (newest, _) => newest,
     };
-    Some((outcome, vouched))
+    Some((outcome, proven_heads))
 }
 
 /// How many different keys these are: one key under two names is one witness.
@@ -231,7 +231,7 @@ fn cosigned(head: &VouchedHead, fleet: &Fleet, trust: &Trust) -> Result<Cosigned
     let mut out_of_time: usize = 0;
     for held in held {
         let key = &held.key.key;
-        if trust.revocation(Use::Witness, key, log).is_some_and(|good| size > good) {
+        if trust.revocation(Use::Witness, key, log).is_some_and(|size_max| size > size_max) {
             continue;
         }
         let seconds = held.time.and_then(|time| i64::try_from(time).ok()).unwrap_or(i64::MAX);

@@ -21,7 +21,7 @@ pub(super) struct Stamps {
     /// Those that are valid.
     pub(super) vouched: Vec<Vouched>,
     authorities: Vec<String>,
-    wrong: Option<String>,
+    problem: Option<String>,
     unknown: Option<String>,
 }
 
@@ -35,14 +35,14 @@ pub(super) fn stamps(files: &Files, fleet: &Fleet, trust: &Trust) -> Stamps {
         if trust.tsa.is_empty() {
             continue;
         }
-        let beside = format!("anchors/{stem}.txt");
-        let untied = fleet.untied.iter().find(|(file, _)| *file == beside);
+        let note_name = format!("anchors/{stem}.txt");
+        let untied = fleet.untied.iter().find(|(file, _)| *file == note_name);
         if let Some((file, why)) = untied {
             stamps.unknown.get_or_insert(format!("`{file}`: {why}"));
             continue;
         }
-        let Some(head) = fleet.heads.iter().find(|head| head.file == beside) else {
-            stamps.wrong.get_or_insert(format!("`{name}` has no `{beside}` beside it"));
+        let Some(head) = fleet.heads.iter().find(|head| head.file == note_name) else {
+            stamps.problem.get_or_insert(format!("`{name}` has no `{note_name}` beside it"));
             continue;
         };
         match stamp(bytes, head, fleet, trust) {
@@ -54,7 +54,7 @@ pub(super) fn stamps(files: &Files, fleet: &Fleet, trust: &Trust) -> Stamps {
                 }
             }
             Err(Fault::Invalid(why)) => {
-                stamps.wrong.get_or_insert(format!("`{name}`: {why}"));
+                stamps.problem.get_or_insert(format!("`{name}`: {why}"));
             }
             Err(Fault::Unknown(why)) => {
                 stamps.unknown.get_or_insert(format!("`{name}`: {why}"));
@@ -86,7 +86,7 @@ fn stamp(bytes: &[u8], head: &VouchedHead, fleet: &Fleet, trust: &Trust) -> Resu
 impl Stamps {
     /// W2.
     pub(super) fn outcome(&self, chains: &[AnchoredChain<'_>], recorded: &[Recorded]) -> Outcome {
-        if let Some(why) = &self.wrong {
+        if let Some(why) = &self.problem {
             return Outcome::Invalid(why.clone());
         }
         if self.vouched.is_empty() {
@@ -134,16 +134,16 @@ pub(super) fn between(
         for line in chain.lines {
             let (seq, ts) = (line.entry.seq, line.entry.ts.millis());
             let by = until(seq, recorded, vouched);
-            let wrong = match (after, by) {
+            let violated = match (after, by) {
                 (Some(after), _) if ts < i64::saturating_sub(after, trust.skew()) => {
                     Some(("before", after))
                 }
                 (_, Some(by)) if ts > by.saturating_add(trust.skew()) => Some(("after", by)),
                 _ => None,
             };
-            if let Some((word, other)) = wrong {
+            if let Some((name, other)) = violated {
                 let (at, other) = (line.entry.ts, Timestamp::from_millis(other));
-                let why = format!("seq {seq} is dated {at}, {word} {other} that others vouch for");
+                let why = format!("seq {seq} is dated {at}, {name} {other} that others vouch for");
                 return report.set("C1", Outcome::Invalid(why));
             }
             seen.add(after, by);
@@ -198,20 +198,20 @@ impl TimeBounds {
 /// The time of the token that an `anchor.observed` names, if the bundle has it and it is valid:
 /// later entries of the chain were written after it.
 fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &EntryLine) -> Option<i64> {
-    let said = line.get::<AnchorObserved>()?;
-    let wanted = said.token.0;
+    let observed = line.get::<AnchorObserved>()?;
+    let wanted = observed.token.0;
     let (name, bytes) = files.0.iter().find(|(name, bytes)| {
         (name.starts_with("anchors/") || *name == super::fleet::NOTE)
             && Digest::of(&[bytes]) == wanted
     })?;
-    let beside = match name.strip_suffix(".tsr") {
+    let note_name = match name.strip_suffix(".tsr") {
         Some(stem) => format!("{stem}.txt"),
         None => name.clone(),
     };
-    let head = fleet.heads.iter().find(|head| head.file == beside)?;
-    let same = said.size.get() == head.checkpoint.size
-        && said.root.0 == head.checkpoint.root
-        && said.log.as_str() == head.checkpoint.origin;
+    let head = fleet.heads.iter().find(|head| head.file == note_name)?;
+    let same = observed.size.get() == head.checkpoint.size
+        && observed.root.0 == head.checkpoint.root
+        && observed.log.as_str() == head.checkpoint.origin;
     if !same {
         return None;
     }
