@@ -4,7 +4,6 @@
 //! `-- release polling kill` measures only what is named. Nothing here asserts a time. See
 //! benches/README.md.
 #![allow(
-    dead_code,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

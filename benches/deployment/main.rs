@@ -3,7 +3,6 @@
 //! The program as released, on SQLite beside a tool that answers at once: its size, from start to ready, memory at rest and
 //! under 128 callers, from SIGTERM to the end, and what mutual TLS adds to a call over the Unix socket, by turns in one run.
 #![allow(
-    dead_code,
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,

@@ -17,13 +17,8 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
-#[allow(dead_code, reason = "the other benches use more of it")]
-#[allow(dead_code, reason = "the other bench uses more of it")]
-#[allow(dead_code, reason = "the other bench uses more of it")]
 mod read;
-#[allow(dead_code, reason = "the other bench uses more of it")]
 mod write;
-#[allow(dead_code, reason = "the other bench uses more of it")]
 use std::time::Duration;
 
 use wicketgate_support::bench::table::Table;

@@ -278,7 +278,7 @@ async fn one_result(ledger: Ledger, after: Duration) -> Duration {
     tokio::time::sleep(after).await;
     let started = Instant::now();
     std::hint::black_box(commit(&[7; 32], body.as_bytes()));
-    while ledger.record(writer::entry()).await.is_err() {}
+    while ledger.record(chain::entry()).await.is_err() {}
     started.elapsed()
 }
 

@@ -14,9 +14,6 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
-#[allow(dead_code, reason = "the other benches use more of it")]
-#[allow(dead_code, reason = "the other bench uses more of it")]
-#[allow(dead_code, reason = "the other bench uses more of it")]
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

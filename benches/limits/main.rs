@@ -5,7 +5,6 @@
 //! were measured by turns in one run: a shared pool (target 0.8 of the calls without one), a T0 read with
 //! batched outcomes over T2 (target 1.5), and one caller alone for the same.
 #![allow(
-    dead_code,
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,

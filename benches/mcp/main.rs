@@ -16,14 +16,10 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
-#[allow(dead_code, reason = "the other benches use more of it")]
 mod client;
 mod far;
 mod folder;
 
-#[allow(dead_code, reason = "the other bench uses more of it")]
-#[allow(dead_code, reason = "the other bench uses more of it")]
-#[allow(dead_code, reason = "the other bench uses more of it")]
 use std::time::Duration;
 use wicketgate_support::bench::{self, floor};
 use wicketgate_support::pg;

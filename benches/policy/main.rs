@@ -5,7 +5,6 @@
 //! alone over such inputs, and `policy backtest` over all of them. The figure is decisions per second and core as
 //! a ratio to the engine alone on as many threads; the thread that reads the ledger is not counted as a core.
 #![allow(
-    dead_code,
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +16,6 @@
     reason = "a bench may stop at the first surprise, and looks at a clock"
 )]
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -32,7 +30,7 @@ use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::policy::PolicyEngine as _;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::RegoEngine;
-use wicketgate_support::bench;
+use wicketgate_support::bench::{self, policies};
 use wicketgate_support::in_process::Gate;
 
 const INPUTS: usize = 1_000_000;
@@ -50,17 +48,13 @@ impl BacktestProgress for Nobody {
 
 /// Fifteen rules in three layers: those of `--bench road`.
 fn bundle() -> Bundle {
-    let files = [
-        ("bundle.json", r#"{"name":"bench","version":"1.0.0"}"#),
-        ("org/main.rego", include_str!("../road/fifteen_org.rego")),
-        ("team/main.rego", include_str!("../road/fifteen_team.rego")),
-        ("agent/main.rego", include_str!("../road/fifteen_agent.rego")),
-    ];
-    let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
-    Bundle::of_files(BTreeMap::from(files)).unwrap()
+    let meta = ("bundle.json", r#"{"name":"bench","version":"1.0.0"}"#);
+    let files = policies::FIFTEEN.iter().chain([&meta]);
+    let files = files.map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
+    Bundle::of_files(files.collect()).unwrap()
 }
 
-/// Puts so many decisions on the books.
+/// Records so many decisions.
 async fn write(path: &Path, inputs: usize) {
     let store = Arc::new(SqliteStore::open(path).await.unwrap());
     let gate = Arc::new(Gate::over(store, Bounds::default(), &Arc::new(AtomicU64::new(0))).await);

@@ -14,7 +14,6 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
-#[allow(dead_code, reason = "the other benches use more of it")]
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -17,7 +17,6 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
-#[allow(dead_code, reason = "the other benches use more of it")]
 mod calls;
 mod decide;
 mod delay;

@@ -4,7 +4,6 @@
 //! place), one caller. Each figure is the median of a call through the gate and of the same work without
 //! it, measured by turns in one run.
 #![allow(
-    dead_code,
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,

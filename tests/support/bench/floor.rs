@@ -111,7 +111,8 @@ pub async fn naive_chain(admin_url: &str, clients: usize, each: Duration) -> See
             .unwrap();
         let (size, before): (i64, Vec<u8>) = (head.get(0), head.get(1));
         let body = vec![7_u8; ENTRY_BYTES];
-        let hash = wicketgate::domain::digest::Digest::of(&[&before, &body]).as_bytes().to_vec();
+        let hash =
+            wicketgate_record::domain::digest::Digest::of(&[&before, &body]).as_bytes().to_vec();
         sqlx::query("INSERT INTO naive_entry VALUES ($1, $2, $3)")
             .bind(size)
             .bind(hash.clone())
