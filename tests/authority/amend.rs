@@ -393,6 +393,6 @@ async fn a_verifier_finds_an_amendment_that_lacks_what_it_needs() {
     later.cut();
     let activated = lines.iter().rfind(|line| line.is(Kind::PolicyActivated)).unwrap();
     later.accept(activated).unwrap();
-    assert_eq!(later.untold(), activated.entry.draft.policy.as_ref());
+    assert_eq!(later.unrecorded(), activated.entry.draft.policy.as_ref());
     setup.close().await;
 }
