@@ -175,7 +175,7 @@ fn the_definition_moves_with_what_is_shown_how_it_is_reached_and_what_the_operat
 #[test]
 fn every_method_has_a_schema_that_takes_its_parameters() {
     let takes = |method: &str, args: &str| {
-        let schema = Schema::parse(asked(method).1.as_bytes()).unwrap();
+        let schema = Schema::parse(method_schema(method).1.as_bytes()).unwrap();
         let args = Json::parse(args.as_bytes(), &Limits::ARGUMENTS).unwrap();
         schema.check(&args).is_empty()
     };
