@@ -122,7 +122,7 @@ impl ApproverList {
             run: hold.run,
             expires: hold.expires,
             nonce: hold.nonce.to_string(),
-            barred: excluded,
+            excluded,
             given: hold.granted.iter().map(|granted| granted.subject.clone()).collect(),
         }
     }
@@ -175,7 +175,7 @@ impl Checker for ApproverList {
         let (list, mut held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
         // The proposer of these arguments may propose others: a proposal approves nothing.
         if let Some(by) = &hold.asked_by {
-            held.barred.retain(|excluded| !by.is(excluded));
+            held.excluded.retain(|excluded| !by.is(excluded));
         }
         let signed = (given.statement.as_bytes(), given.signature);
         let counted = proposal::check(&held, &list, signed, given.now)?;

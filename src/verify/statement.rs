@@ -144,7 +144,7 @@ pub struct Subject<'a> {
     /// The query.
     pub query: &'a Query,
     /// The chains.
-    pub strands: &'a [ChainSlice],
+    pub slices: &'a [ChainSlice],
     /// The selected runs in them.
     pub materials: &'a [BundleMaterial<'a>],
     /// What opens their commitments.
@@ -186,10 +186,10 @@ pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
     match subject.query {
         Query::Run(_) => members.extend(of_run(subject)),
         Query::Range { .. } => {
-            members.extend(subject.strands.first().map(of_chain).unwrap_or_default());
+            members.extend(subject.slices.first().map(of_chain).unwrap_or_default());
         }
         Query::Population(_) => {
-            let chains = subject.strands.iter().map(|slice| Json::object(of_chain(slice)));
+            let chains = subject.slices.iter().map(|slice| Json::object(of_chain(slice)));
             members.push(("chains", chains.collect::<Vec<_>>().into()));
         }
     }
@@ -201,11 +201,11 @@ fn number(n: usize) -> Json {
 }
 
 fn counts(subject: &Subject<'_>) -> Json {
-    let Subject { strands: slices, materials, payloads, .. } = subject;
+    let Subject { slices: slices, materials, payloads, .. } = subject;
     let of_runs = || materials.iter().flat_map(BundleMaterial::of_run);
     let opened = payloads.0.values().filter(|p| matches!(p, Payload::Opened { .. })).count();
     let mut counts = vec![
-        ("entries", number(slices.iter().map(|strand| strand.lines.len()).sum())),
+        ("entries", number(slices.iter().map(|slice| slice.lines.len()).sum())),
         ("run_entries", number(of_runs().count())),
         ("calls", number(materials.iter().map(BundleMaterial::calls_count).sum())),
         ("decisions", number(of_runs().filter(|line| projection::decides(line)).count())),
@@ -282,7 +282,7 @@ fn of_run(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
     let seq = |line: Option<&crate::entries::EntryLine>| {
         Json::from(line.map_or(0, |line| line.entry.seq))
     };
-    let mut members = subject.strands.first().map(of_chain).unwrap_or_default();
+    let mut members = subject.slices.first().map(of_chain).unwrap_or_default();
     members.push(("run", Json::from(material.run.to_string())));
     members.push(("status", Json::from(material.status())));
     members.push(("range", Json::object([("first", seq(first)), ("last", seq(last))])));

@@ -67,7 +67,7 @@ pub fn hold() -> Hold {
         run: RunId::from_random([7; 16]),
         expires: at("2027-01-15T12:15:00.000Z"),
         nonce: "0123456789abcdef0123456789abcdef".into(),
-        barred: vec!["carol".into()],
+        excluded: vec!["carol".into()],
         given: Vec::new(),
     }
 }
@@ -183,7 +183,7 @@ fn somebody_who_is_not_listed_or_no_more_or_not_yet_counts_for_nothing() {
 #[test]
 fn nobody_approves_their_own_run_and_nobody_counts_twice() {
     let said = statement(ApproverVerdict::Approve);
-    let own = Hold { barred: vec!["Alice".into()], ..hold() };
+    let own = Hold { excluded: vec!["Alice".into()], ..hold() };
     assert_eq!(code(&own, &approvers(), &said, &signed(ALICE, &said)), "approval.self");
     let again = Hold { given: vec!["alice".into()], ..hold() };
     assert_eq!(code(&again, &approvers(), &said, &signed(ALICE, &said)), "approval.again");

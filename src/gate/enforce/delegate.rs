@@ -53,7 +53,7 @@ impl Proof {
 
 /// Where a child is opened.
 pub(super) struct ChildPosition {
-    pub lodging: ChildSlot,
+    pub slot: ChildSlot,
     pub proof: Proof,
     /// The manifest of the caller whose credential opens and uses the child.
     pub opener: Arc<Manifest>,
@@ -61,7 +61,7 @@ pub(super) struct ChildPosition {
 
 impl ChildPosition {
     pub const fn parent(&self) -> &Arc<Run> {
-        self.lodging.parent()
+        self.slot.parent()
     }
 }
 
@@ -83,7 +83,7 @@ impl Road {
         if parent.id.to_string() != claim.run {
             return Err(unknown());
         }
-        let reservation = parent.lodge(self.clock.now()).ok_or_else(unknown)?;
+        let slot = parent.reserve_child(self.clock.now()).ok_or_else(unknown)?;
         budget::not_suspended(&parent, parent.state.lock().suspended)?;
         let (manifest, proof) = match self.child_manifest(caller, &parent, &claim.delegate) {
             Ok(found) => found,
@@ -96,7 +96,7 @@ impl Road {
         }
         let opener = Arc::clone(&caller.manifest);
         let child = Caller { manifest, auth: caller.auth.clone() };
-        Ok((child, ChildPosition { lodging: reservation, proof, opener }))
+        Ok((child, ChildPosition { slot, proof, opener }))
     }
 
     /// The manifest of a child. A caller cannot change the manifest of its credential; only the

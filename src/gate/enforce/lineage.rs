@@ -68,7 +68,7 @@ impl Run {
     }
 
     /// A slot for a child, unless the run is over. `now` is the wall clock.
-    pub(super) fn lodge(self: &Arc<Self>, now: Timestamp) -> Option<ChildSlot> {
+    pub(super) fn reserve_child(self: &Arc<Self>, now: Timestamp) -> Option<ChildSlot> {
         let mut state = self.state.lock();
         if state.closing || self.expires.is_some_and(|expires| expires <= now) {
             return None;
@@ -78,7 +78,7 @@ impl Run {
     }
 
     /// A slot for a child recovered from the previous process, whatever the state of this run.
-    pub(super) fn lodge_left(self: &Arc<Self>) -> ChildSlot {
+    pub(super) fn reserve_recovered_child(self: &Arc<Self>) -> ChildSlot {
         let mut state = self.state.lock();
         state.in_flight = state.in_flight.saturating_add(1);
         drop(state);

@@ -240,7 +240,7 @@ impl Road {
             Ok(receipt) => receipt,
             Err(error) => {
                 if error == ledger::Error::Unknown {
-                    self.seal_stray(id, below.map(|below| below.lodging));
+                    self.seal_stray(id, below.map(|below| below.slot));
                 }
                 return Err(Fault::of_ledger(&error));
             }
@@ -295,7 +295,7 @@ impl Road {
     fn put_in_force(self: &Arc<Self>, run: &Arc<Run>, below: Option<ChildPosition>) {
         self.runs.insert(run);
         if let Some(below) = below {
-            below.lodging.settle(run);
+            below.slot.settle(run);
         }
         self.watch_wall(run);
         self.watch_idle(run);

@@ -70,7 +70,7 @@ impl Road {
                     self.runs.insert(&run);
                     taken.insert(run.id, Arc::clone(&run));
                     if let Some(parent) = parent {
-                        parent.lodge_left().settle(&run);
+                        parent.reserve_recovered_child().settle(&run);
                     }
                     for (call, expires) in found.held() {
                         self.holds.watch(&run, call, expires);
@@ -189,7 +189,7 @@ impl Remainder {
         match place.and_then(|place| self.families.get_mut(place)) {
             Some(family) => family.runs.push((found, reason)),
             None => {
-                let reservation = parent.map(Run::lodge_left);
+                let reservation = parent.map(Run::reserve_recovered_child);
                 self.families.push(RunFamily { runs: vec![(found, reason)], reservation });
             }
         }

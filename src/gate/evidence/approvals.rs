@@ -16,15 +16,15 @@ pub use crate::verify::approvals::*;
 /// An artefact cannot be read.
 pub fn put(
     artifacts: &Artifacts,
-    (strands, fleet): (&[ChainSlice], Option<&ChainSlice>),
+    (slices, fleet): (&[ChainSlice], Option<&ChainSlice>),
     payloads: &Payloads,
     files: &mut Files,
 ) -> Result<Vec<Digest>, Error> {
-    for (name, bytes) in signed_files(strands, payloads) {
+    for (name, bytes) in signed_files(slices, payloads) {
         files.put(name, bytes);
     }
     let mut missing = Vec::new();
-    for ((list, signature), digest) in contents::approvers(strands, fleet) {
+    for ((list, signature), digest) in contents::approvers(slices, fleet) {
         match artifacts.approvers(&digest)? {
             Some((text, envelope)) => {
                 files.put(list, text);

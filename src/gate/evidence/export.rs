@@ -153,39 +153,39 @@ pub async fn export(order: &ExportOrder<'_>) -> Result<ExportedBundle, Error> {
     let mut chains = order.reader.chains().await?;
     chains.retain(|row| row.tenant == order.tenant);
     // Everything is proven under these heads, whatever is appended meanwhile.
-    let (query, strands) = match strands(order, &chains).await {
+    let (query, slices) = match slices(order, &chains).await {
         Ok(found) => found,
         Err(why) => return Err(pruned::explained(order.reader, order.tenant, &chains, why).await),
     };
-    let (strands, rows): (Vec<ChainSlice>, Vec<&ChainRow>) = strands.into_iter().unzip();
+    let (slices, rows): (Vec<ChainSlice>, Vec<&ChainRow>) = slices.into_iter().unzip();
     let mut payloads = Payloads::default();
     let opening = DisclosureKeys { vault: order.vault, redactions: order.redactions, records };
-    for (strand, row) in strands.iter().zip(&rows) {
-        let lines = strand.selected().filter(|line| line.entry.run.is_some());
+    for (slice, row) in slices.iter().zip(&rows) {
+        let lines = slice.selected().filter(|line| line.entry.run.is_some());
         disclose(order.reader, row, lines, (&opening, order.payloads), &mut payloads).await?;
     }
     let (reader, tenant) = (order.reader, order.tenant);
-    let shown = fleet::show(reader, &chains, tenant, &query, (&strands, &payloads)).await?;
+    let shown = fleet::show(reader, &chains, tenant, &query, (&slices, &payloads)).await?;
     let heads = shown.as_ref().map(|shown| &shown.heads);
     let mut files = Files::default();
-    for (strand, row) in strands.iter().zip(&rows) {
+    for (slice, row) in slices.iter().zip(&rows) {
         let mut since: BTreeSet<Seq> = order.since.iter().copied().collect();
-        since.extend(heads.and_then(|heads| heads.get(strand.origin())).into_iter().flatten());
-        proofs::put(reader, (strand, row), &since, &mut files).await?;
+        since.extend(heads.and_then(|heads| heads.get(slice.origin())).into_iter().flatten());
+        proofs::put(reader, (slice, row), &since, &mut files).await?;
     }
     if let Some(shown) = &shown {
         let since = order.since.iter().copied().collect();
         fleet::put(reader, shown, &since, &mut files).await?;
     }
-    let fleet = shown.as_ref().map(fleet::FleetEvidence::strand);
-    let (files, exported) = sealed(order, &query, (&strands, fleet), &payloads, files)?;
+    let fleet = shown.as_ref().map(fleet::FleetEvidence::slice);
+    let (files, exported) = sealed(order, &query, (&slices, fleet), &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
     written::write(&files, order.out)?;
     Ok(exported)
 }
 
 /// The chains and lines that the query selects, and the query with its ends filled in.
-async fn strands<'a>(
+async fn slices<'a>(
     order: &ExportOrder<'_>,
     chains: &'a [ChainRow],
 ) -> Result<(Query, Vec<(ChainSlice, &'a ChainRow)>), Error> {
@@ -194,8 +194,8 @@ async fn strands<'a>(
         Query::Run(run) => {
             let row = gather::chain_of(order.reader, chains, run).await?;
             let row = row.ok_or_else(|| Error::NoRun(run.to_string()))?;
-            let strand = gather::run(order.reader, row, run, folder()).await?;
-            Ok((order.query.clone(), vec![(strand, row)]))
+            let slice = gather::run(order.reader, row, run, folder()).await?;
+            Ok((order.query.clone(), vec![(slice, row)]))
         }
         Query::Range { log, span } => {
             let row = chains.iter().find(|row| row.origin == *log);
@@ -205,12 +205,12 @@ async fn strands<'a>(
                 let (from, to, size) = (span.from, span.to, row.head.size);
                 return Err(Error::NoSpan { log: log.clone(), from, to, size });
             }
-            let strand = gather::span(order.reader, row, span, false, folder()).await?;
-            Ok((Query::Range { log: log.clone(), span }, vec![(strand, row)]))
+            let slice = gather::span(order.reader, row, span, false, folder()).await?;
+            Ok((Query::Range { log: log.clone(), span }, vec![(slice, row)]))
         }
         Query::Population(filter) => {
-            let strands = population(order, filter, chains).await?;
-            Ok((order.query.clone(), strands))
+            let slices = population(order, filter, chains).await?;
+            Ok((order.query.clone(), slices))
         }
     }
 }
@@ -232,31 +232,31 @@ async fn population<'a>(
     };
     let mut rows: Vec<&ChainRow> = chains.iter().filter(wanted).collect();
     rows.sort_by(|a, b| a.origin.cmp(&b.origin));
-    let mut strands = Vec::new();
+    let mut slices = Vec::new();
     for (number, row) in (0_u64..).zip(rows) {
         let span = gather::span_of(order.reader, row, filter).await?;
-        let strand = gather::span(order.reader, row, span, true, chain_folder(number)).await?;
-        strands.push((strand, row));
+        let slice = gather::span(order.reader, row, span, true, chain_folder(number)).await?;
+        slices.push((slice, row));
     }
-    Ok(strands)
+    Ok(slices)
 }
 
 /// Everything made from entries and payloads, and the signed list of all files.
 fn sealed(
     order: &ExportOrder<'_>,
     query: &Query,
-    (strands, fleet): (&[ChainSlice], Option<&ChainSlice>),
+    (slices, fleet): (&[ChainSlice], Option<&ChainSlice>),
     payloads: &Payloads,
     mut files: Files,
 ) -> Result<(Files, ExportedBundle), Error> {
     payloads.write(&mut files);
     if let Query::Population(filter) = query {
-        files.put(bundle::POPULATION, population::population(filter, strands));
+        files.put(bundle::POPULATION, population::population(filter, slices));
     }
-    let mut missing = artefacts(order, strands, &mut files)?;
-    missing.extend(approvals::put(order.artifacts, (strands, fleet), payloads, &mut files)?);
+    let mut missing = artefacts(order, slices, &mut files)?;
+    missing.extend(approvals::put(order.artifacts, (slices, fleet), payloads, &mut files)?);
     let materials: Vec<BundleMaterial<'_>> =
-        strands.iter().flat_map(|strand| strand.materials(payloads)).collect();
+        slices.iter().flat_map(|slice| slice.materials(payloads)).collect();
     for (name, bytes) in projection::files(query.scope(), &materials) {
         files.put(name, bytes);
     }
@@ -268,7 +268,7 @@ fn sealed(
         sha256: order.program.to_owned(),
         requester: order.requester.to_owned(),
     };
-    let subject = Subject { query, strands, materials: &materials, payloads, files: &files };
+    let subject = Subject { query, slices, materials: &materials, payloads, files: &files };
     let predicate = statement::predicate(&subject, &exporter);
     // Both are made from all files before them: no file is added afterwards.
     files.put(bundle::CONTROLS, controls::controls(&files));
@@ -278,14 +278,14 @@ fn sealed(
     files.put(bundle::ENVELOPE, envelope.map_err(|e| Error::Unsigned(e.to_string()))?);
     let digest = Digest::of(&[&manifest]);
     files.put(bundle::MANIFEST, manifest);
-    let logs = strands.iter().map(|strand| {
-        let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-        (strand.origin().to_owned(), size)
+    let logs = slices.iter().map(|slice| {
+        let size = slice.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
+        (slice.origin().to_owned(), size)
     });
     let exported = ExportedBundle {
         dir: order.out.to_owned(),
         files: files.0.len(),
-        entries: strands.iter().map(|strand| strand.lines.len()).sum(),
+        entries: slices.iter().map(|slice| slice.lines.len()).sum(),
         logs: logs.collect(),
         runs: materials.len(),
         sealed: materials.iter().filter(|material| material.sealed()).count(),
@@ -313,17 +313,17 @@ fn recorded(query: &Query, exported: &ExportedBundle, order: &ExportOrder<'_>) -
 /// Adds the policy bundles and the manifests; returns the digests that were not kept.
 fn artefacts(
     order: &ExportOrder<'_>,
-    strands: &[ChainSlice],
+    slices: &[ChainSlice],
     files: &mut Files,
 ) -> Result<Vec<Digest>, Error> {
     let mut missing = Vec::new();
-    for (name, digest) in contents::policies(strands) {
+    for (name, digest) in contents::policies(slices) {
         match order.artifacts.policy(&digest)? {
             Some(tar) => files.put(name, tar),
             None => missing.push(digest),
         }
     }
-    for ((yaml, signature), digest) in contents::manifests(strands) {
+    for ((yaml, signature), digest) in contents::manifests(slices) {
         match order.artifacts.manifest(&digest)? {
             Some((text, envelope)) => {
                 files.put(yaml, text);

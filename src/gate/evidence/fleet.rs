@@ -26,7 +26,7 @@ const LOOKED_AT: u32 = 16;
 /// The fleet log in a bundle, and the heads of the bundle's chains that it records.
 #[derive(Debug)]
 pub struct FleetEvidence {
-    strand: ChainSlice,
+    slice: ChainSlice,
     /// Its row in the ledger, with the newest head that others have seen, if any.
     row: ChainRow,
     /// Cosignatures and stamps over its heads, ascending.
@@ -37,8 +37,8 @@ pub struct FleetEvidence {
 
 impl FleetEvidence {
     /// Its entries.
-    pub const fn strand(&self) -> &ChainSlice {
-        &self.strand
+    pub const fn slice(&self) -> &ChainSlice {
+        &self.slice
     }
 }
 
@@ -51,7 +51,7 @@ pub async fn show(
     chains: &[ChainRow],
     tenant: &str,
     query: &Query,
-    (strands, payloads): (&[ChainSlice], &Payloads),
+    (slices, payloads): (&[ChainSlice], &Payloads),
 ) -> Result<Option<FleetEvidence>, Error> {
     let Some(row) = current(chains, tenant) else { return Ok(None) };
     let mut row = row.clone();
@@ -73,11 +73,11 @@ pub async fn show(
     let mut heads = BTreeMap::new();
     let wanted = |newest: &AnchorRow| recent || !newest.tokens.is_empty();
     let mut anchors: Vec<AnchorRow> = newest.into_iter().filter(wanted).collect();
-    for strand in strands {
-        let found = vouching(&lines, strand);
-        heads.insert(strand.origin().to_owned(), found.sizes);
+    for slice in slices {
+        let found = vouching(&lines, slice);
+        heads.insert(slice.origin().to_owned(), found.sizes);
         picked.extend(found.seqs);
-        let observed = observed(strand, &row.origin).into_iter();
+        let observed = observed(slice, &row.origin).into_iter();
         // The first head that others saw after the chain's was recorded, and the heads the chain
         // saw.
         let after = found.first.map(|place| place.saturating_add(1));
@@ -91,18 +91,18 @@ pub async fn show(
     anchors.retain(|anchor| anchor.size <= row.head.size);
     anchors.sort_by_key(|anchor| anchor.size);
     anchors.dedup_by_key(|anchor| anchor.size);
-    let strand = match query {
+    let slice = match query {
         Query::Population(filter) if filter.chains.is_empty() => {
             let span = Span { from: 0, to: row.head.size };
             gather::span(reader, &row, span, false, FLEET.to_owned()).await?
         }
         Query::Population(_) | Query::Range { .. } | Query::Run(_) => {
-            let concerned = lines.iter().filter(|line| concerns(line, query, strands, payloads));
+            let concerned = lines.iter().filter(|line| concerns(line, query, slices, payloads));
             picked.extend(concerned.map(|line| line.entry.seq));
             gather::picked(reader, &row, FLEET.to_owned(), lines, &picked).await?
         }
     };
-    Ok(Some(FleetEvidence { strand, row, anchors, heads }))
+    Ok(Some(FleetEvidence { slice, row, anchors, heads }))
 }
 
 /// Adds the fleet log's files and the anchors'.
@@ -115,10 +115,10 @@ pub async fn put(
     since: &BTreeSet<Seq>,
     files: &mut Files,
 ) -> Result<(), Error> {
-    let FleetEvidence { strand, row, anchors, .. } = shown;
+    let FleetEvidence { slice, row, anchors, .. } = shown;
     let sizes = anchors.iter().map(|anchor| anchor.size);
     let sizes = since.iter().copied().chain(sizes).collect();
-    let older = proofs::put(reader, (strand, row), &sizes, files).await?;
+    let older = proofs::put(reader, (slice, row), &sizes, files).await?;
     let mut number = 0_u64;
     for anchor in anchors {
         // A head without a token is included for its cosignatures; with several, once per token.
@@ -174,8 +174,8 @@ pub fn number(row: &ChainRow, tenant: &str) -> Option<u64> {
 }
 
 /// Sizes of the fleet heads that the chain itself saw.
-fn observed(strand: &ChainSlice, fleet: &str) -> BTreeSet<Seq> {
-    let seen = strand.lines.iter().filter_map(|line| line.get::<AnchorObserved>());
+fn observed(slice: &ChainSlice, fleet: &str) -> BTreeSet<Seq> {
+    let seen = slice.lines.iter().filter_map(|line| line.get::<AnchorObserved>());
     seen.filter(|seen| seen.log == fleet).map(|seen| seen.size.get()).collect()
 }
 
@@ -207,10 +207,10 @@ struct Vouching {
 
 /// The chain's enrolment, its oldest recorded head beyond the selection, its newest head, and the
 /// first anchors after the oldest: the earliest time at which another party had seen it.
-fn vouching(lines: &[EntryLine], strand: &ChainSlice) -> Vouching {
-    let origin = strand.origin();
-    let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-    let needed = strand.lines.last().map_or(0, |line| line.entry.seq.saturating_add(1));
+fn vouching(lines: &[EntryLine], slice: &ChainSlice) -> Vouching {
+    let origin = slice.origin();
+    let size = slice.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
+    let needed = slice.lines.last().map_or(0, |line| line.entry.seq.saturating_add(1));
     let of_log = |line: &&EntryLine| line.log() == Some(origin);
     let mut found = Vouching::default();
     let enrolled = lines.iter().filter(|line| line.is(Kind::ChainEnrolled)).filter(of_log);
@@ -242,12 +242,12 @@ fn vouching(lines: &[EntryLine], strand: &ChainSlice) -> Vouching {
 }
 
 /// Whether an entry is about keys, a chain's end, or an operation on the bundle's content.
-fn concerns(line: &EntryLine, query: &Query, strands: &[ChainSlice], payloads: &Payloads) -> bool {
-    let of_log = || strands.iter().any(|strand| line.log() == Some(strand.origin()));
+fn concerns(line: &EntryLine, query: &Query, slices: &[ChainSlice], payloads: &Payloads) -> bool {
+    let of_log = || slices.iter().any(|slice| line.log() == Some(slice.origin()));
     let held = |line: &EntryLine| {
         let placed = line.get::<HoldPlaced>().and_then(|hold| hold.run);
         let run = placed.or_else(|| line.get::<HoldLifted>()?.run);
-        let runs = || strands.iter().flat_map(|strand| strand.runs());
+        let runs = || slices.iter().flat_map(|slice| slice.runs());
         run.is_none_or(|run| runs().any(|(one, _)| *one == run))
     };
     let is = |kinds: &[Kind]| kinds.iter().any(|kind| line.is(*kind));

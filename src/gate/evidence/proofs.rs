@@ -22,25 +22,25 @@ use crate::ledger::verify::Damage;
 /// The ledger cannot be read, or its content does not match the checkpoint.
 pub async fn put(
     reader: &dyn LedgerReader,
-    (strand, row): (&ChainSlice, &ChainRow),
+    (slice, row): (&ChainSlice, &ChainRow),
     since: &BTreeSet<Seq>,
     files: &mut Files,
 ) -> Result<Paths, Error> {
-    let Some(checkpoint) = &strand.checkpoint else { return Ok(Paths::new()) };
-    let folder = &strand.folder;
+    let Some(checkpoint) = &slice.checkpoint else { return Ok(Paths::new()) };
+    let folder = &slice.folder;
     let mut jsonl = Vec::new();
-    for line in &strand.lines {
+    for line in &slice.lines {
         jsonl.extend_from_slice(&line.bytes);
         jsonl.push(b'\n');
     }
     files.put(format!("{folder}/{LINES}"), jsonl);
     files.put(format!("{folder}/{NOTE}"), row.head.checkpoint.as_bytes());
     let prover = Prover::for_head(reader, &row.chain, checkpoint).await.map_err(error)?;
-    if let Some(span) = strand.span {
+    if let Some(span) = slice.span {
         files.put(format!("{folder}/{RANGE_PROOF}"), range(&prover, span).await?);
     }
-    files.put(format!("{folder}/{PATHS}"), inclusion(&prover, strand).await?);
-    for seq in strand.alone() {
+    files.put(format!("{folder}/{PATHS}"), inclusion(&prover, slice).await?);
+    for seq in slice.alone() {
         let path = prover.inclusion(seq).await.map_err(error)?;
         let note = row.head.checkpoint.clone();
         let proof = TlogProof { extra: None, index: seq, path, note };
@@ -58,13 +58,13 @@ pub async fn put(
 }
 
 /// A path for every entry that no span proves.
-async fn inclusion(prover: &Prover<'_>, strand: &ChainSlice) -> Result<Vec<u8>, Error> {
+async fn inclusion(prover: &Prover<'_>, slice: &ChainSlice) -> Result<Vec<u8>, Error> {
     let mut paths = Paths::new();
-    for line in strand.lines.iter().filter(|line| strand.span.is_none() || !strand.selects(line)) {
+    for line in slice.lines.iter().filter(|line| slice.span.is_none() || !slice.selects(line)) {
         let seq = line.entry.seq;
         paths.insert(seq, prover.inclusion(seq).await.map_err(error)?);
     }
-    Ok(contents::inclusion(strand, (prover.size(), prover.root()), &paths))
+    Ok(contents::inclusion(slice, (prover.size(), prover.root()), &paths))
 }
 
 async fn range(prover: &Prover<'_>, span: Span) -> Result<Vec<u8>, Error> {

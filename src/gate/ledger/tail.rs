@@ -105,11 +105,11 @@ impl Tails {
     }
 
     pub(super) fn insert(&mut self, run: RunId, tail: RunTail) {
-        self.lodge(tail.parent);
+        self.enter(tail.parent);
         self.runs.insert(run, tail);
     }
 
-    fn lodge(&mut self, parent: Option<RunId>) {
+    fn enter(&mut self, parent: Option<RunId>) {
         let Some(parent) = parent else { return };
         let open = self.below.entry(parent).or_default();
         *open = open.saturating_add(1);
@@ -156,7 +156,7 @@ impl Tails {
             return;
         }
         let parent = (draft.kind() == Kind::RunOpened).then(|| parent(draft)).flatten();
-        self.lodge(parent);
+        self.enter(parent);
         let fresh = RunTail { next_seq: 0, prev: leaf, calls: Calls::default(), parent };
         let tail = self.runs.entry(run).or_insert(fresh);
         tail.next_seq = tail.next_seq.saturating_add(1);

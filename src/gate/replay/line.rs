@@ -103,7 +103,7 @@ impl ToolList {
 
 /// What binds one payload of a step to its entry.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(super) struct Bond {
+pub(super) struct PayloadCommitment {
     /// What the payload is.
     pub role: String,
     /// The commitment of the entry.
@@ -114,7 +114,7 @@ pub(super) struct Bond {
     parts: Option<Json>,
 }
 
-impl Bond {
+impl PayloadCommitment {
     /// Whether these bytes are the committed ones.
     pub fn holds(&self, body: &[u8]) -> Result<(), Flaw> {
         let salt = self.salt.ok_or_else(|| Flaw::Payload(self.role.clone()))?;

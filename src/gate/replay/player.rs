@@ -90,7 +90,7 @@ pub(super) struct PlayerState {
 #[derive(Debug)]
 pub struct Player {
     pub(super) recording: Recording,
-    pub(super) manner: ReplaySettings,
+    pub(super) settings: ReplaySettings,
     pub(super) clock: Arc<RecordedClock>,
     pub(super) definitions: BTreeMap<String, Digest>,
     pub(super) state: Mutex<PlayerState>,
@@ -127,7 +127,7 @@ impl Player {
         let definitions = recording.tools.read().map(ToolList::definitions).unwrap_or_default();
         let state = PlayerState { matching: Matching::of(steps), ..PlayerState::default() };
         let (state, changed) = (Mutex::new(state), Notify::new());
-        Ok(Self { recording, manner: settings, clock, definitions, state, changed })
+        Ok(Self { recording, settings, clock, definitions, state, changed })
     }
 
     /// The recording being played.
@@ -254,7 +254,7 @@ impl Player {
     pub(super) fn note(&self, state: &mut PlayerState, drift: Drift) -> Result<(), LayerReason> {
         let reason = refusal(&drift);
         state.drifts.push(self.of_run(drift));
-        if self.manner.collect {
+        if self.settings.collect {
             return Ok(());
         }
         state.stopped = true;
@@ -265,7 +265,7 @@ impl Player {
     /// Finds the step of this call, and takes it.
     pub(super) fn meet(&self, call: &ToolCall) -> Result<CallMatch, LayerReason> {
         let tool = call.tool().as_str();
-        let key = key(&self.manner, tool, call.args());
+        let key = key(&self.settings, tool, call.args());
         let mut state = self.state.lock();
         if state.stopped {
             return Err(stopped());
@@ -322,7 +322,7 @@ impl Player {
         step: usize,
         before: usize,
     ) -> Result<(), LayerReason> {
-        if self.manner.collect {
+        if self.settings.collect {
             // A later call, or the end of the replay, shows whether the earlier step is made at
             // all.
             state.overtaken.insert(before);
@@ -367,7 +367,7 @@ impl Player {
             // The recorded arguments are redacted, so a comparison is impossible.
             return Ok(step);
         }
-        let pointers = self.manner.volatile.get(tool).map(Vec::as_slice).unwrap_or_default();
+        let pointers = self.settings.volatile.get(tool).map(Vec::as_slice).unwrap_or_default();
         let recorded = self.recording.places.get(step).map(|place| self.recording.step(place));
         let recorded = recorded.transpose().map_err(|error| {
             self.lose(state, &error);

@@ -23,8 +23,8 @@ use crate::record::decided;
 
 impl Player {
     fn engine(&self, step: &RecordedCall) -> Option<Arc<dyn PolicyEngine>> {
-        let recorded = || self.manner.engines.get(&step.decision.policy?).cloned();
-        self.manner.now.clone().or_else(recorded)
+        let recorded = || self.settings.engines.get(&step.decision.policy?).cloned();
+        self.settings.now.clone().or_else(recorded)
     }
 
     fn manifest(&self, step: &RecordedCall) -> Digest {

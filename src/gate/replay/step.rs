@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Deserializer};
 
 use super::flaw::Flaw;
-use super::line::Bond;
+use super::line::PayloadCommitment;
 use crate::approval::break_glass::{BreakGlassStatement, Open, ROLE, SignedBreakGlass};
 use crate::approval::{Approval, MalformedStatement, Statement as _};
 use crate::domain::canonical;
@@ -54,7 +54,7 @@ pub struct RecordedCall {
     pub(super) after: u64,
     /// `run_seq` of its last entry.
     pub(super) end: u64,
-    payloads: Vec<Bond>,
+    payloads: Vec<PayloadCommitment>,
 }
 
 /// The decision of a recorded call.

@@ -21,7 +21,7 @@ const WITHHELD: &str = "the tool's own words are withheld: the policy masks pers
                         through for it";
 
 /// All `redact` obligations of a decision together.
-struct Duty {
+struct Redactor {
     kinds: Vec<String>,
     /// Whether content that cannot be scanned is released too.
     opaque: bool,
@@ -41,18 +41,18 @@ fn apply_to(
     obligations: &[PolicyObligation],
     outcome: Unmasked,
 ) -> (Outcome, Option<Redaction>) {
-    let duty = Duty::of(obligations);
-    let mut done = duty.as_ref().map(|_| Redaction::default());
-    let mut masked = |text: String| match (&duty, &mut done) {
-        (Some(duty), Some(done)) => {
-            duty.masked_message(&text, done).unwrap_or_else(|| WITHHELD.to_owned())
+    let redactor = Redactor::of(obligations);
+    let mut done = redactor.as_ref().map(|_| Redaction::default());
+    let mut masked = |text: String| match (&redactor, &mut done) {
+        (Some(redactor), Some(done)) => {
+            redactor.masked_message(&text, done).unwrap_or_else(|| WITHHELD.to_owned())
         }
         (_, _) => text,
     };
     let outcome = match outcome {
         Outcome::Completed { result, status } => {
             let status = masked(status);
-            let released = released(duty.as_ref(), result, done.as_mut());
+            let released = released(redactor.as_ref(), result, done.as_mut());
             match released.and_then(|bytes| capped(cap, obligations, bytes)) {
                 Ok(result) => Outcome::Completed { result, status },
                 Err((class, message)) => Outcome::Failed { class, started: true, message },
@@ -75,7 +75,7 @@ fn protocol(message: &str) -> Withheld {
 
 /// The bytes of a result, masked where required.
 fn released(
-    duty: Option<&Duty>,
+    redactor: Option<&Redactor>,
     content: AnswerContent,
     done: Option<&mut Redaction>,
 ) -> Result<Vec<u8>, Withheld> {
@@ -83,8 +83,8 @@ fn released(
     if !text::is_json(&json) {
         return Err(protocol("the tool's result is not json"));
     }
-    match (duty, done) {
-        (Some(duty), Some(done)) => duty.answer(&json, opaque, done),
+    match (redactor, done) {
+        (Some(redactor), Some(done)) => redactor.answer(&json, opaque, done),
         (_, _) => Ok(json),
     }
 }
@@ -102,17 +102,17 @@ fn capped(cap: u64, obligations: &[PolicyObligation], bytes: Vec<u8>) -> Result<
     Ok(bytes)
 }
 
-impl Duty {
+impl Redactor {
     fn of(obligations: &[PolicyObligation]) -> Option<Self> {
         let redacts = obligations.iter().filter_map(|obligation| match obligation {
             PolicyObligation::Redact { kinds, opaque } => Some((kinds, *opaque)),
             PolicyObligation::CapBytes { .. } => None,
         });
-        redacts.fold(None, |duty: Option<Self>, (kinds, opaque)| {
-            let mut duty = duty.unwrap_or(Self { kinds: Vec::new(), opaque: true });
-            duty.kinds.extend(kinds.iter().cloned());
-            duty.opaque &= opaque;
-            Some(duty)
+        redacts.fold(None, |redactor: Option<Self>, (kinds, opaque)| {
+            let mut redactor = redactor.unwrap_or(Self { kinds: Vec::new(), opaque: true });
+            redactor.kinds.extend(kinds.iter().cloned());
+            redactor.opaque &= opaque;
+            Some(redactor)
         })
     }
 

@@ -89,7 +89,7 @@ impl Pending {
             purpose: Purpose::Amendment,
             names: ("the proposal", "it"),
             expires: self.expires,
-            barred: (author, "proposed it: another approver has to approve"),
+            excluded: (author, "proposed it: another approver has to approve"),
             given: &self.given,
         }
     }

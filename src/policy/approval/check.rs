@@ -131,7 +131,7 @@ pub(super) struct Ballot<'a> {
     pub names: (&'static str, &'static str),
     pub expires: Timestamp,
     /// Subjects who may not approve it, and why.
-    pub barred: (&'a [String], &'static str),
+    pub excluded: (&'a [String], &'static str),
     /// Subjects who have approved it already.
     pub given: &'a [String],
 }
@@ -157,7 +157,7 @@ impl Ballot<'_> {
         if verdict == ApproverVerdict::Refuse {
             return Ok(());
         }
-        let (excluded, because) = self.barred;
+        let (excluded, because) = self.excluded;
         if excluded.iter().any(|one| by.is(one)) {
             return self.purpose.refuse(RefusalReason::Barred(by.subject.clone(), because));
         }
@@ -187,7 +187,7 @@ pub struct Hold {
     pub nonce: String,
     /// Subjects who may not approve: those who started the run or proposed its arguments, and the
     /// owner of its manifest unless the configuration lets owners. They may refuse.
-    pub barred: Vec<String>,
+    pub excluded: Vec<String>,
     /// Subjects who have approved this hold already: a second approval of theirs does not count.
     pub given: Vec<String>,
 }
@@ -199,7 +199,10 @@ impl Hold {
             purpose: Purpose::Approval,
             names: ("the hold", "this hold"),
             expires: self.expires,
-            barred: (&self.barred, "started the run, owns its manifest or changed the arguments"),
+            excluded: (
+                &self.excluded,
+                "started the run, owns its manifest or changed the arguments",
+            ),
             given: &self.given,
         }
     }

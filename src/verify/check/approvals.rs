@@ -112,14 +112,14 @@ fn judged(case: &Case<'_>) -> Result<(ApprovalCounts, Orders), SignatureFlaw> {
 /// Every file in `approvals/` follows from the entries, or is a list that one of them names.
 fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
-    let files = signed_files(&case.strands, payloads);
+    let files = signed_files(&case.slices, payloads);
     for (name, bytes) in &files {
         if case.files.get(name) != Some(bytes) {
             return Err(SignatureFlaw::File(name.clone()));
         }
     }
     let mut lists: BTreeSet<String> = BTreeSet::new();
-    for line in case.strands.iter().flat_map(|s| s.selected()) {
+    for line in case.slices.iter().flat_map(|s| s.selected()) {
         if let Some(digest) = list_of(line) {
             let (text, signature) = approvers_files(&digest);
             lists.extend([text, signature]);
@@ -128,8 +128,8 @@ fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
             }
         }
     }
-    let of_orders = order_lists(&case.strands, case.fleet.as_ref());
-    for digest in break_glass_lists(&case.strands).into_iter().chain(of_orders) {
+    let of_orders = order_lists(&case.slices, case.fleet.as_ref());
+    for digest in break_glass_lists(&case.slices).into_iter().chain(of_orders) {
         let (text, signature) = approvers_files(&digest);
         lists.extend([text, signature]);
     }
@@ -316,7 +316,7 @@ pub(super) fn held(
         run: *material.run,
         expires: held.expires?,
         nonce: held.nonce?.to_string(),
-        barred: held.asked_by.iter().map(|by| by.subject.to_string()).collect(),
+        excluded: held.asked_by.iter().map(|by| by.subject.to_string()).collect(),
         given: Vec::new(),
     })
 }

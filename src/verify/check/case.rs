@@ -17,7 +17,7 @@ pub struct Case<'a> {
     /// What kind of bundle it is.
     pub scope: Scope,
     /// Its chains: one, or those of a population.
-    pub strands: Vec<ChainSlice>,
+    pub slices: Vec<ChainSlice>,
     /// The tenant's fleet log, as far as the bundle has it. Only the form of its entries is
     /// checked; `F1` checks the rest.
     pub fleet: Option<ChainSlice>,
@@ -31,12 +31,12 @@ impl Case<'_> {
     /// One [`BundleMaterial`] for each run of each chain; empty if payloads or a checkpoint do not hold.
     pub fn materials(&self) -> Vec<BundleMaterial<'_>> {
         let Some(payloads) = &self.payloads else { return Vec::new() };
-        self.strands.iter().flat_map(|slice| slice.materials(payloads)).collect()
+        self.slices.iter().flat_map(|slice| slice.materials(payloads)).collect()
     }
 
     /// Whether every chain has a checkpoint that holds and the payloads could be read.
     #[must_use]
     pub fn readable(&self) -> bool {
-        self.payloads.is_some() && self.strands.iter().all(|slice| slice.checkpoint.is_some())
+        self.payloads.is_some() && self.slices.iter().all(|slice| slice.checkpoint.is_some())
     }
 }

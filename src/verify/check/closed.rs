@@ -42,7 +42,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
 
 fn strays(case: &Case<'_>) -> Result<(), Error> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
-    let slices = (case.strands.as_slice(), case.fleet.as_ref());
+    let slices = (case.slices.as_slice(), case.fleet.as_ref());
     let names = names(case.scope, slices, payloads, case.files);
     match case.files.0.keys().find(|name| !names.contains(*name)) {
         None => Ok(()),
@@ -55,7 +55,7 @@ fn forms(case: &Case<'_>) -> Result<(), Error> {
     if case.fleet.is_some() {
         anchors::whole(case.files).map_err(Error::Fleet)?;
     }
-    for slice in case.strands.iter().chain(&case.fleet) {
+    for slice in case.slices.iter().chain(&case.fleet) {
         included(case, slice)?;
     }
     let older = |name: &&String| name.rsplit('/').next() == Some(OLDER) || name.ends_with(BESIDE);
@@ -86,7 +86,7 @@ fn same(case: &Case<'_>, name: &str, made: &[u8]) -> Result<(), Error> {
 /// trust file names no key for it.
 fn envelopes(case: &Case<'_>) -> Result<(), Error> {
     let pairs =
-        manifests(&case.strands).into_iter().chain(approvers(&case.strands, case.fleet.as_ref()));
+        manifests(&case.slices).into_iter().chain(approvers(&case.slices, case.fleet.as_ref()));
     for ((name, envelope), _) in pairs {
         match (case.files.get(&name), case.files.get(&envelope)) {
             (None, None) => {}

@@ -76,7 +76,7 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
     let mut activated = BTreeSet::new();
     let mut used = BTreeSet::new();
     let (mut amended, mut unrecorded) = (0_usize, None);
-    for slice in &case.strands {
+    for slice in &case.slices {
         let mut here = BTreeSet::new();
         // The bundle has only the entries that introduce the runs, not the whole chain.
         let mut amendments = Amendments::default();
@@ -144,7 +144,7 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
 /// are checked once.
 fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
     let mut outcomes: BTreeMap<Digest, Outcome> = BTreeMap::new();
-    for slice in &case.strands {
+    for slice in &case.slices {
         let mut bound = BTreeSet::new();
         for line in &slice.lines {
             if let Some(one) = line.get::<ManifestBound>() {
@@ -248,7 +248,7 @@ fn stated(
     let Some(query) = Query::from_json(&recorded) else {
         return Outcome::Invalid("the statement's query is malformed".into());
     };
-    let answered = match (&query, case.strands.first()) {
+    let answered = match (&query, case.slices.first()) {
         (Query::Run(run), _) => materials.first().is_some_and(|material| material.run == run),
         (Query::Range { log, span }, Some(slice)) => {
             log == slice.origin() && Some(*span) == slice.span
@@ -260,8 +260,8 @@ fn stated(
     if query.scope() != case.scope || !answered {
         return Outcome::Invalid("the bundle is not what the statement's query asks for".into());
     }
-    let (slices, files) = (case.strands.as_slice(), case.files);
-    let subject = Subject { query: &query, strands: slices, materials, payloads, files };
+    let (slices, files) = (case.slices.as_slice(), case.files);
+    let subject = Subject { query: &query, slices, materials, payloads, files };
     if statement::predicate(&subject, exporter) == case.predicate {
         Outcome::Valid("recomputed".into())
     } else {
@@ -280,7 +280,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
         say("that the manifest is signed by a key you trust: the trust file names none");
     }
     let bound = |binding: Binding| {
-        let mut opened = case.strands.iter().flat_map(ChainSlice::selected);
+        let mut opened = case.slices.iter().flat_map(ChainSlice::selected);
         opened.any(|line| line.get::<RunOpened>().is_some_and(|run| run.binding == binding))
     };
     if bound(Binding::Claimed) {
@@ -289,14 +289,13 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     if bound(Binding::Unclaimed) {
         say("which model and instructions ran: the agent claimed none");
     }
-    let mut selected = case.strands.iter().flat_map(ChainSlice::selected);
+    let mut selected = case.slices.iter().flat_map(ChainSlice::selected);
     if selected.any(|line| line.is(Kind::PostureObserved)) {
         say(
             "that agents had no way past the gate: only their own reports of their isolation are recorded",
         );
     }
-    for (run, recording, at) in
-        case.strands.iter().flat_map(ChainSlice::selected).filter_map(forked)
+    for (run, recording, at) in case.slices.iter().flat_map(ChainSlice::selected).filter_map(forked)
     {
         say(&format!(
             "what its agent was answered before its first call: the run goes on from step {at} of run {run}, \

@@ -74,7 +74,7 @@ impl Lists {
 
 /// Checks every list that an entry names against the lists that its chain activated.
 pub(super) fn check(case: &Case<'_>) -> Result<(), Error> {
-    for slice in &case.strands {
+    for slice in &case.slices {
         let (mut approvers, mut breakers) = (Lists::default(), Lists::default());
         for line in &slice.lines {
             let at = |why| Error::Seq(line.entry.seq, Box::new(why));

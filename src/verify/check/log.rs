@@ -48,15 +48,15 @@ pub fn read(files: &Files, scope: Scope) -> Result<Vec<ChainSlice>, Damage> {
             folders.take_while(|f| files.get(&format!("{f}/{LINES}")).is_some()).collect()
         }
     };
-    folders.into_iter().map(|folder| strand(files, folder)).collect()
+    folders.into_iter().map(|folder| slice(files, folder)).collect()
 }
 
 /// The lines of the fleet log, if the bundle has any.
 pub fn fleet(files: &Files) -> Option<Result<ChainSlice, Damage>> {
-    files.get(FLEET_ENTRIES).map(|_| strand(files, FLEET.to_owned()))
+    files.get(FLEET_ENTRIES).map(|_| slice(files, FLEET.to_owned()))
 }
 
-fn strand(files: &Files, folder: String) -> Result<ChainSlice, Damage> {
+fn slice(files: &Files, folder: String) -> Result<ChainSlice, Damage> {
     let name = format!("{folder}/{LINES}");
     let damage = |why: String| Damage::new("E1", format!("`{name}`: {why}"));
     let text = files.get(&name).ok_or_else(|| Damage::new("E1", format!("no `{name}`")))?;
@@ -75,7 +75,7 @@ fn strand(files: &Files, folder: String) -> Result<ChainSlice, Damage> {
 pub fn check(case: &mut Case<'_>, report: &mut Report) {
     let (files, trust) = (case.files, case.trust);
     let mut checks = ChainChecks::default();
-    for slice in &mut case.strands {
+    for slice in &mut case.slices {
         checks.chain(&slice.folder);
         checks.put("E1", understood(&slice.lines));
         let mut epochs = Epochs::new(&trust.enrolment).revoking(&trust.revoked_enrolments());
@@ -116,7 +116,7 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
         report.not_proven.push(why.into());
     }
     checks.fold(report);
-    let mut logs = case.strands.iter().map(ChainSlice::origin);
+    let mut logs = case.slices.iter().map(ChainSlice::origin);
     report.log = logs.next().map(str::to_owned).filter(|log| !log.is_empty());
 }
 
@@ -268,7 +268,7 @@ fn current(
     Ok(checkpoint)
 }
 
-/// Whether every line is in the tree: by its own path, unless it lies in the strand's span.
+/// Whether every line is in the tree: by its own path, unless it lies in the slice's span.
 fn inclusion(files: &Files, slice: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
     let name = format!("{}/{PATHS}", slice.folder);
     let proofs = match proofs(files, &name, "wicketgate/inclusion/1", "seq") {

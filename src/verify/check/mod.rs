@@ -141,12 +141,12 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
             return finish(report);
         }
     };
-    let mut case = Case { files, trust, scope, strands: slices, fleet, payloads: None, predicate };
+    let mut case = Case { files, trust, scope, slices, fleet, payloads: None, predicate };
     watch.at(Step::Proofs);
     log::check(&mut case, &mut report);
     watch.at(Step::Anchors);
     let chains: Vec<anchors::AnchoredChain<'_>> =
-        case.strands.iter().filter_map(anchors::AnchoredChain::of).collect();
+        case.slices.iter().filter_map(anchors::AnchoredChain::of).collect();
     if !chains.is_empty() {
         anchors::check(files, trust, &chains, &mut report);
     }

@@ -57,7 +57,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
 /// The lines whose commitments the bundle covers, with their log: those of the selected runs.
 fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a EntryLine)> {
     let of = |slice: &'a ChainSlice| slice.selected().map(move |line| (slice.origin(), line));
-    let selected = case.strands.iter().flat_map(of);
+    let selected = case.slices.iter().flat_map(of);
     selected.filter(|(_, line)| line.entry.run.is_some())
 }
 

@@ -61,7 +61,7 @@ impl std::fmt::Display for Orders {
 /// Checks every loosening entry against the order it names.
 pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
     let mut orders = Orders::default();
-    for slice in &case.strands {
+    for slice in &case.slices {
         for line in slice.selected().filter(|line| line.is(Kind::ControlApplied)) {
             orders.take(line, reinstated(case, (line, slice.origin())))?;
         }
@@ -197,7 +197,7 @@ type CommittedRuns = BTreeMap<Digest, Vec<(RunId, Role, Timestamp)>>;
 
 fn carried(case: &Case<'_>) -> CommittedRuns {
     let mut carried = CommittedRuns::new();
-    for line in case.strands.iter().flat_map(|slice| &slice.lines) {
+    for line in case.slices.iter().flat_map(|slice| &slice.lines) {
         let Some(link) = &line.entry.run else { continue };
         for commitment in &line.entry.draft.commit {
             let place = (link.run, commitment.role, line.entry.ts);

@@ -74,7 +74,7 @@ fn filter(case: &Case<'_>) -> Result<Filter, Error> {
 
 /// R2: the requested chains, each in the requested time, and every count recomputed.
 fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Outcome, Error> {
-    let origins: Vec<&str> = case.strands.iter().map(ChainSlice::origin).collect();
+    let origins: Vec<&str> = case.slices.iter().map(ChainSlice::origin).collect();
     if let Some(pair) = origins.windows(2).find(|pair| pair.first() >= pair.last()) {
         return Err(Error::Order(pair.join(", ")));
     }
@@ -87,13 +87,13 @@ fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Out
             return Err(Error::Extra((*extra).to_owned()));
         }
     }
-    for slice in &case.strands {
+    for slice in &case.slices {
         in_time(slice, filter)?;
     }
-    if case.files.get(POPULATION) != Some(population(filter, &case.strands).as_slice()) {
+    if case.files.get(POPULATION) != Some(population(filter, &case.slices).as_slice()) {
         return Err(Error::Derived);
     }
-    let entries: usize = case.strands.iter().map(|slice| slice.selected().count()).sum();
+    let entries: usize = case.slices.iter().map(|slice| slice.selected().count()).sum();
     enumerated(case, filter, &origins, report)?;
     let (chains, entries) = (many(origins.len(), "chain"), many(entries, "entry"));
     Ok(Outcome::Valid(format!("{chains}, {entries}, recomputed")))
@@ -177,7 +177,7 @@ fn chains_of(fleet: &ChainSlice) -> Vec<&str> {
 /// C2: no pause is longer than declared, except those that the log explains.
 fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
     let pulses: Vec<(&ChainSlice, Pulse)> =
-        case.strands.iter().map(|slice| (slice, pulse(slice, until))).collect();
+        case.slices.iter().map(|slice| (slice, pulse(slice, until))).collect();
     let gaps = || pulses.iter().flat_map(|(s, pulse)| pulse.gaps.iter().map(move |gap| (s, gap)));
     let explained = gaps().filter(|(_, gap)| gap.cause.explained()).count();
     if explained > 0 {

@@ -55,7 +55,7 @@ pub(super) fn check(
     };
     let hold = held(material, old, manifest).ok_or(SignatureFlaw::Malformed("hold"))?;
     // The author of the arguments may change them again.
-    let hold = Hold { barred: Vec::new(), ..hold };
+    let hold = Hold { excluded: Vec::new(), ..hold };
     let list = trusted(case, line)?;
     let statement = (signed.statement.as_bytes(), signed.signature.as_str());
     let counted = proposal::check(&hold, &list, statement, at(line, hold.expires))?;

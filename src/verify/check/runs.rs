@@ -79,7 +79,7 @@ fn of_span(count: &Count, report: &mut Report) {
 
 fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
     let mut count = Count::default();
-    for slice in &case.strands {
+    for slice in &case.slices {
         stray(slice, case.scope)?;
         lineage(slice)?;
         for (id, own) in slice.runs() {
@@ -147,7 +147,7 @@ fn one(
 fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
     let damage = |why: String| Err(Damage::new("S3", why));
     let ids: Vec<&RunId> =
-        case.strands.iter().flat_map(ChainSlice::runs).map(|(id, _)| id).take(2).collect();
+        case.slices.iter().flat_map(ChainSlice::runs).map(|(id, _)| id).take(2).collect();
     match (ids.as_slice(), case.trust.run) {
         ([], _) => damage("no run".into()),
         ([_, other, ..], _) => {

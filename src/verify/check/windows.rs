@@ -64,7 +64,7 @@ pub(super) fn policies(case: &Case<'_>) -> Result<(), Outside> {
         })
         .collect();
     let kinds = [Kind::PolicyActivated, Kind::CallAuthorized, Kind::CallHeld];
-    for line in case.strands.iter().flat_map(|slice| &slice.lines) {
+    for line in case.slices.iter().flat_map(|slice| &slice.lines) {
         let policy = line.entry.draft.policy.filter(|_| kinds.iter().any(|kind| line.is(*kind)));
         if let Some(window) = policy.and_then(|policy| windows.get(&policy)) {
             window.refuse(line, "its policy")?;
@@ -77,7 +77,7 @@ pub(super) fn policies(case: &Case<'_>) -> Result<(), Outside> {
 /// the bundle lacks.
 pub(super) fn manifests(case: &Case<'_>) -> Result<usize, Outside> {
     let mut windows: BTreeMap<Digest, Option<Window>> = BTreeMap::new();
-    for line in case.strands.iter().flat_map(|slice| &slice.lines) {
+    for line in case.slices.iter().flat_map(|slice| &slice.lines) {
         let Some(opened) = line.get::<RunOpened>() else { continue };
         let digest = opened.manifest.0;
         let window = *windows.entry(digest).or_insert_with(|| of_manifest(case, &digest));

@@ -65,9 +65,9 @@ async fn lines_of(
     row: &ChainRow,
     run: &RunId,
 ) -> Result<Vec<EntryLine>, evidence::Error> {
-    let strand = gather::run(reader, row, run, String::new()).await?;
+    let slice = gather::run(reader, row, run, String::new()).await?;
     let of_run = |line: &EntryLine| line.entry.run.as_ref().is_some_and(|link| link.run == *run);
-    Ok(strand.lines.into_iter().filter(of_run).collect())
+    Ok(slice.lines.into_iter().filter(of_run).collect())
 }
 
 /// The descendants of a run, in the order of their openings. A parent is opened before its
