@@ -201,7 +201,7 @@ fn number(n: usize) -> Json {
 }
 
 fn counts(subject: &Subject<'_>) -> Json {
-    let Subject { slices: slices, materials, payloads, .. } = subject;
+    let Subject { slices, materials, payloads, .. } = subject;
     let of_runs = || materials.iter().flat_map(BundleMaterial::of_run);
     let opened = payloads.0.values().filter(|p| matches!(p, Payload::Opened { .. })).count();
     let mut counts = vec![
