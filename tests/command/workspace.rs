@@ -33,13 +33,13 @@ async fn listed(agent: &Agent) -> String {
 }
 
 /// The processes that keep workspaces of this gate.
-fn houses(gate: &Sidecar) -> Vec<i32> {
+fn holders(gate: &Sidecar) -> Vec<i32> {
     let parent = gate.id().to_string();
     let of_gate = |pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(parent.as_str())
     };
-    let all = alive("sandbox-house");
+    let all = alive("sandbox-holder");
     all.iter().filter_map(|line| line.split(':').next()?.parse().ok()).filter(of_gate).collect()
 }
 
@@ -48,7 +48,7 @@ async fn what_one_command_writes_the_next_of_its_run_reads_and_nobody_else() {
     let estate = Estate::new(&tools());
     let gate = estate.serve();
     let (one, other) = (gate.open().await, gate.open().await);
-    assert!(houses(&gate).is_empty(), "made with the first command");
+    assert!(holders(&gate).is_empty(), "made with the first command");
     say(&one, "tee", json!({"a": "f", "in": "mine"})).await;
     assert_eq!(say(&one, "cat", json!({"a": "f"})).await["stdout"], "mine");
     assert_eq!(listed(&one).await, "f\n");
@@ -56,14 +56,14 @@ async fn what_one_command_writes_the_next_of_its_run_reads_and_nobody_else() {
     assert_eq!(say(&one, "own", json!({})).await["stdout"], "", "a call's own is another");
     say(&other, "tee", json!({"a": "f", "in": "theirs"})).await;
     assert_eq!(say(&one, "cat", json!({"a": "f"})).await["stdout"], "mine");
-    assert_eq!(houses(&gate).len(), 2);
+    assert_eq!(holders(&gate).len(), 2);
     let effect = say(&one, "ls", json!({})).await;
     assert_eq!(effect["sandbox"], "S2");
     one.seal().await.unwrap();
-    until("the workspace to be gone", || async { houses(&gate).len() == 1 }).await;
+    until("the workspace to be gone", || async { holders(&gate).len() == 1 }).await;
     assert_eq!(say(&other, "cat", json!({"a": "f"})).await["stdout"], "theirs");
     other.seal().await.unwrap();
-    until("both to be gone", || async { houses(&gate).is_empty() }).await;
+    until("both to be gone", || async { holders(&gate).is_empty() }).await;
     assert_eq!(listed(&gate.open().await).await, "", "a new run begins with nothing");
 }
 
@@ -92,7 +92,7 @@ async fn commands_of_a_run_at_the_same_time_share_its_workspace() {
     });
     futures_util::future::join_all(calls).await;
     assert_eq!(listed(&next).await.lines().count(), 16);
-    assert_eq!(houses(&gate).len(), 2);
+    assert_eq!(holders(&gate).len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +129,7 @@ async fn a_workspace_is_bounded_and_leads_nowhere() {
     assert_eq!(say(&next, "cat", json!({"a": "l"})).await["exit_code"], 1);
     next.seal().await.unwrap();
     agent.seal().await.unwrap();
-    until("both to be gone", || async { houses(&gate).is_empty() }).await;
+    until("both to be gone", || async { holders(&gate).is_empty() }).await;
     assert_eq!(std::fs::read_to_string(canary).unwrap(), "outside");
     assert!(estate.path("data/notes.txt").exists() && !estate.path("data/made").exists());
 }
@@ -140,19 +140,19 @@ async fn a_gate_that_is_killed_leaves_no_workspace_and_its_successor_begins_with
     let gate = estate.serve();
     let agent = gate.open().await;
     say(&agent, "tee", json!({"a": "f", "in": "mine"})).await;
-    let kept = houses(&gate);
+    let kept = holders(&gate);
     assert_eq!(kept.len(), 1);
     rustix::process::kill_process(gate.pid(), rustix::process::Signal::KILL).unwrap();
     let gone = |pid: &i32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        !String::from_utf8_lossy(&line).contains("sandbox-house")
+        !String::from_utf8_lossy(&line).contains("sandbox-holder")
     };
     until("it to be gone", || async { kept.iter().all(gone) }).await;
     drop(gate);
     let next = estate.serve();
     // The run goes on: its token is good after a restart.
     assert_eq!(listed(&agent).await, "");
-    assert_eq!(houses(&next).len(), 1);
+    assert_eq!(holders(&next).len(), 1);
     agent.seal().await.unwrap();
-    until("that to be gone too", || async { houses(&next).is_empty() }).await;
+    until("that to be gone too", || async { holders(&next).is_empty() }).await;
 }

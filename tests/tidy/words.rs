@@ -132,6 +132,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "another process tells nobody when it is ready: it is asked again",
     ),
     (
+        "tests/support/bench/folder.rs",
+        "a bench measures when another process is ready: it is asked every millisecond",
+    ),
+    (
         "tests/simulation/approvals.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),
