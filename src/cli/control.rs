@@ -353,7 +353,7 @@ fn line(order: &OrderRow) {
     let what = match kind {
         "switch" | "loosen" => format!("{action} {target} {name}"),
         "break_glass" | "break_glass_close" | "break_glass_review" => format!("{kind} {nonce}"),
-        "word" => format!("{verdict} run {run} call {call}"),
+        "approval" => format!("{verdict} run {run} call {call}"),
         "propose" | "publish" | "activate" => format!("{kind} {bundle}"),
         _ => format!("{kind} run {run} call {call}"),
     };

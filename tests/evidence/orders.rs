@@ -148,7 +148,7 @@ fn a_stop_that_was_taken_back_without_an_operators_order_is_no_evidence_whoever_
             Box::new(another(|said| {
                 (said.order, said.target) = (OrderKind::Release, "run".into());
             })),
-            "order.word",
+            "order.kind",
         ),
         (
             Box::new(another(|said| {

@@ -14,7 +14,7 @@ fn an_agent_with_the_gates_own_uid_is_held_by_nothing_and_that_is_found() {
             let found = world.doctor_as_the_gate();
             found.open(&["gate.process", "gate.files", "socket.raw"]);
             found.open(&["privileges.capabilities", "privileges.escalation"]);
-            let reasons = found.value["told"]["reasons"].to_string();
+            let reasons = found.value["receipt"]["reasons"].to_string();
             assert!(reasons.contains("is open"), "{reasons}");
             world.not_ready("isolation.failed: agent `test-agent` as uid 0");
         },

@@ -272,13 +272,13 @@ impl Found {
     #[track_caller]
     pub fn passed(&self) {
         assert_eq!(self.code, 0, "{:#}", self.value);
-        assert_eq!(self.value["told"]["passed"], true, "{:#}", self.value);
+        assert_eq!(self.value["receipt"]["passed"], true, "{:#}", self.value);
     }
 
     #[track_caller]
     pub fn open(&self, kinds: &[&str]) {
         assert_eq!(self.code, 1, "{:#}", self.value);
-        assert_eq!(self.value["told"]["passed"], false, "{:#}", self.value);
+        assert_eq!(self.value["receipt"]["passed"], false, "{:#}", self.value);
         let open = self.kinds("open");
         for kind in kinds {
             assert!(open.contains(kind), "{kind} is not open: {:#}", self.value);

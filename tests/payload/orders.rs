@@ -129,9 +129,9 @@ fn wrong(good: &OrderStatement, lift: &OrderStatement) -> Vec<(SignedApproval, &
         (own(lift), "not a run id"),
         (
             own(&OrderStatement { name: good.name.clone(), target: "run".into(), ..lift.clone() }),
-            "order.word",
+            "order.kind",
         ),
-        (own(&OrderStatement { order: OrderKind::Reinstate, ..good.clone() }), "order.word"),
+        (own(&OrderStatement { order: OrderKind::Reinstate, ..good.clone() }), "order.kind"),
         (after(seq, Digest::of(&[b"another"])), other),
         (after(seq + 90, digest), other),
         (after(seq - 1, digest), other),
@@ -336,10 +336,10 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
         (of(OrderStatement { name: nobody, ..good.clone() }), bad, other),
         (of(OrderStatement { role: Some("args".into()), ..good }), bad, other),
         (of(some), bad, other),
-        (with(&erased, &["order"], orders[1].clone()), bad, "order.word"),
+        (with(&erased, &["order"], orders[1].clone()), bad, "order.kind"),
         (with(&lifted, &["reason"], text("another")), bad, "the reason differs"),
         (with(&lifted, &["run"], None), bad, "different hold from the one"),
-        (with(&lifted, &["order"], orders[0].clone()), bad, "order.word"),
+        (with(&lifted, &["order"], orders[0].clone()), bad, "order.kind"),
     ]
 }
 

@@ -74,7 +74,7 @@ fn the_rule_that_fired_the_layer_that_decided_and_the_first_condition_that_does_
     );
     assert_eq!(allow["conditions"][2]["place"], "agent/main.rego:8");
     let asks = rule(&told, "wicketgate.agent.require_approval");
-    assert_eq!((&asks["fired"], &asks["said"][0]["code"]), (&json!(true), &json!("ask")));
+    assert_eq!((&asks["fired"], &asks["result"][0]["code"]), (&json!(true), &json!("ask")));
 }
 
 #[test]

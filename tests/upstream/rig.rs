@@ -64,7 +64,7 @@ pub fn named(name: &str, behaviours: &[&str], timeout: Duration) -> Server {
         env: vec![("LANG".to_owned(), "C.UTF-8".to_owned())],
         secrets: vec![("TOKEN".to_owned(), Secret::parse(TOKEN).unwrap(), "env:T".to_owned())],
         cwd: PathBuf::from("/"),
-        isolation: Isolation::None { said: true },
+        isolation: Isolation::None { stated: true },
         path: None,
     };
     server(name, Transport::Stdio(stdio), timeout)

@@ -118,7 +118,7 @@ fn inline_secrets(server: &Server) -> Vec<String> {
 fn unconfined(server: &Server) -> Option<String> {
     let Transport::Stdio(stdio) = &server.transport else { return None };
     let name = &server.name;
-    (stdio.isolation == Isolation::None { said: false }).then(|| {
+    (stdio.isolation == Isolation::None { stated: false }).then(|| {
         format!(
             "server `{name}` runs without a sandbox and can do what the gate's user can: give it a \
              `sandbox`, or say `level: none`"

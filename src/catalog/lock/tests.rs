@@ -18,7 +18,7 @@ fn server(name: &str) -> Server {
         env: Vec::new(),
         secrets: Vec::new(),
         cwd: ".".into(),
-        isolation: Isolation::None { said: true },
+        isolation: Isolation::None { stated: true },
         path: None,
     };
     Server {

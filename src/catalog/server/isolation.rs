@@ -22,10 +22,10 @@ pub(super) const PIDS: (u64, u64) = (128, 1024);
 /// What a server runs in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Isolation {
-    /// No sandbox: it can do what the gate's user can. `said`: the operator wrote `level: none`.
+    /// No sandbox: it can do what the gate's user can. `stated`: the operator wrote `level: none`.
     None {
         /// Whether that was written.
-        said: bool,
+        stated: bool,
     },
     /// A sandbox, or it does not run at all.
     Sandbox(Box<Sandbox>),
@@ -154,7 +154,7 @@ pub(super) fn check(
     surroundings: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<Isolation> {
-    let Some(raw) = raw else { return Some(Isolation::None { said: false }) };
+    let Some(raw) = raw else { return Some(Isolation::None { stated: false }) };
     let before = problems.0.len();
     let at = format!("{at}.sandbox");
     if raw.level == "none" {
@@ -233,7 +233,7 @@ fn plain(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> Opti
     ];
     let nothing = given.iter().all(|(_, given)| !given);
     problems.foreign(at, given, "means nothing with `level: none`");
-    nothing.then_some(Isolation::None { said: true })
+    nothing.then_some(Isolation::None { stated: true })
 }
 
 fn paths(

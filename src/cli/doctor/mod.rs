@@ -178,7 +178,7 @@ fn shown(probes: &[Probe], receipt: Option<&Result<ReportReceipt, gate::Error>>)
         }
         Err(error) => json!({"error": error.to_string()}),
     });
-    json!({"probes": probes, "told": receipt})
+    json!({"probes": probes, "receipt": receipt})
 }
 
 /// Whether a user namespace can be made: a process with threads, like this one, never may.

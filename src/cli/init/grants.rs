@@ -188,7 +188,7 @@ mod tests {
             env: Vec::new(),
             secrets: Vec::new(),
             cwd: cwd.to_owned(),
-            isolation: Isolation::None { said: true },
+            isolation: Isolation::None { stated: true },
             path: None,
         }
     }

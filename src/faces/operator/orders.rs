@@ -458,7 +458,7 @@ fn shown_row(row: &Row) -> OrderRow {
             if let Some(members) = body.as_object_mut() {
                 members.insert("verdict".into(), verdict(statement).into());
             }
-            ("word", body)
+            ("approval", body)
         }
         Some(order @ Order::Loosen(signed)) => {
             let mut body = order.to_json().to_serde();

@@ -167,7 +167,7 @@ pub enum Order {
     /// Takes back a stop: signed by an operator ([`crate::approval::order`]); every gate checks it.
     Loosen(Word),
     /// An approver's signed statement about a held call; the gate that holds the call checks it.
-    #[serde(rename = "word")]
+    #[serde(rename = "approval")]
     ApproverStatement {
         /// The run.
         run: RunId,
@@ -218,7 +218,7 @@ pub enum Order {
         /// 16 random bytes in hex: publishers' signatures are valid for this proposal only.
         #[serde(deserialize_with = "nonce")]
         nonce: String,
-        /// The files of the bundle: [`crate::policy::carried::Carried`] as JSON text.
+        /// The files of the bundle: a `Carried` as JSON text.
         files: String,
     },
     /// A publisher's signed approval of a proposed bundle; every gate checks it.
@@ -240,13 +240,13 @@ pub enum Order {
 }
 
 impl Order {
-    /// `switch`, `loosen`, `word`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `propose`, `publish` or
+    /// `switch`, `loosen`, `approval`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `propose`, `publish` or
     /// `activate`: the column `kind`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Switch { .. } => "switch",
             Self::Loosen(_) => "loosen",
-            Self::ApproverStatement { .. } => "word",
+            Self::ApproverStatement { .. } => "approval",
             Self::Modify { .. } => "modify",
             Self::BreakGlass(_) => "break_glass",
             Self::CloseBreakGlass { .. } => "break_glass_close",

@@ -43,7 +43,7 @@ impl SqliteControl {
     /// block readers. Rows added through either connection notify both.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As `open`.
     pub async fn beside(&self, path: &Path) -> Result<Self, StoreError> {
         Ok(Self { put: Arc::clone(&self.put), ..Self::open(path).await? })
     }

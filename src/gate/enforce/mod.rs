@@ -1,6 +1,6 @@
 //! The whole road on one screen. Every face calls this module and no other.
 //!
-//! `admit → judge → commit → run → settle`: [`Road::walk`]. One value ([`Parts`]) builds all parts
+//! `admit → judge → commit → run → settle`: `Road::walk`. One value ([`Parts`]) builds all parts
 //! of the road; each part has a file: the rules in force (`in_force`), open runs (`runs`), rates
 //! and pools (`budget`), held calls (`holds`), operators' orders (`control`) and recordings
 //! (`replaying`). The other files surround the steps: opening, sealing and expiry (`opening`,
@@ -123,7 +123,7 @@ pub struct CallRequest {
     pub traceparent: Option<String>,
 }
 
-/// The gate: the one way to a tool. [`Road::walk`] is its five steps; each part has a file.
+/// The gate: the one way to a tool. `Road::walk` is its five steps; each part has a file.
 pub struct Road {
     settings: Settings,
     ledger: Ledger,

@@ -226,7 +226,7 @@ impl Loosening {
 /// # Errors
 /// The first thing that is wrong, under its code: `order.unsigned`, `order.statement`, `order.signature`,
 /// `order.namespace`, `order.signer`, `order.revoked`, `order.early`, `order.lapsed`, `order.role`, `order.tenant`,
-/// `order.word` (another order), `order.future` (signed later than `now`), `order.old` (to erase or to end a hold, and
+/// `order.kind` (another order), `order.future` (signed later than `now`), `order.old` (to erase or to end a hold, and
 /// signed more than a day ago).
 pub fn check(
     approvers: &Approvers,

@@ -155,7 +155,7 @@ reasons! {
     /// No signature is there.
     Unsigned, is "order.unsigned", "this order must be signed";
     /// It orders this, and another order is expected.
-    OtherOrder(&'static str), is "order.word", "it orders to {0}, which is not what the request does";
+    OtherOrder(&'static str), is "order.kind", "it orders to {0}, which is not what the request does";
     /// It was signed too long ago.
     Old(Timestamp), is "order.old", "it was signed at {0}, more than a day ago: sign a new one";
     /// It was signed in the future.

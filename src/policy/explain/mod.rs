@@ -56,7 +56,6 @@ pub struct RuleTrace {
     /// Whether it fired.
     pub fired: bool,
     /// Its result when it fired: the members it added, or its value.
-    #[serde(rename = "said")]
     pub result: Vec<Json>,
     /// Its conditions; of a rule with `else`, those of the branch that fired, or of every branch.
     pub conditions: Vec<Condition>,

@@ -62,8 +62,8 @@ pub(super) enum Error {
     Counters,
     #[error("the policy's input has no time")]
     NoTime,
-    #[error("the policy saw the time {told}, and the entry is of {recorded}")]
-    Time { told: Timestamp, recorded: Timestamp },
+    #[error("the policy saw the time {seen}, and the entry is of {recorded}")]
+    Time { seen: Timestamp, recorded: Timestamp },
     #[error("the policy saw two different times")]
     TwoTimes,
     #[error("the policy saw a different opening time of the run from the recorded one")]

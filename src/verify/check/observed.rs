@@ -45,8 +45,8 @@ enum Error {
     ObservedInput(#[from] json::Error),
     #[error("the policy's input has no time")]
     NoTime,
-    #[error("the policy saw the time {told}, and the entry is of {recorded}")]
-    Time { told: Timestamp, recorded: Timestamp },
+    #[error("the policy saw the time {seen}, and the entry is of {recorded}")]
+    Time { seen: Timestamp, recorded: Timestamp },
 }
 
 /// The finding about one decision.
@@ -161,7 +161,7 @@ fn judged_at(material: &BundleMaterial<'_>, line: &EntryLine) -> Result<JudgedAt
         Json::parse(body, &Limits::FILE)?.read().map_err(|_| Error::NoTime)?;
     let at = input.time.rfc3339;
     if at.millis().abs_diff(ts.millis()) > SKEW_MILLIS.unsigned_abs() {
-        return Err(Error::Time { told: at, recorded: ts });
+        return Err(Error::Time { seen: at, recorded: ts });
     }
     Ok(JudgedAt { earliest: at, layers: Some(input.observe) })
 }

@@ -353,7 +353,7 @@ impl RecordedInput<'_> {
         };
         let at = self.input.evaluated_at()?;
         if !is_near(at, self.line.entry.ts) {
-            return Err(Error::Time { told: at, recorded: self.line.entry.ts });
+            return Err(Error::Time { seen: at, recorded: self.line.entry.ts });
         }
         if input::time_json(at) != self.input.time {
             return Err(Error::TwoTimes);

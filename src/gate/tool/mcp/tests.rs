@@ -24,7 +24,7 @@ fn echo() -> Arc<Server> {
         env: std::env::vars().collect(),
         secrets: Vec::new(),
         cwd: PathBuf::from("/"),
-        isolation: Isolation::None { said: true },
+        isolation: Isolation::None { stated: true },
         path: None,
     };
     Arc::new(Server {
