@@ -9,7 +9,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .part }}
 {{- end -}}
 
-{{/* Pods with gates, of whatever release: a hub is one for all of its tenant. */}}
+{{/* Selects pods with gates, of every release: one hub serves all gates of its tenant. */}}
 {{- define "wicketgate.gates" -}}
 podSelector:
   matchLabels: {app.kubernetes.io/name: wicketgate}
@@ -48,7 +48,7 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* What is mounted below /etc/wicketgate: {root, part, files}. Keys of a ConfigMap have no slash: they are their path's hash. */}}
+{{/* The files to mount below /etc/wicketgate: {root, part, files}. Keys of a ConfigMap cannot contain a slash, so each key is the hash of its path. */}}
 {{- define "wicketgate.configMap" -}}
 apiVersion: v1
 kind: ConfigMap
@@ -97,7 +97,7 @@ data:
 - {name: state, mountPath: /var/lib/wicketgate}
 {{- end -}}
 
-{{/* Where the pod's paths are set once, whatever the file says. */}}
+{{/* The paths and listeners of the pod. These variables override wicketgate.yaml. */}}
 {{- define "wicketgate.env" -}}
 - {name: WICKETGATE__STATE, value: /var/lib/wicketgate}
 {{- if .of.tlsSecret }}
@@ -107,8 +107,8 @@ data:
 {{- end }}
 {{- end -}}
 
-{{/* Up is one thing, serving calls another, ready a third: the agent starts once its calls are served, and a database that is away keeps no
-pod from starting, and restarts none. */}}
+{{/* Startup, liveness and readiness are different checks. The agent starts when the gate serves calls. If the database is down, pods
+still start, and none restarts. */}}
 {{- define "wicketgate.probes" -}}
 {{- if eq .part "hub" }}
 startupProbe:
@@ -127,7 +127,7 @@ readinessProbe:
   timeoutSeconds: 5
   failureThreshold: 1
 {{- else }}
-# By a socket in the state directory: the agent beside it can take port 7301 while the gate starts again, and the socket never.
+# The probe uses a socket in the state directory. The agent could bind port 7301 while the gate restarts, but it cannot replace this socket.
 startupProbe:
   exec: {command: [/wicketgate, control, health, --socket, /var/lib/wicketgate/operator.sock, --started]}
   periodSeconds: 1
@@ -146,7 +146,7 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
-{{/* The gate itself, beside its agent or in a pod of its own: {root, part, of}. */}}
+{{/* The container of the gate, beside its agent or in a pod of its own: {root, part, of}. */}}
 {{- define "wicketgate.gate" -}}
 {{- $separate := eq .part "gate" -}}
 image: {{ include "wicketgate.image" .root | quote }}
@@ -183,11 +183,11 @@ volumeMounts:
   {{- end }}
 {{- end -}}
 
-{{/* What shows the hub whose gate this is: {root}. */}}
+{{/* The projected token with which a gate authenticates to the hub: {root}. */}}
 {{- define "wicketgate.enrolment" -}}
 {{- with .root.Values.kubernetesEnrolment }}
 {{- if .enabled }}
-# For the hub only, in the gate alone; kubelet replaces the token in time.
+# The token is valid only for the hub and mounted only in the gate. kubelet renews it before it expires.
 - name: enrolment
   projected:
     defaultMode: 0440
@@ -197,7 +197,7 @@ volumeMounts:
 {{- end }}
 {{- end -}}
 
-{{/* The gate's name for its agents, where it has a pod of its own: its certificate has it. */}}
+{{/* The host name at which agents reach a gate in a pod of its own. The gate's certificate must contain this name. */}}
 {{- define "wicketgate.gateHost" -}}
 {{ include "wicketgate.name" . }}-gate.{{ .Release.Namespace }}.svc
 {{- end -}}
@@ -214,7 +214,7 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* A service account of its own for each part, whose token is not mounted: {root, part}. */}}
+{{/* A separate service account for each part. Its token is not mounted: {root, part}. */}}
 {{- define "wicketgate.account" -}}
 apiVersion: v1
 kind: ServiceAccount
