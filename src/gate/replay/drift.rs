@@ -18,7 +18,7 @@ texts! {
         Missing = "missing",
         /// A call was made that is not recorded, or more often than it was.
         Extra = "extra",
-        /// A call was made before another whose answer it had in the recording.
+        /// A call was made only after calls that had waited for its answer in the recording.
         Reordered = "reordered",
         /// The same tool with other arguments.
         Arguments = "arguments",
