@@ -20,7 +20,7 @@ use wicketgate_support::pg::TestDb;
 use wicketgate_support::sidecar::Estate;
 use wicketgate_support::tool::Tool;
 
-/// On one machine: the sidecar is its own office.
+/// On one machine: the sidecar serves its own operator API.
 pub async fn sqlite(plan: &Plan, dir: &Path, table: &mut Table) {
     let (people, tool) = (People::new(), Tool::start().await);
     let estate = Estate::sqlite(&tool);
@@ -30,7 +30,7 @@ pub async fn sqlite(plan: &Plan, dir: &Path, table: &mut Table) {
     let agent = sidecar.open().await;
     let seen = released(plan, &people, &sidecar.operator_url(), &agent, &tool).await;
     let sync = floor::fdatasync(dir);
-    add(table, "SQLite, the sidecar's own office", &seen, &sync, "fdatasync");
+    add(table, "SQLite, the sidecar's own operator API", &seen, &sync, "fdatasync");
     sidecar.stop().await;
 }
 

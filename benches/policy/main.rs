@@ -48,8 +48,7 @@ impl BacktestProgress for Nobody {
 
 /// Fifteen rules in three layers: those of `--bench road`.
 fn bundle() -> Bundle {
-    let meta = ("bundle.json", r#"{"name":"bench","version":"1.0.0"}"#);
-    let files = policies::FIFTEEN.iter().chain([&meta]);
+    let files = policies::FIFTEEN.iter().chain([&policies::META]);
     let files = files.map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
     Bundle::of_files(files.collect()).unwrap()
 }

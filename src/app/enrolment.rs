@@ -22,7 +22,7 @@ use crate::operator::enrolment::{Registrar, RegistrarParts};
 use crate::operator::http::ENROLMENT;
 use crate::operator::visible;
 use crate::record::debug_by;
-use crate::serve::operator::{self as door, OperatorView, Running};
+use crate::serve::operator::{self as operator_listener, OperatorView, Running};
 use crate::serve::tls::Tls;
 use crate::witness::Remote;
 
@@ -86,7 +86,7 @@ pub(super) fn registry(
     let settings = registry.listener().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
     let registrar = Arc::new(Registrar::new(parts(registry)));
-    let running = door::serve_enrolment(settings, view, registrar, stop);
+    let running = operator_listener::serve_enrolment(settings, view, registrar, stop);
     let running = running.map_err(System::from)?;
     tracing::info!(addr = %running.address(), tls = tls.is_some(), "enrolment API listening");
     Ok(Some((running, tls)))

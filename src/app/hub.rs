@@ -28,7 +28,7 @@ use crate::ledger::{Ledger, LedgerParts, LedgerSettings, LedgerStatus};
 use crate::operator::operators::Operators;
 use crate::operator::{self, OperatorApi};
 use crate::serve::Readiness;
-use crate::serve::operator as door;
+use crate::serve::operator as operator_listener;
 use crate::telemetry::metrics::Metrics;
 
 /// The pool of the slots of hubs.
@@ -68,7 +68,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let (ready_out, readiness) = watch::channel(Readiness::default());
     let settings = config.operator.listener().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
-    let view = door::OperatorView { readiness, metrics };
+    let view = operator_listener::OperatorView { readiness, metrics };
     let parts = |registry: &Registry| enrolling(registry, &writers, (&ledger, enrols));
     let registry = config.hub.enrolment.as_ref();
     let registry = enrolment::registry(registry, view.clone(), parts, stop.clone())?;
@@ -77,7 +77,8 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let certificates = ListenerTls::new(listeners, &writers.clock, &writers.metrics);
     let mut interval = tokio::time::interval(super::running::LOOK);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let listener = door::serve_with(settings, view, Some(Arc::clone(&api)), stop.clone());
+    let listener =
+        operator_listener::serve_with(settings, view, Some(Arc::clone(&api)), stop.clone());
     let listener = listener.map_err(System::from)?;
     tracing::info!(addr = %listener.address(), tls = tls.is_some(), "operator API listening");
     let (recovered_out, _recovered) = oneshot::channel();
@@ -106,7 +107,9 @@ async fn run(config: Config) -> Result<Ended, Error> {
     // The reaper finishes the slot it is closing, or leaves it to the next visit; no receiver waits
     // long for it.
     drop(tokio::time::timeout(Duration::from_secs(5), reaping).await);
-    let closing = move || std::iter::once(listener).chain(registry).for_each(door::Running::join);
+    let closing = move || {
+        std::iter::once(listener).chain(registry).for_each(operator_listener::Running::join);
+    };
     drop(tokio::task::spawn_blocking(closing).await);
     Ok(ended)
 }

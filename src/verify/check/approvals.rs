@@ -40,7 +40,7 @@ struct ApprovalCounts {
     /// Approvals and refusals whose hold lies before the span.
     cut: usize,
     /// Releases whose policy input is not disclosed.
-    unrecorded: usize,
+    undisclosed: usize,
     /// Calls that ran under break-glass.
     broken: usize,
     /// Calls whose arguments an approver wrote.
@@ -60,10 +60,10 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         let cut = many(seen.cut, "approval");
         report.not_proven.push(format!("what {cut} signed: it was held before the span"));
     }
-    if seen.unrecorded > 0 {
+    if seen.undisclosed > 0 {
         report.not_proven.push(format!(
             "that the policy saw exactly these approvers (input of {} not disclosed)",
-            many(seen.unrecorded, "call")
+            many(seen.undisclosed, "call")
         ));
     }
     report.put(
@@ -74,21 +74,21 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
                 Outcome::Valid(format!("no approval was required{orders}"))
             }
             None => {
-                let break_glass = match broken {
+                let details = match broken {
                     0 => String::new(),
                     n => {
                         format!("; {} ran under BREAK-GLASS, without an approver", many(n, "call"))
                     }
                 };
-                let break_glass = match proposed {
-                    0 => break_glass,
+                let details = match proposed {
+                    0 => details,
                     n => {
                         let n = many(n, "call");
-                        format!("{break_glass}; {n} repeated with arguments that an approver wrote")
+                        format!("{details}; {n} repeated with arguments that an approver wrote")
                     }
                 };
                 Outcome::Valid(format!(
-                    "{} and {} by {}; {} released{break_glass}{orders}",
+                    "{} and {} by {}; {} released{details}{orders}",
                     many(granted, "approval"),
                     many(refused, "refusal"),
                     many(subjects.len(), "person"),
@@ -188,15 +188,15 @@ fn run(
             let known = open.get(call);
             let released = known.is_some() && line.is(Kind::CallAuthorized);
             // A call that began before the span, or that cannot be checked, ends here.
-            let unrecorded = match known {
+            let unchecked = match known {
                 Some(_) => seen.missing.is_some(),
                 None => material.cut.begin || unread.contains(call),
             };
             let given = known.map_or(&[][..], |open| &open.given);
             let opened =
-                !unrecorded && check_policy_view(material, line, given, released).map_err(at)?;
+                !unchecked && check_policy_view(material, line, given, released).map_err(at)?;
             seen.released = seen.released.saturating_add(usize::from(released));
-            seen.unrecorded = seen.unrecorded.saturating_add(usize::from(released && !opened));
+            seen.undisclosed = seen.undisclosed.saturating_add(usize::from(released && !opened));
         }
     }
     Ok(())

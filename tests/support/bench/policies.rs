@@ -11,6 +11,9 @@ pub const FIFTEEN: &[(&str, &str)] = &[
     ("agent/main.rego", include_str!("fifteen_agent.rego")),
 ];
 
+/// The metadata of a bundle.
+pub const META: (&str, &str) = ("bundle.json", r#"{"name":"bench","version":"1.0.0"}"#);
+
 /// Writes a bundle's directory.
 pub fn write(dir: &Path, files: &[(&str, &str)]) {
     for (name, text) in files {
@@ -18,5 +21,6 @@ pub fn write(dir: &Path, files: &[(&str, &str)]) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    std::fs::write(dir.join("bundle.json"), r#"{"name":"bench","version":"1.0.0"}"#).unwrap();
+    let (name, text) = META;
+    std::fs::write(dir.join(name), text).unwrap();
 }

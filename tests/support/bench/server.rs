@@ -1,4 +1,4 @@
-//! A server that answers at once, on a thread of its own.
+//! HTTP/1.1 servers that answer at once.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -8,8 +8,31 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
 
-/// Starts it; every request is read to its end and answered with these bytes.
+/// Serves this listener until it fails: every request is read to its end and answered with this media type and with what
+/// `body` gives for its path.
+pub async fn serve<B>(listener: TcpListener, media_type: &'static str, body: B)
+where
+    B: Fn(&str) -> Bytes + Clone + Send + 'static,
+{
+    while let Ok((stream, _)) = listener.accept().await {
+        let _ = stream.set_nodelay(true);
+        let body = body.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let body = body(request.uri().path());
+            async move {
+                drop(request.into_body().collect().await);
+                let response = Response::builder().header("content-type", media_type);
+                Ok::<_, Infallible>(response.body(Full::new(body)).unwrap())
+            }
+        });
+        let http = hyper::server::conn::http1::Builder::new();
+        tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+/// Starts one on a thread of its own that answers every path with these bytes.
 pub fn start(media_type: &'static str, body: &'static [u8]) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -17,17 +40,8 @@ pub fn start(media_type: &'static str, body: &'static [u8]) -> SocketAddr {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                let _ = stream.set_nodelay(true);
-                let answer = service_fn(move |asked: Request<Incoming>| async move {
-                    asked.into_body().collect().await.unwrap();
-                    let answer = Response::builder().header("content-type", media_type);
-                    Ok::<_, Infallible>(answer.body(Full::new(Bytes::from_static(body))).unwrap())
-                });
-                let http = hyper::server::conn::http1::Builder::new();
-                tokio::spawn(http.serve_connection(TokioIo::new(stream), answer));
-            }
+            let listener = TcpListener::from_std(listener).unwrap();
+            serve(listener, media_type, move |_| Bytes::from_static(body)).await;
         });
     });
     address

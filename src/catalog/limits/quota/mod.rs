@@ -295,8 +295,8 @@ impl Quota {
             }
             let asked_at = self.clock.monotonic();
             let covers = wanted.longest.max(wanted.timeout);
-            let wanted = share.local.lock().running.saturating_add(1);
-            let lease = self.store.hold(&self.holding(share, wanted, covers)).await?;
+            let units = share.local.lock().running.saturating_add(1);
+            let lease = self.store.hold(&self.holding(share, units, covers)).await?;
             let mut local = share.local.lock();
             local.spare = lease.spare;
             if lease.granted == 0 {
@@ -323,7 +323,7 @@ impl Quota {
         free
     }
 
-    fn holding(&self, share: &Share, wanted: u64, covers: Duration) -> Hold {
+    fn holding(&self, share: &Share, units: u64, covers: Duration) -> Hold {
         // WHY: the gate may crash. At the end of this term no call with these units still runs: it
         // began while they were fresh, and ended by its own deadline.
         let term = FRESH.saturating_add(START).saturating_add(covers);
@@ -331,7 +331,7 @@ impl Quota {
             pool: share.pool.name.clone(),
             size: share.pool.size,
             holder: self.holder.clone(),
-            want: wanted,
+            want: units,
             term_ms: u64::try_from(term.as_millis()).unwrap_or(u64::MAX),
             now: self.clock.now().millis(),
         }
@@ -378,17 +378,17 @@ impl Quota {
     async fn release(&self, index: usize) {
         let Some(share) = self.shares.get(index) else { return };
         let _turn = share.turn.lock().await;
-        let (wanted, held, covers) = {
+        let (units, held, covers) = {
             let local = share.local.lock();
             (local.running, local.held, local.covers)
         };
-        if wanted >= held {
+        if units >= held {
             return;
         }
         // WHY: before the store's release, so that no call here uses a unit that another gate may
         // have already.
-        share.local.lock().held = wanted;
-        if let Ok(lease) = self.store.hold(&self.holding(share, wanted, covers)).await {
+        share.local.lock().held = units;
+        if let Ok(lease) = self.store.hold(&self.holding(share, units, covers)).await {
             share.local.lock().spare = lease.spare;
         }
     }
