@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn one_point_zero_is_no_integer_wherever_it_stands() {
+    fn one_point_zero_is_not_an_integer_anywhere_in_a_schema() {
         assert_eq!(details(ORDER, r#"{"id":"a","qty":1.0}"#), ["schema.type"]);
         assert_eq!(details(ORDER, r#"{"id":"a","qty":1e0}"#), ["schema.type"]);
         assert_eq!(details(ORDER, r#"{"id":"a","many":[1,1.0]}"#), ["schema.type"]);

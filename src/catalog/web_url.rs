@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_is_read_from_where_it_was_said() {
+    fn a_relative_location_resolves_against_its_base_url() {
         let url = WebUrl::parse("https://a.test/x/y?q").unwrap();
         assert_eq!(url.join("../z#f").unwrap(), "https://a.test/z");
         assert_eq!(url.join("//b.test").unwrap(), "https://b.test/");

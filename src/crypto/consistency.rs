@@ -65,7 +65,7 @@ mod tests {
     use crate::merkle::{leaf_hash, root};
 
     #[test]
-    fn proofs_agree_with_an_implementation_nobody_here_wrote() {
+    fn consistency_proofs_agree_with_an_independent_implementation() {
         use ct_merkle::mem_backed_tree::MemoryBackedTree;
         let mut theirs = MemoryBackedTree::<sha2::Sha256, [u8; 8]>::new();
         for n in 1..40_usize {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_and_proofs_agree_with_an_implementation_nobody_here_wrote() {
+    fn roots_and_proofs_agree_with_an_independent_implementation() {
         use ct_merkle::mem_backed_tree::MemoryBackedTree;
         for n in 1..70_usize {
             let mut theirs = MemoryBackedTree::<sha2::Sha256, [u8; 8]>::new();

@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_word_or_a_bad_value_is_named_with_its_line() {
+    fn an_unknown_keyword_or_a_bad_value_is_reported_with_its_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trust.txt");
         let refused = |text: &str| {

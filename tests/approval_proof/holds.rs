@@ -101,7 +101,7 @@ pub fn code(
 }
 
 #[test]
-fn an_approvers_word_counts_for_the_hold_it_is_about() {
+fn a_signed_verdict_counts_for_the_held_call_that_it_names() {
     for word in [ApproverVerdict::Approve, ApproverVerdict::Refuse] {
         let said = statement(word);
         let counted =
@@ -114,7 +114,7 @@ fn an_approvers_word_counts_for_the_hold_it_is_about() {
 }
 
 #[test]
-fn a_word_about_anything_else_counts_for_nothing() {
+fn an_approval_that_differs_from_the_held_call_does_not_count() {
     type Change = fn(&mut ApprovalStatement);
     let table: [(&str, Change); 8] = [
         ("approval.run", |s| s.run = RunId::from_random([8; 16])),
@@ -196,7 +196,7 @@ fn nobody_approves_their_own_run_and_nobody_counts_twice() {
 }
 
 #[test]
-fn a_late_word_is_late_to_the_millisecond() {
+fn an_approval_expires_to_the_millisecond() {
     let said = statement(ApproverVerdict::Approve);
     let word =
         |text: &str| check(&hold(), &approvers(), &said.bytes(), &signed(ALICE, &said), at(text));

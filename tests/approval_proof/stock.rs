@@ -64,12 +64,12 @@ fn verified(dir: &TempDir, list: &str, namespace: &str, signature: &str, message
     asked.wait().unwrap().success()
 }
 
-fn nobody(_: &Path) -> Option<Zeroizing<String>> {
+fn no_passphrase(_: &Path) -> Option<Zeroizing<String>> {
     None
 }
 
 fn open(path: &Path) -> Result<Key, Error> {
-    Key::open(path, &|_| None, &nobody)
+    Key::open(path, &|_| None, &no_passphrase)
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn an_agent_signs_with_the_key_it_holds_and_with_no_other() {
     let open = |path: &Path| {
         let reference =
             PathBuf::from(format!("ssh-agent:{}", path.with_extension("pub").display()));
-        Key::open(&reference, &env, &nobody).unwrap()
+        Key::open(&reference, &env, &no_passphrase).unwrap()
     };
     let said = statement(ApproverVerdict::Refuse);
     let signature = sign(&open(&key), &said).unwrap();

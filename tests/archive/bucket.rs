@@ -208,7 +208,7 @@ async fn a_changed_or_missing_object_is_found_and_a_full_tile_is_never_written_o
 }
 
 #[tokio::test]
-async fn what_a_store_refuses_is_said_as_it_says_it() {
+async fn the_refusal_of_an_object_store_is_reported_with_its_own_error_code() {
     let Some(store) = Store::start() else { return };
     let ledger = Ledger::sqlite();
     ledger.append(&state(2), None).await;

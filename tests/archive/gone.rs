@@ -34,7 +34,7 @@ fn export(ledger: &Ledger, what: &[&str], out: &str) -> Ran {
     evidence(&[words(&fixed), words(&keys), words(what), place].concat())
 }
 
-async fn what_was_pruned_is_told(ledger: Ledger) {
+async fn exports_say_where_pruned_runs_went(ledger: Ledger) {
     if let Ledger::Postgres(db, dir) = &ledger {
         // The administrator of the test plays writer, reader and eraser.
         let sql = "INSERT INTO ledger.writer_tenant VALUES ('postgres', 'default');
@@ -97,10 +97,10 @@ async fn what_was_pruned_is_told(ledger: Ledger) {
 
 #[tokio::test]
 async fn an_export_of_what_was_pruned_from_sqlite_says_where_it_went() {
-    what_was_pruned_is_told(Ledger::sqlite()).await;
+    exports_say_where_pruned_runs_went(Ledger::sqlite()).await;
 }
 
 #[tokio::test]
 async fn an_export_of_what_was_pruned_from_postgres_says_where_it_went() {
-    what_was_pruned_is_told(Ledger::postgres().await).await;
+    exports_say_where_pruned_runs_went(Ledger::postgres().await).await;
 }

@@ -62,7 +62,7 @@ fn code(answer: &Result<String, Refused>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approved_call_runs_once_and_nothing_else_runs_on_the_same_word() {
+async fn an_approved_call_runs_once_and_its_approval_covers_no_other_call() {
     let setup = Setup::new().await;
     setup.hold("c1", r#"{"hold":true,"n":1}"#).await;
     let waiting = setup.agent.wait("c1", 20_000);
@@ -142,7 +142,7 @@ fn put_back(list: &[(PathBuf, Vec<u8>)]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_list_gives_nobody_back_who_was_taken_off_it() {
+async fn an_older_list_of_approvers_does_not_restore_a_removed_person() {
     let mut setup = Setup::new().await;
     let older = list(&setup);
     setup.people.list(&["grace"]);
@@ -190,7 +190,7 @@ async fn an_older_list_gives_nobody_back_who_was_taken_off_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_is_told_as_one_and_a_timeout_as_itself() {
+async fn a_refused_call_is_answered_as_denied_and_an_expired_call_as_expired() {
     let setup = Setup::new().await;
     setup.hold("c", r#"{"hold":2}"#).await;
     assert_eq!(done(&setup.says("ada", "approve", "c").1).0, "held");

@@ -197,7 +197,7 @@ async fn a_bundle_that_one_proposed_and_another_approved_replaces_the_old_one_an
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_alone_changes_the_policy_and_no_other_signature_counts() {
+async fn one_person_alone_cannot_change_the_policy_and_other_signatures_do_not_count() {
     let setup = Setup::new(FIRST).await;
     let bundle = setup.propose("1.1.0", SECOND);
     // Paula has both roles and a key on the list; the bundle is her own.
@@ -320,7 +320,7 @@ async fn a_bundle_that_fails_when_it_is_put_in_force_leaves_the_old_one_deciding
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn amendments_that_nobody_could_approve_are_no_configuration() {
+async fn required_amendments_without_approvers_are_a_configuration_error() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     estate.configure(|config| {

@@ -203,7 +203,7 @@ async fn an_auditor_takes_a_run_away_and_the_fleet_log_has_the_auditors_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_that_cannot_be_recorded_is_not_sent_and_a_question_that_is_none_is_told() {
+async fn an_export_that_cannot_be_recorded_is_not_sent_and_a_bad_request_names_its_cause() {
     let setup = Setup::new().await;
     setup.agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     let run = setup.agent.run.clone();

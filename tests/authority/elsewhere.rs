@@ -14,7 +14,7 @@ use crate::tool::Tool;
 const ARGS: &str = r#"{"hold":true,"n":1}"#;
 
 /// What Ada signs of a held call: the statement as she is shown it, and her signature by stock OpenSSH.
-async fn word(people: &People, door: &str, run: &str, call: &str) -> (String, String) {
+async fn signed_approval(people: &People, door: &str, run: &str, call: &str) -> (String, String) {
     let path = format!("GET /v1/approvals/{run}/{call}");
     let (status, _, shown) = ask(door, &people.token("ada"), &path, &json!({})).await;
     assert_eq!(status, 200, "{shown}");
@@ -63,7 +63,7 @@ async fn other_agent(estate: &Estate, sidecar: &Sidecar, token: &str) -> Agent {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signed_word_counts_for_no_other_call_run_tool_agent_or_manifest() {
+async fn a_signed_approval_counts_for_no_other_call_run_tool_agent_or_manifest() {
     let (people, tool, token) = (People::new(), Tool::start().await, "t".repeat(48));
     let estate = Estate::sqlite(&tool);
     estate.bundle("1.0.1", RULES, "policy");
@@ -84,7 +84,8 @@ async fn a_signed_word_counts_for_no_other_call_run_tool_agent_or_manifest() {
     let (agent, sibling) = (sidecar.open().await, sidecar.open().await);
     let stranger = other_agent(&estate, &sidecar, &token).await;
     holds(&agent, "work.do", "c1").await;
-    let (statement, signed) = word(&people, &sidecar.operator_url(), &agent.run, "c1").await;
+    let (statement, signed) =
+        signed_approval(&people, &sidecar.operator_url(), &agent.run, "c1").await;
     let word = (statement.as_str(), signed.as_str());
     for (what, agent, tool, id) in [
         ("another call of the run with the same arguments", &agent, "work.do", "c2"),
@@ -111,7 +112,7 @@ async fn a_signed_word_counts_for_no_other_call_run_tool_agent_or_manifest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_word_counts_in_the_bytes_that_were_shown_once_and_a_refusal_is_final() {
+async fn an_approval_counts_once_for_the_exact_bytes_shown_and_a_refusal_is_final() {
     let (people, tool) = (People::new(), Tool::start().await);
     let estate = Estate::sqlite(&tool);
     estate.bundle("1.0.1", RULES, "policy");
@@ -119,7 +120,7 @@ async fn a_word_counts_in_the_bytes_that_were_shown_once_and_a_refusal_is_final(
     let mut sidecar = estate.serve().await;
     let (agent, door, dir) = (sidecar.open().await, sidecar.operator_url(), people.path("."));
     holds(&agent, "work.do", "c1").await;
-    let (statement, signed) = word(&people, &door, &agent.run, "c1").await;
+    let (statement, signed) = signed_approval(&people, &door, &agent.run, "c1").await;
     let value: Value = serde_json::from_str(&statement).unwrap();
     let pretty = serde_json::to_string_pretty(&value).unwrap();
     let cut = &statement[..statement.len() - 1];
@@ -157,7 +158,7 @@ async fn a_word_counts_in_the_bytes_that_were_shown_once_and_a_refusal_is_final(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_word_counts_nothing_once_the_configuration_names_no_approvers_any_more() {
+async fn an_approval_does_not_count_once_the_configuration_names_no_approvers() {
     let (people, tool) = (People::new(), Tool::start().await);
     let estate = Estate::sqlite(&tool);
     estate.bundle("1.0.1", RULES, "policy");

@@ -162,7 +162,7 @@ async fn a_request_is_answered_once_for_its_own_slot_epoch_and_key_and_is_the_sa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_with_enrolment_in_a_configuration_is_said_with_its_place() {
+async fn errors_in_the_enrolment_sections_name_the_key() {
     let enrolled = EnrolledFleet::new(false).await;
     let refused = |change: &dyn Fn(&mut Value), words: &[&str]| enrolled.checks(change, words);
     refused(&|_| (), &[]);

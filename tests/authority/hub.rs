@@ -67,7 +67,7 @@ async fn a_hub_in_front_of_two_gates_approves_in_either_and_stops_both() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_of_a_sidecar_on_postgres_are_said_to_be_unheard_and_the_hub_is_named() {
+async fn a_sidecar_on_postgres_warns_that_operators_have_no_effect_and_names_the_hub() {
     let (people, tool) = (People::new(), Tool::start().await);
     let db = Pg::cluster().database().await;
     let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");

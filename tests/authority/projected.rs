@@ -291,7 +291,7 @@ const MANNERS: [(Change, Refused); 20] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_not_a_plain_yes_of_the_api_server_enrols_nobody() {
+async fn the_hub_enrols_no_pod_without_a_plain_confirmation_by_the_api_server() {
     let cluster = Cluster::new(false).await;
     let (enrolled, api) = (&cluster.enrolled, &cluster.api);
     let (estate, _volume) = cluster.sidecar(ACCOUNT, &api.token(ACCOUNT, "gate-0"));
@@ -394,7 +394,7 @@ async fn an_api_server_that_hangs_is_given_up_and_no_more_than_sixteen_wait_for_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_with_a_cluster_in_a_configuration_is_said_with_its_place() {
+async fn errors_in_the_kubernetes_section_name_the_key() {
     let cluster = Cluster::new(false).await;
     let enrolled = &cluster.enrolled;
     let refused = |change: &dyn Fn(&mut Value), words: &[&str]| {

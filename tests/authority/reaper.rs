@@ -128,7 +128,7 @@ async fn a_sidecar_killed_in_a_call_is_closed_by_the_hub_and_comes_back_to_its_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_held_call_keeps_its_slot_for_who_comes_back_until_nobody_may_approve_it() {
+async fn the_slot_of_a_held_call_stays_open_until_the_call_can_no_longer_be_approved() {
     let (people, tool, db) = (People::new(), Tool::start().await, cluster().await);
     let estate = gate(&tool, &db, &people);
     estate.configure(|config| config["limits"]["hold_seconds"] = json!(14));
@@ -197,7 +197,7 @@ async fn two_hubs_close_each_dead_slot_once_and_leave_a_live_one_alone() {
 }
 
 /// What a spool said last about the ledger.
-fn last_word(estate: &Estate) -> String {
+fn last_spool_line(estate: &Estate) -> String {
     let spool = std::fs::read_to_string(estate.path("state/spool/current.spool")).unwrap();
     spool.lines().rfind(|line| !line.is_empty()).unwrap().to_owned()
 }
@@ -214,15 +214,19 @@ async fn a_batch_that_never_reached_the_ledger_is_withdrawn_when_the_slot_was_cl
     let agent = sidecar.open().await;
     agent.call("work.do", "before", "{}").await.unwrap();
     assert!(
-        last_word(&estate).contains("\"settled\""),
+        last_spool_line(&estate).contains("\"settled\""),
         "the ledger has it: {}",
-        last_word(&estate)
+        last_spool_line(&estate)
     );
     proxy.asked(Way::Held);
     let refused = agent.call("work.do", "lost", "{}").await.unwrap_err();
     assert!(refused.code.starts_with("ledger."), "{refused:?}");
     sidecar.kill();
-    assert!(last_word(&estate).contains("\"entries\""), "nobody knows: {}", last_word(&estate));
+    assert!(
+        last_spool_line(&estate).contains("\"entries\""),
+        "nobody knows: {}",
+        last_spool_line(&estate)
+    );
     let chain = chains(&db).await[0].chain;
     closed(&db, &chain, &hub).await;
     proxy.asked(Way::Open);

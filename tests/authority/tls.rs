@@ -163,7 +163,7 @@ async fn a_certificate_lets_its_operator_in_over_http_grpc_and_the_command_line_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_shows_no_certificate_that_is_known_orders_nothing() {
+async fn a_client_without_a_known_certificate_cannot_give_orders() {
     let (people, tool, db) = (People::new(), Tool::start().await, cluster().await);
     let house = House::new(&people);
     let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
@@ -264,8 +264,7 @@ async fn the_sidecars_own_listener_speaks_both_http_versions_over_tls_and_answer
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_listener_beyond_loopback_needs_tls_and_what_is_wrong_with_its_files_is_said_with_its_place()
- {
+async fn a_listener_beyond_loopback_needs_tls_and_config_errors_name_the_key() {
     let (people, tool) = (People::new(), Tool::start().await);
     let house = House::new(&people);
     house.ca.client("other");

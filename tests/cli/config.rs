@@ -26,7 +26,7 @@ fn a_small_configuration_is_fine_and_printed_in_full() {
 }
 
 #[test]
-fn in_a_pod_a_ledger_of_sqlite_is_said_to_end_with_its_directory_and_nowhere_else() {
+fn config_check_warns_of_a_sqlite_ledger_only_in_a_pod() {
     let pod = ("KUBERNETES_SERVICE_HOST", "10.96.0.1");
     let postgres = format!("{SMALL}ledger: {{postgres: {{url: 'postgres://u@localhost/d'}}}}\n");
     let sqlite = format!("{SMALL}ledger: {{sqlite: {{}}}}\n");

@@ -339,7 +339,7 @@ fn an_address_the_binding_does_not_open_is_blocked_named_and_never_connected_to(
 }
 
 #[test]
-fn what_keeps_the_gate_from_starting_is_told_and_the_rest_is_looked_at_all_the_same() {
+fn the_probe_reports_what_keeps_the_gate_from_starting_and_still_probes_the_rest() {
     let world = World::new();
     let is = |name: &str| world.tools.iter().find(|tool| tool["name"] == name).unwrap().clone();
     let mut drifted = is("lines.sort");
@@ -379,7 +379,7 @@ fn a_file_that_is_no_database_is_unfit() {
 }
 
 #[test]
-fn a_root_that_may_not_be_written_is_unfit_for_whoever_writes_there() {
+fn a_read_only_root_is_unfit_for_a_tool_that_writes() {
     let world = World::new();
     if rustix::process::geteuid().is_root() {
         let mut err = std::io::stderr();

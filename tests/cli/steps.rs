@@ -55,7 +55,7 @@ fn evidence_that_is_none_and_trust_that_is_none_are_named_with_what_to_do() {
 }
 
 #[test]
-fn a_gate_that_does_not_answer_and_an_answer_that_is_no_gates_are_told_apart() {
+fn health_distinguishes_an_unreachable_gate_from_a_server_that_is_not_a_gate() {
     let folder = Folder::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = format!("http://{}", free.local_addr().unwrap());
@@ -77,7 +77,7 @@ fn a_gate_that_does_not_answer_and_an_answer_that_is_no_gates_are_told_apart() {
 }
 
 #[test]
-fn a_gate_that_cannot_start_says_what_stands_in_its_way() {
+fn a_gate_that_cannot_start_names_the_cause() {
     let folder = Folder::with_manifest();
     fails(&folder, &["serve", "--config", "none.yaml"], 78, &["none.yaml", "wicketgate init"]);
     folder.write(

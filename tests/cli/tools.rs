@@ -262,7 +262,7 @@ fn names_a_client_could_mistake_for_one_another_are_not_locked() {
 }
 
 #[test]
-fn grants_from_a_lock_that_another_key_signed_are_told() {
+fn config_check_reports_grants_from_a_lock_that_another_key_signed() {
     let folder = locked();
     let from = "- {name: repo.read_file, tier: T0}";
     let stranger = "0".repeat(64);

@@ -65,7 +65,7 @@ async fn ordinary_commands_work_in_both_levels() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_books_say_what_was_judged_and_in_which_level_it_ran() {
+async fn the_ledger_records_denied_commands_and_the_sandbox_level_of_those_that_ran() {
     let command = json!({"program": program("cat"), "argv": ["--", {"arg": "a", "as": "path"}], "read": ["data"]});
     let estate = Estate::new(&[tool("cat", command, json!({}))]);
     std::fs::write(estate.path("data/odd.bin"), b"\xff\x00\xfe").unwrap();

@@ -267,7 +267,7 @@ async fn a_server_with_named_hosts_reaches_these_through_the_gate_and_nothing_el
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_level_is_in_the_books_and_wherever_tools_are_shown() {
+async fn the_sandbox_level_is_recorded_and_shown_with_the_tools() {
     let estate = Estate::with(&[], |dir| {
         let of = |name: &str, level: &str| fixture(dir, name, json!({"level": level}), "shown");
         let mut unsaid = of("unsaid", "none");

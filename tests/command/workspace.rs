@@ -44,7 +44,7 @@ fn holders(gate: &Sidecar) -> Vec<i32> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_command_writes_the_next_of_its_run_reads_and_nobody_else() {
+async fn a_file_that_a_command_writes_is_visible_only_to_later_commands_of_its_run() {
     let estate = Estate::new(&tools());
     let gate = estate.serve();
     let (one, other) = (gate.open().await, gate.open().await);

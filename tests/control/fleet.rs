@@ -29,7 +29,7 @@ async fn road(db: &TestDb, bench: &Arc<Bench>) -> Serving {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_gates_are_killed_by_one_word_and_none_starts_a_call_after_the_answer() {
+async fn one_order_stops_fifty_gates_and_none_starts_a_call_after_the_answer() {
     // So many gates would take the connections of other programs.
     let pg = tokio::task::spawn_blocking(Pg::own_cluster).await.unwrap();
     let db = pg.database().await;

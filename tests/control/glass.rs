@@ -250,7 +250,7 @@ async fn what_ended_before_a_restart_stays_ended_on_a_clock_that_was_set_back_me
 }
 
 #[tokio::test]
-async fn an_order_that_nobody_reviewed_is_told_after_a_day_also_by_a_gate_that_was_restarted() {
+async fn an_unreviewed_break_glass_order_is_reported_after_a_day_even_after_a_restart() {
     let gate = Gate::new().await;
     let statement = gate.breaks(-MINUTE, 10 * MINUTE).await;
     gate.serving.clock.set(DAY);

@@ -213,7 +213,7 @@ impl Serving {
     }
 
     /// Nobody writes the books any more.
-    pub fn close_books(&self) {
+    pub fn close_ledger(&self) {
         self.stop.cancel();
     }
 

@@ -38,7 +38,7 @@ async fn serving() -> (Serving, Arc<MemoryControl>, Arc<Bench>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_canary_is_denied_and_on_the_books_before_the_gate_is_ready_and_again_later() {
+async fn the_canary_is_denied_and_recorded_before_the_gate_is_ready_and_again_later() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     estate.configure(|config| config["self_test"] = json!({"every_seconds": 10}));
@@ -97,7 +97,7 @@ async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
     let caller = Caller { manifest: manifest(), auth };
     let thread = Thread::Named("canary".into());
     serving.road.implicit_run(Face::Mcp, &caller, &thread, Opening::default()).await.unwrap();
-    serving.close_books();
+    serving.close_ledger();
     let failed = serving.road.test_enforcement(&[manifest()]).await;
     let Canary::Failed(why) = failed else { panic!("{failed:?}") };
     assert!(why.starts_with("the self-test call could not be recorded: "), "{why}");

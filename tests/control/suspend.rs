@@ -94,7 +94,7 @@ async fn a_policy_falls_with_the_key_that_signed_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_order_whose_time_is_over_stands_no_more_and_one_taken_back_for_a_time_stands_again() {
+async fn an_expired_suspension_and_an_expired_reinstatement_have_no_effect() {
     let setup = Setup::sqlite().await;
     let run = setup.sidecar.open().await;
     let (past, future) = (Timestamp::from_millis(1), Timestamp::from_millis(4_000_000_000_000));

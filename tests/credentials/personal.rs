@@ -175,7 +175,7 @@ fn opaque(world: &World) -> Vec<(&'static str, &'static str, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_looked_through_is_not_released_and_the_books_say_so() {
+async fn unsearchable_data_is_not_released_and_the_ledger_records_why() {
     let forms = vec![("plain".to_owned(), "anna.berg@example.com".to_owned())];
     let world = World::under(forms, MASK).await;
     let calls = opaque(&world);
@@ -209,8 +209,7 @@ async fn what_cannot_be_looked_through_is_not_released_and_the_books_say_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_that_allows_it_by_name_is_given_it_and_the_books_say_what_was_not_looked_through()
-{
+async fn a_policy_may_release_unsearchable_data_and_the_ledger_records_it_as_unscanned() {
     let forms = vec![("plain".to_owned(), "anna.berg@example.com".to_owned())];
     let world = World::under(forms, MASK_WHAT_CAN_BE).await;
     let calls = opaque(&world);
@@ -231,7 +230,7 @@ async fn a_policy_that_allows_it_by_name_is_given_it_and_the_books_say_what_was_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_words_of_a_tool_that_failed_are_masked_too() {
+async fn the_error_messages_of_failed_tools_are_masked() {
     let world = World::under(Vec::new(), MASK).await;
     for (kind, plain) in PERSONAL {
         let fails = [
@@ -261,8 +260,7 @@ async fn the_words_of_a_tool_that_failed_are_masked_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_is_told_of_personal_data_in_arguments_however_it_is_written_and_of_what_nobody_could_read()
- {
+async fn a_policy_sees_personal_data_in_encoded_arguments_and_sees_unreadable_parts() {
     let rules = "deny contains {\"code\": finding.kind, \"message\": finding.path} if some finding in input.findings\n";
     let world = World::under(Vec::new(), rules).await;
     for (name, form) in spellings() {

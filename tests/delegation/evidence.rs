@@ -27,7 +27,7 @@ fn ask(dir: &std::path::Path, args: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_reads_who_delegated_and_an_auditor_replays_what_it_was_told() {
+async fn a_policy_reads_the_delegation_and_the_verifier_replays_its_decisions() {
     let mut family = Family::of(vec![member("helper", &["work.do"])], |_| {}, |_| {}).await;
     family.setup.sidecar.stop().await;
     family.setup.estate.bundle("1.1.0", RULES, "policy");

@@ -100,7 +100,7 @@ async fn below_a_simulated_run_nothing_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_keeps_from_the_books_what_its_parent_keeps_from_them() {
+async fn a_child_of_an_incognito_run_is_incognito() {
     let allow = |spec: &mut serde_json::Value| spec["incognito"] = "allowed".into();
     let members = vec![member("helper", &["work.do"]).with(allow), member("plain", &["work.do"])];
     let family = Family::of(members, allow, |_| {}).await;

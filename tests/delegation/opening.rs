@@ -8,7 +8,7 @@ use crate::family::{Family, LEAD, alone, below, claimed, member, refusal, sign_l
 use crate::sidecar::run;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_is_opened_by_its_own_caller_and_the_books_name_everybody_above() {
+async fn a_child_is_opened_by_its_own_caller_and_its_ancestors_are_recorded() {
     let members = vec![member("helper", &["work.do"]), member("scout", &["work.do"])];
     let family = Family::of(members, |_| {}, |_| {}).await;
     let lead = family.lead().await;
@@ -32,7 +32,7 @@ async fn a_child_is_opened_by_its_own_caller_and_the_books_name_everybody_above(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_parents_caller_opens_a_child_for_its_own_process_and_that_is_told_as_a_claim() {
+async fn a_child_opened_by_the_parents_caller_is_recorded_as_claimed() {
     let members = vec![member("helper", &["work.do"]), member("scout", &["work.do"])];
     let family = Family::of(members, |_| {}, |_| {}).await;
     let lead = family.lead().await;
@@ -52,7 +52,7 @@ async fn the_parents_caller_opens_a_child_for_its_own_process_and_that_is_told_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_does_not_hold_the_parent_is_told_what_everybody_is_told_of_a_run_that_is_none() {
+async fn a_caller_without_the_parents_token_gets_the_answer_for_an_unknown_run() {
     let family = Family::pair(|_| {}).await;
     let (lead, other) = (family.lead().await, family.lead().await);
     let sealed = family.lead().await;
@@ -77,7 +77,7 @@ async fn whoever_does_not_hold_the_parent_is_told_what_everybody_is_told_of_a_ru
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manifest_that_the_parents_does_not_name_is_no_child_and_the_refusal_is_on_the_books() {
+async fn the_refusal_of_a_child_that_the_parents_manifest_does_not_name_is_recorded() {
     let members = vec![member("helper", &["work.do"]), member("scout", &["work.do"])];
     let family = Family::of(members, |_| {}, |_| {}).await;
     let lead = family.lead().await;
@@ -118,7 +118,7 @@ async fn three_delegations_deep_is_deep_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delegate_that_nobody_is_configured_to_be_is_warned_of_and_cannot_be_opened() {
+async fn a_delegate_without_a_configured_agent_gets_a_warning_and_cannot_be_opened() {
     let stranger = format!("sha256:{}", "ab".repeat(32));
     let named = stranger.clone();
     let family = Family::pair(move |spec| {

@@ -39,8 +39,7 @@ fn every_pod_is_restricted_in_full_and_the_agent_has_nothing_of_the_gates_but_it
 }
 
 #[test]
-fn a_file_that_says_something_else_restarts_no_gate_and_an_installation_is_told_where_its_ledger_ends()
- {
+fn a_changed_file_restarts_no_gate_and_install_notes_warn_of_an_ephemeral_ledger() {
     assert!(ask("charts.py", &["changes"]).contains("change nothing but what they say"));
 }
 
@@ -97,12 +96,12 @@ fn an_agent_in_a_pod_of_its_own_reaches_its_gate_and_nothing_else() {
 }
 
 #[test]
-fn a_gate_has_a_token_for_the_hub_and_a_hub_one_to_ask_about_it_and_nobody_else_has_any() {
+fn only_gates_that_enrol_and_the_hub_mount_a_service_account_token() {
     assert!(ask("charts.py", &["tokens"]).contains("each token has its place"));
 }
 
 #[test]
-fn gates_of_any_release_reach_the_hub_beside_them_and_nobody_else_does() {
+fn the_network_policy_lets_gates_of_any_release_and_no_other_pod_reach_the_hub() {
     assert!(ask("charts.py", &["enrolment"]).contains("gates reach their hub"));
 }
 

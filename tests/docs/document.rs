@@ -161,7 +161,7 @@ fn the_first_documents_are_short() {
 }
 
 #[test]
-fn blocks_prose_sections_and_anchors_are_told_apart() {
+fn blocks_prose_sections_and_anchors_are_distinguished() {
     let text = "# A b\n\ntext\n```sh\n# c\nls\n```\n## Of `x` (y)\n```\n# d\n```\n## A b\nend\n";
     let document = Document::of("a.md", text);
     let blocks = document.blocks();

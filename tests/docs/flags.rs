@@ -112,7 +112,7 @@ fn an_option_has_one_meaning() {
 }
 
 #[test]
-fn a_help_has_no_private_words() {
+fn the_help_of_every_command_has_no_private_words() {
     let private = r"(?i)\b(books|office|desk|door|staff|whoever|somebody|nobody|anybody|everybody|told|heard|words? counts?)\b";
     let private = regex::Regex::new(private).unwrap();
     let mut wrong = Vec::new();

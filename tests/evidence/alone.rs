@@ -78,7 +78,7 @@ fn of_a_span_and_of_each_chain_of_a_population_the_ends_have_one() {
 
 /// M-04: an insider who signs the list of files again.
 #[test]
-fn a_proof_that_stands_on_its_own_and_was_edited_exchanged_dropped_or_added_is_refused() {
+fn a_standalone_proof_that_was_edited_exchanged_dropped_or_added_is_refused() {
     let name = alone_file("ledger", 5);
     let text = |f: &Files| String::from_utf8(f.get(&name).unwrap().to_vec()).unwrap();
     let edit = |from: &str, to: &str| caught(&insider(|f| replace(f, &name, from, to)), "E2");

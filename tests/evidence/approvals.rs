@@ -48,7 +48,7 @@ fn a_call_that_two_people_approved_is_proven_with_their_signatures() {
 }
 
 #[test]
-fn a_word_by_a_list_that_was_not_in_force_is_noticed() {
+fn an_approval_under_a_list_that_was_not_in_force_is_found() {
     noticed("was not in force on this chain", |s| s.lists.clear());
     noticed("was not in force on this chain", |s| s.lists[0].1.push('#'));
     noticed("was in force until", |s| s.lists[0].2 = Some(Timestamp::from_millis(1)));
@@ -95,7 +95,7 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
 }
 
 #[test]
-fn a_refusal_is_the_last_word_whoever_approves_after_it() {
+fn evidence_of_an_approval_or_an_execution_after_a_refusal_is_refused() {
     let report = judged(|s| {
         s.votes[0].kind = Kind::ApprovalRefused;
         s.votes[0].statement.verdict = ApproverVerdict::Refuse;
@@ -222,7 +222,7 @@ fn what_runs_is_what_was_held() {
 }
 
 #[test]
-fn the_policy_is_told_of_those_who_approved_and_of_nobody_else() {
+fn a_policy_input_with_other_approvals_than_those_given_is_found() {
     noticed("an approval that was never given", |s| s.policy_saw.push(("carol", MALLORY)));
     noticed("an approval that was never given", |s| s.policy_saw[1] = ("alice", BOB));
     noticed("the policy saw no approval", |s| s.policy_saw.clear());
@@ -251,7 +251,7 @@ fn a_list_that_the_auditor_does_not_trust_proves_nothing() {
 }
 
 #[test]
-fn what_was_signed_and_is_withheld_cannot_be_told() {
+fn undisclosed_approvals_or_approver_lists_are_unverifiable() {
     let mut ledger = ledger_of(|_| {});
     ledger.payloads.retain(|_, row| row.role != "approval");
     unverifiable(&verify_files(&export(&ledger), &trusting()), "not disclosed");
@@ -266,7 +266,7 @@ fn what_was_signed_and_is_withheld_cannot_be_told() {
 }
 
 #[test]
-fn what_stands_in_approvals_is_what_the_entries_commit_to() {
+fn the_files_in_approvals_are_those_that_the_entries_commit_to() {
     let changed = |change: &dyn Fn(&mut Files)| {
         let mut files = export(&ledger_of(|_| {}));
         change(&mut files);

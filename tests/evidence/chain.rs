@@ -82,7 +82,7 @@ fn a_head_that_is_not_of_the_entries_is_named() {
 }
 
 #[test]
-fn an_untrusted_enrolment_key_is_not_whole_and_no_key_is_said() {
+fn enrolment_is_refused_under_an_untrusted_key_and_undecided_without_one() {
     let ledger = two_runs();
     let row = ledger.row();
     let with =

@@ -104,7 +104,7 @@ fn no_file_can_be_replaced_under_any_version_and_be_called_valid() {
 }
 
 #[test]
-fn a_file_that_the_entries_do_not_ask_for_is_refused_wherever_it_stands() {
+fn a_file_that_no_entry_requires_is_refused_in_any_folder() {
     let good = good();
     let mut strays: Vec<(String, Vec<u8>)> = Vec::new();
     for (name, bytes) in &good.0 {
@@ -188,7 +188,7 @@ fn a_file_that_the_entries_do_not_ask_for_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn a_consistency_proof_that_nobody_asked_to_check_says_nothing_else() {
+fn an_altered_consistency_proof_is_refused_even_if_its_check_was_not_requested() {
     let mut ledger = two_runs();
     let old = pin(&ledger).size;
     ledger.beat();
@@ -254,7 +254,7 @@ fn a_signed_stray_is_refused_in_a_directory_and_in_a_zip_as_well() {
 }
 
 #[test]
-fn what_stands_beside_a_manifest_is_its_envelope_whoever_is_trusted_to_sign_it() {
+fn a_manifest_signature_file_must_be_its_envelope_even_without_a_trusted_key() {
     let nobody = wicketgate::evidence::trust::Trust { manifest: Vec::new(), ..trust() };
     assert_eq!(verify_files(&good(), &nobody).exit_code(), 0);
     for text in ["{}", "", r#"{"payload":"eA==","payloadType":"x","signatures":[]}"#] {

@@ -99,12 +99,12 @@ fn time_and_epochs_do_not_go_backwards() {
     });
     caught(&judged(&ledger), "S2");
     // K-09, for a verifier that has a clock.
-    let ledger = books_of_today();
+    let ledger = ledger_of_today();
     let now = Trust { now: Some(Timestamp::from_millis(1_700_000_000_000)), ..trust() };
     caught(&verify_files(&export_of(&ledger, run_id(1), &[]), &now), "C1");
 }
 
-fn books_of_today() -> TestLedger {
+fn ledger_of_today() -> TestLedger {
     log(|b| b.seal(run_id(1)))
 }
 
@@ -131,7 +131,7 @@ fn the_key_of_a_writer_that_was_fenced_out_vouches_for_nothing() {
 }
 
 #[test]
-fn an_entry_of_another_chain_and_a_writer_nobody_enrolled_are_refused() {
+fn an_entry_of_another_chain_and_a_writer_that_was_not_enrolled_are_refused() {
     //
     let ledger = log(|b| {
         let draft = b.decided(run_id(1), "c2", Kind::CallDenied, Verdict::Deny);
@@ -144,7 +144,7 @@ fn an_entry_of_another_chain_and_a_writer_nobody_enrolled_are_refused() {
     ledger.whole_run(run_id(1));
     caught(&judged(&ledger), "S1");
     let wanted = Trust { origins: vec!["wicketgate.dev/bank/pay/0/0".into()], ..trust() };
-    caught(&verify_files(&export_of(&books_of_today(), run_id(1), &[]), &wanted), "H1");
+    caught(&verify_files(&export_of(&ledger_of_today(), run_id(1), &[]), &wanted), "H1");
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn verified(case: &Case, withheld: bool) -> Report {
 }
 
 #[test]
-fn a_call_that_ran_against_the_policys_word_is_shown_as_such_and_holds() {
+fn a_call_that_ran_despite_a_deny_is_valid_evidence_and_is_shown_as_not_enforced() {
     for withheld in [false, true] {
         let report = verified(&HONEST, withheld);
         assert_eq!(report.exit_code(), 0, "{}", report.to_text());
@@ -127,7 +127,7 @@ fn what_no_rule_allowed_may_be_observed_too_and_so_may_a_hold() {
 }
 
 #[test]
-fn nobody_else_than_a_layer_in_observe_mode_goes_unenforced() {
+fn only_a_denial_of_a_layer_in_observe_mode_may_go_unenforced() {
     let team = r#""team":{"mode":"observe","until":"2026-12-01T00:00:00Z"}"#;
     let past = r#""agent":{"mode":"observe","until":"2026-11-18T11:06:39Z"}"#;
     for (case, why) in [
@@ -173,7 +173,7 @@ fn a_decision_that_is_not_enforced_has_a_verdict_to_enforce_and_a_reversible_too
 }
 
 #[test]
-fn without_the_policys_bytes_nobody_can_tell() {
+fn without_the_policy_the_enforcement_is_unverifiable() {
     let (mut files, trust) = exported(&HONEST, false);
     files.0.remove(POLICY).unwrap();
     resign(&mut files, &key(EVIDENCE));

@@ -117,7 +117,7 @@ fn told(files: &Files, approvers: u8, expected: &str, part: &str) {
 }
 
 #[test]
-fn a_stop_that_was_taken_back_without_an_operators_order_is_no_evidence_whoever_wrote_it() {
+fn a_stop_lifted_without_a_valid_signed_order_makes_the_evidence_invalid() {
     let good = bundle(|_| {});
     told(&good, SECURITY, "VALID", "1 stop taken back by an operator's own order");
     told(&good, OTTO, "INVALID", "the list of approvers");

@@ -66,7 +66,7 @@ fn at_a_terminal(dir: &Path, more: &[&str], env: &[(&str, &str)]) -> (i32, Strin
 }
 
 #[test]
-fn a_long_verification_tells_a_terminal_how_far_it_is_and_nobody_else() {
+fn a_long_verification_shows_its_progress_only_on_a_terminal() {
     let dir = tempfile::tempdir().unwrap();
     made(&dir, 200);
     let bytes = std::fs::metadata(dir.path().join("bundle/ledger/entries.jsonl")).unwrap().len();

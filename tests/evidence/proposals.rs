@@ -62,7 +62,7 @@ fn a_proposer_who_counted_is_noticed_under_whatever_name() {
     });
     // Beside somebody else it does not count either.
     noticed("approves arguments that the same person wrote", |s| {
-        let mut more = scene_words();
+        let mut more = approved_votes();
         more.truncate(2);
         s.votes = more;
         s.policy_saw = vec![("alice", ALICE), ("bob", BOB)];
@@ -75,7 +75,7 @@ fn a_proposer_who_counted_is_noticed_under_whatever_name() {
     noticed("`asked_by` does not name the person", |s| proposal(s).subject = "alice_");
 }
 
-fn scene_words() -> Vec<Vote> {
+fn approved_votes() -> Vec<Vote> {
     let mut ledger =
         crate::forged::TestLedger::new(1, crate::forged::key(crate::bundle::ENROLMENT));
     approved_call(&mut ledger).votes
@@ -92,7 +92,7 @@ fn what_was_proposed_is_what_was_signed_about_a_call_that_was_held() {
 }
 
 #[test]
-fn nobody_else_approved_it_and_it_ran() {
+fn a_modified_call_that_ran_without_another_approval_is_found() {
     noticed("no other approver approved the call", |s| {
         s.votes.clear();
         s.policy_saw.clear();

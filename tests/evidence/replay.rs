@@ -208,7 +208,7 @@ fn honest_decisions_of_every_kind_are_made_again_and_counted() {
 }
 
 #[test]
-fn nothing_is_made_again_unless_it_is_asked_for() {
+fn no_decision_is_replayed_unless_replay_is_requested() {
     let bundle = policies(RULES, "");
     let ledger = ledger_of(&bundle, |b| vec![decided(b, &bundle, &asked("c1", READ, "[]"))]);
     let trust = Trust { replay: false, ..trusting(&bundle) };
@@ -438,7 +438,7 @@ fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again(
 }
 
 #[test]
-fn a_refusal_for_taking_too_long_and_another_engine_are_told_and_not_made_again() {
+fn replay_skips_and_reports_policy_timeouts_and_decisions_of_another_engine() {
     let bundle = policies(RULES, "");
     let late = policy::EngineError::Deadline(policy::rego::DEADLINE);
     let report = replayed(&bundle, |ledger| {
@@ -453,7 +453,7 @@ fn a_refusal_for_taking_too_long_and_another_engine_are_told_and_not_made_again(
 }
 
 #[test]
-fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
+fn replay_counts_denials_before_any_policy_separately_and_accepts_only_those() {
     let bundle = policies(RULES, "");
     let before = |ledger: &mut TestLedger, code: &str, kind: Kind, verdict: Verdict| {
         let mut draft = decided(ledger, &bundle, &asked("c2", SECRET, "[]"));

@@ -98,7 +98,7 @@ fn a_range_of_whole_runs_holds_in_every_check_and_is_proven_whole() {
 }
 
 #[test]
-fn runs_that_the_ends_of_a_range_cut_are_told_as_cut_and_never_as_complete() {
+fn runs_cut_by_the_ends_of_a_range_are_reported_as_cut_and_not_as_complete() {
     let ledger = two_runs();
     // The first run is entries 5..12, the second 12..19.
     let files = bundle(&ledger, &range(8, 15));
@@ -230,7 +230,7 @@ fn a_population_tells_how_often_the_gate_tested_itself_and_how_often_that_failed
 }
 
 #[test]
-fn without_a_fleet_log_nobody_says_that_these_are_all_chains() {
+fn without_a_fleet_log_it_is_not_proven_that_all_chains_are_included() {
     let mut library = library();
     library.0.pop();
     let report = verify_files(&bundle(&library, &all()), &trust());
@@ -311,7 +311,7 @@ fn a_population_of_a_time_begins_and_ends_where_that_time_does() {
 }
 
 #[test]
-fn a_silence_that_nothing_explains_is_told_and_one_with_a_reason_is_not_held_against_it() {
+fn an_unexplained_pause_is_unverifiable_and_an_explained_one_is_accepted() {
     let mut silent = two_runs();
     silent.pause(3_600_000);
     silent.beat();
@@ -354,7 +354,7 @@ fn no_byte_of_a_population_can_be_changed() {
 }
 
 #[test]
-fn an_export_is_recorded_with_what_was_asked_by_whom_and_the_digest_of_its_list() {
+fn an_export_is_recorded_with_its_scope_its_requester_and_its_manifest_digest() {
     let noted = FleetDrafts::default();
     let dir = tempfile::tempdir().unwrap();
     let exported = ask(&two_runs(), &range(5, 12), &[], &dir, &noted).unwrap();

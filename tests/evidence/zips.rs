@@ -173,7 +173,7 @@ fn overlapping_entries_and_bytes_that_belong_to_nothing_are_refused() {
 }
 
 #[test]
-fn what_would_inflate_beyond_its_word_or_all_measure_is_refused() {
+fn a_zip_that_inflates_beyond_its_declared_size_or_the_limit_is_refused() {
     // A bomb: a megabyte and more from a few bytes, with honest headers.
     let zeros = vec![0_u8; 64 << 20];
     let packed = miniz_oxide::deflate::compress_to_vec(&zeros, 9);

@@ -57,7 +57,7 @@ async fn arguments_that_cannot_be_read_are_refused_by_name_and_run_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_tool_and_one_that_is_not_granted_are_denied_in_the_same_words() {
+async fn an_unknown_tool_and_an_ungranted_tool_get_the_same_denial() {
     let (tool, estate, mut sidecar) = served().await;
     let agent = sidecar.open().await;
     let unknown = agent.call("work.nowhere", "a", "{}").await.unwrap_err();

@@ -126,7 +126,7 @@ async fn a_database_that_stopped_between_commit_and_execution_lets_nothing_run()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_acknowledged_too_late_is_never_run_and_the_books_say_so() {
+async fn a_commit_acknowledged_too_late_runs_nothing_and_the_ledger_records_that() {
     let served = served().await;
     served.proxy.answered(Way::Held);
     let answer = answered(served.agent.call("work.do", "a", r#"{"n":2}"#)).await;
@@ -146,7 +146,7 @@ async fn a_statement_that_is_held_up_is_answered_in_time_and_never_run_later() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_acknowledgement_is_asked_for_again_and_the_call_runs_once() {
+async fn a_call_whose_commit_acknowledgement_was_lost_runs_once() {
     let served = served().await;
     served.proxy.answered(Way::Cut);
     let call = answered(served.agent.call("work.do", "a", r#"{"n":2}"#));
@@ -243,7 +243,7 @@ async fn asked(estate: &Estate, body: &str) -> String {
 
 /// The first call an agent makes is made when the probe of its pod says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn from_the_moment_a_start_is_told_calls_are_served_and_without_a_bundle_it_is_never_told() {
+async fn calls_are_served_once_startupz_succeeds_and_it_fails_without_a_bundle() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     for turn in 0..5 {
@@ -275,7 +275,7 @@ async fn from_the_moment_a_start_is_told_calls_are_served_and_without_a_bundle_i
 
 /// Nobody asks anything of the gate meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_gate_says_that_its_database_is_frozen_and_both_turns_are_on_the_books() {
+async fn an_idle_gate_reports_a_frozen_database_and_records_both_health_changes() {
     let mut served = served().await;
     served.pg.freeze();
     served.sidecar.not_ready("control: operators' orders were not read").await;

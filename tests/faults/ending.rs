@@ -11,7 +11,7 @@ use crate::tool::Tool;
 use wicketgate_support::program::python;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gate_that_is_told_to_stop_answers_what_it_admitted_and_admits_nothing_more() {
+async fn after_sigterm_a_gate_answers_the_admitted_calls_and_admits_no_more() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let mut sidecar = estate.serve().await;

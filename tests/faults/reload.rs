@@ -64,7 +64,7 @@ async fn a_configuration_that_is_wrong_is_refused_with_every_reason_and_the_old_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_else_changed_is_said_to_need_a_restart_and_is_not_taken() {
+async fn a_change_that_needs_a_restart_is_reported_and_not_applied() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let mut sidecar = estate.serve().await;
@@ -118,7 +118,7 @@ async fn a_new_manifest_is_bound_for_new_runs_and_open_ones_keep_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manifest_nobody_trusted_signed_changes_nothing_and_readiness_says_why() {
+async fn a_manifest_without_a_trusted_signature_changes_nothing_and_readyz_says_why() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let mut sidecar = estate.serve().await;

@@ -112,7 +112,7 @@ async fn killed_in_any_send_to_the_database_it_loses_nothing_it_answered() {
 
 /// A failed sync proves nothing about what is on the disk: the program stops serving.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_sync_ends_service_and_releases_nothing_that_is_not_on_the_books() {
+async fn a_failed_sync_ends_service_and_releases_nothing_that_is_not_recorded() {
     let mut ended = 0;
     for n in 1..=16 {
         let tool = Tool::start().await;

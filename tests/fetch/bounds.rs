@@ -146,13 +146,16 @@ fn a_credential_whose_file_changes_is_the_new_one_from_the_next_call_on() {
 }
 
 #[test]
-fn what_is_fetched_is_on_the_books() {
-    world::run("bounds::what_is_fetched_is_on_the_books", async |world| {
-        world.fetch("http://allowed.test/").await.unwrap();
-        world.fetch("http://evil.test/").await.unwrap_err();
-        world.fetch("http://mixed.test/").await.unwrap_err();
-        world.agent.seal().await.unwrap();
-        let run = world.agent.run.clone();
-        world.gate.verified(&run).ok();
-    });
+fn a_run_with_fetches_and_refused_fetches_has_valid_evidence() {
+    world::run(
+        "bounds::a_run_with_fetches_and_refused_fetches_has_valid_evidence",
+        async |world| {
+            world.fetch("http://allowed.test/").await.unwrap();
+            world.fetch("http://evil.test/").await.unwrap_err();
+            world.fetch("http://mixed.test/").await.unwrap_err();
+            world.agent.seal().await.unwrap();
+            let run = world.agent.run.clone();
+            world.gate.verified(&run).ok();
+        },
+    );
 }

@@ -23,7 +23,7 @@ async fn chain(estate: &Estate, origin: &str) -> ChainRow {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_loss_is_told_first_and_accepted_then_and_the_gate_serves_again() {
+async fn recover_reports_a_loss_before_it_is_accepted_and_the_gate_serves_again() {
     let tool = Tool::start().await;
     let estate = sqlite(&tool);
     some_calls(&estate, &["a"]).await;

@@ -94,7 +94,7 @@ async fn a_stale_database_is_healed_with_the_spool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stale_database_without_the_spool_is_refused_and_the_loss_put_on_the_books() {
+async fn a_stale_database_without_the_spool_is_refused_and_the_loss_is_recorded() {
     let tool = Tool::start().await;
     let db = database().await;
     let estate = gate(&tool, &db);

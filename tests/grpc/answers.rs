@@ -6,7 +6,7 @@ use crate::until;
 use crate::world::{SECRET, Service, World};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_status_is_a_failure_by_its_name_and_words() {
+async fn a_grpc_status_is_a_failure_with_its_name_and_message() {
     let service = Service::start();
     let world = World::before(&service).await;
     for (said, code, words) in [
@@ -66,7 +66,7 @@ async fn too_much_is_refused_both_ways_and_never_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_no_form_in_json_is_said_and_not_guessed() {
+async fn a_grpc_answer_that_has_no_json_form_is_a_failure() {
     let service = Service::start();
     let world = World::before(&service).await;
     let unknown = world.act("orders.act", "unknown_type", "").await.unwrap_err();
@@ -86,7 +86,7 @@ async fn what_has_no_form_in_json_is_said_and_not_guessed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_credential_reaches_the_service_and_comes_back_to_nobody() {
+async fn a_credential_reaches_the_service_and_appears_in_no_answer_log_or_evidence() {
     let service = Service::start();
     let world = World::before(&service).await;
     let answer = world.act("orders.keyed", "secret", "").await.unwrap();
@@ -124,7 +124,7 @@ async fn a_credential_reaches_the_service_and_comes_back_to_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_the_deadline_the_service_is_told_and_nobody_waits() {
+async fn a_call_past_its_deadline_is_cancelled_at_the_service_and_answered() {
     let service = Service::start();
     let world = World::before(&service).await;
     let refused = world.act("orders.brief", "wait", "").await.unwrap_err();
@@ -137,7 +137,7 @@ async fn after_the_deadline_the_service_is_told_and_nobody_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_dies_inside_a_call_is_a_failure_or_unknown_and_is_asked_again_later() {
+async fn a_call_to_a_service_that_dies_is_unknown_and_later_calls_fail() {
     let service = Service::start();
     let world = World::before(&service).await;
     let died = world.act("orders.change", "die", "").await.unwrap_err();

@@ -60,7 +60,7 @@ async fn what_breaks_the_protocol_ends_the_call_and_never_the_gate() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_nobody_waits_for_is_reset_and_a_frozen_connection_is_left() {
+async fn a_call_that_times_out_is_reset_and_its_frozen_connection_is_not_reused() {
     let server = Server::start(Act::Silent, Act::Well);
     let (_service, world) = before(&[&server], 700).await;
     let silent = world.act("orders.read0", "say", "x").await.unwrap_err();

@@ -23,7 +23,7 @@ async fn reflecting(set: &'static [u8], older: bool) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_is_asked_once_by_a_command_and_its_answer_is_what_a_gate_pins() {
+async fn tools_descriptors_writes_the_file_that_a_gate_pins() {
     let service = Service::start();
     let set: &'static [u8] = std::fs::read(service.descriptors()).unwrap().leak();
     let keeper = World::keeper(&service.descriptors(), vec![tool("orders.act", 1, "Act")]).await;

@@ -46,7 +46,7 @@ async fn a_service_is_believed_by_its_authority_and_by_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_leads_to_an_address_nobody_opened_is_not_connected_to() {
+async fn the_gate_does_not_connect_to_a_name_that_resolves_to_a_disallowed_address() {
     let service = Service::start();
     let mut elsewhere = tool("orders.elsewhere", service.port, "Act");
     elsewhere["grpc"]["url"] = json!(format!("http://localhost:{}", service.port));

@@ -144,7 +144,7 @@ fn a_request_without_a_session_carries_headers_that_mirror_its_body() {
 }
 
 #[test]
-fn a_cancelled_request_without_a_session_is_hung_up_and_one_with_a_session_is_told() {
+fn the_bridge_drops_a_cancelled_request_and_notifies_the_gate_only_in_a_session() {
     let (folder, gate) = folder();
     let mut talk = folder.talk(&["mcp", "--run", "night"]);
     talk.request(1, "tools/call", &alone(&json!({"name": "hang", "arguments": {}})));
@@ -201,7 +201,7 @@ fn what_goes_wrong_is_an_error_of_the_request_and_never_silence() {
 }
 
 #[test]
-fn a_client_that_hangs_up_still_gets_the_answers_it_asked_for() {
+fn a_client_that_closes_its_input_still_gets_its_pending_answer() {
     let (folder, gate) = folder();
     let mut talk = folder.talk(&["mcp"]);
     talk.request(1, "tools/call", &json!({"name": "slow", "arguments": {}}));

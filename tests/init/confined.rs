@@ -12,7 +12,7 @@ use wicketgate_support::program;
 use wicketgate_support::ran::Ran;
 
 /// A folder into which whoever runs in a sandbox may look, with a folder that it may change.
-fn open_desk() -> Folder {
+fn open_folder() -> Folder {
     let folder = Folder::new();
     std::fs::create_dir(folder.path("ws")).unwrap();
     for (name, mode) in [("", 0o755), ("ws", 0o777)] {
@@ -47,7 +47,7 @@ fn variant(folder: &Folder, name: &str, changes: &[(&str, &str)]) {
 
 #[test]
 fn each_server_starts_in_s2_and_gets_more_only_by_what_a_person_names() {
-    let folder = open_desk();
+    let folder = open_folder();
     let [canary, meant] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     variant(&folder, "plain.py", &[]);
     for (name, listener) in [("online.py", &canary), ("keyed.py", &canary), ("meant.py", &meant)] {
@@ -189,7 +189,7 @@ fn alive(mark: &str) -> Vec<String> {
 
 #[test]
 fn a_server_that_leaves_a_daemon_or_crashes_when_it_is_looked_at_gets_nothing_by_it() {
-    let folder = open_desk();
+    let folder = open_folder();
     let here = folder.path("").display().to_string();
     let here = here.trim_end_matches('/');
     let stays = DAEMON.replace("HERE", &format!("{here:?}"));
@@ -219,7 +219,7 @@ fn a_server_that_leaves_a_daemon_or_crashes_when_it_is_looked_at_gets_nothing_by
 /// In a user namespace in which no other can be made.
 #[test]
 fn a_host_without_the_sandbox_starts_no_server_unless_a_person_says_so() {
-    let folder = open_desk();
+    let folder = open_folder();
     let seen = "open(HERE + \"/ws/started\", \"a\").write(\"x\")\n\n\ndef main():".replace(
         "HERE",
         &format!("{:?}", folder.path("").display().to_string().trim_end_matches('/')),
@@ -251,7 +251,7 @@ fn a_host_without_the_sandbox_starts_no_server_unless_a_person_says_so() {
 
 #[test]
 fn hidden_characters_are_refused_with_their_place_and_signed_only_by_an_option() {
-    let folder = open_desk();
+    let folder = open_folder();
     for (name, hidden, point) in [
         ("tags.py", "Reads\\U000e0069\\U000e0067 a note", "U+E0069 at 5"),
         ("bidi.py", "Reads \\u202e a note", "U+202E at 6"),
@@ -288,7 +288,7 @@ fn hidden_characters_are_refused_with_their_place_and_signed_only_by_an_option()
 
 #[test]
 fn a_server_whose_program_or_script_changed_is_not_started_until_it_is_signed_again() {
-    let folder = open_desk();
+    let folder = open_folder();
     variant(&folder, "plain.py", &[]);
     folder.write("run.sh", "#!/bin/sh\nexec python3 \"$1\"\n");
     let executable = std::fs::Permissions::from_mode(0o755);
@@ -330,7 +330,7 @@ fn servers_from_npm_do_their_work_in_what_init_wrote_and_reach_nothing_else() {
         eprintln!("not tested here: nobody but root may look into `{}`", packages.display());
         return;
     }
-    let folder = open_desk();
+    let folder = open_folder();
     folder.write("outside.txt", "outside");
     let (ws, graph) = (folder.path("ws"), folder.path("ws/memory.json"));
     let file = json!({"mcpServers": {
@@ -371,7 +371,7 @@ fn servers_from_npm_do_their_work_in_what_init_wrote_and_reach_nothing_else() {
 
 #[test]
 fn what_lies_around_the_gates_own_files_is_given_to_no_server() {
-    let folder = open_desk();
+    let folder = open_folder();
     variant(&folder, "plain.py", &[]);
     // Its home lies in the first, and what `init` writes in the second.
     let around = |name: &str| json!({"mcpServers": {"around": {"command": "python3", "args": ["plain.py", folder.path(name)]}}});
@@ -390,8 +390,8 @@ fn what_lies_around_the_gates_own_files_is_given_to_no_server() {
 }
 
 #[test]
-fn a_wrapped_server_stays_in_what_was_said_when_it_was_signed() {
-    let folder = open_desk();
+fn a_wrapped_server_keeps_its_signed_sandbox_level_until_it_is_relocked() {
+    let folder = open_folder();
     variant(&folder, "plain.py", &[]);
     let wrap = |options: &[&'static str]| {
         let args = [&["mcp", "wrap", "--state", "s"][..], options, &["--", "python3", "plain.py"]];

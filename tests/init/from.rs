@@ -219,7 +219,7 @@ fn over_http_a_client_gets_a_url_and_takes_its_token_from_a_variable() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_place_and_nothing_is_written() {
+fn an_error_in_the_imported_file_names_file_and_line_and_nothing_is_written() {
     let folder = Folder::new();
     folder.write("mcp.json", "{\"mcpServers\": {\n  \"a\": {\"command\": 7}\n}}");
     let wrong = folder.run(&["init", "--from", "mcp.json"]).ends(1);

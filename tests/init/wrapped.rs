@@ -119,7 +119,7 @@ fn a_credential_is_passed_on_and_written_nowhere() {
 }
 
 #[test]
-fn a_new_end_of_observing_is_signed_only_when_asked_for() {
+fn wrap_signs_a_new_end_of_observe_mode_only_with_observe_days() {
     let folder = Folder::new();
     let server = folder.server(&[]);
     let ran = began(&folder, &["--observe-days", "2"], &server).end().ends(0);
@@ -139,7 +139,7 @@ fn a_new_end_of_observing_is_signed_only_when_asked_for() {
 }
 
 #[test]
-fn a_server_that_does_not_start_is_said_to_and_leaves_nothing() {
+fn wrap_reports_a_server_that_does_not_start_and_leaves_no_files() {
     let folder = Folder::new();
     let server = folder.server(&[]);
     let mut args = wrap(&[], &server);

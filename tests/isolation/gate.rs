@@ -52,8 +52,8 @@ fn clean(world: &World) -> Vec<PostureProbe> {
 }
 
 #[test]
-fn a_report_counts_for_the_caller_who_was_asked_and_once() {
-    world::run("gate::a_report_counts_for_the_caller_who_was_asked_and_once", || {
+fn a_report_counts_once_and_only_from_the_caller_that_was_challenged() {
+    world::run("gate::a_report_counts_once_and_only_from_the_caller_that_was_challenged", || {
         let mut world = World::begin(|_| {});
         let missing = world.call().unwrap_err();
         assert!(missing.message.contains("no `wicketgate config doctor` yet"), "{missing:?}");
@@ -82,9 +82,9 @@ fn a_report_counts_for_the_caller_who_was_asked_and_once() {
 }
 
 #[test]
-fn what_was_not_tried_or_cannot_be_told_counts_as_open_and_nonsense_is_not_read() {
+fn untried_or_unknown_targets_count_as_open_and_a_malformed_report_is_refused() {
     world::run(
-        "gate::what_was_not_tried_or_cannot_be_told_counts_as_open_and_nonsense_is_not_read",
+        "gate::untried_or_unknown_targets_count_as_open_and_a_malformed_report_is_refused",
         || {
             let world = World::begin(|_| {});
             let mut part = clean(&world);
@@ -135,7 +135,7 @@ fn where_isolation_is_advisory_an_opening_is_recorded_and_nothing_hangs_on_it() 
 }
 
 #[test]
-fn a_doctor_that_is_asked_to_tell_a_gate_and_finds_none_says_nothing_of_isolation() {
+fn a_doctor_that_cannot_reach_its_gate_prints_no_isolation_result() {
     let folder = tempfile::tempdir().unwrap();
     let ran = Ran::gate(&folder, ["doctor", "--socket", "none.sock"]).ends(2);
     let ran = ran.complains("none.sock`: No such file");

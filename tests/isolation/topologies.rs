@@ -154,9 +154,9 @@ fn a_doctor_in_a_container_knows_its_gate_although_its_process_has_no_number_the
 
 /// With pauses of an hour this would never end: as long as the gate hears nothing, they begin at a second.
 #[test]
-fn a_doctor_that_found_no_gate_asks_again_soon_and_its_agent_is_told_what_is_missing_until_then() {
+fn a_doctor_that_finds_no_gate_retries_soon_and_refused_calls_name_what_is_missing() {
     world::run(
-        "topologies::a_doctor_that_found_no_gate_asks_again_soon_and_its_agent_is_told_what_is_missing_until_then",
+        "topologies::a_doctor_that_finds_no_gate_retries_soon_and_refused_calls_name_what_is_missing",
         || {
             let mut world = World::begin(|_| {});
             world.rules();
@@ -179,9 +179,9 @@ fn a_doctor_that_found_no_gate_asks_again_soon_and_its_agent_is_told_what_is_mis
 
 /// The tool is gone, and with it whatever would answer: an agent's silence says nothing of a rule then.
 #[test]
-fn what_stands_behind_the_gate_is_tried_and_silence_counts_only_if_the_gate_gets_there() {
+fn the_doctor_tries_backends_and_silence_counts_only_if_the_gate_reaches_them() {
     world::run(
-        "topologies::what_stands_behind_the_gate_is_tried_and_silence_counts_only_if_the_gate_gets_there",
+        "topologies::the_doctor_tries_backends_and_silence_counts_only_if_the_gate_reaches_them",
         || {
             let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
             let mut world = World::begin(|config| {

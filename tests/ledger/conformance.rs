@@ -33,7 +33,7 @@ on_every_store! {
     of_two_batches_after_one_head_exactly_one_is_kept
     an_older_epoch_and_a_wrong_secret_are_fenced_everywhere
     a_writer_that_shows_its_secret_gets_its_slot_back_at_once
-    a_lease_asked_for_again_after_a_lost_answer_keeps_slot_and_writer
+    a_lease_requested_again_after_a_lost_answer_keeps_slot_and_writer
     a_live_lease_is_left_alone
     an_expired_lease_is_taken_over_lowest_slot_first
     a_stopped_writer_frees_its_slot_in_its_own_epoch_only
@@ -181,7 +181,7 @@ async fn a_writer_that_shows_its_secret_gets_its_slot_back_at_once(rig: Rig) {
     assert_eq!(new.head, first.head);
 }
 
-async fn a_lease_asked_for_again_after_a_lost_answer_keeps_slot_and_writer(rig: Rig) {
+async fn a_lease_requested_again_after_a_lost_answer_keeps_slot_and_writer(rig: Rig) {
     let store = rig.store().await;
     let old = lease(&*store, 1).await;
     let mut again = request(2);

@@ -40,7 +40,7 @@ async fn a_refused_batch_is_not_applied() {
 }
 
 #[tokio::test]
-async fn a_delay_is_asked_for_once_and_then_applied() {
+async fn an_injected_delay_is_applied_and_its_hook_is_called_once() {
     let store = MemoryStore::new();
     let leased = lease(&store, 1).await;
     let asked = std::sync::Arc::new(AtomicU32::new(0));

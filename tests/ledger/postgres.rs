@@ -410,7 +410,7 @@ async fn a_frozen_server_is_answered_for_in_bounded_time() {
 }
 
 #[tokio::test]
-async fn nothing_a_writer_sends_stands_in_the_servers_log() {
+async fn nothing_a_writer_sends_is_in_the_log_of_the_database_server() {
     // The log of a server that serves nobody else.
     let pg = Pg::own_cluster();
     let db = pg.database().await;

@@ -40,7 +40,7 @@ async fn call(gate: &Gate, run: &Arc<Run>, id: &str, args: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_window_ends_a_denial_is_nobodys_answer_but_its_own_and_an_id_stays_what_it_was() {
+async fn dedupe_lasts_for_its_window_and_a_denied_call_is_decided_again() {
     let (clock, count) = (Arc::new(Ahead(SystemClock::new(), Mutex::default())), Arc::default());
     let of = (Arc::new(MemoryStore::new()) as _, Bounds::default(), Some(WINDOW));
     let gate = Gate::by(Arc::clone(&clock) as _, of, &count).await;

@@ -66,7 +66,7 @@ async fn a_t0_read_is_answered_before_its_outcome_is_booked_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_outstanding_outcome_stands_before_the_next_authorisation() {
+async fn every_pending_outcome_is_recorded_before_the_next_authorisation() {
     let tool = Tool::start().await;
     let estate = batched(&tool);
     let mut sidecar = estate.serve().await;
@@ -115,7 +115,7 @@ async fn after_a_crash_what_was_promised_is_booked_or_closed_as_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unless_asked_for_every_result_waits_for_its_outcome() {
+async fn without_batch_t0_a_result_waits_for_its_outcome() {
     let tool = Tool::start().await;
     let estate = batched(&tool);
     bound(&estate, "batch_t0", json!(false));

@@ -64,7 +64,7 @@ async fn openings_of_runs_are_paced_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_too_much_at_once_is_shed_before_it_is_written_and_may_be_asked_again() {
+async fn calls_over_the_in_flight_limit_are_shed_unrecorded_and_may_be_retried() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     bound(&estate, "in_flight_max", json!(1));

@@ -104,7 +104,7 @@ async fn ask(agent: &Agent, id: &str) -> Result<Value, crate::agent::Refused> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_comes_with_what_it_used_and_that_is_on_the_books() {
+async fn a_model_answer_reports_its_usage_and_the_ledger_records_it() {
     let server = Server::start(&[(200, completion("hi", 12, 3))]).await;
     let mut main = place("main", server.port);
     main["price"] = json!({"input": 250_000, "output": 2_000_000});
@@ -130,7 +130,7 @@ async fn an_answer_comes_with_what_it_used_and_that_is_on_the_books() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_place_is_asked_if_one_does_not_work_and_never_after_it_answered() {
+async fn the_next_upstream_is_tried_only_if_the_previous_one_does_not_work() {
     let nobody = wicketgate_support::ports::Port::claim();
     let busy = Server::start(&[(429, json!({})), (503, json!({})), (400, json!({}))]).await;
     let good = Server::start(&[(200, completion("hi", 5, 5))]).await;
@@ -269,7 +269,7 @@ async fn what_a_provider_would_do_on_its_own_is_denied_and_nothing_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_credential_reaches_the_model_and_comes_back_to_nobody() {
+async fn the_credential_reaches_the_model_and_is_redacted_from_its_answer() {
     let server = Server::start(&[(200, completion(&format!("your key is {SECRET}"), 1, 1))]).await;
     let mut main = place("main", server.port);
     main["credentials"] =
@@ -312,7 +312,7 @@ async fn a_connection_that_is_lost_may_have_cost_all_that_was_possible() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ollama_server_is_asked_in_its_own_words() {
+async fn an_ollama_server_is_called_with_its_own_api() {
     let answer = json!({"model": "llama", "message": {"role": "assistant", "content": "hi"}, "done": true,
         "done_reason": "stop", "prompt_eval_count": 7, "eval_count": 2});
     let server = Server::start(&[(200, answer)]).await;
@@ -353,7 +353,7 @@ async fn a_model_that_is_bound_wrongly_is_named_with_its_place_in_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_example_is_a_binding_as_it_stands() {
+async fn the_model_example_is_a_valid_configuration_without_changes() {
     let example: Value =
         serde_saphyr::from_str(include_str!("../../examples/model/tools.yaml")).unwrap();
     let estate = Estate::sqlite(&Tool::start().await);
@@ -372,7 +372,7 @@ const SCHEMA: &str = r#"{"type":"object", "properties":{"reasoning":{"type":"str
     "also":{"\u0074ype":"string"}},"required":["reasoning","answer","also"],"additionalProperties":false}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schema_reaches_a_model_as_the_agent_sent_it_and_the_books_have_those_bytes() {
+async fn a_schema_reaches_a_model_unchanged_and_the_ledger_commits_to_those_bytes() {
     let server = Server::start(&[(200, completion("{}", 1, 1))]).await;
     let mut other = place("main", server.port);
     other["api"] = json!("ollama");

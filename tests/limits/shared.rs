@@ -155,7 +155,7 @@ async fn ten_gates_with_a_hundred_callers_each_run_exactly_as_many_calls_as_a_da
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_a_gate_gave_back_at_its_end_others_run_and_what_a_dead_one_held_nobody_does() {
+async fn quota_returned_by_an_ended_gate_is_reused_and_quota_held_by_a_dead_one_is_not() {
     let store: Arc<Memory> = Arc::default();
     let count = Arc::new(AtomicU64::new(0));
     let ended = Gate::start(pool(100), Arc::clone(&store) as _, &count).await;

@@ -13,7 +13,7 @@ fn text(result: &Value) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_says_where_it_is_on_the_books() {
+async fn a_result_carries_the_receipt_of_its_ledger_entry() {
     let gate = Gate::start().await;
     let result = gate.call("work.do", json!({"n": 1})).await.result();
     let said: Value = serde_json::from_str(text(&result)).unwrap();
@@ -76,7 +76,7 @@ async fn a_denial_is_a_tool_error_with_the_rule_the_code_and_the_receipt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_that_fails_is_told_as_a_failure_and_is_not_tried_again() {
+async fn a_failing_tool_is_reported_as_a_failure_and_is_not_retried() {
     let gate = Gate::start().await;
     let result = gate.call("work.fail", json!({})).await.result();
     assert_eq!(result["isError"], true, "{result}");
@@ -129,7 +129,7 @@ async fn a_held_call_is_the_same_one_after_the_gate_was_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_can_ask_a_person_may_go_on_waiting_and_no_answer_is_an_approval() {
+async fn a_client_with_elicitation_may_wait_but_its_answers_approve_nothing() {
     let gate = Gate::start().await;
     let call = |more: Value| {
         let mut params = json!({"name": "work.held", "arguments": {"n": 1},

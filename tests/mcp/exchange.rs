@@ -294,7 +294,7 @@ async fn kinds_of_content_and_verbs_that_are_not_spoken_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_trickles_is_hung_up_on_and_holds_nobody_up() {
+async fn a_client_that_sends_too_slowly_is_disconnected_and_delays_no_other_client() {
     let gate = Gate::start().await;
     let head = async {
         let mut wire = Wire::open(&gate.tcp).await;
@@ -329,7 +329,7 @@ async fn a_client_that_trickles_is_hung_up_on_and_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_has_said_all_it_wants_to_say_still_gets_its_answer_once() {
+async fn a_client_that_half_closes_its_connection_still_gets_its_answer() {
     let gate = Gate::start().await;
     let params = json!({"name": "work.do", "arguments": {"n": 1}});
     let bytes = gate.alone_bytes("/mcp", "tools/call", with_meta(params), &[]);

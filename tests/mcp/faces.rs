@@ -140,7 +140,7 @@ async fn wrong_credentials_sound_the_same_on_every_face() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_denial_is_told_as_what_was_recorded_on_every_face() {
+async fn a_denial_has_the_same_code_on_every_face() {
     let gate = gate().await;
     let agent = gate.sidecar.open().await;
     for (tool, args, code, detail, grpc) in [

@@ -38,7 +38,7 @@ fn written(out: &mut String, what: &str, reply: &Reply) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_main_exchanges_are_word_for_word_what_they_were() {
+async fn the_main_exchanges_match_the_golden_file() {
     let gate = Gate::start_with(|config| {
         // Two tools are enough to show a list.
         let tools = config["tools"].as_array_mut().unwrap();

@@ -70,7 +70,7 @@ async fn both_protocols_and_both_faces_live_on_one_port() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_is_reset_is_a_call_nobody_wants() {
+async fn a_reset_http2_request_cancels_its_call() {
     let gate = Gate::start().await;
     gate.tool.hold();
     let mut client = connect(&gate).await;

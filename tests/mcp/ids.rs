@@ -72,7 +72,7 @@ async fn a_request_that_is_sent_again_in_its_session_runs_once_and_other_bytes_c
 /// A call that waits is asked about under new ids; each of those ids is that call from then on, also when it
 /// is over and the same would be a new call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_that_asked_for_a_held_call_is_that_call_for_as_long_as_the_session() {
+async fn an_id_that_referred_to_a_held_call_refers_to_it_for_the_whole_session() {
     let gate = Gate::start().await;
     let session = gate.session().await;
     let held = |id: u64, n: u64| {

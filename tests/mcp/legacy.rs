@@ -79,7 +79,7 @@ async fn a_session_is_its_callers_and_its_paths_until_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_that_is_not_spoken_is_refused_whatever_is_asked() {
+async fn an_unsupported_protocol_version_is_refused_even_for_a_ping() {
     let gate = Gate::start().await;
     let session = gate.session().await;
     for version in ["1999-01-01", "v1", "2025-11-25 x"] {

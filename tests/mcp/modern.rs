@@ -169,7 +169,7 @@ async fn every_request_says_its_version_and_what_the_client_can_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn methods_nobody_answers_to_are_named_and_notifications_are_taken() {
+async fn unknown_methods_are_refused_and_notifications_are_accepted() {
     let gate = Gate::start().await;
     for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such"] {
         let reply = gate.alone(method, json!({})).await;

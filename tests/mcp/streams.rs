@@ -37,7 +37,7 @@ async fn a_call_that_takes_its_time_is_answered_as_a_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leaving_cancels_a_request_that_stands_alone_and_not_one_of_a_session() {
+async fn disconnecting_cancels_a_request_outside_a_session_but_not_one_inside() {
     let gate = Gate::start().await;
     let session = gate.session().await;
     gate.tool.hold();
@@ -61,7 +61,7 @@ async fn leaving_cancels_a_request_that_stands_alone_and_not_one_of_a_session() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_listener_is_told_that_the_tools_changed_and_when_the_stream_ends() {
+async fn a_subscriber_is_notified_of_changed_tools_and_of_the_end_of_its_stream() {
     let gate = Gate::start().await;
     let params = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
     let mut listening = Wire::open(&gate.tcp).await;

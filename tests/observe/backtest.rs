@@ -217,7 +217,7 @@ fn copied(gate: &Gate, name: &str, edit: &str) {
 }
 
 #[tokio::test]
-async fn books_that_were_edited_are_no_ground_for_a_result() {
+async fn a_backtest_of_an_edited_ledger_gives_no_result() {
     let gate = gate().await;
     let on = |name: &str| gate.run(&["policy", "backtest", "--bundle", "old", "--sqlite", name]);
     for (name, edit, said) in [
@@ -268,7 +268,7 @@ async fn what_cannot_be_begun_ends_with_2_or_64_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_bundle_is_told_of_its_own_layers_and_not_of_those_that_were_in_force() {
+async fn a_backtest_applies_the_layer_modes_and_approver_counts_of_the_new_bundle() {
     // Then: the agent layer observed, so that what it denied ran.
     let gate = Gate::start(&crate::observing(), &[("agent/main.rego", OLD)]);
     let agent = gate.open("").await;

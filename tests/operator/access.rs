@@ -48,7 +48,7 @@ async fn without_a_known_credential_every_route_answers_the_same_and_counts_it()
 }
 
 #[tokio::test]
-async fn guessing_is_told_to_wait_and_locks_nobody_out() {
+async fn token_guessing_is_rate_limited_and_locks_out_no_operator() {
     let api = ApiServer::open().await;
     let mut statuses = Vec::new();
     for n in 0..30 {
@@ -140,7 +140,7 @@ async fn runs_and_calls_of_another_tenant_are_not_there() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_asked_reaches_the_database_as_sql() {
+async fn no_part_of_a_request_reaches_the_database_as_sql() {
     let api = ApiServer::open().await;
     let run = run_id(0xAB);
     api.open_run(run).await;

@@ -149,7 +149,7 @@ async fn only_the_statement_of_this_very_hold_is_passed_on_and_the_gates_answer_
 }
 
 #[tokio::test]
-async fn a_word_no_gate_has_heard_is_not_called_done() {
+async fn a_decision_that_no_gate_counted_is_not_reported_as_complete() {
     let api = ApiServer::open().await;
     let run = run_id(1);
     api.open_run(run).await;

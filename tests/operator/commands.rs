@@ -40,7 +40,7 @@ async fn list_and_show_say_everything_and_nothing_steers_the_terminal() {
 }
 
 #[tokio::test]
-async fn a_word_is_given_with_a_signature_made_elsewhere_and_its_answer_decides_the_exit_code() {
+async fn an_approval_may_be_signed_elsewhere_and_the_answer_decides_the_exit_code() {
     let api = ApiServer::open().await;
     let run = run_id(1);
     api.open_run(run).await;
@@ -65,7 +65,7 @@ async fn a_word_is_given_with_a_signature_made_elsewhere_and_its_answer_decides_
 
 /// On every tier, for approving and for proposing: without a terminal and without `--yes` nothing is signed.
 #[tokio::test]
-async fn whatever_the_tier_nothing_is_signed_without_being_asked() {
+async fn nothing_is_signed_without_a_terminal_or_yes_on_any_tier() {
     let api = ApiServer::open().await;
     let run = run_id(1);
     api.open_run(run).await;

@@ -65,7 +65,7 @@ async fn whatever_two_hundred_strangers_do_every_kill_order_and_every_probe_come
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_shown_a_credential_stays_connected_whoever_comes_after() {
+async fn an_authenticated_client_stays_connected_when_a_crowd_connects() {
     let api = ApiServer::open().await;
     let mut known = TcpStream::connect(api.address).await.unwrap();
     let token = crate::api::token("otto");

@@ -83,7 +83,7 @@ fn every_route_but_those_of_http_alone_has_a_method() {
 }
 
 #[tokio::test]
-async fn a_method_lets_in_whom_its_route_lets_in_and_nobody_without_a_credential() {
+async fn a_grpc_method_requires_the_role_of_its_http_route_and_a_credential() {
     let api = ApiServer::open().await;
     let channel = channel(&api).await;
     let methods = ROUTES.iter().flat_map(|row| row.methods().map(move |name| (name, row.right)));
@@ -184,7 +184,7 @@ async fn a_python_client_stops_an_agent_and_reads_what_became_of_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_in_the_contracts_words() {
+async fn unreadable_grpc_requests_are_answered_as_malformed() {
     let api = ApiServer::open().await;
     let channel = channel(&api).await;
     let mut client = ApprovalsClient::new(channel.clone());
@@ -206,7 +206,7 @@ async fn what_cannot_be_read_is_refused_in_the_contracts_words() {
 }
 
 #[tokio::test]
-async fn health_and_reflection_speak_of_the_offices_services_and_not_of_the_agents() {
+async fn health_and_reflection_list_the_operator_services_and_not_the_agent_services() {
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
     use tonic_reflection::pb::v1::ServerReflectionRequest;

@@ -66,7 +66,7 @@ async fn next(receiver: &TcpListener, status: &str) -> Came {
 }
 
 #[tokio::test]
-async fn a_held_call_is_told_signed_without_arguments_until_it_is_taken_and_then_no_more() {
+async fn the_webhook_retries_a_signed_notice_without_arguments_until_it_is_accepted() {
     let api = ApiServer::open().await;
     let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/held", receiver.local_addr().unwrap());
@@ -103,7 +103,7 @@ async fn a_held_call_is_told_signed_without_arguments_until_it_is_taken_and_then
 }
 
 #[tokio::test]
-async fn a_call_that_is_not_held_any_more_is_not_told() {
+async fn the_webhook_does_not_report_a_call_that_is_no_longer_held() {
     let api = ApiServer::open().await;
     let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", receiver.local_addr().unwrap());

@@ -70,7 +70,7 @@ async fn encrypted_inputs_are_judged_with_the_key_and_counted_without_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_broke_then_and_what_breaks_now_are_told_apart() {
+async fn a_backtest_distinguishes_old_engine_errors_from_new_ones() {
     let keeper = Keeper::sqlite().await;
     let rules = "odd if startswith(input.args.n, \"x\")\nallow if not odd\n\
                  deny contains \"held\" if input.tool.name == \"work.held\"";

@@ -142,7 +142,7 @@ async fn the_bundle_of_an_erased_run_says_where_the_erasure_is_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_erased_unless_it_is_said_twice() {
+async fn nothing_is_erased_without_confirmation() {
     let keeper = Keeper::sqlite().await;
     let (_sidecar, agent) = keeper.served(1).await;
     let why = ["payload", "erase", "--basis", "b", "--operator-key", olga(), "--run", &agent.run];

@@ -53,7 +53,7 @@ async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reason_that_no_verifier_would_read_is_not_put_on_the_books() {
+async fn a_reason_that_is_too_long_for_the_verifier_is_not_recorded() {
     let keeper = Keeper::sqlite().await;
     let (mut sidecar, agent) = keeper.served(1).await;
     let run = ["--run", agent.run.as_str()];
@@ -96,7 +96,7 @@ async fn what_expires_is_recorded_as_such_two_hundred_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_young_stays_for_thirty_days_unless_something_else_is_said() {
+async fn fresh_payloads_are_not_due_and_an_invalid_retention_is_refused() {
     let keeper = Keeper::sqlite().await;
     let (_sidecar, _agent) = keeper.served(1).await;
     let ended = keeper.record(&["payload", "expire"]);

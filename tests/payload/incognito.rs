@@ -188,7 +188,7 @@ pub async fn nothing_is_taken_for_another_call(keeper: &Keeper, from: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_with_other_bytes_is_a_conflict_whether_or_not_what_was_asked_is_kept() {
+async fn an_id_with_other_bytes_is_a_conflict_whether_or_not_arguments_are_stored() {
     let keeper = Keeper::sqlite().await;
     nothing_is_taken_for_another_call(&keeper, &[]).await;
 }

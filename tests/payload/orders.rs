@@ -344,7 +344,7 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_loosened_without_an_operators_order_is_no_evidence_whoever_wrote_it() {
+async fn an_early_erasure_or_a_release_without_a_valid_order_is_invalid_evidence() {
     let keeper = Keeper::sqlite().await;
     let (mut sidecar, agent) = keeper.served(1).await;
     agent.seal().await.unwrap();

@@ -85,7 +85,7 @@ async fn nothing_of_an_incognito_run_is_in_the_database_or_the_spool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_with_other_bytes_is_a_conflict_whether_or_not_what_was_asked_is_kept() {
+async fn an_id_with_other_bytes_is_a_conflict_whether_or_not_arguments_are_stored() {
     let (db, eraser) = database().await;
     let keeper = Keeper::postgres(&db).await;
     std::fs::write(keeper.path("eraser.url"), &eraser).unwrap();

@@ -96,7 +96,7 @@ fn a_deny_of_a_layer_is_named_and_what_it_read() {
 }
 
 #[test]
-fn a_rule_that_is_asked_is_followed_and_what_is_missing_is_undefined() {
+fn explain_follows_referenced_rules_and_shows_missing_input_as_undefined() {
     let (_, told) = explained(
         &json!({"/tool/name": "pay", "/args": {}, "/agent/labels": {"suspended": "yes"}}),
     );
@@ -143,7 +143,7 @@ fn a_person_reads_the_same() {
 }
 
 #[test]
-fn what_breaks_is_told_with_its_condition() {
+fn explain_shows_the_condition_whose_evaluation_failed() {
     let dir = dir(&[(
         "agent/main.rego",
         "package wicketgate.agent\nimport rego.v1\n\nallow if {\n\tinput.tool.name == \"a\"\n\tstartswith(input.args.path, \"x\")\n}\n",

@@ -68,7 +68,7 @@ fn an_allow_that_holds_for_any_call_is_found_however_it_is_written() {
 }
 
 #[test]
-fn an_allow_of_what_nobody_named_is_found_by_asking_the_engine() {
+fn an_allow_for_a_tool_that_no_rule_names_is_found_by_evaluation() {
     for rules in [
         "allow if count(input.approvals) >= 0",
         "allow if input.tool.name != \"pay\"",
@@ -97,7 +97,7 @@ fn an_allow_that_names_something_is_no_default_allow() {
 }
 
 #[test]
-fn an_allow_for_all_that_other_rules_deny_to_nobody_in_particular_is_a_warning() {
+fn an_allow_for_all_with_a_deny_for_unlisted_tools_is_only_a_warning() {
     let rules = "allow if true\ndeny contains \"unknown\" if not input.tool.name in {\"a\", \"b\"}";
     assert_eq!(found(rules), ["warning lint.default_allow agent/main.rego:3"]);
 }
@@ -256,7 +256,7 @@ fn an_irreversible_tool_that_runs_unapproved_is_found() {
 }
 
 #[test]
-fn an_approval_that_nobody_can_give_is_a_warning() {
+fn an_approval_that_no_approver_can_give_is_a_warning() {
     let asks = agent("allow if input.tool.name == \"a\"\nrequire_approval contains \"ask\" if input.tool.name == \"a\"").unwrap();
     let nobody = Surroundings { approvers: 0, webhook: true, ..NO_TOOLS };
     assert_eq!(told(&lint(&asks, &nobody)), ["warning lint.no_channel agent/main.rego:4"]);

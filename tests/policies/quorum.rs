@@ -159,8 +159,7 @@ fn a_layer_that_asks_another_rule_for_approvals_counts_for_itself() {
 }
 
 #[test]
-fn an_irreversible_call_runs_once_somebody_has_approved_it_and_never_on_a_denied_or_unallowed_word()
-{
+fn an_irreversible_call_needs_an_approval_and_no_approval_overrides_a_deny() {
     let one = approvals(&[("ann", &[])]);
     let engine = engine("team", "obligations contains {\"type\": \"cap_bytes\", \"bytes\": 9}");
     assert_eq!(verdict(&engine, "T3", &json!([])).0, Verdict::RequireApproval);

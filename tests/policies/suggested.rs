@@ -130,7 +130,7 @@ fn a_statement_of_another_kind_or_on_another_table_was_not_learned() {
 }
 
 #[test]
-fn what_a_call_would_touch_is_asked_for_every_kind_of_effect() {
+fn a_suggested_policy_constrains_every_kind_of_effect() {
     let args = json!({});
     let file = json!({"kind": "file", "access": "write", "root": "r", "path": "a/b", "operation": "create"});
     let read = json!({"kind": "file", "access": "read", "root": "r", "path": "a/b"});
@@ -164,7 +164,7 @@ fn what_a_call_would_touch_is_asked_for_every_kind_of_effect() {
 }
 
 #[test]
-fn items_of_lists_are_looked_into_and_what_is_not_is_said() {
+fn a_suggested_policy_constrains_list_items_and_notes_what_it_leaves_free() {
     let to = |list: Value| json!({"to": list});
     let learned = Learned::of(&[
         (to(json!([{"addr": "a@x"}, {"addr": "b@x", "cc": true}])), none()),

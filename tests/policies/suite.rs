@@ -75,7 +75,7 @@ fn true_passes_and_false_undefined_texts_and_errors_do_not() {
 }
 
 #[test]
-fn a_failure_names_the_line_the_input_and_what_the_rules_said() {
+fn a_failed_policy_test_shows_its_line_its_input_and_how_the_rules_evaluated() {
     let dir = bundle();
     let (_, out, _) = policy(&["test", path(&dir), "--run", "large"]);
     for part in [

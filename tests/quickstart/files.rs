@@ -27,7 +27,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_refusal_names_the_file_and_line_of_the_rule_that_said_no() {
+fn a_denied_or_held_call_names_the_file_and_line_of_its_rule() {
     let (session, played) = played();
     for (verdict, rule) in [("denied", "deny contains"), ("held", "require_approval contains")] {
         let call = played.calls().find(|call| call["verdict"] == verdict).unwrap();

@@ -36,7 +36,7 @@ fn steps(played: &session::Played) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_step_goes_as_told_nothing_is_left_running_and_it_can_be_played_again() {
+fn the_quickstart_shows_every_step_leaves_no_process_and_can_be_repeated() {
     let session = Session::new();
     let first = session.play(&["quickstart", "--json"]).ends(0);
     assert_eq!(first.names(), steps(&first));

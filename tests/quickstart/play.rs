@@ -68,7 +68,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn a_play_that_is_told_to_end_drains_the_gate_and_verifies_the_ledger() {
+fn a_quickstart_that_receives_sigterm_drains_the_gate_and_verifies_the_ledger() {
     let session = Session::new();
     let mut staying = stay(&session);
     assert!(runs(staying.gate) && runs(staying.tools));

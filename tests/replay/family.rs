@@ -124,7 +124,7 @@ fn each_run_drifts_for_itself_and_a_child_that_is_missing_or_too_many_is_named()
 }
 
 #[test]
-fn children_that_are_opened_in_another_order_are_told_apart_by_what_they_claim() {
+fn children_opened_in_another_order_are_distinguished_by_their_claims() {
     let (rig, mut orders, printed) = recorded();
     orders.swap(2, 3);
     orders.swap(4, 5);

@@ -36,7 +36,7 @@ fn fork(rig: &Rig, at: &str, options: &[&str], calls: &[(&str, Value)]) -> Ran {
 }
 
 #[test]
-fn steps_before_the_fork_are_told_and_the_rest_is_a_run_of_its_own_that_says_where_it_comes_from() {
+fn steps_before_the_fork_are_replayed_and_the_rest_is_a_run_that_names_its_origin() {
     let (rig, printed) = recorded(&rounds(&three()));
     assert_eq!(rig.tool.came(), 3);
     let checked = rig.run(&["replay", "check", "run.recording", "--json"]);

@@ -137,7 +137,7 @@ async fn without_a_run_token_no_method_but_open_run_gets_anywhere() {
 }
 
 #[tokio::test]
-async fn before_the_books_are_open_the_gate_is_not_ready() {
+async fn before_the_ledger_is_open_the_gate_is_not_ready() {
     let served = serve().await;
     let mut gate = GateClient::new(served.by_socket().await);
     let request = with(pb::ExecuteToolRequest::default(), "authorization", "Bearer wgr_x");
@@ -161,7 +161,7 @@ async fn a_credential_is_shown_once_and_as_bearer() {
 }
 
 #[tokio::test]
-async fn a_message_is_refused_in_the_contracts_words_only_above_four_mebibytes() {
+async fn only_a_message_above_four_mebibytes_is_refused_as_malformed() {
     let served = serve().await;
     let mut gate = GateClient::new(served.by_socket().await);
     let asking = |bytes: usize| {

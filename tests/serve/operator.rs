@@ -130,7 +130,7 @@ async fn a_newcomer_takes_the_place_of_a_silent_one_and_is_served() {
 }
 
 #[tokio::test]
-async fn shutdown_closes_the_door() {
+async fn shutdown_closes_the_listener() {
     let served = serve(8);
     served.shutdown.cancel();
     tokio::task::spawn_blocking(|| served.running.join()).await.unwrap();
@@ -138,7 +138,7 @@ async fn shutdown_closes_the_door() {
 }
 
 #[tokio::test]
-async fn whether_agents_can_be_let_at_it_is_told_apart_from_whether_it_is_ready() {
+async fn startupz_reports_started_and_readyz_reports_ready() {
     let mut served = serve(8);
     let tell = served.tell.take().unwrap();
     for (started, ready) in [(false, false), (true, false), (true, true)] {
@@ -171,8 +171,7 @@ async fn on_socket(path: &std::path::Path) -> String {
 
 /// Which address is taken makes no difference: one of IPv4, one of IPv6, and every address of the machine.
 #[tokio::test]
-async fn an_address_that_another_process_holds_is_told_and_taken_once_it_is_free_and_the_socket_answers_meanwhile()
- {
+async fn an_occupied_address_is_reported_and_taken_when_free_while_the_socket_answers() {
     use std::os::unix::fs::PermissionsExt as _;
 
     for place in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0"] {

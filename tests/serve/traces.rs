@@ -119,7 +119,7 @@ fn said(status: &Status) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collector_is_reached_only_at_addresses_that_are_open_each_time_its_name_is_asked_for() {
+async fn each_resolution_of_a_collectors_name_must_give_an_allowed_address() {
     let collector = Collector::default();
     let port = collector.serve(None).await.port();
     // Not opened: it is there and sees nothing.

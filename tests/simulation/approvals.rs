@@ -216,7 +216,7 @@ fn one_refusal_denies_the_call_and_says_who_refused_it() {
 }
 
 #[test]
-fn nobody_in_time_is_told_as_itself_and_a_late_word_counts_nothing() {
+fn an_unapproved_call_is_answered_as_expired_and_a_late_approval_does_not_count() {
     on_a_good_day(async |world| {
         let life = world.start(true).await;
         let run = open(&world, &life).await;
@@ -346,7 +346,7 @@ fn by(name: &'static str, arguments: &'static str) -> Other<'static> {
 }
 
 #[test]
-fn a_word_that_is_on_the_books_counts_as_soon_as_they_can_be_read() {
+fn a_recorded_approval_counts_as_soon_as_the_ledger_can_be_read() {
     on_a_good_day(async |world| {
         let life = world.start(true).await;
         let run = open(&world, &life).await;
@@ -362,7 +362,7 @@ fn a_word_that_is_on_the_books_counts_as_soon_as_they_can_be_read() {
 /// The next life judges at once what somebody spoke about in the last one; the second word may come in every moment of
 /// that, and here the judging waits for its turn.
 #[test]
-fn a_word_said_while_the_next_life_judges_the_call_again_is_told_what_became_of_it() {
+fn a_verdict_given_while_a_restarted_gate_judges_the_call_again_gets_its_outcome() {
     for (word, told) in [("approve bob", "authorized"), ("refuse bob", "denied")] {
         for pause in 230..270 {
             on_a_good_day(async |world| {
@@ -412,7 +412,7 @@ fn an_approval_that_waits_for_its_turn_beyond_the_end_of_the_hold_counts_nothing
 }
 
 #[test]
-fn a_modified_call_that_may_not_be_asked_leaves_the_held_one_as_it_is() {
+fn a_refused_modification_leaves_the_held_call_unchanged() {
     on_a_good_day(async |world| {
         world.bounds.lock().tool_denials_max = Some(1);
         let life = world.start(true).await;
@@ -461,7 +461,7 @@ impl Pools for Stalls {
 }
 
 #[test]
-fn whoever_cancels_an_approved_call_while_it_is_judged_again_is_heard_whatever_becomes_of_that() {
+fn cancelling_an_approved_call_while_it_is_judged_again_stops_it() {
     on_a_good_day(async |world| {
         let stalls = Arc::new(Stalls::default());
         *world.bounds.lock() = Bounds {

@@ -129,7 +129,7 @@ impl Shadow {
 pub type Again<'a> = &'a dyn Fn(&str, &[u8]) -> Option<String>;
 
 /// Reads every chain from its genesis. Each flaw is one line that begins with its check's number.
-pub fn books(shadow: &Shadow, memory: &MemoryStore, again: Again<'_>) -> Vec<String> {
+pub fn ledger_flaws(shadow: &Shadow, memory: &MemoryStore, again: Again<'_>) -> Vec<String> {
     let mut flaws = Vec::new();
     for (chain, links) in &shadow.chains {
         chain_holds(chain, links, memory, &mut flaws);

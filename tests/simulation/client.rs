@@ -334,7 +334,7 @@ impl World {
             }
         }
         flaws.extend(without_receipt(track, answer, receipt.is_some(), links.is_empty(), id));
-        flaws.extend(told_before(track, answer, link, bytes, &links, id, &self.memory));
+        flaws.extend(answered_before(track, answer, link, bytes, &links, id, &self.memory));
         if let Err(fault) = answer {
             let texts =
                 fault.reasons.iter().map(|r| format!("{}{}{}", r.detail, r.message, r.rule));
@@ -372,7 +372,7 @@ fn without_receipt(
 }
 
 /// The same question gets the same answer for ever.
-fn told_before(
+fn answered_before(
     track: &mut Track,
     answer: &Answer,
     link: Option<&Link>,

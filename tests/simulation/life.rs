@@ -43,7 +43,7 @@ fn finish(world: &Arc<World>) -> Report {
     let again = |digest: &str, input: &[u8]| Rules::again(versions, digest, input);
     let mut flaws = std::mem::take(&mut book.flaws);
     flaws.append(&mut world.sky.flaws.lock());
-    flaws.extend(checks::books(&book.shadow, &world.memory, &again));
+    flaws.extend(checks::ledger_flaws(&book.shadow, &world.memory, &again));
     flaws.extend(shapes::closed(&book.shadow));
     for link in book.shadow.chains.values().flatten() {
         if link.body.windows(PLANTED.len()).any(|w| w == PLANTED.as_bytes()) {

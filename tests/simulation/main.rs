@@ -163,7 +163,7 @@ fn the_road_keeps_its_promises_under_seeded_faults() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_books() {
+fn the_same_seed_gives_the_same_ledger() {
     quiet();
     for seed in [3, 4] {
         let (one, other) = (life::world(seed), life::world(seed));

@@ -127,7 +127,7 @@ fn two_callers_never_share_a_run() {
 }
 
 #[test]
-fn kinds_of_threads_are_told_apart() {
+fn kinds_of_threads_are_distinguished() {
     on_a_good_day(async |world| {
         let life = world.start(true).await;
         let all = [Thread::Caller, named("x"), Thread::Session("x".into())];
@@ -241,7 +241,7 @@ fn after_a_crash_named_threads_go_on_and_sessions_are_over() {
 
 /// Whoever opened it hung up, was answered `ledger.unknown`, or lost its token: to the next life they look alike.
 #[test]
-fn a_run_whose_token_reached_nobody_is_closed_also_by_the_next_life() {
+fn a_run_whose_token_reached_no_caller_is_sealed_even_after_a_restart() {
     on_a_good_day(async |world| {
         for dies in [false, true] {
             let mut life = world.start(true).await;
@@ -267,7 +267,7 @@ fn a_run_whose_token_reached_nobody_is_closed_also_by_the_next_life() {
 }
 
 #[test]
-fn a_run_that_was_opened_by_name_stays_open_as_long_as_something_is_asked_of_it() {
+fn an_explicitly_opened_run_stays_open_while_it_receives_calls() {
     on_a_good_day(async |world| {
         let life = world.start(true).await;
         let known = world.open(&life, None).await.unwrap();

@@ -111,7 +111,7 @@ fn a_call_runs_on_the_executor_that_prepared_it() {
 }
 
 #[test]
-fn other_tools_are_on_the_books_before_they_are_shown() {
+fn changed_tools_are_recorded_before_they_are_shown() {
     on_a_good_day(async |world| {
         let life = world.start(true).await;
         let run = world.thread(&life, &Thread::Caller).await.unwrap().unwrap();

@@ -39,7 +39,7 @@ async fn a_database_that_freezes_or_dies_is_a_failed_call_and_never_a_hang() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_waits_for_any_more_stops_on_the_server() {
+async fn a_timed_out_statement_stops_on_the_server() {
     let bench = Bench::on(Pg::cluster(), |mut tools| {
         // The gate's own deadline comes first.
         let mut slow = tools[0].clone();
@@ -62,7 +62,7 @@ async fn what_nobody_waits_for_any_more_stops_on_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_password_is_proven_and_a_wrong_one_is_not() {
+async fn the_right_database_password_authenticates_and_a_wrong_one_does_not() {
     let pg = Pg::own_cluster();
     let bench =
         Bench::with_roles(&pg, &[("wrong", "PASSWORD 'another-password'", "")], |mut tools| {

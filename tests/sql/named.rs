@@ -53,7 +53,7 @@ async fn a_query_of_the_operator_may_write_and_all_of_it_happens_or_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_whose_answer_is_cut_is_told_as_done_only_if_it_was() {
+async fn a_write_with_a_truncated_answer_is_reported_as_done_only_if_it_committed() {
     let bench = Bench::new().await;
     let fill = || bench.call("sql.lite_books", json!({"query": "fill"}));
     let count = async || {

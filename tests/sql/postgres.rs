@@ -90,7 +90,7 @@ async fn a_policy_judges_what_the_parser_found() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tables_a_statement_read_are_on_the_books_and_the_evidence_holds() {
+async fn the_tables_that_a_statement_read_are_recorded_and_the_evidence_is_valid() {
     let bench = Bench::new().await;
     bench.ask("sql.pg", "SELECT * FROM orders, t").await.unwrap();
     bench.agent.seal().await.unwrap();
@@ -163,7 +163,7 @@ async fn a_statement_without_end_is_stopped_on_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_of_the_database_is_told_and_the_next_statement_is_answered() {
+async fn a_database_error_is_reported_and_the_next_statement_is_answered() {
     let bench = Bench::new().await;
     for (sql, says) in [
         ("SELECT no_such_column FROM t", "no_such_column"),

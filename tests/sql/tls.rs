@@ -139,7 +139,7 @@ async fn a_database_over_tls_is_believed_by_its_authority_and_its_name_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_no_tls_or_only_says_so_is_told_neither_name_nor_password() {
+async fn a_database_server_without_real_tls_gets_neither_user_name_nor_password() {
     let ca = Ca::new();
     // "No", and "yes" with something of a greeting sent along in clear.
     let (refuses, told_no) = pretender(b"N");

@@ -218,7 +218,7 @@ pub fn machine_names(tree: &[Source]) -> Vec<String> {
 }
 
 #[test]
-fn a_confined_word_may_not_leave_its_home() {
+fn a_confined_construct_outside_its_files_is_found() {
     let broken = [
         ("src/gate/enforce/mod.rs", "let p = Permit { prepared };"),
         ("src/gate/enforce/mod.rs", "Permit::mint(judged, receipt)"),

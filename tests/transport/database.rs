@@ -85,7 +85,7 @@ async fn each_mode_of_tls_checks_what_it_says_and_no_more() {
 }
 
 #[test]
-fn a_database_on_another_machine_needs_verification_or_a_word_that_says_otherwise() {
+fn a_remote_database_needs_verification_or_accept_unverified_server() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let tool = runtime.block_on(Tool::start());
     for (more, url, good) in [

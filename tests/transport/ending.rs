@@ -8,7 +8,7 @@ use crate::sidecar::Estate;
 use crate::tool::Tool;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gate_that_is_told_twice_to_end_waits_for_nobody_and_loses_nothing_it_acknowledged() {
+async fn a_second_signal_ends_the_gate_at_once_and_loses_no_acknowledged_call() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     estate.configure(|config| config["limits"]["drain_seconds"] = json!(3600));
@@ -37,7 +37,7 @@ async fn a_gate_that_is_told_twice_to_end_waits_for_nobody_and_loses_nothing_it_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_limit_of_open_files_is_raised_to_what_is_configured_and_one_that_cannot_be_is_said() {
+async fn the_open_file_limit_is_raised_as_configured_or_reported_if_it_cannot_be() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     estate.configure(|config| config["limits"]["in_flight_max"] = json!(100));

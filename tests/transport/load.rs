@@ -63,8 +63,7 @@ async fn ten(sidecar: &Sidecar) -> Vec<Agent> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_calls_that_are_in_flight_when_a_gate_is_told_to_end_are_answered_and_on_the_books()
- {
+async fn a_hundred_calls_in_flight_at_sigterm_are_answered_and_recorded() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let mut sidecar = estate.serve().await;
@@ -102,7 +101,7 @@ async fn a_call_that_waits_for_a_person_does_not_hold_up_the_end_and_still_waits
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_silent_connections_cost_a_bounded_amount_and_hold_up_nobody_who_is_in() {
+async fn ten_thousand_silent_connections_use_bounded_resources_and_delay_no_agent() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     // The listener's own bound is asked for here, with or without help from the machine's.

@@ -42,8 +42,7 @@ fn auths(estate: &Estate) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_in_another_pod_is_known_by_its_spiffe_id_or_its_certificate_and_nobody_else_goes_on_with_its_run()
- {
+async fn a_spiffe_id_or_certificate_identifies_an_agent_and_no_other_caller_uses_its_run() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let ca = clients(&estate);
@@ -102,7 +101,7 @@ async fn an_agent_in_another_pod_is_known_by_its_spiffe_id_or_its_certificate_an
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_shows_no_certificate_that_counts_has_no_connection_and_an_unknown_one_is_nobody() {
+async fn an_invalid_client_certificate_gets_no_connection_and_an_unknown_one_is_refused() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let ca = clients(&estate);

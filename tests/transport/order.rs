@@ -12,7 +12,7 @@ use crate::tool::Tool;
 use wicketgate_support::program::python;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_agent_left_behind_when_its_pod_ends_is_on_the_books_before_the_gate_is_gone() {
+async fn calls_in_flight_when_a_pod_ends_are_recorded_before_the_gate_exits() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let mut sidecar = estate.serve().await;
@@ -54,7 +54,7 @@ fn status(mut stream: impl Read + Write, method: &str, path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_ends_a_gate_over_any_of_its_doors() {
+async fn no_shutdown_request_to_a_listener_ends_the_gate() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let mut sidecar = estate.serve().await;

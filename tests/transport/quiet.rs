@@ -41,8 +41,7 @@ fn surprise(call: &str, home: &Path, tool: u16) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gate_listens_where_it_is_told_connects_to_its_tools_alone_and_leaves_files_in_its_state_only()
- {
+async fn a_gate_binds_only_its_listeners_connects_only_to_tools_and_writes_only_its_state() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let trace = estate.path("trace").display().to_string();

@@ -55,7 +55,7 @@ async fn letting_go_of_a_gate_ends_its_servers() {
 }
 
 #[tokio::test]
-async fn a_server_that_died_leaves_nobody_behind() {
+async fn a_server_that_died_leaves_no_child_process() {
     let gate = Gate::of(vec![stdio(&[], LONG)]).await;
     let pids = family(&gate).await;
     let leader = Pid::from_raw(pids[0]).unwrap();

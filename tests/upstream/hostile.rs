@@ -6,7 +6,7 @@ use crate::gate::{Gate, fault};
 use crate::rig::{LONG, SHORT, TOKEN, named, stdio};
 
 #[tokio::test]
-async fn an_answer_with_another_id_is_nobodys() {
+async fn an_answer_with_an_unknown_id_is_dropped() {
     let gate = Gate::of(vec![stdio(&[], SHORT)]).await;
     gate.works().await;
     for lie in ["wrong-id", "other-type"] {
@@ -24,7 +24,7 @@ async fn an_answer_with_another_id_is_nobodys() {
 }
 
 #[tokio::test]
-async fn a_second_answer_is_nobodys() {
+async fn a_second_answer_to_a_call_is_dropped() {
     let gate = Gate::of(vec![stdio(&[], LONG)]).await;
     assert_eq!(gate.act(json!({"do": "twice"})).await, json!({"content": []}));
     gate.works().await;
@@ -89,7 +89,7 @@ async fn a_server_that_never_answers_the_handshake_or_the_list_gets_no_call() {
 }
 
 #[tokio::test]
-async fn why_a_server_does_not_start_is_told_to_the_operator_without_its_credential() {
+async fn the_probe_reports_why_a_server_does_not_start_with_its_credential_redacted() {
     let gate = Gate::of(vec![stdio(&["die-at-start"], LONG)]).await;
     let came = gate.call("fix.act", json!({})).await;
     let told = came.unwrap_err().2;

@@ -62,7 +62,7 @@ async fn a_call_carries_its_arguments_its_trace_and_nothing_of_the_agents() {
 }
 
 #[tokio::test]
-async fn a_stateless_server_is_told_everything_in_every_request() {
+async fn every_request_to_a_stateless_server_carries_the_client_metadata() {
     let gate = Gate::of(vec![stdio(&["modern"], LONG)]).await;
     let seen = gate.act(json!({"do": "params"})).await;
     let meta = &seen["params"]["_meta"];

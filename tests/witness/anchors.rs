@@ -203,7 +203,7 @@ fn what_the_trust_file_does_not_ask_for_is_not_proven_and_no_failure() {
 }
 
 #[test]
-fn what_is_asked_for_and_not_there_is_unverifiable() {
+fn missing_proofs_that_the_auditor_requires_are_unverifiable() {
     let mut case = Case::new();
     case.change = Box::new(|_, files| files.0.retain(|name, _| !name.starts_with("fleet/")));
     let report = case.report();

@@ -29,7 +29,7 @@ fn it_cosigns_a_first_head_and_one_that_extends_it_and_shows_the_newest() {
 }
 
 #[test]
-fn it_starts_with_an_empty_log_if_it_is_asked_to() {
+fn a_witness_may_start_with_the_head_of_an_empty_log() {
     let log = Log::new("log.example/a", 2);
     let files = WitnessFiles::new(&[&log]);
     let witness = files.open();

@@ -202,7 +202,10 @@ fn no_byte_of_a_response_can_be_changed() {
 }
 
 /// One answer over HTTP by a stock authority.
-fn door(authority: Authority, kind: &'static str) -> (String, std::thread::JoinHandle<()>) {
+fn http_authority(
+    authority: Authority,
+    kind: &'static str,
+) -> (String, std::thread::JoinHandle<()>) {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/tsa/", listener.local_addr().unwrap());
@@ -240,7 +243,7 @@ async fn a_checkpoint_is_stamped_over_http() {
     let ask = async |kind: &'static str, skew: i64| {
         let authority = Authority::new(USUAL);
         let trusted = authority.trusted();
-        let (url, serving) = door(authority, kind);
+        let (url, serving) = http_authority(authority, kind);
         let tsa = Tsa::new(&url, trusted.clone(), None, skew).unwrap();
         let told = tsa.stamp(&log.head(3), &SystemClock::new(), &SystemEntropy).await;
         serving.join().unwrap();

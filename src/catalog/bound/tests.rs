@@ -70,7 +70,7 @@ fn refused(bound: Result<Bound, Vec<ConfigError>>) -> String {
 }
 
 #[test]
-fn what_is_locked_exists_by_its_qualified_name_with_the_operators_word() {
+fn a_locked_tool_has_a_qualified_name_and_the_operators_settings() {
     let servers = servers(SERVERS);
     let lock = verified(vec![locked(&servers[0], &[LOG, r#"{"name":"rm","inputSchema":{}}"#])]);
     let bound = Bound::of(own_tools(&["a"]), servers, lock).unwrap();
@@ -99,7 +99,7 @@ fn what_is_locked_exists_by_its_qualified_name_with_the_operators_word() {
 }
 
 #[test]
-fn without_a_lock_no_tool_of_a_server_exists_and_what_the_lock_knows_more_is_told() {
+fn without_a_lock_a_server_has_no_tools_and_unused_lock_entries_are_reported() {
     let all = servers(SERVERS);
     let bound = Bound::of(Vec::new(), all.clone(), None).unwrap();
     assert!(bound.bindings.is_empty() && bound.warnings.len() == 3);
@@ -115,7 +115,7 @@ fn without_a_lock_no_tool_of_a_server_exists_and_what_the_lock_knows_more_is_tol
 }
 
 #[test]
-fn a_literal_variable_with_the_name_of_a_secret_is_told_without_its_value() {
+fn a_literal_variable_named_like_a_secret_gets_a_warning_without_its_value() {
     let yaml = "- {name: a, stdio: {command: x, env: {GITHUB_TOKEN: ghp_1234, MODE: fast}}}";
     let warnings = Bound::of(Vec::new(), servers(yaml), None).unwrap().warnings;
     let expected = "server `a`: `GITHUB_TOKEN` looks like a secret: give it under `credentials`";

@@ -41,7 +41,7 @@ fn a_good_binding_has_its_defaults() {
 }
 
 #[test]
-fn everything_wrong_is_said_at_once() {
+fn all_errors_in_tools_are_reported_at_once() {
     let found = errors(
         "- name: 'bad name'\n  description: ''\n  kind: smtp\n  tier: T9\n  timeout_ms: 0\n  \
          result_bytes_max: 9999999999\n- name: a\n  description: d\n  kind: http\n- name: a\n  \

@@ -81,7 +81,7 @@ fn flags_numbers_and_what_is_absent() {
 }
 
 #[test]
-fn what_is_wrong_with_a_command_is_said_with_its_place() {
+fn errors_in_a_command_tool_name_the_key() {
     for (command, more, wanted) in [
         ("{program: grep}", "", "tools[0].command.program: expected an absolute path"),
         ("{program: /nowhere/x}", "", "tools[0].command.program: cannot open"),

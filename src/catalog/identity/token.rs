@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_told_apart_by_every_part_and_by_the_key() {
+    fn threads_are_distinguished_by_every_part_and_by_the_key() {
         let tokens = RunTokens::new([7; 32]);
         let hash = tokens.thread(&[b"ab", b"c"]);
         assert_eq!(tokens.thread(&[b"ab", b"c"]), hash);

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_is_told_when_there_is_room_again() {
+    fn a_refusal_by_the_rate_limit_says_how_long_to_wait() {
         let rate = Rate { per_second: 2, burst: 1 };
         let mut bucket = Bucket::full();
         let now = Duration::from_secs(9);

@@ -171,7 +171,7 @@ fn only_a_trusted_key_over_the_same_bytes_makes_a_lock_count() {
 }
 
 #[test]
-fn everything_a_new_lock_changes_is_told_with_its_weight() {
+fn every_change_of_a_new_lock_is_reported_with_its_weight() {
     let old = lock(&[LOG, r#"{"name":"rm","inputSchema":{}}"#]);
     assert_eq!(differences(&old, &old), []);
     let mut moved = server("git");

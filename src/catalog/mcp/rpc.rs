@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_told_apart_and_keep_what_they_carry() {
+    fn kinds_of_messages_are_distinguished_and_keep_their_content() {
         let text = request(&Id::Int(7), "tools/call", br#"{"big":123456789012345678901234567890}"#);
         let Ok(Message::Request { id, method, params }) = Message::read(&text) else { panic!() };
         assert_eq!((id, method.as_str()), (Id::Int(7), "tools/call"));

@@ -173,7 +173,7 @@ fn no_secret_shows_in_what_is_printed() {
 }
 
 #[test]
-fn everything_wrong_is_said_at_once_with_its_key() {
+fn all_errors_in_servers_are_reported_at_once_with_their_keys() {
     let yaml = "
 - {name: 'a.b', stdio: {command: ''}, tier: T9, timeout_ms: 0, result_bytes_max: 99999999}
 - {name: a, stdio: {command: x}, http: {url: 'https://a.test/'}}

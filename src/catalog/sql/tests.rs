@@ -226,7 +226,7 @@ fn a_field_of_an_expression_is_refused_like_the_call_that_it_may_be() {
 }
 
 #[test]
-fn names_that_the_server_would_cut_and_words_that_are_calls_are_refused() {
+fn names_that_the_server_would_truncate_and_keywords_that_are_calls_are_refused() {
     for long in ["p".repeat(63), "\u{e4}".repeat(31) + "p"] {
         let (a, b) = (format!("{long}1"), format!("{long}2"));
         for text in [

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_told_by_their_names_and_by_their_looks() {
+    fn credentials_are_recognised_by_their_names_and_by_their_values() {
         for (name, value) in [
             ("GITHUB_PERSONAL_ACCESS_TOKEN", "abcdefgh"),
             ("API_KEY", "abcdefgh"),

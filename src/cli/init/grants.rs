@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_sandbox_can_give_is_said() {
+    fn grants_that_no_sandbox_can_give_are_refused() {
         let env = Path::new("/usr/bin/env");
         let refused = |args: &[&str]| Grants::of(&stdio(env, args, Path::new("/")), &[]);
         assert!(matches!(refused(&["/"]), Err(GrantError::Home(_))));

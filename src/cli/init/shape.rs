@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn errors_in_mcp_json_name_the_file_and_the_position() {
         for (text, expected) in [
             ("{\"a\": 1}", "mcp.json: the file has neither `mcpServers`"),
             ("nonsense", "mcp.json:1:1: "),

@@ -443,7 +443,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_that_stand_alone_share_a_run_nobody_else_has() {
+    fn requests_without_a_session_share_a_run_of_their_own() {
         let all = Paths::new(None, None, "stdio-1");
         assert_eq!((all.session.as_str(), all.alone.as_str()), ("/mcp", "/mcp/r/stdio-1"));
         let one = Paths::new(Some("git"), None, "stdio-1");

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_mirrored_by_what_its_list_said() {
+    fn headers_mirror_the_arguments_that_the_tool_list_marks() {
         let mut tools = MirroredHeaders::new();
         let list = raw(r#"{"tools":[{"name":"q","inputSchema":{"type":"object","properties":{
             "region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}},

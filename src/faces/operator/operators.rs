@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_known_by_all_of_its_bytes_until_it_ends_and_shared_with_nobody() {
+    fn a_certificate_identifies_one_operator_by_its_full_digest_until_it_expires() {
         let dir = tempfile::tempdir().unwrap();
         let at = Timestamp::from_millis;
         let (of, other) = (Digest::of(&[b"anna"]), Digest::of(&[b"bert"]));

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_says_is_told_without_the_token() {
+    fn the_api_servers_error_is_reported_without_the_token() {
         let mut changed = answer();
         changed["status"] = json!({"error": format!("[{TOKEN}] expired\n{}", "x".repeat(300))});
         let Err(Doubt::UnknownToken(why)) = read(&changed) else { panic!("known") };
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_a_projected_token_is_asked_about() {
+    fn only_a_text_in_the_form_of_a_jwt_may_be_a_projected_token() {
         assert!(is_jwt("a.b-_9.c"));
         let long = format!("a.b.{}", "c".repeat(TOKEN_MAX));
         for other in ["", "a", "a.b", "a.b.", "a..c", "a.b.c.d", "a.b.c=", "a.b. c", &long] {

@@ -300,7 +300,7 @@ mod tests {
     use crate::domain::id::ChainId;
 
     #[test]
-    fn a_recorded_denial_is_told_under_its_own_code_whatever_that_is() {
+    fn a_recorded_denial_is_answered_with_its_own_code_or_as_policy_denied() {
         let call = CallId::parse("c").unwrap();
         let receipt = Receipt {
             binding: None,

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_is_reached_if_somebody_answers_there_and_is_not_asked_again_at_once() {
+    async fn a_backend_that_answers_is_reached_and_its_probe_is_cached_for_ten_seconds() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let found = LastProbe::default();

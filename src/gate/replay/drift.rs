@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_volatile_is_left_out_and_what_stands_beside_it_stays() {
+    fn volatile_values_are_left_out_and_their_neighbours_stay() {
         let value =
             json(r#"{"id":"a","list":[{"at":1,"v":2},{"at":3,"v":4}],"a/b":{"~":1,"c":2}}"#);
         let pointers = ["/id", "/list/0/at", "/a~1b/~0", "/list/1", "/none/x"];

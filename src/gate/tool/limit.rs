@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_masked_is_masked_before_it_is_measured() {
+    fn a_result_is_masked_before_its_size_is_checked() {
         let mail =
             completed(r#"{ "a" : "ann@a-very-long-host-name-of-some-example.example.com" }"#);
         let redact = masking("email", false);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tools_own_words_are_masked_before_they_are_cut_or_are_withheld() {
+    fn a_tools_error_message_is_masked_before_it_is_cut_or_is_withheld() {
         let message_of = |message: &str, opaque: bool| {
             let (class, message) = (FailureClass::ToolError, message.to_owned());
             let failed = Outcome::Failed { class, started: true, message };

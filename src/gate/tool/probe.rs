@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_of_what_was_found_is_how_the_tool_stands() {
+    fn the_state_of_a_tool_is_the_worst_state_that_was_found() {
         let point = |state| Point::wrong("x", state, "y", "z");
         assert_eq!(worst(&[]), ProbeState::Ready);
         assert_eq!(worst(&[point(ProbeState::Skipped)]), ProbeState::Skipped);

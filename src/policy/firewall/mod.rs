@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_asked_kinds_are_masked() {
+    fn only_the_requested_kinds_are_masked() {
         let value = json(
             r#"{"a":"mail ann@example.com, card 4111-1111-1111-1111.","b":4111111111111111,"c":5}"#,
         );

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_it_and_how_its_groups_are_set_apart_does_not_matter() {
+    fn an_underscore_prefix_or_other_separators_do_not_hide_personal_data() {
         for text in [
             "card_4111111111111111",
             "4111.1111.1111.1111",

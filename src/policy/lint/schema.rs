@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_with_another_member_or_another_type_is_told_where() {
+    fn schema_violations_name_the_path_in_the_document() {
         let mut document = crate::testing::sample::document(&[]);
         let overlay = br#"{"tool": {"tier": "T9", "teir": "T0"}}"#;
         let overlay = Json::parse(overlay, &crate::domain::json::Limits::ARGUMENTS).unwrap();

@@ -258,12 +258,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lists_are_sorted_so_that_nobody_adds_a_word_twice() {
+    fn the_word_lists_are_sorted() {
         assert!(TOOLS.is_sorted() && ARGUMENTS.is_sorted() && VERBS.is_sorted());
     }
 
     #[test]
-    fn names_are_read_by_their_words() {
+    fn tool_and_argument_names_are_classified_by_their_words() {
         for runner in ["run_sql", "shell", "Bash", "db.query", "pythonRepl", "exec-command"] {
             assert!(is_runner(runner), "{runner}");
         }

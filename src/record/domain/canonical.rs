@@ -273,7 +273,7 @@ mod tests {
         }
 
         #[test]
-        fn it_agrees_with_an_implementation_nobody_here_wrote(value in any_json()) {
+        fn the_canonical_form_agrees_with_an_independent_implementation(value in any_json()) {
             let theirs = serde_json_canonicalizer::to_string(&value.to_serde()).unwrap();
             prop_assert_eq!(text(&value), theirs);
         }

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_comes_back_from_what_is_recorded() {
+    fn the_agents_reasons_are_recovered_from_the_recorded_reasons() {
         let limit = LayerReason { code: Code::LimitExceeded, ..LayerReason::no_allow() };
         let refused = LayerReason::effect_refused("tool.file", "file.path", "no");
         for reasons in [vec![LayerReason::no_allow()], vec![limit.clone()], vec![limit, refused]] {

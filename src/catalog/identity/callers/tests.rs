@@ -57,7 +57,7 @@ fn peer(socket: Option<&str>, uid: Option<u32>) -> Peer {
 const T1: &str = "0123456789abcdef0123456789abcdef";
 
 #[test]
-fn listener_or_token_fix_the_manifest_and_any_doubt_is_nobody() {
+fn the_listener_or_the_token_decides_the_manifest_and_any_doubt_is_refused() {
     let files = AgentFiles::new();
     let other = CallerConfig { socket: Some("/run/b.sock".into()), ..uid(1000) };
     let agents = [
@@ -97,7 +97,7 @@ fn listener_or_token_fix_the_manifest_and_any_doubt_is_nobody() {
 }
 
 #[test]
-fn a_certificate_is_one_agent_by_its_spiffe_id_or_its_thumbprint_and_nobody_if_they_disagree() {
+fn a_spiffe_id_or_a_thumbprint_identifies_an_agent_and_a_disagreement_is_refused() {
     let files = AgentFiles::new();
     let id = |name: &str| format!("spiffe://example.org/{name}");
     let spiffe = |name: &str| CallerConfig { spiffe: Some(id(name)), ..CallerConfig::default() };

@@ -173,7 +173,7 @@ async fn what_did_not_start_is_given_back_and_what_did_is_not() {
 }
 
 #[tokio::test]
-async fn a_gate_that_crashed_loses_its_lease_and_nobody_spends_it_again() {
+async fn the_quota_leased_by_a_crashed_gate_is_lost_until_the_next_period() {
     let (store, watch) = (Arc::new(Shaky::default()), Watch::at("2026-11-22T10:00:00.000Z"));
     let pool = pool(Unit::Requests, Per::Day, 100);
     let dead = quota(&pool, &store, &watch);
@@ -208,7 +208,7 @@ async fn without_the_store_a_gate_spends_what_it_leased_and_then_refuses_without
 }
 
 #[tokio::test]
-async fn a_lease_whose_answer_was_lost_is_the_one_that_is_given_when_it_is_asked_for_again() {
+async fn a_quota_request_retried_after_a_lost_answer_gets_the_same_lease() {
     let (store, watch) = (Arc::new(Shaky::default()), Watch::at("2026-11-22T10:00:00.000Z"));
     let quota = quota(&pool(Unit::Requests, Per::Day, 100), &store, &watch);
     store.silent.store(1, Ordering::SeqCst);
@@ -220,7 +220,7 @@ async fn a_lease_whose_answer_was_lost_is_the_one_that_is_given_when_it_is_asked
 }
 
 #[tokio::test]
-async fn what_is_left_is_told_in_thousandths_and_falls_to_nothing() {
+async fn the_remaining_quota_is_reported_in_thousandths_and_falls_to_zero() {
     let (store, watch) = (Arc::new(Shaky::default()), Watch::at("2026-11-22T10:00:00.000Z"));
     let quota = quota(&pool(Unit::Requests, Per::Day, 10), &store, &watch);
     let mut permille = Vec::new();

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_route_and_every_method_stands_there_once() {
+    fn every_route_and_every_method_is_listed_once() {
         let names: Vec<String> = ROUTES.iter().map(Row::name).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         let methods: Vec<String> = ROUTES.iter().flat_map(Row::methods).collect();

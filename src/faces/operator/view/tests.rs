@@ -118,7 +118,7 @@ fn facts_that_are_not_those_of_the_digest_are_neither_shown_nor_signed() {
 }
 
 #[test]
-fn a_digest_in_words_tells_other_digests_apart() {
+fn different_digests_are_shown_as_different_words() {
     let (a, b) = (Digest::from_bytes([0; 32]), Digest::of(&[b"x"]));
     assert_eq!(words(&a), "babab-babab-babab-babab-babab-babab");
     assert_ne!(words(&a), words(&b));

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_only_moved_says_the_same_and_one_with_other_words_does_not() {
+    fn a_moved_rule_is_no_decision_change_but_another_message_is_one() {
         let old = outcome(Course::Refuse, "wicketgate.agent.deny agent/a.rego:3", "no");
         let moved = outcome(Course::Refuse, "wicketgate.agent.deny agent/b.rego:9", "no");
         assert_eq!(DecisionChange::between(&old, &moved), None);

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_not_to_judge_is_told_apart() {
+    fn every_reason_not_to_judge_is_distinguished() {
         assert!(matches!(judged(item("schema.required", None, None)), JudgedOutcome::NotAsked));
         assert_eq!(not_judged(item("no_policy", None, None)), NotJudged::NoPolicy);
         assert_eq!(not_judged(item("policy_ended", None, None)), NotJudged::NoPolicy);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_the_input_tells_whose_call_it_was_it_is_asked() {
+    fn a_call_is_attributed_by_its_policy_input_if_nothing_else_names_the_agent() {
         let mut foreign = item("d", Some(INPUT), Some(INPUT));
         foreign.only = Some("b".into());
         assert!(matches!(judged(foreign), JudgedOutcome::Foreign));

@@ -39,7 +39,7 @@ fn ends(batch: Option<Batch>) -> Option<u64> {
 }
 
 #[test]
-fn a_batch_is_unsettled_until_it_is_said_that_the_ledger_has_it() {
+fn a_batch_is_unsettled_until_it_is_marked_as_settled() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = Spool::open(dir.path()).unwrap();
     assert_eq!(spool.unsettled(&CHAIN).unwrap(), None);

@@ -47,7 +47,7 @@ fn types_with_a_form_of_their_own_come_back_as_they_were() {
 }
 
 #[test]
-fn what_is_no_such_value_is_said_by_its_place() {
+fn an_invalid_protobuf_value_is_refused_with_its_json_pointer() {
     for (name, text) in [
         ("Timestamp", r#""2026-02-30T00:00:00Z""#),
         ("Timestamp", r#""2026-11-22""#),

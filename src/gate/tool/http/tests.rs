@@ -310,7 +310,7 @@ async fn a_gateway_that_got_no_answer_knows_as_little_as_we_do() {
 }
 
 #[tokio::test]
-async fn nobody_listening_means_nothing_started() {
+async fn a_refused_connection_means_that_nothing_started() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);

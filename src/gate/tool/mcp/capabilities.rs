@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn only_true_says_that_changes_are_said() {
+    fn list_changed_is_read_only_from_a_boolean() {
         for (text, says) in
             [("true", Some(true)), ("false", Some(false)), ("1", None), ("null", None)]
         {

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_or_read_is_left_out_alone() {
+    fn only_duplicate_or_unreadable_tools_are_left_out_of_a_list() {
         let text = r#"{"tools":[{"name":"a"},{"name":"b"},{"name":"a"},{"name":"c","x":1,"x":2},
             {"n":1},7,{"name":"d"}],"nextCursor":"n\u0065xt"}"#;
         let (names, left_out, cursor) = page(text).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_there_more_than_once_is_nobodys_however_often() {
+    fn a_tool_name_that_is_listed_more_than_once_is_left_out() {
         for times in 2..6 {
             let mut listed = Listed::default();
             for n in 0..times {

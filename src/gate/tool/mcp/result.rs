@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_meanwhile_is_in_meta_if_there_is_room() {
+    fn notifications_during_a_call_are_added_to_meta_if_there_is_room() {
         let text = r#"{"a":1.0,"_meta":{"b":2.0}}"#;
         let note = r#"{"method":"notifications/message","params":{}}"#;
         let with =

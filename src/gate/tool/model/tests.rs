@@ -43,7 +43,7 @@ fn a_tool_that_the_provider_would_run_is_refused_whatever_it_is_called() {
 }
 
 #[test]
-fn nothing_of_a_conversation_is_sent_that_nobody_looked_at() {
+fn a_conversation_with_unknown_or_malformed_members_is_refused() {
     let call = r#"{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}"#;
     for wrong in [
         "{}".to_owned(),
@@ -95,7 +95,7 @@ fn an_image_that_the_provider_would_fetch_is_refused_and_one_in_the_message_is_n
 }
 
 #[test]
-fn a_conversation_with_functions_is_sent_to_both_kinds_of_servers_in_their_own_words() {
+fn a_conversation_with_functions_is_translated_for_openai_and_ollama_servers() {
     let ask = ask(
         r#"{"model":"m","messages":[
             {"role":"developer","content":"be brief"},
@@ -136,7 +136,7 @@ fn a_conversation_with_functions_is_sent_to_both_kinds_of_servers_in_their_own_w
 }
 
 #[test]
-fn what_a_server_has_no_words_for_it_is_not_asked() {
+fn a_request_that_ollama_cannot_express_is_not_sent() {
     for wrong in [
         r#"{"model":"m","messages":[{"role":"user","content":"x"}],"tool_choice":"required"}"#,
         r#"{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1,\"a\":2}"}}]}]}"#,

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_are_told_the_limits_in_their_own_words() {
+    fn both_cgroup_versions_get_the_limits_in_their_own_files() {
         let plan = |scratch| SandboxPlan {
             level: crate::catalog::command::Level::S2,
             argv: Vec::new(),

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_said_to_be_there() {
+    fn a_result_with_rows_that_do_not_fit_is_marked_as_truncated() {
         let row = || vec![Cell::Value(Json::from("x".repeat(100)))];
         let mut space = ResultSpace::new(2, 1_000, &[]);
         assert!(space.push(row()) && space.push(row()));

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_has_to_be_rounded_is_asked_for_as_a_text() {
+    fn a_number_that_would_be_rounded_must_be_cast_to_text() {
         let (_, replacement) = both("SELECT instr(0.1 + 0.2, '3')", &[]);
         assert!(replacement.unwrap_err().to_string().contains("CAST it to TEXT"));
         assert_same("SELECT instr(CAST(0.1 + 0.2 AS TEXT), '3')", &[]);

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_token_is_found_where_it_stands() {
+    fn every_run_token_in_a_text_is_found_at_its_position() {
         let token = token();
         let text = format!("é{token}-{token}{}", token.chars().rev().collect::<String>());
         assert_eq!(find(&text), [2..55, 56..109, 109..162]);
