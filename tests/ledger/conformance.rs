@@ -450,7 +450,7 @@ async fn a_malformed_batch_is_refused_before_it_is_written(rig: Rig) {
     let store = rig.store().await;
     let leased = lease(&*store, 1).await;
     let good = beats(&leased.head, 2);
-    let mut flawed = vec![good.clone(), good.clone(), good.clone(), good.clone(), good.clone()];
+    let mut flawed: Vec<Arc<Batch>> = (0..5).map(|_| Arc::clone(&good)).collect();
     Arc::make_mut(&mut flawed[0]).entries.clear();
     Arc::make_mut(&mut flawed[1]).entries[1].seq = 7;
     Arc::make_mut(&mut flawed[2]).entries[1].prev = leased.head.hash;

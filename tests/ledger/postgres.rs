@@ -323,7 +323,7 @@ async fn a_backend_that_is_terminated_leaves_the_outcome_unknown_never_refused()
     run(&mut admin, "BEGIN; LOCK ledger.head").await.unwrap();
     let appending = {
         let (store, key, head, next) =
-            (Arc::clone(&store), key.clone(), head.clone(), next.clone());
+            (Arc::clone(&store), key.clone(), head.clone(), Arc::clone(&next));
         tokio::spawn(async move { store.append(&key, &head, &next).await })
     };
     let kill =
