@@ -152,8 +152,14 @@ async fn put(
     // The ledger keep nothing but their end: ten million entries would not fit.
     ledger.rows.clear();
     *done = 0;
-    let payloads: Vec<PayloadRow> = std::mem::take(&mut ledger.payloads).into_values().collect();
-    let batch = Batch { entries, payloads, head: next.clone() };
+    let mut kept: Vec<PayloadRow> = std::mem::take(&mut ledger.payloads).into_values().collect();
+    let payloads = entries.iter().flat_map(|row| {
+        let body = String::from_utf8_lossy(&row.body);
+        let own = kept.extract_if(.., |one| body.contains(&one.commitment.hex()));
+        own.map(|one| (row.seq, one)).collect::<Vec<_>>()
+    });
+    let payloads = payloads.collect();
+    let batch = Arc::new(Batch { entries, payloads, head: next.clone() });
     store.append(key, head, &batch).await.unwrap();
     next
 }

@@ -26,7 +26,7 @@ use wicketgate::evidence::backtest::{
     self, BacktestProgress, BacktestQuery, Baseline, Candidate, Comparison,
 };
 use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
-use wicketgate::ledger::store::LedgerReader as _;
+use wicketgate::ledger::store::{LedgerReader as _, PayloadRef};
 use wicketgate::policy::PolicyEngine as _;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::RegoEngine;
@@ -88,7 +88,13 @@ async fn some(reader: &SqliteReader) -> Vec<Vec<u8>> {
         for said in
             entry.draft.commit.iter().filter(|c| c.role == wicketgate::record::Role::PolicyInput)
         {
-            inputs.extend(reader.payload(&chain, &said.c.0).await.unwrap().map(|row| row.body));
+            inputs.extend(
+                reader
+                    .payload(&chain, &PayloadRef::of(row.seq, &said.c.0))
+                    .await
+                    .unwrap()
+                    .map(|row| row.body),
+            );
         }
     }
     inputs

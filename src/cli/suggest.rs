@@ -16,7 +16,7 @@ use crate::domain::outcome::SIMULATED;
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::enforce::CANARY_TOOL;
-use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
+use crate::ledger::store::{EntryRow, LedgerReader, PayloadRef, StoreError};
 use crate::policy::PolicyEngine as _;
 use crate::policy::bundle::Bundle;
 use crate::policy::fault::LoadError;
@@ -171,7 +171,8 @@ pub(super) async fn input_of(
     decided: &Entry,
 ) -> Result<Option<Json>, StoreError> {
     let Some(commitment) = decided.draft.committed(Role::PolicyInput) else { return Ok(None) };
-    let Some(row) = reader.payload(chain, &commitment.c).await? else { return Ok(None) };
+    let at = PayloadRef::of(decided.seq, &commitment.c);
+    let Some(row) = reader.payload(chain, &at).await? else { return Ok(None) };
     let opens = opens(&commitment.c, &row.salt, &row.body).is_some();
     Ok(opens.then(|| Json::parse(&row.body, &Limits::FILE).ok()).flatten())
 }

@@ -220,7 +220,6 @@ impl Ledger {
                 (key, head)
             }
         };
-        let mut payloads = state.payloads.clone();
         for (size, note) in &state.checkpoints {
             if *size <= head.size {
                 continue;
@@ -233,8 +232,13 @@ impl Ledger {
                 checkpoint: note.clone(),
             };
             let entries = state.rows[from..to].to_vec();
-            let batch =
-                Batch { entries, payloads: std::mem::take(&mut payloads), head: next.clone() };
+            let payloads = entries.iter().flat_map(|row| {
+                let body = String::from_utf8_lossy(&row.body);
+                let own = state.payloads.iter().filter(|one| body.contains(&one.commitment.hex()));
+                own.map(|one| (row.seq, one.clone())).collect::<Vec<_>>()
+            });
+            let payloads = payloads.collect();
+            let batch = Arc::new(Batch { entries, payloads, head: next.clone() });
             store.append(&key, &head, &batch).await.unwrap();
             head = next;
         }

@@ -162,7 +162,8 @@ async fn a_hold_stops_a_pruning_that_was_recorded_and_interrupted() {
     let out = ledger.dir().join("archive");
     assert_eq!(archive(&ledger, &out).code, 0);
     // The power goes when the first row is deleted.
-    let cut = "CREATE TRIGGER cut BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'power'); END";
+    let cut =
+        "CREATE TRIGGER cut BEFORE DELETE ON stored_entry BEGIN SELECT RAISE(ABORT, 'power'); END";
     ledger.owner(cut, "").await;
     assert_ne!(prune(&ledger, &["--below", "600"]).code, 0);
     let run = run_id(3);
@@ -217,8 +218,9 @@ async fn what_may_not_go_stays() {
     refused(&["--below", "600"], "the archive: `tile/entries/001` is there with other bytes", 1);
     std::fs::write(&bundle, bytes).unwrap();
     // Rows go only where the fleet log says so, whoever asks.
-    let deleted =
-        std::panic::AssertUnwindSafe(ledger.owner("DELETE FROM entry WHERE seq = 300", ""));
+    let deleted = std::panic::AssertUnwindSafe(
+        ledger.owner("DELETE FROM stored_entry WHERE id & 1099511627775 = 300", ""),
+    );
     let deleted = futures_util::FutureExt::catch_unwind(deleted).await;
     assert!(deleted.is_err(), "the trigger let a row go");
     assert_eq!(

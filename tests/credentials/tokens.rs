@@ -161,7 +161,7 @@ fn reading(rules: &str, operators: Value) -> Estate {
 fn stored(estate: &Estate, role: &str) -> Vec<Vec<u8>> {
     let database = rusqlite::Connection::open(estate.path("state/ledger.sqlite")).unwrap();
     let mut asked =
-        database.prepare("SELECT body FROM payload WHERE role = ? ORDER BY rowid").unwrap();
+        database.prepare("SELECT body FROM payload WHERE role = ? ORDER BY place").unwrap();
     let rows = asked.query_map([role], |row| row.get(0)).unwrap();
     rows.map(Result::unwrap).collect()
 }

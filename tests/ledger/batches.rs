@@ -1,5 +1,6 @@
 //! Well-formed batches, keys and requests to try the stores with.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use wicketgate::crypto::merkle;
@@ -42,7 +43,7 @@ pub fn call(text: &str) -> CallId {
 pub type Line<'a> = (&'a str, Option<RunId>, Option<&'a str>);
 
 /// A batch of these entries after `head`.
-pub fn batch(head: &HeadRow, lines: &[Line<'_>]) -> Batch {
+pub fn batch(head: &HeadRow, lines: &[Line<'_>]) -> Arc<Batch> {
     let (mut seq, mut prev) = (head.size, head.hash);
     let mut entries = Vec::new();
     for (kind, run, call_id) in lines {
@@ -65,12 +66,19 @@ pub fn batch(head: &HeadRow, lines: &[Line<'_>]) -> Batch {
         frontier: prev.as_bytes().repeat(2),
         checkpoint: format!("origin's \"name\" \\ \n{seq}\n\n— key {}\n", prev.hex()),
     };
-    Batch { entries, payloads: Vec::new(), head }
+    Arc::new(Batch { entries, payloads: Vec::new(), head })
 }
 
 /// A batch of `count` heartbeats after `head`.
-pub fn beats(head: &HeadRow, count: usize) -> Batch {
+pub fn beats(head: &HeadRow, count: usize) -> Arc<Batch> {
     batch(head, &vec![("heartbeat", None, None); count])
+}
+
+/// The batch with this payload, which its last entry commits to.
+pub fn with(mut batch: Arc<Batch>, payload: &PayloadRow) -> Arc<Batch> {
+    let last = batch.head.size - 1;
+    Arc::make_mut(&mut batch).payloads.push((last, payload.clone()));
+    batch
 }
 
 /// A payload of these bytes.

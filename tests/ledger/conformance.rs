@@ -1,20 +1,22 @@
 //! What every store does alike.
 
 use crate::json_entry::body;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ChainId;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::chain::{Chain, Moment};
 use wicketgate::ledger::store::{
-    AnchorRow, Batch, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart,
-    StoreError,
+    AnchorRow, Batch, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRef,
+    Restart, StoreError,
 };
 use wicketgate::record::{Boot, Draft, Entry, Kind};
 
-use super::batches::{LONG, batch, beats, call, lease, payload, request, run};
+use super::batches::{LONG, batch, beats, call, lease, payload, request, run, with};
 use super::rig::Rig;
 
 macro_rules! on_every_store {
@@ -42,6 +44,7 @@ on_every_store! {
     open_runs_are_those_opened_and_not_sealed
     entries_of_a_run_and_of_a_call_are_found
     payloads_are_kept_once_and_by_chain
+    a_payload_is_found_from_every_entry_of_its_call
     a_reader_sees_everything
     a_malformed_batch_is_refused_before_it_is_written
     a_full_batch_fits
@@ -86,8 +89,7 @@ async fn what_is_appended_comes_back_byte_for_byte(rig: Rig) {
 async fn the_same_bytes_again_are_accepted_and_kept_once(rig: Rig) {
     let store = rig.store().await;
     let leased = lease(&*store, 1).await;
-    let mut first = beats(&leased.head, 3);
-    first.payloads.push(payload(b"{}"));
+    let first = with(beats(&leased.head, 3), &payload(b"{}"));
     for _ in 0..3 {
         store.append(&leased.key, &leased.head, &first).await.unwrap();
     }
@@ -105,8 +107,7 @@ async fn a_stale_head_is_refused_and_writes_nothing(rig: Rig) {
     let leased = lease(&*store, 1).await;
     let first = beats(&leased.head, 1);
     store.append(&leased.key, &leased.head, &first).await.unwrap();
-    let mut stale = beats(&leased.head, 2);
-    stale.payloads.push(payload(b"stale"));
+    let stale = with(beats(&leased.head, 2), &payload(b"stale"));
     let answer = store.append(&leased.key, &leased.head, &stale).await;
     assert!(matches!(answer, Err(StoreError::Conflict(_))), "{answer:?}");
     // Same size, another history.
@@ -116,8 +117,8 @@ async fn a_stale_head_is_refused_and_writes_nothing(rig: Rig) {
     let answer = store.append(&leased.key, &forked, &fork).await;
     assert!(matches!(answer, Err(StoreError::Conflict(_))), "{answer:?}");
     assert_eq!(store.tail(&leased.key, 0, 100).await.unwrap(), first.entries);
-    let c = stale.payloads[0].commitment;
-    assert_eq!(store.payload(&leased.key, &c).await.unwrap(), None);
+    let c = payload(b"stale").commitment;
+    assert_eq!(store.payload(&leased.key, &PayloadRef::of(0, &c)).await.unwrap(), None);
 }
 
 async fn of_two_batches_after_one_head_exactly_one_is_kept(rig: Rig) {
@@ -159,7 +160,7 @@ async fn an_older_epoch_and_a_wrong_secret_are_fenced_everywhere(rig: Rig) {
             store.open_runs(&key).await.unwrap_err(),
             store.run_entries(&key, &run(1)).await.unwrap_err(),
             store.call_entries(&key, &run(1), &call("c")).await.unwrap_err(),
-            store.payload(&key, &payload(b"x").commitment).await.unwrap_err(),
+            store.payload(&key, &PayloadRef::of(0, &payload(b"x").commitment)).await.unwrap_err(),
         ];
         for error in fenced {
             assert!(matches!(error, StoreError::Conflict(_)), "{error:?}");
@@ -331,32 +332,71 @@ async fn entries_of_a_run_and_of_a_call_are_found(rig: Rig) {
     assert_eq!(places(of_call), [2, 6]);
     let none = store.call_entries(&leased.key, &run(2), &call("b")).await.unwrap();
     assert_eq!(none, []);
+    // A store may index entries later than it writes them: nothing shows when.
+    let many = beats(&first.head, 1024);
+    store.append(&leased.key, &first.head, &many).await.unwrap();
+    let again = batch(&many.head, &[("call.completed", Some(run(1)), Some("b"))]);
+    store.append(&leased.key, &many.head, &again).await.unwrap();
+    let of_run = store.run_entries(&leased.key, &run(1)).await.unwrap();
+    assert_eq!(places(of_run), [0, 2, 5, 6, 1031]);
+    let of_call = store.call_entries(&leased.key, &run(1), &call("b")).await.unwrap();
+    assert_eq!(places(of_call), [5, 1031]);
+}
+
+async fn a_payload_is_found_from_every_entry_of_its_call(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let held = [("run.opened", Some(run(1)), None), ("call.held", Some(run(1)), Some("a"))];
+    let small = payload(b"{\"held\":1}");
+    let first = with(batch(&leased.head, &held), &small);
+    store.append(&leased.key, &leased.head, &first).await.unwrap();
+    let many = beats(&first.head, 1024);
+    store.append(&leased.key, &first.head, &many).await.unwrap();
+    let lines = [
+        ("call.authorized", Some(run(1)), Some("a")),
+        ("call.authorized", Some(run(1)), Some("b")),
+    ];
+    let last = batch(&many.head, &lines);
+    store.append(&leased.key, &many.head, &last).await.unwrap();
+    for entry in [1, 1026] {
+        let at = PayloadRef::of(entry, &small.commitment);
+        assert_eq!(
+            store.payload(&leased.key, &at).await.unwrap().as_ref(),
+            Some(&small),
+            "{entry}"
+        );
+    }
 }
 
 async fn payloads_are_kept_once_and_by_chain(rig: Rig) {
     let store = rig.store().await;
     let leased = lease(&*store, 1).await;
     let small = payload(b"{\"a\":\"it's \\ \\u0000 \"}");
-    let mut first = beats(&leased.head, 1);
-    first.payloads = vec![small.clone()];
+    let first = with(beats(&leased.head, 1), &small);
     store.append(&leased.key, &leased.head, &first).await.unwrap();
     let large = payload(&vec![0xA5; 1024 * 1024]);
     store.put_payload(&leased.key, &large).await.unwrap();
     store.put_payload(&leased.key, &large).await.unwrap();
     // A batch may carry what was stored before.
-    let mut second = beats(&first.head, 1);
-    second.payloads = vec![small.clone()];
+    let second = with(beats(&first.head, 1), &small);
     store.append(&leased.key, &first.head, &second).await.unwrap();
+    let refs = |c: &Digest| [PayloadRef::of(0, c), PayloadRef::anywhere(c)];
     for wanted in [&small, &large] {
-        let found = store.payload(&leased.key, &wanted.commitment).await.unwrap();
-        assert_eq!(found.as_ref(), Some(wanted));
+        for at in refs(&wanted.commitment) {
+            let found = store.payload(&leased.key, &at).await.unwrap();
+            assert_eq!(found.as_ref(), Some(wanted), "{at:?}");
+        }
     }
-    assert_eq!(store.payload(&leased.key, &leased.head.hash).await.unwrap(), None);
+    for at in refs(&leased.head.hash) {
+        assert_eq!(store.payload(&leased.key, &at).await.unwrap(), None);
+    }
 
     let mut elsewhere = request(2);
     elsewhere.pool = "ns/other".into();
     let other = store.lease(&elsewhere).await.unwrap();
-    assert_eq!(store.payload(&other.key, &small.commitment).await.unwrap(), None);
+    for at in refs(&small.commitment) {
+        assert_eq!(store.payload(&other.key, &at).await.unwrap(), None);
+    }
 }
 
 async fn a_reader_sees_everything(rig: Rig) {
@@ -368,8 +408,7 @@ async fn a_reader_sees_everything(rig: Rig) {
         ("run.opened", Some(run(1)), None),
         ("call.denied", Some(run(1)), Some("a")),
     ];
-    let mut first = batch(&leased.head, &lines);
-    first.payloads = vec![payload(b"[1]")];
+    let first = with(batch(&leased.head, &lines), &payload(b"[1]"));
     store.append(&leased.key, &leased.head, &first).await.unwrap();
     let second = beats(&first.head, 2);
     store.append(&leased.key, &first.head, &second).await.unwrap();
@@ -396,9 +435,10 @@ async fn a_reader_sees_everything(rig: Rig) {
     assert_eq!(reader.entries_of(&chain, &[]).await.unwrap(), []);
     let leaves: Vec<_> = all.iter().take(5).map(|row| row.leaf).collect();
     assert_eq!(reader.leaf_hashes(&chain, 5).await.unwrap(), leaves);
-    let c = first.payloads[0].commitment;
-    assert_eq!(reader.payload(&chain, &c).await.unwrap().as_ref(), first.payloads.first());
-    assert_eq!(reader.payload(&other.key.chain, &c).await.unwrap(), None);
+    let (seq, stored) = &first.payloads[0];
+    let at = PayloadRef::of(*seq, &stored.commitment);
+    assert_eq!(reader.payload(&chain, &at).await.unwrap().as_ref(), Some(stored));
+    assert_eq!(reader.payload(&other.key.chain, &at).await.unwrap(), None);
     let note = |b: &Batch| Some((b.head.size, b.head.checkpoint.clone()));
     assert_eq!(reader.checkpoint(&chain, 0).await.unwrap(), note(&first));
     assert_eq!(reader.checkpoint(&chain, 4).await.unwrap(), note(&first));
@@ -410,12 +450,12 @@ async fn a_malformed_batch_is_refused_before_it_is_written(rig: Rig) {
     let store = rig.store().await;
     let leased = lease(&*store, 1).await;
     let good = beats(&leased.head, 2);
-    let mut flawed = vec![good.clone(), good.clone(), good.clone(), good.clone(), good.clone()];
-    flawed[0].entries.clear();
-    flawed[1].entries[1].seq = 7;
-    flawed[2].entries[1].prev = leased.head.hash;
-    flawed[3].entries[0].body.push(b' ');
-    flawed[4].head.size = 9;
+    let mut flawed: Vec<Arc<Batch>> = (0..5).map(|_| Arc::clone(&good)).collect();
+    Arc::make_mut(&mut flawed[0]).entries.clear();
+    Arc::make_mut(&mut flawed[1]).entries[1].seq = 7;
+    Arc::make_mut(&mut flawed[2]).entries[1].prev = leased.head.hash;
+    Arc::make_mut(&mut flawed[3]).entries[0].body.push(b' ');
+    Arc::make_mut(&mut flawed[4]).head.size = 9;
     for batch in flawed {
         let answer = store.append(&leased.key, &leased.head, &batch).await;
         assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
@@ -439,8 +479,7 @@ async fn a_caller_that_goes_away_leaves_all_or_nothing(rig: Rig) {
     let leased = lease(&*store, 1).await;
     let mut head = leased.head.clone();
     for polls in [0, 1, 2, 3, 5, 8, 13, 50, 400] {
-        let mut next = beats(&head, 3);
-        next.payloads = vec![payload(format!("{polls}").as_bytes())];
+        let next = with(beats(&head, 3), &payload(format!("{polls}").as_bytes()));
         let gone = async {
             for _ in 0..polls {
                 tokio::task::yield_now().await;
@@ -455,7 +494,7 @@ async fn a_caller_that_goes_away_leaves_all_or_nothing(rig: Rig) {
         assert!(found == head || found == next.head, "{found:?}");
         // The same bytes again settle it, whatever became of the first.
         store.append(&leased.key, &head, &next).await.unwrap();
-        head = next.head;
+        head = next.head.clone();
     }
     assert_eq!(store.tail(&leased.key, 0, 99).await.unwrap().len(), 27);
 }
@@ -479,13 +518,13 @@ async fn the_fleet_log_is_one_slot_and_a_second_newcomer_waits(rig: Rig) {
 }
 
 /// Real entries, as the fleet log has them.
-fn entries(head: &HeadRow, key: &LeaseKey, drafts: Vec<Draft>) -> Batch {
+fn entries(head: &HeadRow, key: &LeaseKey, drafts: Vec<Draft>) -> Arc<Batch> {
     let mut chain = Chain::resume(key.chain, key.epoch, Boot::from_random([0; 4]), head).unwrap();
     let moment = Moment { wall: Timestamp::from_millis(1_700_000_000_000), mono: 1 };
     let rows = drafts.into_iter().map(|draft| chain.extend(draft, moment).unwrap().0);
     let entries = rows.collect();
     let checkpoint = format!("note of {}\n", chain.size());
-    Batch { entries, payloads: Vec::new(), head: chain.head(checkpoint) }
+    Arc::new(Batch { entries, payloads: Vec::new(), head: chain.head(checkpoint) })
 }
 
 fn recorded(log: &str, chain: &ChainId, size: u64) -> Draft {
@@ -524,7 +563,7 @@ async fn what_the_fleet_log_says_of_a_log_is_found_and_anchors_are_kept(rig: Rig
     let leaves: Vec<_> = written.entries.iter().map(|entry| entry.leaf).collect();
     assert_eq!(store.fleet_leaves(&mine.key, 0, 10).await.unwrap(), leaves);
     assert_eq!(store.fleet_leaves(&mine.key, 1, 2).await.unwrap(), leaves[1..3]);
-    assert_eq!(store.signed_at(&mine.key, 2).await.unwrap(), Some(batch.head.checkpoint));
+    assert_eq!(store.signed_at(&mine.key, 2).await.unwrap(), Some(batch.head.checkpoint.clone()));
     assert_eq!(store.signed_at(&mine.key, 1).await.unwrap(), None);
 
     let anchor = |size: u64, note: &str| AnchorRow {
@@ -564,7 +603,7 @@ fn next(mine: &Leased, n: u8, number: u64) -> Restart {
     };
     let origin = format!("wicketgate.dev/default/{}/{number}", mine.slot);
     let batch = batch(&empty, &[("chain.genesis", None, None), ("writer.stopped", None, None)]);
-    Restart { key, n: number, origin, batch }
+    Restart { key, n: number, origin, batch: Arc::unwrap_or_clone(batch) }
 }
 
 async fn a_slot_goes_on_under_the_next_name_or_not_at_all(rig: Rig) {

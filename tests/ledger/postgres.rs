@@ -9,9 +9,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use wicketgate::ledger::postgres::{
     Login, Options, PostgresReader, PostgresStore, SCHEMA_VERSION, migrate,
 };
-use wicketgate::ledger::store::{LeaseKey, LedgerReader, LedgerStore, StoreError};
+use wicketgate::ledger::store::{LeaseKey, LedgerReader, LedgerStore, PayloadRef, StoreError};
 
-use super::batches::{beats, lease, payload, request};
+use super::batches::{beats, lease, payload, request, with};
 use super::proxy::Proxy;
 use wicketgate_support::pg::{Pg, TestDb};
 
@@ -42,8 +42,7 @@ async fn written() -> (TestDb, PostgresStore, LeaseKey) {
     let db = Pg::cluster().database().await;
     let store = connect(&db.writer_url).await;
     let leased = lease(&store, 1).await;
-    let mut first = beats(&leased.head, 3);
-    first.payloads = vec![payload(b"{}")];
+    let first = with(beats(&leased.head, 3), &payload(b"{}"));
     store.append(&leased.key, &leased.head, &first).await.unwrap();
     (db, store, leased.key)
 }
@@ -108,7 +107,7 @@ async fn a_writer_role_cannot_touch_another_tenant_even_with_the_secret() {
         other.release(&key).await.unwrap_err(),
         other.head(&key).await.unwrap_err(),
         other.tail(&key, 0, 9).await.unwrap_err(),
-        other.payload(&key, &payload(b"{}").commitment).await.unwrap_err(),
+        other.payload(&key, &PayloadRef::of(2, &payload(b"{}").commitment)).await.unwrap_err(),
     ];
     for error in fenced {
         assert!(matches!(error, StoreError::Conflict(_)), "{error:?}");
@@ -149,7 +148,7 @@ async fn a_reader_sees_its_tenants_and_changes_nothing() {
     assert_eq!(other.chains().await.unwrap(), []);
     assert_eq!(other.entries(&key.chain, 0, 9).await.unwrap(), []);
     assert_eq!(other.leaf_hashes(&key.chain, 9).await.unwrap(), []);
-    assert_eq!(other.payload(&key.chain, &c).await.unwrap(), None);
+    assert_eq!(other.payload(&key.chain, &PayloadRef::of(2, &c)).await.unwrap(), None);
     assert_eq!(other.checkpoint(&key.chain, 0).await.unwrap(), None);
     let mut reader = raw(&db.reader_url).await;
     for sql in [
@@ -324,7 +323,7 @@ async fn a_backend_that_is_terminated_leaves_the_outcome_unknown_never_refused()
     run(&mut admin, "BEGIN; LOCK ledger.head").await.unwrap();
     let appending = {
         let (store, key, head, next) =
-            (Arc::clone(&store), key.clone(), head.clone(), next.clone());
+            (Arc::clone(&store), key.clone(), head.clone(), Arc::clone(&next));
         tokio::spawn(async move { store.append(&key, &head, &next).await })
     };
     let kill =
@@ -370,11 +369,12 @@ async fn a_writer_has_two_connections_at_most() {
     let mut head = store.head(&key).await.unwrap();
     for _ in 0..5 {
         let next = beats(&head, 1);
-        let many = (0..6).map(|_| store.payload(&key, &next.head.hash));
+        let none = PayloadRef::of(0, &next.head.hash);
+        let many = (0..6).map(|_| store.payload(&key, &none));
         let (appended, read) = tokio::join!(store.append(&key, &head, &next), join_all(many));
         appended.unwrap();
         assert!(read.iter().all(Result::is_ok));
-        head = next.head;
+        head = next.head.clone();
     }
     let open = count(
         &db,
@@ -419,8 +419,7 @@ async fn nothing_a_writer_sends_is_in_the_log_of_the_database_server() {
     let mut again = request(2);
     again.previous = Some(old.key.clone());
     store.lease(&again).await.unwrap();
-    let mut first = beats(&old.head, 1);
-    first.payloads = vec![payload(b"a secret of somebody")];
+    let first = with(beats(&old.head, 1), &payload(b"a secret of somebody"));
     assert!(store.append(&old.key, &old.head, &first).await.is_err());
     let log = pg.log();
     assert!(log.contains("fenced"), "{log}");

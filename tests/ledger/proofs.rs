@@ -1,6 +1,7 @@
 //! Proofs from what is stored: the same on every store, and never wrong because of what is not.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
@@ -32,9 +33,9 @@ async fn grown(store: &dyn LedgerStore, size: usize) -> (LeaseKey, Vec<Digest>) 
             frontier.push(entry.leaf);
             leaves.push(entry.leaf);
         }
-        next.head.frontier = frontier.to_bytes();
+        Arc::make_mut(&mut next).head.frontier = frontier.to_bytes();
         store.append(&leased.key, &head, &next).await.unwrap();
-        head = next.head;
+        head = next.head.clone();
     }
     (leased.key, leaves)
 }

@@ -9,9 +9,11 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use wicketgate::clock::Entropy;
 use wicketgate::crypto::merkle;
 use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
-use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerReader, LedgerStore, StoreError};
+use wicketgate::ledger::store::{
+    LeaseRequest, Leased, LedgerReader, LedgerStore, PayloadRef, StoreError,
+};
 
-use super::batches::{batch, beats, lease, payload, request, run};
+use super::batches::{batch, beats, lease, payload, request, run, with};
 
 async fn fresh() -> (tempfile::TempDir, PathBuf, SqliteStore) {
     let dir = tempfile::tempdir().unwrap();
@@ -24,7 +26,7 @@ async fn fresh() -> (tempfile::TempDir, PathBuf, SqliteStore) {
 async fn written() -> (tempfile::TempDir, PathBuf, Leased) {
     let (dir, path, store) = fresh().await;
     let leased = lease(&store, 1).await;
-    let mut first = batch(
+    let first = batch(
         &leased.head,
         &[
             ("run.opened", Some(run(1)), None),
@@ -32,7 +34,7 @@ async fn written() -> (tempfile::TempDir, PathBuf, Leased) {
             ("heartbeat", None, None),
         ],
     );
-    first.payloads = vec![payload(b"{}")];
+    let first = with(first, &payload(b"{}"));
     store.append(&leased.key, &leased.head, &first).await.unwrap();
     store.close().await.unwrap();
     (dir, path, leased)
@@ -84,20 +86,26 @@ async fn entries_checkpoints_and_heads_cannot_be_rewritten_by_another_tool() {
     for sql in [
         "UPDATE entry SET kind = 'heartbeat'",
         "DELETE FROM entry WHERE seq = 2",
-        "INSERT OR REPLACE INTO entry SELECT chain_id, seq, leaf, prev, run_id, call_id, 'x', body FROM entry WHERE seq = 1",
-        "REPLACE INTO entry SELECT chain_id, 2, zeroblob(32), prev, NULL, NULL, 'x', body FROM entry WHERE seq = 2",
-        "INSERT INTO entry SELECT chain_id, 9, leaf, prev, NULL, NULL, 'x', body FROM entry WHERE seq = 2",
-        "INSERT INTO entry SELECT chain_id, 3, leaf, prev, NULL, NULL, 'x', body FROM entry WHERE seq = 2",
+        "INSERT INTO entry SELECT * FROM entry WHERE seq = 1",
+        "UPDATE stored_entry SET kind = 'heartbeat'",
+        "UPDATE stored_entry SET note = NULL",
+        "DELETE FROM stored_entry WHERE id = 2",
+        "INSERT OR REPLACE INTO stored_entry SELECT id, call, call_id, 'x', leaf, prev, note, body FROM stored_entry WHERE id = 1",
+        "REPLACE INTO stored_entry SELECT 2, NULL, NULL, 'x', zeroblob(32), prev, note, body FROM stored_entry WHERE id = 2",
+        "INSERT INTO stored_entry SELECT 9, NULL, NULL, 'x', leaf, prev, note, body FROM stored_entry WHERE id = 2",
+        "INSERT INTO stored_entry SELECT 3, NULL, NULL, 'x', leaf, prev, note, body FROM stored_entry WHERE id = 2",
         "UPDATE checkpoint SET note = ''",
         "DELETE FROM checkpoint",
-        "REPLACE INTO checkpoint SELECT chain_id, size, epoch, '' FROM checkpoint",
+        "INSERT INTO checkpoint SELECT * FROM checkpoint",
+        "INSERT INTO kept_checkpoint VALUES (0, 3, 1, 'x')",
         "UPDATE payload SET body = x'00'",
-        "REPLACE INTO payload SELECT chain_id, commitment, salt, role, media_type, x'00', 0 FROM payload",
+        "UPDATE stored_payload SET body = x'00'",
+        "REPLACE INTO stored_payload SELECT id, commitment, salt, role, media_type, 0, x'00' FROM stored_payload",
         "UPDATE head SET size = 2",
         "UPDATE head SET epoch = 0",
         "UPDATE head SET hash = zeroblob(32)",
         "DELETE FROM head",
-        "REPLACE INTO head SELECT chain_id, epoch, writer, secret_hash, NULL, 0, hash, frontier, '' FROM head",
+        "REPLACE INTO head SELECT chain_id, epoch, writer, secret_hash, NULL, 0, hash, frontier, '', 0 FROM head",
     ] {
         let why = refused(&mut conn, sql).await;
         assert!(
@@ -111,10 +119,12 @@ async fn entries_checkpoints_and_heads_cannot_be_rewritten_by_another_tool() {
 async fn an_edit_behind_the_triggers_shows_in_the_hashes() {
     let (_dir, path, leased) = written().await;
     let mut conn = raw(&path).await;
-    sqlx::raw_sql("DROP TRIGGER entry_no_update; UPDATE entry SET body = x'7b7d' WHERE seq = 1")
-        .execute(&mut conn)
-        .await
-        .unwrap();
+    sqlx::raw_sql(
+        "DROP TRIGGER entry_no_update; UPDATE stored_entry SET body = x'7b7d' WHERE id = 1",
+    )
+    .execute(&mut conn)
+    .await
+    .unwrap();
     let reader = SqliteReader::open(&path).await.unwrap();
     let rows = reader.entries(&leased.key.chain, 0, 9).await.unwrap();
     let sound: Vec<bool> =
@@ -129,7 +139,7 @@ async fn a_payload_can_be_erased_with_its_salt() {
     sqlx::raw_sql("DELETE FROM payload").execute(&mut conn).await.unwrap();
     let reader = SqliteReader::open(&path).await.unwrap();
     let c = payload(b"{}").commitment;
-    assert_eq!(reader.payload(&leased.key.chain, &c).await.unwrap(), None);
+    assert_eq!(reader.payload(&leased.key.chain, &PayloadRef::of(2, &c)).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -174,7 +184,7 @@ async fn a_reader_works_beside_a_live_writer_and_writes_nothing() {
     for size in 1..=5 {
         let next = beats(&head, 1);
         store.append(&leased.key, &head, &next).await.unwrap();
-        head = next.head;
+        head = next.head.clone();
         let hashes = reader.leaf_hashes(&leased.key.chain, 99).await.unwrap();
         assert_eq!(hashes.len(), size);
     }

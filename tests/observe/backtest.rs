@@ -223,15 +223,15 @@ async fn a_backtest_of_an_edited_ledger_gives_no_result() {
     for (name, edit, said) in [
         (
             "hidden",
-            "UPDATE entry SET kind = 'heartbeat' WHERE kind = 'call.denied'",
+            "UPDATE stored_entry SET kind = 'heartbeat' WHERE kind = 'call.denied'",
             "another kind",
         ),
         (
             "rewritten",
-            "UPDATE entry SET body = CAST(replace(CAST(body AS TEXT), 'large', 'small') AS BLOB) WHERE kind = 'call.denied'",
+            "UPDATE stored_entry SET body = CAST(replace(CAST(body AS TEXT), 'large', 'small') AS BLOB) WHERE kind = 'call.denied'",
             "its bytes",
         ),
-        ("cut", "DELETE FROM entry WHERE seq = (SELECT max(seq) FROM entry)", "head"),
+        ("cut", "DELETE FROM stored_entry WHERE id = (SELECT max(id) FROM stored_entry)", "head"),
     ] {
         copied(&gate, name, edit);
         let ended = on(name).ends(2);
@@ -240,11 +240,11 @@ async fn a_backtest_of_an_edited_ledger_gives_no_result() {
     copied(
         &gate,
         "retold",
-        "UPDATE payload SET body = CAST(replace(CAST(body AS TEXT), '\"n\":10', '\"n\":11') AS BLOB) WHERE role = 'policy_input'",
+        "UPDATE stored_payload SET body = CAST(replace(CAST(body AS TEXT), '\"n\":10', '\"n\":11') AS BLOB) WHERE role = 'policy_input'",
     );
     let ended = on("retold").ends(2);
     assert!(ended.out.contains("not what the entry commits to"), "{}", ended.out);
-    copied(&gate, "gap", "DELETE FROM entry WHERE kind = 'call.completed'");
+    copied(&gate, "gap", "DELETE FROM stored_entry WHERE kind = 'call.completed'");
     assert!(on("gap").ends(2).out.contains("entries were pruned"));
 }
 

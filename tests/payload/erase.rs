@@ -82,7 +82,7 @@ async fn a_crash_between_record_and_deletion_is_finished_by_running_it_again() {
     let keeper = Keeper::sqlite().await;
     let (_sidecar, agent) = keeper.served(3).await;
     // The power goes when the first row is deleted.
-    let cut = "CREATE TRIGGER cut BEFORE DELETE ON payload BEGIN SELECT RAISE(ABORT, 'power'); END";
+    let cut = "CREATE TRIGGER cut BEFORE DELETE ON stored_payload BEGIN SELECT RAISE(ABORT, 'power'); END";
     keeper.sql(cut).await;
     let ended = keeper.try_erase(olga(), &["--run", &agent.run]);
     assert_ne!(ended.code, 0, "{ended:?}");

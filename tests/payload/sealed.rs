@@ -68,7 +68,7 @@ async fn changed_bytes_are_an_error_and_never_text() {
     let (mut sidecar, agent) = keeper.served(1).await;
     keeper.sql("DROP TRIGGER payload_no_update").await;
     keeper.sql(
-        "UPDATE payload SET body = CAST(substr(body, 1, 40) ||
+        "UPDATE stored_payload SET body = CAST(substr(body, 1, 40) ||
            CASE substr(body, 41, 1) WHEN x'00' THEN x'01' ELSE x'00' END || substr(body, 42) AS BLOB)",
     )
     .await;

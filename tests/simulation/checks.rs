@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wicketgate::domain::id::ChainId;
-use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
+use wicketgate::ledger::store::{LedgerReader as _, PayloadRef, PayloadRow};
 use wicketgate_support::memory::MemoryStore;
 
 use crate::approvals;
@@ -48,7 +48,10 @@ impl Link {
         let commit = commits.iter().find(|c| c["role"] == role)?;
         let c = commit["c"].as_str()?;
         let digest = wicketgate::domain::digest::Digest::parse(c)?;
-        let row: PayloadRow = memory.payload(&self.chain, &digest).now_or_never()?.ok()??;
+        let row: PayloadRow = memory
+            .payload(&self.chain, &PayloadRef::of(self.seq, &digest))
+            .now_or_never()?
+            .ok()??;
         let len = (row.body.len() as u64).to_be_bytes();
         let whole = hex::encode(sha(&[b"wicketgate/commit/1\0", &row.salt, &len, &row.body]));
         let opens = by_member(&row.salt, &row.body).unwrap_or(whole) == c;

@@ -9,12 +9,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wicketgate::clock::{Clock, Entropy};
-use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::{ChainId, RunId};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::store::{
-    Batch, EntryRange, EntryRow, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow,
-    StoreError,
+    Batch, EntryRange, EntryRow, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRef,
+    PayloadRow, StoreError,
 };
 use wicketgate_support::memory::MemoryStore;
 
@@ -308,7 +307,7 @@ impl LedgerStore for Disk {
         &self,
         key: &LeaseKey,
         expected: &HeadRow,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> Result<(), StoreError> {
         self.write(Some(key), self.memory.append(key, expected, batch)).await
     }
@@ -346,9 +345,13 @@ impl LedgerStore for Disk {
         self.memory.open_runs(key).await
     }
 
-    async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+    async fn payload(
+        &self,
+        key: &LeaseKey,
+        at: &PayloadRef,
+    ) -> Result<Option<PayloadRow>, StoreError> {
         self.alive().await;
-        LedgerStore::payload(&self.memory, key, c).await
+        LedgerStore::payload(&self.memory, key, at).await
     }
 
     async fn relieve(&self) -> bool {

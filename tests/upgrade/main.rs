@@ -1,4 +1,4 @@
-//! A gate that takes over from the one before it. Schemas of the ledger begin anew with this build: the ledger of an older
+//! A gate that takes over from the one before it. A SQLite ledger of schema 8 (`tests/data/schema8`) is upgraded; an older
 //! one is refused and left as it is, its configuration is served and its evidence verified. `tests/data/upgrade` was made
 //! by `tests/upgrade/make.py` with the commit that its `MADE` names; there is no release to upgrade from yet.
 #![allow(
@@ -16,6 +16,7 @@
 mod older;
 mod postgres;
 mod rolling;
+mod schema8;
 mod sqlite;
 
 use wicketgate_support::{agent, sidecar, tool};

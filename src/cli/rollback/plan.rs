@@ -8,9 +8,9 @@ use super::Failure;
 use crate::cli::error::LookupError;
 use crate::domain::commitment::opens;
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, ChainId, RunId};
+use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::json::{self, Json, Limits};
-use crate::ledger::store::{LedgerReader, StoreError};
+use crate::ledger::store::{LedgerReader, PayloadRef, StoreError};
 use crate::ledger::vault::{self, Vault};
 use crate::record::call::CallFailed;
 use crate::record::{Commitment, Entry, Kind, Role};
@@ -168,7 +168,7 @@ pub(super) async fn of_run(
                 return Err(Failure::invalid(Unfinished(call)));
             }
         };
-        let image = image(reader, vault, &chain, &commitment).await;
+        let image = image(reader, vault, &chain, (entry.seq, &commitment)).await;
         add(&mut undo, &entry, certain, image);
     }
     Ok(undo)
@@ -197,9 +197,10 @@ async fn image(
     reader: &dyn LedgerReader,
     vault: Option<&Vault>,
     chain: &ChainId,
-    commitment: &Commitment,
+    (entry, commitment): (Seq, &Commitment),
 ) -> Result<PreImage, ImageError> {
-    let row = reader.payload(chain, &commitment.c).await?.ok_or(ImageError::Erased)?;
+    let at = PayloadRef::of(entry, &commitment.c);
+    let row = reader.payload(chain, &at).await?.ok_or(ImageError::Erased)?;
     let row = vault::open(vault, chain, row)?;
     if opens(&commitment.c, &row.salt, &row.body).is_none() {
         return Err(ImageError::Foreign);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
-use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
+use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRef, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};
 use crate::record::approval::ApprovalGranted;
 use crate::record::call::CallHeld;
@@ -150,7 +150,8 @@ impl OpenRuns {
                     continue;
                 }
                 let Some((c, _)) = hold.payload(Role::Args) else { continue };
-                let read = payload(reader, vault, id, &c).await?;
+                let at = PayloadRef::of(hold.entry.seq, &c);
+                let read = payload(reader, vault, id, &at).await?;
                 // An unreadable value equals no other.
                 let known = read.map_or(c, |row| Digest::of(&[&row.body]));
                 hold.args_digest = Some(known);
@@ -165,9 +166,9 @@ pub(super) async fn payload(
     reader: &dyn LedgerReader,
     vault: Option<&Vault>,
     chain: &ChainId,
-    c: &Digest,
+    at: &PayloadRef,
 ) -> Result<Option<PayloadRow>, StoreError> {
-    let row = reader.payload(chain, c).await?;
+    let row = reader.payload(chain, at).await?;
     Ok(row.and_then(|row| vault::open(vault, chain, row).ok()))
 }
 

@@ -18,7 +18,7 @@ use crate::domain::code::{Code, held};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
-use crate::ledger::store::PayloadRow;
+use crate::ledger::store::{PayloadRef, PayloadRow};
 use crate::record::run::Setting;
 use crate::record::{self, Role};
 use crate::serve::problem::Problem;
@@ -36,9 +36,9 @@ struct HeldMatch {
     chain: ChainId,
     origin: String,
     facts: Facts,
-    input: Option<Digest>,
+    input: Option<PayloadRef>,
     effect: Option<String>,
-    args: (Digest, u64),
+    args: (PayloadRef, u64),
 }
 
 /// The run, the tool, and the arguments' digest if it is known: equal queries are shown once.
@@ -148,8 +148,12 @@ impl OperatorApi {
         Ok(facts)
     }
 
-    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, Problem> {
-        let read = approval_queue::payload(&*self.reader, self.vault.as_deref(), chain, c).await;
+    async fn payload(
+        &self,
+        chain: &ChainId,
+        at: &PayloadRef,
+    ) -> Result<Option<PayloadRow>, Problem> {
+        let read = approval_queue::payload(&*self.reader, self.vault.as_deref(), chain, at).await;
         Ok(read?)
     }
 
@@ -342,13 +346,14 @@ fn find(open_runs: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
             .map(|by| approved(&(by.subject.to_string(), by.key.to_string()))),
         claims: claims(open),
     };
+    let at = |c: &Digest| PayloadRef::of(hold.entry.seq, c);
     Some(HeldMatch {
         chain: id,
         origin: chain.origin.clone(),
         facts,
-        input: hold.payload(Role::PolicyInput).map(|(c, _)| c),
+        input: hold.payload(Role::PolicyInput).map(|(c, _)| at(&c)),
         effect: held.effect.map(|digest| digest.to_string()),
-        args: hold.payload(Role::Args)?,
+        args: hold.payload(Role::Args).map(|(c, len)| (at(&c), len))?,
     })
 }
 

@@ -30,7 +30,7 @@ use crate::evidence::erasure::{
 use crate::evidence::receipt::{self, ReceiptNotes};
 use crate::ledger::fleet::OpenFleetLog;
 use crate::ledger::retention::{Grounds, Records, Warrant, fleet_logs};
-use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
+use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRef};
 use crate::record::payload::PayloadErased;
 use crate::record::{Entry, Kind};
 use crate::serve::problem::Problem;
@@ -358,7 +358,7 @@ async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result
     let Some(chain) = chains.iter().find(ours) else { return Ok(0) };
     let mut deleted = 0_u64;
     for c in erased.c.iter() {
-        let stored = reader.payload(&chain.chain, c).await?;
+        let stored = reader.payload(&chain.chain, &PayloadRef::anywhere(c)).await?;
         deleted = deleted.saturating_add(u64::from(stored.is_none()));
     }
     Ok(deleted)

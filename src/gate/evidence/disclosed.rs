@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::payloads::{Payload, Payloads, WithheldReason};
 use crate::domain::commitment::Parts;
 use crate::ledger::retention::Records;
-use crate::ledger::store::{ChainRow, LedgerReader, PayloadRow, StoreError};
+use crate::ledger::store::{ChainRow, LedgerReader, PayloadRef, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};
 use crate::ledger::verify::EntryLine;
 use crate::record::run::RunOpened;
@@ -174,7 +174,8 @@ pub async fn disclose<'l>(
             } else if run.is_some_and(|run| incognito.contains(&run)) {
                 Payload::Withheld(WithheldReason::Incognito)
             } else {
-                opening.of(chain, commitment, reader.payload(&chain.chain, &commitment.c.0).await?)
+                let at = PayloadRef::of(line.entry.seq, &commitment.c.0);
+                opening.of(chain, commitment, reader.payload(&chain.chain, &at).await?)
             };
             payloads.0.insert(commitment.c.0, payload);
         }

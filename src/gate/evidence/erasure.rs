@@ -283,10 +283,10 @@ impl ErasureStore<'_> {
     /// The store cannot be read or written.
     pub async fn sweep(&self) -> Result<u64, Error> {
         let records = self.records().await?;
-        let mut left: BTreeMap<ChainId, Vec<Digest>> = BTreeMap::new();
+        let mut left: BTreeMap<ChainId, Vec<StoredPayload>> = BTreeMap::new();
         for (row, kept) in self.kept().await? {
             if records.erased.contains_key(&(row.origin.clone(), kept.commitment)) {
-                left.entry(row.chain).or_default().push(kept.commitment);
+                left.entry(row.chain).or_default().push(kept);
             }
         }
         let mut deleted = 0_u64;

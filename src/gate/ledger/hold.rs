@@ -106,12 +106,12 @@ impl Ledger {
         let Some(args) = first.draft.committed(Role::Args) else {
             return Ok(None);
         };
-        let opened = self.payload_row(&args.c.0).await?;
+        let opened = self.payload_row(first.seq, &args.c.0).await?;
         let opened =
             opened.ok_or_else(|| Error::Unavailable("the arguments are not kept".into()))?;
         let mut hold = HeldCall::read(&entries, opened.body, opened.salt);
         if let (Some(hold), Some(raw)) = (&mut hold, first.draft.committed(Role::Raw)) {
-            let sent = self.payload_row(&raw.c.0).await?;
+            let sent = self.payload_row(first.seq, &raw.c.0).await?;
             let sent = sent.ok_or_else(|| {
                 Error::Unavailable("the arguments as they were sent are not kept".into())
             })?;

@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::store::{AnchorRow, EntryRange, EntryRow, HeadRow, PayloadRow, StoreError, Subtree};
+use super::store::{
+    AnchorRow, EntryRange, EntryRow, HeadRow, PayloadRef, PayloadRow, StoreError, Subtree,
+};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 
@@ -150,8 +152,12 @@ pub trait LedgerReader: Send + Sync + 'static {
     }
 
     /// A payload, unless it was erased or never stored.
-    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        Ok(self.payloads(chain, std::slice::from_ref(c)).await?.pop())
+    async fn payload(
+        &self,
+        chain: &ChainId,
+        at: &PayloadRef,
+    ) -> Result<Option<PayloadRow>, StoreError> {
+        Ok(self.payloads(chain, std::slice::from_ref(at)).await?.pop())
     }
 
     /// The stored payloads among these, in no order; payloads that were erased or never stored are
@@ -159,7 +165,7 @@ pub trait LedgerReader: Send + Sync + 'static {
     async fn payloads(
         &self,
         chain: &ChainId,
-        list: &[Digest],
+        list: &[PayloadRef],
     ) -> Result<Vec<PayloadRow>, StoreError>;
 
     /// The smallest stored checkpoint with `size >= at_least`: its size and note.

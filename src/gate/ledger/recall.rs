@@ -1,14 +1,14 @@
 //! What the ledger records about a call that an agent repeats.
 
 use super::permit::{Recalled, RecalledState, Receipt};
-use super::store::{PayloadRow, StoreError};
+use super::store::{PayloadRef, PayloadRow, StoreError};
 use super::{Error, Ledger, vault};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::commitment::opens;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::id::{CallId, RunId, Seq, ToolName};
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::record::call::{
     CallAuthorized, CallCancelled, CallCompleted, CallDenied, CallExpired, CallFailed, CallHeld,
@@ -142,16 +142,16 @@ impl Ledger {
     /// The payload that an entry commits to in this role, if it is stored and opens the commitment.
     async fn opening(&self, entry: &Entry, role: Role) -> Result<Option<Vec<u8>>, Error> {
         let Some(c) = entry.draft.committed(role) else { return Ok(None) };
-        self.payload(&c.c.0).await
-    }
-
-    async fn payload(&self, c: &Digest) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.payload_row(c).await?.map(|row| row.body))
+        Ok(self.payload_row(entry.seq, &c.c.0).await?.map(|row| row.body))
     }
 
     /// The payload with its salt, if it is stored and opens the commitment.
-    pub(super) async fn payload_row(&self, c: &Digest) -> Result<Option<PayloadRow>, Error> {
-        let found = self.shared.store.payload(self.key()?, c).await;
+    pub(super) async fn payload_row(
+        &self,
+        entry: Seq,
+        c: &Digest,
+    ) -> Result<Option<PayloadRow>, Error> {
+        let found = self.shared.store.payload(self.key()?, &PayloadRef::of(entry, c)).await;
         let found = found.map_err(|e| Error::Unavailable(e.to_string()))?;
         let unread = |e: vault::Error| Error::Unavailable(e.to_string());
         let vault = self.shared.settings.vault.as_deref();

@@ -256,8 +256,9 @@ async fn heal(
         if !follows {
             break;
         }
+        let batch = Arc::new(batch);
         store.append(&leased.key, &head, &batch).await?;
-        head = batch.head;
+        head = batch.head.clone();
     }
     if head.size == mark.size && head.hash == mark.hash {
         return Ok((head, Some((behind, mark.size))));

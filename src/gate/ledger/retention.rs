@@ -41,6 +41,8 @@ pub struct StoredPayload {
     pub bytes: u64,
     /// Whether they are encrypted.
     pub sealed: bool,
+    /// The row in a store that has its own number for it.
+    pub row: Option<i64>,
 }
 
 texts! {
@@ -61,8 +63,9 @@ pub trait PayloadEraser: Send + Sync + 'static {
     /// Every stored payload, oldest first.
     async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError>;
 
-    /// Deletes these rows with their salts; returns how many there were. Idempotent.
-    async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError>;
+    /// Deletes these rows of the chain, as [`Self::kept`] lists them, with their salts; returns how
+    /// many there were. Idempotent.
+    async fn erase(&self, chain: &ChainId, list: &[StoredPayload]) -> Result<u64, StoreError>;
 
     /// Removes traces of deleted rows from the store's own files, as far as that is possible beside
     /// a running sidecar. Returns what is left of the rows that this keeper deleted.

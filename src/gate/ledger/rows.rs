@@ -82,6 +82,7 @@ pub(crate) trait DatabaseRow {
             stored_at: self.time("stored")?,
             bytes: self.number("bytes")?,
             sealed: self.text("media_type")? == SEALED,
+            row: None,
         })
     }
 

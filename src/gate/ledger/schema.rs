@@ -20,11 +20,18 @@ pub(super) struct Step {
 pub(super) struct Steps(&'static [Step]);
 
 /// `PRAGMA user_version` of the file.
-pub(super) const SQLITE: Steps = Steps(&[Step {
-    version: 8,
-    serves: 8,
-    text: include_str!("../../../migrations/sqlite/0001_ledger.sql"),
-}]);
+pub(super) const SQLITE: Steps = Steps(&[
+    Step {
+        version: 8,
+        serves: 8,
+        text: include_str!("../../../migrations/sqlite/0001_ledger.sql"),
+    },
+    Step {
+        version: 9,
+        serves: 9,
+        text: include_str!("../../../migrations/sqlite/0002_narrow.sql"),
+    },
+]);
 
 /// `ledger.schema_version` of the database.
 pub(super) const POSTGRES: Steps = Steps(&[Step {

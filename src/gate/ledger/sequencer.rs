@@ -19,7 +19,7 @@ use super::store::{Batch, EntryRow, HeadRow, LeaseKey, LeaseRequest, PayloadRow,
 use super::tail::TailError;
 use super::writer_key::{LogKeys, WriterKey};
 use super::{Error, LedgerParts, LedgerStatus, RecoveredRun, Shared, closing, recover};
-use crate::domain::id::Epoch;
+use crate::domain::id::{Epoch, Seq};
 use crate::record::Draft;
 use crate::record::chain::{Heartbeat, WriterStopped};
 use crate::record::debug_by;
@@ -226,7 +226,7 @@ impl Sequencer {
     /// Links and places every permitted entry, and answers the refused ones.
     fn build(&mut self, work: Vec<Item>) -> Result<Built, Ending> {
         let mut entries: Vec<EntryRow> = Vec::with_capacity(work.len());
-        let mut payloads: Vec<PayloadRow> = Vec::new();
+        let mut payloads: Vec<(Seq, PayloadRow)> = Vec::new();
         let mut waiting = Vec::with_capacity(work.len());
         for item in work {
             if !item.claim.take() {
@@ -237,7 +237,7 @@ impl Sequencer {
                 Ok((row, placed)) => {
                     self.shared.clock.reached(self.chain.last());
                     entries.push(row);
-                    payloads.extend(item.written.payloads);
+                    payloads.extend(item.written.payloads.into_iter().map(|row| (placed.seq, row)));
                     waiting.push((item.done, placed));
                 }
                 Err(misfit) => item.done.refuse(misfit.into()),

@@ -4,6 +4,7 @@
 //! a method calls durable **is** durable when it returns `Ok`. A driver error that does not prove
 //! *conflict* or *not written* is `Unknown`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -131,13 +132,36 @@ pub struct PayloadRow {
     pub body: Vec<u8>,
 }
 
+/// How a payload is named to a store: by a commitment, and by an entry that has it. Payloads are
+/// stored beside their entries, so without an entry a store may have to search the whole chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PayloadRef {
+    /// An entry that commits to it; any entry of the same call does.
+    pub entry: Option<Seq>,
+    /// The commitment.
+    pub commitment: Digest,
+}
+
+impl PayloadRef {
+    /// The payload that the entry with this place commits to.
+    pub const fn of(entry: Seq, commitment: &Digest) -> Self {
+        Self { entry: Some(entry), commitment: *commitment }
+    }
+
+    /// A payload whose entry is not known.
+    pub const fn anywhere(commitment: &Digest) -> Self {
+        Self { entry: None, commitment: *commitment }
+    }
+}
+
 /// Entries that become durable together, with the payloads they commit to and the signed head.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
     /// Entries, linked, in order; never empty.
     pub entries: Vec<EntryRow>,
-    /// Payloads of at most 16 KiB each.
-    pub payloads: Vec<PayloadRow>,
+    /// Payloads of at most 16 KiB each, in the order of the entries that commit to them, each with
+    /// the place of its entry.
+    pub payloads: Vec<(Seq, PayloadRow)>,
     /// The head after the last entry.
     pub head: HeadRow,
 }
@@ -256,7 +280,7 @@ pub trait LedgerStore: Send + Sync + 'static {
         &self,
         key: &LeaseKey,
         expected: &HeadRow,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> Result<(), StoreError>;
 
     /// Stores one payload before the entry that commits to it (payloads over 16 KiB). Idempotent.
@@ -304,7 +328,11 @@ pub trait LedgerStore: Send + Sync + 'static {
     }
 
     /// A payload of this chain, unless it was erased or never stored.
-    async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
+    async fn payload(
+        &self,
+        key: &LeaseKey,
+        at: &PayloadRef,
+    ) -> Result<Option<PayloadRow>, StoreError>;
 
     /// What fleet logs of the tenant in this storage record about the log of this lease, and
     /// whether `before`, a chain this machine remembers, is in this storage at all.

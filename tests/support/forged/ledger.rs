@@ -10,7 +10,7 @@ use wicketgate_crypto::keys::SecretKey;
 use wicketgate_crypto::merkle::Frontier;
 use wicketgate_crypto::note::Checkpoint;
 use wicketgate_gate::ledger::store::{
-    ChainRow, EntryRange, EntryRow, HeadRow, LedgerReader, PayloadRow, StoreError,
+    ChainRow, EntryRange, EntryRow, HeadRow, LedgerReader, PayloadRef, PayloadRow, StoreError,
 };
 use wicketgate_policy::rego::ENGINE;
 use wicketgate_record::Kind;
@@ -437,8 +437,12 @@ impl LedgerReader for TestLedger {
         Ok(wanted.map(|r| (r.seq, r.leaf)).collect())
     }
 
-    async fn payloads(&self, _: &ChainId, list: &[Digest]) -> Result<Vec<PayloadRow>, StoreError> {
-        Ok(list.iter().filter_map(|c| self.payloads.get(c).cloned()).collect())
+    async fn payloads(
+        &self,
+        _: &ChainId,
+        list: &[PayloadRef],
+    ) -> Result<Vec<PayloadRow>, StoreError> {
+        Ok(list.iter().filter_map(|at| self.payloads.get(&at.commitment).cloned()).collect())
     }
 
     async fn checkpoints(
@@ -505,7 +509,7 @@ impl LedgerReader for TestLedgers {
     async fn payloads(
         &self,
         chain: &ChainId,
-        list: &[Digest],
+        list: &[PayloadRef],
     ) -> Result<Vec<PayloadRow>, StoreError> {
         self.of(chain).payloads(chain, list).await
     }

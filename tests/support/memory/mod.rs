@@ -18,7 +18,7 @@ use wicketgate_crypto::range::Node;
 use wicketgate_gate::ledger::fleet;
 use wicketgate_gate::ledger::store::{
     AnchorRow, Batch, EntryRange, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased,
-    LedgerStore, PayloadRow, Restart, StoreError,
+    LedgerStore, PayloadRef, PayloadRow, Restart, StoreError,
 };
 use wicketgate_record::domain::digest::Digest;
 use wicketgate_record::domain::id::{ChainId, Epoch, RunId, Seq};
@@ -269,7 +269,7 @@ impl MemoryState {
             chain.stopped = entry.kind == Kind::WriterStopped.as_str();
             chain.entries.push(entry.clone());
         }
-        for payload in &batch.payloads {
+        for (_, payload) in &batch.payloads {
             chain.payloads.entry(payload.commitment).or_insert_with(|| payload.clone());
         }
         chain.checkpoints.insert(batch.head.size, batch.head.checkpoint.clone());
@@ -419,7 +419,7 @@ impl LedgerStore for MemoryStore {
         &self,
         key: &LeaseKey,
         expected: &HeadRow,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> Result<(), StoreError> {
         batch.check(expected)?;
         self.write(StoreStep::Append(batch), |state| state.append(key, expected, batch)).await
@@ -454,8 +454,12 @@ impl LedgerStore for MemoryStore {
         self.held(key, |chain| chain.open_runs.iter().copied().collect())
     }
 
-    async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        self.held(key, |chain| chain.payloads.get(c).cloned())
+    async fn payload(
+        &self,
+        key: &LeaseKey,
+        at: &PayloadRef,
+    ) -> Result<Option<PayloadRow>, StoreError> {
+        self.held(key, |chain| chain.payloads.get(&at.commitment).cloned())
     }
 
     async fn fleet_view(

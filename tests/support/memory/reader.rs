@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use wicketgate_crypto::range::Node;
 use wicketgate_gate::ledger::store::{
-    AnchorRow, ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree,
-    Volume,
+    AnchorRow, ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRef, PayloadRow, StoreError,
+    Subtree, Volume,
 };
 use wicketgate_record::domain::digest::Digest;
 use wicketgate_record::domain::id::{ChainId, RunId, Seq};
@@ -117,10 +117,12 @@ impl LedgerReader for MemoryStore {
     async fn payloads(
         &self,
         chain: &ChainId,
-        list: &[Digest],
+        list: &[PayloadRef],
     ) -> Result<Vec<PayloadRow>, StoreError> {
-        Ok(self
-            .read(chain, |c| list.iter().filter_map(|one| c.payloads.get(one).cloned()).collect()))
+        let stored = |c: &MemoryChain| {
+            list.iter().filter_map(|at| c.payloads.get(&at.commitment).cloned()).collect()
+        };
+        Ok(self.read(chain, stored))
     }
 
     async fn checkpoints(

@@ -16,7 +16,9 @@ use crate::domain::id::{ChainId, RunId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::enforce::CANARY_TOOL;
 use crate::ledger::drafts::STORED_MAX;
-use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PAYLOADS_MAX, PayloadRow};
+use crate::ledger::store::{
+    ChainRow, EntryRow, LedgerReader, PAYLOADS_MAX, PayloadRef, PayloadRow,
+};
 use crate::record::run::RunOpened;
 use crate::record::{Entry, Kind, Role};
 
@@ -292,7 +294,9 @@ impl DecisionReader<'_> {
         let mut items = std::mem::take(&mut self.items);
         let commitment =
             |item: &DecisionEntry| item.entry.draft.committed(Role::PolicyInput).map(|c| c.c.0);
-        let list: Vec<Digest> = items.iter().filter_map(commitment).collect();
+        let list =
+            items.iter().map(|item| Some(PayloadRef::of(item.entry.seq, &commitment(item)?)));
+        let list: Vec<PayloadRef> = list.flatten().collect();
         let rows = if list.is_empty() {
             Vec::new()
         } else {

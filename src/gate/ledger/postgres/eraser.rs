@@ -4,7 +4,6 @@ use async_trait::async_trait;
 
 use super::lane::PostgresLane;
 use super::values::Values;
-use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::retention::{PayloadEraser, Residue, StoredPayload};
 use crate::ledger::rows::DatabaseRow;
@@ -40,9 +39,9 @@ impl PayloadEraser for PostgresEraser {
         found.iter().map(DatabaseRow::stored_payload).collect()
     }
 
-    async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError> {
+    async fn erase(&self, chain: &ChainId, list: &[StoredPayload]) -> Result<u64, StoreError> {
         let sql = "SELECT count(*) FILTER (WHERE ledger.erase_payload($1, c)) AS gone FROM unnest($2) t(c)";
-        let list = list.iter().map(|c| c.as_bytes().as_slice());
+        let list = list.iter().map(|kept| kept.commitment.as_bytes().as_slice());
         let values = Values::new().bytes(chain.as_bytes()).all_bytes(list);
         let found = self.lane.write(sql, values).await?;
         found.first().map_or(Ok(0), |row| row.number("gone"))

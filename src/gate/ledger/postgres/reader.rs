@@ -9,8 +9,8 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{
-    AnchorRow, ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree,
-    Volume,
+    AnchorRow, ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRef, PayloadRow, StoreError,
+    Subtree, Volume,
 };
 
 /// The time limit of one read; a whole chain's hashes are more than a writer ever reads.
@@ -155,7 +155,7 @@ impl LedgerReader for PostgresReader {
     async fn payloads(
         &self,
         chain: &ChainId,
-        list: &[Digest],
+        list: &[PayloadRef],
     ) -> Result<Vec<PayloadRow>, StoreError> {
         if list.is_empty() {
             return Ok(Vec::new());
@@ -164,7 +164,7 @@ impl LedgerReader for PostgresReader {
         let sql = format!(
             "SELECT {columns} FROM ledger.payload WHERE chain_id = $1 AND commitment = ANY ($2)"
         );
-        let values = of(chain).all_bytes(list.iter().map(|c| c.as_bytes().as_slice()));
+        let values = of(chain).all_bytes(list.iter().map(|at| at.commitment.as_bytes().as_slice()));
         self.lane.read(&sql, values).await?.iter().map(DatabaseRow::payload).collect()
     }
 

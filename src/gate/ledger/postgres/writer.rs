@@ -1,5 +1,7 @@
 //! The writer of one chain.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
@@ -11,7 +13,7 @@ use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{
     AnchorRow, Batch, EntryRange, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased,
-    LedgerStore, PayloadRow, Restart, StoreError,
+    LedgerStore, PayloadRef, PayloadRow, Restart, StoreError,
 };
 
 /// A database, through two connections at most: one for appends, one for everything else.
@@ -142,10 +144,10 @@ impl LedgerStore for PostgresStore {
         &self,
         key: &LeaseKey,
         expected: &HeadRow,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> Result<(), StoreError> {
         batch.check(expected)?;
-        let (entries, payloads) = (&batch.entries, &batch.payloads);
+        let (entries, payloads) = (&batch.entries, batch.payloads.iter().map(|(_, row)| row));
         let completed = batch.completed(expected);
         let mut values = Values::of_lease(key)
             .number(expected.size)
@@ -157,11 +159,11 @@ impl LedgerStore for PostgresStore {
             .all_bytes(entries.iter().map(|e| e.body.as_slice()))
             .bytes(&batch.head.frontier)
             .text(&batch.head.checkpoint)
-            .all_bytes(payloads.iter().map(|p| p.commitment.as_bytes().as_slice()))
-            .all_bytes(payloads.iter().map(|p| p.salt.as_slice()))
-            .all_text(payloads.iter().map(|p| p.role.as_str()))
-            .all_text(payloads.iter().map(|p| p.media_type.as_str()))
-            .all_bytes(payloads.iter().map(|p| p.body.as_slice()))
+            .all_bytes(payloads.clone().map(|p| p.commitment.as_bytes().as_slice()))
+            .all_bytes(payloads.clone().map(|p| p.salt.as_slice()))
+            .all_text(payloads.clone().map(|p| p.role.as_str()))
+            .all_text(payloads.clone().map(|p| p.media_type.as_str()))
+            .all_bytes(payloads.clone().map(|p| p.body.as_slice()))
             .number(batch.signed_in().unwrap_or(key.epoch));
         let mut sql =
             "SELECT ledger.append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, \
@@ -225,9 +227,14 @@ impl LedgerStore for PostgresStore {
         found.iter().map(DatabaseRow::run_id).collect()
     }
 
-    async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+    async fn payload(
+        &self,
+        key: &LeaseKey,
+        at: &PayloadRef,
+    ) -> Result<Option<PayloadRow>, StoreError> {
         let sql = format!("SELECT {} FROM ledger.read_payload($1, $2, $3, $4)", rows::PAYLOAD);
-        let found = self.others.read(&sql, Values::of_lease(key).bytes(c.as_bytes())).await?;
+        let values = Values::of_lease(key).bytes(at.commitment.as_bytes());
+        let found = self.others.read(&sql, values).await?;
         found.first().map(DatabaseRow::payload).transpose()
     }
 

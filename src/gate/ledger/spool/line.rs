@@ -1,11 +1,13 @@
 //! The lines of the spool, one for each batch.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::domain::digest::{Digest, commitment};
-use crate::domain::id::ChainId;
+use crate::domain::id::{ChainId, Seq};
 use crate::domain::json::{Json, Limits};
 use crate::ledger::store::{Batch, EntryRow, HeadRow, PayloadRow, row_of};
 use crate::record::{Entry, Hex};
@@ -17,7 +19,7 @@ pub(super) fn batch_json(chain: &ChainId, batch: &Batch) -> Json {
     let payloads: Vec<Json> = batch
         .payloads
         .iter()
-        .map(|p| {
+        .map(|(_, p)| {
             Json::object([
                 ("c", Json::from(p.commitment.hex())),
                 ("salt", Json::from(hex::encode(p.salt))),
@@ -61,10 +63,15 @@ struct PayloadLine<'a> {
 pub(super) fn read_batch(line: &[u8]) -> Option<(ChainId, Batch)> {
     let json = Json::parse(line, &Limits::FILE).ok()?;
     let line: BatchLine<'_> = json.read().ok()?;
-    let entries: Vec<EntryRow> = line.entries.into_iter().map(read_row).collect::<Option<_>>()?;
-    let payloads: Vec<PayloadRow> =
-        line.payloads.into_iter().map(read_payload).collect::<Option<_>>()?;
+    let mut committed: BTreeMap<Digest, Seq> = BTreeMap::new();
+    let entries = line.entries.into_iter().map(|text| read_row(text, &mut committed));
+    let entries: Vec<EntryRow> = entries.collect::<Option<_>>()?;
     let last = entries.last()?;
+    let payloads = line.payloads.into_iter().map(|line| {
+        let row = read_payload(line)?;
+        Some((committed.get(&row.commitment).copied().unwrap_or(last.seq), row))
+    });
+    let payloads: Vec<(Seq, PayloadRow)> = payloads.collect::<Option<_>>()?;
     let head = HeadRow {
         size: last.seq.checked_add(1)?,
         hash: last.leaf,
@@ -74,9 +81,13 @@ pub(super) fn read_batch(line: &[u8]) -> Option<(ChainId, Batch)> {
     Some((line.chain, Batch { entries, payloads, head }))
 }
 
-fn read_row(text: &str) -> Option<EntryRow> {
+/// One entry; notes what it commits to.
+fn read_row(text: &str, committed: &mut BTreeMap<Digest, Seq>) -> Option<EntryRow> {
     let body = STANDARD.decode(text).ok()?;
     let entry = Entry::parse(&body).ok()?;
+    for one in &entry.draft.commit {
+        committed.entry(one.c.0).or_insert(entry.seq);
+    }
     Some(row_of(&entry, Entry::leaf(&body), body))
 }
 

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteRow;
 
-use super::rows::{self, Statement, sql};
+use super::rows::{Statement, sql};
 use super::{SqliteLane, files, options};
-use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::retention::{PayloadEraser, Residue, StoredPayload};
 use crate::ledger::rows::DatabaseRow;
@@ -61,22 +61,41 @@ impl SqliteEraser {
 impl PayloadEraser for SqliteEraser {
     async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError> {
         let query = sql(
-            "SELECT chain_id, commitment, role, stored_at AS stored, length(body) AS bytes, media_type
-               FROM payload ORDER BY stored_at, chain_id, commitment",
+            "SELECT chain_id, commitment, role, stored_at AS stored, length(body) AS bytes, media_type,
+                    place FROM payload ORDER BY stored_at, chain_id, commitment",
         );
-        self.all(query).await?.iter().map(DatabaseRow::stored_payload).collect()
+        let stored = |row: &SqliteRow| {
+            Ok(StoredPayload { row: Some(row.integer("place")?), ..row.stored_payload()? })
+        };
+        self.all(query).await?.iter().map(stored).collect()
     }
 
-    async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError> {
+    async fn erase(&self, _chain: &ChainId, list: &[StoredPayload]) -> Result<u64, StoreError> {
         let mut turn = self.lane.take().await?;
         let conn = &mut turn.conn;
         let work = async {
             let mut gone = 0_u64;
-            for c in list {
-                let rows = rows::payloads(conn, chain, std::slice::from_ref(c)).await?;
-                self.traces.lock().extend(rows.iter().map(trace));
-                let delete = sql("DELETE FROM payload WHERE chain_id = ? AND commitment = ?");
-                let delete = delete.bytes(chain.as_bytes()).bytes(c.as_bytes());
+            for kept in list {
+                let Some(place) = kept.row else { continue };
+                // A row of `large_payload` may have got another payload since it was listed.
+                let (table, id) = match place {
+                    0.. => ("stored_payload WHERE id = ?1 AND commitment = ?2", place),
+                    _ => (
+                        "large_payload WHERE rowid = ?1 AND commitment = ?2",
+                        place.saturating_neg(),
+                    ),
+                };
+                let statement = |text: String| {
+                    sql(AssertSqlSafe(text)).integer(id).bytes(kept.commitment.as_bytes())
+                };
+                let select = statement(format!(
+                    "SELECT commitment, salt, role, media_type, body FROM {table}"
+                ));
+                let rows = select.all(conn).await?;
+                for row in &rows {
+                    self.traces.lock().push(trace(&row.payload()?));
+                }
+                let delete = statement(format!("DELETE FROM {table}"));
                 gone = gone.saturating_add(delete.count(conn).await?);
             }
             Ok(gone)

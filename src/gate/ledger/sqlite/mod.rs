@@ -1,17 +1,23 @@
 //! The ledger in one SQLite file: one machine, one writing process, many readers.
 //!
 //! A batch is durable after a WAL commit with `synchronous=FULL`. Every writing connection reads
-//! both settings back.
+//! both settings back. The writer has a thread and a connection of its own (`thread`); readers, and
+//! what writes seldom, use a connection of sqlx.
 
 mod eraser;
 mod files;
 mod fleet;
+mod numbers;
 mod pools;
 mod prune;
 mod reader;
+mod restart;
+mod result_codes;
 pub(crate) mod rows;
-pub(crate) mod steps;
+mod schema;
+mod steps;
 mod subtrees;
+mod thread;
 mod writer;
 
 use std::time::Duration;
@@ -20,10 +26,10 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions, Row};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::rows::DatabaseRow as _;
-use super::schema::{SQLITE, Step};
 use super::store::StoreError;
+use result_codes::known;
 use rows::sql;
+use schema::check_version;
 
 pub use eraser::SqliteEraser;
 pub use pools::SqlitePools;
@@ -34,9 +40,6 @@ pub use writer::SqliteStore;
 const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits for another connection's lock.
 const BUSY: Duration = Duration::from_millis(1000);
-/// The schemas that this build knows: the oldest that it can upgrade, and the newest.
-const OLDEST: u64 = SQLITE.oldest();
-const VERSION: u64 = SQLITE.newest();
 
 /// Borrows the connection of a lane for one call.
 macro_rules! on_lane {
@@ -53,9 +56,9 @@ macro_rules! on_lane {
 macro_rules! transaction {
     ($conn:ident => $work:expr) => {
         async {
-            $crate::ledger::sqlite::steps::begin($conn).await?;
+            $crate::ledger::sqlite::begin($conn).await?;
             let done = $work.await;
-            $crate::ledger::sqlite::steps::finish($conn, done).await
+            $crate::ledger::sqlite::finish($conn, done).await
         }
     };
 }
@@ -84,6 +87,12 @@ impl SqliteLane {
 
     fn reading(options: SqliteConnectOptions) -> Self {
         Self { options, writes: false, home: Mutex::new(None) }
+    }
+
+    /// Closes the connection, if there is one.
+    async fn close(self) -> Result<(), StoreError> {
+        let Some(conn) = self.home.into_inner() else { return Ok(()) };
+        sqlx::Connection::close(conn).await.map_err(|e| before_commit(&e))
     }
 
     /// Borrows the connection, and connects first if necessary.
@@ -147,7 +156,7 @@ fn connection(path: &std::path::Path) -> SqliteConnectOptions {
 
 pub(crate) fn options(path: &std::path::Path) -> SqliteConnectOptions {
     connection(path)
-        .page_size(8192)
+        .page_size(4096)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
@@ -185,102 +194,45 @@ async fn read_back(
     Ok(())
 }
 
-/// Creates or upgrades the schema, each step in its own transaction.
-async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
-    let found = version(conn).await?;
-    if found != 0 && !(OLDEST..=VERSION).contains(&found) {
-        return Err(StoreError::Broken(unread(found)));
-    }
-    for Step { version, text, .. } in SQLITE.after(found) {
-        // WHY: a table that others reference can be rebuilt only without enforcement, and inside a
-        // transaction this pragma has no effect.
-        let text = format!(
-            "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE; {text}; PRAGMA user_version = {version}; \
-             COMMIT; PRAGMA foreign_keys = ON;"
-        );
-        sqlx::raw_sql(sqlx::AssertSqlSafe(text))
-            .execute(&mut *conn)
-            .await
-            .map_err(|e| before_commit(&e))?;
-    }
-    Ok(())
+/// Starts a transaction that already holds the write lock.
+pub(crate) async fn begin(conn: &mut SqliteConnection) -> Result<(), StoreError> {
+    sql("BEGIN IMMEDIATE").run(conn).await
 }
 
-async fn version(conn: &mut SqliteConnection) -> Result<u64, StoreError> {
-    sql("PRAGMA user_version").one(conn).await?.number("user_version")
-}
-
-/// Checks that the file has the schema of this build.
-///
-/// # Errors
-/// [`StoreError::Broken`], with the remedy.
-async fn check_version(conn: &mut SqliteConnection) -> Result<(), StoreError> {
-    let found = version(conn).await?;
-    if found == VERSION { Ok(()) } else { Err(StoreError::Broken(unread(found))) }
-}
-
-/// Why this build does not use a file of this schema, with the remedy.
-fn unread(found: u64) -> String {
-    if found == 0 {
-        "it has no schema of a ledger: no gate has written in it yet".to_owned()
-    } else if found > VERSION {
-        format!(
-            "its schema {found} is newer than this build ({VERSION}): use the build that wrote it"
-        )
-    } else if found < OLDEST {
-        format!(
-            "its schema {found} was made by an earlier build, and this build begins with schema {OLDEST}: export the \
-             evidence with the build that wrote it, then start with a new state directory"
-        )
-    } else {
-        format!(
-            "its schema is {found}, this build needs {VERSION}: start the gate of this build on it once"
-        )
-    }
-}
-
-/// The meaning of a failure before COMMIT was sent: dropping the connection rolls the transaction
-/// back.
-pub(crate) fn before_commit(error: &sqlx::Error) -> StoreError {
-    match result_code(error) {
-        Some(code) => {
-            known(code, error).unwrap_or_else(|| StoreError::Unavailable(error.to_string()))
+/// Commits a success and rolls back a failure.
+pub(crate) async fn finish<T>(
+    conn: &mut SqliteConnection,
+    answer: Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    match answer {
+        Ok(value) => {
+            let committed = sqlx::query("COMMIT").execute(conn).await;
+            committed.map(|_| value).map_err(|e| at_commit(&e))
         }
-        None => StoreError::Unavailable(error.to_string()),
+        // After a lost race the connection is kept, so its rollback must have worked.
+        Err(error @ StoreError::Conflict(_)) => sql("ROLLBACK").run(conn).await.and(Err(error)),
+        // Otherwise the connection is dropped, which rolls back too. SQLite may have rolled back
+        // already; an error about that must not hide the cause.
+        Err(error) => {
+            let _ = sql("ROLLBACK").run(conn).await;
+            Err(error)
+        }
     }
 }
 
-/// The meaning of a failure of COMMIT itself: unknown, unless SQLite reports a rollback.
+/// As [`result_codes::before_commit`], of a connection of sqlx.
+pub(crate) fn before_commit(error: &sqlx::Error) -> StoreError {
+    meaning(error).unwrap_or_else(|| StoreError::Unavailable(error.to_string()))
+}
+
+/// As [`result_codes::at_commit`], of a connection of sqlx.
 fn at_commit(error: &sqlx::Error) -> StoreError {
-    result_code(error)
-        .and_then(|code| known(code, error))
-        .unwrap_or_else(|| StoreError::Unknown(error.to_string()))
+    meaning(error).unwrap_or_else(|| StoreError::Unknown(error.to_string()))
 }
 
-fn result_code(error: &sqlx::Error) -> Option<i64> {
-    error.as_database_error()?.code()?.parse().ok()
-}
-
-/// Codes with the same meaning at any moment (<https://www.sqlite.org/rescode.html>).
-fn known(code: i64, error: &sqlx::Error) -> Option<StoreError> {
-    const BUSY: i64 = 5;
-    const LOCKED: i64 = 6;
-    const CORRUPT: i64 = 11;
-    const FULL: i64 = 13;
-    const NOTADB: i64 = 26;
-    const IOERR_FSYNC: i64 = 1034;
-    const IOERR_DIR_FSYNC: i64 = 1290;
-    // After a failed fsync the kernel may have dropped the pages: a second one proves nothing.
-    if code == IOERR_FSYNC || code == IOERR_DIR_FSYNC {
-        return Some(StoreError::Broken(error.to_string()));
-    }
-    let text = || error.to_string();
-    match code & 0xff {
-        CORRUPT | NOTADB => Some(StoreError::Broken(text())),
-        FULL => Some(StoreError::Full(text())),
-        BUSY | LOCKED => Some(StoreError::Unavailable(text())),
-        _ => None,
-    }
+fn meaning(error: &sqlx::Error) -> Option<StoreError> {
+    let code = error.as_database_error()?.code()?.parse().ok()?;
+    known(code, &error.to_string())
 }
 
 fn unreadable(error: &sqlx::Error) -> StoreError {
@@ -289,76 +241,12 @@ fn unreadable(error: &sqlx::Error) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::crypto::merkle;
     use crate::domain::id::ChainId;
     use crate::ledger::store::{Batch, EntryRow, HeadRow, LeaseRequest, LedgerStore};
-
-    #[derive(Debug)]
-    struct Coded(&'static str);
-
-    impl std::fmt::Display for Coded {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str(self.0)
-        }
-    }
-
-    impl std::error::Error for Coded {}
-
-    impl sqlx::error::DatabaseError for Coded {
-        fn message(&self) -> &str {
-            self.0
-        }
-        fn code(&self) -> Option<std::borrow::Cow<'_, str>> {
-            Some(self.0.into())
-        }
-        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
-            self
-        }
-        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
-            self
-        }
-        fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
-            self
-        }
-        fn kind(&self) -> sqlx::error::ErrorKind {
-            sqlx::error::ErrorKind::Other
-        }
-    }
-
-    fn name_of(error: &StoreError) -> &'static str {
-        match error {
-            StoreError::Conflict(_) => "conflict",
-            StoreError::Unavailable(_) => "unavailable",
-            StoreError::Full(_) => "full",
-            StoreError::Unknown(_) => "unknown",
-            StoreError::Broken(_) => "broken",
-        }
-    }
-
-    #[test]
-    fn every_result_code_means_what_it_proves() {
-        // Code, before COMMIT, at COMMIT.
-        let table = [
-            ("13", "full", "full"),
-            ("5", "unavailable", "unavailable"),
-            ("261", "unavailable", "unavailable"),
-            ("11", "broken", "broken"),
-            ("267", "broken", "broken"),
-            ("26", "broken", "broken"),
-            ("1034", "broken", "broken"),
-            ("1290", "broken", "broken"),
-            ("778", "unavailable", "unknown"),
-            ("10", "unavailable", "unknown"),
-            ("8", "unavailable", "unknown"),
-        ];
-        for (code, before, at) in table {
-            let error = sqlx::Error::Database(Box::new(Coded(code)));
-            assert_eq!(name_of(&before_commit(&error)), before, "{code} before");
-            assert_eq!(name_of(&at_commit(&error)), at, "{code} at");
-        }
-        assert_eq!(name_of(&at_commit(&sqlx::Error::WorkerCrashed)), "unknown");
-    }
 
     fn next(head: &HeadRow, bytes: usize) -> Batch {
         let body = vec![b'x'; bytes];
@@ -391,12 +279,14 @@ mod tests {
         };
         let leased = store.lease(&request).await.unwrap();
         // SQLite's own limit on this connection stands in for a full disk.
-        let mut turn = store.lane().take().await.unwrap();
-        sqlx::raw_sql("PRAGMA max_page_count = 1").execute(&mut turn.conn).await.unwrap();
-        turn.settle(&Ok(()));
-        let batch = next(&leased.head, 65_000);
+        let limit = |conn: &mut rusqlite::Connection| {
+            conn.pragma_update(None, "max_page_count", 1).unwrap();
+            Ok(())
+        };
+        store.writing().call(limit).await.unwrap();
+        let batch = Arc::new(next(&leased.head, 65_000));
         let answer = store.append(&leased.key, &leased.head, &batch).await.unwrap_err();
-        assert_eq!(name_of(&answer), "full", "{answer}");
+        assert_eq!(answer.as_str(), "full", "{answer}");
         assert_eq!(store.head(&leased.key).await.unwrap(), leased.head);
         store.append(&leased.key, &leased.head, &batch).await.unwrap();
         assert_eq!(store.head(&leased.key).await.unwrap(), batch.head);

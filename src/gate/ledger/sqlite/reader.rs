@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
 use super::rows::{self, ENTRY, sql};
-use super::{SqliteLane, check_version, fleet, on_lane, subtrees};
+use super::schema::check_version;
+use super::{SqliteLane, fleet, on_lane, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{
-    AnchorRow, ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree,
-    Volume,
+    AnchorRow, ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRef, PayloadRow, StoreError,
+    Subtree, Volume,
 };
 
 /// A database file, read-only.
@@ -73,9 +74,8 @@ impl LedgerReader for SqliteReader {
     }
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
-        let query = sql("SELECT c.chain_id FROM chain c WHERE EXISTS
-               (SELECT 1 FROM entry e WHERE e.chain_id = c.chain_id AND e.run_id = ?)
-              ORDER BY origin LIMIT 1");
+        let query = sql("SELECT c.chain_id FROM run r JOIN chain c ON c.no = r.chain
+              WHERE r.run_id = ? ORDER BY origin LIMIT 1");
         let query = query.text(&run.to_string());
         read!(self, conn => query.maybe(conn))?.map(|row| row.chain_id()).transpose()
     }
@@ -91,7 +91,8 @@ impl LedgerReader for SqliteReader {
     ) -> Result<Vec<EntryRow>, StoreError> {
         let marks = vec!["?"; kinds.len()].join(", ");
         let text = format!(
-            "{ENTRY} WHERE chain_id = ? AND run_id IS NULL AND kind IN ({marks}) ORDER BY seq"
+            "{ENTRY} WHERE e.id >> 40 = (SELECT no FROM chain WHERE chain_id = ?)
+                AND e.call IS NULL AND e.kind IN ({marks}) ORDER BY e.id"
         );
         let query = sql(AssertSqlSafe(text)).bytes(chain.as_bytes());
         let query = kinds.iter().fold(query, |query, kind| query.text(kind));
@@ -104,8 +105,10 @@ impl LedgerReader for SqliteReader {
         from: Seq,
         to: Seq,
     ) -> Result<Vec<(Seq, Digest)>, StoreError> {
-        let query = sql("SELECT seq, leaf AS leaf_hash FROM entry
-                          WHERE chain_id = ? AND seq >= ? AND seq < ? ORDER BY seq");
+        let query = sql("WITH own AS MATERIALIZED (SELECT no << 40 AS base FROM chain WHERE chain_id = ?1)
+              SELECT id & 1099511627775 AS seq, leaf AS leaf_hash FROM stored_entry
+               WHERE id >= (SELECT base + ?2 FROM own) AND id < (SELECT base + min(?3, 1 << 40) FROM own)
+               ORDER BY id");
         let query = query.bytes(chain.as_bytes()).number(from).number(to);
         read!(self, conn => query.all(conn))?.iter().map(DatabaseRow::leaf).collect()
     }
@@ -129,10 +132,7 @@ impl LedgerReader for SqliteReader {
         at_least: Seq,
         limit: u32,
     ) -> Result<Vec<(Seq, String)>, StoreError> {
-        let query = sql("SELECT size, note FROM checkpoint WHERE chain_id = ? AND size >= ?
-                          ORDER BY size LIMIT ?");
-        let query = query.bytes(chain.as_bytes()).number(at_least).number(limit.into());
-        read!(self, conn => query.all(conn))?.iter().map(DatabaseRow::note).collect()
+        read!(self, conn => rows::checkpoints(conn, chain, at_least, limit))
     }
 
     async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
@@ -142,7 +142,7 @@ impl LedgerReader for SqliteReader {
     async fn payloads(
         &self,
         chain: &ChainId,
-        list: &[Digest],
+        list: &[PayloadRef],
     ) -> Result<Vec<PayloadRow>, StoreError> {
         read!(self, conn => rows::payloads(conn, chain, list))
     }

@@ -1,17 +1,27 @@
 //! One statement with its values, and the rows it finds.
 
+use std::collections::BTreeSet;
+
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Decode, Encode, Row, SqlSafeStr, Sqlite, Type};
 
+use super::numbers::call_digest;
+use super::steps::hash;
 use super::{before_commit, unreadable};
 use crate::domain::digest::Digest;
-use crate::domain::id::{ChainId, RunId};
-use crate::ledger::rows::DatabaseRow;
-use crate::ledger::store::{EntryRange, EntryRow, PayloadRow, StoreError};
+use crate::domain::id::{ChainId, RunId, Seq};
+use crate::ledger::rows::{DatabaseRow, malformed};
+use crate::ledger::store::{EntryRange, EntryRow, LeaseKey, PayloadRef, PayloadRow, StoreError};
 
 /// The columns of an entry.
 pub(super) const ENTRY: &str =
-    "SELECT seq, prev AS prev_hash, leaf AS leaf_hash, run_id, call_id, kind, body FROM entry";
+    "SELECT e.id & 1099511627775 AS seq, e.prev AS prev_hash, e.leaf AS leaf_hash,
+        r.run_id, e.call_id, e.kind, e.body
+   FROM stored_entry e LEFT JOIN run r ON r.no = e.call >> 32";
+/// The chain `?1`: its number, the id of its first entry, and of the first that is not indexed.
+const CHAIN: &str = "own AS MATERIALIZED (
+    SELECT no, no << 40 AS base, (no << 40) + indexed AS unindexed
+      FROM chain c JOIN head h ON h.chain_id = c.chain_id WHERE c.chain_id = ?1)";
 
 /// A statement with its values, in order.
 pub(crate) struct Statement {
@@ -34,15 +44,7 @@ impl Statement {
         self.with(value)
     }
 
-    pub(crate) fn maybe_bytes(self, value: Option<&[u8]>) -> Self {
-        self.with(value)
-    }
-
     pub(crate) fn text(self, value: &str) -> Self {
-        self.with(value)
-    }
-
-    pub(super) fn maybe_text(self, value: Option<String>) -> Self {
         self.with(value)
     }
 
@@ -61,6 +63,13 @@ impl Statement {
             return self;
         };
         self.with(number)
+    }
+
+    fn maybe_number(self, value: Option<u64>) -> Self {
+        match value {
+            Some(value) => self.number(value),
+            None => self.with(None::<i64>),
+        }
     }
 
     pub(crate) async fn run(self, conn: &mut SqliteConnection) -> Result<(), StoreError> {
@@ -96,23 +105,52 @@ impl Statement {
     }
 }
 
+/// The head row, if the key holds the lease.
+pub(super) async fn held(
+    conn: &mut SqliteConnection,
+    key: &LeaseKey,
+) -> Result<SqliteRow, StoreError> {
+    let query = sql("SELECT size, hash AS head_hash, frontier, checkpoint FROM head
+                      WHERE chain_id = ? AND epoch = ? AND secret_hash = ?");
+    let query = query.bytes(key.chain.as_bytes()).number(key.epoch).bytes(&hash(&key.secret));
+    let found = query.maybe(conn).await?;
+    found.ok_or_else(|| StoreError::Conflict("the lease is lost".into()))
+}
+
 /// Entries of a chain, ascending.
 pub(super) async fn entries(
     conn: &mut SqliteConnection,
     chain: &ChainId,
     range: EntryRange<'_>,
 ) -> Result<Vec<EntryRow>, StoreError> {
-    let of = |rest: &str| {
-        sql(AssertSqlSafe(format!("{ENTRY} WHERE chain_id = ? AND {rest}"))).bytes(chain.as_bytes())
+    let of = |text: String| sql(AssertSqlSafe(text)).bytes(chain.as_bytes());
+    // `?2` is the run; its keys that are looked for begin at `?3` and are `?4` many.
+    let keyed = |rest: &str| {
+        format!(
+            "WITH {CHAIN}, wanted AS MATERIALIZED (
+               SELECT (no << 32) + ?3 AS low, (no << 32) + ?3 + ?4 AS high FROM run
+                WHERE run_id = ?2 AND chain = (SELECT no FROM own))
+             {ENTRY} WHERE e.id IN (
+               SELECT i.id FROM wanted CROSS JOIN entry_call i WHERE i.call >= low AND i.call < high
+                UNION ALL
+               SELECT t.id FROM wanted CROSS JOIN own CROSS JOIN stored_entry t
+                WHERE t.id >= unindexed AND t.id < base + (1 << 40) AND t.call >= low AND t.call < high)
+             {rest} ORDER BY e.id"
+        )
     };
     let query = match range {
-        EntryRange::From(from, limit) => {
-            of("seq >= ? ORDER BY seq LIMIT ?").number(from).number(limit.into())
-        }
-        EntryRange::Run(run) => of("run_id = ? ORDER BY seq").text(&run.to_string()),
-        EntryRange::Call(run, call) => {
-            of("run_id = ? AND call_id = ? ORDER BY seq").text(&run.to_string()).text(call.as_str())
-        }
+        EntryRange::From(from, limit) => of(format!(
+            "WITH {CHAIN} {ENTRY} WHERE e.id >= (SELECT base + ?2 FROM own)
+                AND e.id < (SELECT base + (1 << 40) FROM own) ORDER BY e.id LIMIT ?3"
+        ))
+        .number(from)
+        .number(limit.into()),
+        EntryRange::Run(run) => of(keyed("")).text(&run.to_string()).integer(0).integer(1 << 32),
+        EntryRange::Call(run, call) => of(keyed("AND e.call_id = ?5"))
+            .text(&run.to_string())
+            .integer(call_digest(call.as_str()))
+            .integer(1)
+            .text(call.as_str()),
     };
     query.all(conn).await?.iter().map(DatabaseRow::entry).collect()
 }
@@ -122,23 +160,108 @@ pub(super) async fn open_runs(
     conn: &mut SqliteConnection,
     chain: &ChainId,
 ) -> Result<Vec<RunId>, StoreError> {
-    let query = sql("SELECT run_id FROM open_run WHERE chain_id = ? ORDER BY run_id");
+    let query =
+        sql("SELECT run_id FROM run WHERE chain = (SELECT no FROM chain WHERE chain_id = ?)
+                        AND open ORDER BY run_id");
     query.bytes(chain.as_bytes()).all(conn).await?.iter().map(DatabaseRow::run_id).collect()
 }
+
+/// Checkpoints of a chain from this size on, ascending.
+pub(super) async fn checkpoints(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    at_least: Seq,
+    limit: u32,
+) -> Result<Vec<(Seq, String)>, StoreError> {
+    let text = format!(
+        "WITH {CHAIN} SELECT size, note FROM (
+           SELECT * FROM (SELECT (id & 1099511627775) + 1 AS size, note FROM stored_entry
+             WHERE id >= (SELECT base + ?2 - 1 FROM own) AND id >= (SELECT base FROM own)
+               AND id < (SELECT base + (1 << 40) FROM own)
+               AND note IS NOT NULL ORDER BY id LIMIT ?3)
+            UNION ALL
+           SELECT * FROM (SELECT size, note FROM kept_checkpoint
+             WHERE chain = (SELECT no FROM own) AND size >= ?2 ORDER BY size LIMIT ?3))
+          ORDER BY size LIMIT ?3"
+    );
+    let query = sql(AssertSqlSafe(text)).bytes(chain.as_bytes());
+    let query = query.number(at_least).number(limit.into());
+    query.all(conn).await?.iter().map(DatabaseRow::note).collect()
+}
+
+/// The columns of a payload.
+const PAYLOAD: &str = "SELECT p.commitment, p.salt, p.role, p.media_type, p.body";
 
 /// The stored payloads among these of a chain, in no order.
 pub(super) async fn payloads(
     conn: &mut SqliteConnection,
     chain: &ChainId,
-    list: &[Digest],
+    list: &[PayloadRef],
 ) -> Result<Vec<PayloadRow>, StoreError> {
-    let marks = vec!["?"; list.len()].join(", ");
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Nearly all payloads lie beside the entry that is named.
+    let mut found = wanted(
+        conn,
+        chain,
+        list,
+        &format!(
+            "{PAYLOAD} FROM wanted CROSS JOIN own CROSS JOIN stored_payload p
+          WHERE p.id >= base + wanted.seq << 4 AND p.id < base + wanted.seq + 1 << 4
+            AND p.commitment = wanted.c"
+        ),
+    )
+    .await?;
+    let known: BTreeSet<Digest> = found.iter().map(|row| row.commitment).collect();
+    let missing = list.iter().filter(|at| !known.contains(&at.commitment)).copied();
+    let missing: Vec<PayloadRef> = missing.collect();
+    if !missing.is_empty() {
+        found.extend(wanted(conn, chain, &missing, &elsewhere()).await?);
+    }
+    Ok(found)
+}
+
+/// Payloads that are not beside the named entry: large ones, those of another entry of the same
+/// call, and, if no entry is named, all of the chain.
+fn elsewhere() -> String {
+    let beside = "p.id >= o.id << 4 AND p.id < o.id + 1 << 4 AND p.commitment = calls.c";
+    format!(
+        "{PAYLOAD} FROM wanted CROSS JOIN own JOIN large_payload p
+          WHERE p.chain = own.no AND p.commitment = wanted.c
+         UNION ALL
+         {PAYLOAD} FROM calls CROSS JOIN entry_call o CROSS JOIN stored_payload p
+          WHERE o.call = calls.call AND {beside}
+         UNION ALL
+         {PAYLOAD} FROM own CROSS JOIN stored_entry o CROSS JOIN calls CROSS JOIN stored_payload p
+          WHERE o.id >= unindexed AND o.id < base + (1 << 40) AND o.call = calls.call AND {beside}
+         UNION ALL
+         {PAYLOAD} FROM own CROSS JOIN stored_payload p
+          WHERE EXISTS (SELECT 1 FROM wanted WHERE seq IS NULL)
+            AND p.id >= base << 4 AND p.id < base + (1 << 40) << 4
+            AND p.commitment IN (SELECT c FROM wanted WHERE seq IS NULL)"
+    )
+}
+
+/// Runs a statement over `own`, the chain; `wanted`, these payloads; and `calls`, those of them with
+/// the calls of their entries.
+async fn wanted(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    list: &[PayloadRef],
+    text: &str,
+) -> Result<Vec<PayloadRow>, StoreError> {
+    let values = vec!["(?, ?)"; list.len()].join(", ");
     let text = format!(
-        "SELECT commitment, salt, role, media_type, body FROM payload
-          WHERE chain_id = ? AND commitment IN ({marks})"
+        "WITH {CHAIN}, wanted (seq, c) AS MATERIALIZED (VALUES {values}),
+           calls AS MATERIALIZED (SELECT wanted.c, e.call FROM wanted CROSS JOIN own
+             JOIN stored_entry e ON e.id = base + wanted.seq WHERE e.call & 4294967295)
+         {text}"
     );
-    let query = sql(AssertSqlSafe(text)).bytes(chain.as_bytes());
-    let query = list.iter().fold(query, |query, c| query.bytes(c.as_bytes()));
+    let mut query = sql(AssertSqlSafe(text)).bytes(chain.as_bytes());
+    for at in list {
+        query = query.maybe_number(at.entry).bytes(at.commitment.as_bytes());
+    }
     query.all(conn).await?.iter().map(DatabaseRow::payload).collect()
 }
 
@@ -160,5 +283,19 @@ impl DatabaseRow for SqliteRow {
 
     fn maybe_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         get(self, name)
+    }
+}
+
+impl DatabaseRow for rusqlite::Row<'_> {
+    fn maybe_integer(&self, name: &str) -> Result<Option<i64>, StoreError> {
+        self.get(name).map_err(|_| malformed(name))
+    }
+
+    fn maybe_text(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.get(name).map_err(|_| malformed(name))
+    }
+
+    fn maybe_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.get(name).map_err(|_| malformed(name))
     }
 }

@@ -1,44 +1,33 @@
-//! Stored subtrees, and other rows that proofs and audits read in bulk.
+//! How much the file holds.
 
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 
 use super::rows::sql;
 use super::unreadable;
-use crate::domain::id::ChainId;
 use crate::ledger::rows::{DatabaseRow, malformed};
-use crate::ledger::store::{StoreError, Subtree, Volume};
-
-/// Stores these; existing ones stay.
-pub(super) async fn insert(
-    conn: &mut SqliteConnection,
-    chain: &ChainId,
-    done: &[Subtree],
-) -> Result<(), StoreError> {
-    for Subtree { node, hash } in done {
-        let insert = sql("INSERT OR IGNORE INTO subtree VALUES (?, ?, ?, ?)");
-        let insert = insert.bytes(chain.as_bytes()).number(node.height.into());
-        insert.number(node.index).bytes(hash.as_bytes()).run(conn).await?;
-    }
-    Ok(())
-}
+use crate::ledger::store::{StoreError, Volume};
 
 /// Counts the stored rows; the size of the file is listed with the entries.
 pub(super) async fn volumes(conn: &mut SqliteConnection) -> Result<Vec<Volume>, StoreError> {
     const COUNTS: [(&str, &str); 4] = [
         (
             "entries",
-            "SELECT count(*) AS n, coalesce(sum(length(body) + 80 + coalesce(length(run_id), 0)
-               + coalesce(length(call_id), 0) + length(kind)), 0) AS b FROM entry",
+            "SELECT count(*) AS n, coalesce(sum(length(body) + 80
+               + coalesce(length(call_id), 0) + length(kind)), 0) AS b FROM stored_entry",
         ),
         (
             "payloads",
             "SELECT count(*) AS n, coalesce(sum(length(body) + 80 + length(role)
-               + length(media_type)), 0) AS b FROM payload",
+               + length(media_type)), 0) AS b FROM (
+               SELECT role, media_type, body FROM stored_payload
+                UNION ALL SELECT role, media_type, body FROM large_payload)",
         ),
         (
             "checkpoints",
-            "SELECT count(*) AS n, coalesce(sum(length(note) + 32), 0) AS b FROM checkpoint",
+            "SELECT count(*) AS n, coalesce(sum(length(note) + 32), 0) AS b FROM (
+               SELECT note FROM stored_entry WHERE note IS NOT NULL
+                UNION ALL SELECT note FROM kept_checkpoint)",
         ),
         ("subtrees", "SELECT count(*) AS n, coalesce(sum(length(hash) + 28), 0) AS b FROM subtree"),
     ];

@@ -2,49 +2,53 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::rows::{self, sql};
-use super::steps::{held, insert_payloads, pool, take, write};
-use super::{
-    SqliteLane, before_commit, files, fleet, migrate, on_lane, options, prune, transaction,
-};
+use super::steps::{self, held, transaction};
+use super::thread::{Distrust, SqliteThread};
+use super::{SqliteLane, connection, files, fleet, on_lane, prune, restart, schema};
 use crate::clock::Entropy;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{
     AnchorRow, Batch, EntryRange, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased,
-    LedgerStore, PayloadRow, Pruner, Pruning, Restart, StoreError,
+    LedgerStore, PayloadRef, PayloadRow, Pruner, Pruning, Restart, StoreError,
 };
 
 /// A database file that this process alone holds until this value is dropped.
 #[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
-    lane: SqliteLane,
-    /// Why the storage can no longer be trusted, after a failure.
-    broken: Mutex<Option<String>>,
+    writing: SqliteThread,
+    reading: SqliteLane,
+    distrust: Distrust,
     _lock: File,
 }
 
-/// Borrows the connection for one call.
-macro_rules! call {
-    ($self:ident, $conn:ident => $work:expr) => {{
+/// Borrows the reading connection for what only the holder of the lease may read.
+macro_rules! read {
+    ($self:ident, $key:ident, $conn:ident => $work:expr) => {{
         $self.usable()?;
-        async { on_lane!($self.lane, $conn => $work) }.await.inspect_err(|e| $self.note(e))
+        async {
+            on_lane!($self.reading, $conn => async {
+                rows::held($conn, $key).await?;
+                $work.await
+            })
+        }
+        .await
+        .inspect_err(|e| $self.note(e))
     }};
 }
 
-/// Borrows the connection for what only the holder of the lease may read.
-macro_rules! held {
-    ($self:ident, $key:ident, $conn:ident => $work:expr) => {
-        call!($self, $conn => async {
-            held($conn, $key).await?;
-            $work.await
-        })
+/// Does this on the writing thread, in one transaction.
+macro_rules! write {
+    ($self:ident, move |$conn:ident| $work:expr) => {
+        $self.writing.call(move |conn| transaction(conn, |$conn| $work)).await
     };
 }
 
@@ -70,10 +74,12 @@ impl SqliteStore {
     async fn open_with(path: &Path, suffix: &str) -> Result<Self, StoreError> {
         files::prepare(path)?;
         let lock = files::lock(path, suffix)?;
+        let distrust = Arc::new(Mutex::new(None));
         let store = Self {
             path: path.to_owned(),
-            lane: SqliteLane::writing(options(path)),
-            broken: Mutex::new(None),
+            writing: SqliteThread::start(path, &distrust)?,
+            reading: SqliteLane::reading(connection(path)),
+            distrust,
             _lock: lock,
         };
         match store.start().await {
@@ -96,7 +102,8 @@ impl SqliteStore {
     /// # Errors
     /// The disk's.
     pub async fn pool(&self, tenant: &str, entropy: &dyn Entropy) -> Result<String, StoreError> {
-        let found = call!(self, conn => pool(conn, tenant))?;
+        self.usable()?;
+        let found = async { on_lane!(self.reading, conn => fleet::pool(conn, tenant)) }.await?;
         Ok(found.unwrap_or_else(|| {
             let mut own = [0_u8; 8];
             entropy.fill(&mut own);
@@ -105,36 +112,39 @@ impl SqliteStore {
     }
 
     /// Closes the file in order and releases its lock. Dropping it does so too, but later, on the
-    /// driver's own thread.
+    /// writer's own thread.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; every acknowledged entry is in the file all the same.
     pub async fn close(self) -> Result<(), StoreError> {
-        let Some(conn) = self.lane.home.into_inner() else { return Ok(()) };
-        sqlx::Connection::close(conn).await.map_err(|e| before_commit(&e))
+        let Self { writing, reading, .. } = self;
+        reading.close().await?;
+        let lost = |_| StoreError::Unavailable("the storage's thread was lost".into());
+        tokio::task::spawn_blocking(move || writing.join()).await.map_err(lost)
     }
 
     #[cfg(test)]
-    pub(super) fn lane(&self) -> &SqliteLane {
-        &self.lane
+    pub(super) const fn writing(&self) -> &SqliteThread {
+        &self.writing
     }
 
     async fn start(&self) -> Result<(), StoreError> {
-        call!(self, conn => async {
-            migrate(conn).await?;
+        let start = |conn: &mut _| {
+            schema::migrate(conn)?;
             // WHY: the WAL of a crashed process may be in the page cache only. The checkpoint
             // writes and syncs it again before anything relies on it.
-            sql("PRAGMA wal_checkpoint(TRUNCATE)").all(conn).await.map(drop)
-        })
+            steps::first(conn, "PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map(drop)
+        };
+        self.writing.call(start).await
     }
 
     fn usable(&self) -> Result<(), StoreError> {
-        self.broken.lock().clone().map_or(Ok(()), |why| Err(StoreError::Broken(why)))
+        self.distrust.lock().clone().map_or(Ok(()), |why| Err(StoreError::Broken(why)))
     }
 
     fn note(&self, error: &StoreError) {
         if let StoreError::Broken(why) = error {
-            *self.broken.lock() = Some(why.clone());
+            *self.distrust.lock() = Some(why.clone());
         }
     }
 }
@@ -142,33 +152,33 @@ impl SqliteStore {
 #[async_trait]
 impl LedgerStore for SqliteStore {
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
-        call!(self, conn => transaction!(conn => take(conn, request)))
+        let request = request.clone();
+        write!(self, move |conn| steps::take(conn, &request))
     }
 
     async fn append(
         &self,
         key: &LeaseKey,
         expected: &HeadRow,
-        batch: &Batch,
+        batch: &Arc<Batch>,
     ) -> Result<(), StoreError> {
         batch.check(expected)?;
-        call!(self, conn => transaction!(conn => write(conn, key, expected, batch)))
+        let (key, expected, batch) = (key.clone(), expected.clone(), Arc::clone(batch));
+        write!(self, move |conn| steps::write(conn, &key, &expected, &batch))
     }
 
     async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError> {
-        call!(self, conn => transaction!(conn => async {
-            held(conn, key).await?;
-            insert_payloads(conn, &key.chain, std::slice::from_ref(payload)).await
-        }))
+        let (key, payload) = (key.clone(), payload.clone());
+        write!(self, move |conn| steps::insert_large(conn, held(conn, &key)?.no, &payload))
     }
 
     async fn release(&self, key: &LeaseKey) -> Result<(), StoreError> {
         // The lock on the file is the lease, so there is nothing to release; only check it.
-        call!(self, conn => async { held(conn, key).await.map(drop) })
+        read!(self, key, conn => async { Ok(()) })
     }
 
     async fn head(&self, key: &LeaseKey) -> Result<HeadRow, StoreError> {
-        call!(self, conn => async { held(conn, key).await?.head() })
+        read!(self, key, conn => async { rows::held(conn, key).await?.head() })
     }
 
     async fn select(
@@ -176,16 +186,20 @@ impl LedgerStore for SqliteStore {
         key: &LeaseKey,
         range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        held!(self, key, conn => rows::entries(conn, &key.chain, range))
+        read!(self, key, conn => rows::entries(conn, &key.chain, range))
     }
 
     async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError> {
-        held!(self, key, conn => rows::open_runs(conn, &key.chain))
+        read!(self, key, conn => rows::open_runs(conn, &key.chain))
     }
 
-    async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        let list = std::slice::from_ref(c);
-        Ok(held!(self, key, conn => rows::payloads(conn, &key.chain, list))?.pop())
+    async fn payload(
+        &self,
+        key: &LeaseKey,
+        at: &PayloadRef,
+    ) -> Result<Option<PayloadRow>, StoreError> {
+        let list = std::slice::from_ref(at);
+        Ok(read!(self, key, conn => rows::payloads(conn, &key.chain, list))?.pop())
     }
 
     async fn fleet_view(
@@ -193,13 +207,12 @@ impl LedgerStore for SqliteStore {
         key: &LeaseKey,
         before: Option<&ChainId>,
     ) -> Result<FleetView, StoreError> {
-        held!(self, key, conn => fleet::view(conn, key, before))
+        read!(self, key, conn => fleet::view(conn, key, before))
     }
 
     async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
-        let query = sql("SELECT note FROM checkpoint WHERE chain_id = ? AND size = ?");
-        let query = query.bytes(key.chain.as_bytes()).number(size);
-        held!(self, key, conn => query.maybe(conn))?.map(|row| row.text("note")).transpose()
+        let found = read!(self, key, conn => rows::checkpoints(conn, &key.chain, size, 1))?.pop();
+        Ok(found.filter(|(at, _)| *at == size).map(|(_, note)| note))
     }
 
     async fn fleet_leaves(
@@ -208,28 +221,24 @@ impl LedgerStore for SqliteStore {
         from: Seq,
         limit: u32,
     ) -> Result<Vec<Digest>, StoreError> {
-        let query = sql("SELECT leaf FROM entry WHERE seq >= ?2 AND chain_id =
-               (SELECT f.chain_id FROM chain f JOIN chain c ON c.tenant = f.tenant
-                 WHERE c.chain_id = ?1 AND f.pool = 'fleet' AND NOT f.retired)
-              ORDER BY seq LIMIT ?3");
+        let query = sql("WITH fleet AS MATERIALIZED (SELECT f.no << 40 AS base FROM chain f
+                 JOIN chain c ON c.tenant = f.tenant
+                WHERE c.chain_id = ?1 AND f.pool = 'fleet' AND NOT f.retired)
+              SELECT e.leaf FROM stored_entry e WHERE e.id >= (SELECT base + ?2 FROM fleet)
+                 AND e.id < (SELECT base + (1 << 40) FROM fleet) ORDER BY e.id LIMIT ?3");
         let query = query.bytes(key.chain.as_bytes()).number(from).number(limit.into());
-        let found = held!(self, key, conn => query.all(conn))?;
+        let found = read!(self, key, conn => query.all(conn))?;
         found.iter().map(|row| row.digest("leaf")).collect()
     }
 
     async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
-        let insert = sql("INSERT INTO anchor VALUES (?, ?, ?, ?)
-             ON CONFLICT DO UPDATE SET note = excluded.note, tokens = excluded.tokens");
-        let insert = insert.bytes(key.chain.as_bytes()).number(anchor.size).text(&anchor.note);
-        let insert = insert.text(&anchor.tokens_text());
-        call!(self, conn => transaction!(conn => async {
-            held(conn, key).await?;
-            insert.run(conn).await
-        }))
+        let (key, anchor) = (key.clone(), anchor.clone());
+        write!(self, move |conn| steps::put_anchor(conn, &key, &anchor))
     }
 
     async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
-        call!(self, conn => transaction!(conn => fleet::restart(conn, key, next)))
+        let (key, next) = (key.clone(), next.clone());
+        write!(self, move |conn| restart::restart(conn, &key, &next))
     }
 
     async fn relieve(&self) -> bool {
@@ -245,10 +254,11 @@ impl LedgerStore for SqliteStore {
 impl Pruner for SqliteStore {
     async fn prune(&self, pruning: &Pruning) -> Result<u64, StoreError> {
         let mut dropped = 0_u64;
-        call!(self, conn => transaction!(conn => prune::record(conn, pruning)))?;
-        for (from, to) in prune::portions(pruning) {
-            let gone = call!(self, conn => transaction!(conn =>
-                prune::portion(conn, pruning, from, to)))?;
+        let recorded = pruning.clone();
+        write!(self, move |conn| prune::record(conn, &recorded))?;
+        for range in prune::portions(pruning) {
+            let pruning = pruning.clone();
+            let gone = write!(self, move |conn| prune::portion(conn, &pruning, range))?;
             dropped = dropped.saturating_add(gone);
         }
         Ok(dropped)

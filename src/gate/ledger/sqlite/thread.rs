@@ -1,0 +1,145 @@
+//! The thread that writes: one connection, and one message for each request, whatever the number of
+//! its statements.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::oneshot;
+
+use super::CALL_MAX;
+use super::result_codes::{before_commit, read_back};
+use crate::ledger::item::Claim;
+use crate::ledger::store::StoreError;
+
+/// Prepared statements that the connection keeps.
+const STATEMENTS: usize = 64;
+
+type Job = Box<dyn FnOnce(&mut Home) + Send>;
+
+/// Why the storage can no longer be trusted in this process, once something proved it.
+pub(super) type Distrust = Arc<Mutex<Option<String>>>;
+
+/// A writing connection on a thread of its own. Dropping the value ends the thread after the
+/// request it is at.
+#[derive(Debug)]
+pub(super) struct SqliteThread {
+    jobs: mpsc::Sender<Job>,
+    thread: JoinHandle<()>,
+}
+
+/// The connection, made on demand and dropped after any doubt.
+struct Home {
+    path: PathBuf,
+    conn: Option<Connection>,
+    distrust: Distrust,
+}
+
+impl SqliteThread {
+    /// Starts the thread; the first request connects.
+    pub fn start(path: &Path, distrust: &Distrust) -> Result<Self, StoreError> {
+        let mut home = Home { path: path.to_owned(), conn: None, distrust: Arc::clone(distrust) };
+        let (jobs, work) = mpsc::channel::<Job>();
+        let thread = std::thread::Builder::new().name("sqlite".into()).spawn(move || {
+            while let Ok(job) = work.recv() {
+                job(&mut home);
+            }
+        });
+        let thread = thread.map_err(|e| StoreError::Unavailable(e.to_string()))?;
+        Ok(Self { jobs, thread })
+    }
+
+    /// Has the thread do this with the connection. A request that the thread has not begun in time
+    /// is taken back; one that it has begun is in doubt.
+    pub async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let claim = Claim::default();
+        let begun = claim.clone();
+        let job: Job = Box::new(move |home| {
+            if begun.take() {
+                drop(reply.send(home.run(work)));
+            }
+        });
+        let closed = |_| StoreError::Unavailable("the storage is closed".into());
+        self.jobs.send(job).map_err(closed)?;
+        match tokio::time::timeout(CALL_MAX, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_gone)) => Err(StoreError::Unknown("the storage's thread ended".into())),
+            Err(_late) if claim.withdraw() => {
+                Err(StoreError::Unavailable("the storage is busy".into()))
+            }
+            Err(_late) => Err(StoreError::Unknown("the disk does not answer".into())),
+        }
+    }
+
+    /// Waits until every request is done and the connection is closed.
+    pub fn join(self) {
+        let Self { jobs, thread } = self;
+        drop(jobs);
+        // INVARIANT: the thread ends by a panic only if a statement's code did; its caller knows.
+        drop(thread.join());
+    }
+}
+
+impl Home {
+    fn run<T>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if let Some(why) = &*self.distrust.lock() {
+            return Err(StoreError::Broken(why.clone()));
+        }
+        let answer = self.with_connection(work);
+        if let Err(StoreError::Broken(why)) = &answer {
+            *self.distrust.lock() = Some(why.clone());
+        }
+        answer
+    }
+
+    fn with_connection<T>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => connect(&self.path)?,
+        };
+        let answer = work(&mut conn);
+        // A dropped connection rolls its transaction back.
+        if matches!(answer, Ok(_) | Err(StoreError::Conflict(_))) {
+            self.conn = Some(conn);
+        }
+        answer
+    }
+}
+
+/// Opens the file, and reads back the settings that make a commit durable.
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(|e| before_commit(&e))?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    conn.busy_timeout(super::BUSY).map_err(|e| before_commit(&e))?;
+    // WHY `temp_store`: see `super::connection`.
+    conn.execute_batch(
+        "PRAGMA temp_store = MEMORY; PRAGMA page_size = 4096; PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON;
+         PRAGMA secure_delete = ON;",
+    )
+    .map_err(|e| before_commit(&e))?;
+    read_back(
+        &conn,
+        &[
+            ("temp_store", "2"),
+            ("journal_mode", "wal"),
+            ("synchronous", "2"),
+            ("recursive_triggers", "1"),
+            ("foreign_keys", "1"),
+        ],
+    )?;
+    Ok(conn)
+}
