@@ -253,8 +253,8 @@ async fn a_damaged_page_breaks_the_store_for_good() {
     drop(conn);
     let mut bytes = std::fs::read(&path).unwrap();
     // The page of the heads alone: the schema can still be read.
-    let page = 8192 * usize::try_from(root - 1).unwrap();
-    bytes[page..page + 8192].fill(0xFF);
+    let page = 4096 * usize::try_from(root - 1).unwrap();
+    bytes[page..page + 4096].fill(0xFF);
     std::fs::write(&path, bytes).unwrap();
     let store = SqliteStore::open(&path).await.unwrap();
     let head = store.head(&leased.key).await;

@@ -251,7 +251,12 @@ async fn wanted(
     list: &[PayloadRef],
     text: &str,
 ) -> Result<Vec<PayloadRow>, StoreError> {
-    let values = vec!["(?, ?)"; list.len()].join(", ");
+    // WHY numbered: the driver counts values without a number apart from `?1`.
+    let pair = |k: usize| {
+        let first = k.saturating_mul(2).saturating_add(2);
+        format!("(?{first}, ?{})", first.saturating_add(1))
+    };
+    let values = (0..list.len()).map(pair).collect::<Vec<_>>().join(", ");
     let text = format!(
         "WITH {CHAIN}, wanted (seq, c) AS MATERIALIZED (VALUES {values}),
            calls AS MATERIALIZED (SELECT wanted.c, e.call FROM wanted CROSS JOIN own
