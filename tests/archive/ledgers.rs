@@ -168,6 +168,29 @@ impl State {
     }
 }
 
+/// Lets whoever owns a SQLite file write through the views that tools read.
+const THROUGH_VIEWS: &str = "
+CREATE TRIGGER forged_entry INSTEAD OF INSERT ON entry BEGIN
+  INSERT OR IGNORE INTO run (run_id, chain)
+  SELECT NEW.run_id, no FROM chain WHERE chain_id = NEW.chain_id AND NEW.run_id IS NOT NULL;
+  INSERT INTO stored_entry (id, call, call_id, kind, leaf, prev, body)
+  SELECT c.no << 40 | NEW.seq, r.no << 32 | (NEW.call_id IS NOT NULL), NEW.call_id, NEW.kind, NEW.leaf, NEW.prev, NEW.body
+    FROM chain c LEFT JOIN run r ON r.run_id = NEW.run_id AND r.chain = c.no WHERE c.chain_id = NEW.chain_id;
+END;
+CREATE TRIGGER dropped_entry INSTEAD OF DELETE ON entry BEGIN
+  DELETE FROM stored_entry WHERE id = (SELECT no << 40 | OLD.seq FROM chain WHERE chain_id = OLD.chain_id);
+END;
+CREATE TRIGGER forged_checkpoint INSTEAD OF INSERT ON checkpoint BEGIN
+  INSERT INTO kept_checkpoint SELECT no, NEW.size, NEW.epoch, NEW.note FROM chain WHERE chain_id = NEW.chain_id;
+END;
+CREATE TRIGGER dropped_checkpoint INSTEAD OF DELETE ON checkpoint BEGIN
+  UPDATE stored_entry SET note = NULL
+   WHERE id = (SELECT no << 40 | OLD.size - 1 FROM chain WHERE chain_id = OLD.chain_id);
+  DELETE FROM kept_checkpoint
+   WHERE size = OLD.size AND chain = (SELECT no FROM chain WHERE chain_id = OLD.chain_id);
+END;
+";
+
 /// A ledger, and whoever owns its database.
 pub enum Ledger {
     Sqlite(tempfile::TempDir),
@@ -323,11 +346,16 @@ impl Ledger {
             "checkpoint_next",
             "checkpoint_no_update",
             "checkpoint_no_delete",
+            "entry_view_insert",
+            "entry_view_delete",
+            "checkpoint_view_insert",
+            "checkpoint_view_delete",
             "head_monotonic",
             "head_no_replace",
             "head_no_delete",
         ];
-        let sqlite: String = names.map(|name| format!("DROP TRIGGER {name};")).concat();
+        let dropped: String = names.map(|name| format!("DROP TRIGGER {name};")).concat();
+        let sqlite = dropped + THROUGH_VIEWS;
         self.owner(
             &sqlite,
             "DO $$ DECLARE t text; c text; BEGIN
@@ -393,9 +421,15 @@ impl Ledger {
             hex(&state.head.frontier),
             text(&state.head.checkpoint),
         ));
+        if sqlite {
+            // Everything is read from the entries themselves again.
+            sql.push("DELETE FROM entry_call; UPDATE head SET indexed = 0".to_owned());
+        }
         if !state.listed {
-            for table in ["entry", "checkpoint", "payload", "open_run", "subtree", "head", "chain"]
-            {
+            if postgres {
+                sql.push(format!("DELETE FROM ledger.open_run WHERE chain_id = {id}"));
+            }
+            for table in ["entry", "checkpoint", "payload", "subtree", "head", "chain"] {
                 sql.push(format!("DELETE FROM {schema}{table} WHERE chain_id = {id}"));
             }
         }
