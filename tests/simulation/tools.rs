@@ -202,3 +202,37 @@ fn who_was_identified_before_a_change_and_asks_after_it_is_shown_what_it_changed
         assert_ne!(asked(&who[1]).await.0, after.0, "and both names of it end it");
     });
 }
+
+#[test]
+fn a_decision_is_recorded_under_the_bundle_that_made_it() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = world.thread(&life, &Thread::Caller).await.unwrap().unwrap();
+        world.waiting(&run.id().to_string(), "c", &life);
+        // Large arguments, and the input that has them, are stored before the decision is queued:
+        // another bundle is put in force meanwhile.
+        let request = CallRequest {
+            tool: "t.read".into(),
+            arguments: format!(r#"{{"text":"{}"}}"#, "x".repeat(20_000)).into_bytes(),
+            call_id: "c".into(),
+            traceparent: None,
+        };
+        let (_answer, activated) = tokio::join!(life.road.execute(&run, request), async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            world.activate(&life).await
+        });
+        assert!(activated);
+        let mut book = world.book.lock();
+        book.shadow.refresh(&world.memory);
+        let (mut current, mut decisions) = (String::new(), 0);
+        for link in book.shadow.chains.values().flatten() {
+            if link.kind() == "policy.activated" {
+                link.text("policy").clone_into(&mut current);
+            } else if link.json.get("verdict").is_some() {
+                decisions += 1;
+                assert_eq!(link.text("policy"), current, "entry {}", link.seq);
+            }
+        }
+        assert_eq!(decisions, 1);
+    });
+}
