@@ -114,6 +114,8 @@ impl Journal for NoJournal {
 pub struct HeadFile {
     path: PathBuf,
     file: File,
+    /// Bytes in the file, once this process wrote it.
+    length: Option<usize>,
 }
 
 impl HeadFile {
@@ -123,7 +125,7 @@ impl HeadFile {
     /// The file system's.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = private().read(true).write(true).create(true).truncate(false).open(path)?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, length: None })
     }
 }
 
@@ -133,7 +135,12 @@ impl Journal for HeadFile {
         let signed = signed_of(&batch.head)?;
         line.push_str(&format!("{} {}\n", signed.root.hex(), signed.origin));
         self.file.write_all_at(line.as_bytes(), 0)?;
-        self.file.set_len(u64::try_from(line.len()).unwrap_or(0))
+        // Nearly every line is as long as the one before.
+        if self.length != Some(line.len()) {
+            self.file.set_len(u64::try_from(line.len()).unwrap_or(0))?;
+            self.length = Some(line.len());
+        }
+        Ok(())
     }
 
     fn latest(&self) -> io::Result<Option<Watermark>> {

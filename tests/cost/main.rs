@@ -1,0 +1,115 @@
+//! What a governed call costs, in what noise cannot move: bytes written and waits for the disk, counted from outside by
+//! the system calls of the real program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "tests may stop at the first surprise"
+)]
+
+use std::collections::BTreeMap;
+use std::ops::Sub;
+
+use futures_util::future::join_all;
+
+use wicketgate_support::agent::Agent;
+use wicketgate_support::sidecar::Estate;
+use wicketgate_support::tool::Tool;
+
+/// What is written to the files of the ledger.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    bytes: u64,
+    /// `fsync` and `fdatasync`.
+    syncs: u64,
+}
+
+impl Sub for Cost {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self { bytes: self.bytes - other.bytes, syncs: self.syncs - other.syncs }
+    }
+}
+
+impl Cost {
+    /// Reads what `strace -f -y` wrote: one line for a call, or two if others came in between.
+    fn of(trace: &str) -> Self {
+        let mut cost = Self { bytes: 0, syncs: 0 };
+        let mut begun: BTreeMap<&str, &str> = BTreeMap::new();
+        for line in trace.lines() {
+            let Some((thread, call)) = line.trim().split_once(' ') else { continue };
+            let call = call.trim_start();
+            if call.ends_with("<unfinished ...>") {
+                begun.insert(thread, call);
+                continue;
+            }
+            let first = if call.starts_with("<...") { begun.remove(thread) } else { Some(call) };
+            let Some(first) = first.filter(|first| first.contains("/state/ledger.sqlite")) else {
+                continue;
+            };
+            let answer = call.rsplit("= ").next().and_then(|answer| answer.parse::<u64>().ok());
+            let answer = answer.unwrap_or_else(|| panic!("a system call failed: {line}"));
+            if first.contains("sync(") {
+                cost.syncs += 1;
+            } else {
+                cost.bytes += answer;
+            }
+        }
+        cost
+    }
+}
+
+/// What a gate writes from its start to its end, with so many callers that make so many calls each.
+async fn lived(callers: usize, calls: usize) -> Cost {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let trace = estate.path("trace").display().to_string();
+    let traced = "trace=pwrite64,pwritev,write,writev,fsync,fdatasync";
+    let mut sidecar =
+        estate.start_under(&["strace", "-f", "-qqq", "-y", "-s", "0", "-o", &trace, "-e", traced]);
+    sidecar.ready().await;
+    let agents = join_all((0..callers).map(|_| sidecar.open())).await;
+    join_all(agents.iter().map(|agent| all(agent, calls))).await;
+    for agent in agents {
+        agent.seal().await.unwrap();
+    }
+    // The tracer hears no signal, and ends with what it traced.
+    rustix::process::kill_process_group(sidecar.pid(), rustix::process::Signal::TERM).unwrap();
+    sidecar.ends(0).await;
+    assert_eq!(tool.count() as usize, callers * calls);
+    Cost::of(&std::fs::read_to_string(&trace).unwrap())
+}
+
+async fn all(agent: &Agent, calls: usize) {
+    for n in 0..calls {
+        agent.call("work.do", &format!("c{n}"), r#"{"n":1}"#).await.unwrap();
+    }
+}
+
+/// The cost of one call, beside starting and ending.
+async fn per_call(callers: usize, calls: usize) -> (u64, f64) {
+    let less = lived(callers, 1).await;
+    let more = lived(callers, 1 + calls).await;
+    let (cost, made) = (more - less, (callers * calls) as u64);
+    println!("{callers} callers: {} bytes, {} syncs in {made} calls", cost.bytes, cost.syncs);
+    (cost.bytes / made, cost.syncs as f64 / made as f64)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_alone_writes_at_most_48_kib_and_waits_for_the_disk_twice() {
+    let (bytes, syncs) = per_call(1, 200).await;
+    assert!(bytes <= 48 * 1024, "{bytes} bytes for one call");
+    // A checkpoint of the WAL waits too, once in many calls.
+    assert!((2.0..2.1).contains(&syncs), "{syncs} syncs for one call");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_16_callers_share_their_commits() {
+    let (bytes, syncs) = per_call(16, 20).await;
+    // How many share a commit depends on how busy the machine is. The bench `road` measures it.
+    assert!(bytes <= 32 * 1024, "{bytes} bytes for one call");
+    assert!(syncs < 1.5, "{syncs} syncs for one call");
+}
