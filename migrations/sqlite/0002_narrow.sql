@@ -1,7 +1,8 @@
 -- Entries and payloads by narrow numbers, in the order of their insertion: a commit touches the last page of each table
 -- and the head. What tools read (`entry`, `payload`, `checkpoint`) are views with the columns that the tables had.
 --
--- Numbers: `chain.no` counts chains, `run.no` counts runs. An entry's id is `chain.no << 40 | seq`. Its `call` is
+-- Numbers: `chain.no` counts chains, those of the fleet log from 0 and those of gates from 1 << 18, so that the entries
+-- of a gate stand last and are appended. `run.no` counts runs. An entry's id is `chain.no << 40 | seq`. Its `call` is
 -- `run.no << 32`, and in the low 32 bits a digest of the call's id (`call_digest`, a function of the connection); 0 there
 -- is an entry of the run without a call, and NULL is an entry outside of a run.
 
@@ -25,7 +26,9 @@ ALTER TABLE checkpoint RENAME TO wide_checkpoint;
 -- ---- Numbers ----
 
 ALTER TABLE chain ADD COLUMN no INTEGER;
-UPDATE chain SET no = (SELECT count(*) FROM chain o WHERE o.chain_id < chain.chain_id);
+UPDATE chain SET no = (SELECT count(*) FROM chain o WHERE o.chain_id < chain.chain_id
+                          AND (o.pool = 'fleet') = (chain.pool = 'fleet'))
+                    + CASE pool WHEN 'fleet' THEN 0 ELSE 1 << 18 END;
 CREATE UNIQUE INDEX chain_no ON chain (no);
 
 -- `open`: it has `run.opened` and no `run.sealed`. A projection that can be rebuilt from the entries.
@@ -64,7 +67,7 @@ SELECT c.no << 40 | e.seq, r.no << 32 | CASE WHEN e.call_id IS NULL THEN 0 ELSE 
   FROM wide_entry e JOIN chain c ON c.chain_id = e.chain_id
   LEFT JOIN run r ON r.run_id = e.run_id AND r.chain = c.no
   LEFT JOIN wide_checkpoint k ON k.chain_id = e.chain_id AND k.size = e.seq + 1
- ORDER BY c.no, e.seq;
+ ORDER BY e.chain_id, e.seq;
 CREATE INDEX entry_lone ON stored_entry (kind, id) WHERE call IS NULL;
 
 -- The ids of a call's entries. Written a thousand at a time, in order, and so off the road: entries from `head.indexed`
@@ -171,8 +174,10 @@ CREATE TABLE stored_payload (
   body       BLOB NOT NULL
 ) STRICT;
 
--- Payloads that are stored before their entry, because they are too large for its transaction: by their commitment.
+-- Payloads by their commitment: those that are stored before their entry, because they are too large for its transaction,
+-- those of the schema before this one, and those of an entry with more than 16.
 CREATE TABLE large_payload (
+  id         INTEGER PRIMARY KEY,
   chain      INTEGER NOT NULL,
   commitment BLOB NOT NULL CHECK (length(commitment) = 32),
   salt       BLOB NOT NULL CHECK (length(salt) = 32),
@@ -180,11 +185,10 @@ CREATE TABLE large_payload (
   media_type TEXT NOT NULL,
   stored_at  INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000 AS INTEGER)),
   body       BLOB NOT NULL,
-  PRIMARY KEY (chain, commitment)
+  UNIQUE (chain, commitment)
 ) STRICT;
 
--- Payloads of the schema before this one are found like large ones.
-INSERT INTO large_payload
+INSERT INTO large_payload (chain, commitment, salt, role, media_type, stored_at, body)
 SELECT c.no, p.commitment, p.salt, p.role, p.media_type, p.stored_at, p.body
   FROM wide_payload p JOIN chain c ON c.chain_id = p.chain_id ORDER BY p.rowid;
 
@@ -208,7 +212,7 @@ CREATE VIEW payload AS
 SELECT c.chain_id, p.commitment, p.salt, p.role, p.media_type, p.body, p.stored_at, p.id AS place
   FROM stored_payload p JOIN chain c ON c.no = p.id >> 44
  UNION ALL
-SELECT c.chain_id, p.commitment, p.salt, p.role, p.media_type, p.body, p.stored_at, -p.rowid AS place
+SELECT c.chain_id, p.commitment, p.salt, p.role, p.media_type, p.body, p.stored_at, -p.id AS place
   FROM large_payload p JOIN chain c ON c.no = p.chain;
 CREATE TRIGGER payload_view_insert INSTEAD OF INSERT ON payload BEGIN
   SELECT RAISE(ABORT, 'ledger.payload is write-once (INSERT refused)'); END;
@@ -216,7 +220,7 @@ CREATE TRIGGER payload_view_update INSTEAD OF UPDATE ON payload BEGIN
   SELECT RAISE(ABORT, 'ledger.payload is write-once (UPDATE refused)'); END;
 CREATE TRIGGER payload_view_delete INSTEAD OF DELETE ON payload BEGIN
   DELETE FROM stored_payload WHERE id = OLD.place;
-  DELETE FROM large_payload WHERE rowid = -OLD.place;
+  DELETE FROM large_payload WHERE id = -OLD.place;
 END;
 
 DROP TABLE wide_checkpoint;

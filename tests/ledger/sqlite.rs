@@ -89,11 +89,11 @@ async fn entries_checkpoints_and_heads_cannot_be_rewritten_by_another_tool() {
         "INSERT INTO entry SELECT * FROM entry WHERE seq = 1",
         "UPDATE stored_entry SET kind = 'heartbeat'",
         "UPDATE stored_entry SET note = NULL",
-        "DELETE FROM stored_entry WHERE id = 2",
-        "INSERT OR REPLACE INTO stored_entry SELECT id, call, call_id, 'x', leaf, prev, note, body FROM stored_entry WHERE id = 1",
-        "REPLACE INTO stored_entry SELECT 2, NULL, NULL, 'x', zeroblob(32), prev, note, body FROM stored_entry WHERE id = 2",
-        "INSERT INTO stored_entry SELECT 9, NULL, NULL, 'x', leaf, prev, note, body FROM stored_entry WHERE id = 2",
-        "INSERT INTO stored_entry SELECT 3, NULL, NULL, 'x', leaf, prev, note, body FROM stored_entry WHERE id = 2",
+        "DELETE FROM stored_entry WHERE id & 1099511627775 = 2",
+        "INSERT OR REPLACE INTO stored_entry SELECT id, call, call_id, 'x', leaf, prev, note, body FROM stored_entry WHERE id & 1099511627775 = 1",
+        "REPLACE INTO stored_entry SELECT id, NULL, NULL, 'x', zeroblob(32), prev, note, body FROM stored_entry WHERE id & 1099511627775 = 2",
+        "INSERT INTO stored_entry SELECT id + 7, NULL, NULL, 'x', leaf, prev, note, body FROM stored_entry WHERE id & 1099511627775 = 2",
+        "INSERT INTO stored_entry SELECT id + 1, NULL, NULL, 'x', leaf, prev, note, body FROM stored_entry WHERE id & 1099511627775 = 2",
         "UPDATE checkpoint SET note = ''",
         "DELETE FROM checkpoint",
         "INSERT INTO checkpoint SELECT * FROM checkpoint",
@@ -120,7 +120,7 @@ async fn an_edit_behind_the_triggers_shows_in_the_hashes() {
     let (_dir, path, leased) = written().await;
     let mut conn = raw(&path).await;
     sqlx::raw_sql(
-        "DROP TRIGGER entry_no_update; UPDATE stored_entry SET body = x'7b7d' WHERE id = 1",
+        "DROP TRIGGER entry_no_update; UPDATE stored_entry SET body = x'7b7d' WHERE id & 1099511627775 = 1",
     )
     .execute(&mut conn)
     .await

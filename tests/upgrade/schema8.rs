@@ -58,6 +58,9 @@ async fn an_upgraded_ledger_has_the_same_entries_payloads_and_checkpoints() {
     assert!(before.iter().all(|rows| rows.len() > 20), "the fixture holds something to lose");
     let refused = SqliteReader::open(&ledger).await.unwrap_err().to_string();
     assert!(refused.contains("its schema is 8, this build needs 9"), "{refused}");
+    // A gate of the build before may be writing: only a gate upgrades.
+    let refused = SqliteStore::open_fleet(&ledger).await.unwrap_err().to_string();
+    assert!(refused.contains("its schema is 8, this build needs 9"), "{refused}");
     upgraded(&ledger).await;
     for (query, before) in TABLES.iter().zip(before) {
         assert_eq!(rows(&ledger, query), before, "{query}");

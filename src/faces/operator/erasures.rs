@@ -356,12 +356,11 @@ async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result
     let Some(erased) = entry.draft.get::<PayloadErased>() else { return Ok(0) };
     let ours = |c: &&ChainRow| c.tenant == tenant && erased.log == c.origin.as_str();
     let Some(chain) = chains.iter().find(ours) else { return Ok(0) };
-    let mut deleted = 0_u64;
-    for c in erased.c.iter() {
-        let stored = reader.payload(&chain.chain, &PayloadRef::anywhere(c)).await?;
-        deleted = deleted.saturating_add(u64::from(stored.is_none()));
-    }
-    Ok(deleted)
+    let list: Vec<PayloadRef> = erased.c.iter().map(|c| PayloadRef::anywhere(c)).collect();
+    let stored = reader.payloads(&chain.chain, &list).await?;
+    let stored: BTreeSet<_> = stored.iter().map(|row| row.commitment).collect();
+    let deleted = list.iter().filter(|at| !stored.contains(&at.commitment)).count();
+    Ok(u64::try_from(deleted).unwrap_or(u64::MAX))
 }
 
 /// The contents of an erasure entry, without commitments.

@@ -77,13 +77,12 @@ impl PayloadEraser for SqliteEraser {
             let mut gone = 0_u64;
             for kept in list {
                 let Some(place) = kept.row else { continue };
-                // A row of `large_payload` may have got another payload since it was listed.
+                // The number of a deleted row may be that of another payload now.
                 let (table, id) = match place {
                     0.. => ("stored_payload WHERE id = ?1 AND commitment = ?2", place),
-                    _ => (
-                        "large_payload WHERE rowid = ?1 AND commitment = ?2",
-                        place.saturating_neg(),
-                    ),
+                    _ => {
+                        ("large_payload WHERE id = ?1 AND commitment = ?2", place.saturating_neg())
+                    }
                 };
                 let statement = |text: String| {
                     sql(AssertSqlSafe(text)).integer(id).bytes(kept.commitment.as_bytes())

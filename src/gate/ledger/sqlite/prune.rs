@@ -65,15 +65,16 @@ pub(super) fn portion(
             WHERE id >= ?1 AND id < ?2 AND call IS NOT NULL AND kind NOT IN {KEPT})"
     );
     run(conn, &lines, [low, high])?;
-    // A run without entries is not in the ledger any more; the entries that are not indexed yet are
-    // looked through.
-    let runs = "DELETE FROM run WHERE NOT open
+    // A run without entries is not in the ledger any more; the entries that stay and are not indexed
+    // yet are looked through.
+    let runs = format!("DELETE FROM run WHERE NOT open
            AND no IN (SELECT call >> 32 FROM stored_entry WHERE id >= ?1 AND id < ?2)
            AND NOT EXISTS (SELECT 1 FROM entry_call i WHERE i.call >= no << 32 AND i.call < (no + 1) << 32)
            AND no NOT IN (SELECT e.call >> 32 FROM head h JOIN stored_entry e
                              ON e.id >= (?1 >> 40 << 40) + h.indexed AND e.id < ((?1 >> 40) + 1) << 40
-                           WHERE h.chain_id = ?3 AND e.call IS NOT NULL)";
-    run(conn, runs, params![low, high, chain])?;
+                           WHERE h.chain_id = ?3 AND e.call IS NOT NULL
+                             AND NOT (e.id >= ?1 AND e.id < ?2 AND e.kind NOT IN {KEPT}))");
+    run(conn, &runs, params![low, high, chain])?;
     let entries =
         format!("DELETE FROM stored_entry WHERE id >= ?1 AND id < ?2 AND kind NOT IN {KEPT}");
     let gone = run(conn, &entries, [low, high])?;

@@ -28,7 +28,8 @@ pub(super) fn restart(conn: &Connection, key: &LeaseKey, next: &Restart) -> Resu
         run(conn, "UPDATE chain SET retired = 1 WHERE chain_id = ?", params![before])?;
         run(conn, "UPDATE head SET epoch = epoch + 1 WHERE chain_id = ?", params![before])?;
         let sql = "INSERT INTO chain (chain_id, tenant, pool, slot, origin, n, no)
-             SELECT ?2, tenant, pool, slot, ?3, ?4, (SELECT max(no) + 1 FROM chain)
+             SELECT ?2, tenant, pool, slot, ?3, ?4, (SELECT max(o.no) + 1 FROM chain o
+                 WHERE (o.pool = 'fleet') = (chain.pool = 'fleet'))
                FROM chain WHERE chain_id = ?1";
         run(conn, sql, params![before, id, next.origin, next_n])?;
         let sql = "INSERT INTO head (chain_id, epoch, writer, secret_hash, size, hash, frontier, checkpoint)

@@ -202,17 +202,7 @@ pub(super) async fn payloads(
         return Ok(Vec::new());
     }
     // Nearly all payloads lie beside the entry that is named.
-    let mut found = wanted(
-        conn,
-        chain,
-        list,
-        &format!(
-            "{PAYLOAD} FROM wanted CROSS JOIN own CROSS JOIN stored_payload p
-          WHERE p.id >= base + wanted.seq << 4 AND p.id < base + wanted.seq + 1 << 4
-            AND p.commitment = wanted.c"
-        ),
-    )
-    .await?;
+    let mut found = wanted(conn, chain, list, BESIDE).await?;
     let known: BTreeSet<Digest> = found.iter().map(|row| row.commitment).collect();
     let missing = list.iter().filter(|at| !known.contains(&at.commitment)).copied();
     let missing: Vec<PayloadRef> = missing.collect();
@@ -222,10 +212,17 @@ pub(super) async fn payloads(
     Ok(found)
 }
 
+/// Payloads beside the entry that is named.
+const BESIDE: &str = "SELECT p.commitment, p.salt, p.role, p.media_type, p.body
+  FROM wanted CROSS JOIN own CROSS JOIN stored_payload p
+ WHERE p.id >= base + wanted.seq << 4 AND p.id < base + wanted.seq + 1 << 4
+   AND +p.commitment = wanted.c";
+
 /// Payloads that are not beside the named entry: large ones, those of another entry of the same
 /// call, and, if no entry is named, all of the chain.
 fn elsewhere() -> String {
-    let beside = "p.id >= o.id << 4 AND p.id < o.id + 1 << 4 AND p.commitment = calls.c";
+    // WHY `+`: otherwise the planner builds an index of every payload, bodies included, in memory.
+    let beside = "p.id >= o.id << 4 AND p.id < o.id + 1 << 4 AND +p.commitment = calls.c";
     format!(
         "{PAYLOAD} FROM wanted CROSS JOIN own JOIN large_payload p
           WHERE p.chain = own.no AND p.commitment = wanted.c
@@ -243,6 +240,22 @@ fn elsewhere() -> String {
     )
 }
 
+/// The statement over so many payloads.
+fn over(payloads: usize, text: &str) -> String {
+    // WHY numbered: the driver counts values without a number apart from `?1`.
+    let pair = |k: usize| {
+        let first = k.saturating_mul(2).saturating_add(2);
+        format!("(?{first}, ?{})", first.saturating_add(1))
+    };
+    let values = (0..payloads).map(pair).collect::<Vec<_>>().join(", ");
+    format!(
+        "WITH {CHAIN}, wanted (seq, c) AS MATERIALIZED (VALUES {values}),
+           calls AS MATERIALIZED (SELECT wanted.c, e.call FROM wanted CROSS JOIN own
+             JOIN stored_entry e ON e.id = base + wanted.seq WHERE e.call & 4294967295)
+         {text}"
+    )
+}
+
 /// Runs a statement over `own`, the chain; `wanted`, these payloads; and `calls`, those of them with
 /// the calls of their entries.
 async fn wanted(
@@ -251,18 +264,7 @@ async fn wanted(
     list: &[PayloadRef],
     text: &str,
 ) -> Result<Vec<PayloadRow>, StoreError> {
-    // WHY numbered: the driver counts values without a number apart from `?1`.
-    let pair = |k: usize| {
-        let first = k.saturating_mul(2).saturating_add(2);
-        format!("(?{first}, ?{})", first.saturating_add(1))
-    };
-    let values = (0..list.len()).map(pair).collect::<Vec<_>>().join(", ");
-    let text = format!(
-        "WITH {CHAIN}, wanted (seq, c) AS MATERIALIZED (VALUES {values}),
-           calls AS MATERIALIZED (SELECT wanted.c, e.call FROM wanted CROSS JOIN own
-             JOIN stored_entry e ON e.id = base + wanted.seq WHERE e.call & 4294967295)
-         {text}"
-    );
+    let text = over(list.len(), text);
     let mut query = sql(AssertSqlSafe(text)).bytes(chain.as_bytes());
     for at in list {
         query = query.maybe_number(at.entry).bytes(at.commitment.as_bytes());
@@ -302,5 +304,30 @@ impl DatabaseRow for rusqlite::Row<'_> {
 
     fn maybe_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.get(name).map_err(|_| malformed(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::sqlite::SqliteStore;
+
+    #[tokio::test]
+    async fn no_lookup_of_payloads_reads_more_than_it_has_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        SqliteStore::open(&path).await.unwrap().close().await.unwrap();
+        let file = rusqlite::Connection::open(&path).unwrap();
+        for text in [BESIDE.to_owned(), elsewhere()] {
+            let text = format!("EXPLAIN QUERY PLAN {}", over(3, &text));
+            let mut query = file.prepare(&text).unwrap();
+            let plan = query.query_map([], |row| row.get::<_, String>(3)).unwrap();
+            let plan: Vec<String> = plan.map(Result::unwrap).collect();
+            assert!(plan.iter().any(|step| step.contains("SEARCH p USING")), "{plan:#?}");
+            let bad = |step: &&String| {
+                step.contains(" p ") && (step.contains("AUTOMATIC") || step.contains("SCAN"))
+            };
+            assert_eq!(plan.iter().find(bad), None, "{plan:#?}");
+        }
     }
 }

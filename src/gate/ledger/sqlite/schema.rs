@@ -15,29 +15,41 @@ use crate::ledger::store::StoreError;
 const OLDEST: u64 = SQLITE.oldest();
 const VERSION: u64 = SQLITE.newest();
 
-/// Creates or upgrades the schema, each step in its own transaction.
-pub(super) fn migrate(conn: &mut Connection) -> Result<(), StoreError> {
-    let failed = |e: rusqlite::Error| before_commit(&e);
-    let found = conn.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
-    let found = u64::from(found.map_err(failed)?);
-    if found != 0 && !(OLDEST..=VERSION).contains(&found) {
+/// Creates the schema or, if the caller may, upgrades it; each step in its own transaction.
+pub(super) fn migrate(conn: &mut Connection, upgrades: bool) -> Result<(), StoreError> {
+    let found = found(conn)?;
+    let known = (OLDEST..=VERSION).contains(&found);
+    if found != 0 && (!known || !upgrades && found != VERSION) {
         return Err(StoreError::Broken(unread(found)));
     }
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     let digest = |context: &rusqlite::functions::Context<'_>| {
         context.get::<String>(0).map(|call| call_digest(&call))
     };
+    let failed = |e: rusqlite::Error| before_commit(&e);
     conn.create_scalar_function("call_digest", 1, flags, digest).map_err(failed)?;
-    for Step { version, text, .. } in SQLITE.after(found) {
-        // WHY: a table that others reference can be rebuilt only without enforcement, and inside a
-        // transaction this pragma has no effect.
-        let text = format!(
-            "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE; {text}; PRAGMA user_version = {version}; \
-             COMMIT; PRAGMA foreign_keys = ON;"
-        );
-        conn.execute_batch(&text).map_err(failed)?;
+    for step in SQLITE.after(found) {
+        take(conn, step)?;
     }
     Ok(())
+}
+
+/// Takes one step, unless another process took it meanwhile.
+fn take(conn: &Connection, step: Step) -> Result<(), StoreError> {
+    let run = |text: &str| conn.execute_batch(text).map_err(|e| before_commit(&e));
+    // WHY: a table that others reference can be rebuilt only without enforcement, and inside a
+    // transaction this pragma has no effect.
+    run("PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE")?;
+    if found(conn)? < step.version {
+        run(step.text)?;
+        run(&format!("PRAGMA user_version = {}", step.version))?;
+    }
+    run("COMMIT; PRAGMA foreign_keys = ON")
+}
+
+fn found(conn: &Connection) -> Result<u64, StoreError> {
+    let found = conn.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
+    found.map(u64::from).map_err(|e| before_commit(&e))
 }
 
 /// Checks that the file has the schema of this build.

@@ -123,7 +123,8 @@ fn create(conn: &Connection, request: &LeaseRequest) -> Result<ChainId, StoreErr
     // The pool has no slot yet, so this is its first; a file never needs a second one.
     let sql = "INSERT INTO chain (chain_id, tenant, pool, slot, origin, no) VALUES (?1, ?2, ?3, 0,
            'wicketgate.dev/' || ?2 || '/' || CASE ?3 WHEN 'fleet' THEN 'fleet' ELSE ?3 || '/0/0' END,
-           (SELECT coalesce(max(no) + 1, 0) FROM chain))";
+           (SELECT coalesce(max(no) + 1, CASE ?3 WHEN 'fleet' THEN 0 ELSE 1 << 18 END) FROM chain
+             WHERE (pool = 'fleet') = (?3 = 'fleet')))";
     run(conn, sql, params![id, request.tenant, request.pool])?;
     let prev = Entry::genesis_prev(&request.chain);
     let sql =

@@ -1,6 +1,7 @@
 //! The thread that writes: one connection, and one message for each request, whatever the number of
 //! its statements.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -17,7 +18,7 @@ use crate::ledger::store::StoreError;
 /// Prepared statements that the connection keeps.
 const STATEMENTS: usize = 64;
 
-type Job = Box<dyn FnOnce(&mut Home) + Send>;
+type Job = Box<dyn FnOnce(&mut Slot) + Send>;
 
 /// Why the storage can no longer be trusted in this process, once something proved it.
 pub(super) type Distrust = Arc<Mutex<Option<String>>>;
@@ -30,8 +31,21 @@ pub(super) struct SqliteThread {
     thread: JoinHandle<()>,
 }
 
+/// A request that the thread may not have begun. Its caller takes it back by going away.
+struct Request(Claim);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.withdraw();
+    }
+}
+
+fn ended() -> StoreError {
+    StoreError::Unknown("the storage's thread ended".into())
+}
+
 /// The connection, made on demand and dropped after any doubt.
-struct Home {
+struct Slot {
     path: PathBuf,
     conn: Option<Connection>,
     distrust: Distrust,
@@ -40,11 +54,11 @@ struct Home {
 impl SqliteThread {
     /// Starts the thread; the first request connects.
     pub fn start(path: &Path, distrust: &Distrust) -> Result<Self, StoreError> {
-        let mut home = Home { path: path.to_owned(), conn: None, distrust: Arc::clone(distrust) };
+        let mut slot = Slot { path: path.to_owned(), conn: None, distrust: Arc::clone(distrust) };
         let (jobs, work) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new().name("sqlite".into()).spawn(move || {
             while let Ok(job) = work.recv() {
-                job(&mut home);
+                job(&mut slot);
             }
         });
         let thread = thread.map_err(|e| StoreError::Unavailable(e.to_string()))?;
@@ -57,36 +71,51 @@ impl SqliteThread {
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        let claim = Claim::default();
-        let begun = claim.clone();
-        let job: Job = Box::new(move |home| {
-            if begun.take() {
-                drop(reply.send(home.run(work)));
-            }
-        });
-        let closed = |_| StoreError::Unavailable("the storage is closed".into());
-        self.jobs.send(job).map_err(closed)?;
+        let (answer, request) = self.send(work)?;
         match tokio::time::timeout(CALL_MAX, answer).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_gone)) => Err(StoreError::Unknown("the storage's thread ended".into())),
-            Err(_late) if claim.withdraw() => {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(ended())),
+            Err(_late) if request.0.withdraw() => {
                 Err(StoreError::Unavailable("the storage is busy".into()))
             }
             Err(_late) => Err(StoreError::Unknown("the disk does not answer".into())),
         }
     }
 
+    /// As [`Self::call`], for what takes as long as the file is large.
+    pub async fn call_at_length<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, _request) = self.send(work)?;
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    fn send<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<(oneshot::Receiver<Result<T, StoreError>>, Request), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request(Claim::default());
+        let begun = request.0.clone();
+        let job: Job = Box::new(move |slot| {
+            if begun.take() {
+                drop(reply.send(slot.run(work)));
+            }
+        });
+        let closed = |_| StoreError::Unavailable("the storage is closed".into());
+        self.jobs.send(job).map_err(closed)?;
+        Ok((answer, request))
+    }
+
     /// Waits until every request is done and the connection is closed.
     pub fn join(self) {
         let Self { jobs, thread } = self;
         drop(jobs);
-        // INVARIANT: the thread ends by a panic only if a statement's code did; its caller knows.
         drop(thread.join());
     }
 }
 
-impl Home {
+impl Slot {
     fn run<T>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
@@ -109,7 +138,9 @@ impl Home {
             Some(conn) => conn,
             None => connect(&self.path)?,
         };
-        let answer = work(&mut conn);
+        let answer = catch_unwind(AssertUnwindSafe(|| work(&mut conn)));
+        let answer = answer
+            .unwrap_or_else(|_| Err(StoreError::Unknown("the storage's code panicked".into())));
         // A dropped connection rolls its transaction back.
         if matches!(answer, Ok(_) | Err(StoreError::Conflict(_))) {
             self.conn = Some(conn);

@@ -46,7 +46,7 @@ macro_rules! read {
 }
 
 /// Does this on the writing thread, in one transaction.
-macro_rules! write {
+macro_rules! transact {
     ($self:ident, move |$conn:ident| $work:expr) => {
         $self.writing.call(move |conn| transaction(conn, |$conn| $work)).await
     };
@@ -60,18 +60,19 @@ impl SqliteStore {
     /// [`StoreError::Conflict`] if another process has it, [`StoreError::Broken`] if it is not a
     /// sound database, else the disk's.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_with(path, ".lock").await
+        Self::open_with(path, ".lock", true).await
     }
 
-    /// Opens the same file for the tenant's fleet log, beside the sidecar that may be writing in it.
+    /// Opens the same file for the tenant's fleet log, beside the sidecar that may be writing in it,
+    /// and so upgrades nothing.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As [`Self::open`]; [`StoreError::Broken`] if the schema is that of an earlier build.
     pub async fn open_fleet(path: &Path) -> Result<Self, StoreError> {
-        Self::open_with(path, ".fleet.lock").await
+        Self::open_with(path, ".fleet.lock", false).await
     }
 
-    async fn open_with(path: &Path, suffix: &str) -> Result<Self, StoreError> {
+    async fn open_with(path: &Path, suffix: &str, upgrades: bool) -> Result<Self, StoreError> {
         files::prepare(path)?;
         let lock = files::lock(path, suffix)?;
         let distrust = Arc::new(Mutex::new(None));
@@ -82,12 +83,12 @@ impl SqliteStore {
             distrust,
             _lock: lock,
         };
-        match store.start().await {
+        match store.start(upgrades).await {
             // If the disk is already full, the reserve lets open outcomes be recorded.
             Err(StoreError::Full(_) | StoreError::Unavailable(_) | StoreError::Unknown(_))
                 if files::drain_reserve(path)? =>
             {
-                store.start().await?;
+                store.start(upgrades).await?;
             }
             answer => answer?,
         }
@@ -111,8 +112,8 @@ impl SqliteStore {
         }))
     }
 
-    /// Closes the file in order and releases its lock. Dropping it does so too, but later, on the
-    /// writer's own thread.
+    /// Closes the file in order and releases its lock. Dropping it releases the lock at once, and
+    /// closes the file after the request that the writing thread has begun.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; every acknowledged entry is in the file all the same.
@@ -128,14 +129,14 @@ impl SqliteStore {
         &self.writing
     }
 
-    async fn start(&self) -> Result<(), StoreError> {
-        let start = |conn: &mut _| {
-            schema::migrate(conn)?;
+    async fn start(&self, upgrades: bool) -> Result<(), StoreError> {
+        let start = move |conn: &mut _| {
+            schema::migrate(conn, upgrades)?;
             // WHY: the WAL of a crashed process may be in the page cache only. The checkpoint
             // writes and syncs it again before anything relies on it.
             steps::first(conn, "PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map(drop)
         };
-        self.writing.call(start).await
+        self.writing.call_at_length(start).await
     }
 
     fn usable(&self) -> Result<(), StoreError> {
@@ -153,7 +154,7 @@ impl SqliteStore {
 impl LedgerStore for SqliteStore {
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
         let request = request.clone();
-        write!(self, move |conn| steps::take(conn, &request))
+        transact!(self, move |conn| steps::take(conn, &request))
     }
 
     async fn append(
@@ -164,12 +165,12 @@ impl LedgerStore for SqliteStore {
     ) -> Result<(), StoreError> {
         batch.check(expected)?;
         let (key, expected, batch) = (key.clone(), expected.clone(), Arc::clone(batch));
-        write!(self, move |conn| steps::write(conn, &key, &expected, &batch))
+        transact!(self, move |conn| steps::write(conn, &key, &expected, &batch))
     }
 
     async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError> {
         let (key, payload) = (key.clone(), payload.clone());
-        write!(self, move |conn| steps::insert_large(conn, held(conn, &key)?.no, &payload))
+        transact!(self, move |conn| steps::insert_large(conn, held(conn, &key)?.no, &payload))
     }
 
     async fn release(&self, key: &LeaseKey) -> Result<(), StoreError> {
@@ -233,12 +234,12 @@ impl LedgerStore for SqliteStore {
 
     async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
         let (key, anchor) = (key.clone(), anchor.clone());
-        write!(self, move |conn| steps::put_anchor(conn, &key, &anchor))
+        transact!(self, move |conn| steps::put_anchor(conn, &key, &anchor))
     }
 
     async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
         let (key, next) = (key.clone(), next.clone());
-        write!(self, move |conn| restart::restart(conn, &key, &next))
+        transact!(self, move |conn| restart::restart(conn, &key, &next))
     }
 
     async fn relieve(&self) -> bool {
@@ -255,10 +256,10 @@ impl Pruner for SqliteStore {
     async fn prune(&self, pruning: &Pruning) -> Result<u64, StoreError> {
         let mut dropped = 0_u64;
         let recorded = pruning.clone();
-        write!(self, move |conn| prune::record(conn, &recorded))?;
+        transact!(self, move |conn| prune::record(conn, &recorded))?;
         for range in prune::portions(pruning) {
             let pruning = pruning.clone();
-            let gone = write!(self, move |conn| prune::portion(conn, &pruning, range))?;
+            let gone = transact!(self, move |conn| prune::portion(conn, &pruning, range))?;
             dropped = dropped.saturating_add(gone);
         }
         Ok(dropped)
