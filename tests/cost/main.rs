@@ -50,8 +50,13 @@ impl Cost {
             let Some(first) = first.filter(|first| first.contains("/state/ledger.sqlite")) else {
                 continue;
             };
-            let answer = call.rsplit("= ").next().and_then(|answer| answer.parse::<u64>().ok());
-            let answer = answer.unwrap_or_else(|| panic!("a system call failed: {line}"));
+            let answer = call.rsplit("= ").next().unwrap_or_default().trim();
+            if answer == "?" {
+                // The program ended in it.
+                continue;
+            }
+            let answer: u64 =
+                answer.parse().unwrap_or_else(|_| panic!("a system call failed: {line}"));
             if first.contains("sync(") {
                 cost.syncs += 1;
             } else {

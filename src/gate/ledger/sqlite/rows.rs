@@ -321,7 +321,8 @@ mod tests {
         for text in [BESIDE.to_owned(), elsewhere()] {
             let text = format!("EXPLAIN QUERY PLAN {}", over(3, &text));
             let mut query = file.prepare(&text).unwrap();
-            let plan = query.query_map([], |row| row.get::<_, String>(3)).unwrap();
+            let plan =
+                query.query_map([rusqlite::types::Null; 7], |row| row.get::<_, String>(3)).unwrap();
             let plan: Vec<String> = plan.map(Result::unwrap).collect();
             assert!(plan.iter().any(|step| step.contains("SEARCH p USING")), "{plan:#?}");
             let bad = |step: &&String| {

@@ -18,6 +18,7 @@ use crate::ledger::store::StoreError;
 /// Prepared statements that the connection keeps.
 const STATEMENTS: usize = 64;
 
+type StoreReply<T> = oneshot::Receiver<Result<T, StoreError>>;
 type Job = Box<dyn FnOnce(&mut Slot) + Send>;
 
 /// Why the storage can no longer be trusted in this process, once something proved it.
@@ -32,9 +33,9 @@ pub(super) struct SqliteThread {
 }
 
 /// A request that the thread may not have begun. Its caller takes it back by going away.
-struct Request(Claim);
+struct QueuedRequest(Claim);
 
-impl Drop for Request {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         self.0.withdraw();
     }
@@ -93,9 +94,9 @@ impl SqliteThread {
     fn send<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<(oneshot::Receiver<Result<T, StoreError>>, Request), StoreError> {
+    ) -> Result<(StoreReply<T>, QueuedRequest), StoreError> {
         let (reply, answer) = oneshot::channel();
-        let request = Request(Claim::default());
+        let request = QueuedRequest(Claim::default());
         let begun = request.0.clone();
         let job: Job = Box::new(move |slot| {
             if begun.take() {
