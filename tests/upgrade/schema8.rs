@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use rusqlite::types::Value;
 use wicketgate::crypto::merkle;
-use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ChainId;
 use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{
@@ -80,7 +79,6 @@ async fn an_upgraded_ledger_has_the_same_entries_payloads_and_checkpoints() {
 /// Finds every entry by its run and call, and every stored payload by its entry.
 async fn every_entry_is_found(reader: &SqliteReader, chain: &ChainId) {
     let all = reader.entries(chain, 0, 1000).await.unwrap();
-    let stored = |c: &Digest| PayloadRef::anywhere(c);
     for row in &all {
         if let Some(run) = &row.run {
             let of_run: Vec<&EntryRow> = all.iter().filter(|e| e.run == row.run).collect();
@@ -90,7 +88,10 @@ async fn every_entry_is_found(reader: &SqliteReader, chain: &ChainId) {
         }
         for one in &Entry::parse(&row.body).unwrap().draft.commit {
             let by_entry = reader.payload(chain, &PayloadRef::of(row.seq, &one.c)).await.unwrap();
-            assert_eq!(by_entry, reader.payload(chain, &stored(&one.c)).await.unwrap());
+            assert_eq!(
+                by_entry,
+                reader.payload(chain, &PayloadRef::anywhere(&one.c)).await.unwrap()
+            );
         }
     }
 }

@@ -22,7 +22,7 @@ mod writer;
 
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Row};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -104,9 +104,9 @@ impl SqliteLane {
         }
         let connected = async {
             let mut conn = self.options.connect().await.map_err(|e| before_commit(&e))?;
-            read_back(&mut conn, &[("PRAGMA temp_store", "2")]).await?;
+            read_back(&mut conn, &[TEMP_STORE]).await?;
             if self.writes {
-                assert_durable(&mut conn).await?;
+                read_back(&mut conn, &WRITING).await?;
             }
             Ok(conn)
         };
@@ -141,55 +141,57 @@ pub(crate) async fn bounded<T>(
         .unwrap_or_else(|_| Err(StoreError::Unknown("the disk does not answer".into())))
 }
 
-/// The settings of every connection, reading or writing: the only place that makes one.
+/// A setting of a connection: its name, its value, and that value as SQLite reads it back.
+type Pragma = (&'static str, &'static str, &'static str);
+
+/// The setting of every connection, reading or writing.
+// WHY: otherwise statement journals, sorts and VACUUM need a file in a system directory. A container
+// with a read-only root has none, and fails for good with `disk I/O error (6410)`.
+const TEMP_STORE: Pragma = ("temp_store", "MEMORY", "2");
+/// What makes the commits of a writing connection durable, and its deletions complete.
+const WRITING: [Pragma; 5] = [
+    ("journal_mode", "WAL", "wal"),
+    ("synchronous", "FULL", "2"),
+    ("foreign_keys", "ON", "1"),
+    ("recursive_triggers", "ON", "1"),
+    ("secure_delete", "ON", "1"),
+];
+/// Bytes of a page in a new file.
+const PAGE_SIZE: u32 = 4096;
+
+/// Whether a setting was taken.
+fn taken((name, _, wanted): &Pragma, found: &str) -> Result<(), StoreError> {
+    if found == *wanted {
+        return Ok(());
+    }
+    Err(StoreError::Broken(format!("PRAGMA {name} is `{found}`, not `{wanted}`")))
+}
+
+/// A connection of sqlx, reading or writing.
 fn connection(path: &std::path::Path) -> SqliteConnectOptions {
+    let (name, value, _) = TEMP_STORE;
     SqliteConnectOptions::new()
         .filename(path)
-        // WHY: otherwise statement journals, sorts and VACUUM need a file in a system directory. A
-        // container with a read-only root has none, and fails for good with `disk I/O error
-        // (6410)`.
-        .pragma("temp_store", "MEMORY")
+        .pragma(name, value)
         .busy_timeout(BUSY)
         // WHY: a logged statement would carry arguments and results into the logs.
         .disable_statement_logging()
 }
 
 pub(crate) fn options(path: &std::path::Path) -> SqliteConnectOptions {
-    connection(path)
-        .page_size(4096)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .pragma("recursive_triggers", "ON")
-        .pragma("secure_delete", "ON")
-        .statement_cache_capacity(128)
+    let options = connection(path).page_size(PAGE_SIZE).statement_cache_capacity(128);
+    WRITING.iter().fold(options, |options, (name, value, _)| options.pragma(*name, *value))
 }
 
-/// Reads back the durability settings.
-async fn assert_durable(conn: &mut SqliteConnection) -> Result<(), StoreError> {
-    let wanted = [
-        ("PRAGMA journal_mode", "wal"),
-        ("PRAGMA synchronous", "2"),
-        ("PRAGMA recursive_triggers", "1"),
-        ("PRAGMA foreign_keys", "1"),
-    ];
-    read_back(conn, &wanted).await
-}
-
-/// Whether each of these settings has this value.
-async fn read_back(
-    conn: &mut SqliteConnection,
-    wanted: &[(&'static str, &str)],
-) -> Result<(), StoreError> {
-    for (pragma, value) in wanted.iter().copied() {
-        let row = sql(pragma).one(conn).await?;
+/// Reads these settings back.
+async fn read_back(conn: &mut SqliteConnection, wanted: &[Pragma]) -> Result<(), StoreError> {
+    for pragma in wanted {
+        let row = sql(sqlx::AssertSqlSafe(format!("PRAGMA {}", pragma.0))).one(conn).await?;
         let found = row
             .try_get::<String, _>(0)
             .or_else(|_| row.try_get::<i64, _>(0).map(|n| n.to_string()))
             .map_err(|e| unreadable(&e))?;
-        if found != value {
-            return Err(StoreError::Broken(format!("{pragma} is `{found}`, not `{value}`")));
-        }
+        taken(pragma, &found)?;
     }
     Ok(())
 }

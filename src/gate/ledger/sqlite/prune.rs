@@ -6,7 +6,7 @@ use super::numbers::{entry_id, number};
 use super::steps::{first, run, vanished};
 use crate::domain::id::Seq;
 use crate::ledger::rows::DatabaseRow;
-use crate::ledger::store::{Pruning, StoreError};
+use crate::ledger::store::{KEPT, Pruning, StoreError};
 
 /// Entries of one transaction: a multiple of 256.
 const PORTION: u64 = 2048;
@@ -40,7 +40,7 @@ pub(super) fn portion(
     pruning: &Pruning,
     (from, to): (Seq, Seq),
 ) -> Result<u64, StoreError> {
-    const KEPT: &str = "('chain.genesis', 'writer.started', 'policy.activated', 'manifest.bound', 'anchor.observed')";
+    let kept = format!("('{}')", KEPT.join("', '"));
     let chain = pruning.chain.as_bytes();
     let sql = "SELECT no FROM chain WHERE chain_id = ?";
     let no = first(conn, sql, params![chain], |row| row.integer("no"))?;
@@ -49,7 +49,7 @@ pub(super) fn portion(
     let leaves = format!(
         "INSERT OR IGNORE INTO subtree SELECT ?3, 0, id & 1099511627775, leaf FROM stored_entry
           WHERE id >= ?1 AND id < ?2 AND id >> 8 IN (
-            SELECT id >> 8 FROM stored_entry WHERE id >= ?1 AND id < ?2 AND kind IN {KEPT})"
+            SELECT id >> 8 FROM stored_entry WHERE id >= ?1 AND id < ?2 AND kind IN {kept})"
     );
     run(conn, &leaves, params![low, high, chain])?;
     run(conn, "DELETE FROM stored_payload WHERE id >= ?1 << 4 AND id < ?2 << 4", [low, high])?;
@@ -58,11 +58,11 @@ pub(super) fn portion(
                   json_each(coalesce(json_extract(CAST(e.body AS TEXT), '$.commit'), '[]')) c
             WHERE e.id >= ?1 AND e.id < ?2)";
     run(conn, large, [low, high])?;
-    thin(conn, (low, high), KEPT)?;
+    thin(conn, (low, high), &kept)?;
     let lines = format!(
         "DELETE FROM entry_call WHERE (call, id) IN (
            SELECT call, id FROM stored_entry
-            WHERE id >= ?1 AND id < ?2 AND call IS NOT NULL AND kind NOT IN {KEPT})"
+            WHERE id >= ?1 AND id < ?2 AND call IS NOT NULL AND kind NOT IN {kept})"
     );
     run(conn, &lines, [low, high])?;
     // A run without entries is not in the ledger any more; the entries that stay and are not indexed
@@ -73,10 +73,10 @@ pub(super) fn portion(
            AND no NOT IN (SELECT e.call >> 32 FROM head h JOIN stored_entry e
                              ON e.id >= (?1 >> 40 << 40) + h.indexed AND e.id < ((?1 >> 40) + 1) << 40
                            WHERE h.chain_id = ?3 AND e.call IS NOT NULL
-                             AND NOT (e.id >= ?1 AND e.id < ?2 AND e.kind NOT IN {KEPT}))");
+                             AND NOT (e.id >= ?1 AND e.id < ?2 AND e.kind NOT IN {kept}))");
     run(conn, &runs, params![low, high, chain])?;
     let entries =
-        format!("DELETE FROM stored_entry WHERE id >= ?1 AND id < ?2 AND kind NOT IN {KEPT}");
+        format!("DELETE FROM stored_entry WHERE id >= ?1 AND id < ?2 AND kind NOT IN {kept}");
     let gone = run(conn, &entries, [low, high])?;
     Ok(u64::try_from(gone).unwrap_or(u64::MAX))
 }

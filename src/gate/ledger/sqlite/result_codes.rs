@@ -1,9 +1,6 @@
 //! What SQLite's result codes prove about a write (<https://www.sqlite.org/rescode.html>), for both
 //! drivers.
 
-use rusqlite::Connection;
-use rusqlite::types::Value;
-
 use crate::ledger::store::StoreError;
 
 /// The meaning of a failure before COMMIT was sent: dropping the connection rolls the transaction
@@ -45,23 +42,6 @@ pub(super) fn known(code: i64, text: &str) -> Option<StoreError> {
         BUSY | LOCKED => Some(StoreError::Unavailable(text)),
         _ => None,
     }
-}
-
-/// Checks that each of these settings has this value.
-pub(super) fn read_back(conn: &Connection, wanted: &[(&str, &str)]) -> Result<(), StoreError> {
-    for (name, value) in wanted {
-        let found = conn.pragma_query_value(None, name, |row| row.get::<_, Value>(0));
-        let found = match found.map_err(|e| before_commit(&e))? {
-            Value::Integer(number) => number.to_string(),
-            Value::Text(text) => text,
-            other @ (Value::Null | Value::Real(_) | Value::Blob(_)) => format!("{other:?}"),
-        };
-        if found != *value {
-            let why = format!("PRAGMA {name} is `{found}`, not `{value}`");
-            return Err(StoreError::Broken(why));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -202,7 +202,7 @@ pub(super) async fn payloads(
         return Ok(Vec::new());
     }
     // Nearly all payloads lie beside the entry that is named.
-    let mut found = wanted(conn, chain, list, BESIDE).await?;
+    let mut found = wanted(conn, chain, list, &beside()).await?;
     let known: BTreeSet<Digest> = found.iter().map(|row| row.commitment).collect();
     let missing = list.iter().filter(|at| !known.contains(&at.commitment)).copied();
     let missing: Vec<PayloadRef> = missing.collect();
@@ -213,10 +213,13 @@ pub(super) async fn payloads(
 }
 
 /// Payloads beside the entry that is named.
-const BESIDE: &str = "SELECT p.commitment, p.salt, p.role, p.media_type, p.body
-  FROM wanted CROSS JOIN own CROSS JOIN stored_payload p
- WHERE p.id >= base + wanted.seq << 4 AND p.id < base + wanted.seq + 1 << 4
-   AND +p.commitment = wanted.c";
+fn beside() -> String {
+    format!(
+        "{PAYLOAD} FROM wanted CROSS JOIN own CROSS JOIN stored_payload p
+          WHERE p.id >= base + wanted.seq << 4 AND p.id < base + wanted.seq + 1 << 4
+            AND +p.commitment = wanted.c"
+    )
+}
 
 /// Payloads that are not beside the named entry: large ones, those of another entry of the same
 /// call, and, if no entry is named, all of the chain.
@@ -318,7 +321,7 @@ mod tests {
         let path = dir.path().join("ledger.db");
         SqliteStore::open(&path).await.unwrap().close().await.unwrap();
         let file = rusqlite::Connection::open(&path).unwrap();
-        for text in [BESIDE.to_owned(), elsewhere()] {
+        for text in [beside(), elsewhere()] {
             let text = format!("EXPLAIN QUERY PLAN {}", over(3, &text));
             let mut query = file.prepare(&text).unwrap();
             let plan =

@@ -7,11 +7,12 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
+use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
-use super::CALL_MAX;
-use super::result_codes::{before_commit, read_back};
+use super::result_codes::before_commit;
+use super::{BUSY, CALL_MAX, PAGE_SIZE, TEMP_STORE, WRITING, taken};
 use crate::ledger::item::Claim;
 use crate::ledger::store::StoreError;
 
@@ -153,25 +154,22 @@ impl Slot {
 /// Opens the file, and reads back the settings that make a commit durable.
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags).map_err(|e| before_commit(&e))?;
+    let failed = |e: rusqlite::Error| before_commit(&e);
+    let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
-    conn.busy_timeout(super::BUSY).map_err(|e| before_commit(&e))?;
-    // WHY `temp_store`: see `super::connection`.
-    conn.execute_batch(
-        "PRAGMA temp_store = MEMORY; PRAGMA page_size = 4096; PRAGMA journal_mode = WAL;
-         PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON;
-         PRAGMA secure_delete = ON;",
-    )
-    .map_err(|e| before_commit(&e))?;
-    read_back(
-        &conn,
-        &[
-            ("temp_store", "2"),
-            ("journal_mode", "wal"),
-            ("synchronous", "2"),
-            ("recursive_triggers", "1"),
-            ("foreign_keys", "1"),
-        ],
-    )?;
+    conn.busy_timeout(BUSY).map_err(failed)?;
+    conn.pragma_update(None, "page_size", PAGE_SIZE).map_err(failed)?;
+    for pragma in std::iter::once(&TEMP_STORE).chain(&WRITING) {
+        let (name, value, _) = pragma;
+        // Some of them answer with a row, and some do not.
+        conn.execute_batch(&format!("PRAGMA {name} = {value}")).map_err(failed)?;
+        let found = conn.pragma_query_value(None, name, |row| row.get::<_, Value>(0));
+        let found = match found.map_err(failed)? {
+            Value::Integer(number) => number.to_string(),
+            Value::Text(text) => text,
+            other @ (Value::Null | Value::Real(_) | Value::Blob(_)) => format!("{other:?}"),
+        };
+        taken(pragma, &found)?;
+    }
     Ok(conn)
 }
