@@ -27,7 +27,9 @@ impl Proxy {
         Proxy { port, deaf }
     }
 
-    /// From now on, the first answer of the server on a connection cuts it, and is not passed on.
+    /// From now on no answer of the server is passed on, and its answer to `COMMIT` cuts the
+    /// connection: what was sent before that is done. A server that loses its client earlier may give
+    /// up what it is at.
     pub fn lose_answers(&self, lose: bool) {
         self.deaf.store(lose, Ordering::SeqCst);
     }
@@ -42,8 +44,14 @@ async fn forward(client: TcpStream, upstream: TcpStream, deaf: Arc<AtomicBool>) 
     };
     let down = async move {
         let mut bytes = vec![0; 65_536];
+        let mut lost = Vec::new();
         while let Ok(n @ 1..) = from_server.read(&mut bytes).await {
-            if deaf.load(Ordering::SeqCst) || to_client.write_all(&bytes[..n]).await.is_err() {
+            if deaf.load(Ordering::SeqCst) {
+                lost.extend_from_slice(&bytes[..n]);
+                if lost.windows(7).any(|tag| tag == b"COMMIT\0") {
+                    break;
+                }
+            } else if to_client.write_all(&bytes[..n]).await.is_err() {
                 break;
             }
         }
