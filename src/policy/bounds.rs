@@ -4,6 +4,7 @@
 //! a gigabyte in one call. So these checks run first, and above 1 MiB the call fails: a policy
 //! error, which is a denial.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use regorus::unstable::{BUILTINS, Expr, Ref, Span};
@@ -12,7 +13,7 @@ use regorus::{Engine, Source, Value};
 use super::alike::text;
 use super::builtins::ADMITTED;
 use super::fault::Error;
-use super::{alike, formats, portable};
+use super::{alike, ast, formats, portable};
 
 /// Bytes one builtin call may make.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -34,13 +35,17 @@ pub(super) type Check = fn(&[Value]) -> Result<(), &'static str>;
 const TOO_MUCH: &str = "the result would exceed 1 MiB";
 const TOO_LONG: &str = "the arguments are too large for this builtin";
 
-/// Puts the bounded form of every admitted builtin that needs one in the place of the engine's own.
+/// Puts the bounded form of every builtin that needs one in the place of the engine's own, as far
+/// as the engine's rules call it. Rules that are added later find the engine's own.
+///
+/// WHY not all of them: each decision clones the engine, with the name of every builtin in it.
 pub(super) fn install(engine: &mut Engine) -> Result<(), Error> {
+    let called = called(engine);
     let refused = |e: anyhow::Error| Error::Engine(e.to_string());
     let source = Source::from_contents("builtin".to_owned(), "-".to_owned()).map_err(refused)?;
     let span = Span { source, line: 1, col: 1, start: 0, end: 1 };
     for builtin in ADMITTED {
-        let Some(check) = builtin.check else { continue };
+        let Some(check) = builtin.check.filter(|_| called.contains(builtin.name)) else { continue };
         let missing = || Error::Engine(format!("no builtin `{}`", builtin.name));
         let (original, arity) = *BUILTINS.get(builtin.name).ok_or_else(missing)?;
         let span = span.clone();
@@ -63,6 +68,17 @@ pub(super) fn install(engine: &mut Engine) -> Result<(), Error> {
         engine.add_extension(name.to_owned(), arity, Box::new(call)).map_err(refused)?;
     }
     Ok(())
+}
+
+/// The names that the rules of an engine call, or put in the place of a function with `with`.
+fn called(engine: &Engine) -> BTreeSet<String> {
+    let rules = engine.get_modules().iter().flat_map(|module| module.policy.iter());
+    let names = rules.flat_map(|rule| {
+        let parts = ast::parts(rule);
+        let calls = parts.calls.into_iter().filter_map(|(callee, ..)| callee);
+        calls.chain(parts.refs).map(|path| path.parts.join(".")).collect::<Vec<_>>()
+    });
+    names.collect()
 }
 
 /// Replaces arguments that our engine would understand differently by OPA's understanding of them.
