@@ -88,8 +88,10 @@ mod tests {
         let bundle = Bundle::of_files(files.into()).unwrap();
         let engine = RegoEngine::new(&bundle, Duration::from_secs(9)).unwrap();
         let input = format!(r#"{{"tool":{{"tier":"T1"}},"x":{input}}}"#);
-        assert_eq!(engine.decide(input.as_bytes()).unwrap().verdict, Verdict::Allow, "{input}");
-        engine.allowed_by(input.as_bytes())
+        let (answer, rule) = engine.decide_naming(input.as_bytes()).unwrap();
+        assert_eq!(answer.verdict, Verdict::Allow, "{input}");
+        assert_eq!(engine.decide(input.as_bytes()).unwrap(), answer);
+        rule
     }
 
     #[test]

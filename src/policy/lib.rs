@@ -109,11 +109,13 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// See [`EngineError`]; the caller denies.
     fn decide(&self, input: &[u8]) -> Result<Answer, EngineError>;
-    /// The rule an allow of these input bytes follows from, with its file and line. `None`: the
-    /// engine cannot name one.
-    fn allowed_by(&self, input: &[u8]) -> Option<String> {
-        let _ = input;
-        None
+    /// As [`Self::decide`], with the rule that an allow follows from, by name, file and line.
+    /// `None`: it is no allow, or the engine cannot name one.
+    ///
+    /// # Errors
+    /// As [`Self::decide`].
+    fn decide_naming(&self, input: &[u8]) -> Result<(Answer, Option<String>), EngineError> {
+        self.decide(input).map(|answer| (answer, None))
     }
     /// Digest of the bundle, composition library included.
     fn digest(&self) -> Digest;
@@ -138,39 +140,57 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
 }
 
 /// The engine's answer to these canonical input bytes. `observing`: the input names layers in
-/// observe mode. The gate and an offline replay both call this.
+/// observe mode. A backtest calls this.
 ///
 /// # Errors
 /// The engine has no answer.
-/// It has no answer.
 pub fn ask(
     engine: &dyn PolicyEngine,
     input: &[u8],
     observing: bool,
 ) -> Result<Answer, EngineError> {
-    // An engine that panics has not answered.
-    let answered = std::panic::catch_unwind(AssertUnwindSafe(|| engine.decide(input)));
-    let answered =
-        answered.unwrap_or_else(|_| Err(EngineError::Evaluation("the engine panicked".into())))?;
-    // WHY: no answer of an engine can lift enforcement where no layer observes.
-    let enforced = answered.enforced || !observing;
-    Ok(Answer { enforced, ..answered })
+    answered(|| Ok((engine.decide(input)?, None)), observing).map(|(answer, _)| answer)
 }
 
-/// The rule an allow of these input bytes follows from, with the input of [`ask`].
-#[must_use]
-pub fn allowed_by(engine: &dyn PolicyEngine, input: &[u8]) -> Option<String> {
-    std::panic::catch_unwind(AssertUnwindSafe(|| engine.allowed_by(input))).unwrap_or_default()
+/// As [`ask`], with the rule that an allow follows from. The gate and an offline replay both call
+/// this.
+///
+/// # Errors
+/// The engine has no answer.
+pub fn ask_naming(
+    engine: &dyn PolicyEngine,
+    input: &[u8],
+    observing: bool,
+) -> Result<(Answer, Option<String>), EngineError> {
+    answered(|| engine.decide_naming(input), observing)
+}
+
+fn answered<F>(evaluate: F, observing: bool) -> Result<(Answer, Option<String>), EngineError>
+where
+    F: FnOnce() -> Result<(Answer, Option<String>), EngineError>,
+{
+    // An engine that panics has not answered.
+    let answered = std::panic::catch_unwind(AssertUnwindSafe(evaluate));
+    let (answer, rule) =
+        answered.unwrap_or_else(|_| Err(EngineError::Evaluation("the engine panicked".into())))?;
+    // WHY: no answer of an engine can lift enforcement where no layer observes.
+    let enforced = answer.enforced || !observing;
+    Ok((Answer { enforced, ..answer }, rule))
 }
 
 /// Turns a missing answer into a denial that says why it is missing.
 pub fn or_denial(answered: Result<Answer, EngineError>) -> Answer {
-    answered.unwrap_or_else(|failure| Answer {
+    answered.unwrap_or_else(|failure| denial(&failure))
+}
+
+/// The denial that stands for a missing answer.
+pub fn denial(failure: &EngineError) -> Answer {
+    Answer {
         verdict: Verdict::Deny,
         reasons: vec![error(failure.detail(), &failure.to_string())],
         obligations: Vec::new(),
         enforced: true,
-    })
+    }
 }
 
 /// The reason of a denial without an answer: `detail` is a code of the errors' reference.

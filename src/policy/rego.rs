@@ -5,6 +5,7 @@
 //! an async runtime decide where that may happen.
 
 use std::num::NonZeroU32;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,11 +115,31 @@ impl RegoEngine {
         Value::from_json_str(text).map_err(|e| self.failure(&e))
     }
 
-    fn evaluate(&self, document: &str, input: &Value) -> Result<Answer, EngineError> {
+    /// An engine of its own for this input.
+    fn engine_for(&self, input: &Value) -> Engine {
         let mut engine = self.template.clone();
         engine.set_input(input.clone());
+        engine
+    }
+
+    fn evaluate(&self, document: &str, engine: &mut Engine) -> Result<Answer, EngineError> {
         let value = engine.eval_rule(document.to_owned()).map_err(|e| self.failure(&e))?;
         document::read(&value, &self.places)
+    }
+
+    /// The decision about this input, made by an engine that has it.
+    fn decided(&self, input: &Value, engine: &mut Engine) -> Result<Answer, EngineError> {
+        let decided = self.evaluate(DECISION, engine)?;
+        if decided.verdict == Verdict::Allow || !observed(input) {
+            return Ok(decided);
+        }
+        // WHY: the library leaves out layers in observe mode, in Rego, so that a third party can
+        // compute the same from the recorded input and bundle.
+        let binding = self.evaluate(BINDING, &mut self.engine_for(input))?;
+        if binding.verdict == Verdict::Allow {
+            return Ok(Answer { obligations: binding.obligations, enforced: false, ..decided });
+        }
+        Ok(binding)
     }
 
     fn failure(&self, error: &anyhow::Error) -> EngineError {
@@ -143,23 +164,19 @@ impl RegoEngine {
 impl PolicyEngine for RegoEngine {
     fn decide(&self, input: &[u8]) -> Result<Answer, EngineError> {
         let input = self.read(input)?;
-        let decided = self.evaluate(DECISION, &input)?;
-        if decided.verdict == Verdict::Allow || !observed(&input) {
-            return Ok(decided);
-        }
-        // WHY: the library leaves out layers in observe mode, in Rego, so that a third party can
-        // compute the same from the recorded input and bundle.
-        let binding = self.evaluate(BINDING, &input)?;
-        if binding.verdict == Verdict::Allow {
-            return Ok(Answer { obligations: binding.obligations, enforced: false, ..decided });
-        }
-        Ok(binding)
+        self.decided(&input, &mut self.engine_for(&input))
     }
 
-    fn allowed_by(&self, input: &[u8]) -> Option<String> {
-        let mut engine = self.template.clone();
-        engine.set_input(self.read(input).ok()?);
-        self.grounds.first(&mut engine).map(str::to_owned)
+    fn decide_naming(&self, input: &[u8]) -> Result<(Answer, Option<String>), EngineError> {
+        let input = self.read(input)?;
+        let mut engine = self.engine_for(&input);
+        let answer = self.decided(&input, &mut engine)?;
+        // WHY apart: an allow stands, whatever happens to the search for its rule.
+        let naming = AssertUnwindSafe(|| self.grounds.first(&mut engine).map(str::to_owned));
+        let rule = (answer.verdict == Verdict::Allow)
+            .then(|| std::panic::catch_unwind(naming).unwrap_or_default())
+            .flatten();
+        Ok((answer, rule))
     }
 
     fn digest(&self) -> Digest {

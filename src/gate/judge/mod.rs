@@ -15,7 +15,7 @@ use crate::domain::digest::Digest;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
-use crate::policy::{Answer, PolicyEngine, allowed_by, ask, error, or_denial, weighed};
+use crate::policy::{Answer, PolicyEngine, ask_naming, denial, error, weighed};
 
 pub mod prepared;
 mod resumed;
@@ -118,12 +118,7 @@ impl fmt::Debug for HoldCapacity<'_> {
 /// Decides about one prepared call. Total: every doubt becomes a denial.
 pub fn judge(criteria: &Criteria<'_>, prepared: Prepared) -> Judged {
     let binding = criteria.agent.binding;
-    let (mut decision, used) = decide(criteria, &prepared);
-    if let (Some(engine), Some(input)) = (criteria.engine, &decision.input)
-        && decision.verdict == Verdict::Allow
-    {
-        decision.ground = allowed_by(engine.as_ref(), input);
-    }
+    let (decision, used) = decide(criteria, &prepared);
     let break_glass = criteria.break_glass.clone().filter(|_| used);
     let (resumed, asked_by) = (criteria.resumed.clone(), criteria.asked_by.clone());
     Judged { prepared, decision, binding, resumed, break_glass, asked_by }
@@ -173,8 +168,10 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let evaluate = |context: &Circumstances<'_>| {
         let input =
             input::document(criteria.agent, criteria.run, tool, &prepared.call_input(), context);
-        let answer = or_denial(ask(engine.as_ref(), &input, !observe.is_empty()));
-        (weighed(answer, proposer, approvals), input)
+        let asked = ask_naming(engine.as_ref(), &input, !observe.is_empty());
+        let (answer, rule) = asked.unwrap_or_else(|failure| (denial(&failure), None));
+        let answer = weighed(answer, proposer, approvals);
+        Evaluated { ground: rule.filter(|_| answer.verdict == Verdict::Allow), answer, input }
     };
     adopt(&mut decision, evaluate(&context));
     if decision.course() == Course::Wait && !criteria.kept {
@@ -188,7 +185,7 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         && let Some(open) = criteria.break_glass.as_deref()
     {
         let answered = evaluate(&Circumstances { break_glass: Some(open), ..context });
-        if answered.0.verdict == Verdict::Allow {
+        if answered.answer.verdict == Verdict::Allow {
             adopt(&mut decision, answered);
             return (decision, true);
         }
@@ -237,9 +234,19 @@ fn no_policy() -> LayerReason {
     error("no_policy", "no policy bundle is in force")
 }
 
+/// What the policy made of one input.
+struct Evaluated {
+    answer: Answer,
+    /// The rule an allow follows from.
+    ground: Option<String>,
+    input: Vec<u8>,
+}
+
 /// Adopts the policy's answer about this input.
-fn adopt(decision: &mut Decision, (answer, input): (Answer, Vec<u8>)) {
+fn adopt(decision: &mut Decision, evaluated: Evaluated) {
+    let Evaluated { answer, ground, input } = evaluated;
     let Answer { verdict, reasons, obligations, enforced } = answer;
+    decision.ground = ground;
     decision.verdict = verdict;
     decision.reasons = reasons;
     decision.obligations = obligations;

@@ -141,14 +141,15 @@ impl Replay<'_> {
             return Ok(ReplayedDecision::Cannot(Undecidable::Deadline));
         }
         let observing = !recorded.input.observe.is_empty();
-        let answered = policy::ask(engine, body, observing);
+        let answered = policy::ask_naming(engine, body, observing);
         if matches!(answered, Err(EngineError::Deadline(_))) {
             return Ok(ReplayedDecision::Cannot(Undecidable::Slow));
         }
         let by = decision.asked_by.map(|by| by.subject.as_str());
         let given: Vec<_> = recorded.granted().collect();
-        let answer = policy::weighed(policy::or_denial(answered), by, &given);
-        same(line, (body, &answer), engine)?;
+        let (answer, rule) = answered.unwrap_or_else(|failure| (policy::denial(&failure), None));
+        let answer = policy::weighed(answer, by, &given);
+        same(line, (&answer, rule.as_deref()), engine)?;
         Ok(ReplayedDecision::Same)
     }
 

@@ -3,7 +3,7 @@
 use crate::domain::decision::{Course, Verdict};
 use crate::entries::EntryLine;
 use crate::policy::rego::RegoEngine;
-use crate::policy::{self, Answer, PolicyEngine as _};
+use crate::policy::{Answer, PolicyEngine as _};
 use crate::record::Kind;
 use crate::record::decided;
 
@@ -22,10 +22,10 @@ pub(super) enum Error {
     Member(&'static str),
 }
 
-/// Whether the recorded decision is this one.
+/// Whether the recorded decision is this one, and an allow follows from this rule.
 pub(super) fn same(
     line: &EntryLine,
-    (input, answer): (&[u8], &Answer),
+    (answer, ground): (&Answer, Option<&str>),
     engine: &RegoEngine,
 ) -> Result<(), Error> {
     let draft = &line.entry.draft;
@@ -49,7 +49,7 @@ pub(super) fn same(
     // Entries of earlier builds name no rule for an allow, and are correct as far as they go.
     let unnamed = answer.verdict == Verdict::Allow && draft.rule.is_none();
     let rule = match answer.verdict {
-        Verdict::Allow => policy::allowed_by(engine, input).as_deref().map(decided::ground),
+        Verdict::Allow => ground.map(decided::ground),
         Verdict::Deny | Verdict::RequireApproval => decided::rule(&answer.reasons),
     };
     if !unnamed && draft.rule != rule {
