@@ -1,11 +1,13 @@
 //! Finds base64, base32 and hexadecimal digits in a reading, and opaque pieces among them.
 
+use std::sync::LazyLock;
+
 use crate::domain::readings::Reading;
 
 /// One way to write bytes as letters.
 struct Encoding {
-    /// The bits of a letter.
-    value: fn(u8) -> Option<u8>,
+    /// The bits of each byte that is a letter; [`NO_LETTER`] for any other.
+    values: [u8; 256],
     /// How many bits.
     width: usize,
     /// The letters after which bits and bytes align again.
@@ -16,11 +18,32 @@ struct Encoding {
     is_blob: fn(&[u8]) -> bool,
 }
 
-static ENCODINGS: [Encoding; 3] = [
-    Encoding { value: base64, width: 6, turns: 4, least: LETTERS_MIN, is_blob: is_base64 },
-    Encoding { value: base32, width: 5, turns: 8, least: 10, is_blob: is_base32 },
-    Encoding { value: hex, width: 4, turns: 2, least: 12, is_blob: is_hex },
-];
+/// A byte that is no letter of an encoding.
+const NO_LETTER: u8 = 0xff;
+
+static ENCODINGS: LazyLock<[Encoding; 3]> = LazyLock::new(|| {
+    [
+        Encoding { values: of(base64), width: 6, turns: 4, least: LETTERS_MIN, is_blob: is_base64 },
+        Encoding { values: of(base32), width: 5, turns: 8, least: 10, is_blob: is_base32 },
+        Encoding { values: of(hex), width: 4, turns: 2, least: 12, is_blob: is_hex },
+    ]
+});
+
+/// The values as a table: the search reads each byte of a text a dozen times.
+fn of(value: fn(u8) -> Option<u8>) -> [u8; 256] {
+    std::array::from_fn(|byte| u8::try_from(byte).ok().and_then(value).unwrap_or(NO_LETTER))
+}
+
+impl Encoding {
+    /// The bits of a letter; [`NO_LETTER`] for a byte that is none.
+    fn value(&self, byte: u8) -> u8 {
+        self.values.get(usize::from(byte)).copied().unwrap_or(NO_LETTER)
+    }
+
+    fn is_letter(&self, byte: u8) -> bool {
+        self.value(byte) != NO_LETTER
+    }
+}
 
 /// Letters of a stretch that is bytes; a digest of 64 bytes has less.
 const BASE64_BLOB: usize = 96;
@@ -69,14 +92,14 @@ pub(super) const LETTERS_MIN: usize = 8;
 /// bytes.
 pub(super) fn each(reading: &Reading, which: Which, mut visit: impl FnMut(&Decoded<'_>)) -> bool {
     let (mut blob, mut buffer) = (false, Vec::new());
-    for encoding in &ENCODINGS {
+    for encoding in ENCODINGS.iter() {
         if which == Which::Hex && encoding.width != 4 {
             continue;
         }
         let bytes = reading.text.as_bytes();
         let mut at = 0_usize;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let length = rest.iter().take_while(|b| (encoding.value)(**b).is_some()).count();
+            let length = rest.iter().take_while(|b| encoding.is_letter(**b)).count();
             let letters = rest.get(..length).unwrap_or_default();
             if length >= encoding.least {
                 blob |= stretch(encoding, reading, (at, letters), &mut buffer, &mut visit);
@@ -123,7 +146,7 @@ fn unpack(encoding: &Encoding, letters: &[u8], bytes: &mut Vec<u8>) {
     bytes.reserve(letters.len());
     let (mut bits, mut have) = (0_u32, 0_usize);
     for letter in letters {
-        let value = u32::from((encoding.value)(*letter).unwrap_or_default());
+        let value = u32::from(encoding.value(*letter));
         bits = (bits << encoding.width) | value;
         have = have.saturating_add(encoding.width);
         if let Some(left) = have.checked_sub(8) {

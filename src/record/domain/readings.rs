@@ -3,6 +3,7 @@
 //! A secret, or personal data, that is percent-encoded, written in HTML entities or broken over
 //! lines is still readable after decoding. So the search covers the text and its decoded forms.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// How often a decoded text is decoded again.
@@ -17,17 +18,29 @@ const OTHER: char = '\x7f';
 
 /// ASCII text, and for each of its bytes the position in the source.
 ///
-/// Nine bytes per byte of text: a result may have megabytes, and many calls run at once.
+/// At most nine bytes per byte of text: a result may have megabytes, and many calls run at once.
 #[derive(Debug)]
 pub struct Reading {
     /// The text.
     pub text: String,
-    from: Vec<Range<u32>>,
+    from: Source,
+}
+
+/// Where each byte of a reading stands in the source.
+#[derive(Debug)]
+enum Source {
+    /// There, byte for byte: the source is ASCII and is read as it stands.
+    Same,
+    /// In these places.
+    Places(Vec<Range<u32>>),
 }
 
 impl Reading {
     /// The text as it stands there.
     pub fn of(source: &str) -> Self {
+        if source.is_ascii() {
+            return Self { text: source.to_owned(), from: Source::Same };
+        }
         let mut reading = Self::empty(source.len());
         for (at, c) in source.char_indices() {
             let from = at..at.saturating_add(c.len_utf8());
@@ -40,36 +53,56 @@ impl Reading {
 
     /// An empty text with this capacity.
     pub fn empty(capacity: usize) -> Self {
-        Self { text: String::with_capacity(capacity), from: Vec::with_capacity(capacity) }
+        let from = Source::Places(Vec::with_capacity(capacity));
+        Self { text: String::with_capacity(capacity), from }
     }
 
     /// Adds a character that stands for this range of the source.
     pub fn push(&mut self, c: char, from: Range<usize>) {
-        self.text.push(if c.is_ascii() { c } else { OTHER });
-        // No text that comes here has gigabytes: results and arguments have bounds far below.
-        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        self.from.push(place(from.start)..place(from.end));
+        if matches!(self.from, Source::Same) {
+            self.from = Source::Places(self.places().into_owned());
+        }
+        if let Source::Places(places) = &mut self.from {
+            places.push(placed(&from));
+            self.text.push(if c.is_ascii() { c } else { OTHER });
+        }
     }
 
     /// The place of this stretch in the source.
     pub fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
-        let (first, last) =
-            (self.from.get(found.start)?, self.from.get(found.end.checked_sub(1)?)?);
+        let last = found.end.checked_sub(1)?;
+        let Source::Places(places) = &self.from else {
+            return (found.start < self.text.len() && last < self.text.len())
+                .then(|| found.start.min(last)..found.start.saturating_add(1).max(found.end));
+        };
+        let (first, last) = (places.get(found.start)?, places.get(last)?);
         // In a reversed reading the last character comes first.
         let (start, end) = (first.start.min(last.start), first.end.max(last.end));
         Some(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
     }
 
+    /// The place of each byte in the source.
+    fn places(&self) -> Cow<'_, [Range<u32>]> {
+        match &self.from {
+            Source::Same => {
+                let one = |at: usize| placed(&(at..at.saturating_add(1)));
+                (0..self.text.len()).map(one).collect::<Vec<_>>().into()
+            }
+            Source::Places(places) => places.into(),
+        }
+    }
+
     /// This stretch of it.
     pub fn part(&self, range: Range<usize>) -> Self {
-        let from = self.from.get(range.clone()).unwrap_or_default().to_vec();
+        let places = self.places();
+        let from = Source::Places(places.get(range.clone()).unwrap_or_default().to_vec());
         Self { text: self.text.get(range).unwrap_or_default().to_owned(), from }
     }
 
     /// The text in reverse order.
     pub fn reversed(&self) -> Self {
         let text = self.text.chars().rev().collect();
-        Self { text, from: self.from.iter().rev().cloned().collect() }
+        Self { text, from: Source::Places(self.places().iter().rev().cloned().collect()) }
     }
 
     /// Letters shifted by thirteen places (ROT13).
@@ -237,7 +270,7 @@ impl Reading {
 pub fn readings(source: &str, mut visit: impl FnMut(&Reading)) {
     let plain = Reading::of(source);
     plain.beside(&mut visit);
-    if source.chars().any(|c| folded(c) != Some(c)) {
+    if !source.is_ascii() && source.chars().any(|c| folded(c) != Some(c)) {
         visit(&plain);
     }
     let escapes = plain.text.contains(['%', '\\', '&']);
@@ -249,6 +282,12 @@ pub fn readings(source: &str, mut visit: impl FnMut(&Reading)) {
         visit(&reading);
         layer = reading.unescaped();
     }
+}
+
+/// No text that comes here has gigabytes: results and arguments have bounds far below.
+fn placed(range: &Range<usize>) -> Range<u32> {
+    let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    place(range.start)..place(range.end)
 }
 
 /// The ASCII character that a person sees in a lookalike; `None` for an invisible one.
