@@ -21,7 +21,7 @@ use crate::record::TaggedDigest;
 pub const VERSION: &str = "wicketgate/input/1";
 
 /// The caller (`input.agent`).
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct AgentFacts {
     /// `metadata.name` of the manifest.
     pub id: String,
@@ -32,7 +32,6 @@ pub struct AgentFacts {
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// SHA-256 of the manifest's exact bytes.
-    #[serde(serialize_with = "Digest::serialize_prefixed")]
     pub manifest: Digest,
     /// How model and instructions are known.
     pub binding: Binding,
@@ -44,21 +43,20 @@ pub struct AgentFacts {
 }
 
 /// A run that delegated, and the agent it ran (`input.agent.delegation[]`).
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delegator {
     /// `metadata.name` of its manifest.
     pub id: String,
     /// `metadata.version`.
     pub version: String,
     /// SHA-256 of the manifest's exact bytes.
-    #[serde(serialize_with = "Digest::serialize_prefixed")]
     pub manifest: Digest,
     /// The run.
     pub run: RunId,
 }
 
 /// The run so far (`input.run`, `input.context`, `input.history`).
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct RunFacts {
     /// The run.
     pub id: RunId,
@@ -73,17 +71,14 @@ pub struct RunFacts {
     /// Calls of this run that failed or are unknown.
     pub errors: u64,
     /// Calls of this run that were denied.
-    #[serde(skip)]
     pub denied: u64,
     /// The cost of its calls so far, as far as bindings state it; millionths of a US dollar.
     pub cost: u64,
     /// What is left of the pools that cover this call.
-    #[serde(skip)]
     pub pools: Vec<PoolInput>,
     /// Labels given at `OpenRun`: claims.
     pub labels: BTreeMap<String, String>,
     /// Facts the sidecar vouches for: pod, namespace, environment.
-    #[serde(skip)]
     pub attested: BTreeMap<String, String>,
 }
 
@@ -243,37 +238,80 @@ pub fn document(
     call: &CallInput<'_>,
     circumstances: &Circumstances<'_>,
 ) -> Vec<u8> {
-    canonical::bytes(&Json::object([
-        ("v", Json::from(VERSION)),
-        ("agent", Json::of(agent)),
-        ("run", Json::of(run)),
-        ("tool", tool_json(tool)),
-        ("call", Json::object([("id", Json::from(call.call.id().as_str()))])),
-        ("args", call.call.args().clone()),
-        ("effect", call.effect.to_json()),
-        (
-            "context",
-            Json::object([
-                ("attested", Json::of(&run.attested)),
-                ("claimed", Json::of(&run.labels)),
-            ]),
-        ),
-        ("time", time_json(circumstances.now)),
-        ("findings", call.findings.iter().map(finding_json).collect::<Vec<_>>().into()),
-        ("approvals", circumstances.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
-        ("quorum", quorum_json(circumstances.by_hand)),
-        ("break_glass", break_glass_json(circumstances.break_glass.map(broken).as_ref())),
-        ("pools", Json::of(&run.pools)),
-        ("observe", Json::of(&circumstances.observe)),
-        (
-            "history",
-            Json::object([
-                ("calls", Json::from(run.calls)),
-                ("errors", Json::from(run.errors)),
-                ("denied", Json::from(run.denied)),
-            ]),
-        ),
-    ]))
+    let args = call.call.canonical();
+    let mut document = canonical::Members::with_capacity(args.len().saturating_add(1536));
+    document.object("agent", |out| agent.write(out));
+    document.put(
+        "approvals",
+        &circumstances.approvals.iter().map(approval_json).collect::<Vec<_>>().into(),
+    );
+    document.written("args", args);
+    document.put("break_glass", &break_glass_json(circumstances.break_glass.map(broken).as_ref()));
+    document.object("call", |out| out.text("id", call.call.id().as_str()));
+    document.object("context", |out| {
+        out.texts("attested", &run.attested);
+        out.texts("claimed", &run.labels);
+    });
+    document.put("effect", &call.effect.to_json());
+    document.list("findings", call.findings, |out, finding| {
+        out.text("kind", &finding.kind);
+        out.text("path", &finding.path);
+    });
+    document.object("history", |out| {
+        out.put("calls", &Json::from(run.calls));
+        out.put("denied", &Json::from(run.denied));
+        out.put("errors", &Json::from(run.errors));
+    });
+    document.put("observe", &Json::of(&circumstances.observe));
+    document.list("pools", &run.pools, |out, pool| {
+        out.put("left_permille", &Json::from(pool.left_permille));
+        out.text("name", &pool.name);
+        out.put("size", &Json::from(pool.size));
+        out.text("unit", &pool.unit);
+    });
+    document.put("quorum", &quorum_json(circumstances.by_hand));
+    document.object("run", |out| run.write(out));
+    document.put("time", &time_json(circumstances.now));
+    document.object("tool", |out| {
+        out.text("definition", &tool.definition.prefixed());
+        out.text("kind", &tool.kind);
+        out.text("name", tool.name.as_str());
+        out.put("read_only", &Json::from(tool.read_only));
+        out.text("tier", tool.tier.as_str());
+    });
+    document.text("v", VERSION);
+    document.finish()
+}
+
+impl AgentFacts {
+    fn write(&self, out: &mut canonical::Members) {
+        out.text("binding", self.binding.as_str());
+        out.list("delegation", &self.delegation, |out, above| {
+            out.text("id", &above.id);
+            out.text("manifest", &above.manifest.prefixed());
+            out.text("run", &above.run.to_string());
+            out.text("version", &above.version);
+        });
+        out.text("id", &self.id);
+        out.texts("labels", &self.labels);
+        out.text("manifest", &self.manifest.prefixed());
+        out.text("owner", &self.owner);
+        out.text("tier3", self.tier3.as_str());
+        out.text("version", &self.version);
+    }
+}
+
+impl RunFacts {
+    fn write(&self, out: &mut canonical::Members) {
+        out.put("calls", &Json::from(self.calls));
+        out.put("cost", &Json::from(self.cost));
+        out.put("errors", &Json::from(self.errors));
+        out.text("id", &self.id.to_string());
+        out.put("incognito", &Json::from(self.incognito));
+        out.texts("labels", &self.labels);
+        out.text("mode", &self.mode);
+        out.text("opened_at", &self.opened_at.to_string());
+    }
 }
 
 /// The layers that count approvers for themselves, as the policy sees them.
@@ -315,16 +353,6 @@ pub fn approval_json(approval: &Approval) -> Json {
     ])
 }
 
-fn tool_json(tool: &ToolFacts) -> Json {
-    Json::object([
-        ("name", Json::from(tool.name.as_str())),
-        ("kind", Json::from(tool.kind.as_str())),
-        ("tier", Json::from(tool.tier.as_str())),
-        ("read_only", Json::from(tool.read_only)),
-        ("definition", Json::from(tool.definition.prefixed())),
-    ])
-}
-
 /// One finding, as the policy sees it.
 pub fn finding_json(finding: &Finding) -> Json {
     Json::object([
@@ -353,4 +381,135 @@ pub fn time_json(now: Timestamp) -> Json {
         ("minute", Json::Int(zoned.minute().into())),
         ("tz", Json::from("UTC")),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::call::{CallOrigin, CallerAuth};
+    use crate::domain::id::{CallId, ToolName};
+    use crate::domain::json::{Limits, json};
+    use crate::domain::tier::Tier;
+    use crate::lint::schema;
+
+    fn texts<const N: usize>(texts: [(&str, &str); N]) -> BTreeMap<String, String> {
+        texts.map(|(name, text)| (name.to_owned(), text.to_owned())).into()
+    }
+
+    fn agent(run: RunId) -> AgentFacts {
+        let above = Delegator {
+            id: "lead".into(),
+            version: "2.0.0".into(),
+            manifest: Digest::of(&[b"lead"]),
+            run,
+        };
+        AgentFacts {
+            id: "agent".into(),
+            version: "1.0.0".into(),
+            owner: "o\"wner@example.com".into(),
+            labels: texts([("é\u{e000}", "x"), ("\u{10000}", "y"), ("team", "pay")]),
+            manifest: Digest::of(&[b"agent"]),
+            binding: Binding::Observed,
+            tier3: Binding::Claimed,
+            delegation: vec![above],
+        }
+    }
+
+    fn facts(id: RunId) -> RunFacts {
+        let pool =
+            PoolInput { name: "p".into(), unit: "requests".into(), left_permille: 7, size: 9 };
+        RunFacts {
+            id,
+            mode: "enforce".into(),
+            incognito: true,
+            opened_at: Timestamp::from_millis(1_795_003_200_000),
+            calls: 3,
+            errors: 2,
+            denied: 1,
+            cost: 5,
+            pools: vec![pool],
+            labels: texts([("a", "b")]),
+            attested: texts([("pod", "p-1")]),
+        }
+    }
+
+    fn tool() -> ToolFacts {
+        ToolFacts {
+            name: ToolName::parse("web.get").unwrap(),
+            kind: "http".into(),
+            tier: Tier::T2,
+            read_only: true,
+            idempotent: false,
+            definition: Digest::of(&[b"tool"]),
+            timeout: Duration::ZERO,
+            result_bytes_max: 0,
+            cost_micro_usd: None,
+            dedupe: None,
+        }
+    }
+
+    fn expected(run: RunId) -> Json {
+        let digest = |of: &str| Digest::of(&[of.as_bytes()]).prefixed();
+        json!({
+            "v": "wicketgate/input/1",
+            "agent": {
+                "id": "agent", "version": "1.0.0", "owner": "o\"wner@example.com",
+                "labels": {"é\u{e000}": "x", "\u{10000}": "y", "team": "pay"},
+                "manifest": digest("agent"), "binding": "observed", "tier3": "claimed",
+                "delegation": [{"id": "lead", "version": "2.0.0", "manifest": digest("lead"), "run": run.to_string()}]
+            },
+            "run": {
+                "id": run.to_string(), "mode": "enforce", "incognito": true, "calls": 3, "errors": 2, "cost": 5,
+                "opened_at": Timestamp::from_millis(1_795_003_200_000).to_string(), "labels": {"a": "b"}
+            },
+            "tool": {"name": "web.get", "kind": "http", "tier": "T2", "read_only": true, "definition": digest("tool")},
+            "call": {"id": "c-1"},
+            "args": {"b": [1, 1.5], "a": "x"},
+            "effect": {"kind": "none"},
+            "context": {"attested": {"pod": "p-1"}, "claimed": {"a": "b"}},
+            "time": {
+                "rfc3339": "2026-11-18T12:00:00.000Z", "unix": 1_795_003_200, "weekday": "wednesday", "hour": 12,
+                "minute": 0, "tz": "UTC"
+            },
+            "findings": [{"kind": "email", "path": "/a"}, {"kind": "card", "path": "/b"}],
+            "approvals": [{"approver": "ann", "roles": ["lead"], "key": "SHA256:x"}],
+            "quorum": {"by_hand": ["team"]},
+            "break_glass": {"open": false, "nonce": "", "until": "", "by": []},
+            "pools": [{"name": "p", "unit": "requests", "left_permille": 7, "size": 9}],
+            "observe": ["org", "team"],
+            "history": {"calls": 3, "errors": 2, "denied": 1}
+        })
+    }
+
+    #[test]
+    fn the_document_is_canonical_and_has_every_member_that_the_schema_names() {
+        let id = RunId::parse("0192a000-0000-7000-8000-000000000001").unwrap();
+        let origin = CallOrigin {
+            run: id,
+            id: CallId::parse("c-1").unwrap(),
+            after: 0,
+            agent: "agent".into(),
+            auth: CallerAuth::default(),
+            traceparent: None,
+        };
+        let call = ToolCall::parse(origin, "web.get", br#"{"b":[1,1.50], "a":"x"}"#).unwrap();
+        let found = |kind: &str, path: &str| Finding { kind: kind.into(), path: path.into() };
+        let findings = [found("email", "/a"), found("card", "/b")];
+        let input = CallInput { call: &call, effect: &Effect::None, findings: &findings };
+        let by =
+            Approval { subject: "ann".into(), roles: vec!["lead".into()], key: "SHA256:x".into() };
+        let circumstances = Circumstances {
+            now: Timestamp::from_millis(1_795_003_200_000),
+            observe: &["org", "team"],
+            approvals: &[by],
+            by_hand: &["team"],
+            break_glass: None,
+        };
+        let made = document(&agent(id), &facts(id), &tool(), &input, &circumstances);
+        let read = canonical::read(&made, &Limits::FILE).unwrap().expect("in canonical form");
+        assert_eq!(read, expected(id));
+        assert_eq!(schema::violations(&read), Vec::<String>::new());
+    }
 }

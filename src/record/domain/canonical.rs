@@ -1,6 +1,8 @@
 //! The one canonical form (RFC 8785) of everything that is hashed, signed or compared.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Write as _;
 
 use super::json::{self, Json, Limits};
 use super::reader::{Read, Spelling};
@@ -8,7 +10,7 @@ use super::reader::{Read, Spelling};
 /// The canonical bytes of a value: members sorted by UTF-16 code units, no space, shortest numbers.
 pub fn bytes(value: &Json) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
-    write(value, &mut out);
+    put(value, &mut out);
     out
 }
 
@@ -85,13 +87,58 @@ impl Members {
     /// The next member.
     pub fn put(&mut self, name: &'static str, value: &Json) {
         self.name(name);
-        write(value, &mut self.out);
+        put(value, &mut self.out);
     }
 
     /// The next member, a string.
     pub fn text(&mut self, name: &'static str, text: &str) {
         self.name(name);
         string(text, &mut self.out);
+    }
+
+    /// The next member, a value that is in canonical form already.
+    pub fn written(&mut self, name: &'static str, canonical: &[u8]) {
+        self.name(name);
+        self.out.extend_from_slice(canonical);
+    }
+
+    /// The next member, an object.
+    pub fn object(&mut self, name: &'static str, fill: impl FnOnce(&mut Self)) {
+        self.name(name);
+        self.inner(fill);
+    }
+
+    /// The next member, a list of objects.
+    pub fn list<T>(
+        &mut self,
+        name: &'static str,
+        items: impl IntoIterator<Item = T>,
+        mut fill: impl FnMut(&mut Self, T),
+    ) {
+        self.name(name);
+        self.out.push(b'[');
+        for (number, item) in items.into_iter().enumerate() {
+            if number > 0 {
+                self.out.push(b',');
+            }
+            self.inner(|inner| fill(inner, item));
+        }
+        self.out.push(b']');
+    }
+
+    /// The next member, texts by name.
+    pub fn texts(&mut self, name: &'static str, texts: &BTreeMap<String, String>) {
+        self.name(name);
+        self.out.push(b'{');
+        members_of(texts, &mut self.out, |text, out| string(text, out));
+        self.out.push(b'}');
+    }
+
+    fn inner(&mut self, fill: impl FnOnce(&mut Self)) {
+        let mut inner = Self { out: std::mem::take(&mut self.out), last: "" };
+        inner.out.push(b'{');
+        fill(&mut inner);
+        self.out = inner.finish();
     }
 
     fn name(&mut self, name: &'static str) {
@@ -111,12 +158,13 @@ impl Members {
     }
 }
 
-fn write(value: &Json, out: &mut Vec<u8>) {
+fn put(value: &Json, out: &mut Vec<u8>) {
     match value {
         Json::Null => out.extend_from_slice(b"null"),
         Json::Bool(true) => out.extend_from_slice(b"true"),
         Json::Bool(false) => out.extend_from_slice(b"false"),
-        Json::Int(n) => out.extend_from_slice(n.to_string().as_bytes()),
+        // Writing to memory does not fail.
+        Json::Int(n) => drop(write!(out, "{n}")),
         // ECMAScript Number::toString, as RFC 8785 §3.2.2.3 asks.
         Json::Float(n) => {
             out.extend_from_slice(ryu_js::Buffer::new().format_finite(*n).as_bytes());
@@ -128,34 +176,41 @@ fn write(value: &Json, out: &mut Vec<u8>) {
                 if i > 0 {
                     out.push(b',');
                 }
-                write(item, out);
+                put(item, out);
             }
             out.push(b']');
         }
         Json::Object(members) => {
             out.push(b'{');
-            // `BTreeMap` sorts by code point, which is UTF-16 order unless a name leaves the BMP's
-            // lower part: surrogates (D800–DFFF) sort below E000–FFFF.
-            if members.keys().any(|k| k.chars().any(|c| c >= '\u{E000}')) {
-                let mut sorted: Vec<_> = members.iter().collect();
-                sorted.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
-                object(sorted.into_iter(), out);
-            } else {
-                object(members.iter(), out);
-            }
+            members_of(members, out, put);
             out.push(b'}');
         }
     }
 }
 
-fn object<'a>(members: impl Iterator<Item = (&'a String, &'a Json)>, out: &mut Vec<u8>) {
-    for (i, (name, value)) in members.enumerate() {
-        if i > 0 {
+/// The members of an object in canonical order.
+fn members_of<T>(
+    members: &BTreeMap<String, T>,
+    out: &mut Vec<u8>,
+    mut write: impl FnMut(&T, &mut Vec<u8>),
+) {
+    let mut one = |first: bool, (name, value): (&String, &T)| {
+        if !first {
             out.push(b',');
         }
         string(name, out);
         out.push(b':');
         write(value, out);
+    };
+    // `BTreeMap` sorts by code point, which is UTF-16 order unless a name leaves the BMP's lower
+    // part: surrogates (D800–DFFF) sort below E000–FFFF.
+    let is_late = |name: &String| !name.is_ascii() && name.chars().any(|c| c >= '\u{E000}');
+    if members.keys().any(is_late) {
+        let mut sorted: Vec<_> = members.iter().collect();
+        sorted.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+        sorted.into_iter().enumerate().for_each(|(number, member)| one(number == 0, member));
+    } else {
+        members.iter().enumerate().for_each(|(number, member)| one(number == 0, member));
     }
 }
 
