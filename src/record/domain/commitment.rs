@@ -59,7 +59,27 @@ impl Scheme {
 /// Commits to a payload: by its members if it is a JSON object of 1 to 256 of them, else as one
 /// piece.
 pub fn commit(salt: &Salt, payload: &[u8]) -> Digest {
-    Parts::of(salt, payload).map_or_else(|| commitment(salt, payload), |parts| parts.commitment())
+    let Some((json, written)) = members(payload) else { return commitment(salt, payload) };
+    let mut discloser = Discloser::of(salt);
+    let names = json.as_object().into_iter().flat_map(BTreeMap::keys);
+    let digests = names.zip(&written).map(|(name, member)| discloser.digest(name, member));
+    of_parts(&whole(salt, payload), &all(&digests.collect()))
+}
+
+/// The members of a payload, if it is a JSON object of 1 to 256 of them.
+fn members(payload: &[u8]) -> Option<(Json, Vec<canonical::MemberBytes<'_>>)> {
+    if payload.iter().find(|b| !b.is_ascii_whitespace()) != Some(&b'{') {
+        return None;
+    }
+    let (json, written) = canonical::members(payload, &LIMITS).ok()?;
+    let many = json.as_object().map(BTreeMap::len)?;
+    (1..=MEMBERS_MAX).contains(&many).then_some((json, written))
+}
+
+/// `A`.
+fn whole(salt: &Salt, payload: &[u8]) -> Digest {
+    let length = u64::try_from(payload.len()).unwrap_or(u64::MAX).to_be_bytes();
+    Digest::of(&[b"wicketgate/whole/2\0", &derived(salt, &[b"whole"]), &length, payload])
 }
 
 /// How this salt and these bytes open the commitment, if they do.
@@ -106,21 +126,15 @@ impl Parts {
 
     /// The same, with the object.
     fn read(salt: &Salt, payload: &[u8]) -> Option<(Self, Json)> {
-        if payload.iter().find(|b| !b.is_ascii_whitespace()) != Some(&b'{') {
-            return None;
-        }
-        let (json, written) = canonical::members(payload, &LIMITS).ok()?;
-        let names = json.as_object().filter(|m| (1..=MEMBERS_MAX).contains(&m.len()))?;
-        let member = |(name, (quoted, value)): (&String, &canonical::MemberBytes<'_>)| {
-            let disclosure = disclosure(salt, name, quoted, value);
-            let digest = Digest::of(&[disclosure.as_bytes()]);
-            PayloadMember { name: name.clone(), disclosure, digest }
+        let (json, written) = members(payload)?;
+        let mut discloser = Discloser::of(salt);
+        let names = json.as_object().into_iter().flat_map(BTreeMap::keys);
+        let member = |(name, member): (&String, &canonical::MemberBytes<'_>)| {
+            let digest = discloser.digest(name, member);
+            PayloadMember { name: name.clone(), disclosure: discloser.disclosure.clone(), digest }
         };
-        let members = names.keys().zip(&written).map(member).collect();
-        let length = u64::try_from(payload.len()).unwrap_or(u64::MAX).to_be_bytes();
-        let whole = derived(salt, &[b"whole"]);
-        let whole = Digest::of(&[b"wicketgate/whole/2\0", &whole, &length, payload]);
-        Some((Self { whole, members }, json))
+        let members = names.zip(&written).map(member).collect();
+        Some((Self { whole: whole(salt, payload), members }, json))
     }
 
     /// `B`.
@@ -206,12 +220,35 @@ impl Redacted {
     }
 }
 
-/// The disclosure of a member: its name, and name and value in canonical form.
-fn disclosure(salt: &Salt, name: &str, quoted: &[u8], value: &[u8]) -> String {
-    let salt = URL_SAFE_NO_PAD.encode(derived(salt, &[b"member:", name.as_bytes()]));
-    // RFC 8785 writes an array without space; base64url needs no escape.
-    let triple = [b"[\"", salt.as_bytes(), b"\",", quoted, b",", value, b"]"].concat();
-    URL_SAFE_NO_PAD.encode(triple)
+/// Writes the disclosures of one payload, one after the other, into the same memory.
+struct Discloser {
+    /// Keyed with the payload's salt.
+    mac: Hmac<Sha256>,
+    triple: Vec<u8>,
+    disclosure: String,
+}
+
+impl Discloser {
+    fn of(salt: &Salt) -> Self {
+        Self { mac: keyed(salt), triple: Vec::new(), disclosure: String::new() }
+    }
+
+    /// Writes the disclosure of a member, and returns its digest.
+    fn digest(&mut self, name: &str, (quoted, value): &canonical::MemberBytes<'_>) -> Digest {
+        let mut mac = self.mac.clone();
+        mac.update(b"member:");
+        mac.update(name.as_bytes());
+        self.disclosure.clear();
+        URL_SAFE_NO_PAD.encode_string(mac.finalize().into_bytes(), &mut self.disclosure);
+        // RFC 8785 writes an array without space; base64url needs no escape.
+        self.triple.clear();
+        for part in [&b"[\""[..], self.disclosure.as_bytes(), b"\",", quoted, b",", value, b"]"] {
+            self.triple.extend_from_slice(part);
+        }
+        self.disclosure.clear();
+        URL_SAFE_NO_PAD.encode_string(&self.triple, &mut self.disclosure);
+        Digest::of(&[self.disclosure.as_bytes()])
+    }
 }
 
 /// Name and value of a disclosure in its one canonical form.
@@ -233,16 +270,20 @@ fn all(digests: &BTreeSet<Digest>) -> Digest {
 
 /// A key for one purpose, from the salt of a payload.
 pub fn derived(salt: &Salt, purpose: &[&[u8]]) -> [u8; 32] {
+    let mut mac = keyed(salt);
+    for piece in purpose {
+        mac.update(piece);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+fn keyed(salt: &Salt) -> Hmac<Sha256> {
     // As long as the hash's block, a key needs no hashing first (RFC 2104): zeros change nothing.
     let mut block = [0_u8; 64];
     for (to, from) in block.iter_mut().zip(salt) {
         *to = *from;
     }
-    let mut mac = Hmac::<Sha256>::new((&block).into());
-    for piece in purpose {
-        mac.update(piece);
-    }
-    mac.finalize().into_bytes().into()
+    Hmac::<Sha256>::new((&block).into())
 }
 
 #[cfg(test)]
