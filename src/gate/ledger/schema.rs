@@ -34,11 +34,18 @@ pub(super) const SQLITE: Steps = Steps(&[
 ]);
 
 /// `ledger.schema_version` of the database.
-pub(super) const POSTGRES: Steps = Steps(&[Step {
-    version: 12,
-    serves: 12,
-    text: include_str!("../../../migrations/postgres/0001_ledger.sql"),
-}]);
+pub(super) const POSTGRES: Steps = Steps(&[
+    Step {
+        version: 12,
+        serves: 12,
+        text: include_str!("../../../migrations/postgres/0001_ledger.sql"),
+    },
+    Step {
+        version: 13,
+        serves: 12,
+        text: include_str!("../../../migrations/postgres/0002_payload_age.sql"),
+    },
+]);
 
 impl Steps {
     /// The schema that this build reads and writes.
