@@ -1,7 +1,8 @@
 //! What a governed call costs, with the floor measured beside it in the same run.
 //!
 //! `cargo bench --bench road` prints one table; `-- --quick` prints it in under a minute from short
-//! measurements; `-- writer policy` measures only what is named. Nothing here asserts a time. See
+//! measurements; `-- writer policy` measures only what is named. `-- smoke` prints, in less than a
+//! minute, the ratios that a change of the road moves. Nothing here asserts a time. See
 //! benches/README.md.
 #![allow(
     clippy::unwrap_used,
@@ -40,7 +41,11 @@ pub struct Plan {
 
 impl Plan {
     fn of(asked: Asked) -> Self {
-        let (each, warm) = if asked.quick() { (600, 200) } else { (4000, 1000) };
+        let (each, warm) = match (asked.quick(), asked.names("smoke")) {
+            (true, _) => (600, 200),
+            (false, true) => (2000, 500),
+            (false, false) => (4000, 1000),
+        };
         let [each, warm] = [each, warm].map(Duration::from_millis);
         Self { asked, each, warm }
     }
@@ -51,7 +56,7 @@ fn main() {
     if args.first().is_some_and(|a| a == "echo-server") {
         return echo::serve(&args[1], &args[2]);
     }
-    let usage = "road [-- --quick] [calls writer policy start]";
+    let usage = "road [-- --quick] [smoke calls writer policy start]";
     bench::run(usage, async |asked| measure(&Plan::of(asked)).await);
 }
 
@@ -60,6 +65,10 @@ async fn measure(plan: &Plan) {
     let folder = folder::Folder::new();
     let database = pg::Pg::cluster().database().await;
     table.say(&floor::machine(folder.dir(), &database.admin_url).await);
+    if plan.asked.names("smoke") {
+        decide::smoke(plan, &mut table);
+        calls::smoke(plan, &folder, &database, &mut table).await;
+    }
     if plan.asked.wants("policy") {
         decide::measure(plan, &mut table);
     }

@@ -227,6 +227,14 @@ impl PrivatePg {
         command
     }
 
+    /// Processor time of the server and of all its connections so far.
+    pub fn cpu(&self) -> std::time::Duration {
+        let postmaster = self.postmaster();
+        let number = |pid: Pid| pid.as_raw_nonzero().get().unsigned_abs();
+        let connections: Vec<u32> = children(postmaster).into_iter().map(number).collect();
+        crate::bench::cpu::with_children(number(postmaster), &connections)
+    }
+
     fn postmaster(&self) -> Pid {
         let file = std::fs::read_to_string(self.dir.join("data/postmaster.pid")).unwrap();
         pid(file.lines().next().unwrap())

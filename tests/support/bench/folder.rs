@@ -109,6 +109,7 @@ impl Folder {
             config: file,
             socket: state.join("agent.sock"),
             operator: SocketAddr::from(([127, 0, 0, 1], port)),
+            store: store.clone(),
         }
     }
 }
@@ -119,6 +120,8 @@ pub struct Sidecar {
     config: PathBuf,
     /// Where agents connect.
     pub socket: PathBuf,
+    /// Where its ledger is.
+    pub store: Store,
     operator: SocketAddr,
 }
 

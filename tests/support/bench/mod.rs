@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
 pub mod chain;
+pub mod cpu;
 pub mod floor;
 pub mod folder;
 pub mod load;
@@ -42,6 +43,11 @@ impl Asked {
         let word = |arg: &&String| !arg.starts_with('-') && arg.parse::<u64>().is_err();
         let mut words = self.args.iter().filter(word).peekable();
         words.peek().is_none() || words.any(|word| word == part)
+    }
+
+    /// Whether this part is measured: only if it is named.
+    pub fn names(&self, part: &str) -> bool {
+        self.args.iter().any(|arg| arg == part)
     }
 
     /// The number after this switch.
