@@ -224,7 +224,8 @@ fn to_the_end<F: Future<Output = Result<Ended, Error>>>(
     let guard = log(&config, json_logs)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(System::from)?;
-    let ended = runtime.block_on(work(config));
+    let work: Pin<Box<dyn Future<Output = Result<Ended, Error>>>> = Box::pin(work(config));
+    let ended = runtime.block_on(work);
     runtime.shutdown_timeout(Duration::from_secs(1));
     guard.flush();
     ended

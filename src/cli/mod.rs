@@ -301,7 +301,10 @@ fn ended(done: Result<Exit, Failure>) -> Exit {
 }
 
 /// Runs an asynchronous part of a command to its end.
+///
+/// WHY boxed: the runtime's own code is compiled for each future, and has each three times.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Exit> {
+    let work: Pin<Box<dyn Future<Output = T>>> = Box::pin(work);
     runtime().map(|runtime| runtime.block_on(work)).map_err(Failure::print)
 }
 
