@@ -15,7 +15,7 @@ use wicketgate_support::bench::folder::{Folder, Running, Sidecar, Store};
 use wicketgate_support::bench::load::{self, Seen, short};
 use wicketgate_support::bench::table::{Row, Table, Target};
 use wicketgate_support::bench::{cpu, floor, tool};
-use wicketgate_support::pg::{self, TestDb};
+use wicketgate_support::pg::TestDb;
 
 use crate::echo::EchoServer;
 use crate::{Plan, delay};
@@ -208,8 +208,8 @@ pub async fn measure(plan: &Plan, folder: &Folder, database: &TestDb, table: &mu
         running.stop();
         single(plan, folder, (store, tool), &floors, table).await;
     }
-    let far = delay::start(pg::Pg::cluster().port());
-    let near = format!(":{}/", pg::Pg::cluster().port());
+    let far = delay::start(crate::server().port());
+    let near = format!(":{}/", crate::server().port());
     let store = Store::Postgres(database.writer_url.replace(&near, &format!(":{}/", far.port())));
     let sidecar = folder.configure("calls-far", &store, "fifteen", tool);
     let running = sidecar.start();
@@ -277,7 +277,7 @@ fn memory(what: &str, mib: f64, target: Option<Target>) -> Row {
 fn used(store: &Store, running: &Running) -> (Duration, Duration) {
     let database = match store {
         Store::Sqlite => Duration::ZERO,
-        Store::Postgres(_) => pg::Pg::cluster().cpu(),
+        Store::Postgres(_) => crate::server().cpu(),
     };
     (cpu::of(running.pid()), database)
 }

@@ -24,7 +24,9 @@ mod delay;
 mod echo;
 mod writer;
 
+use std::sync::OnceLock;
 use std::time::Duration;
+
 use wicketgate_support::bench::table::Table;
 use wicketgate_support::bench::{self, Asked, floor, folder};
 use wicketgate_support::pg;
@@ -51,6 +53,12 @@ impl Plan {
     }
 }
 
+/// The database server of this bench alone, so that its processor time is that of the calls.
+pub fn server() -> &'static pg::PrivatePg {
+    static SERVER: OnceLock<pg::PrivatePg> = OnceLock::new();
+    SERVER.get_or_init(pg::Pg::own_cluster)
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|a| a == "echo-server") {
@@ -63,7 +71,7 @@ fn main() {
 async fn measure(plan: &Plan) {
     let mut table = Table::default();
     let folder = folder::Folder::new();
-    let database = pg::Pg::cluster().database().await;
+    let database = server().database().await;
     table.say(&floor::machine(folder.dir(), &database.admin_url).await);
     if plan.asked.names("smoke") {
         decide::smoke(plan, &mut table);

@@ -9,13 +9,12 @@ use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate_support::bench::load::Seen;
 use wicketgate_support::bench::table::{Row, Table, Target};
 use wicketgate_support::bench::{chain, floor};
-use wicketgate_support::pg;
 
 use crate::Plan;
 
 /// Prints the writer's rows.
 pub async fn measure(plan: &Plan, dir: &Path, table: &mut Table) {
-    let database = pg::Pg::cluster().database().await;
+    let database = crate::server().database().await;
     let naive = floor::naive_chain(&database.admin_url, 32, plan.each).await;
     let naive_words = format!("naive chain, 32 clients: {}", naive.words("entries"));
     let open_postgres = async |slot: &str| {

@@ -5,6 +5,7 @@
 //! `not_ready` until a slot is held, its chain recovered and a policy in force.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -224,7 +225,7 @@ fn to_the_end<F: Future<Output = Result<Ended, Error>>>(
     let guard = log(&config, json_logs)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(System::from)?;
-    let work: Pin<Box<dyn Future<Output = Result<Ended, Error>>>> = Box::pin(work(config));
+    let work: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(work(config));
     let ended = runtime.block_on(work);
     runtime.shutdown_timeout(Duration::from_secs(1));
     guard.flush();

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -304,7 +305,7 @@ fn ended(done: Result<Exit, Failure>) -> Exit {
 ///
 /// WHY boxed: the runtime's own code is compiled for each future, and has each three times.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Exit> {
-    let work: Pin<Box<dyn Future<Output = T>>> = Box::pin(work);
+    let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
     runtime().map(|runtime| runtime.block_on(work)).map_err(Failure::print)
 }
 

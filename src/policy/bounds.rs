@@ -71,7 +71,7 @@ pub(super) fn install(engine: &mut Engine) -> Result<(), Error> {
 }
 
 /// The names that the rules of an engine call, or put in the place of a function with `with`.
-fn called(engine: &Engine) -> BTreeSet<String> {
+fn called(engine: &mut Engine) -> BTreeSet<String> {
     let rules = engine.get_modules().iter().flat_map(|module| module.policy.iter());
     let names = rules.flat_map(|rule| {
         let parts = ast::parts(rule);

@@ -12,6 +12,7 @@ use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
 use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
+use crate::domain::facts::ToolFacts;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
@@ -162,17 +163,10 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         }
     };
     let approvals = criteria.resumed.as_ref().map_or(&[][..], |resumed| &resumed.approvals);
-    let proposer = criteria.asked_by.as_deref().map(|by| by.approval.subject.as_str());
     let (now, by_hand) = (criteria.now, engine.by_hand());
     let context = Circumstances { now, observe: &observe, approvals, by_hand, break_glass: None };
-    let evaluate = |context: &Circumstances<'_>| {
-        let input =
-            input::document(criteria.agent, criteria.run, tool, &prepared.call_input(), context);
-        let asked = ask_naming(engine.as_ref(), &input, !observe.is_empty());
-        let (answer, rule) = asked.unwrap_or_else(|failure| (denial(&failure), None));
-        let answer = weighed(answer, proposer, approvals);
-        Evaluated { ground: rule.filter(|_| answer.verdict == Verdict::Allow), answer, input }
-    };
+    let evaluate =
+        |context: &Circumstances<'_>| evaluated(criteria, engine, (tool, prepared), context);
     adopt(&mut decision, evaluate(&context));
     if decision.course() == Course::Wait && !criteria.kept {
         decision.verdict = Verdict::Deny;
@@ -240,6 +234,22 @@ struct Evaluated {
     /// The rule an allow follows from.
     ground: Option<String>,
     input: Vec<u8>,
+}
+
+/// Asks the policy about a call in these circumstances.
+fn evaluated(
+    criteria: &Criteria<'_>,
+    engine: &Arc<dyn PolicyEngine>,
+    (tool, prepared): (&ToolFacts, &Prepared),
+    context: &Circumstances<'_>,
+) -> Evaluated {
+    let input =
+        input::document(criteria.agent, criteria.run, tool, &prepared.call_input(), context);
+    let asked = ask_naming(engine.as_ref(), &input, !context.observe.is_empty());
+    let (answer, rule) = asked.unwrap_or_else(|failure| (denial(&failure), None));
+    let proposer = criteria.asked_by.as_deref().map(|by| by.approval.subject.as_str());
+    let answer = weighed(answer, proposer, context.approvals);
+    Evaluated { ground: rule.filter(|_| answer.verdict == Verdict::Allow), answer, input }
 }
 
 /// Adopts the policy's answer about this input.
