@@ -74,7 +74,7 @@ async fn a_database_of_an_earlier_build_is_refused_by_gates_and_migration_and_le
     run(
         &db,
         "DROP FUNCTION ledger.serves; ALTER TABLE ledger.schema_version DROP COLUMN serves;
-         UPDATE ledger.schema_version SET version = 10",
+         DELETE FROM ledger.schema_version WHERE version > 12; UPDATE ledger.schema_version SET version = 10",
     )
     .await;
     let why = "the database has schema 10, which an earlier build made, and this build begins with schema 12: export \
@@ -88,4 +88,35 @@ async fn a_database_of_an_earlier_build_is_refused_by_gates_and_migration_and_le
     let noted = "SELECT version::text FROM ledger.schema_version";
     assert_eq!(column(&db, noted).await, ["10"]);
     assert_eq!(column(&db, "SELECT origin FROM ledger.chain").await, Vec::<String>::new());
+}
+
+const AGE: &str = "SELECT indexname::text FROM pg_indexes WHERE indexname = 'payload_age'";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ledger_of_schema_12_is_upgraded_where_it_is_and_goes_on() {
+    let (tool, db) = (Tool::start().await, Pg::cluster().database().await);
+    let estate = estate(&tool, &db);
+    let mut sidecar = estate.start();
+    sidecar.ready().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    // As the first step leaves the schema: what the second one dropped is there, and its number is not.
+    run(
+        &db,
+        "CREATE INDEX payload_age ON ledger.payload (role, stored_at);
+         DELETE FROM ledger.schema_version WHERE version = 13",
+    )
+    .await;
+    agent.call("work.do", "b", r#"{"n":2}"#).await.unwrap();
+    let said = done(&estate, &MIGRATE);
+    assert!(said.contains("the ledger schema is at version 13 (was 12)"), "{said}");
+    assert_eq!(column(&db, AGE).await, Vec::<String>::new());
+    agent.call("work.do", "c", r#"{"n":3}"#).await.unwrap();
+    agent.seal().await.unwrap();
+    sidecar.stop().await;
+    let mut next = estate.start();
+    next.ready().await;
+    next.stop().await;
+    assert_eq!(column(&db, COMPLETED).await, ["3"]);
+    assert_eq!(column(&db, "SELECT ledger.serves()::text").await, ["12"]);
 }
