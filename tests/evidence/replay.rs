@@ -129,7 +129,7 @@ fn written(ledger: &mut TestLedger, bundle: &Bundle, asked: &Json, answer: &Answ
 /// The rule that the gate would name.
 fn rule(engine: &RegoEngine, asked: &Json, answer: &Answer) -> Option<String> {
     match answer.verdict {
-        Verdict::Allow => policy::allowed_by(engine, &canonical::bytes(asked)),
+        Verdict::Allow => engine.decide_naming(&canonical::bytes(asked)).unwrap().1,
         Verdict::Deny | Verdict::RequireApproval => {
             decided::rule(&answer.reasons).map(|rule| rule.to_string())
         }
