@@ -175,6 +175,9 @@ async fn outcome_owed(away: impl Fn(&PrivatePg), back: impl Fn(&PrivatePg)) {
     assert!(asked.is_err(), "released before it is on the books: {asked:?}");
     back(&served.pg);
     served.sidecar.ready().await;
+    // The commit that made the gate ready has the outcome; its call learns that a moment later.
+    let known = || async { answered(served.agent.get("a")).await.is_ok() };
+    crate::until("the outcome of the call", known).await;
     let got = answered(served.agent.get("a")).await.unwrap();
     assert!(got.contains("done"), "{got}");
     let again = answered(served.agent.call("work.do", "a", r#"{"n":2}"#)).await.unwrap();
