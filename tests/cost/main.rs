@@ -1,5 +1,5 @@
-//! What a governed call costs, in what noise cannot move: bytes written and waits for the disk, counted from outside by
-//! the system calls of the real program.
+//! What a governed call costs, in what noise cannot move: bytes written, waits for the disk and messages to the database,
+//! counted from outside by the system calls of the real program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,6 +15,7 @@ use std::ops::Sub;
 use futures_util::future::join_all;
 
 use wicketgate_support::agent::Agent;
+use wicketgate_support::pg::Pg;
 use wicketgate_support::sidecar::Estate;
 use wicketgate_support::tool::Tool;
 
@@ -71,10 +72,30 @@ impl Cost {
 async fn lived(callers: usize, calls: usize) -> Cost {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
-    let trace = estate.path("trace").display().to_string();
     let traced = "trace=pwrite64,pwritev,write,writev,fsync,fdatasync";
-    let mut sidecar =
-        estate.start_under(&["strace", "-f", "-qqq", "-y", "-s", "0", "-o", &trace, "-e", traced]);
+    Cost::of(&traced_calls(&tool, &estate, (callers, calls), &["-y", "-e", traced]).await)
+}
+
+/// How many messages a gate sends to its database, in the same life.
+async fn sent(callers: usize, calls: usize) -> u64 {
+    let (tool, db) = (Tool::start().await, Pg::cluster().database().await);
+    let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+    let traced = "trace=sendto,sendmsg,write,writev";
+    let trace = traced_calls(&tool, &estate, (callers, calls), &["-yy", "-e", traced]).await;
+    let to = format!("->127.0.0.1:{}]", Pg::cluster().port());
+    trace.lines().filter(|line| line.contains(&to)).count() as u64
+}
+
+/// The system calls of a gate from its start to its end.
+async fn traced_calls(
+    tool: &Tool,
+    estate: &Estate,
+    (callers, calls): (usize, usize),
+    what: &[&str],
+) -> String {
+    let trace = estate.path("trace").display().to_string();
+    let strace = [&["strace", "-f", "-qqq", "-s", "0", "-o", &trace], what].concat();
+    let mut sidecar = estate.start_under(&strace);
     sidecar.ready().await;
     let agents = join_all((0..callers).map(|_| sidecar.open())).await;
     join_all(agents.iter().map(|agent| all(agent, calls))).await;
@@ -85,7 +106,7 @@ async fn lived(callers: usize, calls: usize) -> Cost {
     rustix::process::kill_process_group(sidecar.pid(), rustix::process::Signal::TERM).unwrap();
     sidecar.ends(0).await;
     assert_eq!(tool.count() as usize, callers * calls);
-    Cost::of(&std::fs::read_to_string(&trace).unwrap())
+    std::fs::read_to_string(&trace).unwrap()
 }
 
 async fn all(agent: &Agent, calls: usize) {
@@ -117,4 +138,14 @@ async fn calls_of_16_callers_share_their_commits() {
     // How many share a commit depends on how busy the machine is. The bench `road` measures it.
     assert!(bytes <= 32 * 1024, "{bytes} bytes for one call");
     assert!(syncs < 1.5, "{syncs} syncs for one call");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_asks_the_database_twice_and_calls_of_16_callers_share_that() {
+    for (callers, calls, most) in [(1, 200, 2.2), (16, 20, 1.6)] {
+        let (less, more) = (sent(callers, 1).await, sent(callers, 1 + calls).await);
+        let each = (more - less) as f64 / (callers * calls) as f64;
+        println!("{callers} callers: {each} messages to the database for one call");
+        assert!(each <= most, "{each} messages for one call of {callers} callers");
+    }
 }
