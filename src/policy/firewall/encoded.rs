@@ -144,17 +144,23 @@ fn stretch(
 fn unpack(encoding: &Encoding, letters: &[u8], bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.reserve(letters.len());
-    let (mut bits, mut have) = (0_u32, 0_usize);
-    for letter in letters {
-        let value = u32::from(encoding.value(*letter));
-        bits = (bits << encoding.width) | value;
-        have = have.saturating_add(encoding.width);
-        if let Some(left) = have.checked_sub(8) {
-            bytes.push(u8::try_from((bits >> left) & 0xff).unwrap_or_default());
-            bits &= (1_u32 << left).saturating_sub(1);
-            have = left;
-        }
+    let bits = |letters: &[u8]| {
+        letters.iter().fold(0_u64, |bits, letter| {
+            (bits << encoding.width) | u64::from(encoding.value(*letter))
+        })
+    };
+    // Letters and bytes align after `turns` letters: at most 40 bits.
+    let groups = letters.chunks_exact(encoding.turns);
+    let rest = groups.remainder();
+    let whole = encoding.turns.saturating_mul(encoding.width) / 8;
+    for group in groups {
+        let decoded = bits(group).to_be_bytes();
+        bytes.extend_from_slice(decoded.get(8_usize.saturating_sub(whole)..).unwrap_or_default());
     }
+    // The bits of the last letters that fill no byte are dropped.
+    let have = rest.len().saturating_mul(encoding.width);
+    let decoded = (bits(rest) >> (have % 8)).to_be_bytes();
+    bytes.extend_from_slice(decoded.get(8_usize.saturating_sub(have / 8)..).unwrap_or_default());
 }
 
 /// These bytes, with the letters that encode each.
@@ -176,12 +182,11 @@ fn placed(encoding: &Encoding, reading: &Reading, bytes: &[u8], from: usize) -> 
 /// terminals.
 fn is_text(bytes: &[u8]) -> bool {
     let steers = |b: &u8| (*b < b' ' && !b"\t\n\r".contains(b)) || *b == 0x7f;
-    let zeros = bytes.iter().filter(|b| **b == 0).count();
     let steering = bytes.iter().filter(|b| steers(b)).count();
-    // In UTF-16, every other byte of a plain letter is zero.
-    let wide = zeros.saturating_mul(5) >= bytes.len().saturating_mul(2);
     if steering > 0 {
-        return wide && steering == zeros;
+        // In UTF-16, every other byte of a plain letter is zero.
+        let zeros = bytes.iter().filter(|b| **b == 0).count();
+        return steering == zeros && zeros.saturating_mul(5) >= bytes.len().saturating_mul(2);
     }
     let broken: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
     // Where it begins and ends a character may be cut.
@@ -232,4 +237,34 @@ fn is_base32(letters: &[u8]) -> bool {
 
 fn is_hex(letters: &[u8]) -> bool {
     letters.len() >= HEX_BLOB && letters.iter().any(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Every bit of the letters, eight of them a byte.
+    fn bit_by_bit(encoding: &Encoding, letters: &[u8]) -> Vec<u8> {
+        let bits = letters.iter().flat_map(|letter| {
+            let value = encoding.value(*letter);
+            (0..encoding.width).rev().map(move |bit| (value >> bit) & 1)
+        });
+        let bits: Vec<u8> = bits.collect();
+        bits.chunks_exact(8).map(|byte| byte.iter().fold(0, |sum, bit| (sum << 1) | bit)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn letters_decode_to_their_bits(text in "[0-9A-Fa-f]{0,40}[0-9A-Za-z+/_-]{0,80}") {
+            for encoding in ENCODINGS.iter() {
+                let letters: Vec<u8> =
+                    text.bytes().filter(|byte| encoding.is_letter(*byte)).collect();
+                let mut bytes = vec![7];
+                unpack(encoding, &letters, &mut bytes);
+                prop_assert_eq!(bytes, bit_by_bit(encoding, &letters));
+            }
+        }
+    }
 }
