@@ -1,12 +1,12 @@
 //! One connection to a PostgreSQL server: opens it, checks its role, and runs one statement at a
 //! time.
 
-use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::backend::{
     DataRowBody, ErrorResponseBody, Message, RowDescriptionBody,
 };
 use tokio::time::Instant;
+use tokio_postgres::fallible_iterator::FallibleIterator as _;
 
 use super::Limits;
 use super::plan::{self, PlanLookup};
