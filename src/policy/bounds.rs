@@ -372,3 +372,51 @@ pub(super) fn regex_replace(args: &[Value]) -> Result<(), &'static str> {
     let repeated = new.matches('$').count().saturating_mul(all.len());
     within(all.len().saturating_add(inserted).saturating_add(repeated))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An engine with this rule, and the bounds of what it calls.
+    fn installed(rule: &str) -> Engine {
+        let mut engine = Engine::new();
+        let module = format!("package p\nimport rego.v1\n{rule}\n");
+        engine.add_policy("p.rego".to_owned(), module).unwrap();
+        install(&mut engine).unwrap();
+        engine
+    }
+
+    /// The engine takes no second form of a builtin.
+    fn is_bounded(engine: &mut Engine, name: &str) -> bool {
+        let (_, arity) = BUILTINS[name];
+        engine.add_extension(name.to_owned(), arity, Box::new(|_| Ok(Value::Null))).is_err()
+    }
+
+    #[test]
+    fn every_builtin_with_a_bound_has_it_wherever_a_rule_calls_it() {
+        let bounded = ADMITTED.iter().filter(|builtin| builtin.check.is_some());
+        for builtin in bounded {
+            let name = builtin.name;
+            let call = format!("{name}({})", vec!["input.a"; builtin.arity].join(", "));
+            for rule in [
+                format!("x := {call}"),
+                format!("x if not {call}"),
+                format!("x contains {call} if true"),
+                format!("x := [1 | some a in {call}]"),
+                format!("x := {{\"k\": {{1: {call}}}}}"),
+                format!("x if {{ every a in input.b {{ a == {call} }} }}"),
+                format!("f(a) := [{call}, a]"),
+                format!("x := 1 if input.a else := {call}"),
+                format!("x if y with input.a as {call}\ny if true"),
+                format!("x if f(1) with f as {name}\nf(a) := a"),
+            ] {
+                assert!(is_bounded(&mut installed(&rule), name), "{rule}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_engine_carries_no_bound_that_its_rules_cannot_meet() {
+        assert!(!is_bounded(&mut installed("x := lower(input.a)"), "upper"));
+    }
+}
