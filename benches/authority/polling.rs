@@ -15,9 +15,9 @@ use wicketgate::ledger::postgres::{Options, PostgresStore as Store};
 use wicketgate::ledger::store::{LeaseRequest, LedgerStore as _};
 
 use crate::{PATIENCE, Plan};
-use wicketgate_support::bench::floor;
 use wicketgate_support::bench::load::{Seen, number, short};
 use wicketgate_support::bench::table::{Row, Table};
+use wicketgate_support::bench::{cpu, floor};
 use wicketgate_support::pg::TestDb;
 
 /// How often a gate asks.
@@ -26,8 +26,6 @@ const LOOK: Duration = Duration::from_millis(200);
 const PAGE: usize = 256;
 /// Connections that the polling gates share: each real one has its own, and a test cluster has few.
 const LANES: usize = 40;
-/// What Linux counts processor time in for everybody who reads `/proc`: hundredths of a second.
-const TICKS: f64 = 100.0;
 /// Gates that obey a kill.
 const OBEYING: usize = 50;
 
@@ -98,17 +96,13 @@ pub async fn beside_appends(plan: &Plan, db: &TestDb, table: &mut Table) {
 /// Seconds of processor time that every process of a PostgreSQL server on this machine has used, those that
 /// ended since included in their parents.
 fn busy() -> f64 {
-    let mut ticks = 0_u64;
+    let mut used = Duration::ZERO;
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let Some((before, after)) = stat.rsplit_once(") ") else { continue };
-        if before.ends_with("(postgres") {
-            let fields: Vec<&str> = after.split(' ').collect();
-            let own = fields[11..13].iter().filter_map(|n| n.parse::<u64>().ok());
-            ticks += own.sum::<u64>();
-        }
+        let name = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        let pid = entry.file_name().to_str().and_then(|pid| pid.parse().ok());
+        used += pid.filter(|_| name.trim() == "postgres").map(cpu::with_ended).unwrap_or_default();
     }
-    ticks as f64 / TICKS
+    used.as_secs_f64()
 }
 
 /// One order, until every one of many gates has said that it obeyed.

@@ -199,14 +199,7 @@ pub async fn measure(plan: &Plan, folder: &Folder, database: &TestDb, table: &mu
     }
     let floors = floors(plan, folder, &database.admin_url, &ALL, table).await;
     for store in &stores {
-        let sidecar = folder.configure(&format!("calls-{}", store.name()), store, "fifteen", tool);
-        let running = sidecar.start();
-        let rest = running.memory("VmRSS");
-        let target = Some(Target::Figure(rest, 30.0, "MiB"));
-        table.add(memory(&format!("memory at rest, {}", store.name()), rest, target));
-        calls(plan, (&sidecar, &running), (&floors, &ALL), table).await;
-        running.stop();
-        single(plan, folder, (store, tool), &floors, table).await;
+        over(plan, folder, (store, tool), (&floors, &ALL), table).await;
     }
     let far = delay::start(crate::server().port());
     let near = format!(":{}/", crate::server().port());
@@ -234,13 +227,26 @@ pub async fn smoke(plan: &Plan, folder: &Folder, database: &TestDb, table: &mut 
     let tool = tool::start().await;
     let floors = floors(plan, folder, &database.admin_url, &FEW, table).await;
     for store in [Store::Sqlite, Store::Postgres(database.writer_url.clone())] {
-        let name = format!("smoke-{}", store.name());
-        let sidecar = folder.configure(&name, &store, "fifteen", tool);
-        let running = sidecar.start();
-        calls(plan, (&sidecar, &running), (&floors, &FEW[1..]), table).await;
-        running.stop();
-        single(plan, folder, (&store, tool), &floors, table).await;
+        over(plan, folder, (&store, tool), (&floors, &FEW[1..]), table).await;
     }
+}
+
+/// The rows of one store.
+async fn over(
+    plan: &Plan,
+    folder: &Folder,
+    (store, tool): (&Store, SocketAddr),
+    (floors, loads): (&Floors, &[Load]),
+    table: &mut Table,
+) {
+    let sidecar = folder.configure(&format!("calls-{}", store.name()), store, "fifteen", tool);
+    let running = sidecar.start();
+    let rest = running.memory("VmRSS");
+    let target = Some(Target::Figure(rest, 30.0, "MiB"));
+    table.add(memory(&format!("memory at rest, {}", store.name()), rest, target));
+    calls(plan, (&sidecar, &running), (floors, loads), table).await;
+    running.stop();
+    single(plan, folder, (store, tool), floors, table).await;
 }
 
 fn starts(sidecar: &Sidecar, store: &Store, table: &mut Table) {

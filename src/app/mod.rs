@@ -225,6 +225,7 @@ fn to_the_end<F: Future<Output = Result<Ended, Error>>>(
     let guard = log(&config, json_logs)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(System::from)?;
+    // WHY boxed: as in `cli::block_on`.
     let work: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(work(config));
     let ended = runtime.block_on(work);
     runtime.shutdown_timeout(Duration::from_secs(1));

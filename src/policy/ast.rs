@@ -13,6 +13,13 @@ pub(super) struct Path {
     pub parts: Vec<String>,
 }
 
+impl Path {
+    /// It as written with dots.
+    pub fn dotted(&self) -> String {
+        self.parts.join(".")
+    }
+}
+
 /// A call: the function's static path if it has one, its place, its parameters.
 pub(super) type Call<'a> = (Option<Path>, &'a Span, &'a [Ref<Expr>]);
 
@@ -223,6 +230,11 @@ fn text(value: &Value) -> Option<&str> {
 }
 
 impl<'a> Parts<'a> {
+    /// The names of the functions that are called, as far as they are static.
+    pub fn callees(&self) -> impl Iterator<Item = String> {
+        self.calls.iter().filter_map(|(callee, ..)| callee.as_ref()).map(Path::dotted)
+    }
+
     fn head(&mut self, head: &'a RuleHead) {
         match head {
             RuleHead::Compr { refr, assign, .. } => {

@@ -11,6 +11,7 @@ use regorus::unstable::{BUILTINS, Expr, Ref, Span};
 use regorus::{Engine, Source, Value};
 
 use super::alike::text;
+use super::ast::Path;
 use super::builtins::ADMITTED;
 use super::fault::Error;
 use super::{alike, ast, formats, portable};
@@ -75,8 +76,7 @@ fn called(engine: &mut Engine) -> BTreeSet<String> {
     let rules = engine.get_modules().iter().flat_map(|module| module.policy.iter());
     let names = rules.flat_map(|rule| {
         let parts = ast::parts(rule);
-        let calls = parts.calls.into_iter().filter_map(|(callee, ..)| callee);
-        calls.chain(parts.refs).map(|path| path.parts.join(".")).collect::<Vec<_>>()
+        parts.callees().chain(parts.refs.iter().map(Path::dotted)).collect::<Vec<_>>()
     });
     names.collect()
 }

@@ -223,7 +223,7 @@ impl PurityScope<'_> {
     }
 
     fn check_builtin(&self, path: &Path, span: &Span, params: &[Ref<Expr>]) -> Option<LoadError> {
-        let name = path.parts.join(".");
+        let name = path.dotted();
         let Some(builtin) = builtins::admitted(&name) else {
             let message =
                 format!("`{name}` is neither an admitted builtin nor a function of this bundle");

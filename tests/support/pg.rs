@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use wicketgate_gate::ledger::postgres::{Login, migrate};
 
+use crate::bench::cpu;
 use crate::ports::Port;
 use crate::waiting;
 
@@ -228,11 +230,11 @@ impl PrivatePg {
     }
 
     /// Processor time of the server and of all its connections so far.
-    pub fn cpu(&self) -> std::time::Duration {
-        let postmaster = self.postmaster();
+    pub fn cpu(&self) -> Duration {
         let number = |pid: Pid| pid.as_raw_nonzero().get().unsigned_abs();
-        let connections: Vec<u32> = children(postmaster).into_iter().map(number).collect();
-        crate::bench::cpu::with_children(number(postmaster), &connections)
+        let postmaster = self.postmaster();
+        let connections = children(postmaster).into_iter().map(|one| cpu::of(number(one)));
+        cpu::with_ended(number(postmaster)) + connections.sum::<Duration>()
     }
 
     fn postmaster(&self) -> Pid {

@@ -178,9 +178,7 @@ impl Sources {
             };
             self.rules.entry(source.name.clone()).or_default().push(source);
             if !file.starts_with("lib/") {
-                let names = parts.calls.iter().filter_map(|(path, ..)| path.as_ref());
-                let names = names.map(|path| path.parts.join("."));
-                let admitted = names.filter(|name| builtins::admitted(name).is_some());
+                let admitted = parts.callees().filter(|name| builtins::admitted(name).is_some());
                 self.builtins.extend(admitted.map(|name| (name, ())));
             }
         }

@@ -59,21 +59,30 @@ impl Scheme {
 /// Commits to a payload: by its members if it is a JSON object of 1 to 256 of them, else as one
 /// piece.
 pub fn commit(salt: &Salt, payload: &[u8]) -> Digest {
-    let Some((json, written)) = members(payload) else { return commitment(salt, payload) };
-    let mut discloser = Discloser::of(salt);
-    let names = json.as_object().into_iter().flat_map(BTreeMap::keys);
-    let digests = names.zip(&written).map(|(name, member)| discloser.digest(name, member));
-    of_parts(&whole(salt, payload), &all(&digests.collect()))
+    let digests = members(salt, payload, |_name, _disclosure, digest| digest);
+    let Some((_, digests)) = digests else { return commitment(salt, payload) };
+    of_parts(&whole(salt, payload), &all(&digests.into_iter().collect()))
 }
 
-/// The members of a payload, if it is a JSON object of 1 to 256 of them.
-fn members(payload: &[u8]) -> Option<(Json, Vec<canonical::MemberBytes<'_>>)> {
+/// What `make` makes of name, disclosure and digest of each member of a payload, and the payload, if
+/// it is a JSON object of 1 to 256 of them.
+fn members<T>(
+    salt: &Salt,
+    payload: &[u8],
+    mut make: impl FnMut(&str, &str, Digest) -> T,
+) -> Option<(Json, Vec<T>)> {
     if payload.iter().find(|b| !b.is_ascii_whitespace()) != Some(&b'{') {
         return None;
     }
     let (json, written) = canonical::members(payload, &LIMITS).ok()?;
-    let many = json.as_object().map(BTreeMap::len)?;
-    (1..=MEMBERS_MAX).contains(&many).then_some((json, written))
+    let names = json.as_object().filter(|m| (1..=MEMBERS_MAX).contains(&m.len()))?;
+    let mut discloser = Discloser::of(salt);
+    let member = |(name, member): (&String, &canonical::MemberBytes<'_>)| {
+        let digest = discloser.digest(name, member);
+        make(name, &discloser.disclosure, digest)
+    };
+    let made = names.keys().zip(&written).map(member).collect();
+    Some((json, made))
 }
 
 /// `A`.
@@ -126,14 +135,12 @@ impl Parts {
 
     /// The same, with the object.
     fn read(salt: &Salt, payload: &[u8]) -> Option<(Self, Json)> {
-        let (json, written) = members(payload)?;
-        let mut discloser = Discloser::of(salt);
-        let names = json.as_object().into_iter().flat_map(BTreeMap::keys);
-        let member = |(name, member): (&String, &canonical::MemberBytes<'_>)| {
-            let digest = discloser.digest(name, member);
-            PayloadMember { name: name.clone(), disclosure: discloser.disclosure.clone(), digest }
+        let member = |name: &str, disclosure: &str, digest| PayloadMember {
+            name: name.to_owned(),
+            disclosure: disclosure.to_owned(),
+            digest,
         };
-        let members = names.zip(&written).map(member).collect();
+        let (json, members) = members(salt, payload, member)?;
         Some((Self { whole: whole(salt, payload), members }, json))
     }
 

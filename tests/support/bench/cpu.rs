@@ -8,10 +8,9 @@ pub fn of(pid: u32) -> Duration {
     time(user + system)
 }
 
-/// What this process used so far with its children, those that have ended too.
-pub fn with_children(pid: u32, children: &[u32]) -> Duration {
-    let ended: u64 = ticks(pid).unwrap_or_default().iter().sum();
-    time(ended) + children.iter().map(|child| of(*child)).sum::<Duration>()
+/// What this process used so far with those of its children that have ended.
+pub fn with_ended(pid: u32) -> Duration {
+    time(ticks(pid).unwrap_or_default().iter().sum())
 }
 
 /// `utime`, `stime`, and those of the children that were waited for (proc_pid_stat(5)).
