@@ -85,7 +85,10 @@ impl Folder {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let ledger = match store {
             Store::Sqlite => "{sqlite: {}}".to_owned(),
-            Store::Postgres(url) => format!("{{postgres: {{url: \"{url}\"}}}}"),
+            // A slot remembers the version of its bundle: each policy has slots of its own.
+            Store::Postgres(url) => {
+                format!("{{postgres: {{url: \"{url}\", slots: {policy}}}}}")
+            }
         };
         let binding = |name: &str| {
             format!(
@@ -146,13 +149,10 @@ impl Sidecar {
             .spawn()
             .unwrap();
         let mut running = Running { child, ready_after: Duration::ZERO };
+        let log = || std::fs::read_to_string(self.config.with_extension("log")).unwrap_or_default();
         while !self.ready() {
-            assert!(started.elapsed() < Duration::from_secs(30), "not ready in 30 s");
-            assert!(
-                running.child.try_wait().unwrap().is_none(),
-                "the gate ended: {}",
-                std::fs::read_to_string(self.config.with_extension("log")).unwrap_or_default()
-            );
+            assert!(started.elapsed() < Duration::from_secs(30), "not ready in 30 s: {}", log());
+            assert!(running.child.try_wait().unwrap().is_none(), "the gate ended: {}", log());
             std::thread::sleep(Duration::from_millis(1));
         }
         running.ready_after = started.elapsed();
