@@ -3,8 +3,8 @@
 //!
 //! A handover to another thread costs about as much as a small policy. But an evaluation may take
 //! until its deadline, and blocks its worker of the runtime meanwhile. So a policy is evaluated
-//! inline only after a thousand quick evaluations in a row, and the first slow one ends that: at
-//! worst every worker waits for one deadline in a thousand calls. A runtime of one worker evaluates
+//! inline only after a hundred quick evaluations in a row, and the first slow one ends that: at
+//! worst every worker waits for one deadline in a hundred calls. A runtime of one worker evaluates
 //! nothing inline. Blocking threads are limited too: more of them would share the same processors,
 //! and all would miss a deadline that one alone meets.
 
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::clock::Clock;
 
 /// Quick evaluations in a row before a policy is evaluated inline.
-const TRUSTED_AFTER: u32 = 1000;
+const TRUSTED_AFTER: u32 = 100;
 /// The longest evaluation that counts as quick.
 const QUICK: Duration = Duration::from_millis(10);
 /// Concurrent evaluations on blocking threads, per worker of the runtime.
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn only_a_policy_that_was_quick_a_thousand_times_is_evaluated_on_the_spot() {
+    async fn only_a_policy_that_was_quick_a_hundred_times_is_evaluated_on_the_spot() {
         let slots = EvaluationSlots::new();
         for _ in 0..TRUSTED_AFTER {
             assert!(!is_here(&slots, Duration::from_micros(1)).await);
