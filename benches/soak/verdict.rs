@@ -34,6 +34,10 @@ pub fn judge(gate: &Gate, windows: &Windows, exports: &Exports, found: &Found) -
         none_or(codes([&windows.shed])),
         none_or(codes([&windows.around]))
     );
+    let starts: Vec<String> = gate.starts.iter().map(|took| short(*took)).collect();
+    let lives: Vec<String> = gate.lives.iter().map(|mib| format!("{mib:.1}")).collect();
+    println!("from each start to ready: {}", starts.join(", "));
+    println!("memory at the end of each life, MiB RSS: {}", lives.join(", "));
     println!(
         "ledger: {} entries, of them {} of {} answered calls ({} unknown) and their runs, {} of {} runs whose opening was never answered, others: {}",
         found.entries,
