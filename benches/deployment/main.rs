@@ -77,13 +77,14 @@ async fn measure(asked: Asked) {
 /// The two programs, stripped as a release is. The image is the first of them, one file of authorities, and nothing else.
 fn sizes(dir: &Path, table: &mut Table) {
     let gate = Path::new(program::gate());
-    for name in ["wicketgate", "wicketgate-verify"] {
+    for (name, most) in [("wicketgate", 35.0), ("wicketgate-verify", 8.0)] {
         let file = gate.with_file_name(name);
         let released = dir.join(name);
         let strip = Command::new("strip").arg("-o").arg(&released).arg(file).status();
         assert!(strip.unwrap().success());
         let mib = std::fs::metadata(released).unwrap().len() as f64 / f64::from(1 << 20);
-        table.add(row(&format!("size of `{name}`"), format!("{mib:.1} MiB")));
+        let target = Some(Target::Figure(mib, most, "MiB"));
+        table.add(Row { target, ..row(&format!("size of `{name}`"), format!("{mib:.1} MiB")) });
     }
 }
 
@@ -115,7 +116,7 @@ fn starts(sidecar: &Sidecar, lives: usize, table: &mut Table) {
         running.stop();
     }
     let median = middle(took);
-    let target = Target::Figure(median.as_secs_f64() * 1e3, 150.0, "ms");
+    let target = Target::Figure(median.as_secs_f64() * 1e3, 60.0, "ms");
     table.add(Row { target: Some(target), ..row("start to ready", short(median)) });
     let target = Target::Figure(rest, 30.0, "MiB");
     table.add(Row { target: Some(target), ..row("memory at rest", format!("{rest:.1} MiB RSS")) });
@@ -159,7 +160,7 @@ async fn transports(sidecar: &Sidecar, places: &[Place], plan: Plan, table: &mut
         )
     });
     let most = running.memory("VmHWM");
-    let target = Target::Figure(most, 80.0, "MiB");
+    let target = Target::Figure(most, 60.0, "MiB");
     let what = format!("memory at most, {CALLERS} callers with a connection each, both ways");
     table.add(Row { target: Some(target), ..row(&what, format!("{most:.1} MiB RSS")) });
     running.stop();

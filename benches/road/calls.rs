@@ -38,8 +38,8 @@ struct Caller {
 }
 
 /// Tool, argument bytes, result bytes.
-type Size = (&'static str, usize, usize);
-const SMALL: Size = ("small", 256, 256);
+pub type Size = (&'static str, usize, usize);
+pub const SMALL: Size = ("small", 256, 256);
 const LARGE: Size = ("large", 2048, 8192);
 
 async fn unix(path: &Path) -> Client {
@@ -83,6 +83,16 @@ async fn with_runs(mut callers: Vec<Caller>) -> Vec<Caller> {
     callers
 }
 
+/// Opens so many runs, and leaves them open.
+pub async fn open_runs(socket: &Path, many: usize) {
+    let mut opening = tokio::task::JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let few = callers(&[unix(socket).await], many / CONNECTIONS, SMALL);
+        opening.spawn(with_runs(few));
+    }
+    opening.join_all().await;
+}
+
 async fn ask(mut caller: Caller, n: u64) -> Caller {
     let mut request = Request::new(pb::ExecuteToolRequest {
         tool: caller.tool.to_owned(),
@@ -113,7 +123,8 @@ async fn seal(mut callers: Vec<Caller>) {
     }
 }
 
-async fn governed(plan: &Plan, socket: &Path, many: usize, size: Size) -> Seen {
+/// So many callers with a run each, sealed afterwards.
+pub async fn governed(plan: &Plan, socket: &Path, many: usize, size: Size) -> Seen {
     let mut clients = Vec::new();
     for _ in 0..many.min(CONNECTIONS) {
         clients.push(unix(socket).await);

@@ -40,7 +40,8 @@ fn input(bytes: usize) -> String {
     .to_string()
 }
 
-fn repeat(each: Duration, mut once: impl FnMut()) -> Seen {
+/// Does it again and again for so long, after an eighth of that.
+pub fn repeat(each: Duration, mut once: impl FnMut()) -> Seen {
     let warm = Instant::now();
     while warm.elapsed() < each / 8 {
         once();

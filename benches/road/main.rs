@@ -1,7 +1,7 @@
 //! What a governed call costs, with the floor measured beside it in the same run.
 //!
 //! `cargo bench --bench road` prints one table; `-- --quick` prints it in under a minute from short
-//! measurements; `-- writer policy` measures only what is named. `-- smoke` prints, in less than a
+//! measurements; `-- writer policy` measures only what is named; `-- entries --entries 10000000` chooses the size of the large ledger. `-- smoke` prints, in less than a
 //! minute, the ratios that a change of the road moves. Nothing here asserts a time. See
 //! benches/README.md.
 #![allow(
@@ -14,6 +14,7 @@
     clippy::print_stderr,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
     clippy::too_many_lines,
     reason = "a measurement may stop at the first surprise, and prints"
 )]
@@ -22,13 +23,15 @@ mod calls;
 mod decide;
 mod delay;
 mod echo;
+mod firewall;
+mod grown;
 mod writer;
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use wicketgate_support::bench::table::Table;
-use wicketgate_support::bench::{self, Asked, floor, folder};
+use wicketgate_support::bench::{self, Asked, floor, folder, tool};
 use wicketgate_support::pg;
 
 /// Which parts are measured, and for how long each.
@@ -39,6 +42,10 @@ pub struct Plan {
     pub each: Duration,
     /// Before each measurement.
     pub warm: Duration,
+    /// Entries of the large ledger.
+    pub entries: u64,
+    /// Runs that are open at once.
+    pub runs: usize,
 }
 
 impl Plan {
@@ -49,7 +56,9 @@ impl Plan {
             (false, false) => (4000, 1000),
         };
         let [each, warm] = [each, warm].map(Duration::from_millis);
-        Self { asked, each, warm }
+        let (entries, runs) = if asked.quick() { (20_000, 1000) } else { (1_000_000, 10_000) };
+        let entries = asked.number("--entries").unwrap_or(entries);
+        Self { asked, each, warm, entries, runs }
     }
 }
 
@@ -64,7 +73,8 @@ fn main() {
     if args.first().is_some_and(|a| a == "echo-server") {
         return echo::serve(&args[1], &args[2]);
     }
-    let usage = "road [-- --quick] [smoke calls writer policy start]";
+    let usage =
+        "road [-- --quick] [smoke calls writer policy firewall start entries runs] [--entries N]";
     bench::run(usage, async |asked| measure(&Plan::of(asked)).await);
 }
 
@@ -83,8 +93,20 @@ async fn measure(plan: &Plan) {
     if plan.asked.wants("writer") {
         writer::measure(plan, folder.dir(), &mut table).await;
     }
+    if plan.asked.wants("firewall") {
+        firewall::measure(plan, &mut table);
+    }
     if plan.asked.wants("calls") || plan.asked.wants("start") {
         calls::measure(plan, &folder, &database, &mut table).await;
+    }
+    if plan.asked.wants("entries") || plan.asked.wants("runs") {
+        let tool = tool::start().await;
+        if plan.asked.wants("entries") {
+            grown::entries(plan, &folder, tool, &mut table).await;
+        }
+        if plan.asked.wants("runs") {
+            grown::runs(plan, &folder, tool, &mut table).await;
+        }
     }
     table.say(&floor::after(folder.dir()));
     table.finish();

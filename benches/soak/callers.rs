@@ -29,7 +29,7 @@ const SLOW_CALLS: usize = 10;
 /// What takes longer is not an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Before something is asked for again.
-const AGAIN: Duration = Duration::from_millis(20);
+const AGAIN: Duration = Duration::from_millis(100);
 /// Codes that shed load.
 const SHED: [&str; 2] = ["overloaded", "limit.exceeded"];
 /// Codes that a gate which dies or begins may give, and those of a connection that broke.
@@ -104,11 +104,13 @@ impl Callers {
         }
     }
 
-    /// Ends the gate and begins it again.
-    pub fn disturbed(&self, ends: impl FnOnce()) {
+    /// Ends the gate and begins it again; how long that takes.
+    pub fn disturbed(&self, ends: impl FnOnce()) -> Duration {
+        let began = Instant::now();
         self.begun.fetch_add(1, Ordering::SeqCst);
         ends();
         self.ended.fetch_add(1, Ordering::SeqCst);
+        began.elapsed()
     }
 
     /// Each caller seals its run after the call that it is in, and ends.
@@ -135,6 +137,8 @@ impl Callers {
         let (tool, calls) = if name < PATIENT { (SLOW, SLOW_CALLS) } else { (FAST, CALLS) };
         let client = GateClient::new(self.connections[name % CONNECTIONS].clone());
         let mut runs = Vec::new();
+        // The first runs are of different lengths: runs end evenly over time, and the first soon.
+        let mut calls_now = 1 + calls * name / CALLERS;
         while !self.stopping() {
             let opening = pb::OpenRunRequest { model: "gpt-5-mini".into(), ..Default::default() };
             let open = || {
@@ -147,13 +151,14 @@ impl Callers {
             };
             let run = Run { callers: &self, client: client.clone(), token: opened.run_token };
             let mut seen = RunSeen { id: opened.run_id, answers: Vec::new(), entries: None };
-            while seen.answers.len() < calls && !self.stopping() {
+            while seen.answers.len() < calls_now && !self.stopping() {
                 let answer = run.call(tool, seen.answers.len()).await;
                 seen.answers.push(answer);
             }
             seen.entries = run.seal().await;
             *self.sealed.lock() = Some(seen.id.clone());
             runs.push(seen);
+            calls_now = calls;
         }
         runs
     }

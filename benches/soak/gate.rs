@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{Connection as _, PgConnection};
@@ -27,6 +28,10 @@ pub struct Gate {
     pub reloads: u32,
     /// How often it was killed.
     pub kills: u32,
+    /// From each start to ready.
+    pub starts: Vec<Duration>,
+    /// Resident memory at the end of each life, MiB.
+    pub lives: Vec<f64>,
 }
 
 /// Bytes on disk.
@@ -48,7 +53,17 @@ impl Gate {
         let folder = Folder::new();
         let sidecar = folder.configure("soak", store, "policy-0", tool.at);
         let database = database.cloned();
-        let gate = Self { folder, sidecar, running: None, database, tool, reloads: 0, kills: 0 };
+        let gate = Self {
+            folder,
+            sidecar,
+            running: None,
+            database,
+            tool,
+            reloads: 0,
+            kills: 0,
+            starts: Vec::new(),
+            lives: Vec::new(),
+        };
         for key in ["evidence.pem", "fleet.pem"] {
             gate.run(&["keygen", "--out", key]);
         }
@@ -143,7 +158,9 @@ impl Gate {
 
     /// Starts it and waits until it is ready.
     pub fn start(&mut self) {
-        self.running = Some(tokio::task::block_in_place(|| self.sidecar.start()));
+        let running = tokio::task::block_in_place(|| self.sidecar.start());
+        self.starts.push(running.ready_after);
+        self.running = Some(running);
     }
 
     /// Puts another bundle in force by another configuration.
@@ -164,6 +181,7 @@ impl Gate {
     /// `kill -9`, and a start.
     pub fn kill(&mut self) {
         self.kills += 1;
+        self.lives.push(self.memory());
         tokio::task::block_in_place(|| drop(self.running.take()));
         self.start();
     }
@@ -176,6 +194,7 @@ impl Gate {
 
     /// Ends it in order.
     pub fn stop(&mut self) {
+        self.lives.push(self.memory());
         let running = self.running.take();
         tokio::task::block_in_place(|| running.map(Running::stop));
     }

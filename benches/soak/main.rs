@@ -112,8 +112,10 @@ async fn one(mut gate: Gate, each: Duration) -> Vec<Verdict> {
     let mut exports = Exports::default();
     let mut windows = Windows::new(gate.name());
     let began = Instant::now();
+    // Nothing is due while the gate begins again: what is due at its end is late by so much.
+    let mut down = Duration::ZERO;
     for (at, event) in Agenda::of(each) {
-        tokio::time::sleep_until((began + at).into()).await;
+        tokio::time::sleep_until((began + down + at).into()).await;
         match event {
             Event::Sample => windows.sample(gate.memory()),
             Event::Window { calm } => {
@@ -126,8 +128,8 @@ async fn one(mut gate: Gate, each: Duration) -> Vec<Verdict> {
             }
             Event::Reload => gate.reload(),
             Event::Export => exports.begin(&gate, callers.sealed()),
-            Event::Kill => callers.disturbed(|| gate.kill()),
-            Event::Terminate => callers.disturbed(|| gate.restart()),
+            Event::Kill => down += callers.disturbed(|| gate.kill()),
+            Event::Terminate => down += callers.disturbed(|| gate.restart()),
         }
     }
     callers.stop();

@@ -11,8 +11,8 @@ use crate::windows::{Windows, codes};
 
 /// Most that the log of SQLite's writes may take: it is emptied every 4 MiB, unless somebody reads meanwhile.
 const WAL: u64 = 64 << 20;
-/// Most that a spool, and the rest of the state directory, may take.
-const STATE: u64 = 64 << 20;
+/// Most that the state directory may take beside the ledger: a spool has two files of 32 MiB and a batch.
+const STATE: u64 = 80 << 20;
 /// Growth of memory, and of the tail.
 const MEMORY: f64 = 1.05;
 const TAIL: f64 = 1.5;
@@ -34,6 +34,10 @@ pub fn judge(gate: &Gate, windows: &Windows, exports: &Exports, found: &Found) -
         none_or(codes([&windows.shed])),
         none_or(codes([&windows.around]))
     );
+    let starts: Vec<String> = gate.starts.iter().map(|took| short(*took)).collect();
+    let lives: Vec<String> = gate.lives.iter().map(|mib| format!("{mib:.1}")).collect();
+    println!("from each start to ready: {}", starts.join(", "));
+    println!("memory at the end of each life, MiB RSS: {}", lives.join(", "));
     println!(
         "ledger: {} entries, of them {} of {} answered calls ({} unknown) and their runs, {} of {} runs whose opening was never answered, others: {}",
         found.entries,

@@ -26,13 +26,23 @@ pub struct Open {
     writing: tokio::task::JoinHandle<()>,
 }
 
-/// Starts a writer on this store.
+/// Starts a writer on this store, under a key of its own.
 pub async fn open(store: Arc<dyn LedgerStore>, journal: Box<dyn Journal>, slot: &str) -> Open {
+    open_under(SecretKey::generate(&SystemEntropy), store, journal, slot).await
+}
+
+/// Starts a writer on this store that this key certifies.
+pub async fn open_under(
+    enrolment: SecretKey,
+    store: Arc<dyn LedgerStore>,
+    journal: Box<dyn Journal>,
+    slot: &str,
+) -> Open {
     let parts = LedgerParts {
         store,
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
-        signer: Arc::new(SecretKey::generate(&SystemEntropy)),
+        signer: Arc::new(enrolment),
         log_key: None,
         journal,
         lease_file: None,
@@ -62,6 +72,21 @@ pub fn entry() -> DraftWithPayloads {
     let padding = "x".repeat(floor::ENTRY_BYTES - 330);
     let (code, first, last) = (padding.into(), "".into(), "".into());
     DraftWithPayloads::bare(Draft::of(RequestRejected { code, count: 1_u64.into(), first, last }))
+}
+
+/// Records so many entries, many at a time.
+pub async fn fill(ledger: &Ledger, entries: u64) {
+    const AT_ONCE: u64 = 2048;
+    let mut writing = tokio::task::JoinSet::new();
+    for one in 0..AT_ONCE.min(entries) {
+        let ledger = ledger.clone();
+        writing.spawn(async move {
+            for _ in (one..entries).step_by(AT_ONCE as usize) {
+                while ledger.record(entry()).await.is_err() {}
+            }
+        });
+    }
+    writing.join_all().await;
 }
 
 /// Measures so many callers, spread over these ledgers, for `each` after `warm`.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Row as _};
+use tokio::sync::{mpsc, oneshot};
 
 use super::load::{self, Seen, short};
 
@@ -85,6 +86,63 @@ pub async fn commit(admin_url: &str, each: Duration) -> Seen {
         conn
     })
     .await
+}
+
+/// An entry's bytes, and who waits for their commit.
+type Waiting = (Vec<u8>, oneshot::Sender<()>);
+/// Most entries of one statement.
+const GROUP: usize = 1000;
+
+/// A bare grouped INSERT: entries that wait at the same time go into one statement (`unnest`, bound parameters) and share
+/// its commit. So many connections with a table's key of their own, to which the callers are spread evenly.
+pub async fn grouped(
+    admin_url: &str,
+    (chains, callers): (usize, usize),
+    (warm, each): (Duration, Duration),
+) -> Seen {
+    let mut conn = PgConnection::connect(admin_url).await.unwrap();
+    sqlx::raw_sql(
+        "DROP TABLE IF EXISTS grouped;
+         CREATE TABLE grouped (chain int, seq bigint, body bytea, PRIMARY KEY (chain, seq))",
+    )
+    .execute(&mut conn)
+    .await
+    .unwrap();
+    let mut senders = Vec::new();
+    for chain in 0..i32::try_from(chains).unwrap() {
+        let (send, waiting) = mpsc::channel(4096);
+        tokio::spawn(group(PgConnection::connect(admin_url).await.unwrap(), chain, waiting));
+        senders.push(send);
+    }
+    let callers = (0..callers).map(|n| senders[n % chains].clone()).collect();
+    load::drive(callers, warm, each, |send: mpsc::Sender<Waiting>, _| async move {
+        let (done, committed) = oneshot::channel();
+        send.send((vec![7_u8; ENTRY_BYTES], done)).await.unwrap();
+        committed.await.unwrap();
+        send
+    })
+    .await
+}
+
+/// Writes what waits, again and again, until nothing can come any more.
+async fn group(mut conn: PgConnection, chain: i32, mut waiting: mpsc::Receiver<Waiting>) {
+    let (mut size, mut batch) = (0_i64, Vec::new());
+    while waiting.recv_many(&mut batch, GROUP).await > 0 {
+        let (bodies, done): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
+        let next = size + i64::try_from(bodies.len()).unwrap();
+        sqlx::query("INSERT INTO grouped SELECT $1, * FROM unnest($2::bigint[], $3::bytea[])")
+            .bind(chain)
+            .bind((size..next).collect::<Vec<_>>())
+            .bind(bodies)
+            .execute(&mut conn)
+            .await
+            .unwrap();
+        size = next;
+        for one in done {
+            // A caller whose time is over does not wait.
+            let _ = one.send(());
+        }
+    }
 }
 
 /// The chain as one would first write it: lock the head, insert, commit, once per entry.
