@@ -6,36 +6,43 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use crate::domain::canonical;
 use crate::domain::digest::{Digest, commitment};
 use crate::domain::id::{ChainId, Seq};
 use crate::domain::json::{Json, Limits};
 use crate::ledger::store::{Batch, EntryRow, HeadRow, PayloadRow, row_of};
 use crate::record::{Entry, Hex};
 
-/// A batch as its line has it.
-pub(super) fn batch_json(chain: &ChainId, batch: &Batch) -> Json {
-    let entries: Vec<Json> =
-        batch.entries.iter().map(|row| Json::from(STANDARD.encode(&row.body))).collect();
-    let payloads: Vec<Json> = batch
-        .payloads
-        .iter()
-        .map(|(_, p)| {
-            Json::object([
-                ("c", Json::from(p.commitment.hex())),
-                ("salt", Json::from(hex::encode(p.salt))),
-                ("role", Json::from(p.role.as_str())),
-                ("media_type", Json::from(p.media_type.as_str())),
-                ("body", Json::from(STANDARD.encode(&p.body))),
-            ])
-        })
-        .collect();
-    Json::object([
-        ("chain", Json::from(chain.to_string())),
-        ("entries", entries.into()),
-        ("payloads", payloads.into()),
-        ("frontier", Json::from(hex::encode(&batch.head.frontier))),
-        ("checkpoint", Json::from(batch.head.checkpoint.as_str())),
-    ])
+/// A batch as its line has it, in canonical form.
+pub(super) fn batch_line(chain: &ChainId, batch: &Batch) -> Vec<u8> {
+    let bodies = batch.entries.iter().map(|row| row.body.len());
+    let kept = batch.payloads.iter().map(|(_, payload)| payload.body.len().saturating_add(256));
+    let bytes: usize = bodies.chain(kept).fold(1024, usize::saturating_add);
+    let mut line = canonical::Members::with_capacity(bytes.saturating_mul(4).div_ceil(3));
+    line.text("chain", &chain.to_string());
+    line.text("checkpoint", &batch.head.checkpoint);
+    line.written("entries", &encoded(batch.entries.iter().map(|row| row.body.as_slice())));
+    line.text("frontier", &hex::encode(&batch.head.frontier));
+    line.list("payloads", &batch.payloads, |line, (_, payload)| {
+        line.text("body", &STANDARD.encode(&payload.body));
+        line.text("c", &payload.commitment.hex());
+        line.text("media_type", &payload.media_type);
+        line.text("role", &payload.role);
+        line.text("salt", &hex::encode(payload.salt));
+    });
+    line.finish()
+}
+
+/// A list of strings in Base64, which needs no escapes.
+fn encoded<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut list = String::from("[");
+    for (number, text) in texts.enumerate() {
+        list.push_str(if number > 0 { ",\"" } else { "\"" });
+        STANDARD.encode_string(text, &mut list);
+        list.push('"');
+    }
+    list.push(']');
+    list.into_bytes()
 }
 
 #[derive(Deserialize)]

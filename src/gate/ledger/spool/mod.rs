@@ -5,13 +5,13 @@
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use line::{batch_json, read_batch};
+use line::{batch_line, read_batch};
 
 use super::store::{Batch, HeadRow, LeaseKey};
 use crate::crypto::note::Checkpoint;
@@ -171,6 +171,9 @@ const SPOOL_FILE_MAX: u64 = 32 * 1024 * 1024;
 /// ledger must not stay in it for longer than a day of a running writer.
 const SPOOL_FILE_AGE_MS: i64 = 12 * 60 * 60 * 1000;
 
+/// How much of the end is read at first. What is looked for is mostly the last line.
+const WINDOW: u64 = 64 * 1024;
+
 /// Batches and the chain of each, oldest first.
 type SpooledBatches = VecDeque<(ChainId, Batch)>;
 
@@ -222,55 +225,69 @@ impl Spool {
         aged || self.written > SPOOL_FILE_MAX
     }
 
-    /// The kept batches of one chain, or of all, oldest first.
-    fn batches(&self, chain: Option<&ChainId>) -> io::Result<SpooledBatches> {
-        Ok(self.read(chain)?.0)
+    /// The last batch of one chain, or of all, and whether the store is known to have it.
+    fn last(&self, chain: Option<&ChainId>) -> io::Result<Option<(ChainId, Batch, bool)>> {
+        let (mut batches, settled) = self.read(chain, WINDOW, |batches| !batches.is_empty())?;
+        Ok(batches.pop_back().map(|(of, batch)| (of, batch, settled)))
     }
 
-    /// As [`Self::batches`]; also returns whether the store is known to have the last of them.
-    fn read(&self, chain: Option<&ChainId>) -> io::Result<(SpooledBatches, bool)> {
-        let mut batches = VecDeque::new();
-        let mut settled = true;
-        for name in ["previous.spool", "current.spool"] {
-            let file = match File::open(self.dir.join(name)) {
+    /// The kept batches of one chain, or of all, oldest first, and whether the store is known to
+    /// have the last of them. Reads backwards from the end, at first this many bytes, until there
+    /// are enough.
+    ///
+    /// What stands before the bytes that were read changes nothing about a batch that they leave: a
+    /// line concerns only the batch that is the last one when it is read.
+    fn read(
+        &self,
+        chain: Option<&ChainId>,
+        mut window: u64,
+        enough: impl Fn(&SpooledBatches) -> bool,
+    ) -> io::Result<(SpooledBatches, bool)> {
+        loop {
+            let (lines, whole) = self.tail(window)?;
+            let (batches, settled) = follow(chain, &lines);
+            if whole || enough(&batches) {
+                return Ok((batches, settled));
+            }
+            window = window.saturating_mul(4);
+        }
+    }
+
+    /// The last bytes of the spool, from the beginning of a line on, and whether they are all.
+    fn tail(&self, window: u64) -> io::Result<(Vec<u8>, bool)> {
+        let (mut lines, mut left, mut whole) = (Vec::new(), window, true);
+        for name in ["current.spool", "previous.spool"] {
+            let mut file = match File::open(self.dir.join(name)) {
                 Ok(file) => file,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 Err(e) => return Err(e),
             };
-            for line in BufReader::new(file).split(b'\n') {
-                let line = line?;
-                let last =
-                    batches.back().map(|(of, batch): &(ChainId, Batch)| (*of, batch.head.size));
-                // A torn line was never acknowledged by this spool.
-                if let Some((of, batch)) = read_batch(&line) {
-                    if chain.is_none_or(|chain| of == *chain) {
-                        // Each retry keeps the same batch again.
-                        if last == Some((of, batch.head.size)) {
-                            batches.pop_back();
-                        }
-                        batches.push_back((of, batch));
-                        settled = false;
-                    }
-                } else if let Some((note, of, size)) = read_note(&line)
-                    && last == Some((of, size))
-                {
-                    if note == WITHDRAWN {
-                        batches.pop_back();
-                    }
-                    settled = true;
-                }
+            let length = file.metadata()?.len();
+            let skipped = length.saturating_sub(left);
+            left = left.saturating_sub(length);
+            file.seek(SeekFrom::Start(skipped))?;
+            let mut part = Vec::new();
+            file.read_to_end(&mut part)?;
+            if skipped > 0 {
+                whole = false;
+                let line = part.iter().position(|byte| *byte == b'\n').unwrap_or(part.len());
+                part.drain(..line);
             }
+            // A line does not continue in the next file.
+            part.push(b'\n');
+            part.append(&mut lines);
+            lines = part;
         }
-        Ok((batches, settled))
+        Ok((lines, whole))
     }
 
     fn write_note(&mut self, name: &str, chain: &ChainId, size: u64) -> io::Result<()> {
         let chain = Json::from(chain.to_string());
-        self.line(&Json::object([(name, Json::from(size)), ("chain", chain)]))
+        let note = Json::object([(name, Json::from(size)), ("chain", chain)]);
+        self.line(canonical::bytes(&note))
     }
 
-    fn line(&mut self, json: &Json) -> io::Result<()> {
-        let mut line = canonical::bytes(json);
+    fn line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
         // A leading newline terminates a line that an earlier crash tore.
         line.insert(0, b'\n');
         line.push(b'\n');
@@ -282,7 +299,7 @@ impl Spool {
 
 impl Journal for Spool {
     fn keep(&mut self, key: &LeaseKey, batch: &Batch) -> io::Result<()> {
-        self.line(&batch_json(&key.chain, batch))?;
+        self.line(batch_line(&key.chain, batch))?;
         self.file.sync_data()?;
         if self.full(batch) {
             self.rotate()?;
@@ -291,15 +308,19 @@ impl Journal for Spool {
     }
 
     fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>> {
-        self.batches(Some(chain))?.back().map(|(chain, last)| mark(*chain, last)).transpose()
+        self.last(Some(chain))?.map(|(chain, last, _)| mark(chain, &last)).transpose()
     }
 
     fn latest(&self) -> io::Result<Option<Watermark>> {
-        self.batches(None)?.back().map(|(chain, last)| mark(*chain, last)).transpose()
+        self.last(None)?.map(|(chain, last, _)| mark(chain, &last)).transpose()
     }
 
     fn since(&self, chain: &ChainId, size: u64) -> io::Result<Vec<Batch>> {
-        let batches = self.batches(Some(chain))?.into_iter().map(|(_, batch)| batch);
+        let reached = |batches: &SpooledBatches| {
+            batches.front().is_some_and(|(_, first)| first.head.size <= size)
+        };
+        let (batches, _) = self.read(Some(chain), WINDOW, reached)?;
+        let batches = batches.into_iter().map(|(_, batch)| batch);
         Ok(batches.filter(|batch| batch.head.size > size).collect())
     }
 
@@ -312,14 +333,42 @@ impl Journal for Spool {
     }
 
     fn unsettled(&self, chain: &ChainId) -> io::Result<Option<Batch>> {
-        let (mut batches, settled) = self.read(Some(chain))?;
-        Ok(batches.pop_back().filter(|_| !settled).map(|(_, batch)| batch))
+        Ok(self.last(Some(chain))?.filter(|(.., settled)| !settled).map(|(_, batch, _)| batch))
     }
 
     fn withdraw(&mut self, chain: &ChainId, size: u64) -> io::Result<()> {
         self.write_note(WITHDRAWN, chain, size)?;
         self.file.sync_data()
     }
+}
+
+/// What lines leave of the batches of one chain, or of all, oldest first, and whether the store is
+/// known to have the last of them.
+fn follow(chain: Option<&ChainId>, lines: &[u8]) -> (SpooledBatches, bool) {
+    let mut batches = SpooledBatches::new();
+    let mut settled = true;
+    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let last = batches.back().map(|(of, batch): &(ChainId, Batch)| (*of, batch.head.size));
+        // A torn line was never acknowledged by this spool.
+        if let Some((of, batch)) = read_batch(line) {
+            if chain.is_none_or(|chain| of == *chain) {
+                // Each retry keeps the same batch again.
+                if last == Some((of, batch.head.size)) {
+                    batches.pop_back();
+                }
+                batches.push_back((of, batch));
+                settled = false;
+            }
+        } else if let Some((note, of, size)) = read_note(line)
+            && last == Some((of, size))
+        {
+            if note == WITHDRAWN {
+                batches.pop_back();
+            }
+            settled = true;
+        }
+    }
+    (batches, settled)
 }
 
 /// The store has the batch before this line, which ends at this size.

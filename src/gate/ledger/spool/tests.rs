@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::ledger::store::EntryRow;
 use crate::record::chain::Heartbeat;
@@ -67,4 +69,52 @@ fn a_withdrawn_batch_is_forgotten_and_one_the_ledger_has_never_is() {
     let kept = again.since(&CHAIN, 0).unwrap();
     assert_eq!(kept.iter().map(|batch| batch.head.size).collect::<Vec<_>>(), [1]);
     assert_eq!(again.unsettled(&CHAIN).unwrap(), None);
+}
+
+/// What a writer did: kept the batch of this size, or noted something about it.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Keep(u8, u64),
+    Settle(u8, u64),
+    Withdraw(u8, u64),
+    Rotate,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (0..2_u8, 1..6_u64).prop_map(|(chain, size)| Step::Keep(chain, size)),
+        2 => (0..2_u8, 1..6_u64).prop_map(|(chain, size)| Step::Settle(chain, size)),
+        2 => (0..2_u8, 1..6_u64).prop_map(|(chain, size)| Step::Withdraw(chain, size)),
+        1 => Just(Step::Rotate),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_end_of_a_spool_says_of_its_batches_what_all_of_it_says(
+        steps in proptest::collection::vec(any_step(), 0..24),
+        window in 1..3000_u64,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(dir.path()).unwrap();
+        let chain = |n: u8| ChainId::from_bytes([n; 16]);
+        for step in &steps {
+            match *step {
+                Step::Keep(n, size) => {
+                    spool.keep(&LeaseKey { chain: chain(n), ..KEY }, &batch(size)).unwrap();
+                }
+                Step::Settle(n, size) => spool.settled(&chain(n), size).unwrap(),
+                Step::Withdraw(n, size) => spool.withdraw(&chain(n), size).unwrap(),
+                Step::Rotate => spool.rotate().unwrap(),
+            }
+        }
+        for of in [None, Some(chain(0)), Some(chain(1))] {
+            let (all, settled) = spool.read(of.as_ref(), u64::MAX, |_| false).unwrap();
+            let some = |batches: &SpooledBatches| !batches.is_empty();
+            let (end, said) = spool.read(of.as_ref(), window, some).unwrap();
+            prop_assert_eq!(end.back(), all.back());
+            prop_assert_eq!(said, settled);
+            prop_assert!(all.iter().rev().zip(end.iter().rev()).all(|(a, b)| a == b));
+        }
+    }
 }
