@@ -17,8 +17,8 @@ impl Road {
             // WHY under the lock: a call that becomes held right now must see the cancellation.
             let state = run.state.lock();
             let place = state.calls.get(&call);
-            if let Some(CallStage::OnRoad { cancel, .. }) = place {
-                cancel.cancel(tool::CANCELLED);
+            if let Some(CallStage::OnRoad(at)) = place {
+                at.cancel.cancel(tool::CANCELLED);
             }
             matches!(place, Some(CallStage::Held))
         };

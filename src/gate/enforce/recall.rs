@@ -55,7 +55,7 @@ impl Road {
             (call, place)
         };
         match place {
-            Some(CallStage::OnRoad { answer, .. }) => run.wait(answer).await,
+            Some(CallStage::OnRoad(at)) => run.wait(at.answer).await,
             Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) => {
                 let remembered = self.remembered(run, &call).await?;
                 run.give(self.recalled(run, &remembered.recalled))

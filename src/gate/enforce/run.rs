@@ -112,14 +112,24 @@ pub(super) struct RunState {
 /// The stage of a call of the run.
 #[derive(Clone, Debug)]
 pub(super) enum CallStage {
-    /// On the road, with the fingerprint of its tool and arguments.
-    OnRoad { fingerprint: Digest, tool: ToolName, answer: PendingAnswer, cancel: Cancel },
+    /// On the road. Boxed: a run keeps the stage of every call that it had.
+    OnRoad(Box<CallOnRoad>),
     /// Recorded, and waiting for an approval.
     Held,
     /// Recorded.
     Booked,
     /// Its caller received `ledger.unknown`: it may be recorded, and will never run.
     Doubted,
+}
+
+/// A call on the road.
+#[derive(Clone, Debug)]
+pub(super) struct CallOnRoad {
+    /// Identifies its tool and arguments.
+    pub fingerprint: Digest,
+    pub tool: ToolName,
+    pub answer: PendingAnswer,
+    pub cancel: Cancel,
 }
 
 /// A run that was sealed.
@@ -215,10 +225,10 @@ impl Run {
         state.touched = now;
         let known = state.first(call, like, now);
         match state.calls.get(&known) {
-            Some(CallStage::OnRoad { fingerprint: of, answer, .. }) if *of == fingerprint => {
-                return Ok(Admitted::Join(answer.clone()));
+            Some(CallStage::OnRoad(same)) if same.fingerprint == fingerprint => {
+                return Ok(Admitted::Join(same.answer.clone()));
             }
-            Some(CallStage::OnRoad { .. }) => return Err(conflict(call)),
+            Some(CallStage::OnRoad(_other)) => return Err(conflict(call)),
             Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) => {
                 return Ok(Admitted::Recall(known));
             }
@@ -237,8 +247,8 @@ impl Run {
         refusals.extend(self.begin_above(now));
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let place = CallStage::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
-        state.calls.insert(call.clone(), place);
+        let on_road = CallOnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
+        state.calls.insert(call.clone(), CallStage::OnRoad(Box::new(on_road)));
         if window.is_some() {
             state.again.note(fingerprint, call, now);
         }
@@ -277,8 +287,8 @@ impl Run {
         }
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let place = CallStage::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
-        state.calls.insert(call.clone(), place);
+        let on_road = CallOnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
+        state.calls.insert(call.clone(), CallStage::OnRoad(Box::new(on_road)));
         state.held = state.held.saturating_sub(1);
         state.in_flight = state.in_flight.saturating_add(1);
         state.usage.take_up();
@@ -296,7 +306,7 @@ impl Run {
         state.holding.remove(call);
         state.again.forget(call);
         let asked = match state.calls.remove(call) {
-            Some(CallStage::OnRoad { fingerprint, .. }) => Some(fingerprint),
+            Some(CallStage::OnRoad(forgotten)) => Some(forgotten.fingerprint),
             Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) | None => None,
         };
         state.usage.forget(asked);
@@ -320,8 +330,8 @@ impl Run {
             state.again.forget(call);
         }
         let before = state.calls.insert(call.clone(), place);
-        if let (true, Some(CallStage::OnRoad { tool, .. })) = (held, before) {
-            state.held_tools.insert(call.clone(), tool);
+        if let (true, Some(CallStage::OnRoad(before))) = (held, before) {
+            state.held_tools.insert(call.clone(), before.tool);
         }
         state.usage.end(outcome);
         self.count_above(Usage::end_delegated);
@@ -442,7 +452,7 @@ impl Run {
             let ended = self.idle.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if !matches!(self.state.lock().calls.get(call), Some(CallStage::OnRoad { .. })) {
+            if !matches!(self.state.lock().calls.get(call), Some(CallStage::OnRoad(_))) {
                 return;
             }
             ended.await;

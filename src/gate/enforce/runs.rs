@@ -18,8 +18,11 @@ use crate::domain::id::RunId;
 use crate::identity::token::RunTokens;
 use crate::limits::shares::{Shares, TakenShares};
 
-/// Sealed runs that stay known, so that a late call receives `run.sealed`.
+/// Sealed runs that stay known, so that a late call receives `run.sealed`, and a late question the
+/// answer of its call.
 const SEALED_KEPT: usize = 512;
+/// The calls of these runs, all together, unless the last run alone has more.
+const SEALED_CALLS_KEPT: usize = 16_384;
 
 /// All runs that this process may continue.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ pub(super) struct Runs {
     by_token: RwLock<BTreeMap<Digest, Arc<Run>>>,
     /// The last run of each thread of work, unless it is sealed.
     by_thread: RwLock<BTreeMap<Digest, Arc<Run>>>,
-    sealed: Mutex<VecDeque<Digest>>,
+    sealed: Mutex<SealedRuns>,
     pub threads: Threads,
     /// The limit of open runs, shared between agents.
     pub places: Arc<Shares>,
@@ -37,6 +40,31 @@ pub(super) struct Runs {
     pub large: Large,
     /// Salts the fingerprints of arguments, so that they cannot be guessed outside this process.
     salt: Salt,
+}
+
+/// Sealed runs, the oldest first.
+#[derive(Debug, Default)]
+struct SealedRuns {
+    /// The token of each, and how many calls it has.
+    tokens: VecDeque<(Digest, usize)>,
+    calls: usize,
+}
+
+impl SealedRuns {
+    /// Keeps one more, and returns those that are forgotten for it.
+    fn keep(&mut self, token: Digest, calls: usize) -> Vec<Digest> {
+        self.tokens.push_back((token, calls));
+        self.calls = self.calls.saturating_add(calls);
+        let mut forgotten = Vec::new();
+        while self.tokens.len() > SEALED_KEPT
+            || self.tokens.len() > 1 && self.calls > SEALED_CALLS_KEPT
+        {
+            let Some((oldest, calls)) = self.tokens.pop_front() else { break };
+            self.calls = self.calls.saturating_sub(calls);
+            forgotten.push(oldest);
+        }
+        forgotten
+    }
 }
 
 impl Runs {
@@ -71,7 +99,7 @@ impl Runs {
     pub fn len(&self) -> usize {
         // WHY: one lock after the other, never both: `sealed` takes them in the opposite order.
         let known = self.by_token.read().len();
-        known.saturating_sub(self.sealed.lock().len())
+        known.saturating_sub(self.sealed.lock().tokens.len())
     }
 
     /// The run of this token, if it [admits](Auth::admits) this peer.
@@ -131,13 +159,32 @@ impl Runs {
                 threads.remove(&thread);
             }
         }
-        let oldest = {
-            let mut sealed = self.sealed.lock();
-            sealed.push_back(run.token);
-            (sealed.len() > SEALED_KEPT).then(|| sealed.pop_front()).flatten()
-        };
-        if let Some(oldest) = oldest {
-            self.by_token.write().remove(&oldest);
+        let calls = run.state.lock().calls.len();
+        let forgotten = self.sealed.lock().keep(run.token, calls);
+        let mut by_token = self.by_token.write();
+        for oldest in forgotten {
+            by_token.remove(&oldest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sealed_runs_are_kept_by_their_number_and_by_the_number_of_their_calls() {
+        let token = |n: usize| Digest::of(&[&n.to_be_bytes()]);
+        let mut sealed = SealedRuns::default();
+        for n in 0..SEALED_KEPT {
+            assert_eq!(sealed.keep(token(n), 1), []);
+        }
+        assert_eq!(sealed.keep(token(SEALED_KEPT), 1), [token(0)]);
+        let rest = sealed.keep(token(1000), SEALED_CALLS_KEPT - 1);
+        assert_eq!(rest.len(), SEALED_KEPT - 1, "one other run of one call may stay");
+        assert_eq!(sealed.keep(token(1001), SEALED_CALLS_KEPT * 2).len(), 2);
+        assert_eq!(sealed.tokens, [(token(1001), SEALED_CALLS_KEPT * 2)], "the last one stays");
+        assert_eq!(sealed.keep(token(1002), 0), [token(1001)]);
+        assert_eq!(sealed.calls, 0);
     }
 }

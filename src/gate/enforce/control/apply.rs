@@ -63,11 +63,11 @@ impl Reach {
         }
         for (call, place) in &state.calls {
             match place {
-                CallStage::OnRoad { tool: of, .. } if tool.is_some_and(|tool| tool != of) => {}
-                CallStage::OnRoad { .. } if !stops => self.spared = self.spared.saturating_add(1),
-                CallStage::OnRoad { answer, cancel, .. } => {
-                    cancel.cancel(tool::STOPPED);
-                    let (answer, cancel) = (answer.clone(), cancel.clone());
+                CallStage::OnRoad(at) if tool.is_some_and(|tool| *tool != at.tool) => {}
+                CallStage::OnRoad(_) if !stops => self.spared = self.spared.saturating_add(1),
+                CallStage::OnRoad(at) => {
+                    at.cancel.cancel(tool::STOPPED);
+                    let (answer, cancel) = (at.answer.clone(), at.cancel.clone());
                     self.calls.push(AffectedCall {
                         run: run.id,
                         call: call.clone(),
