@@ -68,15 +68,29 @@ pub(super) struct Decoded<'a> {
     /// All of that is text.
     pub is_text: bool,
     encoding: &'static Encoding,
-    reading: &'a Reading,
     from: usize,
 }
 
 impl Decoded<'_> {
-    /// The bytes, and the place of each byte's letters in the source.
-    pub fn reading(&self) -> Reading {
-        placed(self.encoding, self.reading, self.bytes, self.from)
+    /// The bytes, and the place of each byte's letters in the source of the reading that has them.
+    pub fn reading(&self, letters: &Reading) -> Reading {
+        placed(self.encoding, letters, self.bytes, self.from)
     }
+}
+
+/// Whether there may be enough hexadecimal digits in a row, if the separators between them, which
+/// [`Reading::digits`] drops, are not counted.
+pub(super) fn may_have_digits(text: &[u8]) -> bool {
+    let [.., digits] = &*ENCODINGS;
+    let mut length = 0_usize;
+    text.iter().any(|byte| {
+        if digits.is_letter(*byte) {
+            length = length.saturating_add(1);
+        } else if !b" :-,;\r\n\txX".contains(byte) {
+            length = 0;
+        }
+        length >= digits.least
+    })
 }
 
 /// Whether a letter may be one of an encoding.
@@ -90,19 +104,18 @@ pub(super) const LETTERS_MIN: usize = 8;
 
 /// Passes every decoded stretch to `visit`, at every possible start; `true` if one of them holds
 /// bytes.
-pub(super) fn each(reading: &Reading, which: Which, mut visit: impl FnMut(&Decoded<'_>)) -> bool {
+pub(super) fn each(text: &[u8], which: Which, mut visit: impl FnMut(&Decoded<'_>)) -> bool {
     let (mut blob, mut buffer) = (false, Vec::new());
     for encoding in ENCODINGS.iter() {
         if which == Which::Hex && encoding.width != 4 {
             continue;
         }
-        let bytes = reading.text.as_bytes();
         let mut at = 0_usize;
-        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             let length = rest.iter().take_while(|b| encoding.is_letter(**b)).count();
             let letters = rest.get(..length).unwrap_or_default();
             if length >= encoding.least {
-                blob |= stretch(encoding, reading, (at, letters), &mut buffer, &mut visit);
+                blob |= stretch(encoding, (at, letters), &mut buffer, &mut visit);
             }
             at = at.saturating_add(length.max(1));
         }
@@ -112,7 +125,6 @@ pub(super) fn each(reading: &Reading, which: Which, mut visit: impl FnMut(&Decod
 
 fn stretch(
     encoding: &'static Encoding,
-    reading: &Reading,
     (at, letters): (usize, &[u8]),
     buffer: &mut Vec<u8>,
     visit: &mut impl FnMut(&Decoded<'_>),
@@ -135,7 +147,7 @@ fn stretch(
         let is_text = is_text(buffer);
         some_text |= is_text;
         let from = at.saturating_add(skip);
-        visit(&Decoded { bytes: buffer, is_text, encoding, reading, from });
+        visit(&Decoded { bytes: buffer, is_text, encoding, from });
     }
     !some_text && (encoding.is_blob)(letters)
 }
@@ -144,21 +156,31 @@ fn stretch(
 fn unpack(encoding: &Encoding, letters: &[u8], bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.reserve(letters.len());
+    match encoding.width {
+        6 => unpack_groups::<6, 4>(encoding, letters, bytes),
+        5 => unpack_groups::<5, 8>(encoding, letters, bytes),
+        _four => unpack_groups::<4, 2>(encoding, letters, bytes),
+    }
+}
+
+/// Letters of so many bits; they and bytes align after `TURNS` of them: at most 40 bits.
+fn unpack_groups<const WIDTH: usize, const TURNS: usize>(
+    encoding: &Encoding,
+    letters: &[u8],
+    bytes: &mut Vec<u8>,
+) {
     let bits = |letters: &[u8]| {
-        letters.iter().fold(0_u64, |bits, letter| {
-            (bits << encoding.width) | u64::from(encoding.value(*letter))
-        })
+        letters
+            .iter()
+            .fold(0_u64, |bits, letter| (bits << WIDTH) | u64::from(encoding.value(*letter)))
     };
-    // Letters and bytes align after `turns` letters: at most 40 bits.
-    let groups = letters.chunks_exact(encoding.turns);
-    let rest = groups.remainder();
-    let whole = encoding.turns.saturating_mul(encoding.width) / 8;
+    let (groups, rest) = letters.as_chunks::<TURNS>();
     for group in groups {
         let decoded = bits(group).to_be_bytes();
-        bytes.extend_from_slice(decoded.get(8_usize.saturating_sub(whole)..).unwrap_or_default());
+        bytes.extend_from_slice(decoded.get(8 - TURNS * WIDTH / 8..).unwrap_or_default());
     }
     // The bits of the last letters that fill no byte are dropped.
-    let have = rest.len().saturating_mul(encoding.width);
+    let have = rest.len().saturating_mul(WIDTH);
     let decoded = (bits(rest) >> (have % 8)).to_be_bytes();
     bytes.extend_from_slice(decoded.get(8_usize.saturating_sub(have / 8)..).unwrap_or_default());
 }
@@ -182,11 +204,14 @@ fn placed(encoding: &Encoding, reading: &Reading, bytes: &[u8], from: usize) -> 
 /// terminals.
 fn is_text(bytes: &[u8]) -> bool {
     let steers = |b: &u8| (*b < b' ' && !b"\t\n\r".contains(b)) || *b == 0x7f;
-    let steering = bytes.iter().filter(|b| steers(b)).count();
-    if steering > 0 {
-        // In UTF-16, every other byte of a plain letter is zero.
-        let zeros = bytes.iter().filter(|b| **b == 0).count();
-        return steering == zeros && zeros.saturating_mul(5) >= bytes.len().saturating_mul(2);
+    // Most bytes that are no text have one of these near their beginning.
+    if bytes.iter().any(|b| *b != 0 && steers(b)) {
+        return false;
+    }
+    // In UTF-16, every other byte of a plain letter is zero.
+    let zeros = bytes.iter().filter(|b| **b == 0).count();
+    if zeros > 0 {
+        return zeros.saturating_mul(5) >= bytes.len().saturating_mul(2);
     }
     let broken: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
     // Where it begins and ends a character may be cut.

@@ -1,5 +1,6 @@
 //! Scans one text, as it is written and as a recipient would decode it.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use super::encoded::{self, Decoded, Which};
@@ -35,7 +36,8 @@ fn through(source: &str, sifts: bool) -> TextFindings {
     if source.len() >= 6 {
         let plain = Reading::of(source);
         scan.open(&plain, LAYERS);
-        scan.decode(&plain.reversed(), 1);
+        let reversed: Vec<u8> = plain.text.bytes().rev().collect();
+        scan.decode_derived(&reversed, || plain.reversed(), Which::All, 1);
     }
     scan.seen
 }
@@ -65,11 +67,11 @@ struct TextScan {
 /// Whether decoded text holds no finding in any reading: with parts removed, reversed or unescaped.
 fn is_inert(decoded: &Decoded<'_>, layers: usize) -> bool {
     let bytes = decoded.bytes;
+    if !decoded.is_text {
+        return !rules::possible_among(bytes) && !has_plain(bytes, AMONG_MIN);
+    }
     if rules::possible(bytes) {
         return false;
-    }
-    if !decoded.is_text {
-        return longest_plain(bytes) < AMONG_MIN;
     }
     // Unescaping these may produce any character.
     let escapes = bytes.iter().any(|b| b"%\\&=".contains(b));
@@ -81,13 +83,21 @@ fn is_plain(byte: u8) -> bool {
     (b' '..0x7f).contains(&byte) || b"\t\n\r".contains(&byte)
 }
 
-fn longest_plain(bytes: &[u8]) -> usize {
-    let (mut longest, mut length) = (0_usize, 0_usize);
-    for byte in bytes {
-        length = if is_plain(*byte) { length.saturating_add(1) } else { 0 };
-        longest = longest.max(length);
+/// Whether so many plain characters stand in a row. One of them is where every `least`-th byte is
+/// looked at.
+fn has_plain(bytes: &[u8], least: usize) -> bool {
+    let mut at = least.saturating_sub(1);
+    while let Some((before, after)) =
+        bytes.split_at_checked(at).filter(|(_, rest)| !rest.is_empty())
+    {
+        let ahead = after.iter().take_while(|b| is_plain(**b)).count();
+        let behind = before.iter().rev().take_while(|b| is_plain(**b)).count();
+        if ahead > 0 && ahead.saturating_add(behind) >= least {
+            return true;
+        }
+        at = at.saturating_add(ahead.saturating_add(least));
     }
-    longest
+    false
 }
 
 impl TextScan {
@@ -139,31 +149,56 @@ impl TextScan {
         let Some(deeper) = layers.checked_sub(1) else { return };
         let unwrapped = reading.unwrapped();
         let whole = unwrapped.as_ref().unwrap_or(reading);
-        self.seen.unscanned |= self.decode(whole, deeper);
-        let is_separator = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
-        if reading.text.bytes().any(is_separator) {
-            self.decode_as(&reading.digits(), Which::Hex, deeper);
+        let blob = self.decode_as(whole.text.as_bytes(), &|| whole, Which::All, deeper);
+        self.seen.unscanned |= blob;
+        let text = reading.text.as_bytes();
+        let is_separator = |b: &u8| *b <= b' ' || b":-,;".contains(b) || (b'A'..=b'F').contains(b);
+        let separated = text.iter().any(is_separator);
+        if separated && (!self.sifts || encoded::may_have_digits(text)) {
+            let digits = reading.digits();
+            self.decode_as(digits.text.as_bytes(), &|| &digits, Which::Hex, deeper);
         }
-        if reading.text.bytes().any(|b| b <= b' ') {
-            self.decode(&reading.squeezed(), deeper);
+        let squeezed: Vec<u8> = text.iter().copied().filter(|b| *b > b' ').collect();
+        if squeezed.len() < text.len() {
+            self.decode_derived(&squeezed, || reading.squeezed(), Which::All, deeper);
         }
     }
 
-    fn decode(&mut self, reading: &Reading, layers: usize) -> bool {
-        self.decode_as(reading, Which::All, layers)
+    /// As [`Self::decode_as`], of a reading that is made only if something may be in it.
+    fn decode_derived(
+        &mut self,
+        text: &[u8],
+        make: impl Fn() -> Reading,
+        which: Which,
+        layers: usize,
+    ) {
+        let made = OnceCell::new();
+        self.decode_as(text, &|| made.get_or_init(&make), which, layers);
     }
 
-    /// Scans the decoded letters of a reading; `true` if some of them are bytes.
-    fn decode_as(&mut self, reading: &Reading, which: Which, layers: usize) -> bool {
-        encoded::each(reading, which, |decoded| self.decoded(decoded, layers))
+    /// Scans the decoded letters of a reading, of which this is the text; `true` if some of them are
+    /// bytes.
+    fn decode_as<'a>(
+        &mut self,
+        text: &[u8],
+        reading: &dyn Fn() -> &'a Reading,
+        which: Which,
+        layers: usize,
+    ) -> bool {
+        encoded::each(text, which, |decoded| self.decoded(decoded, reading, layers))
     }
 
-    fn decoded(&mut self, decoded: &Decoded<'_>, layers: usize) {
+    fn decoded<'a>(
+        &mut self,
+        decoded: &Decoded<'_>,
+        letters: &dyn Fn() -> &'a Reading,
+        layers: usize,
+    ) {
         // Most decoded pieces come from plain words and hold nothing.
         if !self.afford(decoded.bytes.len()) || (self.sifts && is_inert(decoded, layers)) {
             return;
         }
-        let reading = &decoded.reading();
+        let reading = &decoded.reading(letters());
         if decoded.is_text {
             self.open(reading, layers);
             return;
@@ -243,6 +278,21 @@ mod tests {
             let text = hows.iter().fold(format!("{before}{item}{after}"), |text, how| written(&text, *how));
             same(&text)?;
             same(&format!("{before} {text}{after}"))?;
+        }
+
+        #[test]
+        fn nor_among_bytes_that_are_no_text(
+            before in prop::collection::vec(any::<u8>(), 0..500),
+            item in prop::sample::select(vec![
+                "ann@example.com", "a@b.de", "4111111111111111", "4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+                "3782 822463 10005", "GB29NWBK60161331926819", "DE89 3704 0044 0532 0130 00",
+                "219-09-9999", "@", "0123456789",
+            ]),
+            after in prop::collection::vec(any::<u8>(), 0..500),
+        ) {
+            let bytes = [&before, item.as_bytes(), &after].concat();
+            same(&base64(&bytes, ALPHABET))?;
+            same(&hex::encode(&bytes))?;
         }
 
         #[test]

@@ -72,6 +72,36 @@ pub(super) fn possible(text: &[u8]) -> bool {
             || text.iter().filter(|b| b.is_ascii_digit()).count() >= DIGITS_MIN)
 }
 
+/// Whether any rule could find something among bytes that are no text, where a byte that is not
+/// ASCII stands for any character. Of what a shape needs it asks a part that chance seldom makes.
+pub(super) fn possible_among(bytes: &[u8]) -> bool {
+    let digits = || bytes.iter().filter(|b| b.is_ascii_digit()).count();
+    bytes.len() >= 6
+        && (bytes.contains(&b'@') && bytes.array_windows().any(is_around_at)
+            || digits() >= DIGITS_MIN && may_be_number(bytes))
+}
+
+/// Whether an address may have this in its middle.
+fn is_around_at([before, at, after]: &[u8; 3]) -> bool {
+    *at == b'@'
+        && (before.is_ascii_alphanumeric() || b"._%+-".contains(before))
+        && (after.is_ascii_alphanumeric() || *after == b'-' || *after >= 0x7f)
+}
+
+/// Four digits in a row, as every other number has them; or a card with a space between any two; or
+/// an IBAN.
+fn may_be_number(bytes: &[u8]) -> bool {
+    let (mut digits, mut spaced, mut letters) = (0_usize, 0_usize, 0_usize);
+    bytes.iter().any(|byte| {
+        let more = |length: usize, is: bool| if is { length.saturating_add(1) } else { 0 };
+        let (digit, space) = (byte.is_ascii_digit(), matches!(byte, b' ' | b'-'));
+        digits = more(digits, digit);
+        spaced = more(spaced, digit || space);
+        letters = more(letters, byte.is_ascii_alphanumeric() || space);
+        digits >= 4 || spaced >= 13 || letters >= 15
+    })
+}
+
 /// Every hit of every rule in a reading.
 pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
     let mut hits = Vec::new();

@@ -198,18 +198,24 @@ impl Reading {
     /// The reading with each step that `step` takes: the character it represents (`None` drops it),
     /// and the number of bytes it took.
     fn walked(&self, step: impl Fn(&[u8]) -> (Option<char>, usize)) -> Self {
-        let mut out = Self::empty(self.text.len());
+        let mut text = String::with_capacity(self.text.len());
+        let mut places = Vec::with_capacity(self.text.len());
         let bytes = self.text.as_bytes();
         let mut at = 0_usize;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             let (c, took) = step(rest);
             let next = at.saturating_add(took.max(1));
-            if let (Some(c), Some(from)) = (c, self.source(&(at..next))) {
-                out.push(c, from);
+            let from = c.and_then(|_| match &self.from {
+                Source::Same => (next <= bytes.len()).then_some(at..next),
+                Source::Places(_) => self.source(&(at..next)),
+            });
+            if let (Some(c), Some(from)) = (c, from) {
+                text.push(if c.is_ascii() { c } else { OTHER });
+                places.push(placed(&from));
             }
             at = next;
         }
-        out
+        Self { text, from: Source::Places(places) }
     }
 
     /// The text without its escapes, if it has any.
