@@ -19,6 +19,7 @@ mod matching;
 pub mod player;
 pub mod recording;
 pub mod report;
+mod said;
 mod session;
 pub mod step;
 pub mod store;
