@@ -106,7 +106,7 @@ async fn a_policy_is_shown_what_is_new_and_what_it_denied_stays_new() {
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     let first = user("card 4111 1111 1111 1111");
-    send(&agent, "a", &[first.clone()]).await.unwrap();
+    send(&agent, "a", std::slice::from_ref(&first)).await.unwrap();
     let (bad, next) = (user("forbidden text"), user("next"));
     for id in ["b", "c", "d"] {
         let refused = send(&agent, id, &[first.clone(), bad.clone(), next.clone()]).await;
@@ -148,9 +148,11 @@ async fn a_condition_that_an_earlier_message_brought_holds_for_later_answers() {
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     let (first, other) = (user("mask what comes"), user("hello"));
-    let open = send(&agent, "a", &[other.clone()]).await.unwrap();
+    let open = send(&agent, "a", std::slice::from_ref(&other)).await.unwrap();
     assert_eq!(open["message"]["content"], "write to ann@example.com");
-    for (id, more) in [("b", vec![]), ("c", vec![user("one")]), ("d", vec![user("one"), user("two")])] {
+    for (id, more) in
+        [("b", vec![]), ("c", vec![user("one")]), ("d", vec![user("one"), user("two")])]
+    {
         let all = [vec![other.clone(), first.clone()], more].concat();
         let masked = send(&agent, id, &all).await.unwrap();
         assert_eq!(masked["message"]["content"], "write to [REDACTED:email]", "{id}");
@@ -192,8 +194,7 @@ fn evidence(estate: &Estate, run_id: &str, out: &str) -> (Value, Value) {
         estate.path("evidence.pem.pub").display()
     );
     estate.write("trust.txt", trust);
-    let verify =
-        ["evidence", "verify", "--json", "--replay", "--trust", "trust.txt", out];
+    let verify = ["evidence", "verify", "--json", "--replay", "--trust", "trust.txt", out];
     let verdict = Ran::gate(&dir, verify).json();
     let run = std::fs::read(estate.path(&format!("{out}/agent_run.json"))).unwrap();
     (verdict, serde_json::from_slice(&run).unwrap())
@@ -202,7 +203,7 @@ fn evidence(estate: &Estate, run_id: &str, out: &str) -> (Value, Value) {
 /// The outcome of one check of a bundle.
 fn outcome<'v>(verdict: &'v Value, check: &str) -> &'v Value {
     let checks = verdict["checks"].as_array().unwrap_or_else(|| panic!("{verdict}"));
-    checks.iter().find(|one| one["id"] == check || one["check"] == check).unwrap_or_else(|| panic!("{verdict}"))
+    checks.iter().find(|one| one["id"] == check).unwrap_or_else(|| panic!("{verdict}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -210,7 +211,8 @@ async fn evidence_has_the_messages_of_a_model_in_order_and_an_erased_one_stays_e
     let (_server, estate) = with_rules().await;
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
-    let all = [user("one"), said("two"), user("three 4111 1111 1111 1111"), said("four"), user("five")];
+    let all =
+        [user("one"), said("two"), user("three 4111 1111 1111 1111"), said("four"), user("five")];
     send(&agent, "a", &all[..1]).await.unwrap();
     send(&agent, "b", &all[..3]).await.unwrap();
     let secret = payloads(&estate)
@@ -222,8 +224,8 @@ async fn evidence_has_the_messages_of_a_model_in_order_and_an_erased_one_stays_e
         // The run is open, and so is its evidence.
         evidence(&estate, &agent.run, "before")
     };
-    assert_eq!(outcome(&verdict, "P1")["state"], "valid", "{verdict}");
-    assert_eq!(outcome(&verdict, "P5")["state"], "valid", "{verdict}");
+    assert_eq!(outcome(&verdict, "P1")["outcome"], "VALID", "{verdict}");
+    assert_eq!(outcome(&verdict, "P5")["outcome"], "VALID", "{verdict}");
     let steps = transcript["steps"].as_array().unwrap();
     let messages = |step: usize| steps[step]["conversation"]["messages"].clone();
     assert_eq!(messages(0)[0]["json"], all[0]);
@@ -231,14 +233,23 @@ async fn evidence_has_the_messages_of_a_model_in_order_and_an_erased_one_stays_e
     assert_eq!(steps[1]["conversation"]["keep"], 1);
     assert_eq!((&messages(1)[0]["json"], &messages(1)[1]["json"]), (&all[1], &all[2]));
     assert_eq!(messages(2)[0]["json"], user("forbidden"));
-    let erase = ["ledger", "payload", "erase", "--config", "wicketgate.yaml", "--commitment", &secret.2];
-    let why = ["--fleet-key", "fleet.pem", "--enrolment-key", "state/enrolment.key", "--basis", "request"];
-    eprintln!("{}", Ran::gate(estate.path("."), [&erase[..], &why].concat()).text());
+    let erase =
+        ["ledger", "payload", "erase", "--config", "wicketgate.yaml", "--commitment", &secret.2];
+    let why = [
+        "--fleet-key",
+        "fleet.pem",
+        "--enrolment-key",
+        "state/enrolment.key",
+        "--basis",
+        "request",
+        "--yes",
+    ];
+    Ran::gate(estate.path("."), [&erase[..], &why].concat()).ok();
     send(&agent, "d", &all).await.unwrap();
     agent.seal().await.unwrap();
     sidecar.stop().await;
     let (verdict, transcript) = evidence(&estate, &agent.run, "after");
-    assert_eq!(outcome(&verdict, "P1")["state"], "valid", "{verdict}");
+    assert_eq!(outcome(&verdict, "P1")["outcome"], "VALID", "{verdict}");
     let steps = transcript["steps"].as_array().unwrap();
     assert_eq!(steps[1]["conversation"]["messages"][1]["state"], "erased");
     assert_eq!(steps[3]["conversation"]["keep"], 3, "{}", steps[3]);
@@ -273,15 +284,15 @@ async fn calls_side_by_side_and_calls_after_a_crash_can_be_read_too() {
     other.unwrap();
     sidecar.kill();
     sidecar = estate.serve().await;
-    let agent = Agent { gate: crate::agent::channel_of(&sidecar), ..agent };
+    let agent = agent.clone();
     send(&agent, "c", &all[..5]).await.unwrap();
     send(&agent, "d", &all).await.unwrap();
     agent.seal().await.unwrap();
     sidecar.stop().await;
     assert_eq!(server.seen(), 4);
     let (verdict, transcript) = evidence(&estate, &agent.run, "shown");
-    assert_eq!(outcome(&verdict, "P1")["state"], "valid", "{verdict}");
-    assert_eq!(outcome(&verdict, "P5")["state"], "valid", "{verdict}");
+    assert_eq!(outcome(&verdict, "P1")["outcome"], "VALID", "{verdict}");
+    assert_eq!(outcome(&verdict, "P5")["outcome"], "VALID", "{verdict}");
     let steps = transcript["steps"].as_array().unwrap();
     let call = |id: &str| steps.iter().find(|step| step["call"] == id).unwrap();
     assert_eq!(call("c")["conversation"]["keep"], 0, "{}", call("c"));

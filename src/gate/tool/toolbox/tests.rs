@@ -129,7 +129,7 @@ fn a_grant_from_a_lock_asks_for_its_signer() {
     let asked = |toolbox: &Toolbox, signer: Option<&str>| {
         let grant =
             Grant { signers: signer.map(str::to_owned).into_iter().collect(), ..grant("f") };
-        let prepared = prepare(toolbox, Some(&grant), call("f", r#"{"path":"ok.txt"}"#));
+        let prepared = prepare(toolbox, Some(&grant), call("f", r#"{"path":"ok.txt"}"#), None);
         prepared.refusals().iter().map(|r| (r.code, r.detail.clone())).collect::<Vec<_>>()
     };
     let refused = [(Code::ToolNotGranted, "tool.lock".to_owned())];
