@@ -125,7 +125,7 @@ impl Payloads {
         part(Role::Conversation, &parts.conversation);
         parts.offer.iter().for_each(|offer| part(Role::Offer, offer));
         parts.messages.iter().for_each(|(_, message)| part(Role::Message, message));
-        // Whoever has the request as it was sent can prove it: its salt follows from that of the
+        // An owner of the request as it was sent can prove it: its salt follows from that of the
         // arguments.
         let call = prepared.call();
         if call.sent() != call.canonical() {

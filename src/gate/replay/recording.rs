@@ -22,7 +22,7 @@ use super::children::{self, Child};
 use super::flaw::Flaw;
 pub use super::line::Header;
 use super::line::{ChildLine, EndLine, FileLine, LineKind, ToolsLine, opened};
-use super::said::SaidInSteps;
+use super::messages::StepMessages;
 use super::step::RecordedCall;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -147,7 +147,7 @@ struct RecordingReader {
     tools: Option<Json>,
     children: Vec<Child>,
     places: Vec<StepLocation>,
-    said: SaidInSteps,
+    said: StepMessages,
     ended: bool,
     offset: u64,
     hashed: Sha256,

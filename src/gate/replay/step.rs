@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::flaw::Flaw;
 use super::line::PayloadCommitment;
-use super::said::StoredParts;
+use super::messages::StoredParts;
 use crate::approval::break_glass::{BreakGlassStatement, Open, ROLE, SignedBreakGlass};
 use crate::approval::{Approval, MalformedStatement, Statement as _};
 use crate::domain::canonical;

@@ -39,7 +39,7 @@ mod step;
 
 use family::{FamilyLines, calls, recorded};
 use out::RecordingWriter;
-use parts::SaidSoFar;
+use parts::EarlierMessages;
 use step::{Bound, bound, step};
 
 /// The most gaps that an error names.
@@ -157,7 +157,7 @@ impl Source<'_> {
         }
         let mut number: u64 = 0;
         let models = models(&lines);
-        let mut said = SaidSoFar::default();
+        let mut said = EarlierMessages::default();
         for call in calls {
             number = number.saturating_add(1);
             let mut payloads = Payloads::default();

@@ -22,7 +22,7 @@ pub(super) struct StepParts {
 /// The arguments of this decision, if they are stored in parts.
 pub(super) fn in_parts(
     main: &EntryLine,
-    (payloads, said): (&Payloads, &SaidSoFar<'_>),
+    (payloads, said): (&Payloads, &EarlierMessages<'_>),
     args: Option<&Json>,
 ) -> Result<Option<StepParts>, (Role, Absence)> {
     let in_parts = main.decision().is_some_and(|decided| decided.args_bytes.is_some());
@@ -53,13 +53,13 @@ pub(super) fn in_parts(
 
 /// What the runs of a recording said to models before a call, and in it.
 #[derive(Default)]
-pub(super) struct SaidSoFar<'a> {
+pub(super) struct EarlierMessages<'a> {
     messages: RunMessages<'a>,
     /// Messages, their order, and offered tools.
     payloads: Payloads,
 }
 
-impl<'a> SaidSoFar<'a> {
+impl<'a> EarlierMessages<'a> {
     /// Adds a call. `model`: its tool is a model.
     pub fn add(&mut self, lines: &[&'a EntryLine], payloads: &Payloads, model: bool) {
         for line in lines.iter().filter(|line| model && decides(line)) {

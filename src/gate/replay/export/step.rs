@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::parts::{SaidSoFar, StepParts, in_parts};
+use super::parts::{EarlierMessages, StepParts, in_parts};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::RunId;
 use crate::domain::json::{self, Json, Limits};
@@ -72,7 +72,7 @@ pub(super) fn bound_to(payloads: &Payloads, committed: &Commitment) -> Result<Bo
 pub(super) fn step(
     (number, child): (u64, Option<&RunId>),
     lines: &[&EntryLine],
-    (payloads, said): (&Payloads, &SaidSoFar<'_>),
+    (payloads, said): (&Payloads, &EarlierMessages<'_>),
     definitions: &BTreeMap<String, Digest>,
 ) -> Result<Vec<(&'static str, Json)>, StepGap> {
     let decisions: Vec<&EntryLine> = lines.iter().copied().filter(|line| decides(line)).collect();

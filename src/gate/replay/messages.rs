@@ -36,7 +36,7 @@ impl StoredParts {
 
 /// The messages of the steps so far.
 #[derive(Default)]
-pub(super) struct SaidInSteps {
+pub(super) struct StepMessages {
     lists: Conversations,
     /// Digests of the messages, by commitment.
     messages: BTreeMap<Digest, Digest>,
@@ -48,7 +48,7 @@ fn digest(message: &Json) -> Digest {
     Digest::of(&[&canonical::bytes(message)])
 }
 
-impl SaidInSteps {
+impl StepMessages {
     /// Compares the messages of a step, whose own payloads were compared, with those before.
     pub fn follow(&mut self, step: &RecordedCall) -> Result<(), Flaw> {
         let flaw = || Flaw::Payload("conversation".to_owned());
