@@ -6,11 +6,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Refused};
-use crate::checker::{Database, check};
+use crate::checker::{Database, check_ledger};
 use crate::models::{Server, completion, estate, place};
 use crate::settings::entries;
-use crate::sidecar::{Estate, run};
-use crate::tool::Tool;
+use crate::sidecar::{Estate, key, run};
 use wicketgate_support::program::python;
 use wicketgate_support::ran::Ran;
 
@@ -96,7 +95,7 @@ async fn sixty_turns_store_each_message_once() {
     // The model was sent everything, every time.
     let (_, last) = server.asked(TURNS - 1);
     assert_eq!(last["messages"].as_array().unwrap().len(), 2 * TURNS);
-    let summary = check(&estate.database, &Tool::start().await, &estate.receipts);
+    let summary = check_ledger(&estate.database, &estate.receipts);
     assert_eq!(summary["kinds"]["call.completed"], TURNS, "{summary}");
 }
 
@@ -244,7 +243,8 @@ async fn evidence_has_the_messages_of_a_model_in_order_and_an_erased_one_stays_e
         "request",
         "--yes",
     ];
-    Ran::gate(estate.path("."), [&erase[..], &why].concat()).ok();
+    let signed = ["--operator-key", &key("olga")];
+    Ran::gate(estate.path("."), [&erase[..], &why, &signed].concat()).ok();
     send(&agent, "d", &all).await.unwrap();
     agent.seal().await.unwrap();
     sidecar.stop().await;

@@ -42,7 +42,7 @@ const BASES_MAX: usize = 64;
 
 /// What a message was judged for. A message that one tool or policy may see is new to any other.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Basis {
+pub(super) struct JudgementBasis {
     /// The tool.
     pub tool: ToolName,
     /// What the tool is.
@@ -59,7 +59,7 @@ pub(super) struct RunConversations {
     /// Findings of the messages that were scanned, by exact value.
     scanned: BTreeMap<MessageKey, Box<[Finding]>>,
     /// For each basis, the messages that a plain allow let through, with its obligations.
-    judged: Vec<(Basis, BTreeMap<MessageKey, u8>)>,
+    judged: Vec<(JudgementBasis, BTreeMap<MessageKey, u8>)>,
     obligations: Vec<BTreeSet<String>>,
     /// Commitments of the messages that are stored, by normal form.
     known: BTreeMap<MessageKey, Digest>,
@@ -103,7 +103,7 @@ impl RunConversations {
         &mut self,
         entropy: &dyn Entropy,
         call: &ToolCall,
-        basis: Basis,
+        basis: JudgementBasis,
         stores: bool,
     ) -> Option<ModelArgs> {
         let list = messages(call.args()).filter(|list| (1..=MESSAGES_MAX).contains(&list.len()))?;
@@ -131,7 +131,7 @@ impl RunConversations {
         })
     }
 
-    fn basis(&mut self, basis: Basis) -> usize {
+    fn basis(&mut self, basis: JudgementBasis) -> usize {
         if let Some(at) = self.judged.iter().position(|(known, _)| *known == basis) {
             return at;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::conversations::Basis;
+use super::conversations::JudgementBasis;
 use super::{Road, Trip};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
@@ -117,7 +117,7 @@ impl Road {
     ) -> Option<ModelArgs> {
         let facts = &toolbox.get(call.tool())?.facts;
         let (policy, definition) = (engine?.digest(), facts.definition);
-        let basis = Basis { tool: call.tool().clone(), definition, policy };
+        let basis = JudgementBasis { tool: call.tool().clone(), definition, policy };
         let is_model = facts.kind == ToolKind::Model.as_str();
         let mut said = is_model.then(|| run.conversations.lock())?;
         said.compare(&*self.entropy, call, basis, !run.incognito)

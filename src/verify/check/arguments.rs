@@ -35,7 +35,7 @@ struct CutMessage {
 }
 
 /// The arguments that a policy saw, compared with those that were stored.
-pub(super) struct SeenArguments {
+pub(super) struct ShownArguments {
     /// For each shown message its index in the conversation, and whether its text is there; none
     /// for calls that are not to a model.
     shown: Option<Vec<(usize, bool)>>,
@@ -46,12 +46,12 @@ pub(super) fn compare(
     input: &Input,
     stored: &[u8],
     (said, payloads): (&RunMessages<'_>, &Payloads),
-) -> Result<Option<SeenArguments>, Error> {
+) -> Result<Option<ShownArguments>, Error> {
     let effect: Option<ModelEffect> = input.effect.read().ok();
     let effect = effect.filter(|effect| effect.kind == "model");
     let (Some(effect), Some(seen)) = (effect, messages(&input.args)) else {
         let same = canonical::bytes(&input.args) == stored;
-        return if same { Ok(Some(SeenArguments { shown: None })) } else { Err(Error::Arguments) };
+        return if same { Ok(Some(ShownArguments { shown: None })) } else { Err(Error::Arguments) };
     };
     let stored = Json::parse(stored, &Limits::FILE)?;
     let Some(all) = conversation(&stored, said, payloads) else { return Ok(None) };
@@ -77,7 +77,7 @@ pub(super) fn compare(
     {
         return Err(Error::Arguments);
     }
-    Ok(Some(SeenArguments { shown: Some(shown) }))
+    Ok(Some(ShownArguments { shown: Some(shown) }))
 }
 
 /// The messages of stored arguments, in normal form.
@@ -111,7 +111,7 @@ fn is_it(shown: &Json, message: &Json) -> Option<bool> {
     (normal(shown) == *message).then_some(true)
 }
 
-impl SeenArguments {
+impl ShownArguments {
     /// Whether the firewall finds the same in what the policy saw. What it found in messages that
     /// are not shown, or without their text, cannot be found again.
     pub fn finds(&self, input: &Input) -> Result<(), Error> {
