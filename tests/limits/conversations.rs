@@ -300,3 +300,49 @@ async fn calls_side_by_side_and_calls_after_a_crash_can_be_read_too() {
     assert_eq!(call("d")["conversation"]["continues"], "c");
     assert_eq!(call("d")["conversation"]["keep"], 5);
 }
+
+/// An agent that spells its earlier messages differently is the recorded agent, and one that says
+/// something else is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recorded_conversation_is_replayed_however_its_messages_are_spelled() {
+    let (_server, estate) = with_rules().await;
+    estate.manifest("1.0.1", "manifest", |text| {
+        let mut manifest: Value = serde_json::from_str(&text).unwrap();
+        manifest["spec"]["replay"] = json!({"mode": "record"});
+        manifest.to_string()
+    });
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    let all = [user("one"), said("two"), user("three"), said("four"), user("five")];
+    for (id, count) in [("a", 1), ("b", 3), ("c", 5)] {
+        send(&agent, id, &all[..count]).await.unwrap();
+    }
+    agent.seal().await.unwrap();
+    sidecar.stop().await;
+    let export = ["run", "replay", "export", &agent.run, "--config", "wicketgate.yaml"];
+    run(&estate.path("."), &[&export[..], &["--out", "run.recording"]].concat());
+    run(&estate.path("."), &["run", "replay", "check", "run.recording"]);
+    let script = wicketgate_support::program::top().join("tests/replay/agent.py");
+    let spelled = |last: &str| {
+        let mut all = all.to_vec();
+        all[0] = json!({"role": "user", "content": [{"type": "text", "text": "one"}]});
+        all[4] = user(last);
+        let rounds = [&all[..1], &all[..3], &all[..5]].map(|messages| {
+            json!([["work.do", {"model": "small", "max_output_tokens": 100, "messages": messages}]])
+        });
+        json!(rounds).to_string()
+    };
+    for (last, code) in [("five", 0), ("six", 1)] {
+        let python = python();
+        let words = [
+            "run",
+            "replay",
+            "run.recording",
+            "--",
+            &python,
+            script.to_str().unwrap(),
+            &spelled(last),
+        ];
+        Ran::gate(estate.path("."), words).ends(code);
+    }
+}

@@ -145,11 +145,16 @@ impl RunConversations {
 
     fn read<'a>(&self, secret: &[u8; 32], json: &'a Json, basis: usize) -> ReadMessage<'a> {
         let exact = canonical::bytes(json);
-        let normalised = normal(json);
-        let normalised =
-            if normalised == *json { exact.clone() } else { canonical::bytes(&normalised) };
         let key = |body: &[u8]| keyed(secret, &[b"message", body]);
-        let (exact_key, normal_key) = (key(&exact), key(&normalised));
+        let exact_key = key(&exact);
+        let normalised = normal(json);
+        let (normalised, normal_key) = if normalised == *json {
+            (exact.clone(), exact_key)
+        } else {
+            let written = canonical::bytes(&normalised);
+            let key = key(&written);
+            (written, key)
+        };
         // INVARIANT: what is judged is scanned, so a message without findings here is new.
         let findings = self.scanned.get(&exact_key).cloned();
         let findings = findings.unwrap_or_else(|| firewall::findings(json).into());
