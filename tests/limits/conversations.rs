@@ -18,10 +18,11 @@ const RULES: &str = r#"package wicketgate.agent
 import rego.v1
 
 allow if input.tool.name == "work.do"
-forbidden contains m if { some m in input.args.messages; contains(m.content, "forbidden") }
+forbidden contains m if { some m in input.args.messages; is_string(m.content); contains(m.content, "forbidden") }
 deny contains {"code": "said", "message": "a forbidden text"} if count(forbidden) > 0
 obligations contains {"type": "redact", "kinds": ["email"]} if {
 	some m in input.args.messages
+	is_string(m.content)
 	contains(m.content, "mask what comes")
 }
 "#;
