@@ -82,7 +82,7 @@ pub fn input(
     let call = ToolCall::parse(asking, request.tool, &canonical::bytes(&request.args))?;
     let grant = manifest.tools.iter().find(|grant| grant.name.as_str() == request.tool);
     let toolbox = tools::open(config).map_err(Error::Tools)?.toolbox;
-    let prepared = prepare(&toolbox, grant, call);
+    let prepared = prepare(&toolbox, grant, call, None);
     if let Some(reason) = prepared.refusals().first() {
         return Err(Error::Refused(reason.clone()));
     }

@@ -67,8 +67,12 @@ struct PayloadTerms {
     policy_input: Option<Term>,
     /// How long to keep signed statements of approvers.
     approval: Option<Term>,
-    /// How long to keep messages that entries commit to.
+    /// How long to keep messages of conversations with models.
     message: Option<Term>,
+    /// How long to keep the order of the messages of calls to models.
+    conversation: Option<Term>,
+    /// How long to keep tools that were offered to models.
+    offer: Option<Term>,
     /// How long to keep arguments of model calls in the exact bytes that the agent sent.
     raw: Option<Term>,
     /// How long to keep contents of files that a call replaced or deleted. A rollback needs them.

@@ -102,6 +102,9 @@ pub struct Circumstances<'a> {
 pub struct CallInput<'a> {
     /// The call.
     pub call: &'a ToolCall,
+    /// Canonical arguments in which messages that the run sent before are left out; the call's own
+    /// if nothing is.
+    pub shown: Option<&'a [u8]>,
     /// What it would touch.
     pub effect: &'a Effect,
     /// What the firewall saw.
@@ -238,7 +241,7 @@ pub fn document(
     call: &CallInput<'_>,
     circumstances: &Circumstances<'_>,
 ) -> Vec<u8> {
-    let args = call.call.canonical();
+    let args = call.shown.unwrap_or_else(|| call.call.canonical());
     let mut document = canonical::Members::with_capacity(args.len().saturating_add(1536));
     document.object("agent", |out| agent.write(out));
     document.put(
@@ -256,6 +259,7 @@ pub fn document(
     document.list("findings", call.findings, |out, finding| {
         out.text("kind", &finding.kind);
         out.text("path", &finding.path);
+        out.text("since", finding.since.as_str());
     });
     document.object("history", |out| {
         out.put("calls", &Json::from(run.calls));
@@ -358,6 +362,7 @@ pub fn finding_json(finding: &Finding) -> Json {
     Json::object([
         ("kind", Json::from(finding.kind.as_str())),
         ("path", Json::from(finding.path.as_str())),
+        ("since", Json::from(finding.since.as_str())),
     ])
 }
 
@@ -389,6 +394,7 @@ mod tests {
 
     use super::*;
     use crate::domain::call::{CallOrigin, CallerAuth};
+    use crate::domain::facts::FindingAge;
     use crate::domain::id::{CallId, ToolName};
     use crate::domain::json::{Limits, json};
     use crate::domain::tier::Tier;
@@ -473,7 +479,7 @@ mod tests {
                 "rfc3339": "2026-11-18T12:00:00.000Z", "unix": 1_795_003_200, "weekday": "wednesday", "hour": 12,
                 "minute": 0, "tz": "UTC"
             },
-            "findings": [{"kind": "email", "path": "/a"}, {"kind": "card", "path": "/b"}],
+            "findings": [{"kind": "email", "path": "/a", "since": "new"}, {"kind": "card", "path": "/b", "since": "earlier"}],
             "approvals": [{"approver": "ann", "roles": ["lead"], "key": "SHA256:x"}],
             "quorum": {"by_hand": ["team"]},
             "break_glass": {"open": false, "nonce": "", "until": "", "by": []},
@@ -495,9 +501,10 @@ mod tests {
             traceparent: None,
         };
         let call = ToolCall::parse(origin, "web.get", br#"{"b":[1,1.50], "a":"x"}"#).unwrap();
-        let found = |kind: &str, path: &str| Finding { kind: kind.into(), path: path.into() };
-        let findings = [found("email", "/a"), found("card", "/b")];
-        let input = CallInput { call: &call, effect: &Effect::None, findings: &findings };
+        let earlier = Finding { since: FindingAge::Earlier, ..Finding::new("card", "/b") };
+        let findings = [Finding::new("email", "/a"), earlier];
+        let input =
+            CallInput { call: &call, shown: None, effect: &Effect::None, findings: &findings };
         let by =
             Approval { subject: "ann".into(), roles: vec!["lead".into()], key: "SHA256:x".into() };
         let circumstances = Circumstances {

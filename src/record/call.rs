@@ -223,6 +223,9 @@ pub struct Decided<S: Sort> {
     /// Nonces of the holds that approvers released so that the call could run.
     #[serde(default, skip_serializing_if = "Member::is_absent")]
     pub approvals: S::Approvals,
+    /// Size of the canonical arguments in bytes, if they are stored in parts: `args` then has neither
+    /// messages nor tools.
+    pub args_bytes: Option<Int>,
     /// Why the arguments are committed to but not stored.
     pub args_withheld: Option<Alarm>,
     /// The person who proposed the arguments.
@@ -271,6 +274,8 @@ pub struct Decided<S: Sort> {
 pub struct Decision<'a> {
     /// As [`Decided::after`].
     pub after: u64,
+    /// As [`Decided::args_bytes`].
+    pub args_bytes: Option<u64>,
     /// As [`Decided::args_withheld`].
     pub args_withheld: Option<Alarm>,
     /// As [`Decided::asked_by`].
@@ -308,6 +313,7 @@ impl<S: Sort> Decided<S> {
     pub fn common(&self) -> Decision<'_> {
         Decision {
             after: self.after.get(),
+            args_bytes: self.args_bytes.map(Int::get),
             args_withheld: self.args_withheld,
             asked_by: self.asked_by.as_ref(),
             auth: &self.auth,

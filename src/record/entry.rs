@@ -33,8 +33,12 @@ closed! {
         PolicyInput = "policy_input",
         /// A statement and its signature.
         Approval = "approval",
-        /// A message for people.
+        /// One message of a conversation with a model, in normal form.
         Message = "message",
+        /// The messages of a call to a model, in order, as commitments that continue an earlier list.
+        Conversation = "conversation",
+        /// The tools offered to a model, as they were sent.
+        Offer = "offer",
         /// Arguments of a call as they were sent.
         Raw = "raw",
         /// What a call replaced.

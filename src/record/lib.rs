@@ -16,6 +16,7 @@ pub mod calls;
 pub mod chain;
 pub mod clock;
 pub mod control;
+pub mod conversation;
 pub mod decided;
 pub mod domain;
 mod entry;

@@ -17,6 +17,7 @@ pub mod check;
 pub mod command;
 pub mod contents;
 pub mod controls;
+pub mod conversation;
 pub mod entries;
 pub mod guide;
 pub mod page;

@@ -4,6 +4,7 @@ use crate::domain::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
+use super::conversation::RunMessages;
 use super::payloads::Payloads;
 use super::scope::Scope;
 use crate::domain::canonical;
@@ -191,6 +192,7 @@ fn several(
 
 fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
     let lines: Vec<&EntryLine> = material.of_run().collect();
+    let conversations = RunMessages::of(material.of_run(), material.payloads);
     let mut members = vec![
         ("v", Json::from("wicketgate/agent_run/1")),
         ("run", Json::from(material.run.to_string())),
@@ -201,7 +203,12 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
         ("policies", Json::of(&policies(material))),
         (
             "steps",
-            material.calls().iter().map(|call| step(material, call)).collect::<Vec<_>>().into(),
+            material
+                .calls()
+                .iter()
+                .map(|call| step(material, &conversations, call))
+                .collect::<Vec<_>>()
+                .into(),
         ),
     ];
     let unenforced = material.unenforced_count();
@@ -307,7 +314,21 @@ pub(crate) fn payload(
     commitments.rfind(|c| c.role == role).map(|c| material.payloads.shown(c))
 }
 
-fn step(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Json {
+/// Every payload of this role that the call's lines commit to.
+pub(crate) fn payloads<'m>(
+    material: &'m BundleMaterial<'_>,
+    call: &'m ProjectedCall<'_>,
+    role: Role,
+) -> impl Iterator<Item = Json> + 'm {
+    let commitments = call.lines.iter().flat_map(|line| &line.entry.draft.commit);
+    commitments.filter(move |c| c.role == role).map(|c| material.payloads.shown(c))
+}
+
+fn step(
+    material: &BundleMaterial<'_>,
+    conversations: &RunMessages<'_>,
+    call: &ProjectedCall<'_>,
+) -> Json {
     let mut members = vec![("call", Json::from(call.id.as_str()))];
     if let Some(first) = call.lines.first() {
         let draft = &first.entry.draft;
@@ -323,7 +344,8 @@ fn step(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Json {
     }
     members.extend(payload(material, call, Role::Args).map(|shown| ("request", shown)));
     members.extend(payload(material, call, Role::Result).map(|shown| ("result", shown)));
-    members.extend(payload(material, call, Role::Message).map(|shown| ("message", shown)));
+    let said = conversations.shown(&call.lines, material.payloads);
+    members.extend(said.map(|shown| ("conversation", shown)));
     Json::object(members)
 }
 

@@ -17,9 +17,9 @@ const OTHERS: [&str; 9] = [
     "0.1.0",
     "0.1.0+bundle.1",
     "0.1.0+bundle.3",
-    "0.1.0+bundle.4 ",
+    "0.1.0+bundle.5 ",
     "0.1.0+BUNDLE.3",
-    "v0.1.0+bundle.4",
+    "v0.1.0+bundle.5",
     "99.0.0",
     "",
 ];

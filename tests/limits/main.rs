@@ -16,6 +16,7 @@
 mod again;
 mod batches;
 mod breakers;
+mod conversations;
 mod floods;
 mod models;
 mod order;

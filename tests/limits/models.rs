@@ -22,8 +22,8 @@ const SECRET: &str = "sk-test-0123456789abcdef";
 
 /// A server of models that answers what it was told to, the last answer again and again.
 #[derive(Clone)]
-struct Server {
-    port: u16,
+pub struct Server {
+    pub port: u16,
     shared: Arc<Shared>,
 }
 
@@ -35,7 +35,7 @@ struct Shared {
 }
 
 impl Server {
-    async fn start(answers: &[(u16, Value)]) -> Self {
+    pub async fn start(answers: &[(u16, Value)]) -> Self {
         let shared = Arc::new(Shared::default());
         shared.answers.lock().extend(answers.iter().map(|(code, body)| (*code, body.to_string())));
         let routes = Router::new()
@@ -48,11 +48,11 @@ impl Server {
         Self { port, shared }
     }
 
-    fn seen(&self) -> usize {
+    pub fn seen(&self) -> usize {
         self.shared.seen.lock().len()
     }
 
-    fn asked(&self, at: usize) -> (HeaderMap, Value) {
+    pub fn asked(&self, at: usize) -> (HeaderMap, Value) {
         self.shared.seen.lock()[at].clone()
     }
 }
@@ -70,19 +70,19 @@ async fn answer(
     (StatusCode::from_u16(code).unwrap(), [("content-type", "application/json")], body)
 }
 
-fn completion(text: &str, input: u64, output: u64) -> Value {
+pub fn completion(text: &str, input: u64, output: u64) -> Value {
     json!({"id": "x", "object": "chat.completion", "model": "small-2026", "choices": [{"index": 0,
         "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
         "usage": {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}})
 }
 
-fn place(name: &str, port: u16) -> Value {
+pub fn place(name: &str, port: u16) -> Value {
     json!({"name": name, "api": "openai", "url": format!("http://127.0.0.1:{port}/v1"),
         "models": {"small": "small-2026"}, "private_addresses": ["127.0.0.0/8"]})
 }
 
 /// An estate whose `work.do` is a model at these places.
-async fn estate(places: Value) -> Estate {
+pub async fn estate(places: Value) -> Estate {
     let estate = Estate::sqlite(&Tool::start().await);
     estate.configure(|config| {
         config["tools"][0] = json!({"name": "work.do", "description": "asks a model", "kind": "model",

@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::conversations::JudgementBasis;
 use super::{Road, Trip};
+use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
+use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
-use crate::judge::{Criteria, HoldCapacity, Judged, Resumed, judge};
+use crate::judge::conversation::ModelArgs;
+use crate::judge::{Criteria, HoldCapacity, Judged, Prepared, Resumed, judge};
 use crate::limits::shares;
+use crate::policy::PolicyEngine;
 use crate::telemetry::Stage;
 use crate::tool::Cancel;
 use crate::tool::toolbox::{self, Toolbox};
@@ -27,13 +32,18 @@ impl Road {
         // WHY before preparation: only after this match does the recording know which of its calls
         // is being prepared.
         let recorded = self.replaying.recorded_step(&call).await;
+        let mut engine = self.in_force.engine();
+        if let Some(Ok(step)) = &recorded {
+            engine = step.engine.clone().or(engine);
+        }
         let grant = run.grants.get(call.tool());
-        let preparing = async { toolbox::prepare(toolbox, grant, call) };
+        let preparing = async {
+            let model = self.messages(&run, &call, engine.as_ref(), toolbox);
+            toolbox::prepare(toolbox, grant, call, model)
+        };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let mut against = self.against(&run, &tool, &cancel);
-        let (mut engine, mut now, mut resumed) =
-            (self.in_force.engine(), self.clock.now(), resumed);
-        let mut break_glass = None;
+        let (mut now, mut resumed, mut break_glass) = (self.clock.now(), resumed, None);
         match recorded {
             None => {
                 against.extend(refusals);
@@ -47,7 +57,6 @@ impl Road {
                 now = step.now;
                 resumed = step.resumed.or(resumed);
                 break_glass = step.break_glass;
-                engine = step.engine.or(engine);
             }
         }
         let (refusals, settings) = (against, &self.settings);
@@ -75,24 +84,43 @@ impl Road {
                 asked_by,
             };
             let began = road.clock.monotonic();
-            let judged = judge(&criteria, prepared);
+            let judged = judge_messages(&criteria, prepared);
             road.counted(&judged, road.clock.monotonic().saturating_sub(began));
             judged
         };
         let judging = async {
-            if apart {
-                self.in_force.evaluation.evaluate(&self.clock, judging).await
-            } else {
-                judging()
+            if !apart {
+                return judging();
             }
+            self.in_force.evaluation.evaluate(&self.clock, judging).await
         };
         let judged = self.timed(&span, Stage::Judge, judging).await;
         self.replaying.judged(&judged);
+        self.broke_glass(&judged);
+        judged
+    }
+
+    fn broke_glass(&self, judged: &Judged) {
         if let Some(open) = judged.break_glass().filter(|_| !self.replaying.is_whole()) {
             tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "break-glass: a call went ahead without an approver");
             self.metrics.broke_glass();
         }
-        judged
+    }
+
+    /// The messages of a call to a model, compared with those that the run sent before.
+    fn messages(
+        &self,
+        run: &super::Run,
+        call: &ToolCall,
+        engine: Option<&Arc<dyn PolicyEngine>>,
+        toolbox: &Toolbox,
+    ) -> Option<ModelArgs> {
+        let facts = &toolbox.get(call.tool())?.facts;
+        let (policy, definition) = (engine?.digest(), facts.definition);
+        let basis = JudgementBasis { tool: call.tool().clone(), definition, policy };
+        let is_model = facts.kind == ToolKind::Model.as_str();
+        let mut said = is_model.then(|| run.conversations.lock())?;
+        said.compare(&*self.entropy, call, basis, !run.incognito)
     }
 
     /// Counts the decision in the metrics; `took` is the time of the judge.
@@ -123,4 +151,24 @@ impl Road {
         against.extend(self.control.posture.against(&run.opener.name, &run.auth));
         against
     }
+}
+
+/// Judges what is new to the run; and the whole conversation if the call is to be held, or if what
+/// is new gives fewer obligations than the messages before it had.
+fn judge_messages(criteria: &Criteria<'_>, prepared: Prepared) -> Judged {
+    // WHY: approvers decide about the whole call, and what is new to the run changes while it waits.
+    if criteria.resumed.is_some() {
+        return judge(criteria, prepared.showing_all());
+    }
+    let judged = judge(criteria, prepared);
+    let again = |model: &Arc<ModelArgs>| match judged.decision().course() {
+        Course::Refuse => false,
+        Course::Wait => true,
+        Course::Run => model.lacks(judged.decision()),
+    };
+    if !judged.prepared().model().is_some_and(again) {
+        return judged;
+    }
+    let (prepared, _) = judged.into_parts();
+    judge(criteria, prepared.showing_all())
 }

@@ -56,6 +56,7 @@ use crate::tool;
 use crate::tool::toolbox;
 use budget::{Budget, budget_outcome};
 use condition::Condition;
+use conversations::SentMessages;
 use decided::DecisionLine;
 use holds::Holds;
 use in_force::InForce;
@@ -80,6 +81,7 @@ mod canary;
 mod cancel;
 mod condition;
 mod control;
+mod conversations;
 mod decided;
 mod delegate;
 mod evaluation;
@@ -331,8 +333,9 @@ impl Road {
         // the call.
         fit()?;
         let line = DecisionLine::of(judged.decision());
+        let messages = SentMessages::of(&judged);
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
-        Ok(QueuedDecision { pending, means: Means { executor, spending }, line })
+        Ok(QueuedDecision { pending, means: Means { executor, spending }, line, messages })
     }
 
     /// Waits until the decision is durable. Drops the means of a call that is not permitted, which
@@ -342,9 +345,12 @@ impl Road {
         at: &Passage,
         decided: QueuedDecision,
     ) -> Result<(Committed, Option<Means>), Undecided> {
-        let QueuedDecision { pending, means, line } = decided;
+        let QueuedDecision { pending, means, line, messages } = decided;
         let committed = self.timed(&at.span, Stage::Commit, pending.wait()).await;
         let committed = committed.map_err(Undecided::Ledger)?;
+        if let Some(messages) = messages {
+            at.run.conversations.lock().remember(messages);
+        }
         self.made(line, &committed, &at.run, (&at.id, &at.tool), &at.span);
         let permitted = matches!(committed, Committed::Permit(_));
         Ok((committed, permitted.then_some(means)))

@@ -210,8 +210,7 @@ impl Road {
     ) -> Result<(Arc<Run>, Receipt), Fault> {
         let manifest = &caller.manifest;
         let parent = below.as_ref().map(ChildPosition::parent).cloned();
-        let opener = below.as_ref().map_or(manifest, |below| &below.opener);
-        let opener = Arc::clone(opener);
+        let opener = Arc::clone(below.as_ref().map_or(manifest, |below| &below.opener));
         self.budget.pace(&opener.name, &caller.auth)?;
         let hidden = parent.as_ref().is_some_and(|parent| parent.incognito);
         opening.incognito = self.incognito(manifest, opening.incognito, hidden).await?;
@@ -263,6 +262,7 @@ impl Road {
             token: handle.token(&id),
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
+            conversations: Mutex::default(),
             state: Mutex::new(RunState {
                 usage: Usage::default()
                     .among(self.budget.callers.calls(&manifest.name, &caller.auth)),

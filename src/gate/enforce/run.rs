@@ -13,6 +13,7 @@ use super::again::RepeatWindow;
 use super::answer::{Answer, Fault};
 use super::budget::{self, InTurn};
 use super::condition::Condition;
+use super::conversations::RunConversations;
 use super::keeping::Keeping;
 use crate::clock::Clock;
 use crate::domain::call::{CallerAuth, ToolCall};
@@ -67,6 +68,8 @@ pub struct Run {
     /// For an implicit run, its thread of work.
     pub(super) thread: Option<Digest>,
     pub(super) state: Mutex<RunState>,
+    /// What the run said to models.
+    pub(super) conversations: Mutex<RunConversations>,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
     /// Notified whenever a call leaves the road or returns to it.

@@ -7,6 +7,7 @@ use tracing::Span;
 
 use super::answer::Answer;
 use super::budget::{InTurn, Spending};
+use super::conversations::SentMessages;
 use super::decided::DecisionLine;
 use super::run::{PendingAnswer, Run};
 use crate::approval::proposal::Proposer;
@@ -86,6 +87,8 @@ pub(super) struct QueuedDecision {
     pub pending: Pending<Committed>,
     pub means: Means,
     pub line: DecisionLine,
+    /// The messages of a call to a model.
+    pub messages: Option<SentMessages>,
 }
 
 pub(super) fn call_span(run: &Run, call: &ToolCall) -> Span {

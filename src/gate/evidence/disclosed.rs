@@ -81,11 +81,23 @@ impl Redactions {
         }
         // The same members in the arguments as sent.
         if let Some(same) = parts.get(Role::Args.as_str()).cloned() {
-            parts.entry("raw".to_owned()).or_insert(same);
+            parts.entry("raw".to_owned()).or_insert_with(|| same.clone());
             let all = OF_ARGUMENTS.into_iter().map(str::to_owned).collect();
             parts.entry("policy_input".to_owned()).or_insert(DisclosedPart::Hide(all));
             let before = OF_FILES.into_iter().map(str::to_owned).collect();
             parts.entry("pre_image".to_owned()).or_insert(DisclosedPart::Hide(before));
+            // Arguments of a call to a model are stored in parts.
+            let mut none = |role: Role| {
+                let nothing = DisclosedPart::Open(BTreeSet::new());
+                parts.entry(role.as_str().to_owned()).or_insert(nothing);
+            };
+            if hides(&same, "messages") {
+                none(Role::Message);
+                none(Role::Conversation);
+            }
+            if hides(&same, "tools") {
+                none(Role::Offer);
+            }
         }
         Ok(Self(parts))
     }
@@ -119,6 +131,13 @@ impl Redactions {
             }
         };
         Payload::Redacted { role: row.role, parts: parts.redacted(&open) }
+    }
+}
+
+fn hides(part: &DisclosedPart, member: &str) -> bool {
+    match part {
+        DisclosedPart::Hide(hidden) => hidden.contains(member),
+        DisclosedPart::Open(open) => !open.contains(member),
     }
 }
 

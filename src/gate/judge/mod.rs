@@ -18,6 +18,7 @@ use crate::domain::time::Timestamp;
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::policy::{Answer, PolicyEngine, ask_naming, denial, error, weighed};
 
+pub mod conversation;
 pub mod prepared;
 mod resumed;
 

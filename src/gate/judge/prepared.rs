@@ -8,6 +8,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::effect::Effect;
 use crate::domain::facts::{Finding, ToolFacts};
+use crate::judge::conversation::ModelArgs;
 use crate::policy::input::CallInput;
 
 /// A resource that only the preparing executor can read back: a descriptor, a built request.
@@ -29,6 +30,9 @@ pub struct Prepared {
     hold: Option<PreparedResource>,
     pre_image: Option<Vec<u8>>,
     alarm: Option<Alarm>,
+    model: Option<Arc<ModelArgs>>,
+    /// Whether a policy is shown messages that were judged before.
+    shows_all: bool,
 }
 
 impl Prepared {
@@ -49,7 +53,25 @@ impl Prepared {
             hold: Some(hold),
             pre_image: None,
             alarm: None,
+            model: None,
+            shows_all: false,
         }
+    }
+
+    /// The same, a call to a model with these messages.
+    pub(crate) fn conversing(mut self, model: Option<Arc<ModelArgs>>) -> Self {
+        self.model = model;
+        self
+    }
+
+    /// The same, with every message shown to the policy.
+    pub(crate) fn showing_all(mut self) -> Self {
+        if let Some(model) = &self.model {
+            self.findings.clone_from(&model.findings_of_all);
+            model.complete(&mut self.effect, true);
+            self.shows_all = true;
+        }
+        self
     }
 
     /// The same, with the data to undo the call, which is stored with the authorising entry.
@@ -74,6 +96,8 @@ impl Prepared {
             hold: None,
             pre_image: None,
             alarm: None,
+            model: None,
+            shows_all: false,
         }
     }
 
@@ -81,6 +105,11 @@ impl Prepared {
     pub(crate) fn alarming(mut self, alarm: Alarm) -> Self {
         self.alarm = Some(alarm);
         self
+    }
+
+    /// The messages of a call to a model, if it has any that can be told apart.
+    pub const fn model(&self) -> Option<&Arc<ModelArgs>> {
+        self.model.as_ref()
     }
 
     /// The call itself.
@@ -102,7 +131,9 @@ impl Prepared {
     /// The policy's input about the call.
     #[must_use]
     pub fn call_input(&self) -> CallInput<'_> {
-        CallInput { call: &self.call, effect: &self.effect, findings: &self.findings }
+        let model = self.model.as_ref().filter(|_| !self.shows_all);
+        let shown = model.map(|model| model.shown.as_slice());
+        CallInput { call: &self.call, shown, effect: &self.effect, findings: &self.findings }
     }
 
     /// The findings of the firewall.

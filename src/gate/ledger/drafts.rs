@@ -9,13 +9,14 @@ use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, ApproverVerdict, SignedApproval};
 use crate::clock::{Entropy, random16, random32};
-use crate::domain::commitment::commit;
+use crate::domain::commitment::{commit, derived};
 use crate::domain::decision::{Course, LayerReason};
-use crate::domain::digest::{Digest, Salt, call_digest};
+use crate::domain::digest::{Digest, Salt, call_digest, commitment};
 use crate::domain::effect::ToolKind;
 use crate::domain::outcome::{Observed, Outcome, Usage};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
+use crate::judge::conversation::{ArgParts, PartPayload, StoredArgs};
 use crate::judge::prepared::Prepared;
 use crate::judge::{Judged, Resumed, effect_digest};
 use crate::policy::input;
@@ -26,7 +27,7 @@ use crate::record::call::{
 };
 use crate::record::decided::{ground, layers, obligations, reasons, rule};
 use crate::record::{
-    self, Body, Commitment, Draft, HexDigest, List, Nonce, Role, TaggedDigest, Text, True,
+    self, Body, Commitment, Draft, HexDigest, Int, List, Nonce, Role, TaggedDigest, Text, True,
 };
 
 /// Payloads up to this size commit in the same transaction as their entry.
@@ -97,6 +98,11 @@ impl Payloads {
 
     fn commit(&mut self, salt: &Salt, role: Role, body: &[u8], keep: bool) -> Digest {
         let c = commit(salt, body);
+        self.bind((c, salt), role, body, keep);
+        c
+    }
+
+    fn bind(&mut self, (c, salt): (Digest, &Salt), role: Role, body: &[u8], keep: bool) {
         self.commit.push(Commitment { c: HexDigest(c), len: body.len().into(), role });
         if keep {
             self.rows.push(PayloadRow {
@@ -107,7 +113,27 @@ impl Payloads {
                 body: body.to_vec(),
             });
         }
-        c
+    }
+
+    /// The arguments of a call to a model, in parts. What the run stored before is named and not
+    /// stored again.
+    fn in_parts(&mut self, salt: &Salt, prepared: &Prepared, parts: &ArgParts) -> Digest {
+        let args = self.commit(salt, Role::Args, &parts.args, true);
+        let mut part = |role, part: &PartPayload| {
+            self.bind((part.c, &part.salt), role, &part.body, true);
+        };
+        part(Role::Conversation, &parts.conversation);
+        parts.offer.iter().for_each(|offer| part(Role::Offer, offer));
+        parts.messages.iter().for_each(|(_, message)| part(Role::Message, message));
+        // An owner of the request as it was sent can prove it: its salt follows from that of the
+        // arguments.
+        let call = prepared.call();
+        if call.sent() != call.canonical() {
+            let salt = derived(salt, &[b"raw"]);
+            let raw = commitment(&salt, call.sent());
+            self.bind((raw, &salt), Role::Raw, call.sent(), false);
+        }
+        args
     }
 }
 
@@ -131,11 +157,23 @@ pub fn decided(
     let salt = resumed.map_or_else(|| random32(entropy), |resumed| resumed.salt);
     let keep = keep && resumed.is_none();
     let mut payloads = Payloads::default();
-    let args = payloads.commit(&salt, Role::Args, call.canonical(), keep);
+    let model = prepared.model().filter(|_| keep);
+    // A held call is stored whole: its approvers read it, and it runs after a restart too. No other
+    // call continues it, because it is decided later.
+    let parts = model.and_then(|model| model.parts.as_ref()).filter(|_| course != Course::Wait);
+    let args = match parts {
+        Some(parts) => payloads.in_parts(&salt, prepared, parts),
+        None => payloads.commit(&salt, Role::Args, call.canonical(), keep),
+    };
+    if let Some(model) = model.filter(|_| course != Course::Wait) {
+        let stored = parts.map_or(StoredArgs::Whole(args), |_| StoredArgs::Parts);
+        // The first draft of a call is the one that is written.
+        model.stored.get_or_init(|| stored);
+    }
     if let Some(input) = &decision.input {
         payloads.add(entropy, Role::PolicyInput, input);
     }
-    if course != Course::Refuse && resumed.is_none() {
+    if course != Course::Refuse && resumed.is_none() && parts.is_none() {
         payloads.as_sent(entropy, prepared, keep);
     }
     if let Some(pre_image) = prepared.pre_image().filter(|_| course == Course::Run) {
@@ -143,7 +181,8 @@ pub fn decided(
     }
     let digest = call_digest(call.run(), call.id(), call.tool(), &args);
     let effect = prepared.is_ready().then(|| HexDigest(effect_digest(&salt, prepared)));
-    let common = DecisionFacts { judged, recorded, mark, digest, effect };
+    let args_bytes = parts.map(|_| call.canonical().len().into());
+    let common = DecisionFacts { judged, recorded, mark, digest, effect, args_bytes };
     let nonce = (course == Course::Wait).then(|| Nonce(random16(entropy)));
     payloads.signed_for(entropy, judged);
     let body = match course {
@@ -175,6 +214,7 @@ struct DecisionFacts<'a> {
     mark: Option<Digest>,
     digest: Digest,
     effect: Option<HexDigest>,
+    args_bytes: Option<Int>,
 }
 
 impl DecisionFacts<'_> {
@@ -189,6 +229,7 @@ impl DecisionFacts<'_> {
         Decided {
             after: call.after().into(),
             approvals,
+            args_bytes: self.args_bytes,
             args_withheld: decision.alarm,
             asked_by: self.judged.asked_by().map(asked_by),
             auth: call.auth().into(),

@@ -102,7 +102,9 @@ impl Ledger {
         let decision = first.draft.body.decision();
         let binding = decision.map(|decision| decision.binding);
         let receipt = Receipt { binding, ..self.receipt(last, *leaf) };
-        let args = self.opening(first, Role::Args).await?;
+        // Arguments that are stored in parts are compared by the mark.
+        let in_parts = decision.is_some_and(|decision| decision.args_bytes.is_some());
+        let args = if in_parts { None } else { self.opening(first, Role::Args).await? };
         let mark = decision.and_then(|decision| decision.mark);
         let result = self.opening(last, Role::Result).await?;
         let state =

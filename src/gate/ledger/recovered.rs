@@ -146,7 +146,8 @@ impl PastSpending {
 
 /// Bytes of the arguments a decision's entry commits to.
 pub(super) fn args_bytes(entry: &Entry) -> u64 {
-    entry.draft.committed(Role::Args).map_or(0, |c| c.len.get())
+    let in_parts = entry.draft.body.decision().and_then(|decision| decision.args_bytes);
+    in_parts.unwrap_or_else(|| entry.draft.committed(Role::Args).map_or(0, |c| c.len.get()))
 }
 
 /// The usage of a model, if this is the last entry of a call that measured it.

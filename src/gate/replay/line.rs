@@ -107,7 +107,7 @@ pub(super) struct PayloadCommitment {
     /// What the payload is.
     pub role: String,
     /// The commitment of the entry.
-    c: Digest,
+    pub c: Digest,
     /// What opens it, if the payload is complete.
     salt: Option<Hex<32>>,
     /// The disclosed members and the digests of the others, if the payload is redacted.

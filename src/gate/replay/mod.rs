@@ -16,6 +16,7 @@ pub mod flaw;
 pub mod fork;
 mod line;
 mod matching;
+mod messages;
 pub mod player;
 pub mod recording;
 pub mod report;

@@ -13,6 +13,7 @@ use super::drift::{Drift, DriftKind, differences, without};
 use super::environment::RecordedClock;
 use super::line::ToolList;
 use super::matching::{Matching, StepFacts, StepMatch};
+use super::messages::matched;
 use super::recording::{Recording, StepLocation};
 use super::step::RecordedCall;
 use crate::domain::call::ToolCall;
@@ -93,6 +94,8 @@ pub struct Player {
     pub(super) settings: ReplaySettings,
     pub(super) clock: Arc<RecordedClock>,
     pub(super) definitions: BTreeMap<String, Digest>,
+    /// The tools that are models.
+    models: BTreeSet<String>,
     pub(super) state: Mutex<PlayerState>,
     pub(super) changed: Notify,
 }
@@ -113,21 +116,23 @@ impl Player {
         settings: ReplaySettings,
         clock: Arc<RecordedClock>,
     ) -> Result<Self, Error> {
-        let mut steps = Vec::new();
+        let (mut steps, mut models) = (Vec::new(), BTreeSet::new());
         for place in &recording.places {
             let StepLocation { run, after, end, .. } = *place;
             let step = recording.step(place)?;
+            models.extend(step.is_of_model().then(|| step.tool.clone()));
             let known = !place.redacted.iter().any(|role| role == ARGS);
             // Redacted arguments get a key of their own: no call matches them.
             let of = |n: u64| Digest::of(&[b"redacted\0", &n.to_be_bytes()]);
-            let key = if known { key(&settings, &step.tool, &step.args) } else { of(place.number) };
+            let args = matched(&step.args, step.is_of_model());
+            let key = if known { key(&settings, &step.tool, &args) } else { of(place.number) };
             steps.push(StepFacts { run, key, after, end });
         }
         // A list in another form has no definitions to compare calls with.
         let definitions = recording.tools.read().map(ToolList::definitions).unwrap_or_default();
         let state = PlayerState { matching: Matching::of(steps), ..PlayerState::default() };
         let (state, changed) = (Mutex::new(state), Notify::new());
-        Ok(Self { recording, settings, clock, definitions, state, changed })
+        Ok(Self { recording, settings, clock, definitions, models, state, changed })
     }
 
     /// The recording being played.
@@ -265,7 +270,7 @@ impl Player {
     /// Finds the step of this call, and takes it.
     pub(super) fn meet(&self, call: &ToolCall) -> Result<CallMatch, LayerReason> {
         let tool = call.tool().as_str();
-        let key = key(&self.settings, tool, call.args());
+        let key = key(&self.settings, tool, &matched(call.args(), self.models.contains(tool)));
         let mut state = self.state.lock();
         if state.stopped {
             return Err(stopped());
@@ -373,8 +378,10 @@ impl Player {
             self.lose(state, &error);
             stopped()
         })?;
-        let recorded = recorded.map_or(Json::Null, |step| step.args);
-        let changes = differences(&without(&recorded, pointers), &without(call.args(), pointers));
+        let is_model = self.models.contains(tool);
+        let recorded = recorded.map_or(Json::Null, |step| matched(&step.args, is_model));
+        let made = matched(call.args(), is_model);
+        let changes = differences(&without(&recorded, pointers), &without(&made, pointers));
         let (number, _) = self.place(step);
         let paths: Vec<String> =
             changes.iter().take(4).map(|change| format!("`{}`", change.at)).collect();

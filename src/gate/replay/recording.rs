@@ -22,6 +22,7 @@ use super::children::{self, Child};
 use super::flaw::Flaw;
 pub use super::line::Header;
 use super::line::{ChildLine, EndLine, FileLine, LineKind, ToolsLine, opened};
+use super::messages::StepMessages;
 use super::step::RecordedCall;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -146,6 +147,7 @@ struct RecordingReader {
     tools: Option<Json>,
     children: Vec<Child>,
     places: Vec<StepLocation>,
+    said: StepMessages,
     ended: bool,
     offset: u64,
     hashed: Sha256,
@@ -231,6 +233,7 @@ impl RecordingReader {
             return Err(Flaw::Number { found: step.number, expected: number });
         }
         step.is_bound()?;
+        self.said.follow(&step)?;
         let (run, manifest) = self.run_of(&step)?;
         let seen = step.input.as_ref().and_then(|input| input.document.agent.manifest);
         if seen.is_some_and(|seen| seen.0 != manifest) {

@@ -6,13 +6,15 @@ use serde::{Deserialize, Deserializer};
 
 use super::flaw::Flaw;
 use super::line::PayloadCommitment;
+use super::messages::StoredParts;
 use crate::approval::break_glass::{BreakGlassStatement, Open, ROLE, SignedBreakGlass};
 use crate::approval::{Approval, MalformedStatement, Statement as _};
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, Salt};
+use crate::domain::effect::EffectKind;
 use crate::domain::id::RunId;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, Limits};
 use crate::domain::members::Mismatch;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::time::Timestamp;
@@ -55,6 +57,8 @@ pub struct RecordedCall {
     /// `run_seq` of its last entry.
     pub(super) end: u64,
     payloads: Vec<PayloadCommitment>,
+    /// How its arguments are stored, if that is in parts.
+    pub(super) stored: Option<StoredParts>,
 }
 
 /// The decision of a recorded call.
@@ -156,7 +160,16 @@ impl TryFrom<OrderForm> for BreakGlassStep {
 impl RecordedCall {
     /// Whether every payload matches the commitment of its entry.
     pub(super) fn is_bound(&self) -> Result<(), Flaw> {
-        let mut bodies = BTreeMap::from([("args", canonical::bytes(&self.args))]);
+        let args = self.stored.as_ref().map_or(&self.args, |stored| &stored.args);
+        let mut bodies = BTreeMap::from([("args", canonical::bytes(args))]);
+        if let Some(StoredParts { conversation, offer, .. }) = &self.stored {
+            bodies.insert("conversation", conversation.bytes());
+            bodies.extend(offer.as_ref().map(|offer| ("offer", offer.clone().into_bytes())));
+            let offered = offer.as_ref().map(|offer| Json::parse(offer.as_bytes(), &Limits::FILE));
+            if offered.transpose()?.is_some_and(|offer| self.args.get("tools") != Some(&offer)) {
+                return Err(Flaw::Payload("offer".to_owned()));
+            }
+        }
         let mut redacted: BTreeSet<&str> = self.redacted.iter().map(String::as_str).collect();
         if redacted.contains("args") {
             bodies.remove("args");
@@ -172,13 +185,35 @@ impl RecordedCall {
                 payload.holds_parts()?;
                 continue;
             }
-            let body = bodies.remove(payload.role.as_str());
+            let message = || self.stored.as_ref()?.message(&self.args, &payload.c);
+            let body = match payload.role.as_str() {
+                "message" => message().map(|message| canonical::bytes(&message)),
+                role => bodies.remove(role),
+            };
             payload.holds(&body.ok_or_else(|| Flaw::NoPayload(payload.role.clone()))?)?;
         }
         match bodies.into_keys().chain(redacted).next() {
             Some(role) => Err(Flaw::Unbound(role.to_owned())),
             None => Ok(()),
         }
+    }
+
+    /// The commitment to its payload of this role.
+    pub(super) fn committed(&self, role: &str) -> Option<Digest> {
+        self.all_committed(role).next()
+    }
+
+    /// The commitments to its payloads of this role.
+    pub(super) fn all_committed(&self, role: &str) -> impl Iterator<Item = Digest> {
+        self.payloads.iter().filter(move |one| one.role == role).map(|one| one.c)
+    }
+
+    /// Whether its tool is a model.
+    #[must_use]
+    pub fn is_of_model(&self) -> bool {
+        let effect = self.input.as_ref().and_then(|input| input.document.effect.as_ref());
+        let kind = effect.and_then(|effect| effect.get("kind")?.as_str());
+        self.stored.is_some() || kind == Some(EffectKind::Model.as_str())
     }
 
     /// Whether the policy saw the recorded break-glass order, or no order if none is recorded.

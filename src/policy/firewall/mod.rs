@@ -41,6 +41,17 @@ pub fn findings(value: &Json) -> Vec<Finding> {
     found.into_iter().collect()
 }
 
+/// No more findings than one call may have; if some are dropped, one of kind `unscanned` says so.
+pub fn bounded(found: BTreeSet<Finding>) -> Vec<Finding> {
+    let dropped = found.len() > FINDINGS_MAX;
+    let mut all: Vec<Finding> = found.into_iter().take(FINDINGS_MAX).collect();
+    if dropped {
+        all.push(Finding::new(UNSCANNED, ""));
+        all.sort();
+    }
+    all
+}
+
 fn look(value: &Json, path: &mut String, found: &mut BTreeSet<Finding>) {
     if found.len() > FINDINGS_MAX {
         return;
@@ -92,10 +103,10 @@ fn note(seen: &look::TextFindings, path: &str, found: &mut BTreeSet<Finding>) {
     let kinds: BTreeSet<&str> = seen.spans.iter().map(|(kind, _)| *kind).collect();
     for kind in kinds.into_iter().chain(seen.unscanned.then_some(UNSCANNED)) {
         if found.len() >= FINDINGS_MAX {
-            found.insert(Finding { kind: UNSCANNED.into(), path: String::new() });
+            found.insert(Finding::new(UNSCANNED, ""));
             return;
         }
-        found.insert(Finding { kind: kind.into(), path: path.to_owned() });
+        found.insert(Finding::new(kind, path));
     }
 }
 

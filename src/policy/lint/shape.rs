@@ -4,6 +4,7 @@
 //! only there. The members of effects are in `effect.rs`.
 
 use crate::domain::effect::ToolKind;
+use crate::domain::facts::FindingAge;
 use crate::effect;
 
 /// The values at one place of the input.
@@ -149,7 +150,11 @@ pub(crate) static INPUT: Shape = Shape::Object(&[
     ),
     has(
         "findings",
-        Shape::List(&Shape::Object(&[has("kind", Shape::Text), has("path", Shape::Text)])),
+        Shape::List(&Shape::Object(&[
+            has("kind", Shape::Text),
+            has("path", Shape::Text),
+            may("since", Shape::OneOf(FindingAge::TEXTS)),
+        ])),
     ),
     has(
         "approvals",

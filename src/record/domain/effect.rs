@@ -122,6 +122,12 @@ pub enum Effect {
         upstreams: Vec<Upstream>,
         /// Messages of the conversation.
         messages: u64,
+        /// Messages that are new to the run: those of `input.args.messages`.
+        new_messages: u64,
+        /// New messages whose text is too long to be shown.
+        messages_cut: u64,
+        /// Images in the messages.
+        images: u64,
         /// Tokens it may write.
         output_tokens_max: u64,
         /// Functions it may ask to be called, by name.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::closed::texts;
 use super::digest::Digest;
 use super::id::ToolName;
 use super::tier::Tier;
@@ -33,6 +34,18 @@ pub struct ToolFacts {
     pub dedupe: Option<Duration>,
 }
 
+texts! {
+    /// Whether the text with a finding is new to its run.
+    #[derive(Default)]
+    pub enum FindingAge {
+        /// It came with this call.
+        #[default]
+        New = "new",
+        /// It is a message that an earlier call of the run sent too.
+        Earlier = "earlier",
+    }
+}
+
 /// A finding of the firewall in arguments (`input.findings[]`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 pub struct Finding {
@@ -40,4 +53,14 @@ pub struct Finding {
     pub kind: String,
     /// JSON pointer of the value with the finding.
     pub path: String,
+    /// Earlier versions of the input did not tell.
+    #[serde(default)]
+    pub since: FindingAge,
+}
+
+impl Finding {
+    /// A finding in a text that is new to the run.
+    pub fn new(kind: &str, path: impl Into<String>) -> Self {
+        Self { kind: kind.to_owned(), path: path.into(), since: FindingAge::New }
+    }
 }

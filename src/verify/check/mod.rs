@@ -10,6 +10,7 @@
 mod alone;
 pub mod anchors;
 mod approvals;
+mod arguments;
 mod break_glass;
 pub mod case;
 mod closed;

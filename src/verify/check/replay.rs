@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::arguments;
 use super::case::Case;
 use super::contradiction::{Error, Undecidable};
 use super::input::Input;
@@ -16,6 +17,7 @@ use super::same::same;
 use crate::approval::Approval;
 use crate::approvals::broken;
 use crate::bundle::{AGENT, Files, agent_files};
+use crate::conversation::RunMessages;
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::commitment::derived;
@@ -26,7 +28,6 @@ use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
 use crate::entries::approval;
-use crate::firewall;
 use crate::payloads::Payload;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
@@ -68,12 +69,16 @@ fn made_again(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
     let mut replay = Replay { files, engines: BTreeMap::new() };
     let (mut same, mut not_asked) = (0_usize, 0_usize);
     let mut cannot: BTreeMap<String, usize> = BTreeMap::new();
-    let decisions = materials.iter().flat_map(|material| {
-        let opened = material.opened();
-        material.of_run().filter(|line| decides(line)).map(move |line| (material, opened, line))
+    let said: Vec<RunMessages<'_>> = materials
+        .iter()
+        .map(|material| RunMessages::of(material.of_run(), material.payloads))
+        .collect();
+    let decisions = materials.iter().zip(&said).flat_map(|(material, said)| {
+        let (about, opened) = ((material, said), material.opened());
+        material.of_run().filter(|line| decides(line)).map(move |line| (about, opened, line))
     });
-    for (material, opened, line) in decisions {
-        match replay.one(material, opened, line) {
+    for (about, opened, line) in decisions {
+        match replay.one(about, opened, line) {
             Ok(ReplayedDecision::Same) => same = same.saturating_add(1),
             Ok(ReplayedDecision::NotAsked) => not_asked = not_asked.saturating_add(1),
             Ok(ReplayedDecision::Cannot(why)) => {
@@ -103,7 +108,7 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn one(
         &mut self,
-        material: &BundleMaterial<'_>,
+        (material, said): (&BundleMaterial<'_>, &RunMessages<'_>),
         opened: Option<(Timestamp, &RunOpened)>,
         line: &EntryLine,
     ) -> Result<ReplayedDecision, Error> {
@@ -132,7 +137,7 @@ impl Replay<'_> {
             return Ok(ReplayedDecision::Cannot(Undecidable::Policy(digest)));
         };
         let input = Input::of(&input)?;
-        let recorded = RecordedInput { material, opened, opened_at, files, line, input };
+        let recorded = RecordedInput { material, said, opened, opened_at, files, line, input };
         recorded.fits(engine)?;
         if !recorded.arguments()? {
             return Ok(ReplayedDecision::Cannot(Undecidable::Arguments));
@@ -199,6 +204,7 @@ fn detail_of_error(line: &EntryLine) -> Option<&str> {
 /// One recorded input, and the entry it must match.
 struct RecordedInput<'a> {
     material: &'a BundleMaterial<'a>,
+    said: &'a RunMessages<'a>,
     opened: &'a RunOpened,
     opened_at: Timestamp,
     files: &'a Files,
@@ -394,9 +400,8 @@ impl RecordedInput<'_> {
         if recorded != Some(Digest::from_bytes(effect)) {
             return Err(Error::Effect);
         }
-        if canonical::bytes(&self.input.args) != *body {
-            return Err(Error::Arguments);
-        }
+        let about = (self.said, self.material.payloads);
+        let Some(seen) = arguments::compare(&self.input, body, about)? else { return Ok(false) };
         // The rules for findings may change between versions.
         let mut started = self.material.lines.iter().filter(|line| line.is(Kind::WriterStarted));
         let writer = started.rfind(|line| line.entry.epoch == self.line.entry.epoch);
@@ -404,11 +409,7 @@ impl RecordedInput<'_> {
             .and_then(|line| line.get::<WriterStarted>())
             .is_some_and(|w| w.version == env!("CARGO_PKG_VERSION"))
         {
-            let seen = firewall::findings(&self.input.args);
-            let seen: Vec<Json> = seen.iter().map(input::finding_json).collect();
-            if Json::from(seen) != self.input.findings {
-                return Err(Error::Findings);
-            }
+            seen.finds(&self.input)?;
         }
         Ok(true)
     }

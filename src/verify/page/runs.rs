@@ -19,6 +19,8 @@ use crate::survey::{Noted, Survey};
 
 /// The most calls shown with their content; `tool_trace.json` has the rest.
 const CALLS_MAX: usize = 500;
+/// Messages that a call to a model adds; the page shows no more of them.
+const MESSAGES_MAX: usize = 32;
 /// The most decisions shown; `decision.json` has the rest.
 const DECISIONS_MAX: usize = 2000;
 
@@ -233,7 +235,9 @@ fn call(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Markup {
             ol { @for line in &call.lines { (one(line)) } }
             (payload("Input", shown(Role::Args)))
             (payload("Output", shown(Role::Result)))
-            (payload("Message", shown(Role::Message)))
+            @for message in projection::payloads(material, call, Role::Message).take(MESSAGES_MAX) {
+                (payload("New message", Some(message)))
+            }
         }
     }
 }

@@ -240,6 +240,7 @@ mod tests {
         let denied = CallDenied {
             after: 0_u64.into(),
             approvals: Absent,
+            args_bytes: None,
             args_withheld: None,
             asked_by: None,
             auth: record::call::Auth::default(),

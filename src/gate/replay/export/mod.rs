@@ -16,7 +16,7 @@ use super::line::ToolList;
 use super::recording::VERSION;
 use super::{Error, children};
 use crate::domain::digest::Digest;
-use crate::domain::id::RunId;
+use crate::domain::id::{RunId, ToolName};
 use crate::domain::json::{Json, Limits};
 use crate::evidence;
 use crate::evidence::artifacts::Artifacts;
@@ -34,10 +34,12 @@ use crate::record::run::RunOpened;
 
 mod family;
 mod out;
+mod parts;
 mod step;
 
 use family::{FamilyLines, calls, recorded};
 use out::RecordingWriter;
+use parts::EarlierMessages;
 use step::{Bound, bound, step};
 
 /// The most gaps that an error names.
@@ -154,13 +156,17 @@ impl Source<'_> {
             out.line(child(run, opened, &calls)?)?;
         }
         let mut number: u64 = 0;
+        let models = models(&lines);
+        let mut said = EarlierMessages::default();
         for call in calls {
             number = number.saturating_add(1);
             let mut payloads = Payloads::default();
             self.open(&call, &mut payloads).await?;
             let run = call.first().and_then(|line| line.entry.run.as_ref()).map(|link| link.run);
             let child = run.filter(|run| run != self.order.run);
-            match step((number, child.as_ref()), &call, &payloads, &definitions) {
+            let tool = call.first().and_then(|line| line.entry.draft.tool.as_ref());
+            said.add(&call, &payloads, tool.is_some_and(|tool| models.contains(tool)));
+            match step((number, child.as_ref()), &call, (&payloads, &said), &definitions) {
                 Ok(members) if missing.is_empty() => out.line(members)?,
                 Ok(_) => {}
                 Err(gap) => missing.push(Gap::Step { step: number, gap }),
@@ -226,6 +232,13 @@ impl Source<'_> {
         }
         Ok(())
     }
+}
+
+/// The tools of calls whose arguments are stored in parts.
+fn models<'a>(lines: &[&'a EntryLine]) -> BTreeSet<&'a ToolName> {
+    let in_parts =
+        |line: &&&EntryLine| line.decision().is_some_and(|made| made.args_bytes.is_some());
+    lines.iter().filter(in_parts).filter_map(|line| line.entry.draft.tool.as_ref()).collect()
 }
 
 fn manifest_of(opened: &EntryLine) -> Result<Digest, RecordingRefusal> {

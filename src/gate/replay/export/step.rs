@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::parts::{EarlierMessages, StepParts, in_parts};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::RunId;
 use crate::domain::json::{self, Json, Limits};
@@ -13,7 +14,7 @@ use crate::record::call::{
     BreakGlass, CallAuthorized, CallCancelled, CallCompleted, CallExpired, CallFailed, CallHeld,
     CallUnknown,
 };
-use crate::record::{Body, Kind, Role, Text};
+use crate::record::{Body, Commitment, Kind, Role, Text};
 use crate::replay::flaw::{Absence, StepGap};
 use crate::verify::entries::approval;
 
@@ -26,12 +27,28 @@ pub(super) struct Bound {
     /// The payload; `None` if part of it is redacted.
     pub body: Option<Vec<u8>>,
     /// What binds it, as a step records it.
-    commitment: Json,
+    pub commitment: Json,
 }
 
 /// One payload of a line, or why it is unavailable.
 pub(super) fn bound(payloads: &Payloads, line: &EntryLine, role: Role) -> Result<Bound, Absence> {
-    let committed = line.entry.draft.committed(role).ok_or(Absence::Never)?;
+    bound_to(payloads, line.entry.draft.committed(role).ok_or(Absence::Never)?)
+}
+
+/// Why a payload is not there.
+pub(super) fn absence(payload: Option<&Payload>, bytes: u64) -> Absence {
+    match payload {
+        Some(Payload::Erased { log, seq }) => Absence::Erased { seq: *seq, log: log.clone() },
+        Some(Payload::Withheld(WithheldReason::Encrypted)) => Absence::Encrypted,
+        Some(Payload::Withheld(WithheldReason::Damaged)) => Absence::Damaged,
+        Some(Payload::Withheld(_) | Payload::Opened { .. } | Payload::Redacted { .. }) | None => {
+            Absence::NotStored(bytes)
+        }
+    }
+}
+
+pub(super) fn bound_to(payloads: &Payloads, committed: &Commitment) -> Result<Bound, Absence> {
+    let role = committed.role;
     let commitment = |name, opener| {
         let c = Json::from(committed.c.hex());
         Json::object([("role", Json::from(role.as_str())), ("c", c), (name, opener)])
@@ -45,10 +62,9 @@ pub(super) fn bound(payloads: &Payloads, line: &EntryLine, role: Role) -> Result
             let commitment = commitment("parts", payloads::redacted(role.as_str(), parts));
             Ok(Bound { c: committed.c.0, salt: None, body: None, commitment })
         }
-        Some(Payload::Erased { log, seq }) => Err(Absence::Erased { seq: *seq, log: log.clone() }),
-        Some(Payload::Withheld(WithheldReason::Encrypted)) => Err(Absence::Encrypted),
-        Some(Payload::Withheld(WithheldReason::Damaged)) => Err(Absence::Damaged),
-        Some(Payload::Withheld(_)) | None => Err(Absence::NotStored(committed.len.get())),
+        other @ (Some(Payload::Erased { .. } | Payload::Withheld(_)) | None) => {
+            Err(absence(other, committed.len.get()))
+        }
     }
 }
 
@@ -56,7 +72,7 @@ pub(super) fn bound(payloads: &Payloads, line: &EntryLine, role: Role) -> Result
 pub(super) fn step(
     (number, child): (u64, Option<&RunId>),
     lines: &[&EntryLine],
-    payloads: &Payloads,
+    (payloads, said): (&Payloads, &EarlierMessages<'_>),
     definitions: &BTreeMap<String, Digest>,
 ) -> Result<Vec<(&'static str, Json)>, StepGap> {
     let decisions: Vec<&EntryLine> = lines.iter().copied().filter(|line| decides(line)).collect();
@@ -81,8 +97,7 @@ pub(super) fn step(
     };
     let json = |body: Vec<u8>| Json::parse(&body, &Limits::FILE);
     let args = take(main, Role::Args)?;
-    let salt = args.salt;
-    let args = args.body.map(json).transpose()?;
+    let (salt, mut args) = (args.salt, args.body.map(json).transpose()?);
     let asked = draft.committed(Role::PolicyInput).is_some();
     let input = if asked { take(main, Role::PolicyInput)?.body } else { None };
     let input = input.map(json).transpose()?;
@@ -91,6 +106,8 @@ pub(super) fn step(
     let break_glass = break_glass.map(signed).transpose()?;
     let break_glass =
         break_glass.and_then(|(order, signed)| Some(broken(order, &signed?))).transpose()?;
+    let parts = in_parts(main, (payloads, said), args.as_ref());
+    let parts = parts.map_err(|(role, why)| StepGap::Payload { role, tool: tool.clone(), why })?;
     let completed = last.is(Kind::CallCompleted);
     let result = if completed { take(last, Role::Result)?.body } else { None };
     let result = result.as_deref().map(std::str::from_utf8).transpose()?.map(str::to_owned);
@@ -118,6 +135,11 @@ pub(super) fn step(
     let whole = left_out.is_empty();
     let held = whole && first.is(Kind::CallHeld) && main.is(Kind::CallAuthorized);
     members.extend((!whole).then(|| ("redacted", Json::from(left_out))));
+    if let Some(StepParts { whole, stored, bound }) = parts {
+        args = Some(whole);
+        commitments.extend(bound);
+        members.push(("stored", stored));
+    }
     members.extend(args.map(|args| ("args", args)));
     members.extend(held.then(|| ("approved", approved(first, lines, salt))));
     members.extend(break_glass.map(|break_glass| ("break_glass", break_glass)));

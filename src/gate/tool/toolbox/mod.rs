@@ -27,6 +27,7 @@ use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::firewall;
 use crate::identity::manifest::Grant;
+use crate::judge::conversation::ModelArgs;
 use crate::judge::prepared::{Prepared, PreparedResource};
 
 /// One binding that cannot be opened.
@@ -222,7 +223,23 @@ fn tool(
 }
 
 /// Opens and resolves one call. Total: the reasons against it are part of the result.
-pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prepared {
+/// `model`: the messages of a call to a model, as its run knows them.
+pub fn prepare(
+    toolbox: &Toolbox,
+    grant: Option<&Grant>,
+    call: ToolCall,
+    model: Option<ModelArgs>,
+) -> Prepared {
+    let model = model.map(Arc::new);
+    opened(toolbox, grant, call, model.as_deref()).conversing(model)
+}
+
+fn opened(
+    toolbox: &Toolbox,
+    grant: Option<&Grant>,
+    call: ToolCall,
+    model: Option<&ModelArgs>,
+) -> Prepared {
     // Checked even if the tool does not exist, because a refused call is stored too.
     let alarm = toolbox.scrub.hides_in(call.canonical()).then_some(Alarm::Credential);
     let refused = |call, facts, reasons| {
@@ -260,8 +277,14 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
         Ok(OpenedCall { effect, .. }) if toolbox.scrub.finds(&decoded(&effect, &facts.kind)) => {
             Prepared::refused(call, Some(facts), Vec::new()).alarming(Alarm::Credential)
         }
-        Ok(OpenedCall { effect, hold, kept }) => {
-            let findings = findings(call.args(), &effect, &facts.kind);
+        Ok(OpenedCall { mut effect, hold, kept }) => {
+            let findings = match model {
+                Some(model) => model.findings.clone(),
+                None => findings(call.args(), &effect, &facts.kind),
+            };
+            if let Some(model) = model {
+                model.complete(&mut effect, false);
+            }
             Prepared::ready(call, facts, effect, findings, hold).keeping(kept)
         }
         Err(reasons) => refused(call, Some(facts), reasons),

@@ -49,11 +49,15 @@ fn details(prepared: &Prepared) -> Vec<(Code, &str)> {
 fn a_granted_call_is_prepared_with_facts_and_findings() {
     let dir = tempfile::tempdir().unwrap();
     let toolbox = toolbox(dir.path());
-    let prepared = prepare(&toolbox, Some(&grant("f")), call("f", r#"{"path":"ok.txt"}"#));
+    let prepared = prepare(&toolbox, Some(&grant("f")), call("f", r#"{"path":"ok.txt"}"#), None);
     assert!(prepared.is_ready() && prepared.refusals().is_empty());
     assert_eq!(prepared.tool().unwrap().tier, Tier::T1);
-    let http =
-        prepare(&toolbox, Some(&grant("a.http")), call("a.http", r#"{"id":"ann@example.com"}"#));
+    let http = prepare(
+        &toolbox,
+        Some(&grant("a.http")),
+        call("a.http", r#"{"id":"ann@example.com"}"#),
+        None,
+    );
     assert!(http.is_ready());
     assert_eq!(http.findings()[0].kind, "email");
     let names: Vec<_> = toolbox.iter().map(|tool| tool.facts.name.as_str()).collect();
@@ -65,9 +69,9 @@ fn a_granted_call_is_prepared_with_facts_and_findings() {
 fn an_unknown_tool_and_an_ungranted_one_sound_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let toolbox = toolbox(dir.path());
-    let ungranted = prepare(&toolbox, None, call("f", r#"{"path":"ok.txt"}"#));
-    let other = prepare(&toolbox, Some(&grant("a.http")), call("f", "{}"));
-    let unbound = prepare(&toolbox, Some(&grant("g")), call("g", "{}"));
+    let ungranted = prepare(&toolbox, None, call("f", r#"{"path":"ok.txt"}"#), None);
+    let other = prepare(&toolbox, Some(&grant("a.http")), call("f", "{}"), None);
+    let unbound = prepare(&toolbox, Some(&grant("g")), call("g", "{}"), None);
     for prepared in [&ungranted, &other, &unbound] {
         assert!(!prepared.is_ready() && prepared.tool().is_none());
         let tool = prepared.call().tool();
@@ -83,22 +87,26 @@ fn every_layer_that_refuses_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let toolbox = toolbox(dir.path());
     let pinned = Grant { definition: Some(Digest::of(&[b"other"])), ..grant("a.http") };
-    let prepared = prepare(&toolbox, Some(&pinned), call("a.http", r#"{"qty":1.0}"#));
+    let prepared = prepare(&toolbox, Some(&pinned), call("a.http", r#"{"qty":1.0}"#), None);
     let found = details(&prepared);
     assert_eq!(found[0], (Code::ToolNotGranted, "tool.definition"));
     assert!(found.contains(&(Code::ArgumentsInvalid, "schema.required")), "{found:?}");
     assert!(found.contains(&(Code::ArgumentsInvalid, "schema.type")), "{found:?}");
     let right = toolbox.get(&ToolName::parse("a.http").unwrap()).unwrap().facts.definition;
     let pinned = Grant { definition: Some(right), ..grant("a.http") };
-    assert!(prepare(&toolbox, Some(&pinned), call("a.http", r#"{"id":"1"}"#)).is_ready());
-    let walk = prepare(&toolbox, Some(&grant("f")), call("f", r#"{"path":"../x"}"#));
+    assert!(prepare(&toolbox, Some(&pinned), call("a.http", r#"{"id":"1"}"#), None).is_ready());
+    let walk = prepare(&toolbox, Some(&grant("f")), call("f", r#"{"path":"../x"}"#), None);
     assert_eq!(details(&walk), [(Code::EffectRefused, "file.path")]);
-    let leak =
-        prepare(&toolbox, Some(&grant("a.http")), call("a.http", r#"{"id":"x tok-12345678"}"#));
+    let leak = prepare(
+        &toolbox,
+        Some(&grant("a.http")),
+        call("a.http", r#"{"id":"x tok-12345678"}"#),
+        None,
+    );
     assert_eq!((details(&leak).len(), leak.alarm()), (0, Some(Alarm::Credential)));
     assert!(!leak.is_ready());
     // A call that is not granted is scanned as well, because it is recorded too.
-    let none = prepare(&toolbox, None, call("b", r#"{"id":"x tok-12345678"}"#));
+    let none = prepare(&toolbox, None, call("b", r#"{"id":"x tok-12345678"}"#), None);
     assert_eq!(details(&none), [(Code::ToolNotGranted, "")]);
     assert_eq!(none.alarm(), Some(Alarm::Credential));
 }
@@ -109,7 +117,7 @@ fn the_greater_tier_counts() {
     let toolbox = toolbox(dir.path());
     for (given, effective) in [(Tier::T0, Tier::T1), (Tier::T1, Tier::T1), (Tier::T3, Tier::T3)] {
         let grant = Grant { tier: Some(given), ..grant("f") };
-        let prepared = prepare(&toolbox, Some(&grant), call("f", r#"{"path":"ok.txt"}"#));
+        let prepared = prepare(&toolbox, Some(&grant), call("f", r#"{"path":"ok.txt"}"#), None);
         assert_eq!(prepared.tool().unwrap().tier, effective);
     }
 }
@@ -121,7 +129,7 @@ fn a_grant_from_a_lock_asks_for_its_signer() {
     let asked = |toolbox: &Toolbox, signer: Option<&str>| {
         let grant =
             Grant { signers: signer.map(str::to_owned).into_iter().collect(), ..grant("f") };
-        let prepared = prepare(toolbox, Some(&grant), call("f", r#"{"path":"ok.txt"}"#));
+        let prepared = prepare(toolbox, Some(&grant), call("f", r#"{"path":"ok.txt"}"#), None);
         prepared.refusals().iter().map(|r| (r.code, r.detail.clone())).collect::<Vec<_>>()
     };
     let refused = [(Code::ToolNotGranted, "tool.lock".to_owned())];

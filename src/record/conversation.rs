@@ -1,0 +1,323 @@
+//! A conversation with a model, as the ledger keeps it: each message of a run once.
+//!
+//! An agent sends its whole conversation with every request. Stored as it comes, 60 requests hold
+//! the first message 60 times. So the arguments of such a call are stored in parts: each new
+//! message as a payload of its own (role `message`), the order of the messages as a list of
+//! commitments that continues an earlier list (role `conversation`), the offered tools once per
+//! change (role `offer`), and the other arguments (role `args`). The last name the commitments of
+//! the others, so the digest that approvers sign covers all of them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::text::{HexDigest, Int};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+
+/// The member of the arguments with the conversation.
+const MESSAGES: &str = "messages";
+/// The member with the tools that the model may ask for.
+const TOOLS: &str = "tools";
+
+/// The messages of arguments, if they are a list of objects.
+#[must_use]
+pub fn messages(args: &Json) -> Option<&[Json]> {
+    let messages = args.get(MESSAGES)?.as_array()?;
+    messages.iter().all(|message| message.as_object().is_some()).then_some(messages)
+}
+
+/// The arguments with other messages.
+#[must_use]
+pub fn with_messages(args: &Json, messages: Vec<Json>) -> Json {
+    let Json::Object(mut members) = without_messages(args) else { return args.clone() };
+    members.insert(MESSAGES.to_owned(), messages.into());
+    Json::Object(members)
+}
+
+/// The arguments without their messages.
+#[must_use]
+pub fn without_messages(args: &Json) -> Json {
+    let Some(members) = args.as_object() else { return args.clone() };
+    let others = members.iter().filter(|(name, _)| *name != MESSAGES);
+    Json::object(others.map(|(name, value)| (name.clone(), value.clone())))
+}
+
+/// The arguments with their messages in normal form, by which requests are compared; others as they
+/// are.
+#[must_use]
+pub fn normal_args(args: &Json) -> Json {
+    let normalised = messages(args).map(|messages| messages.iter().map(normal).collect());
+    normalised.map_or_else(|| args.clone(), |messages| with_messages(args, messages))
+}
+
+/// The normal form of a message: the same for spellings that mean the same to a model. Clients
+/// rewrite earlier messages between requests: they move cache marks, and write a text alone or as a
+/// list of one block.
+#[must_use]
+pub fn normal(message: &Json) -> Json {
+    let Some(members) = message.as_object() else { return message.clone() };
+    let mut members = members.clone();
+    members.remove("id");
+    members.remove("cache_control");
+    members.retain(|_name, value| *value != Json::Null);
+    if let Some(content) = members.get_mut("content") {
+        *content = content_of(content);
+    }
+    if let Some(Json::Array(calls)) = members.get_mut("tool_calls") {
+        for call in calls {
+            *call = call_of(call);
+        }
+    }
+    Json::Object(members)
+}
+
+/// Text as text, blocks without their cache marks.
+fn content_of(content: &Json) -> Json {
+    let Json::Array(parts) = content else { return content.clone() };
+    let unmarked = |part: &Json| {
+        let mut part = part.clone();
+        if let Json::Object(members) = &mut part {
+            members.remove("cache_control");
+        }
+        part
+    };
+    let parts: Vec<Json> = parts.iter().map(unmarked).collect();
+    if let [only] = parts.as_slice()
+        && let (Some("text"), Some(text)) =
+            (only.get("type").and_then(Json::as_str), only.get("text").and_then(Json::as_str))
+        && only.as_object().is_some_and(|members| members.len() == 2)
+    {
+        return Json::from(text);
+    }
+    parts.into()
+}
+
+/// The arguments of a function call as canonical JSON, if they are JSON.
+fn call_of(call: &Json) -> Json {
+    let mut call = call.clone();
+    if let Json::Object(members) = &mut call
+        && let Some(Json::Object(function)) = members.get_mut("function")
+        && let Some(text) = function.get("arguments").and_then(Json::as_str)
+        && let Ok(arguments) = Json::parse(text.as_bytes(), &Limits::ARGUMENTS)
+    {
+        let written = canonical::text(&arguments);
+        function.insert("arguments".to_owned(), Json::from(written));
+    }
+    call
+}
+
+/// The payload of role `conversation`: an earlier list of messages continued.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conversation {
+    /// The commitments of the messages that follow.
+    pub add: Vec<HexDigest>,
+    /// The list that this one continues: the commitment of an earlier `conversation`, or of `args`
+    /// that were stored whole. `null` if it begins here.
+    pub base: Option<HexDigest>,
+    /// How many messages of `base` come first.
+    pub keep: Int,
+}
+
+impl Conversation {
+    /// The stored bytes, which are canonical JSON.
+    pub fn bytes(&self) -> Vec<u8> {
+        canonical::bytes(&Json::of(self))
+    }
+
+    /// Reads the stored bytes.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        canonical::read(bytes, &Limits::FILE).ok()??.read().ok()
+    }
+}
+
+/// What arguments that are stored in parts name instead of their messages and tools.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct References {
+    /// The commitment of the conversation.
+    pub conversation: Digest,
+    /// The commitment of the offered tools, if there are any.
+    pub offer: Option<Digest>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConversationReference {
+    conversation: HexDigest,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfferReference {
+    offer: HexDigest,
+}
+
+impl References {
+    /// The references in stored arguments; none if these were stored whole.
+    #[must_use]
+    pub fn of(args: &Json) -> Option<Self> {
+        let messages: ConversationReference = args.get(MESSAGES)?.read().ok()?;
+        let offer = match args.get(TOOLS) {
+            None => None,
+            Some(tools) => Some(tools.read::<OfferReference>().ok()?.offer.0),
+        };
+        Some(Self { conversation: messages.conversation.0, offer })
+    }
+
+    /// The arguments with these references in place of messages and tools.
+    pub fn put(&self, args: &Json) -> Json {
+        let others = args.as_object().into_iter().flatten();
+        let others = others.filter(|(name, _)| *name != TOOLS && *name != MESSAGES);
+        let mut members: BTreeMap<String, Json> =
+            others.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let refer = |name: &str, to: &Digest| Json::object([(name, Json::from(to.hex()))]);
+        members.insert(MESSAGES.to_owned(), refer("conversation", &self.conversation));
+        if let Some(offer) = &self.offer {
+            members.insert(TOOLS.to_owned(), refer("offer", offer));
+        }
+        Json::Object(members)
+    }
+}
+
+/// The place of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MessageAt {
+    /// A payload of role `message` with this commitment.
+    Payload(Digest),
+    /// The message of this index in `args` with this commitment, which were stored whole.
+    Within(Digest, usize),
+}
+
+/// The conversations of a run, to follow what continues what.
+#[derive(Clone, Debug, Default)]
+pub struct Conversations(BTreeMap<Digest, Node>);
+
+#[derive(Clone, Debug)]
+enum Node {
+    /// Arguments that were stored whole, with this many messages.
+    Whole(usize),
+    Part(Conversation),
+}
+
+impl Conversations {
+    /// Adds arguments that were stored whole.
+    pub fn whole(&mut self, args: Digest, messages: usize) {
+        self.0.insert(args, Node::Whole(messages));
+    }
+
+    /// Adds a conversation by its commitment.
+    pub fn part(&mut self, commitment: Digest, conversation: Conversation) {
+        self.0.insert(commitment, Node::Part(conversation));
+    }
+
+    /// The messages of a conversation in order; none if a conversation that it continues is
+    /// unknown, or has fewer messages than are kept of it.
+    #[must_use]
+    pub fn messages(&self, commitment: &Digest) -> Option<Vec<MessageAt>> {
+        let (mut at, mut parts, mut all) = (Some(*commitment), Vec::new(), Vec::new());
+        // A commitment is made after its base, so there is no circle; the bound holds for input
+        // that a liar wrote.
+        for _ in 0..=self.0.len() {
+            let Some(here) = at else { break };
+            match self.0.get(&here)? {
+                Node::Whole(count) => {
+                    all = (0..*count).map(|index| MessageAt::Within(here, index)).collect();
+                    at = None;
+                }
+                Node::Part(part) => {
+                    parts.push(part);
+                    at = part.base.map(|base| base.0);
+                }
+            }
+        }
+        for part in parts.into_iter().rev() {
+            let keep = usize::try_from(part.keep.get()).ok().filter(|keep| *keep <= all.len())?;
+            all.truncate(keep);
+            all.extend(part.add.iter().map(|c| MessageAt::Payload(c.0)));
+        }
+        at.is_none().then_some(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::json;
+
+    #[test]
+    fn spellings_that_mean_the_same_to_a_model_have_one_normal_form() {
+        let one = json!({"role": "user", "content": "x"});
+        for other in [
+            json!({"role": "user", "content": [{"type": "text", "text": "x"}]}),
+            json!({"role": "user", "content": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}]}),
+            json!({"role": "user", "content": "x", "id": "msg_1", "name": null}),
+        ] {
+            assert_eq!(normal(&other), one);
+        }
+        let call = |arguments: &str| {
+            json!({"role": "assistant", "tool_calls": [{"id": "c", "type": "function",
+                "function": {"name": "f", "arguments": arguments}}]})
+        };
+        assert_eq!(normal(&call(r#"{"b":1, "a":2}"#)), call(r#"{"a":2,"b":1}"#));
+        assert_eq!(normal(&call("no json")), call("no json"));
+        for other in [
+            json!({"role": "system", "content": "x"}),
+            json!({"role": "user", "content": "y"}),
+            json!({"role": "user", "content": [{"type": "text", "text": "x", "more": 1}]}),
+            json!({"role": "user", "content": ["x"]}),
+            json!({"role": "tool", "content": "x", "tool_call_id": "c"}),
+        ] {
+            assert_ne!(normal(&other), one);
+        }
+    }
+
+    #[test]
+    fn a_conversation_is_followed_to_its_beginning_and_never_beyond() {
+        let digest = |name: &str| Digest::of(&[name.as_bytes()]);
+        let part = |base: Option<&str>, keep: u64, add: &[&str]| Conversation {
+            add: add.iter().map(|name| HexDigest(digest(name))).collect(),
+            base: base.map(|name| HexDigest(digest(name))),
+            keep: keep.into(),
+        };
+        let mut all = Conversations::default();
+        all.whole(digest("args"), 2);
+        all.part(digest("first"), part(None, 0, &["a", "b"]));
+        all.part(digest("second"), part(Some("first"), 1, &["c"]));
+        all.part(digest("third"), part(Some("args"), 1, &["c"]));
+        all.part(digest("lost"), part(Some("nowhere"), 0, &[]));
+        all.part(digest("long"), part(Some("first"), 3, &[]));
+        all.part(digest("circle"), part(Some("circle"), 0, &["a"]));
+        let payload = |name: &str| MessageAt::Payload(digest(name));
+        let found = |name: &str| all.messages(&digest(name));
+        assert_eq!(found("second"), Some(vec![payload("a"), payload("c")]));
+        let within = MessageAt::Within(digest("args"), 0);
+        assert_eq!(found("third"), Some(vec![within, payload("c")]));
+        for none in ["lost", "long", "circle", "nowhere"] {
+            assert_eq!(found(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn stored_arguments_name_the_parts_and_nothing_else_does() {
+        let digest = Digest::of(&[b"c"]);
+        let args = json!({"model": "m", "messages": [{"role": "user"}], "tools": [1]});
+        let all = References { conversation: digest, offer: Some(digest) };
+        assert_eq!(References::of(&all.put(&args)), Some(all));
+        let one = References { conversation: digest, offer: None };
+        assert_eq!(References::of(&one.put(&args)), Some(one));
+        assert_eq!(References::of(&args), None);
+        assert_eq!(messages(&all.put(&args)), None);
+    }
+
+    #[test]
+    fn a_list_of_messages_is_stored_in_one_spelling() {
+        let first = Conversation { add: Vec::new(), base: None, keep: 0_u64.into() };
+        assert_eq!(first.bytes(), br#"{"add":[],"base":null,"keep":0}"#);
+        assert_eq!(Conversation::read(&first.bytes()), Some(first));
+        assert_eq!(Conversation::read(br#"{"add":[],"base":null,"keep":0,"x":1}"#), None);
+        assert_eq!(Conversation::read(br#"{"add": [],"base":null,"keep":0}"#), None);
+    }
+}

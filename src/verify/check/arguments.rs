@@ -1,0 +1,159 @@
+//! Whether the arguments in a policy's input are those of the call. Of a call to a model the input has
+//! only the messages that its run had not sent before, and of long ones the digest.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::contradiction::Error;
+use super::input::Input;
+use crate::conversation::RunMessages;
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::facts::{Finding, FindingAge};
+use crate::domain::json::{Json, Limits};
+use crate::firewall;
+use crate::payloads::Payloads;
+use crate::record::HexDigest;
+use crate::record::conversation::{References, messages, normal, without_messages};
+
+/// What the effect of a call to a model says about its messages.
+#[derive(Deserialize)]
+struct ModelEffect {
+    kind: String,
+    messages: Option<u64>,
+    new_messages: Option<u64>,
+}
+
+/// A message that is shown without its text.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CutMessage {
+    bytes: u64,
+    role: Json,
+    sha256: HexDigest,
+}
+
+/// The arguments that a policy saw, compared with those that were stored.
+pub(super) struct ShownArguments {
+    /// For each shown message its index in the conversation, and whether its text is there; none
+    /// for calls that are not to a model.
+    shown: Option<Vec<(usize, bool)>>,
+}
+
+/// Compares the input with the stored arguments. `None`: part of them is not disclosed.
+pub(super) fn compare(
+    input: &Input,
+    stored: &[u8],
+    (said, payloads): (&RunMessages<'_>, &Payloads),
+) -> Result<Option<ShownArguments>, Error> {
+    let effect: Option<ModelEffect> = input.effect.read().ok();
+    let effect = effect.filter(|effect| effect.kind == "model");
+    let (Some(effect), Some(seen)) = (effect, messages(&input.args)) else {
+        let same = canonical::bytes(&input.args) == stored;
+        return if same { Ok(Some(ShownArguments { shown: None })) } else { Err(Error::Arguments) };
+    };
+    let stored = Json::parse(stored, &Limits::FILE)?;
+    let Some(all) = conversation(&stored, said, payloads) else { return Ok(None) };
+    let rest = match References::of(&stored) {
+        None => without_messages(&input.args) == without_messages(&stored),
+        Some(references) => {
+            references.put(&input.args) == stored && offered(&input.args, &references, payloads)
+        }
+    };
+    if !rest {
+        return Err(Error::Arguments);
+    }
+    let Some(all) = all.into_iter().collect::<Option<Vec<Json>>>() else { return Ok(None) };
+    let mut shown = Vec::new();
+    let mut places = all.iter().enumerate();
+    for message in seen {
+        let found = places.find_map(|(index, place)| Some((index, is_it(message, place)?)));
+        shown.push(found.ok_or(Error::Arguments)?);
+    }
+    let (count, new) = (number(all.len()), number(shown.len()));
+    // Without the member, an earlier version showed every message.
+    if effect.messages.is_some_and(|of| of != count) || effect.new_messages.unwrap_or(count) != new
+    {
+        return Err(Error::Arguments);
+    }
+    Ok(Some(ShownArguments { shown: Some(shown) }))
+}
+
+/// The messages of stored arguments, in normal form.
+fn conversation(
+    stored: &Json,
+    said: &RunMessages<'_>,
+    payloads: &Payloads,
+) -> Option<Vec<Option<Json>>> {
+    match References::of(stored) {
+        Some(references) => said.read(&references.conversation, payloads),
+        None => Some(messages(stored)?.iter().map(|message| Some(normal(message))).collect()),
+    }
+}
+
+/// Whether the tools are the stored ones, if these are disclosed.
+fn offered(args: &Json, references: &References, payloads: &Payloads) -> bool {
+    let Some(offer) = references.offer else { return args.get("tools").is_none() };
+    let Some(stored) = crate::conversation::json(payloads, &offer) else { return true };
+    args.get("tools") == Some(&stored)
+}
+
+/// Whether the shown message is this one of the conversation; and then, whether its text is there.
+fn is_it(shown: &Json, message: &Json) -> Option<bool> {
+    if let Ok(CutMessage { bytes, role, sha256 }) = shown.read() {
+        let written = canonical::bytes(message);
+        let same = number(written.len()) == bytes
+            && Digest::of(&[&written]) == sha256.0
+            && *message.get("role").unwrap_or(&Json::Null) == role;
+        return same.then_some(false);
+    }
+    (normal(shown) == *message).then_some(true)
+}
+
+impl ShownArguments {
+    /// Whether the firewall finds the same in what the policy saw. What it found in messages that
+    /// are not shown, or without their text, cannot be found again.
+    pub fn finds(&self, input: &Input) -> Result<(), Error> {
+        let recorded: BTreeSet<Finding> =
+            input.findings.read::<Vec<Finding>>().map_err(Error::Shape)?.into_iter().collect();
+        let Some(shown) = &self.shown else {
+            let again: BTreeSet<Finding> = firewall::findings(&input.args).into_iter().collect();
+            return if again == recorded { Ok(()) } else { Err(Error::Findings) };
+        };
+        let mut again: BTreeSet<Finding> =
+            firewall::findings(&without_messages(&input.args)).into_iter().collect();
+        let mut cut = Vec::new();
+        let seen = messages(&input.args).unwrap_or_default().iter().zip(shown);
+        for (index, (message, (_, has_text))) in seen.enumerate() {
+            if !has_text {
+                cut.push(format!("/messages/{index}"));
+                continue;
+            }
+            let found = firewall::findings(message).into_iter();
+            again.extend(found.map(|one| {
+                let path = format!("/messages/{index}{}", one.path);
+                Finding { path, ..one }
+            }));
+        }
+        if again.len() > recorded.len() && recorded.iter().any(|one| one.path.is_empty()) {
+            // More than an input names: those that it names are not known to be all.
+            return Ok(());
+        }
+        let below = |path: &str, top: &str| {
+            path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let unseen = |one: &Finding| {
+            one.path.is_empty()
+                || one.since == FindingAge::Earlier
+                || cut.iter().any(|top| below(&one.path, top))
+        };
+        let all_there = again.iter().all(|one| recorded.contains(one));
+        let no_others = recorded.iter().all(|one| again.contains(one) || unseen(one));
+        if all_there && no_others { Ok(()) } else { Err(Error::Findings) }
+    }
+}
+
+fn number(of: usize) -> u64 {
+    u64::try_from(of).unwrap_or(u64::MAX)
+}
