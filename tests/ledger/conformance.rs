@@ -11,8 +11,8 @@ use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::chain::{Chain, Moment};
 use wicketgate::ledger::store::{
-    AnchorRow, Batch, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRef,
-    Restart, StoreError,
+    AnchorRow, Batch, EntryRange, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore,
+    PayloadRef, Restart, StoreError,
 };
 use wicketgate::record::{Boot, Draft, Entry, Kind};
 
@@ -43,6 +43,7 @@ on_every_store! {
     leases_that_race_never_share_an_epoch
     open_runs_are_those_opened_and_not_sealed
     entries_of_a_run_and_of_a_call_are_found
+    the_last_entries_outside_of_runs_are_found_by_their_kinds
     payloads_are_kept_once_and_by_chain
     a_payload_is_found_from_every_entry_of_its_call
     a_reader_sees_everything
@@ -341,6 +342,52 @@ async fn entries_of_a_run_and_of_a_call_are_found(rig: Rig) {
     assert_eq!(places(of_run), [0, 2, 5, 6, 1031]);
     let of_call = store.call_entries(&leased.key, &run(1), &call("b")).await.unwrap();
     assert_eq!(places(of_call), [5, 1031]);
+}
+
+async fn the_last_entries_outside_of_runs_are_found_by_their_kinds(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let lines = [
+        ("writer.started", None, None),
+        ("policy.activated", None, None),
+        ("heartbeat", None, None),
+        // Only entries outside of runs count, whatever their kind.
+        ("policy.activated", Some(run(1)), None),
+        ("control.applied", None, None),
+        ("policy.activated", None, None),
+        ("writer.started", None, None),
+    ];
+    let first = batch(&leased.head, &lines);
+    store.append(&leased.key, &leased.head, &first).await.unwrap();
+    let beats = beats(&first.head, 1100);
+    store.append(&leased.key, &first.head, &beats).await.unwrap();
+    // Another chain of the same store.
+    let other = lease(&*store, 2).await;
+    let theirs = batch(&other.head, &[("policy.activated", None, None)]);
+    store.append(&other.key, &other.head, &theirs).await.unwrap();
+
+    let two: &[&str] = &["policy.activated", "writer.started"];
+    let cases: [(&[&str], u64, u32, &[u64]); 7] = [
+        (two, 2000, 9, &[0, 1, 5, 6]),
+        (two, 2000, 2, &[5, 6]),
+        (two, 6, 9, &[0, 1, 5]),
+        (two, 6, 1, &[5]),
+        (two, 0, 9, &[]),
+        (&["control.applied"], 1000, 9, &[4]),
+        (&[], 1000, 9, &[]),
+    ];
+    let reader = rig.reader().await;
+    for (kinds, before, limit, wanted) in cases {
+        let range = EntryRange::Lone(kinds, before, limit);
+        let found = store.select(&leased.key, range).await.unwrap();
+        assert_eq!(
+            found.iter().map(|row| row.seq).collect::<Vec<_>>(),
+            wanted,
+            "{kinds:?} {before}"
+        );
+        let range = EntryRange::Lone(kinds, before, limit);
+        assert_eq!(reader.select(&leased.key.chain, range).await.unwrap(), found);
+    }
 }
 
 async fn a_payload_is_found_from_every_entry_of_its_call(rig: Rig) {

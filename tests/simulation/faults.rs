@@ -331,7 +331,7 @@ impl LedgerStore for Disk {
         range: EntryRange<'_>,
     ) -> Result<Vec<EntryRow>, StoreError> {
         match range {
-            EntryRange::From(..) | EntryRange::Run(_) => self.alive().await,
+            EntryRange::From(..) | EntryRange::Run(_) | EntryRange::Lone(..) => self.alive().await,
             EntryRange::Call(..) => {
                 self.turn().await;
                 self.seen()?;

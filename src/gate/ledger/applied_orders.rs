@@ -15,7 +15,8 @@ impl Ledger {
     pub async fn applied_orders(&self) -> Result<Vec<ControlApplied>, Error> {
         let unreadable = |_| Error::Unavailable("entry not understood".into());
         let (mut found, mut served) = (Vec::new(), false);
-        self.backwards(|rows| {
+        let kinds = [Kind::ControlApplied, Kind::PolicyActivated, Kind::WriterStarted];
+        self.backwards(&kinds, |rows| {
             for row in rows {
                 if row.kind == Kind::ControlApplied.as_str() {
                     let entry = Entry::parse(&row.body).map_err(unreadable)?;

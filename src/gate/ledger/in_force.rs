@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::store::{EntryRow, LedgerReader, StoreError};
+use super::store::{EntryRange, EntryRow, LedgerReader, StoreError};
 use super::{Error, Ledger};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
@@ -89,10 +89,9 @@ impl Ledger {
         lists: &BTreeSet<&str>,
     ) -> Result<Marks, Error> {
         let unreadable = || Error::Unavailable("entry not understood".into());
-        let kinds = MARKED.map(Kind::as_str);
         let mut marks = Marks::default();
-        self.backwards(|rows| {
-            for row in rows.iter().filter(|row| kinds.contains(&row.kind.as_str())) {
+        self.backwards(&MARKED, |rows| {
+            for row in rows {
                 let entry = Entry::parse(&row.body).map_err(|_| unreadable())?;
                 marks.take_up(&entry).ok_or_else(unreadable)?;
             }
@@ -112,9 +111,8 @@ impl Ledger {
     pub async fn last_activated(&self) -> Result<Option<Activated>, Error> {
         let unreadable = || Error::Unavailable("entry not understood".into());
         let mut last = None;
-        self.backwards(|rows| {
-            let found = rows.iter().find(|row| row.kind == Kind::PolicyActivated.as_str());
-            if let Some(row) = found {
+        self.backwards(&[Kind::PolicyActivated], |rows| {
+            if let Some(row) = rows.first() {
                 let entry = Entry::parse(&row.body).ok();
                 last = Some(entry.as_ref().and_then(Activated::of).ok_or_else(unreadable)?);
             }
@@ -124,24 +122,26 @@ impl Ledger {
         Ok(last)
     }
 
-    /// Reads the chain page by page, newest rows first, while `more` returns true.
+    /// Reads the entries of these kinds outside of runs page by page, newest rows first, while
+    /// `more` returns true.
     pub(super) async fn backwards(
         &self,
+        kinds: &[Kind],
         mut more: impl FnMut(&[EntryRow]) -> Result<bool, Error> + Send,
     ) -> Result<(), Error> {
         let unread = |e: StoreError| Error::Unavailable(e.to_string());
         let (store, key) = (&self.shared.store, self.key()?);
+        let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
         let mut end = store.head(key).await.map_err(unread)?.size;
-        while end > 0 {
-            let from = end.saturating_sub(u64::from(PAGE));
-            let mut rows = store.tail(key, from, PAGE).await.map_err(unread)?;
-            rows.retain(|row| row.seq < end);
+        loop {
+            let range = EntryRange::Lone(&kinds, end, PAGE);
+            let mut rows = store.select(key, range).await.map_err(unread)?;
             rows.reverse();
+            let Some(first) = rows.last() else { return Ok(()) };
+            end = first.seq;
             if !more(&rows)? {
-                break;
+                return Ok(());
             }
-            end = from;
         }
-        Ok(())
     }
 }

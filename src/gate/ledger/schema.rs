@@ -45,6 +45,11 @@ pub(super) const POSTGRES: Steps = Steps(&[
         serves: 12,
         text: include_str!("../../../migrations/postgres/0002_payload_age.sql"),
     },
+    Step {
+        version: 14,
+        serves: 12,
+        text: include_str!("../../../migrations/postgres/0003_lone.sql"),
+    },
 ]);
 
 impl Steps {

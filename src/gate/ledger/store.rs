@@ -254,6 +254,9 @@ pub enum EntryRange<'a> {
     Run(&'a RunId),
     /// Those of a call.
     Call(&'a RunId, &'a CallId),
+    /// Those outside of runs of these kinds before this one; of them the last ones, at most so
+    /// many. No other entry is read for them.
+    Lone(&'a [&'a str], Seq, u32),
 }
 
 /// The operations of a writer. Every method shows the lease; a lost lease is `Conflict`.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::Shared;
 use super::recover::{StartRefusal, broken};
-use super::store::Leased;
+use super::store::{EntryRange, Leased};
 use crate::clock::Clock;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
@@ -19,8 +19,6 @@ use crate::record::{Entry, Kind};
 
 /// If the clock is this far behind the last entry, an operator must confirm that it is right.
 const CLOCK_STEP_MAX_MS: i64 = 24 * 3600 * 1000;
-/// Entries that are read at once.
-const PAGE: u32 = 1000;
 
 /// A clock that never shows a time before the newest entry that it knows.
 #[derive(Debug)]
@@ -91,20 +89,11 @@ pub(super) async fn behind(
 /// The milliseconds by which the clock was behind when the last writer started. An operator
 /// accepted them then, so they need no second confirmation. 0 if it was not behind.
 async fn accepted_step(shared: &Shared, leased: &Leased, size: Seq) -> Result<i64, StartRefusal> {
-    let mut end = size;
-    while end > 0 {
-        let from = end.saturating_sub(u64::from(PAGE));
-        let rows = shared.store.tail(&leased.key, from, PAGE).await?;
-        let kinds = [Kind::ClockStep.as_str(), Kind::WriterStarted.as_str()];
-        let found = rows.iter().rfind(|row| row.seq < end && kinds.contains(&row.kind.as_str()));
-        if let Some(row) = found {
-            let entry = Entry::parse(&row.body).ok();
-            let delta = entry.and_then(|entry| Some(entry.draft.get::<ClockStep>()?.delta_ms.0));
-            return Ok(delta.filter(|delta| *delta < 0).map_or(0, i64::saturating_neg));
-        }
-        end = from;
-    }
-    Ok(0)
+    let kinds = [Kind::ClockStep.as_str(), Kind::WriterStarted.as_str()];
+    let found = shared.store.select(&leased.key, EntryRange::Lone(&kinds, size, 1)).await?;
+    let entry = found.last().and_then(|row| Entry::parse(&row.body).ok());
+    let delta = entry.and_then(|entry| Some(entry.draft.get::<ClockStep>()?.delta_ms.0));
+    Ok(delta.filter(|delta| *delta < 0).map_or(0, i64::saturating_neg))
 }
 
 #[cfg(test)]

@@ -407,6 +407,15 @@ impl LedgerReader for TestLedger {
                 let wanted = |r: &&EntryRow| r.run == Some(*run) && r.call.as_ref() == Some(call);
                 rows.filter(wanted).cloned().collect()
             }
+            EntryRange::Lone(kinds, before, limit) => {
+                let wanted = |r: &&EntryRow| {
+                    r.run.is_none() && r.seq < before && kinds.contains(&r.kind.as_str())
+                };
+                let mut last: Vec<_> =
+                    rows.rev().filter(wanted).take(limit as usize).cloned().collect();
+                last.reverse();
+                last
+            }
         })
     }
 

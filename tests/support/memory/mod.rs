@@ -127,6 +127,13 @@ impl MemoryChain {
             EntryRange::Call(run, call) => {
                 self.select(|e| e.run.as_ref() == Some(run) && e.call.as_ref() == Some(call))
             }
+            EntryRange::Lone(kinds, before, limit) => {
+                let mut last = self.select(|e| {
+                    e.run.is_none() && e.seq < before && kinds.contains(&e.kind.as_str())
+                });
+                let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+                last.split_off(last.len().saturating_sub(limit))
+            }
         }
     }
 }

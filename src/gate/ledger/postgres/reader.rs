@@ -78,6 +78,14 @@ impl LedgerReader for PostgresReader {
                 "run_id = $2 AND call_id = $3 ORDER BY seq",
                 values.uuid(run.uuid()).text(call.as_str()),
             ),
+            EntryRange::Lone(kinds, before, limit) => {
+                let values = values.all_text(kinds.iter().copied());
+                let last =
+                    "run_id IS NULL AND kind = ANY ($2) AND seq < $3 ORDER BY seq DESC LIMIT $4";
+                let mut rows = self.found(last, values.number(before).number(limit.into())).await?;
+                rows.reverse();
+                return Ok(rows);
+            }
         };
         self.found(rest, values).await
     }

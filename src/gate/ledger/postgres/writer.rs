@@ -216,6 +216,10 @@ impl LedgerStore for PostgresStore {
             EntryRange::Call(run, call) => {
                 ("call_entries($1, $2, $3, $4, $5)", values.uuid(run.uuid()).text(call.as_str()))
             }
+            EntryRange::Lone(kinds, before, limit) => {
+                let values = values.all_text(kinds.iter().copied());
+                ("lone($1, $2, $3, $4, $5, $6)", values.number(before).number(limit.into()))
+            }
         };
         let sql = format!("SELECT {} FROM ledger.{call} ORDER BY seq", rows::ENTRY);
         self.others.read(&sql, values).await?.iter().map(DatabaseRow::entry).collect()

@@ -151,6 +151,19 @@ pub(super) async fn entries(
             .integer(call_digest(call.as_str()))
             .integer(1)
             .text(call.as_str()),
+        EntryRange::Lone(kinds, before, limit) => {
+            let marks: Vec<String> = (4..).zip(kinds).map(|(at, _)| format!("?{at}")).collect();
+            let found = of(format!(
+                "WITH {CHAIN} {ENTRY} WHERE e.call IS NULL AND e.kind IN ({})
+                    AND e.id >= (SELECT base FROM own) AND e.id < (SELECT base + ?2 FROM own)
+                  ORDER BY e.id DESC LIMIT ?3",
+                marks.join(", ")
+            ));
+            let found = found.number(before).number(limit.into());
+            let query = kinds.iter().fold(found, |query, kind| query.text(kind));
+            let rows = query.all(conn).await?;
+            return rows.iter().rev().map(DatabaseRow::entry).collect();
+        }
     };
     query.all(conn).await?.iter().map(DatabaseRow::entry).collect()
 }
