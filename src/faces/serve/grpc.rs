@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tonic::metadata::MetadataMap;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use tonic_health::ServingStatus;
@@ -13,7 +12,7 @@ use tonic_health::server::HealthReporter;
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 
 use super::convert::{self, Pieces};
-use super::edge::bearer;
+use super::guard::{bearer, traceparent};
 use super::pb::gate_server::{Gate as GateService, GateServer, SERVICE_NAME};
 use super::problem::{self, Problem};
 use super::{Error, Faces, Readiness, pb, places};
@@ -21,7 +20,6 @@ use crate::domain::code::Code;
 use crate::domain::tier::Face;
 use crate::enforce::{CallRequest, Fault, Released, Road, Run};
 use crate::identity::{Caller, IdentityError, Peer};
-use crate::telemetry::trace;
 
 /// Bytes of one request message. Larger than any acceptable arguments, so that the reader of
 /// arguments, with its own message, refuses those of one byte too many.
@@ -141,7 +139,7 @@ impl GateService for Gate {
         request: Request<pb::OpenRunRequest>,
     ) -> Result<Response<pb::OpenRunResponse>, Status> {
         let caller = self.caller(&request)?;
-        let traceparent = traceparent(request.metadata());
+        let traceparent = traceparent(request.metadata().as_ref());
         let opening = convert::opening(request.into_inner(), traceparent)
             .map_err(|problem| self.refuse(problem))?;
         let road = self.road()?;
@@ -170,7 +168,7 @@ impl GateService for Gate {
         request: Request<pb::ExecuteToolRequest>,
     ) -> Result<Response<pb::ExecuteToolResponse>, Status> {
         let run = self.run(&request)?;
-        let traceparent = traceparent(request.metadata());
+        let traceparent = traceparent(request.metadata().as_ref());
         let pb::ExecuteToolRequest { tool, arguments, call_id, wait_ms } = request.into_inner();
         let call = CallRequest { tool, arguments, call_id, traceparent };
         // INVARIANT: dropping this future (the client hung up, its deadline passed) abandons only
@@ -276,10 +274,4 @@ fn peer<T>(request: &Request<T>) -> Result<&Peer, Box<Problem>> {
     request.extensions().get::<Peer>().ok_or_else(|| {
         Box::new(Problem::new(Code::IdentityMissing, "peer", "the peer is not known"))
     })
-}
-
-/// The caller's trace context, if it is one.
-fn traceparent(metadata: &MetadataMap) -> Option<String> {
-    let value = metadata.get("traceparent")?.to_str().ok()?;
-    trace::valid_traceparent(value).then(|| value.to_owned())
 }

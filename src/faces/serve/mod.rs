@@ -35,6 +35,7 @@ pub(crate) mod driver;
 mod edge;
 mod framing;
 pub mod grpc;
+mod guard;
 mod handover;
 pub mod listener;
 pub mod mcp;
@@ -45,7 +46,8 @@ pub mod problem;
 mod timeout;
 pub mod tls;
 
-pub(crate) use edge::{bearer, misread};
+pub(crate) use edge::misread;
+pub(crate) use guard::bearer;
 pub use places::STRANGERS;
 
 /// The header and the gRPC metadata that carry the seed of a deterministic run.

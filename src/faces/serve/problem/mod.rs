@@ -1,9 +1,10 @@
 //! Errors as callers see them: three renderings of the table in `domain::code`, no wording of a
-//! face's own. `mcp` has what only agents over MCP receive: errors of an exchange, and denials a
-//! model can act on.
+//! face's own. `exchange` has what can be wrong before a request is read, `mcp` what only agents over
+//! MCP receive: denials a model can act on.
 
 use std::time::Duration;
 
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tonic::metadata::MetadataMap;
 use tonic_types::{ErrorDetail, ErrorInfo, RetryInfo, StatusExt as _};
@@ -16,6 +17,7 @@ use crate::enforce::Fault;
 use crate::identity::IdentityError;
 use crate::ledger::permit::Receipt;
 
+pub mod exchange;
 pub mod mcp;
 
 /// The `domain` of every `google.rpc.ErrorInfo`.
@@ -47,6 +49,8 @@ pub struct Problem {
     pub expires: Option<Timestamp>,
     /// When trying again makes sense.
     pub retry_after: Option<Duration>,
+    /// The HTTP status of an exchange that is broken; `None`: that of the code.
+    http: Option<StatusCode>,
 }
 
 impl Problem {
@@ -62,7 +66,30 @@ impl Problem {
             receipt: None,
             expires: None,
             retry_after: None,
+            http: None,
         }
+    }
+
+    /// The same with this HTTP status, in the status line and in the body. Only the table of broken
+    /// exchanges has statuses other than those of the codes.
+    #[must_use]
+    fn at(mut self, status: StatusCode) -> Self {
+        self.http = Some(status);
+        self
+    }
+
+    /// The same; the caller may try again after this time.
+    #[must_use]
+    pub fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// The HTTP status, of the status line and of the body.
+    #[must_use]
+    pub fn http_status(&self) -> StatusCode {
+        let of_code = || StatusCode::from_u16(self.code.rule().wire.http).ok();
+        self.http.or_else(of_code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// A problem that has no data beyond its code and the finer code.
@@ -98,15 +125,14 @@ impl Problem {
     /// As RFC 9457 problem+json.
     #[must_use]
     pub fn response(&self) -> http::Response<String> {
-        let Rule { wire, title, .. } = self.code.rule();
+        let (Rule { title, .. }, status) = (self.code.rule(), self.http_status());
         let mut body = self.body();
         body.insert("type".into(), format!("https://{DOMAIN}/problems/{}", self.code).into());
         body.insert("title".into(), title.into());
-        body.insert("status".into(), wire.http.into());
+        body.insert("status".into(), status.as_u16().into());
         body.insert("detail".into(), self.message.clone().into());
         let mut response = http::Response::new(Value::Object(body).to_string());
-        *response.status_mut() = http::StatusCode::from_u16(wire.http)
-            .unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() = status;
         let headers = response.headers_mut();
         let kind = http::HeaderValue::from_static("application/problem+json");
         headers.insert(http::header::CONTENT_TYPE, kind);
@@ -227,6 +253,7 @@ impl From<Fault> for Problem {
             receipt: fault.receipt,
             expires: fault.expires,
             retry_after: fault.retry_after,
+            http: None,
         }
     }
 }
