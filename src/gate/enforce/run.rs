@@ -69,7 +69,7 @@ pub struct Run {
     pub(super) state: Mutex<RunState>,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
-    /// Notified whenever a call leaves the road or returns to it.
+    /// Notified whenever a call leaves the road, returns to it or is permitted.
     pub(super) idle: Notify,
     /// Locked while an approver's statement about a call of the run is processed.
     pub(super) statements: tokio::sync::Mutex<()>,
@@ -113,7 +113,14 @@ pub(super) struct RunState {
 #[derive(Clone, Debug)]
 pub(super) enum CallStage {
     /// On the road, with the fingerprint of its tool and arguments.
-    OnRoad { fingerprint: Digest, tool: ToolName, answer: PendingAnswer, cancel: Cancel },
+    OnRoad {
+        fingerprint: Digest,
+        tool: ToolName,
+        answer: PendingAnswer,
+        cancel: Cancel,
+        /// Its permission is recorded.
+        permitted: bool,
+    },
     /// Recorded, and waiting for an approval.
     Held,
     /// Recorded.
@@ -237,7 +244,7 @@ impl Run {
         refusals.extend(self.begin_above(now));
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let place = CallStage::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
+        let place = CallStage::on_road(fingerprint, tool, answer, &cancel);
         state.calls.insert(call.clone(), place);
         if window.is_some() {
             state.again.note(fingerprint, call, now);
@@ -277,7 +284,7 @@ impl Run {
         }
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let place = CallStage::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
+        let place = CallStage::on_road(fingerprint, tool, answer, &cancel);
         state.calls.insert(call.clone(), place);
         state.held = state.held.saturating_sub(1);
         state.in_flight = state.in_flight.saturating_add(1);
