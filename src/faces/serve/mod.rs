@@ -28,6 +28,7 @@ use crate::identity::{Caller, Peer};
 use crate::operator::api::ROUTES;
 use crate::telemetry::metrics::Metrics;
 
+mod agent_api;
 pub mod agents;
 pub(crate) mod body;
 mod convert;
