@@ -20,6 +20,7 @@ use tower::ServiceExt as _;
 
 use super::body::Timely;
 use super::handover::AnswerSlot;
+use super::http::HttpFace;
 use super::mcp::Mcp;
 use super::problem::Problem;
 use super::{Faces, guard, timeout};
@@ -39,6 +40,7 @@ type EdgeResponse = http::Response<tonic::body::Body>;
 pub(super) struct Edge {
     routes: Routes,
     mcp: Mcp,
+    http: HttpFace,
     pub(super) faces: Faces,
     hosts: Arc<[String]>,
     permits: Arc<Semaphore>,
@@ -57,7 +59,8 @@ impl Edge {
         let permits = Arc::new(Semaphore::new(requests_max));
         let hosts: Arc<[String]> = hosts.into();
         let mcp = Mcp::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits));
-        Self { routes: routes.prepare(), mcp, faces, hosts, permits }
+        let http = HttpFace::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits));
+        Self { routes: routes.prepare(), mcp, http, faces, hosts, permits }
     }
 
     /// The same for one connection of this peer; `closing` ends endless streams.
@@ -88,6 +91,9 @@ impl hyper::service::Service<http::Request<Incoming>> for ConnectionEdge {
             if Mcp::claims(request.uri().path()) {
                 let Self { edge, peer, closing } = connection;
                 return Ok(edge.mcp.answer(&peer, request, closing).await);
+            }
+            if HttpFace::claims(request.uri().path()) {
+                return Ok(connection.edge.http.answer(&connection.peer, request).await);
             }
             if !is_grpc(&request) {
                 return Ok(connection.unknown());
@@ -201,7 +207,7 @@ pub(crate) fn misread(headers: &HeaderMap, large: &str) -> Option<Problem> {
     Some(Problem::new(Code::RequestMalformed, detail, message))
 }
 
-/// Whether this is a gRPC request; outside of MCP's paths the gate serves no other.
+/// Whether this is a gRPC request; outside the paths of the other faces the gate serves no other.
 pub(super) fn is_grpc<B>(request: &http::Request<B>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     request.version() == http::Version::HTTP_2

@@ -18,7 +18,7 @@ pub enum Milestone {
     /// The call waits for an approval.
     Held(Box<Fault>),
     /// The call was allowed. The receipt is that of the decision.
-    Authorized(Receipt),
+    Authorized(CallId, Receipt),
     /// The call is over, with the answer that `Road::execute` gives.
     Over(Box<Answer>),
 }
@@ -168,7 +168,7 @@ impl Follower {
         self.run.release(stage.receipt());
         Ok(Some(match (stage.state(), answer::of_recalled(&stage)) {
             (RecalledState::Held(..), Err(held)) => Milestone::Held(Box::new(held)),
-            (_, _) => Milestone::Authorized(stage.receipt().clone()),
+            (_, _) => Milestone::Authorized(stage.call().clone(), stage.receipt().clone()),
         }))
     }
 
