@@ -22,6 +22,7 @@ mod calls;
 mod decide;
 mod delay;
 mod echo;
+mod http;
 mod writer;
 
 use std::sync::OnceLock;

@@ -276,6 +276,23 @@ mod tests {
         assert_eq!(details(&framing), [Some("http.framing"), None]);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_read_in_time_and_in_full_or_refused() {
+        type Piece = Result<hyper::body::Frame<Bytes>, std::io::Error>;
+        let json = headers(&CONTENT_TYPE, &["application/json; charset=utf-8"]);
+        let slow = http_body_util::StreamBody::new(tokio_stream::pending::<Piece>());
+        assert_eq!(body(&json, slow).await.unwrap_err().what, Broken::Late);
+        let cut = tokio_stream::iter([Piece::Err(std::io::ErrorKind::UnexpectedEof.into())]);
+        let cut = body(&json, http_body_util::StreamBody::new(cut)).await.unwrap_err();
+        assert_eq!((cut.what, cut.detail), (Broken::Message, "message.cut"));
+        let of = |bytes: usize| http_body_util::Full::new(Bytes::from(vec![b' '; bytes]));
+        assert_eq!(body(&json, of(BODY_BYTES_MAX)).await.unwrap().len(), BODY_BYTES_MAX);
+        let large = body(&json, of(BODY_BYTES_MAX + 1)).await.unwrap_err();
+        assert_eq!(large.what, Broken::TooLarge);
+        let form = headers(&CONTENT_TYPE, &["text/plain"]);
+        assert_eq!(body(&form, of(1)).await.unwrap_err().what, Broken::MediaType);
+    }
+
     fn host(uri: &str, headers: &[&str]) -> Option<String> {
         let mut request = http::Request::builder().uri(uri);
         for value in headers {

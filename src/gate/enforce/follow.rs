@@ -24,7 +24,7 @@ pub enum Milestone {
 }
 
 /// The request that began the call, and waits for its answer.
-type Asked = Pin<Box<dyn Future<Output = Answer> + Send>>;
+type RequestAnswer = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// Follows one call until it is over.
 pub struct Follower {
@@ -33,10 +33,10 @@ pub struct Follower {
     call: CallId,
     /// The place in the run of the newest entry that the follower has.
     after: u64,
-    asked: Option<Asked>,
+    asked: Option<RequestAnswer>,
     waiting: Option<PendingAnswer>,
     answer: Option<Answer>,
-    seen: Option<Seen>,
+    seen: Option<CallProgress>,
     over: bool,
 }
 
@@ -44,7 +44,7 @@ crate::record::debug_by!(Follower: call);
 
 /// How far a call has come, as far as another look at the ledger can show more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Seen {
+enum CallProgress {
     Undecided,
     Permitted,
     Held,
@@ -121,14 +121,17 @@ impl Follower {
                 }
             }
             let unasked = self.asked.is_none() && self.waiting.is_none();
-            if self.answer.is_none() && unasked && matches!(seen, Seen::Ended | Seen::Gone) {
+            if self.answer.is_none()
+                && unasked
+                && matches!(seen, CallProgress::Ended | CallProgress::Gone)
+            {
                 self.answer = Some(self.road.call(&run, self.call.as_str()).await);
             }
             if let Some(answer) = self.answer.take() {
                 self.over = true;
                 return Some(Milestone::Over(Box::new(answer)));
             }
-            let held = seen == Seen::Held;
+            let held = seen == CallProgress::Held;
             let road = Arc::clone(&self.road);
             tokio::select! {
                 biased;
@@ -141,7 +144,7 @@ impl Follower {
     }
 
     /// How far the call has come; keeps hold of its answer while it is on the road.
-    fn look(&mut self) -> Seen {
+    fn look(&mut self) -> CallProgress {
         let state = self.run.state.lock();
         let call = state.known(self.call.clone());
         match state.calls.get(&call) {
@@ -149,11 +152,11 @@ impl Follower {
                 if self.asked.is_none() {
                     self.waiting = Some(answer.clone());
                 }
-                if *permitted { Seen::Permitted } else { Seen::Undecided }
+                if *permitted { CallProgress::Permitted } else { CallProgress::Undecided }
             }
-            Some(CallStage::Held) => Seen::Held,
-            Some(CallStage::Booked | CallStage::Doubted) => Seen::Ended,
-            None => Seen::Gone,
+            Some(CallStage::Held) => CallProgress::Held,
+            Some(CallStage::Booked | CallStage::Doubted) => CallProgress::Ended,
+            None => CallProgress::Gone,
         }
     }
 

@@ -34,9 +34,9 @@ const BEAT: Duration = Duration::from_secs(1);
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
 /// The next milestone, and its follower.
-type Upcoming = Pin<Box<dyn Future<Output = (Follower, Option<Milestone>)> + Send>>;
+type NextMilestone = Pin<Box<dyn Future<Output = (Follower, Option<Milestone>)> + Send>>;
 
-fn upcoming(mut follower: Follower) -> Upcoming {
+fn upcoming(mut follower: Follower) -> NextMilestone {
     Box::pin(async move {
         let milestone = follower.next().await;
         (follower, milestone)
@@ -112,7 +112,7 @@ pub(super) async fn of_call(exchange: HttpExchange, run: Arc<Run>) -> Result<Res
 /// A stream of what is ready, and of what comes.
 fn streamed(
     ready: VecDeque<Bytes>,
-    next: Option<Upcoming>,
+    next: Option<NextMilestone>,
     place: OwnedSemaphorePermit,
 ) -> Response {
     let stream = EventStream { ready, next, _place: place };
@@ -126,7 +126,7 @@ fn streamed(
 /// The rest of one stream.
 struct EventStream {
     ready: VecDeque<Bytes>,
-    next: Option<Upcoming>,
+    next: Option<NextMilestone>,
     _place: OwnedSemaphorePermit,
 }
 

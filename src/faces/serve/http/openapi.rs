@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::reply;
 use super::request::WAIT_MS_MAX;
-use super::routes::{AnswerHeader, Content, HttpAnswer, HttpRoute, Parameter, ROUTES};
+use super::routes::{AnswerHeader, Content, HttpAnswer, HttpRoute, ROUTES, RequestParameter};
 use super::wire::{AuthorizedEvent, CallAnswer};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -143,16 +143,16 @@ fn in_path(name: &str) -> Value {
     json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema})
 }
 
-fn parameter(taken: Parameter) -> Vec<Value> {
+fn parameter(taken: RequestParameter) -> Vec<Value> {
     let text = |pattern: &str| json!({"type": "string", "pattern": pattern});
     let header = |name: &str, about: &str, schema: Value| json!({"name": name, "in": "header", "description": about, "schema": schema});
     match taken {
-        Parameter::WaitMs => {
+        RequestParameter::WaitMs => {
             let schema = json!({"type": "integer", "minimum": 0, "maximum": WAIT_MS_MAX});
             let about = "If the call is held, how many milliseconds to wait for approvers.";
             vec![json!({"name": "wait_ms", "in": "query", "description": about, "schema": schema})]
         }
-        Parameter::IdempotencyKey => {
+        RequestParameter::IdempotencyKey => {
             let about = "The id of the call, bare or quoted. It must be that of path and body, if they have one.";
             vec![header(
                 "Idempotency-Key",
@@ -160,12 +160,12 @@ fn parameter(taken: Parameter) -> Vec<Value> {
                 text("^(\"[A-Za-z0-9_.-]{1,64}\"|[A-Za-z0-9_.-]{1,64})$"),
             )]
         }
-        Parameter::LastEventId => {
+        RequestParameter::LastEventId => {
             let about =
                 "The `id` of the newest event that the client has; the stream begins after it.";
             vec![header("Last-Event-ID", about, text("^[0-9]{1,19}$"))]
         }
-        Parameter::Range => {
+        RequestParameter::Range => {
             let about = "One range of bytes: `bytes=0-1023`. Another form is ignored.";
             let version = "The range counts only if the result has this tag.";
             vec![
@@ -173,11 +173,11 @@ fn parameter(taken: Parameter) -> Vec<Value> {
                 header("If-Range", version, json!({"type": "string"})),
             ]
         }
-        Parameter::IfNoneMatch => {
+        RequestParameter::IfNoneMatch => {
             let about = "Tags of what the client has.";
             vec![header("If-None-Match", about, json!({"type": "string"}))]
         }
-        Parameter::Traceparent => {
+        RequestParameter::Traceparent => {
             let about = "The trace of the request (W3C Trace Context). Another form is ignored.";
             vec![header("traceparent", about, json!({"type": "string"}))]
         }
@@ -223,7 +223,7 @@ pub fn problems(route: &HttpRoute) -> BTreeMap<StatusCode, Vec<Code>> {
     if route.body.is_some() {
         broken.extend([Broken::MediaType, Broken::TooLarge, Broken::Late, Broken::Json]);
     }
-    if route.takes.contains(&Parameter::Range) {
+    if route.takes.contains(&RequestParameter::Range) {
         broken.push(Broken::Range);
     }
     let own = route

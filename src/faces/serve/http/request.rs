@@ -1,12 +1,15 @@
 //! What a request of the face consists of, read once: its body, its query, the id of its call.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
 use http::HeaderMap;
 use hyper::body::{Body as _, Bytes};
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::domain::code::Code;
@@ -145,7 +148,8 @@ impl HttpExchange {
 /// A strict body as a type; the error names the member.
 pub(super) fn typed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Box<Problem>> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+    let read = serde_path_to_error::deserialize(&mut reader);
+    read.map(|Object(value)| value).map_err(|error| {
         let place = match error.path().to_string() {
             whole if whole == "." => "the body".to_owned(),
             member => format!("`{member}`"),
@@ -155,6 +159,30 @@ pub(super) fn typed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Box<Pr
     })
 }
 
+/// A value that is an object: serde takes an array for a struct too, its members by their place.
+#[derive(Clone, Debug)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(ObjectReader(PhantomData)).map(Self)
+    }
+}
+
+struct ObjectReader<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectReader<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members))
+    }
+}
+
 /// A request that says something else than the route takes.
 pub(super) fn malformed(detail: &'static str, message: &str) -> Breach {
     Broken::Message.because(message).detail(detail)
@@ -162,4 +190,26 @@ pub(super) fn malformed(detail: &'static str, message: &str) -> Breach {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::http::wire::{CallBody, NoMembers, PostureBody};
+
+    #[test]
+    fn a_body_is_an_object_of_known_members_and_its_arguments_are_its_bytes() {
+        let body = r#"{"arguments" : {"b":1.0, "a":[1,1e0] ,"\u0063":"\u00e9"} , "tool":"t"}"#;
+        let read = typed::<CallBody>(body.as_bytes()).unwrap();
+        assert_eq!(read.arguments.get(), r#"{"b":1.0, "a":[1,1e0] ,"\u0063":"\u00e9"}"#);
+        assert!(typed::<NoMembers>(b"{}").is_ok());
+        let message = |error: Box<Problem>| error.message;
+        let array = typed::<NoMembers>(b"[]").map_err(message);
+        assert!(array.unwrap_err().starts_with("the body: invalid type: sequence"));
+        let probes = br#"{"nonce":"n","doctor":"d","probes":[["p","t","open","d"]]}"#;
+        let probes = typed::<PostureBody>(probes).map_err(message).map(|_| ());
+        assert!(probes.as_ref().unwrap_err().starts_with("`probes[0]`: "), "{probes:?}");
+        let unknown = typed::<CallBody>(br#"{"tool":"t","arguments":{},"x":1}"#).map_err(message);
+        assert!(unknown.unwrap_err().contains("`x`"));
+    }
 }

@@ -31,7 +31,7 @@ pub struct HttpRoute {
     /// What a request must have.
     pub access: Access,
     /// The query and the headers that it takes.
-    pub takes: &'static [Parameter],
+    pub takes: &'static [RequestParameter],
     /// The schema of its body, and whether the body has to be there.
     pub body: Option<(SchemaOf, bool)>,
     /// Its answers that are no problem.
@@ -46,7 +46,7 @@ pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// What a request can carry besides path and body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Parameter {
+pub enum RequestParameter {
     /// `wait_ms` in the query.
     WaitMs,
     /// `Idempotency-Key`.
@@ -103,11 +103,11 @@ type HttpWork = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 /// What answers a route, and whose requests it takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answerer {
-    /// Anybody's: the document.
+    /// Every client's: the document.
     Document,
     /// An agent's.
     Caller(fn(HttpExchange, Caller) -> HttpWork),
-    /// The holder's of a run token.
+    /// A holder's of a run token.
     Run(fn(HttpExchange, Arc<Run>) -> HttpWork),
 }
 
@@ -194,7 +194,7 @@ pub const ROUTES: &[HttpRoute] = &[
         id: "openRun",
         about: "Opens a run: the gate compares the agent's claims with its signed manifest and returns the run token.",
         access: Access::Identified,
-        takes: &[Parameter::Traceparent],
+        takes: &[RequestParameter::Traceparent],
         body: Some((schema!(wire::RunRequest), false)),
         answers: &[json!(201, wire::OpenedRunBody, "The run is open.", Location Receipt Seed)],
         codes: codes!(caller: RequestMalformed ManifestMismatch BindingInsufficient RunUnknown RunSealed
@@ -231,7 +231,7 @@ pub const ROUTES: &[HttpRoute] = &[
         id: "listTools",
         about: "Lists the tools that exist for the agent of the run, sorted by name.",
         access: Access::Identified,
-        takes: &[Parameter::IfNoneMatch],
+        takes: &[RequestParameter::IfNoneMatch],
         body: None,
         answers: &[json!(200, wire::ToolList, "The tools.", Etag), NOT_MODIFIED],
         codes: codes!(run: RunSealed),
@@ -243,7 +243,7 @@ pub const ROUTES: &[HttpRoute] = &[
         id: "getTool",
         about: "Shows one tool.",
         access: Access::Identified,
-        takes: &[Parameter::IfNoneMatch],
+        takes: &[RequestParameter::IfNoneMatch],
         body: None,
         answers: &[json!(200, wire::ToolBody, "The tool.", Etag), NOT_MODIFIED],
         codes: codes!(run: RunSealed ToolNotGranted),
@@ -255,7 +255,7 @@ pub const ROUTES: &[HttpRoute] = &[
         id: "makeCall",
         about: "Makes one call of one tool, with the id of `Idempotency-Key` or `call_id`, else with one that the gate gives it.",
         access: Access::Enforced,
-        takes: &[Parameter::IdempotencyKey, Parameter::Traceparent],
+        takes: &[RequestParameter::IdempotencyKey, RequestParameter::Traceparent],
         body: Some((schema!(wire::CallBody), true)),
         answers: CALL_MADE,
         codes: codes!(call: CallConflict RunSealed),
@@ -267,7 +267,7 @@ pub const ROUTES: &[HttpRoute] = &[
         id: "putCall",
         about: "Makes the call of this id: the same id with the same bytes gets the recorded answer, and with other bytes a conflict.",
         access: Access::Enforced,
-        takes: &[Parameter::IdempotencyKey, Parameter::Traceparent],
+        takes: &[RequestParameter::IdempotencyKey, RequestParameter::Traceparent],
         body: Some((schema!(wire::CallBody), true)),
         answers: CALL_MADE,
         codes: codes!(call: CallConflict RunSealed),
@@ -279,7 +279,7 @@ pub const ROUTES: &[HttpRoute] = &[
         id: "getCall",
         about: "Gives the recorded answer of a call: what its request was answered with, or will be.",
         access: Access::Identified,
-        takes: &[Parameter::WaitMs],
+        takes: &[RequestParameter::WaitMs],
         body: None,
         answers: &[json!(
             200,
@@ -308,7 +308,7 @@ pub const ROUTES: &[HttpRoute] = &[
         id: "readResult",
         about: "Gives the exact bytes of a result, or one range of them.",
         access: Access::Identified,
-        takes: &[Parameter::Range, Parameter::IfNoneMatch],
+        takes: &[RequestParameter::Range, RequestParameter::IfNoneMatch],
         body: None,
         answers: &[
             json!(200, serde_json::Value, "The result, as the tool wrote it.", Etag Receipt),
@@ -329,7 +329,7 @@ pub const ROUTES: &[HttpRoute] = &[
         id: "followCall",
         about: "Streams what happens to a call: `held`, `authorized`, then `completed` or `problem`.",
         access: Access::Identified,
-        takes: &[Parameter::LastEventId],
+        takes: &[RequestParameter::LastEventId],
         body: None,
         answers: &[
             HttpAnswer {
@@ -378,7 +378,7 @@ pub const ROUTES: &[HttpRoute] = &[
         id: "getDocument",
         about: "Gives this document.",
         access: Access::Open,
-        takes: &[Parameter::IfNoneMatch],
+        takes: &[RequestParameter::IfNoneMatch],
         body: None,
         answers: &[
             json!(200, serde_json::Map<String, serde_json::Value>, "The document.", Etag),

@@ -8,10 +8,10 @@ use hyper::body::Bytes;
 
 use super::ROOT;
 use super::reply;
-use super::request::HttpExchange;
+use super::request::{HttpExchange, Object};
 use super::wire::{
-    ChallengeBody, NoMembers, OpenedRunBody, PostureAnswer, PostureBody, ProbeBody, RunBody,
-    RunRequest, SealedBody, ToolBody, ToolList,
+    ChallengeBody, NoMembers, OpenedRunBody, PostureAnswer, PostureBody, RunBody, RunRequest,
+    SealedBody, ToolBody, ToolList,
 };
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -105,7 +105,7 @@ pub(super) async fn report(
     exchange.answers_json()?;
     exchange.without_query()?;
     let PostureBody { nonce, doctor, probes } = exchange.read().await?;
-    let probes = probes.into_iter().map(ProbeBody::texts).collect();
+    let probes = probes.into_iter().map(|Object(probe)| probe.texts()).collect();
     let report = agent_api::posture(nonce, doctor, probes);
     let report = report.map_err(|problem| exchange.refuse(*problem))?;
     let observed = exchange.api.report(&caller, report).await?;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::reply;
+use super::request::Object;
 use crate::enforce::{
     Backend, Challenge, Observed, OpenedRun, Opening, Released, Run, RunView, Sealed, ToolView,
 };
@@ -27,7 +28,7 @@ pub struct RunRequest {
     #[schemars(length(max = 1024), inner(length(max = 256)))]
     pub tools: Vec<String>,
     /// `enforce`, or `simulate`: the gate decides and records each call and runs none. `replay`: the run is answered from a recording. Empty: the mode of the manifest.
-    #[schemars(length(max = 256))]
+    #[schemars(extend("enum" = ["", "enforce", "simulate", "replay"]))]
     pub mode: String,
     /// Free labels for the record, at most 64. They are never authority.
     #[schemars(extend("maxProperties" = 64))]
@@ -44,7 +45,7 @@ pub struct RunRequest {
     #[schemars(length(max = 256))]
     pub delegate: String,
     /// `record`: the gate keeps what a recording of the run needs. `deterministic`: it also gives the run a seed. Empty: what the manifest says.
-    #[schemars(length(max = 256))]
+    #[schemars(extend("enum" = ["", "record", "deterministic"]))]
     pub replay: String,
     /// With the mode `replay`, the recording, `sha256:` and 64 hex digits.
     #[schemars(length(max = 256))]
@@ -208,6 +209,7 @@ pub struct ToolList {
 #[serde(deny_unknown_fields)]
 pub struct CallBody {
     /// The name of the tool.
+    #[schemars(extend("pattern" = "^[A-Za-z0-9_.-]{1,128}$"))]
     pub tool: String,
     /// The arguments: one JSON object of at most 1,048,576 bytes. The tool gets exactly these bytes.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
@@ -370,8 +372,8 @@ pub struct PostureBody {
     #[schemars(length(max = 128))]
     pub doctor: String,
     /// Every attempt.
-    #[schemars(length(max = 120))]
-    pub probes: Vec<ProbeBody>,
+    #[schemars(length(max = 120), with = "Vec<ProbeBody>")]
+    pub probes: Vec<Object<ProbeBody>>,
 }
 
 /// One attempt to get past the gate.

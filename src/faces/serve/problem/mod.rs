@@ -300,7 +300,7 @@ pub struct ShownReceipt {
     pub hash: String,
     /// The name of the log.
     pub origin: String,
-    /// The place of the entry in its run, from 1; 0 for an entry of no run.
+    /// The place of the entry in its run, from 0, which is its opening; 0 also for an entry of no run.
     pub run_seq: u64,
     /// The place of the entry in its chain, from 0.
     pub seq: u64,
