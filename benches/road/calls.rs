@@ -18,10 +18,10 @@ use wicketgate_support::bench::{cpu, floor, tool};
 use wicketgate_support::pg::TestDb;
 
 use crate::echo::EchoServer;
-use crate::{Plan, delay};
+use crate::{Plan, delay, http};
 
 /// Connections at most; callers share them evenly.
-const CONNECTIONS: usize = 8;
+pub const CONNECTIONS: usize = 8;
 
 type Client = GateClient<Channel>;
 
@@ -332,6 +332,9 @@ async fn calls(
             ratio: Some(seen.per_second / bare.per_second),
             target: (many == 128 && size == SMALL).then_some(Target::AtLeast(0.10)),
         });
+        if many != 16 && size == SMALL {
+            over_http(plan, sidecar, (many, &seen), table).await;
+        }
         if many == 128 && size == SMALL {
             let most = running.memory("VmHWM");
             let target = Some(Target::Figure(most, 60.0, "MiB"));
@@ -339,6 +342,28 @@ async fn calls(
             table.add(memory(&what, most, target));
         }
     }
+}
+
+/// The same over HTTP/JSON, beside gRPC: in turns, because one machine's speed changes in between.
+async fn over_http(
+    plan: &Plan,
+    sidecar: &Sidecar,
+    (many, before): (usize, &Seen),
+    table: &mut Table,
+) {
+    let json = http::governed(plan, &sidecar.socket, many, SMALL).await;
+    let after = governed(plan, &sidecar.socket, many, SMALL).await;
+    let grpc = (before.per_second + after.per_second) / 2.0;
+    table.add(Row {
+        what: format!(
+            "the same over HTTP/JSON, {}, {many} callers, beside gRPC before and after",
+            sidecar.store.name()
+        ),
+        ours: json.words("calls"),
+        floor: format!("gRPC: {} calls/s", load::number(grpc)),
+        ratio: Some(json.per_second / grpc),
+        target: Some(Target::AtLeast(0.9)),
+    });
 }
 
 /// One caller and a small policy, against the echo and two commits of the same run.

@@ -25,6 +25,7 @@ mod delay;
 mod echo;
 mod firewall;
 mod grown;
+mod http;
 mod writer;
 
 use std::sync::OnceLock;

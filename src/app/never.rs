@@ -94,10 +94,10 @@ mod tests {
                     let faces = faces.iter().copied().collect();
                     let accepts = Acceptance { minimum: Binding::Unclaimed, tier3, faces };
                     let Some(reach) = accepts.reach() else {
-                        assert_eq!(bits & 3, 0, "neither grpc nor mcp");
+                        assert_eq!(bits & 7, 0, "neither grpc nor mcp nor http");
                         continue;
                     };
-                    let claims = bits & 1 == 1;
+                    let claims = bits & 5 != 0;
                     assert_eq!(reach, if claims { Binding::Claimed } else { Binding::Unclaimed });
                     let runs = approvers > 0
                         && (tier3 == Binding::Unclaimed || tier3 == Binding::Claimed && claims);

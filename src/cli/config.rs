@@ -18,8 +18,9 @@ use crate::identity::manifest::Manifest;
 use crate::ledger::fleet::POOL;
 use crate::ledger::in_force::Marks;
 use crate::ledger::store::StoreError;
+use crate::serve::http::openapi::document;
 
-/// Check and print the configuration, make keys, and test the isolation.
+/// Check and print the configuration and the documents of the program, make keys, and test the isolation.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -50,6 +51,9 @@ enum Command {
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Examples:\n  wicketgate config schema > wicketgate.schema.json")]
     Schema,
+    /// Print the OpenAPI document of HTTP/JSON for agents.
+    #[command(after_help = "Examples:\n  wicketgate config openapi > openapi.json")]
+    Openapi,
     Keygen(keygen::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -103,12 +107,14 @@ pub fn run(args: &Args) -> Exit {
                 Err(problems) => fail_all(Exit::Config, &problems),
             }
         }
-        Command::Schema => {
-            let schema = config::schema();
-            say(serde_json::to_string_pretty(&schema).unwrap_or_else(|_| schema.to_string()));
-            Exit::Ok
-        }
+        Command::Schema => shown(&config::schema()),
+        Command::Openapi => shown(&document()),
     }
+}
+
+fn shown(json: &serde_json::Value) -> Exit {
+    say(serde_json::to_string_pretty(json).unwrap_or_else(|_| json.to_string()));
+    Exit::Ok
 }
 
 /// Loads the configuration; every problem as a line, misspelled variables among them.

@@ -13,6 +13,7 @@ use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar, run};
 use crate::tool::Tool;
 use wicketgate_support::ran::Ran;
+use wicketgate_support::wire::{Place, Wire, request};
 
 const BINDINGS: [&str; 3] = ["unclaimed", "claimed", "observed"];
 
@@ -219,20 +220,36 @@ async fn a_t3_call_runs_after_two_approvers_over_every_face_whose_binding_the_ma
     check(&estate.database, &tool, &estate.receipts);
 }
 
-/// Over gRPC, with and without claims, and over MCP: what each is told by each manifest.
+/// What `POST /gate/v1/runs` answers to these claims: the finer code of a refusal, empty for a run.
+async fn opened_over_http(estate: &Estate, claims: &Value) -> String {
+    let mut wire = Wire::open(&Place::Socket(estate.socket())).await;
+    let lines = [("Host", "localhost"), ("Content-Type", "application/json")];
+    wire.send(&request("POST", "/gate/v1/runs", &lines, claims.to_string().as_bytes())).await;
+    let reply = wire.reply().await.unwrap();
+    match reply.status {
+        201 => String::new(),
+        _ => {
+            assert_eq!(reply.json()["code"], "binding.insufficient", "{reply:?}");
+            reply.json()["cause"].as_str().unwrap().to_owned()
+        }
+    }
+}
+
+/// Over gRPC and HTTP, with and without claims, and over MCP: what each is told by each manifest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_below_the_minimum_or_of_a_face_that_is_off_is_refused_with_a_code_of_its_own() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
     let (ok, face, minimum) = ("", "binding.face", "binding.minimum");
-    // The binding; then what is said to claims, to none, and to an MCP client.
+    // The binding; then what is said to claims and to none over gRPC, to an MCP client, and over HTTP.
     let table = [
-        (json!({}), [ok, minimum, minimum]),
-        (json!({"minimum": "unclaimed"}), [ok, ok, ok]),
-        (json!({"minimum": "observed"}), [minimum, minimum, minimum]),
-        (json!({"minimum": "unclaimed", "faces": ["mcp"]}), [face, face, ok]),
-        (json!({"minimum": "unclaimed", "faces": ["grpc", "llm"]}), [ok, ok, face]),
-        (json!({"faces": ["http", "llm"]}), [face, face, face]),
+        (json!({}), [ok, minimum, minimum, ok, minimum]),
+        (json!({"minimum": "unclaimed"}), [ok, ok, ok, ok, ok]),
+        (json!({"minimum": "observed"}), [minimum; 5]),
+        (json!({"minimum": "unclaimed", "faces": ["mcp"]}), [face, face, ok, face, face]),
+        (json!({"minimum": "unclaimed", "faces": ["grpc", "llm"]}), [ok, ok, face, face, face]),
+        (json!({"faces": ["http", "llm"]}), [face, face, face, ok, minimum]),
+        (json!({"faces": ["llm"]}), [face; 5]),
     ];
     for (n, (binding, expected)) in table.iter().enumerate() {
         manifest(&estate, &format!("1.1.{n}"), binding);
@@ -269,6 +286,10 @@ async fn a_run_below_the_minimum_or_of_a_face_that_is_off_is_refused_with_a_code
                     (&json!("binding.insufficient"), &json!(expected[2]))
                 );
             }
+        }
+        let claimed = json!({"model": "test-model", "instructions_sha256": ["ab".repeat(32)]});
+        for (claims, expected) in [(claimed, expected[3]), (json!({}), expected[4])] {
+            assert_eq!(opened_over_http(&estate, &claims).await, expected, "{binding}");
         }
         sidecar.stop().await;
     }

@@ -34,7 +34,7 @@ const TWO_VALUES: [(&str, &str); 6] = [
 ];
 
 /// Commands that print facts of another kind than one JSON object, or none.
-const NO_JSON: [(&str, &str); 15] = [
+const NO_JSON: [(&str, &str); 16] = [
     ("wicketgate serve mcp", "speaks MCP"),
     ("wicketgate serve mcp wrap", "speaks MCP"),
     ("wicketgate manifest init", "writes one file"),
@@ -46,6 +46,7 @@ const NO_JSON: [(&str, &str); 15] = [
     ("wicketgate evidence guide", "prints a document of its own"),
     ("wicketgate config print", "prints a document of its own"),
     ("wicketgate config schema", "prints a document of its own"),
+    ("wicketgate config openapi", "prints a document of its own"),
     ("wicketgate config completions", "prints a document of its own"),
     ("wicketgate config man", "prints a document of its own"),
     ("wicketgate help", "prints help"),

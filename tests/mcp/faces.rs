@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
+use wicketgate::domain::code::Code;
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::approvals_client::ApprovalsClient;
 use wicketgate::serve::pb::gate_client::GateClient;
@@ -92,6 +93,17 @@ async fn answers(gate: &Gate, shown: &[String]) -> Vec<(&'static str, Words)> {
     assert_eq!(status, 401, "{shown:?}: {reply:?}");
     told.push(("MCP", words));
 
+    for (face, verb, path) in [
+        ("a run over HTTP", "POST", "/gate/v1/runs"),
+        ("a call over HTTP", "POST", "/gate/v1/calls"),
+    ] {
+        let reply = gate.raw(&request(verb, path, &lines, b"{}")).await.unwrap();
+        assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{reply:?}");
+        let (status, words) = of_problem(&reply);
+        assert_eq!(status, 401, "{shown:?}: {reply:?}");
+        told.push((face, words));
+    }
+
     let mut wire = Wire::open(&Place::Tcp(door.to_owned())).await;
     lines[0] = ("Host", "localhost");
     wire.send(&request("GET", "/v1/approvals", &lines, b"")).await;
@@ -139,10 +151,17 @@ async fn wrong_credentials_sound_the_same_on_every_face() {
     gate.checked().await;
 }
 
+/// What an honest agent claims, as JSON.
+fn claimed() -> Value {
+    json!({"model": "test-model", "instructions_sha256": ["ab".repeat(32)]})
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_denial_has_the_same_code_on_every_face() {
     let gate = gate().await;
     let agent = gate.sidecar.open().await;
+    let opened = gate.post("/gate/v1/runs", &[], claimed().to_string().as_bytes()).await.json();
+    let bearer = format!("Bearer {}", opened["run_token"].as_str().unwrap());
     for (tool, args, code, detail, grpc) in [
         (
             "work.do",
@@ -183,6 +202,15 @@ async fn a_denial_has_the_same_code_on_every_face() {
         );
         let said = refused.detail.as_str();
         assert!(detail.is_empty() || said == detail, "{tool} {args}: {refused:?}");
+        let body = json!({"tool": tool, "arguments": args}).to_string();
+        let lines = [("Authorization", bearer.as_str()), ("Accept", "application/json")];
+        let problem = of_problem(&gate.post("/gate/v1/calls", &lines, body.as_bytes()).await);
+        let status = Code::parse(code).unwrap().rule().wire.http;
+        assert_eq!(
+            problem,
+            (status, (code.into(), said.into(), refused.message.clone())),
+            "{body}"
+        );
         let result = gate.call(tool, args.clone()).await.result();
         assert_eq!(result["isError"], true, "{result}");
         assert_eq!(result["_meta"]["wicketgate.dev/code"], code, "{tool} {args}: {result}");
@@ -205,7 +233,7 @@ async fn a_path_that_is_not_served_is_not_found_in_status_body_and_code() {
     let door = Place::Tcp(door.strip_prefix("http://").unwrap().to_owned());
     let bearer = format!("Bearer {OTTO}");
     for path in
-        ["/", "/gate/v1/tools", "/v1/nothing", "/v1/approvals/x", "/wicketgate.v1.Gate/OpenRun"]
+        ["/", "/gate/v2/tools", "/v1/nothing", "/v1/approvals/x", "/wicketgate.v1.Gate/OpenRun"]
     {
         let reply = gate.raw(&request("GET", path, &gate.lines(&[]), b"")).await.unwrap();
         assert_eq!(of_problem(&reply).0, 404, "{path}");

@@ -27,5 +27,4 @@ mod legacy;
 mod modern;
 mod streams;
 
-use waiting::within;
-use wicketgate_support::{agent, checker, sidecar, tool, waiting};
+use wicketgate_support::{agent, checker, sidecar, tool};

@@ -35,9 +35,10 @@ fn the_surface_lists_every_compiled_method_and_no_other() {
 }
 
 #[test]
-fn every_route_is_an_operators_or_open_but_the_one_that_enrols() {
+fn every_route_is_an_operators_an_agents_or_open_but_the_one_that_enrols() {
+    let agents = |name: &str| name.contains(" /gate/v1/");
     let others = surface().into_iter().filter(|(name, access)| {
-        name.contains(" /") && !matches!(access, Access::Operated | Access::Open)
+        name.contains(" /") && !agents(name) && !matches!(access, Access::Operated | Access::Open)
     });
     let others: Vec<_> = others.collect();
     assert_eq!(others, [(format!("POST {ENROLMENT}"), Access::Identified)]);
@@ -50,6 +51,16 @@ fn no_method_of_the_gate_is_open_and_only_one_runs_a_tool() {
     let enforced: Vec<_> =
         gate.iter().filter(|(_, access)| *access == Access::Enforced).map(|(n, _)| *n).collect();
     assert_eq!(enforced, ["wicketgate.v1.Gate/ExecuteTool"]);
+}
+
+#[test]
+fn no_route_of_agents_is_open_and_only_making_a_call_runs_a_tool() {
+    let agents = surface().into_iter().filter(|(name, _)| name.contains(" /gate/v1/"));
+    let agents: Vec<_> = agents.collect();
+    assert!(agents.iter().all(|(_, access)| *access != Access::Open));
+    let enforced = agents.iter().filter(|(_, access)| *access == Access::Enforced);
+    let enforced: Vec<&str> = enforced.map(|(name, _)| name.as_str()).collect();
+    assert_eq!(enforced, ["POST /gate/v1/calls", "PUT /gate/v1/calls/{call_id}"]);
 }
 
 #[test]

@@ -49,5 +49,6 @@ pub mod record;
 pub mod sidecar;
 pub mod tool;
 pub mod waiting;
+pub mod wire;
 
 pub use waiting::{pause, until, within};

@@ -1,11 +1,19 @@
-//! Server-sent events, as far as MCP uses them (HTML, "Server-sent events").
+//! Server-sent events, as far as MCP and the events of calls use them (HTML, "Server-sent events").
 
 /// A `message` event that carries one JSON-RPC message, ready to send.
 #[must_use]
 pub fn message(json: &[u8]) -> Vec<u8> {
+    event("message", None, json)
+}
+
+/// An event of this name that carries JSON, ready to send. A client that comes back names the `id`
+/// of the last event that it has.
+#[must_use]
+pub fn event(name: &str, id: Option<u64>, json: &[u8]) -> Vec<u8> {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    let mut event = format!("event: {name}\n{id}").into_bytes();
     // JSON of the gate has line breaks only escaped in strings; a server's JSON may span several
     // lines, and each needs its `data:`.
-    let mut event = b"event: message\n".to_vec();
     for line in json.split(|b| *b == b'\n' || *b == b'\r') {
         event.extend_from_slice(b"data: ");
         event.extend_from_slice(line);

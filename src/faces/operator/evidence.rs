@@ -118,7 +118,7 @@ impl OperatorApi {
     ) -> Result<OwnedSemaphorePermit, Problem> {
         Arc::clone(permits).try_acquire_owned().map_err(|_taken| {
             let problem = Problem::new(Code::LimitExceeded, detail, message);
-            self.refuse(Problem { retry_after: Some(RETRY), ..problem })
+            self.refuse(problem.after(RETRY))
         })
     }
 }

@@ -224,7 +224,7 @@ fn unknown(why: IdentityError, wait: Option<Duration>) -> Problem {
         Some(wait) => {
             let message = "too many requests with unknown credentials";
             let problem = Problem::new(Code::LimitExceeded, "operator.logins", message);
-            Problem { retry_after: Some(wait), ..problem }
+            problem.after(wait)
         }
     }
 }

@@ -4,31 +4,17 @@ use std::pin::Pin;
 
 use tokio_stream::Stream;
 
+use super::agent_api::{self, ResultForm, length};
 use super::pb;
 use super::problem::Problem;
 use crate::domain::code::Code;
-use crate::domain::digest::Digest;
 use crate::enforce::{
-    Backend, Challenge, Observed, OpenedRun, Opening, ParentClaim, PostureReport, Probe, Released,
-    ToolView,
+    Backend, Challenge, Observed, OpenedRun, Opening, PostureReport, Released, ToolView,
 };
 use crate::ledger::permit::Receipt;
 
-/// Results up to here travel inside the answer; larger ones are read with `ReadResult`.
-pub(super) const INLINE_BYTES_MAX: usize = 1 << 20;
-
 /// Bytes of one piece of a streamed result.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
-
-/// Probes of one report: with the gate's own they fit into one entry.
-const PROBES_MAX: usize = 120;
-
-const DOCTOR_BYTES_MAX: usize = 128;
-
-const TEXT_BYTES_MAX: usize = 256;
-const INSTRUCTIONS_MAX: usize = 64;
-const TOOLS_MAX: usize = 1024;
-const LABELS_MAX: usize = 64;
 
 /// The pieces of one result, in order.
 pub(super) type Pieces =
@@ -66,22 +52,11 @@ fn backend(backend: Backend) -> pb::PostureBackend {
 /// The findings of an isolation test, if the report is within its limits.
 pub(super) fn posture(request: pb::ReportPostureRequest) -> Result<PostureReport, Box<Problem>> {
     let pb::ReportPostureRequest { nonce, doctor, probes } = request;
-    let probe = |probe: pb::PostureProbe| {
+    let texts = |probe: pb::PostureProbe| {
         let pb::PostureProbe { probe, target, outcome, detail } = probe;
-        Probe::parse(probe, target, &outcome, detail)
+        [probe, target, outcome, detail]
     };
-    let count = probes.len();
-    let probes: Option<Vec<_>> = probes.into_iter().map(probe).collect();
-    match probes {
-        Some(probes) if count <= PROBES_MAX && doctor.len() <= DOCTOR_BYTES_MAX => {
-            Ok(PostureReport { nonce, doctor, probes })
-        }
-        Some(_) | None => {
-            let message = "a report has at most 120 probes: names of 64 bytes, targets and details \
-                           of 128, outcomes `blocked`, `open` and `unknown`";
-            Err(Box::new(Problem::new(Code::RequestMalformed, "posture", message)))
-        }
-    }
+    agent_api::posture(nonce, doctor, probes.into_iter().map(texts).collect())
 }
 
 /// The answer to a posture report.
@@ -93,32 +68,11 @@ pub(super) fn observed(observed: Observed) -> pb::ReportPostureResponse {
 
 /// What the agent claims, if it is of a bearable size.
 pub(super) fn opening(
-    mut request: pb::OpenRunRequest,
+    request: pb::OpenRunRequest,
     traceparent: Option<String>,
 ) -> Result<Opening, Box<Problem>> {
-    let texts = request.instructions_sha256.iter().chain(&request.tools);
-    let labels = request.labels.iter().flat_map(|(key, value)| [key, value]);
-    let parent = [&request.parent_run, &request.parent_token, &request.delegate];
-    let replay = [&request.replay, &request.recording];
-    let short = [&request.model, &request.mode]
-        .into_iter()
-        .chain(parent)
-        .chain(replay)
-        .chain(texts)
-        .chain(labels);
-    let too_long = short.into_iter().any(|text| text.len() > TEXT_BYTES_MAX);
-    if too_long
-        || request.instructions_sha256.len() > INSTRUCTIONS_MAX
-        || request.tools.len() > TOOLS_MAX
-        || request.labels.len() > LABELS_MAX
-    {
-        let message = "an opening claims at most 64 instructions, 1024 tools and 64 labels of at \
-                       most 256 bytes each";
-        return Err(Box::new(Problem::new(Code::RequestMalformed, "opening.size", message)));
-    }
-    let parent = parent_of(&mut request)?;
-    Ok(Opening {
-        parent,
+    agent_api::bounded(Opening {
+        parent: agent_api::parent(request.parent_run, request.parent_token, request.delegate)?,
         model: request.model,
         instructions: request.instructions_sha256,
         tools: request.tools,
@@ -130,21 +84,6 @@ pub(super) fn opening(
         recording: request.recording,
         fork_at: request.fork_at,
     })
-}
-
-/// The run it is to be a child of: id and token, or neither.
-fn parent_of(request: &mut pb::OpenRunRequest) -> Result<Option<ParentClaim>, Box<Problem>> {
-    let run = std::mem::take(&mut request.parent_run);
-    let token = std::mem::take(&mut request.parent_token);
-    let delegate = std::mem::take(&mut request.delegate);
-    match (run.is_empty(), token.is_empty(), delegate.is_empty()) {
-        (true, true, true) => Ok(None),
-        (false, false, _) => Ok(Some(ParentClaim { run, token, delegate })),
-        (_, _, _) => {
-            let message = "a child is opened with `parent_run` and `parent_token`, both";
-            Err(Box::new(Problem::new(Code::RequestMalformed, "opening.parent", message)))
-        }
-    }
 }
 
 pub(super) fn opened(opened: OpenedRun) -> pb::OpenRunResponse {
@@ -182,11 +121,12 @@ pub(super) fn released(released: Released) -> pb::ExecuteToolResponse {
 }
 
 fn body(call_id: &str, result: Vec<u8>) -> pb::result::Body {
-    if result.len() <= INLINE_BYTES_MAX {
-        return pb::result::Body::Inline(result);
+    match ResultForm::of(result) {
+        ResultForm::Inline(result) => pb::result::Body::Inline(result),
+        ResultForm::Reference(size, sha256) => {
+            pb::result::Body::Ref(pb::ResultRef { call_id: call_id.to_owned(), size, sha256 })
+        }
     }
-    let (size, sha256) = (length(&result), Digest::of(&[&result]).hex());
-    pb::result::Body::Ref(pb::ResultRef { call_id: call_id.to_owned(), size, sha256 })
 }
 
 /// The result from `offset` on, in pieces; an empty result is one empty piece.
@@ -213,10 +153,6 @@ fn cut(result: Vec<u8>, last: pb::Receipt, offset: u64) -> Result<Pieces, Box<Pr
         Some(Ok(pb::ReadResultResponse { data, offset, size, receipt }))
     });
     Ok(Box::pin(tokio_stream::iter(stream)))
-}
-
-fn length(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -252,33 +188,5 @@ mod tests {
         assert_eq!((tail[0].offset, tail[0].data.as_slice()), (7, &[7, 8, 9][..]));
         let beyond = cut(of(10), pb::Receipt::default(), 11).err().unwrap();
         assert_eq!(beyond.detail, "result.offset");
-    }
-
-    #[test]
-    fn a_result_of_more_than_a_mebibyte_is_sent_as_a_reference() {
-        let inline = body("c1", of(INLINE_BYTES_MAX));
-        assert!(matches!(inline, pb::result::Body::Inline(_)));
-        let large = body("c1", of(INLINE_BYTES_MAX + 1));
-        let pb::result::Body::Ref(reference) = large else { panic!("sent inline") };
-        assert_eq!((reference.call_id.as_str(), reference.size), ("c1", 1_048_577));
-    }
-
-    #[test]
-    fn an_opening_of_unbearable_size_is_refused() {
-        let most = || pb::OpenRunRequest {
-            model: "m".repeat(256),
-            tools: vec!["t".repeat(256); 1024],
-            ..pb::OpenRunRequest::default()
-        };
-        assert!(opening(most(), None).is_ok());
-        let label = |key: &str, value: String| [(key.to_owned(), value)].into();
-        for refused in [
-            pb::OpenRunRequest { model: "m".repeat(257), ..most() },
-            pb::OpenRunRequest { tools: vec![String::new(); 1025], ..most() },
-            pb::OpenRunRequest { labels: label("team", "x".repeat(257)), ..most() },
-            pb::OpenRunRequest { instructions_sha256: vec![String::new(); 65], ..most() },
-        ] {
-            assert_eq!(opening(refused, None).unwrap_err().detail, "opening.size");
-        }
     }
 }

@@ -10,9 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
-use http::uri::Authority;
+use http::header::{CONTENT_TYPE, HeaderMap, ORIGIN};
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -22,11 +20,12 @@ use tower::ServiceExt as _;
 
 use super::body::Timely;
 use super::handover::AnswerSlot;
+use super::http::HttpFace;
 use super::mcp::Mcp;
 use super::problem::Problem;
-use super::{Faces, timeout};
+use super::{Faces, guard, timeout};
 use crate::domain::code::Code;
-use crate::identity::{IdentityError, Peer, authorization};
+use crate::identity::Peer;
 
 /// Path of every method of the gate.
 const GATE: &str = "/wicketgate.v1.";
@@ -36,16 +35,12 @@ const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 
 type EdgeResponse = http::Response<tonic::body::Body>;
 
-/// The bearer token of a request, on every face; `None` without one.
-pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, IdentityError> {
-    authorization::bearer(headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes))
-}
-
 /// The agent's side of the gate, for peers not yet identified.
 #[derive(Clone)]
 pub(super) struct Edge {
     routes: Routes,
     mcp: Mcp,
+    http: HttpFace,
     pub(super) faces: Faces,
     hosts: Arc<[String]>,
     permits: Arc<Semaphore>,
@@ -64,7 +59,8 @@ impl Edge {
         let permits = Arc::new(Semaphore::new(requests_max));
         let hosts: Arc<[String]> = hosts.into();
         let mcp = Mcp::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits));
-        Self { routes: routes.prepare(), mcp, faces, hosts, permits }
+        let http = HttpFace::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits));
+        Self { routes: routes.prepare(), mcp, http, faces, hosts, permits }
     }
 
     /// The same for one connection of this peer; `closing` ends endless streams.
@@ -95,6 +91,9 @@ impl hyper::service::Service<http::Request<Incoming>> for ConnectionEdge {
             if Mcp::claims(request.uri().path()) {
                 let Self { edge, peer, closing } = connection;
                 return Ok(edge.mcp.answer(&peer, request, closing).await);
+            }
+            if HttpFace::claims(request.uri().path()) {
+                return Ok(connection.edge.http.answer(&connection.peer, request).await);
             }
             if !is_grpc(&request) {
                 return Ok(connection.unknown());
@@ -169,7 +168,8 @@ impl ConnectionEdge {
         if headers.contains_key(ORIGIN) {
             return refuse("http.origin", "browsers are not served here");
         }
-        let named = || one_host(request).is_some_and(|host| is_local(&host, &self.edge.hosts));
+        let hosts = &self.edge.hosts;
+        let named = || guard::one_host(request).is_some_and(|host| guard::is_local(&host, hosts));
         if self.peer.may_be_rebound() && !named() {
             return refuse("http.host", "the host is not a name of this machine");
         }
@@ -207,7 +207,7 @@ pub(crate) fn misread(headers: &HeaderMap, large: &str) -> Option<Problem> {
     Some(Problem::new(Code::RequestMalformed, detail, message))
 }
 
-/// Whether this is a gRPC request; outside of MCP's paths the gate serves no other.
+/// Whether this is a gRPC request; outside the paths of the other faces the gate serves no other.
 pub(super) fn is_grpc<B>(request: &http::Request<B>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     request.version() == http::Version::HTTP_2
@@ -231,29 +231,6 @@ fn overdue() -> Status {
     Status::deadline_exceeded(
         "the deadline passed while waiting; a call that was admitted goes on, ask for it by its id",
     )
-}
-
-/// The host a request is for, if exactly one is named.
-pub(super) fn one_host<B>(request: &http::Request<B>) -> Option<String> {
-    let mut hosts = request.headers().get_all(HOST).iter();
-    let header = hosts.next().map(|value| value.to_str().ok()?.parse::<Authority>().ok());
-    if hosts.next().is_some() {
-        return None;
-    }
-    let target = request.uri().authority();
-    let host = match (header, target) {
-        (Some(None), _) | (None, None) => return None,
-        (Some(Some(header)), Some(target)) if header != *target => return None,
-        (Some(Some(header)), _) => header,
-        (None, Some(target)) => target.clone(),
-    };
-    Some(host.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase())
-}
-
-/// Whether this is a name of this machine: loopback, or one the operator listed.
-pub(super) fn is_local(host: &str, listed: &[String]) -> bool {
-    let loopback = host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    loopback || host == "localhost" || listed.iter().any(|name| name.eq_ignore_ascii_case(host))
 }
 
 #[cfg(test)]
@@ -354,35 +331,5 @@ mod tests {
         shutdown.cancel();
         served.await.unwrap();
         assert!(first.await.unwrap().is_err());
-    }
-
-    fn host(uri: &str, headers: &[&str]) -> Option<String> {
-        let mut request = http::Request::builder().uri(uri);
-        for value in headers {
-            request = request.header(HOST, *value);
-        }
-        one_host(&request.body(()).unwrap())
-    }
-
-    #[test]
-    fn exactly_one_host_is_read() {
-        assert_eq!(host("/", &["LocalHost:7301"]).as_deref(), Some("localhost"));
-        assert_eq!(host("/", &["[::1]:7301"]).as_deref(), Some("::1"));
-        assert_eq!(host("http://127.0.0.1:1/", &[]).as_deref(), Some("127.0.0.1"));
-        assert_eq!(host("/", &[]), None);
-        assert_eq!(host("/", &["localhost", "localhost"]), None);
-        assert_eq!(host("http://localhost/", &["evil.example"]), None);
-        assert_eq!(host("/", &["not a host"]), None);
-    }
-
-    #[test]
-    fn only_names_of_this_machine_are_local() {
-        let listed = ["gate.example".to_owned()];
-        for name in ["localhost", "127.0.0.1", "127.9.9.9", "::1", "gate.example"] {
-            assert!(is_local(name, &listed), "{name}");
-        }
-        for name in ["localhost.evil.example", "10.0.0.1", "evil.example", "", "0.0.0.0"] {
-            assert!(!is_local(name, &listed), "{name}");
-        }
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! A face may not decide, may not reach a tool and may not word an error of its own: `problem`
 //! renders what `enforce` returns. Agents and operators use different listeners: the
-//! agent's listeners speak gRPC (`grpc`) and MCP (`mcp`), the operator's speaks HTTP and gRPC (`operator`), and
-//! neither serves a route of the other.
+//! agent's listeners speak gRPC (`grpc`), HTTP/JSON (`http`) and MCP (`mcp`), the operator's speaks HTTP and gRPC
+//! (`operator`), and neither serves a route of the other.
 //!
 //! This file is the registry of faces: their modules, their part of `listen`, what each endpoint
-//! speaks, and `surface`, which lists all there is; a test holds it against the compiled protocol and
-//! what MCP answers.
+//! speaks, and `surface`, which lists all there is; a test holds it against the compiled protocol, the
+//! document of HTTP/JSON and what MCP answers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,7 @@ use crate::identity::{Caller, Peer};
 use crate::operator::api::ROUTES;
 use crate::telemetry::metrics::Metrics;
 
+mod agent_api;
 pub mod agents;
 pub(crate) mod body;
 mod convert;
@@ -35,7 +36,9 @@ pub(crate) mod driver;
 mod edge;
 mod framing;
 pub mod grpc;
+mod guard;
 mod handover;
+pub mod http;
 pub mod listener;
 pub mod mcp;
 pub mod operator;
@@ -45,7 +48,8 @@ pub mod problem;
 mod timeout;
 pub mod tls;
 
-pub(crate) use edge::{bearer, misread};
+pub(crate) use edge::misread;
+pub(crate) use guard::bearer;
 pub use places::STRANGERS;
 
 /// The header and the gRPC metadata that carry the seed of a deterministic run.
@@ -94,9 +98,9 @@ impl Listen {
 /// One place agents can connect to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AgentEndpoint {
-    /// A Unix socket in the file system, for gRPC and MCP.
+    /// A Unix socket in the file system, for gRPC, HTTP/JSON and MCP.
     Socket(PathBuf),
-    /// A loopback address, or any over TLS, for gRPC and MCP; port 0 lets the system choose.
+    /// A loopback address, or any over TLS, for gRPC, HTTP/JSON and MCP; port 0 lets the system choose.
     Tcp(SocketAddr),
 }
 
@@ -166,8 +170,21 @@ pub enum Access {
     Open,
 }
 
-/// Every route of a sidecar, except the operator API: gRPC methods by full name, methods of MCP
-/// after `MCP `, routes by HTTP method and path.
+impl Access {
+    /// The name in documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforced => "enforced",
+            Self::Identified => "identified",
+            Self::Operated => "operated",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// Every route of a sidecar that stands in no table of its own: gRPC methods by full name, methods of
+/// MCP after `MCP `, routes by HTTP method and path.
 ///
 /// The gate governs the methods that MCP passes on to a server (`resources/read` and its like) as
 /// it does tools.
@@ -203,11 +220,12 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("POST /v1/enrol", Access::Identified),
 ];
 
-/// Every route of a sidecar: [`SURFACE`] and the operator API.
+/// Every route of a sidecar: [`SURFACE`], HTTP/JSON for agents and the operator API.
 pub fn surface() -> Vec<(String, Access)> {
     let own = SURFACE.iter().map(|(name, access)| ((*name).to_owned(), *access));
+    let agents = http::routes::ROUTES.iter().map(|route| (route.name(), route.access));
     let routes = ROUTES.iter().flat_map(|row| row.methods().chain([row.name()]));
-    own.chain(routes.map(|name| (name, Access::Operated))).collect()
+    own.chain(agents).chain(routes.map(|name| (name, Access::Operated))).collect()
 }
 
 /// What can go wrong with a listener.

@@ -29,7 +29,7 @@ use super::driver::{self, Limits};
 use super::listener::{self, Listener, Stream};
 use super::problem::Problem;
 use super::tls::Tls;
-use super::{Error, Readiness, edge, grpc, pb};
+use super::{Error, Readiness, edge, grpc, guard, pb};
 use crate::domain::code::Code;
 use crate::operator::OperatorApi;
 use crate::operator::enrolment::Registrar;
@@ -392,8 +392,8 @@ impl Names {
         // operator bound the listener to the network, addresses are taken (probes use the pod's).
         let ip = host.parse::<std::net::IpAddr>();
         let bound = ip.is_ok_and(|ip| ip == self.addr.ip() || self.addr.ip().is_unspecified());
-        let certified = |tls: &Tls| edge::is_local(host, &tls.names());
-        bound || edge::is_local(host, &self.hosts) || self.tls.as_ref().is_some_and(certified)
+        let certified = |tls: &Tls| guard::is_local(host, &tls.names());
+        bound || guard::is_local(host, &self.hosts) || self.tls.as_ref().is_some_and(certified)
     }
 }
 
@@ -406,7 +406,7 @@ async fn guard(State(names): State<Names>, request: Request, next: Next) -> Resp
     if request.headers().contains_key(ORIGIN) {
         return refuse("http.origin", "browsers are not served here");
     }
-    if !edge::one_host(&request).is_some_and(|host| names.include(&host)) {
+    if !guard::one_host(&request).is_some_and(|host| names.include(&host)) {
         return refuse("http.host", "the host is not a name of this machine");
     }
     if is_method(request.uri().path()) {

@@ -24,6 +24,7 @@ pub use budget::Bounds;
 pub use canary::{CANARY_TOOL, Canary};
 pub use control::{Backlog, Breaker, Commands, Control, Follow, Releaser, StateReporter, Stops};
 pub use delegate::ParentClaim;
+pub use follow::{Follower, Milestone};
 pub use fork::{Fork, ForkPrefix, RecordedAnswer, Recordings};
 pub use holds::Signers;
 pub use implicit::Thread;
@@ -36,6 +37,7 @@ pub use replay_session::{
 };
 pub use replaying::Replaying;
 pub use run::{Run, Sealed};
+pub use run_view::RunView;
 pub use settings::{Parts, Settings};
 pub use tools::ToolView;
 
@@ -85,6 +87,7 @@ mod conversations;
 mod decided;
 mod delegate;
 mod evaluation;
+mod follow;
 mod fork;
 mod holds;
 mod implicit;
@@ -105,6 +108,7 @@ mod replaying;
 mod request;
 mod resume;
 mod run;
+mod run_view;
 mod runs;
 mod settings;
 mod tasks;
@@ -260,6 +264,7 @@ impl Road {
         let (run, id) = (&at.run, &at.id);
         match committed {
             Ok((Committed::Permit(permit), means)) => {
+                run.permitted(id);
                 let (finished, outcome) = self.run(&at, permit, means).await;
                 let settling = self.settle(run, finished, outcome, caller);
                 self.timed(&at.span, Stage::Settle, settling).await;

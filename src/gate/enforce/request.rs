@@ -14,16 +14,20 @@ use crate::telemetry::trace;
 use std::sync::Arc;
 
 impl Road {
+    /// An id for a call to which its agent gave none. Each id is given once.
+    #[must_use]
+    pub fn minted_id(&self, run: &Run, tool: &str, arguments: &[u8]) -> String {
+        let minted = run.mint(tool, arguments).unwrap_or_else(|| random16(&*self.entropy));
+        format!("c-{}", hex::encode(minted))
+    }
+
     pub(super) fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
         let malformed = |detail: &str, message: String| {
             Fault::new(Code::RequestMalformed, message).detail(detail)
         };
-        let id = if request.call_id.is_empty() {
-            let minted = run.mint(&request.tool, &request.arguments);
-            let minted = minted.unwrap_or_else(|| random16(&*self.entropy));
-            CallId::parse(&format!("c-{}", hex::encode(minted)))
-        } else {
-            CallId::parse(&request.call_id)
+        let id = match request.call_id.as_str() {
+            "" => CallId::parse(&self.minted_id(run, &request.tool, &request.arguments)),
+            chosen => CallId::parse(chosen),
         };
         let id =
             id.ok_or_else(|| malformed("call.id", "a call id is [A-Za-z0-9_.-]{1,64}".to_owned()))?;

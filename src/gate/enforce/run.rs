@@ -72,7 +72,7 @@ pub struct Run {
     pub(super) conversations: Mutex<RunConversations>,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
-    /// Notified whenever a call leaves the road or returns to it.
+    /// Notified whenever a call leaves the road, returns to it or is permitted.
     pub(super) idle: Notify,
     /// Locked while an approver's statement about a call of the run is processed.
     pub(super) statements: tokio::sync::Mutex<()>,
@@ -133,6 +133,8 @@ pub(super) struct CallOnRoad {
     pub tool: ToolName,
     pub answer: PendingAnswer,
     pub cancel: Cancel,
+    /// Its permission is recorded.
+    pub permitted: bool,
 }
 
 /// A run that was sealed.
@@ -250,8 +252,8 @@ impl Run {
         refusals.extend(self.begin_above(now));
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let on_road = CallOnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
-        state.calls.insert(call.clone(), CallStage::OnRoad(Box::new(on_road)));
+        let place = CallStage::on_road(fingerprint, tool, answer, &cancel);
+        state.calls.insert(call.clone(), place);
         if window.is_some() {
             state.again.note(fingerprint, call, now);
         }
@@ -290,8 +292,8 @@ impl Run {
         }
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let on_road = CallOnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
-        state.calls.insert(call.clone(), CallStage::OnRoad(Box::new(on_road)));
+        let place = CallStage::on_road(fingerprint, tool, answer, &cancel);
+        state.calls.insert(call.clone(), place);
         state.held = state.held.saturating_sub(1);
         state.in_flight = state.in_flight.saturating_add(1);
         state.usage.take_up();

@@ -84,24 +84,12 @@ impl Ledger {
     /// # Errors
     /// The store cannot be read, so the answer is unknown.
     pub async fn recall(&self, run: &RunId, call: &CallId) -> Result<Option<Remembered>, Error> {
-        let key = self.key()?;
-        let unread = |e: StoreError| Error::Unavailable(e.to_string());
-        let rows = self.shared.store.call_entries(key, run, call).await.map_err(unread)?;
-        let mut entries = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let entry = Entry::parse(&row.body).map_err(|e| Error::Unavailable(e.to_string()))?;
-            entries.push((entry, row.leaf));
-        }
-        // Approvals do not change how far the call has come.
-        let last =
-            entries.iter().rfind(|(entry, _)| entry.draft.kind().as_str().starts_with("call."));
-        let (Some((first, _)), Some((last, leaf))) = (entries.first(), last) else {
+        let entries = self.entries_of(run, call).await?;
+        let (Some((first, _)), Some((last, leaf))) = (entries.first(), entries.last()) else {
             return Ok(None);
         };
-        // The entry that decided the call has it, not the one that ended it.
         let decision = first.draft.body.decision();
-        let binding = decision.map(|decision| decision.binding);
-        let receipt = Receipt { binding, ..self.receipt(last, *leaf) };
+        let receipt = self.receipt_of(first, (last, *leaf));
         // Arguments that are stored in parts are compared by the mark.
         let in_parts = decision.is_some_and(|decision| decision.args_bytes.is_some());
         let args = if in_parts { None } else { self.opening(first, Role::Args).await? };
@@ -111,6 +99,43 @@ impl Ledger {
             state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
         let recalled = Recalled::mint(call.clone(), state, receipt);
         Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args, mark }))
+    }
+
+    /// The recorded states of a call before its end, in order: held, allowed.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn stages(&self, run: &RunId, call: &CallId) -> Result<Vec<Recalled>, Error> {
+        let entries = self.entries_of(run, call).await?;
+        let Some((first, _)) = entries.first() else { return Ok(Vec::new()) };
+        let stage = |(entry, leaf): &(Entry, Digest)| {
+            let state = state(entry, None)?;
+            let open = matches!(state, RecalledState::Held(..) | RecalledState::Running);
+            let receipt = || self.receipt_of(first, (entry, *leaf));
+            open.then(|| Recalled::mint(call.clone(), state, receipt()))
+        };
+        Ok(entries.iter().filter_map(stage).collect())
+    }
+
+    /// The entries of a call that say how far it has come, each with its leaf. Approvals do not.
+    async fn entries_of(&self, run: &RunId, call: &CallId) -> Result<Vec<(Entry, Digest)>, Error> {
+        let unread = |e: StoreError| Error::Unavailable(e.to_string());
+        let rows = self.shared.store.call_entries(self.key()?, run, call).await.map_err(unread)?;
+        let mut entries = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let entry = Entry::parse(&row.body).map_err(|e| Error::Unavailable(e.to_string()))?;
+            if entry.draft.kind().as_str().starts_with("call.") {
+                entries.push((entry, row.leaf));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The receipt of an entry of a call, with the binding of its first one: the entry that decided
+    /// the call has it, not the one that ended it.
+    fn receipt_of(&self, first: &Entry, (entry, leaf): (&Entry, Digest)) -> Receipt {
+        let binding = first.draft.body.decision().map(|decision| decision.binding);
+        Receipt { binding, ..self.receipt(entry, leaf) }
     }
 
     /// The position of the entry that seals this run.

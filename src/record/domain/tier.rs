@@ -47,9 +47,9 @@ impl Face {
     /// serve the face.
     pub const fn best(self) -> Option<Binding> {
         match self {
-            Self::Grpc => Some(Binding::Claimed),
+            Self::Grpc | Self::Http => Some(Binding::Claimed),
             Self::Mcp => Some(Binding::Unclaimed),
-            Self::Http | Self::Llm => None,
+            Self::Llm => None,
         }
     }
 }

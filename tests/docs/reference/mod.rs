@@ -1,5 +1,6 @@
 //! `docs/reference/`: pages that are made of the program's own tables.
 
+mod agents_openapi;
 mod api;
 mod cli;
 mod configuration;
@@ -28,4 +29,5 @@ fn the_reference_is_made_of_the_programs_own_tables() {
         assert_generated(&format!("docs/reference/{name}.md"), &page);
     }
     assert_generated("docs/reference/openapi.json", &openapi::page());
+    assert_generated("docs/reference/agents-openapi.json", &agents_openapi::page());
 }

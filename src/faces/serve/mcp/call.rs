@@ -25,7 +25,7 @@ use crate::domain::json::Json;
 use crate::enforce::{CallRequest, Fault, Road, Run, Thread};
 use crate::mcp::META_CALL_ID;
 use crate::mcp::rpc::{self, ServerError};
-use crate::serve::problem::mcp::Broken;
+use crate::serve::problem::exchange::Broken;
 use crate::serve::problem::{Problem, receipt_json};
 
 /// Everything about a caller that its call depends on.

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::SharedFace;
-use super::http::Accepts;
 use super::list::ShownTools;
 use super::message::McpRequest;
 use super::reply::ReplyRefusal;
@@ -19,6 +18,7 @@ use crate::domain::tier::Face;
 use crate::enforce::{Opening, Road, Run, Thread};
 use crate::identity::Caller;
 use crate::mcp::META_CLIENT;
+use crate::serve::guard::Accepts;
 
 /// One request.
 pub(super) struct Exchange {

@@ -20,7 +20,7 @@ use crate::enforce::Thread;
 use crate::mcp::http::{SESSION, VERSION};
 use crate::mcp::{Version, rpc};
 use crate::serve::problem::Problem;
-use crate::serve::problem::mcp::Broken;
+use crate::serve::problem::exchange::Broken;
 
 /// Answers one POST.
 pub(super) async fn post(exchange: Exchange, ask: ClientMessage) -> McpResponse {

@@ -3,17 +3,11 @@
 use serde::de::DeserializeOwned;
 
 use super::reply::ReplyRefusal;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::rpc::Id;
-use crate::serve::problem::mcp::Broken;
-
-/// Bytes of a whole body.
-pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
-
-/// What a body may weigh: the most that arguments may, and the message around them.
-const LIMITS: Limits =
-    Limits { bytes_max: BODY_BYTES_MAX, depth_max: 36, values_max: 131_072, key_bytes_max: 256 };
+use crate::serve::guard::BODY;
+use crate::serve::problem::exchange::Broken;
 
 /// Bytes of a request id's text.
 const ID_BYTES_MAX: usize = 256;
@@ -91,7 +85,7 @@ pub(super) struct Unread {
 
 /// Reads one message.
 pub(super) fn read(body: &[u8]) -> Result<ClientMessage, Unread> {
-    let json = Json::parse(body, &LIMITS).map_err(|error| {
+    let json = Json::parse(body, &BODY).map_err(|error| {
         let refused = ReplyRefusal::broken(Broken::Json, error.to_string()).detail(error.code);
         Unread { id: None, refused }
     })?;

@@ -8,7 +8,7 @@ use super::reply::ReplyRefusal;
 use crate::domain::json::{Json, Limits};
 use crate::mcp::http::{METHOD, NAME, VERSION, name_of};
 use crate::mcp::{META_VERSION, header};
-use crate::serve::problem::mcp::Broken;
+use crate::serve::problem::exchange::Broken;
 
 fn mismatch(message: String) -> ReplyRefusal {
     ReplyRefusal::broken(Broken::Mirror, message)

@@ -13,10 +13,11 @@ use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::guard::{self, Accepts, bearer};
 use super::handover::AnswerSlot;
 use super::problem::Problem;
-use super::problem::mcp::Broken;
-use super::{Faces, bearer, places};
+use super::problem::exchange::Broken;
+use super::{Faces, places};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::identity::{Caller, Peer};
@@ -25,7 +26,6 @@ use crate::mcp::rpc::Id;
 use crate::mcp::{META_VERSION, Version};
 use exchange::Exchange;
 use holds::Holds;
-use http::Accepts;
 use message::ClientMessage;
 use reply::{McpResponse, ReplyRefusal};
 use session::Sessions;
@@ -34,7 +34,6 @@ use view::PathView;
 mod call;
 mod exchange;
 mod holds;
-mod http;
 mod ids;
 mod legacy;
 mod level;
@@ -86,7 +85,7 @@ impl Mcp {
     pub(super) async fn answer(
         &self,
         peer: &Peer,
-        request: ::http::Request<Incoming>,
+        request: http::Request<Incoming>,
         closing: CancellationToken,
     ) -> McpResponse {
         let modern = is_modern(request.headers());
@@ -99,7 +98,7 @@ impl Mcp {
     async fn admitted(
         &self,
         peer: &Peer,
-        request: ::http::Request<Incoming>,
+        request: http::Request<Incoming>,
         closing: CancellationToken,
     ) -> Result<McpResponse, ReplyRefusal> {
         let path = request.uri().path();
@@ -107,8 +106,8 @@ impl Mcp {
         let no_route = || ReplyRefusal::broken(Broken::Route, Code::RouteUnknown.message());
         let view = view.ok_or_else(no_route)?;
         let shared = &self.shared;
-        http::unambiguous(request.headers())?;
-        http::from_here(&request, peer, &shared.hosts)?;
+        guard::unambiguous(request.headers())?;
+        guard::from_here(&request, peer, &shared.hosts)?;
         let verb = Verb::of(request.method(), is_modern(request.headers()));
         let verb =
             verb.ok_or_else(|| ReplyRefusal::broken(Broken::Verb, "not with this method"))?;
@@ -140,7 +139,7 @@ impl Mcp {
         }
     }
 
-    fn identified(&self, peer: &Peer, headers: &::http::HeaderMap) -> Result<Caller, ReplyRefusal> {
+    fn identified(&self, peer: &Peer, headers: &http::HeaderMap) -> Result<Caller, ReplyRefusal> {
         let credential = bearer(headers).map_err(ReplyRefusal::turned)?;
         let caller =
             (self.shared.faces.identify)(peer, credential).map_err(ReplyRefusal::turned)?;
@@ -158,7 +157,7 @@ enum Verb {
 }
 
 impl Verb {
-    fn of(method: &::http::Method, modern: bool) -> Option<Self> {
+    fn of(method: &http::Method, modern: bool) -> Option<Self> {
         match method.as_str() {
             "POST" => Some(Self::Post),
             "GET" if !modern => Some(Self::Get),
@@ -169,10 +168,10 @@ impl Verb {
 }
 
 /// The id of the request, if it can be read: the client matches its answer by it.
-async fn asked_id(verb: Verb, request: ::http::Request<Incoming>) -> Option<Id> {
+async fn asked_id(verb: Verb, request: http::Request<Incoming>) -> Option<Id> {
     let Verb::Post = verb else { return None };
     let (parts, body) = request.into_parts();
-    let body = http::body(&parts.headers, body).await.ok()?;
+    let body = guard::body(&parts.headers, body).await.ok()?;
     match message::read(&body) {
         Ok(ClientMessage::Request(request)) => Some(request.id),
         Ok(ClientMessage::Notification(_) | ClientMessage::Response) => None,
@@ -188,7 +187,7 @@ async fn post(
     if !exchange.accepts.json && !exchange.accepts.events {
         return Err(ReplyRefusal::broken(Broken::Accept, "neither JSON nor events are accepted"));
     }
-    let body = http::body(&exchange.headers, body).await?;
+    let body = guard::body(&exchange.headers, body).await?;
     let by_header = is_modern(&exchange.headers);
     let ask = match message::read(&body) {
         Ok(ask) => ask,
@@ -212,7 +211,7 @@ async fn post(
 }
 
 /// Whether the headers mark a request that stands alone.
-fn is_modern(headers: &::http::HeaderMap) -> bool {
+fn is_modern(headers: &http::HeaderMap) -> bool {
     let version = headers.get(VERSION).and_then(|value| value.to_str().ok());
     let version = version.and_then(|text| Version::parse(text.trim_matches([' ', '\t'])));
     version.is_some_and(Version::is_stateless)
@@ -229,8 +228,8 @@ fn is_alone(ask: &ClientMessage) -> bool {
 }
 
 /// The name of the run: from the path, from the header, or from both if they agree.
-fn run_name(view: &PathView, headers: &::http::HeaderMap) -> Result<Option<String>, ReplyRefusal> {
-    let Some(value) = headers.get(http::RUN) else { return Ok(view.run.clone()) };
+fn run_name(view: &PathView, headers: &http::HeaderMap) -> Result<Option<String>, ReplyRefusal> {
+    let Some(value) = headers.get(guard::RUN) else { return Ok(view.run.clone()) };
     let named = value.to_str().ok().filter(|name| view::is_run_name(name));
     match (named, view.run.as_deref()) {
         (Some(name), None) => Ok(Some(name.to_owned())),

@@ -24,7 +24,7 @@ use crate::mcp::rpc::{self, Id};
 use crate::mcp::{
     META_CAPABILITIES, META_LEVEL, META_SERVER, META_SUBSCRIPTION, META_VERSION, Version,
 };
-use crate::serve::problem::mcp::Broken;
+use crate::serve::problem::exchange::Broken;
 
 /// The method whose answer is a stream of changes.
 const LISTEN: &str = "subscriptions/listen";

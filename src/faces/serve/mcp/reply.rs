@@ -12,7 +12,8 @@ use crate::mcp::http::{EVENTS, JSON};
 use crate::mcp::rpc::{self, Id};
 use crate::serve::Faces;
 use crate::serve::problem::Problem;
-use crate::serve::problem::mcp::{Broken, broken, broken_code, broken_data};
+use crate::serve::problem::exchange::{Breach, Broken};
+use crate::serve::problem::mcp::broken_data;
 
 /// What the face answers with.
 pub(super) type McpResponse = http::Response<Body>;
@@ -72,7 +73,7 @@ impl ReplyRefusal {
     /// The exchange is wrong in this way.
     pub(super) fn broken(what: Broken, message: impl Into<String>) -> Self {
         let (message, more) = (message.into(), Map::new());
-        let counted = Some(broken_code(what));
+        let counted = Some(what.code());
         Self::Broken(Box::new(ExchangeError {
             what,
             detail: String::new(),
@@ -142,13 +143,13 @@ impl ReplyRefusal {
     pub(super) fn message(&self, id: Option<&Id>, modern: bool) -> (StatusCode, Vec<u8>) {
         match self {
             Self::Broken(found) => {
-                let rule = broken(found.what);
+                let rule = found.what.rule();
                 let mut data = broken_data(found.what, &found.detail);
                 data.extend(found.more.clone());
                 let data = Value::Object(data).to_string();
                 let status = if modern { rule.http } else { rule.http_in_session };
                 let text = rpc::error(id, rule.rpc, &found.message, Some(data.as_bytes()));
-                (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), text)
+                (status, text)
             }
             Self::Recorded(problem, Some((code, message))) => {
                 let data = Value::Object(problem.data()).to_string();
@@ -188,6 +189,12 @@ impl ReplyRefusal {
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static(verbs));
         }
         answer
+    }
+}
+
+impl From<Breach> for ReplyRefusal {
+    fn from(breach: Breach) -> Self {
+        Self::broken(breach.what, breach.message).detail(breach.detail)
     }
 }
 

@@ -1,14 +1,17 @@
 //! Errors as callers see them: three renderings of the table in `domain::code`, no wording of a
-//! face's own. `mcp` has what only agents over MCP receive: errors of an exchange, and denials a
-//! model can act on.
+//! face's own. `exchange` has what can be wrong before a request is read, `mcp` what only agents over
+//! MCP receive: denials a model can act on.
 
 use std::time::Duration;
 
+use http::StatusCode;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tonic::metadata::MetadataMap;
 use tonic_types::{ErrorDetail, ErrorInfo, RetryInfo, StatusExt as _};
 
-use crate::domain::code::{Code, Rule};
+use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
@@ -16,6 +19,7 @@ use crate::enforce::Fault;
 use crate::identity::IdentityError;
 use crate::ledger::permit::Receipt;
 
+pub mod exchange;
 pub mod mcp;
 
 /// The `domain` of every `google.rpc.ErrorInfo`.
@@ -47,6 +51,8 @@ pub struct Problem {
     pub expires: Option<Timestamp>,
     /// When trying again makes sense.
     pub retry_after: Option<Duration>,
+    /// The HTTP status of an exchange that is broken; `None`: that of the code.
+    http: Option<StatusCode>,
 }
 
 impl Problem {
@@ -62,7 +68,30 @@ impl Problem {
             receipt: None,
             expires: None,
             retry_after: None,
+            http: None,
         }
+    }
+
+    /// The same with this HTTP status, in the status line and in the body. Only the table of broken
+    /// exchanges has statuses other than those of the codes.
+    #[must_use]
+    fn at(mut self, status: StatusCode) -> Self {
+        self.http = Some(status);
+        self
+    }
+
+    /// The same; the caller may try again after this time.
+    #[must_use]
+    pub fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// The HTTP status, of the status line and of the body.
+    #[must_use]
+    pub fn http_status(&self) -> StatusCode {
+        let of_code = || StatusCode::from_u16(self.code.rule().wire.http).ok();
+        self.http.or_else(of_code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// A problem that has no data beyond its code and the finer code.
@@ -98,15 +127,18 @@ impl Problem {
     /// As RFC 9457 problem+json.
     #[must_use]
     pub fn response(&self) -> http::Response<String> {
-        let Rule { wire, title, .. } = self.code.rule();
-        let mut body = self.body();
-        body.insert("type".into(), format!("https://{DOMAIN}/problems/{}", self.code).into());
-        body.insert("title".into(), title.into());
-        body.insert("status".into(), wire.http.into());
-        body.insert("detail".into(), self.message.clone().into());
-        let mut response = http::Response::new(Value::Object(body).to_string());
-        *response.status_mut() = http::StatusCode::from_u16(wire.http)
-            .unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        let status = self.http_status();
+        let body = ProblemBody {
+            kind: format!("https://{DOMAIN}/problems/{}", self.code),
+            title: self.code.rule().title,
+            status: status.as_u16(),
+            detail: &self.message,
+            facts: self.shown(),
+        };
+        // WHY: as a value its members are sorted, on every face.
+        let body = serde_json::to_value(body).unwrap_or_default().to_string();
+        let mut response = http::Response::new(body);
+        *response.status_mut() = status;
         let headers = response.headers_mut();
         let kind = http::HeaderValue::from_static("application/problem+json");
         headers.insert(http::header::CONTENT_TYPE, kind);
@@ -141,30 +173,26 @@ impl Problem {
         data
     }
 
-    /// What JSON renderings share.
+    /// What JSON renderings share, as members.
     fn body(&self) -> Map<String, Value> {
-        let mut body = Map::new();
-        body.insert("code".into(), self.code.as_str().into());
-        body.insert("retry".into(), self.code.rule().retry.as_str().into());
-        if !self.detail.is_empty() {
-            body.insert("cause".into(), self.detail.clone().into());
+        match serde_json::to_value(self.shown()) {
+            Ok(Value::Object(members)) => members,
+            Ok(_) | Err(_) => Map::new(),
         }
-        if let Some(call) = &self.call {
-            body.insert("call_id".into(), call.as_str().into());
+    }
+
+    /// What JSON renderings share.
+    fn shown(&self) -> ProblemFacts<'_> {
+        ProblemFacts {
+            code: self.code.as_str(),
+            retry: self.code.rule().retry.as_str(),
+            cause: Some(self.detail.as_str()).filter(|detail| !detail.is_empty()),
+            call_id: self.call.as_ref().map(CallId::as_str),
+            expires: self.expires.map(|expires| expires.to_string()),
+            retry_after_seconds: self.retry_after.map(whole_seconds),
+            reasons: self.reasons.iter().map(ShownReason::of).collect(),
+            receipt: self.receipt.as_ref().map(ShownReceipt::of),
         }
-        if let Some(expires) = self.expires {
-            body.insert("expires".into(), expires.to_string().into());
-        }
-        if let Some(after) = self.retry_after {
-            body.insert("retry_after_seconds".into(), whole_seconds(after).into());
-        }
-        if !self.reasons.is_empty() {
-            body.insert("reasons".into(), self.reasons.iter().map(reason_json).collect());
-        }
-        if let Some(receipt) = &self.receipt {
-            body.insert("receipt".into(), receipt_json(receipt));
-        }
-        body
     }
 
     /// The contents of `ErrorInfo.metadata`.
@@ -227,6 +255,7 @@ impl From<Fault> for Problem {
             receipt: fault.receipt,
             expires: fault.expires,
             retry_after: fault.retry_after,
+            http: None,
         }
     }
 }
@@ -258,28 +287,120 @@ pub fn stamp(metadata: &mut MetadataMap, receipt: &Receipt) {
     }
 }
 
+/// The place of an entry in the ledger: enough to find it, and to prove it offline later.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Receipt")]
+pub struct ShownReceipt {
+    /// How the model and instructions behind the call are known. Absent for an entry of no call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binding: Option<&'static str>,
+    /// The chain, 32 lowercase hex digits.
+    pub chain: String,
+    /// The RFC 6962 leaf hash of the entry, 64 lowercase hex digits.
+    pub hash: String,
+    /// The name of the log.
+    pub origin: String,
+    /// The place of the entry in its run, from 0, which is its opening; 0 also for an entry of no run.
+    pub run_seq: u64,
+    /// The place of the entry in its chain, from 0.
+    pub seq: u64,
+}
+
+impl ShownReceipt {
+    /// The receipt as JSON has it.
+    #[must_use]
+    pub fn of(receipt: &Receipt) -> Self {
+        Self {
+            binding: receipt.binding.map(|binding| binding.as_str()),
+            chain: receipt.chain.to_string(),
+            hash: receipt.leaf.hex(),
+            origin: receipt.origin.to_string(),
+            run_seq: receipt.run_seq,
+            seq: receipt.seq,
+        }
+    }
+}
+
 /// A receipt as JSON.
 pub(super) fn receipt_json(receipt: &Receipt) -> Value {
-    let mut shown = json!({
-        "origin": &*receipt.origin,
-        "chain": receipt.chain.to_string(),
-        "seq": receipt.seq,
-        "hash": receipt.leaf.hex(),
-        "run_seq": receipt.run_seq,
-    });
-    if let (Some(binding), Some(members)) = (receipt.binding, shown.as_object_mut()) {
-        members.insert("binding".into(), binding.as_str().into());
-    }
-    shown
+    serde_json::to_value(ShownReceipt::of(receipt)).unwrap_or_default()
 }
 
 fn reason_json(reason: &LayerReason) -> Value {
-    json!({
-        "code": reason.code.as_str(),
-        "detail": reason.detail,
-        "message": reason.message,
-        "rule": reason.rule,
-    })
+    serde_json::to_value(ShownReason::of(reason)).unwrap_or_default()
+}
+
+/// An error (RFC 9457).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct ProblemBody<'a> {
+    /// A URI for the code.
+    #[serde(rename = "type")]
+    kind: String,
+    /// What happened, the same for every problem of the code.
+    title: &'static str,
+    /// The HTTP status.
+    #[schemars(range(min = 200, max = 599))]
+    status: u16,
+    /// What happened this time, for a person.
+    detail: &'a str,
+    #[serde(flatten)]
+    facts: ProblemFacts<'a>,
+}
+
+/// What every JSON rendering of a problem says.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ProblemFacts<'a> {
+    /// The stable code.
+    #[schemars(schema_with = "codes")]
+    code: &'static str,
+    /// Whether to ask again, and how: `no`, `after`, `same_id`, `new_id`, `poll`.
+    retry: &'static str,
+    /// The finer code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'a str>,
+    /// The call that the problem is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<&'a str>,
+    /// The end of the time that a held call waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+    /// The number of seconds after which to ask again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_seconds: Option<u64>,
+    /// Every reason of a recorded denial or hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<ShownReason<'a>>,
+    /// The entry that records it. Absent: nothing is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<ShownReceipt>,
+}
+
+/// One reason of a decision.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Reason")]
+struct ShownReason<'a> {
+    /// The code of the layer that gave it.
+    code: &'static str,
+    /// The finer code.
+    detail: &'a str,
+    /// What the layer says, for a person.
+    message: &'a str,
+    /// The rule that decided, with its file and line if a policy has it.
+    rule: &'a str,
+}
+
+impl<'a> ShownReason<'a> {
+    fn of(reason: &'a LayerReason) -> Self {
+        let LayerReason { code, detail, message, rule } = reason;
+        Self { code: code.as_str(), detail, message, rule }
+    }
+}
+
+/// The schema of a code: one of the table.
+fn codes(_: &mut SchemaGenerator) -> Schema {
+    let all: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    schemars::json_schema!({"type": "string", "enum": all})
 }
 
 /// Rounded up, so that a caller that waits exactly this long does not come back too early.
