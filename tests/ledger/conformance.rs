@@ -344,6 +344,9 @@ async fn entries_of_a_run_and_of_a_call_are_found(rig: Rig) {
     assert_eq!(places(of_call), [5, 1031]);
 }
 
+/// Kinds, the entry before which they stand, how many at most, and those that are found.
+type LoneCase<'a> = (&'a [&'a str], u64, u32, &'a [u64]);
+
 async fn the_last_entries_outside_of_runs_are_found_by_their_kinds(rig: Rig) {
     let store = rig.store().await;
     let leased = lease(&*store, 1).await;
@@ -367,7 +370,7 @@ async fn the_last_entries_outside_of_runs_are_found_by_their_kinds(rig: Rig) {
     store.append(&other.key, &other.head, &theirs).await.unwrap();
 
     let two: &[&str] = &["policy.activated", "writer.started"];
-    let cases: [(&[&str], u64, u32, &[u64]); 7] = [
+    let cases: [LoneCase<'_>; 7] = [
         (two, 2000, 9, &[0, 1, 5, 6]),
         (two, 2000, 2, &[5, 6]),
         (two, 6, 9, &[0, 1, 5]),
