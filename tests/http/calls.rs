@@ -155,7 +155,8 @@ fn bare(mut entry: Value) -> Value {
     }
     let text = entry.to_string();
     let masked =
-        regex::Regex::new(r#"[0-9a-f]{32,64}|20\d\d-\d\d-\d\dT[0-9:.]+Z|"[a-z_]*ms":\d+"#).unwrap();
+        regex::Regex::new(r#"[0-9a-f]{32,64}|20\d\d-\d\d-\d\dT[0-9:.]+Z|"(?:us|[a-z_]*ms)":\d+"#)
+            .unwrap();
     serde_json::from_str(&masked.replace_all(&text, |seen: &regex::Captures<'_>| {
         if seen[0].starts_with('"') { "\"m\":0".to_owned() } else { "x".to_owned() }
     }))

@@ -97,7 +97,7 @@ async fn a_path_or_a_method_that_is_not_served_says_so_and_nothing_is_normalised
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_two_readers_could_read_differently_is_refused() {
+async fn a_request_that_two_readers_could_read_differently_is_no_call() {
     let gate = Gate::start().await;
     let run = gate.open().await;
     let post = async |body: &str| problem(&gate.of(&run, "POST", "/gate/v1/calls", body).await);
