@@ -365,7 +365,9 @@ async fn the_last_entries_outside_of_runs_are_found_by_their_kinds(rig: Rig) {
     let beats = beats(&first.head, 1100);
     store.append(&leased.key, &first.head, &beats).await.unwrap();
     // Another chain of the same store.
-    let other = lease(&*store, 2).await;
+    let mut elsewhere = request(2);
+    elsewhere.pool = "a/b".into();
+    let other = store.lease(&elsewhere).await.unwrap();
     let theirs = batch(&other.head, &[("policy.activated", None, None)]);
     store.append(&other.key, &other.head, &theirs).await.unwrap();
 

@@ -126,6 +126,9 @@ async fn what_an_order_says_is_checked_before_anything_is_ordered() {
         json!({"action": "reinstate", "target": "all", "reason": "unsigned"}),
         json!({"action": 1, "target": "all", "reason": "r"}),
         json!(["kill"]),
+        // The members of an order by their place.
+        json!(["suspend", "all", "", "r"]),
+        json!(["suspend", "all", "", "r", null]),
     ];
     for body in &wrong {
         let (status, answer) = api.post("otto", "/v1/control", body).await;

@@ -89,14 +89,10 @@ async fn read<R: Route>(request: Request) -> Result<R::Request, Problem> {
     input(&json)
 }
 
-/// The body, parsed as the type of this route.
+/// The body, read as the type of this route: an object for a struct, at any depth.
 pub(super) fn input<T: Input>(json: &Json) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(json.to_serde()).map_err(|error| {
-        let place = match error.path().to_string() {
-            whole if whole == "." => "the request".to_owned(),
-            member => format!("`{member}`"),
-        };
-        let message = super::visible(&format!("{place}: {}", error.inner()));
+    json.read().map_err(|mismatch| {
+        let message = super::visible(&format!("the request: {mismatch}"));
         Problem::new(Code::RequestMalformed, T::CAUSE, message)
     })
 }

@@ -7,6 +7,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::Parts;
 use super::answer::Fault;
+use super::conversations::RunConversations;
 use super::implicit::Threads;
 use super::large::Large;
 use super::run::Run;
@@ -152,6 +153,8 @@ impl Runs {
     /// Keeps a sealed run known, and drops the oldest sealed run beyond the limit.
     pub fn sealed(&self, run: &Run) {
         run.state.lock().place = None;
+        // It says nothing to a model any more.
+        *run.conversations.lock() = RunConversations::default();
         if let Some(thread) = run.thread {
             let mut threads = self.by_thread.write();
             // A newer run may have taken its place in the thread already.
