@@ -92,7 +92,8 @@ async fn read<R: Route>(request: Request) -> Result<R::Request, Problem> {
 /// The body, read as the type of this route: an object for a struct, at any depth.
 pub(super) fn input<T: Input>(json: &Json) -> Result<T, Problem> {
     json.read().map_err(|mismatch| {
-        let message = super::visible(&format!("the request: {mismatch}"));
+        let whole = if mismatch.member().is_empty() { "the request: " } else { "" };
+        let message = super::visible(&format!("{whole}{mismatch}"));
         Problem::new(Code::RequestMalformed, T::CAUSE, message)
     })
 }

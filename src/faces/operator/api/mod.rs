@@ -332,5 +332,7 @@ mod tests {
         assert!(null.starts_with("`expires`: "), "{null}");
         let missing = read(r#"{"action":"kill","target":"all"}"#);
         assert!(missing.contains("`reason`"), "{missing}");
+        let list = read(r#"["kill","all","","r"]"#);
+        assert_eq!(list, "the request: expected an object, found a list");
     }
 }
