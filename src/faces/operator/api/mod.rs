@@ -333,6 +333,6 @@ mod tests {
         let missing = read(r#"{"action":"kill","target":"all"}"#);
         assert!(missing.contains("`reason`"), "{missing}");
         let list = read(r#"["kill","all","","r"]"#);
-        assert_eq!(list, "the request: expected an object, found a list");
+        assert_eq!(list, "the request: expected an object");
     }
 }
