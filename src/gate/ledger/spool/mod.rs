@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 
@@ -464,7 +465,11 @@ impl LeaseFile {
 /// Replaces a file by renaming a new one, so that no reader sees half of it; durable when it
 /// returns.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let next = path.with_extension("new");
+    // WHY a name of its own: a command and the gate may replace the same file, and the rename of
+    // one takes the file of the other away.
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let next = path.with_extension(format!("{}-{number}.new", std::process::id()));
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(mode).open(&next)?;
     file.write_all(bytes)?;

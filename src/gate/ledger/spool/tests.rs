@@ -71,6 +71,20 @@ fn a_withdrawn_batch_is_forgotten_and_one_the_ledger_has_never_is() {
     assert_eq!(again.unsettled(&CHAIN).unwrap(), None);
 }
 
+#[test]
+fn a_file_that_several_replace_at_once_is_replaced_by_each() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("list.sig.json");
+    std::thread::scope(|scope| {
+        for n in 0..8_u8 {
+            let path = &path;
+            scope.spawn(move || (0..50).for_each(|_| replace(path, &[n; 64], 0o600).unwrap()));
+        }
+    });
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!((left.len(), std::fs::read(&path).unwrap().len()), (1, 64));
+}
+
 /// What a writer did: kept the batch of this size, or noted something about it.
 #[derive(Clone, Copy, Debug)]
 enum Step {
