@@ -1,5 +1,6 @@
 //! Whether a gate stays as it is: `cargo bench --bench soak`, ten minutes; `-- --minutes 60` for an hour, `-- sqlite` or
-//! `-- postgres` for one store alone, which then has all of the time.
+//! `-- postgres` for one store alone, which then has all of the time. `cargo build --release -p wicketgate-verify` first: it
+//! verifies what is exported.
 //!
 //! The program as released, 64 callers, four of them in calls of one to three seconds. A new signed bundle is put in force
 //! every 30 s, and every 60 s a sealed run is exported and the bundle verified, by the programs that users have. In the
