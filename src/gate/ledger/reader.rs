@@ -8,6 +8,9 @@ use super::store::{
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 
+/// No chain has so many entries: ids of SQLite have 40 bits for them.
+const CHAIN_MAX: Seq = 1 << 40;
+
 /// One chain as a reader sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChainRow {
@@ -111,7 +114,9 @@ pub trait LedgerReader: Send + Sync + 'static {
         &self,
         chain: &ChainId,
         kinds: &[&str],
-    ) -> Result<Vec<EntryRow>, StoreError>;
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.select(chain, EntryRange::Lone(kinds, CHAIN_MAX, u32::MAX)).await
+    }
 
     /// Leaf hashes `0 .. size`, in order.
     async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {

@@ -431,11 +431,6 @@ impl LedgerReader for TestLedger {
         Ok(of("run.opened").difference(&of("run.sealed")).copied().collect())
     }
 
-    async fn entries_of(&self, _: &ChainId, kinds: &[&str]) -> Result<Vec<EntryRow>, StoreError> {
-        let wanted = |r: &&EntryRow| r.run.is_none() && kinds.contains(&r.kind.as_str());
-        Ok(self.rows.iter().filter(wanted).cloned().collect())
-    }
-
     async fn leaves(
         &self,
         _: &ChainId,
@@ -496,14 +491,6 @@ impl LedgerReader for TestLedgers {
 
     async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
         self.of(chain).open_runs(chain).await
-    }
-
-    async fn entries_of(
-        &self,
-        chain: &ChainId,
-        kinds: &[&str],
-    ) -> Result<Vec<EntryRow>, StoreError> {
-        self.of(chain).entries_of(chain, kinds).await
     }
 
     async fn leaves(

@@ -52,15 +52,6 @@ impl LedgerReader for MemoryStore {
         Ok(found.map(|chain| chain.open_runs.iter().copied().collect()).unwrap_or_default())
     }
 
-    async fn entries_of(
-        &self,
-        chain: &ChainId,
-        kinds: &[&str],
-    ) -> Result<Vec<EntryRow>, StoreError> {
-        let wanted = |e: &EntryRow| e.run.is_none() && kinds.contains(&e.kind.as_str());
-        Ok(self.read(chain, |c| c.select(wanted)))
-    }
-
     async fn leaves(
         &self,
         chain: &ChainId,

@@ -108,15 +108,6 @@ impl LedgerReader for PostgresReader {
         self.lane.read(sql, of(chain)).await?.iter().map(DatabaseRow::run_id).collect()
     }
 
-    async fn entries_of(
-        &self,
-        chain: &ChainId,
-        kinds: &[&str],
-    ) -> Result<Vec<EntryRow>, StoreError> {
-        let values = of(chain).all_text(kinds.iter().copied());
-        self.found("run_id IS NULL AND kind = ANY ($2) ORDER BY seq", values).await
-    }
-
     async fn leaves(
         &self,
         chain: &ChainId,

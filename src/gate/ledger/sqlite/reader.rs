@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use sqlx::AssertSqlSafe;
 
-use super::rows::{self, ENTRY, sql};
+use super::rows::{self, sql};
 use super::schema::check_version;
 use super::{SqliteLane, fleet, on_lane, subtrees};
 use crate::domain::digest::Digest;
@@ -82,21 +81,6 @@ impl LedgerReader for SqliteReader {
 
     async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
         read!(self, conn => rows::open_runs(conn, chain))
-    }
-
-    async fn entries_of(
-        &self,
-        chain: &ChainId,
-        kinds: &[&str],
-    ) -> Result<Vec<EntryRow>, StoreError> {
-        let marks = vec!["?"; kinds.len()].join(", ");
-        let text = format!(
-            "{ENTRY} WHERE e.id >> 40 = (SELECT no FROM chain WHERE chain_id = ?)
-                AND e.call IS NULL AND e.kind IN ({marks}) ORDER BY e.id"
-        );
-        let query = sql(AssertSqlSafe(text)).bytes(chain.as_bytes());
-        let query = kinds.iter().fold(query, |query, kind| query.text(kind));
-        read!(self, conn => query.all(conn))?.iter().map(DatabaseRow::entry).collect()
     }
 
     async fn leaves(
