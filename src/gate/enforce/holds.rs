@@ -117,11 +117,14 @@ impl Holds {
 
     /// Ends a held call when its time is over, unless it ends in another way first.
     pub fn watch(&self, run: &Arc<Run>, call: &CallId, expires: Timestamp) {
-        let (run, call) = (Arc::clone(run), call.clone());
+        // WHY weak: a run may be sealed and forgotten long before.
+        let (run, call) = (Arc::downgrade(run), call.clone());
         let (ledger, tasks, clock) =
             (self.ledger.clone(), self.tasks.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
-            if tasks.unless_stopping(reached(&*clock, expires)).await && run.is_held(&call) {
+            if tasks.unless_stopping(reached(&*clock, expires, &run)).await
+                && let Some(run) = run.upgrade().filter(|run| run.is_held(&call))
+            {
                 let ended = closing::held_ended(run.id, &call, true, "no approval in time");
                 drop(ledger.owe(ended).await);
                 run.unheld(&call);

@@ -1,6 +1,6 @@
 //! A run from `run.opened` to `run.sealed`, and the construction and drain of the gate.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::amend::Basis;
@@ -224,12 +224,13 @@ impl Road {
     /// Seals the run when its wall time is over.
     pub(super) fn watch_wall(self: &Arc<Self>, run: &Arc<Run>) {
         let Some(expires) = run.expires else { return };
-        // WHY weak: every run has such an end, and these tasks must not keep a dropped road alive.
-        let (road, run) = (Arc::downgrade(self), Arc::clone(run));
+        // WHY weak: every run has such an end, a day away unless a manifest says otherwise. These
+        // tasks must keep neither a dropped road alive nor a sealed run.
+        let (road, run) = (Arc::downgrade(self), Arc::downgrade(run));
         let (tasks, clock) = (self.tasks.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
-            if tasks.unless_stopping(reached(&*clock, expires)).await
-                && let Some(road) = road.upgrade()
+            if tasks.unless_stopping(reached(&*clock, expires, &run)).await
+                && let (Some(road), Some(run)) = (road.upgrade(), run.upgrade())
             {
                 road.seal_at_last(&run, "wall_seconds").await;
             }
@@ -280,11 +281,11 @@ impl Road {
 
 /// Waits until the wall clock shows `at`, but never longer than the current distance: a clock that
 /// is set back does not prolong the wait. A clock that jumps forward, as after a suspended machine,
-/// is noticed within [`LOOK`].
-pub(super) async fn reached(clock: &dyn Clock, at: Timestamp) {
+/// is noticed within [`LOOK`]. So is the end of a run that the gate forgot, and with it the wait.
+pub(super) async fn reached(clock: &dyn Clock, at: Timestamp, run: &Weak<Run>) {
     let left = at.millis().saturating_sub(clock.now().millis());
     let mut left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
-    while !left.is_zero() && clock.now() < at {
+    while !left.is_zero() && clock.now() < at && run.strong_count() > 0 {
         let pause = left.min(LOOK);
         tokio::time::sleep(pause).await;
         left = left.saturating_sub(pause);
