@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Road;
 use super::answer::{self, Answer, Fault};
@@ -66,8 +67,13 @@ impl CallStage {
 }
 
 impl Run {
-    /// Notes that the permission of a call is recorded.
+    /// Notes that the permission of a call is recorded, and wakes the followers of the run.
     pub(super) fn permitted(&self, call: &CallId) {
+        // WHY: almost no call is followed. A follower that comes later reads the ledger, which has
+        // the permission already, before it waits.
+        if self.followers.load(Ordering::SeqCst) == 0 {
+            return;
+        }
         if let Some(CallStage::OnRoad(at)) = self.state.lock().calls.get_mut(call) {
             at.permitted = true;
         }
@@ -75,10 +81,17 @@ impl Run {
     }
 }
 
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.run.followers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Follower {
     /// Follows this call of the run, from after this place in it; 0: from the beginning.
     #[must_use]
     pub fn new(road: &Arc<Road>, run: &Arc<Run>, call: &CallId, after: u64) -> Self {
+        run.followers.fetch_add(1, Ordering::SeqCst);
         Self {
             road: Arc::clone(road),
             run: Arc::clone(run),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -217,8 +217,7 @@ impl Road {
         let keeping =
             self.replaying.keeping(&*self.entropy, &opening, manifest, parent.as_deref()).await?;
         let granted = grants(manifest, parent.as_deref());
-        let now = self.clock.now();
-        let id = keeping.run_id(|| random16(&*self.entropy));
+        let (now, id) = (self.clock.now(), keeping.run_id(|| random16(&*self.entropy)));
         let wall = manifest.limits.wall_seconds.map(Duration::from_secs);
         let expires = wall.or(self.settings.run_wall).map(|wall| now.plus(wall));
         let expires = earlier(expires, parent.as_ref().and_then(|parent| parent.expires));
@@ -272,6 +271,7 @@ impl Road {
             }),
             released: AtomicU64::new(0),
             idle: Notify::new(),
+            followers: AtomicUsize::new(0),
             statements: tokio::sync::Mutex::default(),
         });
         self.put_in_force(&run, below);

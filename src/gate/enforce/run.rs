@@ -1,8 +1,7 @@
-//! Open runs in memory: which callers may continue them, what they used, which of their calls are
-//! in flight.
+//! Open runs in memory: which callers may continue them, what they used, their calls in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -72,8 +71,10 @@ pub struct Run {
     pub(super) conversations: Mutex<RunConversations>,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
-    /// Notified whenever a call leaves the road, returns to it or is permitted.
+    /// Notified whenever a call leaves the road, returns to it or is permitted while it is followed.
     pub(super) idle: Notify,
+    /// The number of followers of its calls.
+    pub(super) followers: AtomicUsize,
     /// Locked while an approver's statement about a call of the run is processed.
     pub(super) statements: tokio::sync::Mutex<()>,
 }
@@ -133,7 +134,7 @@ pub(super) struct CallOnRoad {
     pub tool: ToolName,
     pub answer: PendingAnswer,
     pub cancel: Cancel,
-    /// Its permission is recorded.
+    /// Its permission was recorded while the run had a follower.
     pub permitted: bool,
 }
 
