@@ -18,6 +18,7 @@ mod batches;
 mod breakers;
 mod conversations;
 mod floods;
+mod forgotten;
 mod models;
 mod order;
 mod pools;
