@@ -7,7 +7,7 @@ use tokio::task::JoinError;
 use crate::approval::ApprovalRefusal;
 use crate::crypto::{keys, signer};
 use crate::ledger::store::StoreError;
-use crate::telemetry::trace;
+use crate::telemetry::setup;
 use crate::{evidence, identity, ledger, serve};
 
 /// Why the gate did not start.
@@ -120,9 +120,9 @@ pub enum System {
     /// A listener.
     #[error(transparent)]
     Serve(#[from] serve::Error),
-    /// Logs and traces.
+    /// Logs and telemetry.
     #[error(transparent)]
-    Telemetry(#[from] trace::Error),
+    Telemetry(#[from] setup::Error),
     /// A task that panicked.
     #[error(transparent)]
     Task(#[from] JoinError),

@@ -29,6 +29,7 @@ use crate::operator::operators::Operators;
 use crate::operator::{self, OperatorApi};
 use crate::serve::Readiness;
 use crate::serve::operator as operator_listener;
+use crate::telemetry::MetricsSource;
 use crate::telemetry::metrics::Metrics;
 
 /// The pool of the slots of hubs.
@@ -42,7 +43,7 @@ pub fn hub(config: Config, json_logs: bool) -> Result<Ended, Error> {
     super::to_the_end(config, json_logs, run)
 }
 
-async fn run(config: Config) -> Result<Ended, Error> {
+async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     let mut signals = Signals::install().map_err(System::from)?;
     if config.enrolment.is_some() {
         let why = "enrolment: remove this section; a hub certifies itself and others, so it needs `fleet.enrolment_key`";
@@ -57,6 +58,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
     }
     let hook = operators::webhook(&config)?;
     let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));
+    exported.set(&metrics);
     let writers = HubWriters::of(&config, &metrics)?;
     let (ledger, writer) = open_ledger(&config, &writers)?;
     let reader = reader(&config).await?;

@@ -17,7 +17,9 @@ use crate::replay::environment::RecordedClock;
 use crate::replay::fork::Forked;
 use crate::replay::player::Player;
 use crate::serve::Readiness;
-use crate::telemetry::trace;
+use crate::telemetry::MetricsSource;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::setup::{self, TelemetryGuard};
 
 mod anchors;
 pub(crate) mod approvers;
@@ -102,6 +104,7 @@ pub struct Gate {
     readiness: watch::Receiver<Readiness>,
     agents: Vec<SocketAddr>,
     operators: SocketAddr,
+    metrics: Arc<Metrics>,
     supervised: Option<JoinHandle<Result<Ended, Error>>>,
 }
 
@@ -143,9 +146,11 @@ impl Gate {
             return Err(Error::Config(unfit));
         }
         let (sender, requests) = mpsc::channel(ASKS);
+        let metrics = Arc::clone(&checked.0.metrics);
         let started = running::start(checked, requests).await?;
         let running::Started { readiness, agents, operators, supervised } = started;
-        Ok(Self { requests: sender, readiness, agents, operators, supervised: Some(supervised) })
+        let supervised = Some(supervised);
+        Ok(Self { requests: sender, readiness, agents, operators, metrics, supervised })
     }
 
     /// Whether calls can be governed, now and from now on.
@@ -167,6 +172,12 @@ impl Gate {
     #[must_use]
     pub const fn operators(&self) -> SocketAddr {
         self.operators
+    }
+
+    /// Its metrics, as `/metrics` shows them.
+    #[must_use]
+    pub const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// Asks the gate to drain and to end; a second call ends it without waiting for calls on the
@@ -194,17 +205,16 @@ impl Gate {
     }
 }
 
-/// Logs to standard error and, if configured, traces; until the guard is flushed.
+/// Logs to standard error and, if configured, telemetry to a collector; until the guard is flushed.
 ///
 /// # Errors
 /// The level or the collector cannot be understood, or this process already has a logger.
-pub fn log(config: &Config, json: bool) -> Result<trace::TraceGuard, Error> {
+pub fn log(config: &Config, json: bool) -> Result<TelemetryGuard, Error> {
     let otlp = config.telemetry.otlp.as_ref().map(|otlp| {
         let invalid = |(field, why)| Error::wrong(format!("telemetry.otlp.{field}: {why}"));
-        let dial = Arc::new(otlp.open().map_err(invalid)?);
-        Ok::<_, Error>(trace::Otlp { dial, service_name: "wicketgate".to_owned() })
+        otlp.exporter().map_err(invalid)
     });
-    let guard = trace::init(&config.telemetry.log, json, otlp.transpose()?.as_ref());
+    let guard = setup::init(&config.telemetry.log, json, otlp.transpose()?.as_ref());
     Ok(guard.map_err(System::from)?)
 }
 
@@ -216,28 +226,29 @@ pub fn serve(config: Config, json_logs: bool) -> Result<Ended, Error> {
     to_the_end(config, json_logs, until_signalled)
 }
 
-/// Runs this with logs and traces, until it ends.
+/// Runs this with logs and telemetry, until it ends. The work hands over its metrics.
 fn to_the_end<F: Future<Output = Result<Ended, Error>>>(
     config: Config,
     json_logs: bool,
-    work: impl FnOnce(Config) -> F,
+    work: impl FnOnce(Config, MetricsSource) -> F,
 ) -> Result<Ended, Error> {
     let guard = log(&config, json_logs)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(System::from)?;
     // WHY boxed: as in `cli::block_on`.
-    let work: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(work(config));
+    let work: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(work(config, guard.metrics()));
     let ended = runtime.block_on(work);
     runtime.shutdown_timeout(Duration::from_secs(1));
     guard.flush();
     ended
 }
 
-async fn until_signalled(config: Config) -> Result<Ended, Error> {
+async fn until_signalled(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     // Before anything else: a signal while the gate starts is not to kill it half built.
     let mut signals = Signals::install().map_err(System::from)?;
     descriptors::raise(&config);
     let mut gate = Gate::start(config).await?;
+    exported.set(&gate.metrics);
     loop {
         tokio::select! {
             biased;

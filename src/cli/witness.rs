@@ -14,7 +14,7 @@ use crate::crypto::files::beside;
 use crate::crypto::keys::SecretKey;
 use crate::crypto::note::VerifierKey;
 use crate::serve::listener;
-use crate::telemetry::trace;
+use crate::telemetry::setup;
 use crate::witness::server::{self, WitnessServer};
 use crate::witness::state::{Error, Store, read_logs};
 
@@ -116,7 +116,7 @@ fn keygen(command: &WitnessKeygen) -> Result<(), Failure> {
 
 async fn serve(command: &Serve) -> Result<(), Failure> {
     command.parent.map_or(Ok(()), super::serve::end_with).map_err(Failure::invalid)?;
-    let logging = trace::init("info", command.json, None);
+    let logging = setup::init("info", command.json, None);
     let _logging = logging.map_err(Failure::config)?;
     let witness = open(command)?;
     listen(witness, command.listen).await

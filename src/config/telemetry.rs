@@ -1,4 +1,4 @@
-//! `telemetry`: how much is logged, and where traces go.
+//! `telemetry`: how much is logged, and where traces, metrics and logs go.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +10,8 @@ use serde_json::Value;
 use crate::catalog::address::{Cidr, is_public};
 use crate::catalog::form::{FilePath, WebAddress};
 use crate::catalog::host::{Host, Origin};
+use crate::catalog::web_url::unescaped;
+use crate::telemetry::export::{self, Signals};
 use crate::tool::net::{GrpcDialer, System, TrustRoots};
 
 /// `telemetry`.
@@ -19,7 +21,7 @@ pub struct Telemetry {
     /// The lowest severity that is logged.
     #[schemars(extend("enum" = ["error", "warn", "info", "debug", "trace"]))]
     pub log: String,
-    /// Where traces are sent over OTLP. Default: nowhere.
+    /// Where traces, metrics and logs are sent over OTLP. Default: nowhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otlp: Option<Otlp>,
 }
@@ -45,9 +47,47 @@ pub struct Otlp {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,
+    /// What is sent: the spans of calls, the metrics of `/metrics`, the events of the log.
+    #[serde(default = "Signal::all")]
+    #[schemars(length(min = 1, max = 3))]
+    pub signals: Vec<Signal>,
+}
+
+/// `telemetry.otlp.signals`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    /// The spans of calls.
+    Traces,
+    /// The metrics that the operator listener shows, under the same names.
+    Metrics,
+    /// The events that are logged to standard error.
+    Logs,
+}
+
+impl Signal {
+    fn all() -> Vec<Self> {
+        vec![Self::Traces, Self::Metrics, Self::Logs]
+    }
 }
 
 impl Otlp {
+    /// Everything that the exporter needs.
+    ///
+    /// # Errors
+    /// The field that cannot be used, and why.
+    pub fn exporter(&self) -> Result<export::Otlp, (&'static str, String)> {
+        let sent = |signal| self.signals.contains(&signal);
+        let signals = Signals {
+            traces: sent(Signal::Traces),
+            metrics: sent(Signal::Metrics),
+            logs: sent(Signal::Logs),
+        };
+        let dial = Arc::new(self.open()?);
+        let service_name = "wicketgate".to_owned();
+        Ok(export::Otlp { dial, service_name, signals, headers: headers() })
+    }
+
     /// The way to the collector, through the one outbound connector.
     ///
     /// # Errors
@@ -82,6 +122,17 @@ impl Otlp {
         let dial = GrpcDialer::new(&origin, &open, &trust, Arc::new(System));
         dial.map_err(|e| invalid("endpoint")(e.to_string()))
     }
+}
+
+/// The metadata of requests that carry metrics, from the variables that OpenTelemetry defines. The
+/// SDK reads those of the other signals.
+fn headers() -> Vec<(String, String)> {
+    let of = |name: &str| super::environment(name).filter(|text| !text.is_empty());
+    let text =
+        of("OTEL_EXPORTER_OTLP_METRICS_HEADERS").or_else(|| of("OTEL_EXPORTER_OTLP_HEADERS"));
+    let pairs = text.iter().flat_map(|text| text.split(','));
+    let pairs = pairs.filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.trim().to_owned(), unescaped(value.trim()))).collect()
 }
 
 /// Checks beyond the schema: a collector that could never be reached.

@@ -35,6 +35,9 @@ fn everything() -> String {
     metrics.upstream_drift("breaking");
     metrics.upstream_restart("server");
     metrics.upstream_dropped("request");
+    metrics.model_tokens("tool", 1, 1);
+    metrics.first_byte(moment);
+    metrics.proposal_denied("tool");
     metrics.text().unwrap()
 }
 

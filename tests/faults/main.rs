@@ -23,6 +23,7 @@ mod reload;
 mod slots;
 mod stopped;
 mod syscalls;
+mod telemetry;
 mod traces;
 
 use waiting::{pause, until, within};

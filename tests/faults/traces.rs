@@ -1,4 +1,4 @@
-//! Where traces go: to the collector that is named, over the gate's own connector, and nowhere else.
+//! Where traces, metrics and logs go: to the collector that is named, over the gate's own connector, and nowhere else.
 
 use std::sync::Arc;
 
@@ -57,6 +57,8 @@ async fn traces_go_to_the_collector_that_is_named_whatever_the_environment_says(
             "grpc_proxy",
             "OTEL_EXPORTER_OTLP_ENDPOINT",
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
         ];
         let mut words = vec!["env".to_owned()];
         words.extend(names.iter().map(|name| format!("{name}={there}")));
@@ -70,6 +72,7 @@ async fn traces_go_to_the_collector_that_is_named_whatever_the_environment_says(
         sidecar.ends(0).await;
         let spans = collector.spans();
         assert!(spans.iter().any(|one| one.name == "execute_tool work.do"), "{secure}: {spans:?}");
+        assert!(!collector.last_metrics().is_empty() && !collector.log_records().is_empty());
     }
     assert_eq!(*seen.lock(), 0);
     // It is alive: this is the first connection it sees.

@@ -14,7 +14,9 @@ use tonic::Status;
 use wicketgate::catalog::address::Cidr;
 use wicketgate::catalog::host::Origin;
 use wicketgate::telemetry::Stage;
-use wicketgate::telemetry::trace::{self, Call, CollectorDialer as _, Otlp};
+use wicketgate::telemetry::export::{CollectorDialer as _, Otlp, Signals};
+use wicketgate::telemetry::setup;
+use wicketgate::telemetry::trace::{self, Call};
 use wicketgate::tool::net::{GrpcDialer, Resolve, TrustRoots};
 
 use crate::collector::Collector;
@@ -34,8 +36,10 @@ const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 async fn one_call_is_one_trace_below_the_callers_span() {
     let collector = Collector::default();
     let dial = Arc::new(dial(&["127.0.0.1"], collector.serve(None).await.port(), &["127.0.0.0/8"]));
-    let otlp = Otlp { dial, service_name: "gate-under-test".into() };
-    let guard = trace::init("off", true, Some(&otlp)).unwrap();
+    let signals = Signals { logs: false, ..Signals::ALL };
+    let service_name = "gate-under-test".to_owned();
+    let otlp = Otlp { dial, service_name, signals, headers: Vec::new() };
+    let guard = setup::init("off", true, Some(&otlp)).unwrap();
     let call = Call {
         tool: "tickets.create",
         call: "call-7",
@@ -79,7 +83,7 @@ async fn one_call_is_one_trace_below_the_callers_span() {
         .collect();
     assert_eq!(children, ["prepare", "judge", "commit", "tool", "settle"]);
     assert_eq!(spans.len(), 6, "the exporter does not trace itself");
-    assert!(!format!("{:?}", collector.0.lock()).contains("s3cret"));
+    assert!(!format!("{:?}", collector.traces.lock()).contains("s3cret"));
 }
 
 /// A resolver that gives these answers, one after another.
@@ -127,13 +131,13 @@ async fn each_resolution_of_a_collectors_name_must_give_an_allowed_address() {
     assert!(said(&refused).contains("an address that is not allowed"), "{refused:?}");
     let other = export(&dial(&["127.0.0.1"], port, &["10.0.0.0/8"])).await.unwrap_err();
     assert!(said(&other).contains("an address that is not allowed"), "{other:?}");
-    assert!(collector.0.lock().is_empty());
+    assert!(collector.traces.lock().is_empty());
     // A name that leads elsewhere when it is asked for again is refused then.
     let moving = dial(&["127.0.0.1", "169.254.169.254"], port, &["127.0.0.0/8"]);
     export(&moving).await.unwrap();
     let refused = export(&moving).await.unwrap_err();
     assert!(said(&refused).contains("an address that is not allowed"), "{refused:?}");
-    assert_eq!(collector.0.lock().len(), 1);
+    assert_eq!(collector.traces.lock().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,5 +166,5 @@ async fn a_collector_that_points_elsewhere_is_not_followed() {
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(asked.lock().len(), 1, "{asked:?}");
     assert!(asked.lock()[0].starts_with(&format!("http://collector.test:{port}/")), "{asked:?}");
-    assert!(collector.0.lock().is_empty());
+    assert!(collector.traces.lock().is_empty());
 }

@@ -13,6 +13,7 @@ use super::exchange::GateAddress;
 use crate::app;
 use crate::cli::Exit;
 use crate::config::Config;
+use crate::telemetry::MetricsSource;
 
 /// How long a gate may take to open; after that, the bridge answers requests with an error.
 const OPENING: Duration = Duration::from_secs(20);
@@ -39,13 +40,15 @@ pub struct NoGate {
 #[derive(Debug)]
 pub struct Host {
     config: Config,
+    /// Takes the metrics of a gate in this process.
+    exported: MetricsSource,
     own: Mutex<Option<app::Gate>>,
 }
 
 impl Host {
     /// For the gate of this configuration.
-    pub fn new(config: Config) -> Self {
-        Self { config, own: Mutex::new(None) }
+    pub fn new(config: Config, exported: MetricsSource) -> Self {
+        Self { config, exported, own: Mutex::new(None) }
     }
 
     /// Returns when a gate answers at the socket; starts one if none does. One that another process
@@ -90,7 +93,10 @@ impl Host {
     /// the socket.
     async fn start(&self) -> Result<Option<app::Gate>, NoGate> {
         match app::Gate::start(self.config.clone()).await {
-            Ok(gate) => Ok(Some(gate)),
+            Ok(gate) => {
+                self.exported.set(gate.metrics());
+                Ok(Some(gate))
+            }
             Err(app::Error::Taken(why)) => {
                 tracing::info!(%why, "another gate already runs");
                 Ok(None)

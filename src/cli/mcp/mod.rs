@@ -114,21 +114,25 @@ fn serve(config: Config, server: Option<&str>, run: Option<&str>) -> (Exit, bool
             Err(error) => return failed(&error),
         };
     let drifted = Arc::new(AtomicBool::new(false));
-    let exit =
-        runtime.block_on(bridge(config, GateAddress { socket }, paths, Arc::clone(&drifted)));
+    let host = Arc::new(Host::new(config, guard.metrics()));
+    let exit = runtime.block_on(bridge(host, GateAddress { socket }, paths, Arc::clone(&drifted)));
     runtime.shutdown_timeout(REST);
     guard.flush();
     (exit, drifted.load(Ordering::Relaxed))
 }
 
-async fn bridge(config: Config, gate: GateAddress, paths: Paths, drifted: Arc<AtomicBool>) -> Exit {
+async fn bridge(
+    host: Arc<Host>,
+    gate: GateAddress,
+    paths: Paths,
+    drifted: Arc<AtomicBool>,
+) -> Exit {
     let mut stop = match Stop::install() {
         Ok(stop) => stop,
         Err(error) => {
             return fail(Exit::Unverifiable, error);
         }
     };
-    let host = Arc::new(Host::new(config));
     let ensured = tokio::select! {
         biased;
         () = stop.asked() => return Exit::Ok,

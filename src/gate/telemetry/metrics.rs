@@ -105,6 +105,13 @@ metrics! {
         "upstream_restarts", "Reconnections to MCP servers";
     upstream_dropped: CounterFamily<1>,
         "upstream_dropped", "Messages from MCP servers that belong to no call, by kind";
+    model_tokens: CounterFamily<2>,
+        "model_tokens", "Tokens of model calls by direction, as the ledger records them: estimated if the provider does not report them";
+    model_first_byte: Histogram = latency(),
+        seconds "model_first_byte", "Seconds until the first byte of a model's response";
+    model_streams: Gauge, "model_streams", "Responses of models that are being streamed";
+    proposals_denied: CounterFamily<1>,
+        "proposals_denied", "Tool calls that a model proposed and the policy denied";
     open_runs: Gauge, "open_runs", "Runs that are open";
     in_flight: Gauge, "in_flight", "Calls in progress";
     held_calls: Gauge, "held_calls", "Calls that wait for an approval";
@@ -272,10 +279,33 @@ impl Metrics {
         self.held_calls.set(gauged(calls));
     }
 
+    /// A model call used this many input and output tokens.
+    pub fn model_tokens(&self, tool: &str, input: u64, output: u64) {
+        let tool = ("tool", self.known(tool));
+        for (direction, tokens) in [("input", input), ("output", output)] {
+            let labels = [tool.clone(), ("direction", direction.into())];
+            self.model_tokens.get_or_create(&labels).inc_by(tokens);
+        }
+    }
+
+    /// The first byte of a model's response came after this time.
+    pub fn first_byte(&self, took: Duration) {
+        self.model_first_byte.observe(took.as_secs_f64());
+    }
+
+    /// Counts one more streamed response until the returned value is dropped.
+    pub fn streams(&self) -> InFlight {
+        InFlight::counted(&self.model_streams)
+    }
+
+    /// A model proposed a call of this tool, and the policy denied it.
+    pub fn proposal_denied(&self, tool: &str) {
+        count(&self.proposals_denied, &[("tool", self.known(tool))]);
+    }
+
     /// Counts one more call on the road until the returned value is dropped.
     pub fn in_flight(&self) -> InFlight {
-        self.in_flight.inc();
-        InFlight(self.in_flight.clone())
+        InFlight::counted(&self.in_flight)
     }
 
     /// Adds names that may become labels, after the configuration was read again.
@@ -304,10 +334,17 @@ impl Metrics {
     }
 }
 
-/// A call on the road.
+/// A call on the road, or a streamed response.
 #[derive(Debug)]
-#[must_use = "the call is counted until this is dropped"]
+#[must_use = "it is counted until this is dropped"]
 pub struct InFlight(Gauge);
+
+impl InFlight {
+    fn counted(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {
@@ -357,7 +394,10 @@ mod tests {
         metrics.upstream_restart("git");
         metrics.upstream_dropped("request");
         metrics.decision(Duration::from_micros(90), true);
-        let in_flight = metrics.in_flight();
+        metrics.model_tokens("x", 7, 3);
+        metrics.first_byte(Duration::from_millis(4));
+        metrics.proposal_denied("x");
+        let (in_flight, stream) = (metrics.in_flight(), metrics.streams());
         let text = metrics.text().unwrap();
         for line in [
             r#"wicketgate_call_duration_seconds_count{stage="judge"} 1"#,
@@ -375,6 +415,11 @@ mod tests {
             r#"wicketgate_upstream_drift_total{grade="text"} 1"#,
             r#"wicketgate_upstream_restarts_total{server="git"} 1"#,
             r#"wicketgate_upstream_dropped_total{kind="request"} 1"#,
+            r#"wicketgate_model_tokens_total{tool="other",direction="input"} 7"#,
+            r#"wicketgate_model_tokens_total{tool="other",direction="output"} 3"#,
+            "wicketgate_model_first_byte_seconds_count 1",
+            "wicketgate_model_streams 1",
+            r#"wicketgate_proposals_denied_total{tool="other"} 1"#,
             "wicketgate_open_runs 0",
             "wicketgate_in_flight 1",
             "wicketgate_held_calls 0",
@@ -383,7 +428,10 @@ mod tests {
         ] {
             assert!(text.contains(line), "`{line}` is not in\n{text}");
         }
-        drop(in_flight);
-        assert!(metrics.text().unwrap().contains("wicketgate_in_flight 0"));
+        drop((in_flight, stream));
+        let text = metrics.text().unwrap();
+        assert!(
+            text.contains("wicketgate_in_flight 0") && text.contains("wicketgate_model_streams 0")
+        );
     }
 }

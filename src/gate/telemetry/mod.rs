@@ -1,11 +1,17 @@
 //! Logs, traces and metrics. They contain names and numbers, never payloads.
 //!
 //! A leaf beside `domain`: it knows names of metrics and spans and no other type of the gate.
-//! Telemetry cannot fail or delay a call: counting is an atomic addition, spans go to a bounded
-//! queue, and a collector that is down only loses spans.
+//! Telemetry cannot fail or delay a call: counting is an atomic addition, spans and log records go to a bounded
+//! queue, and a collector that is down only loses telemetry.
 
+pub mod export;
 pub mod metrics;
+mod openmetrics;
+mod push;
+pub mod setup;
 pub mod trace;
+
+pub use push::MetricsSource;
 
 use crate::domain::closed::texts;
 

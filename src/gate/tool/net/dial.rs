@@ -54,7 +54,7 @@ impl GrpcDialer {
     }
 }
 
-impl telemetry::trace::CollectorDialer for GrpcDialer {
+impl telemetry::export::CollectorDialer for GrpcDialer {
     fn dial(&self) -> Channel {
         self.endpoint.connect_with_connector_lazy(self.connect.clone())
     }
