@@ -26,4 +26,4 @@ mod settings;
 mod shared;
 
 use waiting::until;
-use wicketgate_support::{agent, checker, in_process, private, sidecar, tool, waiting};
+use wicketgate_support::{agent, checker, collector, in_process, private, sidecar, tool, waiting};

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
+use crate::collector::{Collector, attribute};
 use crate::private::private;
 use crate::settings::{entries, limits};
 use crate::sidecar::Estate;
@@ -148,6 +149,60 @@ async fn the_next_upstream_is_tried_only_if_the_previous_one_does_not_work() {
     sidecar.stop().await;
     let failed = usages(&estate, "call.failed");
     assert_eq!(failed, [json!({"upstream": "busy", "input_tokens": 0, "output_tokens": 0})]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_question_to_a_model_is_a_span_with_its_tokens_and_without_its_texts() {
+    let busy = Server::start(&[(503, json!({}))]).await;
+    let good = Server::start(&[(200, completion("hi there", 12, 3))]).await;
+    let estate = estate(json!([place("busy", busy.port), place("good", good.port)])).await;
+    let collector = Collector::default();
+    let port = collector.serve(None).await.port();
+    estate.configure(|config| {
+        config["telemetry"]["otlp"] = json!({"endpoint": format!("http://127.0.0.1:{port}"),
+            "private_addresses": ["127.0.0.0/8"]});
+    });
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    ask(&agent, "a").await.unwrap();
+    let page = sidecar.metrics().await;
+    for (direction, tokens) in [("input", 12), ("output", 3)] {
+        let line = format!(
+            r#"wicketgate_model_tokens_total{{tool="work.do",direction="{direction}"}} {tokens}"#
+        );
+        assert!(page.contains(&line), "{page}");
+    }
+    sidecar.stop().await;
+    let (spans, tool) = (collector.spans(), collector.span("tool"));
+    let mut chats: Vec<_> = spans.iter().filter(|span| span.name == "chat small-2026").collect();
+    chats.sort_by_key(|span| span.start_time_unix_nano);
+    let [failed, answered] = chats.as_slice() else { panic!("{spans:?}") };
+    for (span, port) in [(failed, busy.port), (answered, good.port)] {
+        // A client's span, below the stage of the tool.
+        assert_eq!((&span.parent_span_id, span.kind), (&tool.span_id, 3));
+        for (key, value) in [
+            ("gen_ai.operation.name", "chat"),
+            ("gen_ai.provider.name", "openai"),
+            ("gen_ai.request.model", "small-2026"),
+            ("server.address", "127.0.0.1"),
+            ("server.port", &port.to_string()),
+        ] {
+            assert_eq!(attribute(&span.attributes, key).as_deref(), Some(value), "{key}");
+        }
+    }
+    for (key, value) in [
+        ("gen_ai.response.model", "small-2026"),
+        ("gen_ai.response.finish_reasons", "stop"),
+        ("gen_ai.usage.input_tokens", "12"),
+        ("gen_ai.usage.output_tokens", "3"),
+    ] {
+        assert_eq!(attribute(&answered.attributes, key).as_deref(), Some(value), "{key}");
+        assert_eq!(attribute(&failed.attributes, key), None, "{key}");
+    }
+    assert_eq!(attribute(&answered.attributes, "error.type"), None);
+    assert_eq!(attribute(&failed.attributes, "error.type").as_deref(), Some("tool_error"));
+    let sent = format!("{:?} {:?}", collector.traces.lock(), collector.logs.lock());
+    assert!(!sent.contains("hello") && !sent.contains("hi there"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -386,6 +386,9 @@ impl Road {
         };
         let outcome = &finished.ended().outcome;
         self.metrics.outcome(at.tool.as_str(), outcome.as_str());
+        if let Some(usage) = &finished.observed().usage {
+            self.metrics.model_tokens(at.tool.as_str(), usage.input_tokens, usage.output_tokens);
+        }
         self.replaying.over(&at.run.id, &at.id, Some(outcome));
         let charged = budget_outcome(outcome, mcp);
         (finished, charged)

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use tracing::{Instrument as _, Span};
 
 use self::model_request::{ModelRequest, ModelRequestError, Size};
 use super::net::{BodyError, Client, Resolve, SendError, whole};
@@ -34,6 +35,7 @@ use crate::domain::plural::many;
 use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
+use crate::telemetry::trace::{self, Chat, ChatResponse};
 
 /// A model and its upstreams.
 #[derive(Debug)]
@@ -63,11 +65,19 @@ struct ModelUpstream {
 
 /// Requests that are written and wait for their permit. They hold no secrets.
 struct PreparedModel {
-    /// The upstream's index and the request body, in order.
-    requests: Vec<(usize, Bytes)>,
+    /// What each upstream would be asked, in order.
+    requests: Vec<UpstreamRequest>,
     output_tokens: u64,
     /// The maximum number of input tokens.
     input_tokens: u64,
+}
+
+struct UpstreamRequest {
+    /// The upstream's index.
+    upstream: usize,
+    /// The model, as the upstream names it.
+    model: String,
+    body: Bytes,
 }
 
 /// The response of a model.
@@ -149,11 +159,19 @@ impl Model {
     async fn ask(&self, permit: &Permit, ready: &PreparedModel) -> Unmasked {
         let mut last =
             failed(FailureClass::Changed, false, "the call was prepared by another tool");
-        for (index, body) in &ready.requests {
-            let Some(place) = self.places.get(*index) else { continue };
+        for request in &ready.requests {
+            let Some(place) = self.places.get(request.upstream) else { continue };
             // Until the provider reports its usage, the maximum counts as used.
             permit.observe(|seen| seen.usage = Some(place.guess(ready, self.flat)));
-            match self.ask_at(place, permit, ready, body).await {
+            let span = place.span(&request.model);
+            let asking = self.ask_at(place, permit, ready, &request.body);
+            let outcome = asking.instrument(span.clone()).await;
+            if let UpstreamOutcome::Over(Unmasked::Failed { class, .. })
+            | UpstreamOutcome::Next(Unmasked::Failed { class, .. }) = &outcome
+            {
+                trace::error(&span, class.as_str());
+            }
+            match outcome {
                 UpstreamOutcome::Over(outcome) => return outcome,
                 UpstreamOutcome::Next(outcome) => last = outcome,
             }
@@ -201,6 +219,7 @@ impl Model {
             Ok(answer) => answer,
             Err(outcome) => return UpstreamOutcome::Over(outcome),
         };
+        trace::chat_response(&Span::current(), &answer.facts());
         let usage = match answer.tokens {
             Some((input, output)) => place.used(input, output, self.flat),
             None => place.guess(ready, self.flat),
@@ -271,6 +290,12 @@ impl ModelUpstream {
         Ok(request.body(Full::new(body.clone()))?)
     }
 
+    /// The span of one request to the upstream, below the stage that is entered.
+    fn span(&self, model: &str) -> Span {
+        let (provider, host) = (self.api.as_str(), self.origin.host.to_string());
+        trace::chat_span(&Chat { provider, model, host: &host, port: self.origin.port })
+    }
+
     fn facts(&self, model: &str) -> effect::Upstream {
         effect::Upstream {
             name: self.name.clone(),
@@ -307,6 +332,12 @@ impl ModelUpstream {
 }
 
 impl ModelAnswer {
+    /// What traces show of the response.
+    fn facts(&self) -> ChatResponse<'_> {
+        let Self { model, finish_reason, tokens, .. } = self;
+        ChatResponse { model, finish_reason, tokens: *tokens }
+    }
+
     /// The result that the agent receives.
     fn result(self, place: &ModelUpstream, usage: &Usage) -> Json {
         let mut message = vec![("role", Json::from("assistant")), ("content", self.content)];
@@ -353,7 +384,8 @@ impl ToolExecutor for Model {
             known = true;
             // An upstream that cannot express the request is skipped.
             let Some(body) = body else { continue };
-            requests.push((index, Bytes::from(body)));
+            let (model_name, body) = (model.clone(), Bytes::from(body));
+            requests.push(UpstreamRequest { upstream: index, model: model_name, body });
             upstreams.push(place.facts(model));
         }
         if requests.is_empty() && known {
@@ -365,7 +397,7 @@ impl ToolExecutor for Model {
             let message = format!("model `{}` is not one of the binding's", ask.model);
             return Err(refuse("model.unknown", message));
         }
-        let longest = requests.iter().map(|(_, body)| body.len()).max().unwrap_or_default();
+        let longest = requests.iter().map(|request| request.body.len()).max().unwrap_or_default();
         let effect = Effect::Model {
             model: ask.model.clone(),
             upstreams,
