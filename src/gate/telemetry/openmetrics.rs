@@ -199,9 +199,10 @@ mod tests {
     }
 
     fn labels(attributes: &[KeyValue]) -> Vec<(String, String)> {
-        let text = |value: &Option<AnyValue>| match value.clone().unwrap().value.unwrap() {
-            any_value::Value::StringValue(text) => text,
-            other => panic!("{other:?}"),
+        let text = |value: &Option<AnyValue>| {
+            let value = value.clone().unwrap().value;
+            let Some(any_value::Value::StringValue(text)) = value else { panic!("{value:?}") };
+            text
         };
         attributes.iter().map(|label| (label.key.clone(), text(&label.value))).collect()
     }
