@@ -8,7 +8,7 @@ use super::approval::{
 };
 use super::call::{
     CallAuthorized, CallCancelled, CallCompleted, CallDenied, CallExpired, CallFailed, CallHeld,
-    CallUnknown, Decision, Observed,
+    CallProgress, CallUnknown, Decision, Observed,
 };
 use super::chain::{
     AnchorObserved, ChainGenesis, ClockStep, ConfigChanged, EnforcementTested, EvidenceExported,
@@ -110,6 +110,7 @@ bodies! {
     CallAuthorized = "call.authorized",
     CallDenied = "call.denied",
     CallHeld = "call.held",
+    CallProgress = "call.progress",
     CallCompleted = "call.completed",
     CallFailed = "call.failed",
     CallUnknown = "call.unknown",

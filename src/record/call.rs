@@ -7,11 +7,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;
 
 use super::text::{HexDigest, Int, List, Nonce, TaggedDigest, Text, True};
-use crate::domain::call;
 use crate::domain::closed::{closed, members};
 use crate::domain::decision::Alarm;
 use crate::domain::digest::Digest;
-use crate::domain::outcome::{Cgroup, Opaque, Sandbox};
+use crate::domain::outcome::{Cgroup, Opaque, Sandbox, StreamSeen};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 
@@ -30,30 +29,6 @@ members! {
         pub token: Option<Text>,
         /// The peer's uid on a Unix socket.
         pub uid: Option<Int>,
-    }
-}
-
-impl From<&call::CallerAuth> for Auth {
-    fn from(auth: &call::CallerAuth) -> Self {
-        Self {
-            certificate: auth.certificate.as_deref().and_then(TaggedDigest::parse),
-            method: auth.method.as_str().into(),
-            spiffe: auth.spiffe.as_deref().map(Text::from),
-            token: auth.token.as_deref().map(Text::from),
-            uid: auth.uid.map(Into::into),
-        }
-    }
-}
-
-impl From<&Auth> for call::CallerAuth {
-    fn from(auth: &Auth) -> Self {
-        Self {
-            method: auth.method.to_string(),
-            uid: auth.uid.and_then(|uid| u32::try_from(uid.get()).ok()),
-            token: auth.token.as_ref().map(ToString::to_string),
-            certificate: auth.certificate.map(|digest| digest.to_string()),
-            spiffe: auth.spiffe.as_ref().map(ToString::to_string),
-        }
     }
 }
 
@@ -135,6 +110,8 @@ closed! {
     pub enum Executor {
         /// The gate itself.
         Sidecar = "sidecar",
+        /// The agent: the gate hands it a tool call of a model's answer.
+        Agent = "agent",
     }
 }
 
@@ -261,6 +238,8 @@ pub struct Decided<S: Sort> {
     pub nonce: S::Nonce,
     /// Conditions of an allow, such as masking the result.
     pub obligations: List<Obligation>,
+    /// The call of a model whose answer asks for exactly this call.
+    pub proposed_by: Option<Text>,
     /// Why the call was denied or held; in observe mode, why an allowed call would have been denied.
     pub reasons: List<Reason>,
     /// The tier of the tool.
@@ -300,6 +279,8 @@ pub struct Decision<'a> {
     pub mark: Option<Digest>,
     /// As [`Decided::obligations`].
     pub obligations: &'a [Obligation],
+    /// As [`Decided::proposed_by`].
+    pub proposed_by: Option<&'a str>,
     /// As [`Decided::reasons`].
     pub reasons: &'a [Reason],
     /// As [`Decided::tier`].
@@ -326,6 +307,7 @@ impl<S: Sort> Decided<S> {
             layers: &self.layers,
             mark: self.mark.map(|digest| digest.0),
             obligations: &self.obligations,
+            proposed_by: self.proposed_by.as_deref(),
             reasons: &self.reasons,
             tier: self.tier,
             traceparent: self.traceparent.as_deref(),
@@ -376,10 +358,14 @@ members! {
     pub struct Observed {
         /// Limits that control groups enforced for all processes of the tool together.
         pub cgroup: Option<Cgroup>,
+        /// Id of the model that answered, as it says itself.
+        pub model: Option<Text>,
         /// Result of masking.
         pub redaction: Option<Redaction>,
         /// Sandbox level that the tool ran in.
         pub sandbox: Option<Sandbox>,
+        /// What left of an answer while the call ran.
+        pub stream: Option<Stream>,
         /// Tables and views that an SQL statement used.
         pub tables_queried: Option<List<Text>>,
         /// Tokens of a model call.
@@ -395,9 +381,26 @@ members! {
         pub unscanned: Option<Opaque>,
     }
 
+    /// What left of an answer while its call ran.
+    #[cfg_attr(test, schemars(rename = "stream"))]
+    pub struct Stream {
+        /// Number of bytes.
+        pub bytes: Int,
+        /// Milliseconds from the permit to the first byte.
+        pub first_ms: Option<Int>,
+        /// Number of pieces; each holds whole events.
+        pub pieces: Int,
+        /// SHA-256 of those bytes.
+        pub sha256: HexDigest,
+    }
+
     /// Tokens of one model call.
     #[cfg_attr(test, schemars(rename = "usage"))]
     pub struct Usage {
+        /// Input tokens that the provider wrote into its cache; among `input_tokens`.
+        pub cache_write_tokens: Option<Int>,
+        /// Input tokens that the provider had in its cache; among `input_tokens`.
+        pub cached_input_tokens: Option<Int>,
         /// What they cost, in millionths of a US dollar, where the binding has prices.
         pub cost_micro_usd: Option<Int>,
         /// The provider reported no numbers: these are upper bounds.
@@ -406,8 +409,20 @@ members! {
         pub input_tokens: Int,
         /// Number of output tokens.
         pub output_tokens: Int,
+        /// Output tokens that the agent does not see; among `output_tokens`.
+        pub reasoning_tokens: Option<Int>,
         /// The upstream that answered.
         pub upstream: Text,
+    }
+
+    /// `call.progress`: what left of an answer so far, while its call runs.
+    pub struct CallProgress {
+        /// Number of bytes since the permit.
+        pub bytes: Int,
+        /// Number of pieces since the permit; each holds whole events.
+        pub pieces: Int,
+        /// SHA-256 of those bytes.
+        pub sha256: HexDigest,
     }
 
     /// `call.completed`: the tool returned a result.
@@ -442,6 +457,9 @@ members! {
     pub struct CallUnknown {
         /// Why it is unknown: `writer_lost`, …
         pub cause: Text,
+        /// Number of bytes that the last `call.progress` covers. Bytes of the answer that left after it
+        /// are not recorded.
+        pub covered_bytes: Option<Int>,
         /// What the gate measured.
         pub observed: Option<Observed>,
     }
@@ -458,5 +476,13 @@ members! {
     pub struct CallExpired {
         /// Why the call expired.
         pub reason: Text,
+    }
+}
+
+impl CallProgress {
+    /// What left so far.
+    pub fn of(seen: &StreamSeen) -> Self {
+        let sha256 = HexDigest(seen.sha256);
+        Self { bytes: seen.bytes.into(), pieces: seen.pieces.into(), sha256 }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::call::{CallAuthorized, CallHeld};
+use super::call::{CallAuthorized, CallHeld, CallProgress};
 use super::{Draft, Entry, Kind};
 use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
@@ -77,11 +77,36 @@ pub enum Misplaced {
     /// The phase of the call does not permit this entry.
     #[error("the call is not open")]
     CallNotOpen,
+    /// Progress that is not beyond the progress recorded before.
+    #[error("the progress of the call does not grow")]
+    NoProgress,
+}
+
+/// How much of an answer left, as the newest `call.progress` records it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Coverage {
+    bytes: u64,
+    pieces: u64,
+}
+
+impl Coverage {
+    fn of(progress: &CallProgress) -> Self {
+        Self { bytes: progress.bytes.get(), pieces: progress.pieces.get() }
+    }
+
+    /// Whether more bytes and more pieces left than before.
+    fn exceeds(self, before: Self) -> bool {
+        self.bytes > before.bytes && self.pieces > before.pieces
+    }
 }
 
 /// Every call of a run, with its phase.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Calls(BTreeMap<CallId, Phase>);
+pub struct Calls {
+    phases: BTreeMap<CallId, Phase>,
+    /// The running calls with progress.
+    covered: BTreeMap<CallId, Coverage>,
+}
 
 impl Calls {
     /// Reads them from the ascending entries of one run.
@@ -97,42 +122,57 @@ impl Calls {
     /// The phase of its call does not permit it.
     pub fn admit(&self, draft: &Draft) -> Result<(), Misplaced> {
         let Some(call) = &draft.call else { return Ok(()) };
-        let phase = self.0.get(call);
+        let phase = self.phases.get(call);
         // Under break-glass no approval is needed.
         let broken = draft.get::<CallAuthorized>().is_some_and(|call| call.break_glass.is_some());
         if broken && matches!(phase, Some(Phase::Held(_))) {
             return Ok(());
         }
-        follows(draft.kind(), phase)
+        follows(draft.kind(), phase)?;
+        let Some(progress) = draft.get::<CallProgress>() else { return Ok(()) };
+        let before = self.covered.get(call).copied().unwrap_or_default();
+        let grows = Coverage::of(progress).exceeds(before);
+        if grows { Ok(()) } else { Err(Misplaced::NoProgress) }
     }
 
     /// Moves past one entry.
     pub fn advance(&mut self, draft: &Draft) {
         let Some(call) = &draft.call else { return };
-        if let Some(phase) = Phase::after(self.0.get(call).copied(), draft) {
-            self.0.insert(call.clone(), phase);
+        if let Some(progress) = draft.get::<CallProgress>() {
+            self.covered.insert(call.clone(), Coverage::of(progress));
         }
+        if let Some(phase) = Phase::after(self.phases.get(call).copied(), draft) {
+            if matches!(phase, Phase::Over(_)) {
+                self.covered.remove(call);
+            }
+            self.phases.insert(call.clone(), phase);
+        }
+    }
+
+    /// Number of bytes that the newest `call.progress` of a running call covers; `None` if it has none.
+    pub fn covered_bytes(&self, call: &CallId) -> Option<u64> {
+        self.covered.get(call).map(|covered| covered.bytes)
     }
 
     /// The phase of this call; `None` if no entry decided or held it.
     pub fn get(&self, call: &CallId) -> Option<Phase> {
-        self.0.get(call).copied()
+        self.phases.get(call).copied()
     }
 
     /// Every call, by id.
     pub fn iter(&self) -> impl Iterator<Item = (&CallId, Phase)> {
-        self.0.iter().map(|(call, phase)| (call, *phase))
+        self.phases.iter().map(|(call, phase)| (call, *phase))
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.phases.len()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.phases.is_empty()
     }
 
     /// Calls that wait for an approval, with the end of each wait.
@@ -142,13 +182,13 @@ impl Calls {
 
     /// How many calls may be running.
     pub fn in_flight(&self) -> usize {
-        self.0.values().filter(|phase| **phase == Phase::Authorized).count()
+        self.phases.values().filter(|phase| **phase == Phase::Authorized).count()
     }
 
     /// Whether one has not ended.
     #[must_use]
     pub fn any_open(&self) -> bool {
-        self.0.values().any(|phase| !matches!(phase, Phase::Over(_)))
+        self.phases.values().any(|phase| !matches!(phase, Phase::Over(_)))
     }
 }
 
@@ -171,7 +211,7 @@ fn follows(kind: Kind, phase: Option<&Phase>) -> Result<(), Misplaced> {
             }
         },
         Kind::CallHeld => phase.map_or(Ok(()), |_| Err(Misplaced::CallTaken)),
-        Kind::CallCompleted | Kind::CallFailed | Kind::CallUnknown => {
+        Kind::CallProgress | Kind::CallCompleted | Kind::CallFailed | Kind::CallUnknown => {
             if phase == Some(&Phase::Authorized) { Ok(()) } else { Err(Misplaced::CallNotOpen) }
         }
         Kind::CallCancelled => match phase {
@@ -219,5 +259,43 @@ fn follows(kind: Kind, phase: Option<&Phase>) -> Result<(), Misplaced> {
         | Kind::EnforcementTested
         | Kind::WriterEnrolled
         | Kind::PostureObserved => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::Json;
+    use crate::sample::body;
+
+    fn draft(kind: Kind, more: &[(&'static str, u64)]) -> Draft {
+        let more = more.iter().map(|(name, value)| (*name, Json::from(*value)));
+        Draft { call: CallId::parse("c"), ..Draft::of(body(kind, more)) }
+    }
+
+    fn progress(bytes: u64, pieces: u64) -> Draft {
+        draft(Kind::CallProgress, &[("bytes", bytes), ("pieces", pieces)])
+    }
+
+    #[test]
+    fn progress_grows_strictly_between_the_permit_of_a_call_and_its_end() {
+        let mut calls = Calls::default();
+        let call = CallId::parse("c").unwrap();
+        assert_eq!(calls.admit(&progress(1, 1)), Err(Misplaced::CallNotOpen));
+        calls.advance(&draft(Kind::CallAuthorized, &[]));
+        assert_eq!(calls.covered_bytes(&call), None);
+        for none in [progress(0, 1), progress(1, 0)] {
+            assert_eq!(calls.admit(&none), Err(Misplaced::NoProgress));
+        }
+        assert_eq!(calls.admit(&progress(5, 2)), Ok(()));
+        calls.advance(&progress(5, 2));
+        assert_eq!(calls.covered_bytes(&call), Some(5));
+        for less in [progress(5, 3), progress(6, 2), progress(4, 1)] {
+            assert_eq!(calls.admit(&less), Err(Misplaced::NoProgress));
+        }
+        assert_eq!(calls.admit(&progress(6, 3)), Ok(()));
+        calls.advance(&draft(Kind::CallUnknown, &[("covered_bytes", 5)]));
+        assert_eq!(calls.covered_bytes(&call), None);
+        assert_eq!(calls.admit(&progress(7, 4)), Err(Misplaced::CallNotOpen));
     }
 }

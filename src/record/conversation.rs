@@ -18,21 +18,45 @@ use crate::domain::json::{Json, Limits};
 
 /// The member of the arguments with the conversation.
 const MESSAGES: &str = "messages";
+/// The same in the `responses` dialect, where a list of items replaces the messages.
+const INPUT: &str = "input";
+/// The members that can have a conversation.
+pub const LIST_MEMBERS: [&str; 2] = [MESSAGES, INPUT];
 /// The member with the tools that the model may ask for.
 const TOOLS: &str = "tools";
+
+/// The name of the member with the conversation: `messages`, unless the arguments have none and
+/// their `input` is a list of objects, or names a list that is stored elsewhere.
+#[must_use]
+pub fn list_member(args: &Json) -> &'static str {
+    let is_list = |input: &Json| objects(input).is_some() || reference(input).is_some();
+    let has_input = args.get(MESSAGES).is_none() && args.get(INPUT).is_some_and(is_list);
+    if has_input { INPUT } else { MESSAGES }
+}
+
+/// The items of a list of objects.
+fn objects(list: &Json) -> Option<&[Json]> {
+    let items = list.as_array()?;
+    items.iter().all(|item| item.as_object().is_some()).then_some(items)
+}
+
+/// The commitment of a conversation that is stored elsewhere.
+fn reference(list: &Json) -> Option<Digest> {
+    let reference: ConversationReference = list.read().ok()?;
+    Some(reference.conversation.0)
+}
 
 /// The messages of arguments, if they are a list of objects.
 #[must_use]
 pub fn messages(args: &Json) -> Option<&[Json]> {
-    let messages = args.get(MESSAGES)?.as_array()?;
-    messages.iter().all(|message| message.as_object().is_some()).then_some(messages)
+    objects(args.get(list_member(args))?)
 }
 
 /// The arguments with other messages.
 #[must_use]
 pub fn with_messages(args: &Json, messages: Vec<Json>) -> Json {
     let Json::Object(mut members) = without_messages(args) else { return args.clone() };
-    members.insert(MESSAGES.to_owned(), messages.into());
+    members.insert(list_member(args).to_owned(), messages.into());
     Json::Object(members)
 }
 
@@ -40,7 +64,8 @@ pub fn with_messages(args: &Json, messages: Vec<Json>) -> Json {
 #[must_use]
 pub fn without_messages(args: &Json) -> Json {
     let Some(members) = args.as_object() else { return args.clone() };
-    let others = members.iter().filter(|(name, _)| *name != MESSAGES);
+    let list = list_member(args);
+    let others = members.iter().filter(|(name, _)| *name != list);
     Json::object(others.map(|(name, value)| (name.clone(), value.clone())))
 }
 
@@ -59,7 +84,14 @@ pub fn normal_args(args: &Json) -> Json {
 pub fn normal(message: &Json) -> Json {
     let Some(members) = message.as_object() else { return message.clone() };
     let mut members = members.clone();
-    members.remove("id");
+    let kind = members.get("type").and_then(Json::as_str).map(str::to_owned);
+    // The id of a reference to an item is all that it says.
+    if kind.as_deref() != Some("item_reference") {
+        members.remove("id");
+    }
+    if kind.is_some() {
+        members.remove("status");
+    }
     members.remove("cache_control");
     members.retain(|_name, value| *value != Json::Null);
     if let Some(content) = members.get_mut("content") {
@@ -67,8 +99,15 @@ pub fn normal(message: &Json) -> Json {
     }
     if let Some(Json::Array(calls)) = members.get_mut("tool_calls") {
         for call in calls {
-            *call = call_of(call);
+            if let Json::Object(call) = call
+                && let Some(Json::Object(function)) = call.get_mut("function")
+            {
+                canonical_arguments(function);
+            }
         }
+    }
+    if kind.as_deref() == Some("function_call") {
+        canonical_arguments(&mut members);
     }
     Json::Object(members)
 }
@@ -76,16 +115,9 @@ pub fn normal(message: &Json) -> Json {
 /// Text as text, blocks without their cache marks.
 fn content_of(content: &Json) -> Json {
     let Json::Array(parts) = content else { return content.clone() };
-    let unmarked = |part: &Json| {
-        let mut part = part.clone();
-        if let Json::Object(members) = &mut part {
-            members.remove("cache_control");
-        }
-        part
-    };
-    let parts: Vec<Json> = parts.iter().map(unmarked).collect();
+    let parts: Vec<Json> = parts.iter().map(block_of).collect();
     if let [only] = parts.as_slice()
-        && let (Some("text"), Some(text)) =
+        && let (Some("text" | "input_text"), Some(text)) =
             (only.get("type").and_then(Json::as_str), only.get("text").and_then(Json::as_str))
         && only.as_object().is_some_and(|members| members.len() == 2)
     {
@@ -94,18 +126,52 @@ fn content_of(content: &Json) -> Json {
     parts.into()
 }
 
+/// A block without its cache mark. The content of a tool's result is written as that of a message
+/// is, and a result that is no error need not say so.
+fn block_of(block: &Json) -> Json {
+    let Json::Object(members) = block else { return block.clone() };
+    let mut members = members.clone();
+    members.remove("cache_control");
+    if members.get("type").and_then(Json::as_str) == Some("tool_result") {
+        if members.get("is_error") == Some(&Json::Bool(false)) {
+            members.remove("is_error");
+        }
+        if let Some(content) = members.get("content").and_then(Json::as_array) {
+            let content = content_of(&content.to_vec().into());
+            members.insert("content".to_owned(), content);
+        }
+    }
+    Json::Object(members)
+}
+
 /// The arguments of a function call as canonical JSON, if they are JSON.
-fn call_of(call: &Json) -> Json {
-    let mut call = call.clone();
-    if let Json::Object(members) = &mut call
-        && let Some(Json::Object(function)) = members.get_mut("function")
-        && let Some(text) = function.get("arguments").and_then(Json::as_str)
+fn canonical_arguments(call: &mut BTreeMap<String, Json>) {
+    if let Some(text) = call.get("arguments").and_then(Json::as_str)
         && let Ok(arguments) = Json::parse(text.as_bytes(), &Limits::ARGUMENTS)
     {
         let written = canonical::text(&arguments);
-        function.insert("arguments".to_owned(), Json::from(written));
+        call.insert("arguments".to_owned(), Json::from(written));
     }
-    call
+}
+
+/// What a model says in its answer, as messages: a chat completion, a message, or a response, as its
+/// provider wrote it, or an answer as tools of kind `model` give it. `None`: the answer has another
+/// form.
+#[must_use]
+pub fn said(answer: &Json) -> Option<Vec<Json>> {
+    if let Some(choices) = answer.get("choices").and_then(Json::as_array) {
+        let message = choices.iter().map(|choice| choice.get("message"));
+        return message.map(|one| one.filter(|one| one.as_object().is_some()).cloned()).collect();
+    }
+    if let Some(items) = answer.get("output") {
+        return objects(items).map(<[Json]>::to_vec);
+    }
+    if let Some(message) = answer.get("message") {
+        return message.as_object().map(|_| vec![message.clone()]);
+    }
+    let parts = ["role", "content"].map(|name| answer.get(name).map(|value| (name, value.clone())));
+    let [Some(role), Some(content)] = parts else { return None };
+    content.1.as_array().is_some().then(|| vec![Json::object([role, content])])
 }
 
 /// The payload of role `conversation`: an earlier list of messages continued.
@@ -159,22 +225,23 @@ impl References {
     /// The references in stored arguments; none if these were stored whole.
     #[must_use]
     pub fn of(args: &Json) -> Option<Self> {
-        let messages: ConversationReference = args.get(MESSAGES)?.read().ok()?;
+        let conversation = reference(args.get(list_member(args))?)?;
         let offer = match args.get(TOOLS) {
             None => None,
             Some(tools) => Some(tools.read::<OfferReference>().ok()?.offer.0),
         };
-        Some(Self { conversation: messages.conversation.0, offer })
+        Some(Self { conversation, offer })
     }
 
     /// The arguments with these references in place of messages and tools.
     pub fn put(&self, args: &Json) -> Json {
+        let list = list_member(args);
         let others = args.as_object().into_iter().flatten();
-        let others = others.filter(|(name, _)| *name != TOOLS && *name != MESSAGES);
+        let others = others.filter(|(name, _)| *name != TOOLS && *name != list);
         let mut members: BTreeMap<String, Json> =
             others.map(|(name, value)| (name.clone(), value.clone())).collect();
         let refer = |name: &str, to: &Digest| Json::object([(name, Json::from(to.hex()))]);
-        members.insert(MESSAGES.to_owned(), refer("conversation", &self.conversation));
+        members.insert(list.to_owned(), refer("conversation", &self.conversation));
         if let Some(offer) = &self.offer {
             members.insert(TOOLS.to_owned(), refer("offer", offer));
         }
@@ -271,6 +338,99 @@ mod tests {
             json!({"role": "tool", "content": "x", "tool_call_id": "c"}),
         ] {
             assert_ne!(normal(&other), one);
+        }
+    }
+
+    #[test]
+    fn blocks_of_a_tools_result_have_one_normal_form() {
+        let of = |result: Json| normal(&json!({"role": "user", "content": [result.to_serde()]}));
+        let one = of(json!({"type": "tool_result", "tool_use_id": "c", "content": "x"}));
+        let text = json!({"type": "text", "text": "x"}).to_serde();
+        let marked = json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}});
+        for other in [
+            json!({"type": "tool_result", "tool_use_id": "c", "content": [text]}),
+            json!({"type": "tool_result", "tool_use_id": "c", "content": [marked.to_serde()],
+                "is_error": false, "cache_control": {"type": "ephemeral"}}),
+        ] {
+            assert_eq!(of(other), one);
+        }
+        for other in [
+            json!({"type": "tool_result", "tool_use_id": "c", "content": "x", "is_error": true}),
+            json!({"type": "tool_result", "tool_use_id": "d", "content": "x"}),
+            json!({"type": "tool_result", "tool_use_id": "c", "content": [text, text]}),
+        ] {
+            assert_ne!(of(other), one);
+        }
+        let call = json!({"role": "assistant", "content": [
+            {"type": "tool_use", "id": "c", "name": "f", "input": {"b": [1], "a": null}}]});
+        assert_eq!(normal(&call), call);
+    }
+
+    #[test]
+    fn items_have_one_normal_form_whatever_id_and_status_a_client_gives_them() {
+        let one =
+            json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{\"a\":1}"});
+        for other in [
+            json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{\"a\": 1}"}),
+            json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{\"a\":1}",
+                "id": "fc_1", "status": "completed"}),
+        ] {
+            assert_eq!(normal(&other), one);
+        }
+        let text = |content: Json| json!({"type": "message", "role": "user", "content": content.to_serde()});
+        let parts = json!([{"type": "input_text", "text": "x"}]);
+        assert_eq!(normal(&text(parts)), text(Json::from("x")));
+        let item = |id: &str| normal(&json!({"type": "item_reference", "id": id}));
+        assert_ne!(item("msg_1"), item("msg_2"));
+    }
+
+    #[test]
+    fn the_conversation_is_in_messages_or_else_in_input() {
+        let items = json!([{"role": "user", "content": "x"}]);
+        let list = || items.to_serde();
+        let input = json!({"model": "m", "input": list(), "tools": [1]});
+        assert_eq!(messages(&input), items.as_array());
+        assert_eq!(without_messages(&input), json!({"model": "m", "tools": [1]}));
+        let none = with_messages(&input, Vec::new());
+        assert_eq!(none, json!({"model": "m", "input": [], "tools": [1]}));
+        assert_eq!(with_messages(&none, items.as_array().unwrap().to_vec()), input);
+
+        let digest = Digest::of(&[b"c"]);
+        let all = References { conversation: digest, offer: Some(digest) };
+        let stored = all.put(&input);
+        assert_eq!((References::of(&stored), messages(&stored)), (Some(all), None));
+        assert!(stored.get("messages").is_none());
+        assert_eq!(with_messages(&stored, Vec::new()).get("input"), Some(&json!([])));
+
+        let both = json!({"messages": list(), "input": [{"role": "user", "content": "y"}]});
+        assert_eq!(messages(&both), items.as_array());
+        assert_eq!(without_messages(&both).get("input"), both.get("input"));
+        for text in [json!({"input": "x"}), json!({"input": ["x"]}), json!({"input": {"a": 1}})] {
+            assert_eq!(messages(&text), None);
+            assert_eq!(without_messages(&text), text);
+            assert!(with_messages(&text, Vec::new()).get("messages").is_some());
+        }
+    }
+
+    #[test]
+    fn an_answer_of_each_dialect_is_read_as_messages() {
+        let message = json!({"role": "assistant", "content": "x"});
+        let call = json!({"type": "function_call", "name": "f", "arguments": "{}"});
+        let block = json!([{"type": "text", "text": "x"}]);
+        let blocks = json!({"role": "assistant", "content": block});
+        for (answer, said_there) in [
+            (json!({"choices": [{"index": 0, "message": message}]}), vec![message.clone()]),
+            (json!({"object": "response", "output": [message, call]}), vec![message, call]),
+            (
+                json!({"type": "message", "role": "assistant", "content": block}),
+                vec![blocks.clone()],
+            ),
+            (json!({"model": "m", "message": blocks}), vec![blocks]),
+        ] {
+            assert_eq!(said(&answer), Some(said_there));
+        }
+        for other in [json!({}), json!({"content": []}), json!({"choices": [{}]}), json!([])] {
+            assert_eq!(said(&other), None);
         }
     }
 

@@ -2,7 +2,32 @@
 
 use super::call::{self, Layer, Release};
 use super::{List, TaggedDigest, Text};
+use crate::domain::call::CallerAuth;
 use crate::domain::decision::{LayerDigest, LayerReason, PolicyObligation};
+
+impl From<&CallerAuth> for call::Auth {
+    fn from(auth: &CallerAuth) -> Self {
+        Self {
+            certificate: auth.certificate.as_deref().and_then(TaggedDigest::parse),
+            method: auth.method.as_str().into(),
+            spiffe: auth.spiffe.as_deref().map(Text::from),
+            token: auth.token.as_deref().map(Text::from),
+            uid: auth.uid.map(Into::into),
+        }
+    }
+}
+
+impl From<&call::Auth> for CallerAuth {
+    fn from(auth: &call::Auth) -> Self {
+        Self {
+            method: auth.method.to_string(),
+            uid: auth.uid.and_then(|uid| u32::try_from(uid.get()).ok()),
+            token: auth.token.as_ref().map(ToString::to_string),
+            certificate: auth.certificate.map(|digest| digest.to_string()),
+            spiffe: auth.spiffe.as_ref().map(ToString::to_string),
+        }
+    }
+}
 
 /// Reasons kept in an entry.
 const REASONS_MAX: usize = 16;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::canonical;
+use super::dialect::{Dialect, Operation};
 use super::id::{CallId, RunId, ToolName};
 use super::json::{self, Json, Limits};
 use super::token;
@@ -43,6 +44,34 @@ impl CallerAuth {
     }
 }
 
+/// A request to a model in a dialect of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DialectRequest {
+    /// The protocol.
+    pub dialect: Dialect,
+    /// What is asked for.
+    pub operation: Operation,
+    /// Headers of the agent for the provider, with names in lower case.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Who made a call, and in which form.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum CallSource {
+    /// An agent: the arguments are those of the tool.
+    #[default]
+    Agent,
+    /// An agent, in a dialect of models: the arguments are the body of its request.
+    Dialect(Arc<DialectRequest>),
+    /// A model: its answer asks the agent to run this.
+    Proposal {
+        /// The call of the model that answered.
+        model_call: CallId,
+        /// The place among the tool calls of the answer, from 0.
+        index: u64,
+    },
+}
+
 /// One call as the agent made it: parsed strictly, made canonical once, then immutable.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ToolCall {
@@ -56,6 +85,7 @@ pub struct ToolCall {
     agent: String,
     auth: CallerAuth,
     traceparent: Option<String>,
+    source: CallSource,
 }
 
 /// The context of a call: everything except tool name and arguments.
@@ -83,12 +113,34 @@ impl ToolCall {
     /// # Errors
     /// What is wrong with the text, as a stable detail code.
     pub fn parse(asking: CallOrigin, tool: &str, arguments: &[u8]) -> Result<Self, json::Error> {
+        Self::read((asking, CallSource::Agent), tool, arguments, &Limits::ARGUMENTS)
+    }
+
+    /// The same for a request to a model: its body may be larger.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_dialect(
+        asking: CallOrigin,
+        tool: &str,
+        body: &[u8],
+        request: DialectRequest,
+    ) -> Result<Self, json::Error> {
+        Self::read((asking, CallSource::Dialect(Arc::new(request))), tool, body, &Limits::MODEL)
+    }
+
+    fn read(
+        (asking, source): (CallOrigin, CallSource),
+        tool: &str,
+        arguments: &[u8],
+        limits: &Limits,
+    ) -> Result<Self, json::Error> {
         let tool = ToolName::parse(tool).ok_or_else(|| json::Error {
             code: "tool.name",
             message: "a tool name is [A-Za-z0-9_.-]{1,128}".into(),
             offset: 0,
         })?;
-        let args = Json::parse(arguments, &Limits::ARGUMENTS)?;
+        let args = Json::parse(arguments, limits)?;
         if args.as_object().is_none() {
             let message = "arguments are a JSON object".into();
             return Err(json::Error { code: "arguments.type", message, offset: 0 });
@@ -104,13 +156,32 @@ impl ToolCall {
             return Err(json::Error { code: "call.token", message: message.into(), offset: 0 });
         }
         let args = Arc::new(args);
-        Ok(Self { run, id, tool, args, canonical, sent, after, agent, auth, traceparent })
+        Ok(Self { run, id, tool, args, canonical, sent, after, agent, auth, traceparent, source })
     }
 
     /// The same call under another id.
     #[must_use]
     pub fn under(self, id: CallId) -> Self {
         Self { id, ..self }
+    }
+
+    /// The same call, which an answer of a model asks for.
+    #[must_use]
+    pub fn proposed(self, model_call: CallId, index: u64) -> Self {
+        Self { source: CallSource::Proposal { model_call, index }, ..self }
+    }
+
+    /// Who made it, and in which form.
+    pub const fn source(&self) -> &CallSource {
+        &self.source
+    }
+
+    /// The request to a model that it is, if it was made in a dialect.
+    pub fn dialect(&self) -> Option<&DialectRequest> {
+        match &self.source {
+            CallSource::Dialect(request) => Some(request),
+            CallSource::Agent | CallSource::Proposal { .. } => None,
+        }
     }
 
     /// The run it belongs to.

@@ -30,6 +30,8 @@ closed! {
         Grpc = "grpc",
         /// One tool or method of an MCP server.
         Mcp = "mcp",
+        /// A tool that the agent runs itself, when a model asks for it.
+        Client = "client",
     }
 }
 
@@ -52,6 +54,8 @@ closed! {
         Sql = "sql",
         /// One call of a unary method.
         Grpc = "grpc",
+        /// One tool call of a model's answer, for a tool that the agent runs itself.
+        Client = "client",
     }
 }
 
@@ -66,6 +70,7 @@ impl ToolKind {
             Self::Model => EffectKind::Model,
             Self::Grpc => EffectKind::Grpc,
             Self::Mcp => EffectKind::Mcp,
+            Self::Client => EffectKind::Client,
         }
     }
 }
@@ -134,6 +139,9 @@ pub enum Effect {
         functions: Vec<String>,
         /// Body bytes.
         body_bytes: u64,
+        /// What only a request in a dialect has.
+        #[serde(flatten)]
+        request: Option<Box<ModelAsk>>,
     },
     /// One request to an MCP server.
     Mcp {
@@ -163,6 +171,11 @@ pub enum Effect {
     Sql(Box<Sql>),
     /// One call of a unary method of a gRPC service.
     Grpc(Grpc),
+    /// One tool call of a model's answer: the agent runs it.
+    Client {
+        /// The name of the tool, as the agent offered it.
+        name: String,
+    },
     /// What a recording says that the call would touch: nothing is touched again.
     #[serde(untagged, serialize_with = "recorded")]
     Recorded {
@@ -171,6 +184,51 @@ pub enum Effect {
         /// What the firewall saw then, in what the tool made of the arguments too.
         findings: Vec<Finding>,
     },
+}
+
+/// What a request to a model in a dialect asks for.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ModelAsk {
+    /// `chat`, `responses` or `messages`.
+    pub dialect: String,
+    /// `generate` or `count_tokens`.
+    pub operation: String,
+    /// Whether the answer is asked for in pieces.
+    pub stream: bool,
+    /// Files in the messages.
+    pub files: u64,
+    /// The texts that a provider takes for instructions, in their order.
+    pub instructions: Vec<ModelInstruction>,
+    /// The tools that the model may ask for.
+    pub offered: Vec<ModelTool>,
+    /// Which of them it may or must ask for.
+    pub tool_choice: Option<String>,
+}
+
+/// One text that a provider takes for instructions.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ModelInstruction {
+    /// What the manifest calls it.
+    pub name: Option<String>,
+    /// `leading` or `mid`.
+    pub place: String,
+    /// The scope of the manifest's entry that it matches.
+    pub scope: Option<String>,
+    /// SHA-256 of the text, 64 hex digits.
+    pub sha256: String,
+}
+
+/// One tool that a model may ask for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ModelTool {
+    /// `same`, `differs` or `unpinned`.
+    pub definition: String,
+    /// `governed`, `client` or `unknown`.
+    pub kind: String,
+    /// Its name, as the agent offered it.
+    pub name: String,
 }
 
 /// One call of a unary method.

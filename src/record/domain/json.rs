@@ -48,6 +48,13 @@ impl Limits {
     /// The limits of tool arguments: 1 MiB, 32 levels, 65,536 values, names of 256 bytes.
     pub const ARGUMENTS: Self =
         Self { bytes_max: 1 << 20, depth_max: 32, values_max: 65_536, key_bytes_max: 256 };
+    /// The body of a request to a model.
+    pub const MODEL: Self = Self {
+        bytes_max: 32 * 1024 * 1024,
+        depth_max: 64,
+        values_max: 1_000_000,
+        key_bytes_max: 1024,
+    };
     /// The limits of a ledger entry: 65,535 bytes and 16 levels (the profile itself allows 6).
     pub const ENTRY: Self =
         Self { bytes_max: 65_535, depth_max: 16, values_max: 16_384, key_bytes_max: 128 };

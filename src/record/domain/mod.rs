@@ -10,6 +10,7 @@ pub mod code;
 pub mod commitment;
 pub mod crc32;
 pub mod decision;
+pub mod dialect;
 pub mod digest;
 pub mod effect;
 pub mod facts;

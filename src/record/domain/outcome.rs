@@ -1,6 +1,7 @@
 //! How a permitted call ended.
 
 use crate::domain::closed::closed;
+use crate::domain::digest::Digest;
 
 use std::time::Duration;
 
@@ -183,6 +184,29 @@ pub struct Observed {
     pub usage: Option<Usage>,
     /// The result of masking, if it was required.
     pub redaction: Option<Redaction>,
+    /// What left of an answer while the call ran.
+    pub stream: Option<StreamSeen>,
+    /// The id of the model that answered, as it says itself.
+    pub model: Option<String>,
+}
+
+/// What left of an answer while its call ran.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamSeen {
+    /// Number of bytes.
+    pub bytes: u64,
+    /// SHA-256 of those bytes.
+    pub sha256: Digest,
+    /// Number of pieces: each holds whole events.
+    pub pieces: u64,
+    /// Milliseconds from the permit to the first byte.
+    pub first_ms: Option<u64>,
+}
+
+impl Default for StreamSeen {
+    fn default() -> Self {
+        Self { bytes: 0, sha256: Digest::of(&[]), pieces: 0, first_ms: None }
+    }
 }
 
 /// The result of masking a tool's answer.
@@ -217,4 +241,10 @@ pub struct Usage {
     pub cost_micro_usd: Option<u64>,
     /// The provider gave no count.
     pub estimated: bool,
+    /// Input tokens that the provider had in its cache; among `input_tokens`.
+    pub cached_input_tokens: u64,
+    /// Input tokens that the provider wrote into its cache; among `input_tokens`.
+    pub cache_write_tokens: u64,
+    /// Output tokens that the agent does not see; among `output_tokens`.
+    pub reasoning_tokens: u64,
 }

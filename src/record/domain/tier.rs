@@ -21,9 +21,11 @@ closed! {
     pub enum Binding {
         /// The face takes no claim, or the agent made none.
         Unclaimed = "unclaimed",
-        /// The agent claimed them at `OpenRun`, and the manifest lists what it claimed.
+        /// The agent claimed them at `OpenRun`, and the manifest lists what it claimed; or it came in
+        /// by a dialect of models, where the gate compares each request with the manifest.
         Claimed = "claimed",
-        /// The gate saw the model ask for exactly this call.
+        /// The gate saw it: of a tool call, a model asking for exactly it; of a request to a model, the model and
+        /// the instructions of the manifest.
         Observed = "observed",
     }
 }
@@ -47,9 +49,8 @@ impl Face {
     /// serve the face.
     pub const fn best(self) -> Option<Binding> {
         match self {
-            Self::Grpc | Self::Http => Some(Binding::Claimed),
+            Self::Grpc | Self::Http | Self::Llm => Some(Binding::Claimed),
             Self::Mcp => Some(Binding::Unclaimed),
-            Self::Llm => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{BYTES_MAX, DEPTH_MAX, Error, NODES_MAX, whole};
 use crate::domain::pointer::step;
 
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) line: u64,
     pub(super) column: u64,
     shown: String,
@@ -16,10 +16,10 @@ pub(super) struct Place {
 
 /// The place of each field, by JSON pointer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places(BTreeMap<String, Place>);
+pub(super) struct Places(BTreeMap<String, Position>);
 
 impl Places {
-    pub(super) fn of(&self, pointer: &str) -> Option<&Place> {
+    pub(super) fn of(&self, pointer: &str) -> Option<&Position> {
         let mut pointer = pointer;
         loop {
             if let Some(place) = self.0.get(pointer) {
@@ -30,7 +30,7 @@ impl Places {
     }
 
     /// The field of this dotted name, or the nearest written one above it.
-    pub(super) fn named(&self, name: &str) -> Option<&Place> {
+    pub(super) fn named(&self, name: &str) -> Option<&Position> {
         let mut name = name;
         loop {
             if let Some(place) = self.0.values().find(|place| place.shown == name) {
@@ -176,7 +176,7 @@ impl Scan<'_> {
         let pointer = format!("{pointer}/{}", step(text));
         let shown = if shown.is_empty() { text.to_owned() } else { format!("{shown}.{text}") };
         let (line, column) = place;
-        self.places.0.insert(pointer, Place { line, column, shown });
+        self.places.0.insert(pointer, Position { line, column, shown });
         if duplicate {
             return Err(self.refuse(place, &format!("duplicate key `{text}`")));
         }
@@ -198,7 +198,7 @@ impl Scan<'_> {
                 (format!("{pointer}/{}", step(&name)), format!("{shown}{dot}{name}"))
             }
         };
-        let place = Place { line, column, shown: shown.clone() };
+        let place = Position { line, column, shown: shown.clone() };
         self.places.0.entry(pointer.clone()).or_insert(place);
         (pointer, shown)
     }

@@ -1,0 +1,35 @@
+//! The protocols in which agents talk to models.
+
+use super::closed::closed;
+
+closed! {
+    /// A protocol of model providers, by the resource that it posts to.
+    pub enum Dialect {
+        /// `POST /v1/chat/completions` (OpenAI, and many servers).
+        Chat = "chat",
+        /// `POST /v1/responses` (OpenAI).
+        Responses = "responses",
+        /// `POST /v1/messages` (Anthropic).
+        Messages = "messages",
+    }
+}
+
+closed! {
+    /// What a request asks a model for.
+    pub enum Operation {
+        /// An answer.
+        Generate = "generate",
+        /// The number of tokens of the request.
+        CountTokens = "count_tokens",
+    }
+}
+
+closed! {
+    /// Where a text that a provider treats as instructions stands in a request.
+    pub enum Place {
+        /// Before the first item that is no instructions.
+        Leading = "leading",
+        /// Behind such an item.
+        Mid = "mid",
+    }
+}
