@@ -10,7 +10,8 @@
 //!
 //! Beside the tools are an operator's other bindings: [`identity`] reads signed manifests and knows
 //! callers by their tokens and certificates, [`limits`] counts budgets, pools and fair shares,
-//! [`mcp`] is the framing and the names of the Model Context Protocol.
+//! [`mcp`] is the framing and the names of the Model Context Protocol, [`llm`] reads and rewrites what
+//! agents and model providers say to each other.
 
 use wicketgate_crypto as crypto;
 use wicketgate_record::{clock, domain, yaml};
@@ -52,6 +53,7 @@ pub mod host;
 pub mod http;
 pub mod identity;
 pub mod limits;
+pub mod llm;
 pub mod lock;
 pub mod mcp;
 pub mod model;
@@ -141,15 +143,17 @@ impl Tool {
             ToolKind::Sql => of(self.sql.as_ref()),
             ToolKind::Model => of(self.model.as_ref()),
             ToolKind::Grpc => of(self.grpc.as_ref()),
-            // Tools of MCP servers are bound by `servers` and by the lock.
-            ToolKind::Mcp => None,
+            // Tools of MCP servers are bound by `servers` and by the lock, those of the agent by the
+            // manifest.
+            ToolKind::Mcp | ToolKind::Client => None,
         }
     }
 }
 
 /// The kinds that have a section.
 fn configurable() -> impl Iterator<Item = ToolKind> {
-    ToolKind::ALL.iter().copied().filter(|kind| *kind != ToolKind::Mcp)
+    let of_others = [ToolKind::Mcp, ToolKind::Client];
+    ToolKind::ALL.iter().copied().filter(move |kind| !of_others.contains(kind))
 }
 
 /// A checked tool of one kind: what the gate builds its executor from.

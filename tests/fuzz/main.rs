@@ -42,6 +42,7 @@ const fn rounds(name: &str) -> u64 {
     match name.as_bytes() {
         b"bundle" => 150,
         b"archive" | b"manifest" => 400,
+        b"answer_chat" | b"answer_messages" | b"answer_responses" => 800,
         b"range" | b"inclusion" | b"consistency" => 1500,
         _ => 4000,
     }
@@ -79,6 +80,9 @@ macro_rules! replayed {
 }
 
 replayed! {
+    no_chat_completion_lets_a_denied_call_leave: "answer_chat";
+    no_message_lets_a_denied_call_leave: "answer_messages";
+    no_response_lets_a_denied_call_leave: "answer_responses";
     no_archive_of_policies_breaks_its_reader: "archive";
     no_file_of_a_bundle_breaks_the_verifier_or_passes: "bundle";
     damaged_consistency_proofs_fool_neither_implementation: "consistency";
@@ -91,6 +95,7 @@ replayed! {
     no_note_opens_that_was_not_signed: "note";
     a_proof_file_has_one_spelling: "proof";
     range_proofs_hold_for_their_own_leaves_only: "range";
+    events_are_the_same_however_they_are_cut: "sse";
     no_stamp_holds_that_the_authority_did_not_make: "stamp";
     no_trust_file_trusts_more_than_it_says: "trust";
     a_key_in_text_has_one_spelling: "vkey";
@@ -112,10 +117,12 @@ fn every_body_is_replayed_and_has_a_target_for_the_fuzzer() {
 #[test]
 fn the_kept_inputs_reach_what_they_are_kept_for() {
     // A corpus of inputs that all fail at the first byte would prove nothing.
+    use wicketgate::catalog::llm::sse::Reader;
     use wicketgate::crypto::dsse;
     use wicketgate::crypto::note::{Checkpoint, VerifierKey};
     use wicketgate::crypto::tlog_proof::TlogProof;
     use wicketgate::crypto::tsp;
+    use wicketgate::domain::dialect::Dialect;
     use wicketgate::domain::digest::Digest;
     use wicketgate::evidence::trust::Trust;
     use wicketgate::ledger::verify::EntryLine;
@@ -123,6 +130,15 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
     let any = |name: &str, good: &dyn Fn(&[u8]) -> bool| {
         assert!(inputs(name).iter().any(|(_, bytes)| good(bytes)), "no good input for `{name}`");
     };
+    for (name, dialect) in [
+        ("answer_chat", Dialect::Chat),
+        ("answer_messages", Dialect::Messages),
+        ("answer_responses", Dialect::Responses),
+    ] {
+        let calls = |b: &[u8]| bodies::answers::read(dialect, &[b], None).map(|left| left.1.len());
+        any(name, &|b| calls(b).is_ok_and(|calls| calls > 1));
+    }
+    any("sse", &|b| Reader::new(1 << 20).push(b).is_ok_and(|events| events.len() > 2));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let key = bodies::key(1).public();
     any("note", &|b| Checkpoint::open(&text(b), &key).is_ok());

@@ -211,7 +211,8 @@ impl<B: Body<Data = Bytes> + Unpin> Messages<B> {
                     return Ok(Some(text.into_bytes()));
                 }
                 let Some(data) = piece(body).await? else { return Ok(None) };
-                ready.extend(reader.push(&data).map_err(|_large| Unread::TooLarge)?);
+                let events = reader.push(&data).map_err(|_large| Unread::TooLarge)?;
+                ready.extend(events.into_iter().map(|event| event.data));
             },
         }
     }

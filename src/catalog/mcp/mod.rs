@@ -13,7 +13,8 @@ pub mod list;
 pub mod name;
 pub mod raw;
 pub mod rpc;
-pub mod sse;
+
+pub use crate::llm::sse;
 
 /// A revision of the protocol that this build speaks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -3,6 +3,7 @@
 //! They know nothing of who calls them: `tests/fuzz` replays kept inputs and mutations of them on
 //! every run, `fuzz/` hands them to libFuzzer.
 
+pub mod answers;
 pub mod files;
 pub mod notes;
 pub mod texts;
@@ -15,7 +16,10 @@ use wicketgate::crypto::keys::SecretKey;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its corpus.
-pub const BODIES: [(&str, Body); 16] = [
+pub const BODIES: [(&str, Body); 20] = [
+    ("answer_chat", answers::chat),
+    ("answer_messages", answers::messages),
+    ("answer_responses", answers::responses),
     ("archive", files::archive),
     ("bundle", files::bundle),
     ("consistency", trees::consistency),
@@ -28,6 +32,7 @@ pub const BODIES: [(&str, Body); 16] = [
     ("note", notes::note),
     ("proof", notes::proof),
     ("range", trees::range),
+    ("sse", answers::sse),
     ("stamp", notes::stamp),
     ("trust", texts::trust),
     ("vkey", notes::vkey),
