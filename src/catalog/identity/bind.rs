@@ -154,7 +154,8 @@ fn inactive(manifest: &Manifest) -> Option<LayerReason> {
     })
 }
 
-fn mismatch(detail: &str, message: String) -> LayerReason {
+/// One reason with the code `manifest.mismatch`.
+pub(super) fn mismatch(detail: &str, message: String) -> LayerReason {
     LayerReason {
         code: Code::ManifestMismatch,
         detail: detail.to_owned(),

@@ -49,6 +49,14 @@ pub enum Error {
     /// A trusted or signing key cannot be used.
     #[error(transparent)]
     Key(#[from] keys::Error),
+    /// A template that the manifest names cannot be used.
+    #[error("{path}: {why}")]
+    Template {
+        /// The template.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The manifest's time is over.
     #[error("{path}: spec.validity.not_after: expired at `{at}`")]
     Expired {
@@ -113,6 +121,9 @@ impl Error {
             Self::Io { .. } => Some(
                 "a manifest lies beside its `.sig.json`: `wicketgate manifest init`, then `sign`",
             ),
+            Self::Template { .. } => Some(
+                "templates lie in the directory `templates` beside the manifest, each as `<SHA-256 of its bytes>.txt`, and are not edited",
+            ),
             Self::Expired { .. } => {
                 Some("sign a newer version with a later `spec.validity.not_after`")
             }
@@ -138,6 +149,7 @@ impl Error {
             Self::Threshold { .. } => "manifest.threshold",
             Self::Algorithm { .. } => "manifest.alg",
             Self::Key(_) => "manifest.key",
+            Self::Template { .. } => "manifest.template",
             Self::Expired { .. } => "manifest.expired",
             Self::NotYetValid { .. } => "manifest.not_yet_valid",
             Self::Downgrade { .. } => "manifest.downgrade",

@@ -10,8 +10,16 @@ use crate::domain::id::ToolName;
 #[derive(Clone, Debug)]
 pub struct Grants {
     manifest: Arc<Manifest>,
-    /// Of a delegated run: the intersection along its lineage, in the order of its own manifest.
-    narrowed: Option<Vec<Grant>>,
+    /// Of a delegated run: the intersection along its lineage.
+    narrowed: Option<NarrowedGrants>,
+}
+
+/// The grants of a manifest that every manifest above it has too, in the order of the manifest.
+#[derive(Clone, Debug)]
+struct NarrowedGrants {
+    tools: Vec<Grant>,
+    /// Of tools that the agent runs itself.
+    clients: Vec<Grant>,
 }
 
 impl Grants {
@@ -22,19 +30,32 @@ impl Grants {
 
     /// What this manifest grants below a run that may use `self`: never more than that run.
     pub fn below(&self, manifest: Arc<Manifest>) -> Self {
-        let narrowed = manifest.tools.iter().filter_map(|own| both(own, self.get(&own.name)?));
-        let narrowed = Some(narrowed.collect());
-        Self { manifest, narrowed }
+        let tools = manifest.tools.iter().filter_map(|own| both(own, self.get(&own.name)?));
+        let clients = manifest.client_tools.iter().filter_map(|tool| {
+            both(&manifest.client_grant(&tool.name)?, &self.client(&tool.name)?)
+        });
+        let narrowed = NarrowedGrants { tools: tools.collect(), clients: clients.collect() };
+        Self { manifest, narrowed: Some(narrowed) }
     }
 
     /// Every grant, in the order of the manifest.
     pub fn all(&self) -> &[Grant] {
-        self.narrowed.as_deref().unwrap_or(&self.manifest.tools)
+        self.narrowed.as_ref().map_or(&self.manifest.tools, |narrowed| &narrowed.tools)
     }
 
     /// The grant of this tool, if it exists for the run.
     pub fn get(&self, tool: &ToolName) -> Option<&Grant> {
         self.all().iter().find(|grant| &grant.name == tool)
+    }
+
+    /// The grant of the tool of this name that the agent runs itself (`spec.client_tools`), if it
+    /// exists for the run.
+    pub fn client(&self, name: &str) -> Option<Grant> {
+        let own = self.manifest.client_grant(name)?;
+        match &self.narrowed {
+            None => Some(own),
+            Some(narrowed) => narrowed.clients.iter().find(|grant| grant.name == own.name).cloned(),
+        }
     }
 }
 

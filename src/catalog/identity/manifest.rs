@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer};
 
+use super::client_tools::{ClientTool, UnknownTools};
+use super::instructions::Instructions;
+use super::templates::Templates;
 use crate::domain::closed::{self, texts};
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
@@ -22,15 +25,6 @@ texts! {
         /// No new runs; taken back.
         Revoked = "revoked",
     }
-}
-
-/// One accepted set of instructions.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-pub struct Instructions {
-    /// SHA-256 of the text in scope.
-    pub sha256: Digest,
-    /// `whole`, `first_block`, `prefix:<bytes>`.
-    pub scope: String,
 }
 
 texts! {
@@ -194,14 +188,24 @@ pub struct Manifest {
     pub model_provider: String,
     /// `spec.model.names`: exact ids; empty: the manifest names no model, and a run may claim any.
     pub model_names: Vec<String>,
+    /// `spec.model.responded`: ids that answers may name, each exact or with a `*` at its end; empty:
+    /// any.
+    pub model_responded: Vec<String>,
     /// `spec.instructions`.
     pub instructions: Vec<Instructions>,
+    /// The templates that the instructions name. [`Manifest::load`] reads them from the directory
+    /// beside the file; a manifest that was read from bytes alone has none.
+    pub templates: Templates,
     /// `spec.binding`, its defaults filled in.
     pub binding: Acceptance,
     /// `spec.policy.agent`: pin of the agent layer.
     pub policy_agent: Option<Digest>,
     /// `spec.tools`.
     pub tools: Vec<Grant>,
+    /// `spec.client_tools`.
+    pub client_tools: Vec<ClientTool>,
+    /// `spec.unknown_tools`.
+    pub unknown_tools: UnknownTools,
     /// `spec.limits`.
     pub limits: RunLimits,
     /// `spec.replay`.

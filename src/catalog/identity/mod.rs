@@ -15,12 +15,17 @@ pub mod authorization;
 mod bind;
 pub mod callers;
 pub mod certificate;
+pub mod client_tools;
 mod error;
 mod grants;
+pub mod instructions;
 pub mod lineage;
 pub mod manifest;
+pub mod models;
+pub mod pin;
 mod schema;
 mod sign;
+pub mod templates;
 #[cfg(test)]
 mod tests;
 pub mod token;

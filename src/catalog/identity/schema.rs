@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::client_tools::{self, ClientTool, UnknownTools};
 use super::error::Error;
 use super::grants;
-use super::manifest::{
-    Acceptance, Incognito, Instructions, Keep, Manifest, Mode, Replay, RunLimits, Status,
-};
+use super::instructions::{self, Instructions};
+use super::manifest::{Acceptance, Incognito, Keep, Manifest, Mode, Replay, RunLimits, Status};
+use super::templates::Templates;
 use crate::domain::closed;
 use crate::domain::digest::Digest;
 use crate::domain::tier::{Binding, Face};
@@ -42,13 +43,12 @@ pub fn schema() -> Value {
                 "provider": text,
                 "names": {"type": "array", "minItems": 1, "maxItems": 64, "items": text,
                     "x-error": "expected 1 to 64 exact model ids"},
+                "responded": {"type": "array", "minItems": 1, "maxItems": 64,
+                    "items": {"type": "string", "pattern": "^[^*]{1,255}[*]?$",
+                        "x-error": "expected a model id, exact or with a `*` at its end"},
+                    "x-error": "expected 1 to 64 model ids"},
             })),
-            "instructions": {"type": "array", "maxItems": 256, "items": closed(json!(["sha256", "scope"]), json!({
-                "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$",
-                    "x-error": "expected 64 lowercase hex digits, quoted"},
-                "scope": {"type": "string", "pattern": "^(whole|first_block|prefix:[1-9][0-9]{0,8})$",
-                    "x-error": "expected `whole`, `first_block` or `prefix:<bytes>`"},
-            }))},
+            "instructions": instructions::schema(),
             "binding": closed(json!([]), json!({
                 "minimum": binding,
                 "tier3": binding,
@@ -59,6 +59,8 @@ pub fn schema() -> Value {
             "policy": closed(json!(["agent"]), json!({"agent": digest})),
             "mode": {"enum": Mode::TEXTS, "x-error": "expected `enforce` or `simulate`"},
             "tools": {"type": "array", "maxItems": 4096, "items": grants::schema()},
+            "client_tools": client_tools::schema(),
+            "unknown_tools": {"enum": UnknownTools::TEXTS, "x-error": "expected `deny` or `strip`"},
             "limits": limits(),
             "replay": replay(),
             "incognito": {"enum": Incognito::TEXTS,
@@ -126,6 +128,10 @@ struct Spec {
     mode: Mode,
     tools: Vec<grants::RawGrant>,
     #[serde(default)]
+    client_tools: Vec<ClientTool>,
+    #[serde(default)]
+    unknown_tools: UnknownTools,
+    #[serde(default)]
     limits: RunLimits,
     #[serde(default)]
     delegates: Vec<Delegate>,
@@ -153,6 +159,8 @@ struct Delegate {
 struct ManifestModel {
     provider: String,
     names: Vec<String>,
+    #[serde(default)]
+    responded: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -206,6 +214,8 @@ fn replay() -> Value {
 /// What a schema cannot express, or has no good message for.
 fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     let mut problems = grants::beyond_schema(document);
+    problems.extend(instructions::beyond_schema(document));
+    problems.extend(client_tools::beyond_schema(document));
     let delegates = document.value.pointer("/spec/delegates").and_then(Value::as_array);
     let mut named = BTreeSet::new();
     for (i, delegate) in delegates.into_iter().flatten().enumerate() {
@@ -259,7 +269,9 @@ fn manifest(raw: RawManifest, bytes: &[u8]) -> Option<Manifest> {
         mode: spec.mode,
         model_provider: spec.model.provider,
         model_names: spec.model.names,
+        model_responded: spec.model.responded,
         instructions: spec.instructions,
+        templates: Templates::new(),
         binding: Acceptance {
             minimum: spec.binding.minimum.unwrap_or(minimum),
             tier3: spec.binding.tier3.unwrap_or(Binding::Observed),
@@ -267,6 +279,8 @@ fn manifest(raw: RawManifest, bytes: &[u8]) -> Option<Manifest> {
         },
         policy_agent: spec.policy.map(|policy| policy.agent),
         tools: grants::values(spec.tools)?,
+        client_tools: spec.client_tools,
+        unknown_tools: spec.unknown_tools,
         limits: spec.limits,
         delegates: spec.delegates.into_iter().map(|delegate| delegate.manifest).collect(),
         replay: spec.replay,

@@ -6,8 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::error::Error;
+use super::instructions::InstructionScope;
 use super::manifest::Manifest;
-use super::schema;
+use super::{schema, templates};
 use crate::crypto::dsse;
 use crate::crypto::files::beside;
 use crate::crypto::keys::{PublicKey, SecretKey};
@@ -30,7 +31,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 impl Manifest {
     /// Reads `agent.yaml` and the envelope beside it: signed by `threshold` distinct trusted keys
     /// over the exact file bytes, well formed, and within its time. Its status is not looked at
-    /// (`bind` does).
+    /// (`bind` does). Its templates are read from the directory beside it.
     ///
     /// # Errors
     /// See [`Error::code`].
@@ -49,10 +50,25 @@ impl Manifest {
                 path.display()
             ),
         })?;
-        Self::verify(&path.display().to_string(), &yaml, envelope, trusted, threshold, now)
+        let shown = path.display().to_string();
+        let mut manifest = Self::verify(&shown, &yaml, envelope, trusted, threshold, now)?;
+        manifest.load_templates(path)?;
+        Ok(manifest)
     }
 
-    /// As [`Self::load`], from bytes. `file` is only for messages.
+    /// Reads the templates that it names from the directory beside `path`, its file. Their digests
+    /// are in the signed text, so they need no signatures.
+    ///
+    /// # Errors
+    /// `manifest.template`: one is not there, has other bytes, or is no template.
+    pub fn load_templates(&mut self, path: &Path) -> Result<(), Error> {
+        let entries = self.instructions.iter();
+        let named = entries.filter(|entry| entry.scope == InstructionScope::Template);
+        self.templates = templates::beside(path, named.map(|entry| &entry.sha256))?;
+        Ok(())
+    }
+
+    /// As [`Self::load`], from bytes and without templates. `file` is only for messages.
     ///
     /// # Errors
     /// See [`Error::code`].

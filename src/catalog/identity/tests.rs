@@ -1,10 +1,14 @@
 //! Manifests, as a table of refusals with their codes.
 
+use super::client_tools::UnknownTools;
+use super::lineage::Grants;
 use super::manifest::{Manifest, Mode};
-use super::{Error, PAYLOAD_TYPE, accept, bind, bind_unclaimed, succeeds};
+use super::models::{model, responded};
+use super::{Error, PAYLOAD_TYPE, accept, bind, bind_unclaimed, envelope_path, succeeds};
 use crate::clock::SystemEntropy;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
+use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
 use crate::domain::tier::{Binding, Face, Tier};
 use crate::domain::time::Timestamp;
@@ -60,7 +64,7 @@ fn a_signed_manifest_is_read_whole() {
     assert_eq!(manifest.name, "code-review-agent");
     assert_eq!(manifest.version, semver::Version::new(1, 4, 0));
     assert_eq!(manifest.labels["team"], "payments");
-    assert_eq!(manifest.instructions[1].scope, "prefix:4096");
+    assert_eq!(manifest.instructions[1].scope.to_string(), "prefix:4096");
     assert_eq!(manifest.tools[0].tier, Some(Tier::T0));
     assert!(
         manifest.grant(&ToolName::parse("tickets.create").unwrap()).unwrap().definition.is_some()
@@ -223,6 +227,113 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "delegates: [{manifest: \"sha256:eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee\"}]",
         "ok",
         "",
+    ),
+    ("scope: whole}", "scope: block, name: a.b, place: any, required: true}", "ok", ""),
+    ("scope: whole}", "scope: first_block, place: leading, required: false}", "ok", ""),
+    (
+        "scope: whole}",
+        "scope: Block}",
+        "manifest.schema",
+        "expected `whole`, `first_block`, `block`",
+    ),
+    (
+        "scope: whole}",
+        "scope: whole, place: mid}",
+        "manifest.schema",
+        "spec.instructions[0].place: scope `whole` covers leading instructions only",
+    ),
+    (
+        "scope: whole}",
+        "scope: block, place: last}",
+        "manifest.schema",
+        "spec.instructions[0].place: expected `leading`, `mid` or `any`",
+    ),
+    (
+        "scope: whole}",
+        "scope: whole, required: yes}",
+        "manifest.schema",
+        "expected `true` or `false`",
+    ),
+    ("scope: whole}", "scope: whole, name: a b}", "manifest.schema", "[0].name: expected a name"),
+    ("scope: whole}", "scope: whole, hash: x}", "manifest.schema", "[0].hash: unknown field"),
+    (
+        "scope: whole}",
+        "scope: template, template: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}",
+        "ok",
+        "",
+    ),
+    (
+        "scope: whole}",
+        "scope: block, template: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}",
+        "manifest.schema",
+        "[0].template: means nothing for scope `block`",
+    ),
+    (
+        "scope: whole}",
+        "scope: template, template: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\"}",
+        "manifest.schema",
+        "[0].template: differs from `sha256`",
+    ),
+    (
+        "names: [gpt-5-mini]",
+        "names: [gpt-5-mini], responded: [gpt-5-mini, \"gpt-5-mini-*\"]",
+        "ok",
+        "",
+    ),
+    (
+        "names: [gpt-5-mini]",
+        "names: [gpt-5-mini], responded: [\"*\"]",
+        "manifest.schema",
+        "spec.model.responded[0]: expected a model id, exact or with a `*` at its end",
+    ),
+    (
+        "names: [gpt-5-mini]",
+        "names: [gpt-5-mini], responded: [\"a*b\"]",
+        "manifest.schema",
+        "spec.model.responded[0]: expected a model id",
+    ),
+    (
+        "  limits:",
+        "  client_tools: [{name: Bash, tier: T2}, {name: mcp__x.Read, tier: T0}]\n  limits:",
+        "ok",
+        "",
+    ),
+    ("  limits:", "  unknown_tools: strip\n  limits:", "ok", ""),
+    (
+        "  limits:",
+        "  unknown_tools: allow\n  limits:",
+        "manifest.schema",
+        "spec.unknown_tools: expected `deny` or `strip`",
+    ),
+    (
+        "  limits:",
+        "  client_tools: [{name: Bash}]\n  limits:",
+        "manifest.schema",
+        "spec.client_tools[0]: missing field `tier`",
+    ),
+    (
+        "  limits:",
+        "  client_tools: [{name: a/b, tier: T0}]\n  limits:",
+        "manifest.schema",
+        "spec.client_tools[0].name: expected a tool name",
+    ),
+    (
+        "  limits:",
+        "  client_tools: [{name: a, tier: T0, definition: x}]\n  limits:",
+        "manifest.schema",
+        "spec.client_tools[0].definition: expected `sha256:`",
+    ),
+    (
+        "  limits:",
+        "  client_tools: [{name: a, tier: T0}, {name: a, tier: T1}]\n  limits:",
+        "manifest.schema",
+        "spec.client_tools[1].name: tool `a` is listed twice",
+    ),
+    (
+        "  limits:",
+        "    - {name: client.a}\n  client_tools: [{name: a, tier: T0}]\n  limits:",
+        "manifest.schema",
+        "spec.client_tools[0].name: tool `client.a` is granted in `spec.tools`, too",
     ),
     ("calls: 500", "calls: 0", "manifest.schema", "spec.limits.calls: expected a whole number"),
     (
@@ -453,4 +564,130 @@ fn who_claims_nothing_is_unclaimed_and_who_claims_something_claims_it_whole() {
     let tool = ["repo.read_file".to_owned()];
     assert!(bind(&manifest, "", &[], &tool).is_err(), "tools alone claim half");
     assert!(bind(&manifest, "", &["a".repeat(64)], &[]).is_err());
+}
+
+#[test]
+fn two_instructions_have_different_names() {
+    let twice = TEXT
+        .replace("scope: whole}", "scope: whole, name: a}")
+        .replace("scope: \"prefix:4096\"}", "scope: \"prefix:4096\", name: a}");
+    let (code, why) = refused(&twice);
+    assert_eq!(code, "manifest.schema");
+    assert!(why.contains("spec.instructions[1].name: `a` is listed twice"), "{why}");
+}
+
+#[test]
+fn a_manifest_without_the_newer_members_has_their_defaults() {
+    let key = key();
+    let manifest = verify(TEXT, &[&key], &[&key], 1).unwrap();
+    assert_eq!(manifest.unknown_tools, UnknownTools::Deny);
+    assert!(manifest.client_tools.is_empty() && manifest.model_responded.is_empty());
+    assert!(manifest.templates.is_empty());
+    assert!(manifest.instructions.iter().all(|one| !one.required && one.name.is_none()));
+    assert_eq!(manifest.digest, Digest::of(&[TEXT.as_bytes()]));
+}
+
+#[test]
+fn a_model_is_the_manifests_by_its_id_and_its_provider() {
+    let key = key();
+    let manifest = verify(TEXT, &[&key], &[&key], 1).unwrap();
+    assert_eq!(model(&manifest, "gpt-5-mini", Some("openai")), Ok(()));
+    for (requested, provider, differences) in [
+        ("GPT-5-mini", Some("openai"), 1),
+        ("gpt-5", Some("openai"), 1),
+        ("gpt-5-mini", Some("OpenAI"), 1),
+        ("gpt-5-mini", None, 1),
+        ("gpt-5", Some("azure"), 2),
+    ] {
+        let why = model(&manifest, requested, provider).unwrap_err();
+        assert_eq!(why.reasons.len(), differences, "{requested} {provider:?}");
+        assert!(why.reasons.iter().all(|reason| reason.detail == "manifest.model"));
+    }
+    let any = TEXT.replace("  model: {provider: openai, names: [gpt-5-mini]}\n", "");
+    let any = verify(&any, &[&key], &[&key], 1).unwrap();
+    assert_eq!(model(&any, "x", None), Ok(()));
+}
+
+#[test]
+fn an_answer_names_a_listed_model() {
+    let key = key();
+    let manifest = verify(TEXT, &[&key], &[&key], 1).unwrap();
+    assert!(responded(&manifest, "anything"));
+    let text = TEXT.replace("[gpt-5-mini]", "[gpt-5-mini], responded: [a-1, \"b-*\"]");
+    let manifest = verify(&text, &[&key], &[&key], 1).unwrap();
+    for (name, fits) in
+        [("a-1", true), ("b-", true), ("b-2026", true), ("a-12", false), ("b", false), ("", false)]
+    {
+        assert_eq!(responded(&manifest, name), fits, "{name}");
+    }
+}
+
+#[test]
+fn a_tool_that_the_agent_runs_is_granted_under_a_name_of_its_own() {
+    let key = key();
+    let list = "  client_tools: [{name: Bash, tier: T2}, {name: Read, tier: T0}]\n  limits:";
+    let manifest = verify(&TEXT.replace("  limits:", list), &[&key], &[&key], 1).unwrap();
+    let grant = manifest.client_grant("Bash").unwrap();
+    assert_eq!((grant.name.as_str(), grant.tier), ("client.Bash", Some(Tier::T2)));
+    assert_eq!(manifest.client_tool("Read").unwrap().tier, Tier::T0);
+    assert!(manifest.client_grant("bash").is_none());
+    assert!(manifest.client_grant("repo.read_file").is_none());
+    assert!(manifest.grant(&grant.name).is_none());
+}
+
+#[test]
+fn a_run_below_another_has_only_the_client_tools_that_both_list() {
+    let key = key();
+    let read = |list: &str| {
+        let list = format!("  client_tools: [{list}]\n  limits:");
+        std::sync::Arc::new(verify(&TEXT.replace("  limits:", &list), &[&key], &[&key], 1).unwrap())
+    };
+    let above = Grants::of(read("{name: Bash, tier: T2}, {name: Read, tier: T0}"));
+    let below = above.below(read("{name: Bash, tier: T1}, {name: Write, tier: T1}"));
+    assert_eq!(below.client("Bash").unwrap().tier, Some(Tier::T2));
+    assert!(below.client("Read").is_none() && below.client("Write").is_none());
+    assert_eq!(above.client("Read").unwrap().tier, Some(Tier::T0));
+    let lowest = below.below(read("{name: Bash, tier: T0}, {name: Read, tier: T0}"));
+    assert_eq!(lowest.client("Bash").unwrap().tier, Some(Tier::T2));
+    assert!(lowest.client("Read").is_none());
+}
+
+#[test]
+fn a_manifest_is_loaded_with_the_templates_beside_it() {
+    let (key, dir) = (key(), tempfile::tempdir().unwrap());
+    let form = "You are in {{path}}.";
+    let digest = Digest::of(&[form.as_bytes()]);
+    let text =
+        TEXT.replace(&"a".repeat(64), &digest.hex()).replace("scope: whole", "scope: template");
+    let path = dir.path().join("agent.yaml");
+    std::fs::write(&path, &text).unwrap();
+    std::fs::write(envelope_path(&path), super::sign(text.as_bytes(), "x", &[&key]).unwrap())
+        .unwrap();
+    let load =
+        || Manifest::load(&path, &[key.public()], 1, now()).map_err(|e| (e.code(), e.to_string()));
+    let file = dir.path().join("templates").join(format!("{}.txt", digest.hex()));
+    let refused = |why: &str| {
+        let (code, text) = load().unwrap_err();
+        assert_eq!(code, "manifest.template");
+        assert!(text.starts_with(&file.display().to_string()) && text.contains(why), "{text}");
+    };
+    refused("cannot be read");
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, format!("{form}\n")).unwrap();
+    refused("its bytes have the SHA-256");
+    std::fs::write(&file, vec![b'a'; 300 << 10]).unwrap();
+    refused("its bytes have the SHA-256");
+    std::fs::write(&file, form).unwrap();
+    assert!(load().unwrap().templates[&digest].loose_bytes("You are in /a.").is_some());
+    // The digest is right, the text is no template.
+    let bad = "{{line}}";
+    let other = Digest::of(&[bad.as_bytes()]);
+    let text = text.replace(&digest.hex(), &other.hex());
+    std::fs::write(&path, &text).unwrap();
+    std::fs::write(envelope_path(&path), super::sign(text.as_bytes(), "x", &[&key]).unwrap())
+        .unwrap();
+    std::fs::write(file.with_file_name(format!("{}.txt", other.hex())), bad).unwrap();
+    let (code, why) = load().unwrap_err();
+    assert_eq!(code, "manifest.template");
+    assert!(why.contains("a template without fixed text pins nothing"), "{why}");
 }
