@@ -18,9 +18,15 @@ use crate::crypto::private;
 use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
 use crate::domain::tier::Tier;
+use crate::identity::client_tools::is_reserved;
 
 pub(super) const TIMEOUT_MS: u64 = 30_000;
 pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
+/// An answer that comes in pieces may take this long, unless the tool says otherwise.
+const STREAM_TIMEOUT_MS: u64 = 3_600_000;
+const STREAM_TIMEOUT_MS_MAX: u64 = 14_400_000;
+/// And may have as many bytes.
+const STREAM_BYTES: u64 = 64 << 20;
 pub(super) const DEDUPE_MS_MAX: u64 = 600_000;
 pub(super) const RESULT_BYTES: u64 = 1 << 20;
 pub(super) const RESULT_BYTES_MAX: u64 = 8 << 20;
@@ -277,6 +283,10 @@ fn binding(
     let name = ToolName::parse(&tool.name)
         .ok_or_else(|| format!("`{}` is not [A-Za-z0-9_.-]{{1,128}}", tool.name));
     let name = problems.take(&format!("{at}.name"), name);
+    if is_reserved(&tool.name) {
+        let message = "names that begin with `client.` are those of tools that agents run themselves; choose another";
+        problems.add(format!("{at}.name"), message);
+    }
     if tool.description.trim().is_empty() || tool.description.len() > DESCRIPTION_BYTES_MAX {
         let message = format!("a description has 1 to {DESCRIPTION_BYTES_MAX} bytes");
         problems.add(format!("{at}.description"), message);
@@ -287,9 +297,14 @@ fn binding(
     };
     let tier = tool.tier.as_deref().map_or(Ok(Tier::T3), tier);
     let tier = problems.take(&format!("{at}.tier"), tier);
-    let timeout = bounded(tool.timeout_ms, TIMEOUT_MS, TIMEOUT_MS_MAX);
+    let streams = tool.model.as_ref().is_some_and(|model| !model.faces.is_empty());
+    let (timeouts, sizes) = match streams {
+        true => ((STREAM_TIMEOUT_MS, STREAM_TIMEOUT_MS_MAX), (STREAM_BYTES, STREAM_BYTES)),
+        false => ((TIMEOUT_MS, TIMEOUT_MS_MAX), (RESULT_BYTES, RESULT_BYTES_MAX)),
+    };
+    let timeout = bounded(tool.timeout_ms, timeouts.0, timeouts.1);
     let timeout = problems.take(&format!("{at}.timeout_ms"), timeout);
-    let bytes = bounded(tool.result_bytes_max, RESULT_BYTES, RESULT_BYTES_MAX);
+    let bytes = bounded(tool.result_bytes_max, sizes.0, sizes.1);
     let bytes = problems.take(&format!("{at}.result_bytes_max"), bytes);
     let cost_micro_usd = problems.take(&format!("{at}.cost_micro_usd"), cost(tool.cost_micro_usd));
     let dedupe = problems.take(&format!("{at}.dedupe_ms"), dedupe(tool.dedupe_ms));

@@ -179,3 +179,18 @@ fn the_definition_digest_moves_with_everything_but_the_secret() {
     };
     assert_eq!(digest("tok-12345678"), digest("tok-rotated-9"));
 }
+
+#[test]
+fn a_name_of_tools_that_agents_run_is_refused() {
+    let named = |name: &str| http("https://api.test/{id}", "").replace("orders.get", name);
+    for name in ["client.Bash", "client.", "client.a.b"] {
+        let found = errors(&named(name));
+        assert!(
+            found.join("\n").contains("tools[0].name: names that begin with `client.`"),
+            "{name}"
+        );
+    }
+    for name in ["client", "clients.get", "Client.get", "a.client.b"] {
+        definition(&named(name));
+    }
+}

@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use super::config::{self, Price};
-use super::{Api, Model, ModelUpstream};
+use super::{Api, DeniedAs, Model, ModelFace, ModelUpstream};
 use crate::binding::CredentialTarget;
 use crate::check::Draft;
 use crate::domain::canonical;
+use crate::domain::dialect::Dialect;
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits, json};
 use crate::host::Origin;
+use crate::llm::ask::{AskRules, HostedTools};
 use crate::schema::Schema;
 use crate::template::PathTemplate;
 use crate::{Kind, Problems, Section, Surroundings, Tool, outbound};
@@ -25,6 +28,12 @@ pub(super) const MODELS_MAX: usize = 64;
 pub(super) const IMAGE_TOKENS_MAX: u64 = 1_000_000;
 /// Bytes of one id.
 const MODEL_BYTES_MAX: usize = 256;
+/// Seconds that an answer may wait for an approver.
+pub(super) const HOLD_WAIT_MAX: u64 = 60;
+/// Milliseconds until a provider begins to answer.
+pub(super) const HEAD_TIMEOUT_MS_MAX: u64 = 3_600_000;
+/// Milliseconds of silence.
+pub(super) const SILENCE_TIMEOUT_MS_MAX: u64 = 3_600_000;
 /// A thousand dollars for a million tokens.
 pub(super) const PRICE_MAX: u64 = 1_000_000_000;
 
@@ -102,7 +111,8 @@ fn upstreams(model: &config::ModelConfig, draft: &Draft<'_>, problems: &mut Prob
         upstreams.extend(upstream(entry, &at, draft.surroundings, problems));
     }
     priced(draft.tool, model, &at, problems);
-    Model { output_tokens_max, image_tokens_max, upstreams }
+    let face = face(model, &upstreams, &at, problems);
+    Model { output_tokens_max, image_tokens_max, upstreams, face }
 }
 
 /// The price of a call is stated once, and for every upstream or for none.
@@ -127,7 +137,7 @@ fn upstream(
         problems.add(format!("{at}.name"), message);
     }
     let api = Api::parse(&upstream.api)
-        .ok_or_else(|| format!("`{}` is not one of `openai`, `ollama`", upstream.api));
+        .ok_or_else(|| format!("`{}` is not one of {}", upstream.api, listed(Api::TEXTS)));
     let api = problems.take(&format!("{at}.api"), api);
     let ranges = outbound::ranges(&upstream.private_addresses, at, problems);
     let credentials = outbound::credentials(&upstream.credentials, at, surroundings, problems);
@@ -147,6 +157,7 @@ fn upstream(
     let output_tokens_field = output_tokens_field(upstream, to, at, problems);
     Some(ModelUpstream {
         name: upstream.name.clone(),
+        provider: upstream.provider.clone(),
         api: api?,
         origin: origin?.0,
         path: path?,
@@ -214,7 +225,82 @@ fn models(models: &BTreeMap<String, String>, at: &str, problems: &mut Problems) 
 }
 
 fn price(price: Option<Price>, at: &str, problems: &mut Problems) {
-    if price.is_some_and(|price| price.input > PRICE_MAX || price.output > PRICE_MAX) {
+    let above = |price: Price| {
+        let Price { input, output, cached_input, cache_write, cache_write_1h } = price;
+        let others = [cached_input, cache_write, cache_write_1h].into_iter().flatten();
+        others.chain([input, output]).any(|price| price > PRICE_MAX)
+    };
+    if price.is_some_and(above) {
         problems.add(format!("{at}.price"), format!("is 0 to {PRICE_MAX} for a million tokens"));
     }
+}
+
+/// The texts of a closed set, for a message.
+fn listed(texts: &[&str]) -> String {
+    texts.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// What agents may ask in dialects; none if they may not.
+fn face(
+    model: &config::ModelConfig,
+    upstreams: &[ModelUpstream],
+    at: &str,
+    problems: &mut Problems,
+) -> Option<ModelFace> {
+    let mut dialects = BTreeSet::new();
+    for (i, text) in model.faces.iter().enumerate() {
+        let at = format!("{at}.faces[{i}]");
+        match Dialect::parse(text) {
+            None => {
+                let message = format!("`{text}` is not one of {}", listed(Dialect::TEXTS));
+                problems.add(at, message);
+            }
+            Some(dialect) if !upstreams.iter().any(|one| one.api.dialect() == Some(dialect)) => {
+                let api = Api::of(dialect).as_str();
+                problems.add(at, format!("no upstream speaks it: one needs `api: {api}`"));
+            }
+            Some(dialect) => {
+                dialects.insert(dialect);
+            }
+        }
+    }
+    let hosted_tools = HostedTools::parse(&model.hosted_tools).ok_or_else(|| {
+        format!("`{}` is not one of {}", model.hosted_tools, listed(HostedTools::TEXTS))
+    });
+    let denied_as = DeniedAs::parse(&model.denied_as)
+        .ok_or_else(|| format!("`{}` is not one of {}", model.denied_as, listed(DeniedAs::TEXTS)));
+    let hosted_tools = problems.take(&format!("{at}.hosted_tools"), hosted_tools);
+    let denied_as = problems.take(&format!("{at}.denied_as"), denied_as);
+    for (name, value, most) in [
+        ("hold_wait", model.hold_wait, HOLD_WAIT_MAX),
+        ("head_timeout_ms", model.head_timeout_ms, HEAD_TIMEOUT_MS_MAX),
+        ("silence_timeout_ms", model.silence_timeout_ms, SILENCE_TIMEOUT_MS_MAX),
+    ] {
+        if value > most {
+            problems.add(format!("{at}.{name}"), format!("is at most {most}"));
+        }
+    }
+    let offered = upstreams.iter().flat_map(|one| {
+        let dialect = one.api.dialect().filter(|dialect| dialects.contains(dialect));
+        let provider = one.provider.clone();
+        let models = dialect.into_iter().flat_map(|_| one.models.keys());
+        models.filter_map(move |id| Some((dialect?, id.clone(), provider.clone())))
+    });
+    let offered = offered.collect();
+    (!dialects.is_empty()).then_some(())?;
+    Some(ModelFace {
+        dialects,
+        offered,
+        rules: AskRules {
+            pass_members: model.pass_members.iter().cloned().collect(),
+            remote_hosts: model.remote_hosts.clone(),
+            hosted_tools: hosted_tools?,
+            output_tokens_max: model.output_tokens_max,
+        },
+        denied_as: denied_as?,
+        hold_wait: Duration::from_secs(model.hold_wait),
+        betas: model.betas.clone(),
+        head_timeout: Duration::from_millis(model.head_timeout_ms),
+        silence_timeout: Duration::from_millis(model.silence_timeout_ms),
+    })
 }

@@ -6,9 +6,14 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::check::{IMAGE_TOKENS_MAX, MODELS_MAX, OUTPUT_TOKENS_MAX, PRICE_MAX, UPSTREAMS_MAX};
+use super::check::{
+    HEAD_TIMEOUT_MS_MAX, HOLD_WAIT_MAX, IMAGE_TOKENS_MAX, MODELS_MAX, OUTPUT_TOKENS_MAX, PRICE_MAX,
+    SILENCE_TIMEOUT_MS_MAX, UPSTREAMS_MAX,
+};
+use super::{Api, DeniedAs};
 use crate::config::CredentialConfig;
 use crate::form::FilePath;
+use crate::llm::ask::HostedTools;
 
 /// A model and the upstreams that serve it, in order.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -22,6 +27,42 @@ pub struct ModelConfig {
     #[serde(default = "image_tokens_max")]
     #[schemars(range(min = 1, max = IMAGE_TOKENS_MAX))]
     pub image_tokens_max: u64,
+    /// Dialects in which agents may ask this model at `/v1`: `chat`, `responses`, `messages`. Each needs an upstream with
+    /// the same API. Without one, the model is only a tool that agents call.
+    #[serde(default)]
+    #[schemars(example = ["chat", "responses", "messages"])]
+    pub faces: Vec<String>,
+    /// Tools that a provider would run itself: `deny` refuses a request that offers one, `strip` removes it from the
+    /// request, `allow` lets it pass.
+    #[serde(default = "hosted_tools")]
+    #[schemars(extend("examples" = HostedTools::TEXTS))]
+    pub hosted_tools: String,
+    /// What an agent gets in place of a denied tool call: `call` a call of the tool `wicketgate_denied`, `text` a text,
+    /// `error` an error that ends the answer.
+    #[serde(default = "denied_as")]
+    #[schemars(extend("examples" = DeniedAs::TEXTS))]
+    pub denied_as: String,
+    /// Seconds that an answer waits for an approver of one of its tool calls.
+    #[serde(default = "hold_wait")]
+    #[schemars(range(max = HOLD_WAIT_MAX))]
+    pub hold_wait: u64,
+    /// Members of requests that the gate passes on without knowing them. It refuses others that it does not know.
+    #[serde(default)]
+    pub pass_members: Vec<String>,
+    /// Hosts of images and files that a provider may fetch for a request.
+    #[serde(default)]
+    pub remote_hosts: Vec<String>,
+    /// Tokens of `anthropic-beta` that pass, each exact or with `*` at its end. Default: all but those that let the
+    /// provider run or fetch something.
+    pub betas: Option<Vec<String>>,
+    /// Milliseconds for a provider to begin its answer.
+    #[serde(default = "head_timeout_ms")]
+    #[schemars(range(min = 1, max = HEAD_TIMEOUT_MS_MAX))]
+    pub head_timeout_ms: u64,
+    /// Milliseconds that a provider may be silent in the middle of an answer.
+    #[serde(default = "silence_timeout_ms")]
+    #[schemars(range(min = 1, max = SILENCE_TIMEOUT_MS_MAX))]
+    pub silence_timeout_ms: u64,
     /// The upstreams. The gate asks the next one only if the one before could not be reached, or answered that it does
     /// not work now (408, 429, 5xx).
     #[schemars(length(min = 1, max = UPSTREAMS_MAX))]
@@ -33,15 +74,38 @@ const fn image_tokens_max() -> u64 {
     50_000
 }
 
+fn hosted_tools() -> String {
+    HostedTools::Deny.as_str().to_owned()
+}
+
+fn denied_as() -> String {
+    DeniedAs::Call.as_str().to_owned()
+}
+
+const fn hold_wait() -> u64 {
+    20
+}
+
+const fn head_timeout_ms() -> u64 {
+    120_000
+}
+
+const fn silence_timeout_ms() -> u64 {
+    300_000
+}
+
 /// One upstream of a model.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelUpstreamConfig {
     /// Name of the upstream in answers and entries: `[A-Za-z0-9_.-]{1,128}`.
     pub name: String,
-    /// API of the upstream: `openai` (chat completions, as many servers speak them) or `ollama`.
-    #[schemars(extend("examples" = ["openai", "ollama"]))]
+    /// API of the upstream: `openai` (chat completions, as many servers speak them), `openai.responses`, `anthropic` or
+    /// `ollama`.
+    #[schemars(extend("examples" = Api::TEXTS))]
     pub api: String,
+    /// Provider that the upstream belongs to, as `spec.model.provider` of manifests names it.
+    pub provider: Option<String>,
     /// Literal base URL.
     #[schemars(extend("examples" = ["https://api.openai.com/v1", "http://127.0.0.1:11434"]))]
     pub url: String,
@@ -79,4 +143,13 @@ pub struct Price {
     /// Price of a million output tokens, in millionths of a US dollar.
     #[schemars(range(max = PRICE_MAX))]
     pub output: u64,
+    /// Price of a million input tokens that the provider had in its cache. Default: that of input.
+    #[schemars(range(max = PRICE_MAX))]
+    pub cached_input: Option<u64>,
+    /// Price of a million input tokens that the provider writes into its cache. Default: that of input.
+    #[schemars(range(max = PRICE_MAX))]
+    pub cache_write: Option<u64>,
+    /// The same for an hour. Default: `cache_write`.
+    #[schemars(range(max = PRICE_MAX))]
+    pub cache_write_1h: Option<u64>,
 }

@@ -3,7 +3,8 @@
 mod check;
 pub mod config;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use self::config::Price;
 use super::address::Cidr;
@@ -12,8 +13,10 @@ use super::host::Origin;
 use super::secret::Secret;
 use super::{Reach, definition};
 use crate::domain::closed::texts;
+use crate::domain::dialect::Dialect;
 use crate::domain::effect::ToolKind;
-use crate::domain::json::{Json, json};
+use crate::domain::json::Json;
+use crate::llm::ask::AskRules;
 
 /// A model and its upstreams, in order.
 #[derive(Debug)]
@@ -24,6 +27,65 @@ pub struct Model {
     pub image_tokens_max: u64,
     /// At least one; either all of them have a price or none has.
     pub upstreams: Vec<ModelUpstream>,
+    /// What agents may ask in dialects; none if they may not.
+    pub face: Option<ModelFace>,
+}
+
+/// How agents may ask a model in dialects of their own.
+#[derive(Clone, Debug)]
+pub struct ModelFace {
+    /// The dialects, each with an upstream that speaks it.
+    pub dialects: BTreeSet<Dialect>,
+    /// Model ids, each with a dialect in which an upstream knows it, and the provider of that
+    /// upstream.
+    pub offered: Vec<(Dialect, String, Option<String>)>,
+    /// What requests may hold.
+    pub rules: AskRules,
+    /// What an agent gets in place of a denied tool call.
+    pub denied_as: DeniedAs,
+    /// How long an answer waits for an approver of one of its tool calls.
+    pub hold_wait: Duration,
+    /// Tokens of `anthropic-beta` that pass; none: all but those that let the provider act.
+    pub betas: Option<Vec<String>>,
+    /// How long a provider may take to begin its answer.
+    pub head_timeout: Duration,
+    /// How long a provider may be silent in the middle of an answer.
+    pub silence_timeout: Duration,
+}
+
+impl ModelFace {
+    /// Whether it takes requests in this dialect.
+    pub fn speaks(&self, dialect: Dialect) -> bool {
+        self.dialects.contains(&dialect)
+    }
+
+    /// Whether an upstream of this dialect knows the model, by its exact id.
+    pub fn serves(&self, dialect: Dialect, model: &str) -> bool {
+        self.offered.iter().any(|(of, id, _)| *of == dialect && id == model)
+    }
+
+    /// The provider of the first upstream that serves it.
+    pub fn provider(&self, dialect: Dialect, model: &str) -> Option<&str> {
+        let first = self.offered.iter().find(|(of, id, _)| *of == dialect && id == model);
+        first.and_then(|(_, _, provider)| provider.as_deref())
+    }
+
+    /// Every model id with every dialect in which it may be asked.
+    pub fn offers(&self) -> impl Iterator<Item = (&str, Dialect)> {
+        self.offered.iter().map(|(dialect, id, _)| (id.as_str(), *dialect))
+    }
+}
+
+texts! {
+    /// What an agent gets in place of a denied tool call.
+    pub enum DeniedAs {
+        /// A call of the tool `wicketgate_denied`, with the reason.
+        Call = "call",
+        /// A text with the reason.
+        Text = "text",
+        /// An error that ends the answer.
+        Error = "error",
+    }
 }
 
 /// One upstream of a model.
@@ -31,6 +93,8 @@ pub struct Model {
 pub struct ModelUpstream {
     /// What answers and entries call it.
     pub name: String,
+    /// The provider it belongs to, as manifests name it.
+    pub provider: Option<String>,
     /// How it is spoken to.
     pub api: Api,
     /// Scheme, host and port.
@@ -58,6 +122,10 @@ texts! {
     pub enum Api {
         /// `POST <base>/chat/completions`.
         OpenAi = "openai",
+        /// `POST <base>/responses`.
+        Responses = "openai.responses",
+        /// `POST <base>/messages`.
+        Anthropic = "anthropic",
         /// `POST <base>/api/chat`.
         Ollama = "ollama",
     }
@@ -68,7 +136,28 @@ impl Api {
     pub const fn path(self) -> &'static str {
         match self {
             Self::OpenAi => "/chat/completions",
+            Self::Responses => "/responses",
+            Self::Anthropic => "/messages",
             Self::Ollama => "/api/chat",
+        }
+    }
+
+    /// The dialect of agents that it is, if one is.
+    pub const fn dialect(self) -> Option<Dialect> {
+        match self {
+            Self::OpenAi => Some(Dialect::Chat),
+            Self::Responses => Some(Dialect::Responses),
+            Self::Anthropic => Some(Dialect::Messages),
+            Self::Ollama => None,
+        }
+    }
+
+    /// The API that speaks a dialect.
+    pub const fn of(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Chat => Self::OpenAi,
+            Dialect::Responses => Self::Responses,
+            Dialect::Messages => Self::Anthropic,
         }
     }
 }
@@ -80,7 +169,22 @@ impl Reach for Model {
 
     fn definition(&self) -> Json {
         let upstreams: Vec<Json> = self.upstreams.iter().map(upstream).collect();
-        json!({"output_tokens_max": self.output_tokens_max, "upstreams": upstreams})
+        let face = self.face.as_ref().map(|face| {
+            // What decides about a request, and what is done with an answer.
+            serde_json::json!({
+                "betas": face.betas,
+                "denied_as": face.denied_as,
+                "faces": face.dialects,
+                "hosted_tools": face.rules.hosted_tools.as_str(),
+                "pass_members": face.rules.pass_members,
+                "remote_hosts": face.rules.remote_hosts,
+            })
+        });
+        let members = serde_json::json!({
+            "output_tokens_max": self.output_tokens_max,
+            "upstreams": upstreams.iter().map(Json::to_serde).collect::<Vec<_>>(),
+        });
+        definition::with(members, [("face", face)]).into()
     }
 
     fn origins(&self) -> Vec<Origin> {
@@ -96,7 +200,15 @@ impl Reach for Model {
 fn upstream(upstream: &ModelUpstream) -> Json {
     let url =
         format!("{}://{}{}", upstream.origin.scheme(), upstream.origin.authority(), upstream.path);
-    let price = upstream.price.map(|price| json!({"input": price.input, "output": price.output}));
+    let price = upstream.price.map(|price| {
+        let members = serde_json::json!({"input": price.input, "output": price.output});
+        let others = [
+            ("cached_input", price.cached_input),
+            ("cache_write", price.cache_write),
+            ("cache_write_1h", price.cache_write_1h),
+        ];
+        definition::with(members, others.map(|(name, price)| (name, price.map(Into::into))))
+    });
     let members = serde_json::json!({
         "name": upstream.name,
         "api": upstream.api,
@@ -110,5 +222,6 @@ fn upstream(upstream: &ModelUpstream) -> Json {
     });
     let field = upstream.output_tokens_field;
     let field = (field != "max_tokens").then(|| field.into());
-    definition::with(members, [("output_tokens_field", field)]).into()
+    let provider = upstream.provider.as_deref().map(Into::into);
+    definition::with(members, [("output_tokens_field", field), ("provider", provider)]).into()
 }

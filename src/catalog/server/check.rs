@@ -13,6 +13,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, json};
 use crate::host::Origin;
+use crate::identity::client_tools::CLIENT;
 use crate::mcp::name;
 use crate::secret::Secret;
 use crate::{ConfigError, Problems, definition, outbound};
@@ -63,6 +64,10 @@ fn server(
 ) -> Option<Server> {
     if !name::is_server(&raw.name) {
         problems.add(format!("{at}.name"), format!("`{}` is not [a-z0-9_-]{{1,32}}", raw.name));
+    }
+    if raw.name == CLIENT {
+        let message = "`client` is the first part of the names of tools that agents run themselves; choose another";
+        problems.add(format!("{at}.name"), message);
     }
     let tier = raw.tier.as_deref().map(check::tier).transpose();
     let tier = problems.take(&format!("{at}.tier"), tier);

@@ -238,3 +238,11 @@ fn a_method_is_governed_by_a_name_without_slashes_and_nothing_else_with_one_is()
     }
     assert!(governed("a.b", "c").is_none() && governed("", "c").is_none());
 }
+
+#[test]
+fn a_server_has_not_the_name_of_tools_that_agents_run() {
+    let why = check(&REMOTE.replace("name: web", "name: client")).unwrap_err();
+    assert_eq!(why[0].path, "servers[0].name");
+    assert!(why[0].message.contains("tools that agents run themselves"), "{}", why[0]);
+    assert_eq!(one(&REMOTE.replace("name: web", "name: clients")).name, "clients");
+}
