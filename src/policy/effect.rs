@@ -2,6 +2,7 @@
 //! no rule names, and the conditions of suggested rules about it. A new kind: one arm in each
 //! function.
 
+use crate::domain::dialect::Dialect;
 use crate::domain::effect::{Change, DatabaseServer, Effect, EffectKind, Grpc, Sql, ToolKind};
 use crate::lint::shape::{Member, Shape, has, may};
 
@@ -20,10 +21,13 @@ pub(crate) const fn members(kind: EffectKind) -> &'static [Member] {
         EffectKind::Command => COMMAND,
         EffectKind::Sql => SQL,
         EffectKind::Grpc => GRPC,
+        EffectKind::Client => CLIENT,
     }
 }
 
 const SCHEME: Shape = Shape::OneOf(&["http", "https"]);
+/// What a write does to a file, or what a model is asked for.
+const OPERATION: Shape = Shape::OneOf(&["create", "replace", "delete", "generate", "count_tokens"]);
 const HTTP: &[Member] = &[
     may("method", Shape::Text),
     may("scheme", SCHEME),
@@ -43,7 +47,7 @@ const FILE: &[Member] = &[
     may("file_kind", Shape::Text),
     may("size", Shape::Number),
     may("mode", Shape::Number),
-    may("operation", Shape::OneOf(&["create", "replace", "delete"])),
+    may("operation", OPERATION),
     may("bytes", Shape::Number),
     may("sha256", Shape::Text),
     may("before_sha256", Shape::Text),
@@ -54,7 +58,7 @@ const MODEL: &[Member] = &[
         "upstreams",
         Shape::List(&Shape::Object(&[
             has("name", Shape::Text),
-            has("api", Shape::OneOf(&["openai", "ollama"])),
+            has("api", Shape::OneOf(&["openai", "openai.responses", "anthropic", "ollama"])),
             has("host", Shape::Text),
             has("port", Shape::Number),
             has("model", Shape::Text),
@@ -67,7 +71,30 @@ const MODEL: &[Member] = &[
     may("output_tokens_max", Shape::Number),
     may("functions", Shape::List(&Shape::Text)),
     may("body_bytes", Shape::Number),
+    may("dialect", Shape::OneOf(Dialect::TEXTS)),
+    may("operation", OPERATION),
+    may("stream", Shape::Flag),
+    may("files", Shape::Number),
+    may(
+        "instructions",
+        Shape::List(&Shape::Object(&[
+            may("name", Shape::Text),
+            has("place", Shape::OneOf(&["leading", "mid"])),
+            may("scope", Shape::Text),
+            has("sha256", Shape::Text),
+        ])),
+    ),
+    may(
+        "offered",
+        Shape::List(&Shape::Object(&[
+            has("definition", Shape::OneOf(&["same", "differs", "unpinned"])),
+            has("kind", Shape::OneOf(&["governed", "client", "unknown"])),
+            has("name", Shape::Text),
+        ])),
+    ),
+    may("tool_choice", Shape::Text),
 ];
+const CLIENT: &[Member] = &[may("name", Shape::Text)];
 const MCP: &[Member] = &[
     may("server", Shape::Text),
     may("transport", Shape::OneOf(&["stdio", "http"])),
@@ -144,17 +171,8 @@ pub(crate) fn unnamed(kind: ToolKind, name: &str) -> Effect {
             };
             file("write", "regular", Some(change))
         }
-        ToolKind::Model => Effect::Model {
-            model: text(name),
-            upstreams: Vec::new(),
-            messages: 0,
-            new_messages: 0,
-            messages_cut: 0,
-            images: 0,
-            output_tokens_max: 0,
-            functions: Vec::new(),
-            body_bytes: 0,
-        },
+        ToolKind::Model => unnamed_model(name),
+        ToolKind::Client => Effect::Client { name: text(name) },
         ToolKind::Mcp => Effect::Mcp {
             server: text(name),
             transport: text("stdio"),
@@ -177,6 +195,21 @@ pub(crate) fn unnamed(kind: ToolKind, name: &str) -> Effect {
             method: text(name),
             request_bytes: 0,
         }),
+    }
+}
+
+fn unnamed_model(name: &str) -> Effect {
+    Effect::Model {
+        model: name.to_owned(),
+        upstreams: Vec::new(),
+        messages: 0,
+        new_messages: 0,
+        messages_cut: 0,
+        images: 0,
+        output_tokens_max: 0,
+        functions: Vec::new(),
+        body_bytes: 0,
+        request: None,
     }
 }
 
@@ -228,6 +261,7 @@ pub(crate) fn conditions(kind: EffectKind) -> Conditions {
             Conditions { words: &["model"], paths: &["output_tokens_max"], lists: &["functions"] }
         }
         EffectKind::Grpc => words(&["scheme", "host", "port", "service", "method"]),
+        EffectKind::Client => words(&["name"]),
     }
 }
 
