@@ -4,13 +4,17 @@ use crate::domain::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
-use super::conversation::RunMessages;
-use super::payloads::Payloads;
+use super::conversation::{RunMessages, json};
+use super::payloads::{Payload, Payloads};
 use super::scope::Scope;
 use crate::domain::canonical;
+use crate::domain::effect::EffectKind;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
+use crate::domain::tier::Binding;
 use crate::entries::EntryLine;
+use crate::record::call::CallProgress;
+use crate::record::conversation::said;
 use crate::record::run::RunOpened;
 use crate::record::{Kind, Role};
 
@@ -55,6 +59,21 @@ pub struct ProjectedCall<'a> {
     pub id: &'a CallId,
     /// Its lines.
     pub lines: Vec<&'a EntryLine>,
+}
+
+impl ProjectedCall<'_> {
+    /// Number of bytes of the answer that the newest progress covers, if the gate ended before it could
+    /// record the rest.
+    #[must_use]
+    pub fn covered_bytes(&self) -> Option<u64> {
+        let last = self.lines.last().filter(|line| line.is(Kind::CallUnknown))?;
+        let observed = last.entry.draft.body.observed();
+        if observed.is_some_and(|observed| observed.stream.is_some()) {
+            return None;
+        }
+        let newest = self.lines.iter().rev().find_map(|line| line.get::<CallProgress>());
+        newest.map(|progress| progress.bytes.get())
+    }
 }
 
 impl<'a> BundleMaterial<'a> {
@@ -153,6 +172,13 @@ pub fn decides(line: &EntryLine) -> bool {
 #[must_use]
 pub fn unenforced(line: &EntryLine) -> bool {
     line.decision().is_some_and(|decision| !decision.enforced)
+}
+
+/// Whether this line is a decision about a call that the gate saw a model ask for, or about a call to
+/// a model whose model and instructions it saw.
+#[must_use]
+pub fn is_observed(line: &EntryLine) -> bool {
+    line.decision().is_some_and(|decision| decision.binding == Binding::Observed)
 }
 
 /// The three files for people, by name.
@@ -337,16 +363,47 @@ fn step(
         members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
         members.extend(draft.rule.as_ref().map(|rule| ("rule", Json::from(rule.as_str()))));
         members.extend(unenforced(first).then(|| ("enforced", Json::from(false))));
+        let by = first.decision().and_then(|decision| decision.proposed_by);
+        members.extend(by.map(|by| ("proposed_by", Json::from(by))));
     }
     if let Some(last) = call.lines.last() {
         members.push(("ended", place(last)));
         members.push(("outcome", Json::from(last.kind())));
     }
+    members.extend(call.covered_bytes().map(|bytes| ("covered_bytes", Json::from(bytes))));
     members.extend(payload(material, call, Role::Args).map(|shown| ("request", shown)));
     members.extend(payload(material, call, Role::Result).map(|shown| ("result", shown)));
-    let said = conversations.shown(&call.lines, material.payloads);
-    members.extend(said.map(|shown| ("conversation", shown)));
+    let asked = conversations.shown(&call.lines, material.payloads);
+    members.extend(answer(material, call, asked.is_some()).map(|shown| ("answer", shown)));
+    members.extend(asked.map(|shown| ("conversation", shown)));
     Json::object(members)
+}
+
+/// What a model said: the messages in the result of a call to one. `in_parts`: the arguments of the
+/// call are stored as those of a model.
+fn answer(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>, in_parts: bool) -> Option<Json> {
+    let payloads = material.payloads;
+    let all = |role| {
+        let all = call.lines.iter().flat_map(|line| &line.entry.draft.commit);
+        all.filter(move |c| c.role == role)
+    };
+    let of_model = |input: Json| input.get("effect").is_some_and(is_of_model);
+    let inputs = || all(Role::PolicyInput).filter_map(|c| json(payloads, &c.c.0));
+    if !in_parts && !inputs().any(of_model) {
+        return None;
+    }
+    let result = all(Role::Result).next_back()?;
+    let state = payloads.0.get(&result.c.0).map_or("withheld", Payload::state);
+    let mut members =
+        vec![("commitment", Json::from(result.c.hex())), ("state", Json::from(state))];
+    let said = json(payloads, &result.c.0).and_then(|result| said(&result));
+    members.extend(said.map(|messages| ("messages", messages.into())));
+    Some(Json::object(members))
+}
+
+/// Whether this is the effect of a call to a model, as a policy saw it.
+pub(crate) fn is_of_model(effect: &Json) -> bool {
+    effect.get("kind").and_then(Json::as_str) == Some(EffectKind::Model.as_str())
 }
 
 fn decision(line: &EntryLine) -> Json {
@@ -385,6 +442,7 @@ fn trace(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Json {
             let definition = decision.definition.map(|digest| digest.prefixed());
             members.extend(definition.map(|digest| ("definition", Json::from(digest))));
             members.push(("binding", Json::from(decision.binding.as_str())));
+            members.extend(decision.proposed_by.map(|by| ("proposed_by", Json::from(by))));
             members.extend(decision.effect.map(|effect| ("effect", Json::from(effect.hex()))));
         }
     }

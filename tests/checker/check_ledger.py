@@ -505,14 +505,17 @@ class Checker:
             self.bad(where, "call", f"{kind} of call {entry['call']!r} which is {call['state']}")
             return
         self.proposer_of(where, entry, call)
+        self.stream_of(where, entry, call)
+        self.model_of(where, entry, call)
         call["state"] = following
+        call["ran"] = call.get("ran") or following == "authorized"
         if entry.get("tool", call["tool"]) != call["tool"]:
             self.bad(where, "call", f"call {entry['call']!r} changes its tool")
         self.call_digest(where, entry)
         if kind in VERDICTS:
             self.verdict_of(where, entry)
         simulated = self.runs.get(entry["run"], {}).get("simulated")
-        if simulated and (kind == "call.completed" or entry["data"].get("started") is True):
+        if simulated and (kind in ("call.completed", "call.progress") or entry["data"].get("started") is True):
             self.bad(where, "call", f"{kind} in a run that is only simulated")
 
     def proposer_of(self, where, entry, call):
@@ -525,6 +528,45 @@ class Checker:
             self.bad(where, "call", f"{data.get('subject')!r} approves arguments of its own")
         if kind == "call.authorized" and (proposer or "asked_by" in data) and call["state"] != "approved":
             self.bad(where, "call", "an approver wrote its arguments, and no other approver approved it")
+
+    def stream_of(self, where, entry, call):
+        """What left of an answer grows from progress to progress, and its end says no less."""
+        kind, data, last = entry["kind"], entry["data"], call.get("left")
+        left = lambda of: (of.get("bytes", 0), of.get("pieces", 0), of.get("sha256"))
+        if kind == "call.progress":
+            bytes_before, pieces_before, _ = last or (0, 0, None)
+            if data.get("bytes", 0) <= bytes_before or data.get("pieces", 0) <= pieces_before:
+                self.bad(where, "stream", f"progress of call {entry['call']!r} does not grow")
+            call["left"] = left(data)
+            return
+        if "covered_bytes" in data and (last is None or data["covered_bytes"] != last[0]):
+            self.bad(where, "stream", f"{data['covered_bytes']} bytes are not what the last progress covers")
+        if last is None or AUTOMATON["authorized"].get(kind) not in TERMINAL:
+            return
+        stream = data.get("observed", {}).get("stream")
+        if stream is None:
+            if kind != "call.unknown":
+                self.bad(where, "stream", f"{kind} after progress, and nothing about the answer")
+            return
+        stream = left(stream)
+        more = stream[0] > last[0] and stream[1] > last[1]
+        same = stream[0] == last[0] and stream[1] >= last[1] and stream[2] == last[2]
+        if not more and not same:
+            self.bad(where, "stream", f"{kind} says of the answer what its progress contradicts")
+
+    def model_of(self, where, entry, call):
+        """A call that a model asked for names an earlier call of its run that was allowed; the gate saw its answer."""
+        by = entry["data"].get("proposed_by")
+        if entry["kind"] == "call.held":
+            call["by"] = by
+        if entry["kind"] == "call.authorized" and call["state"] != "new" and by != call.get("by"):
+            self.bad(where, "proposed", f"proposed by {by!r}, and the held call by {call.get('by')!r}")
+        if by is None:
+            return
+        if entry["data"].get("binding") != "observed":
+            self.bad(where, "proposed", f"proposed by {by!r}, and the binding is {entry['data'].get('binding')!r}")
+        if by == entry["call"] or not self.calls.get((entry["run"], by), {}).get("ran"):
+            self.bad(where, "proposed", f"{by!r} is no earlier call of the run that was allowed")
 
     def verdict_of(self, where, entry):
         """What is enforced is as its kind says; what is not (observe mode) ran against the policy's word."""

@@ -128,6 +128,41 @@ def simulated(kind, data):
     return book
 
 
+def streamed(*progress, end="call.completed", **ended):
+    """A run of one call whose answer left while it ran."""
+    book = Book()
+    book.add("chain.genesis", {"origin": ORIGIN})
+    book.add("writer.started", {"writer_key": base64.b64encode(PUBLIC).decode()})
+    book.add("run.opened", {"agent": "a"}, run=True)
+    book.add("call.authorized", {}, run=True, call="m", tool="llm.main", verdict="allow")
+    for count in progress:
+        book.add("call.progress", left(count), run=True, call="m", tool="llm.main")
+    book.add(end, ended, run=True, call="m", tool="llm.main")
+    book.add("run.sealed", {"entries": book.run_seq + 1}, run=True)
+    return book
+
+
+def left(count, pieces=None, of="a"):
+    digest = hashlib.sha256((of * count).encode()).hexdigest()
+    return {"bytes": count, "pieces": pieces or count, "sha256": digest}
+
+
+def proposed(by="m", binding="observed", first="call.authorized"):
+    """A call to a model, and then one that its answer asked for."""
+    book = streamed(end="call.unknown" if first == "call.authorized" else "call.completed", cause="x")
+    seal = book.entries.pop()
+    book.run_seq -= 1
+    if first != "call.authorized":
+        book.entries = book.entries[:3]
+        book.run_seq = 1
+        book.add(first, {}, run=True, call="m", tool="llm.main", verdict="deny")
+    data = {"binding": binding, "proposed_by": by}
+    book.add("call.authorized", data, run=True, call="c", tool="t", verdict="allow")
+    book.add("call.completed", {"us": 5}, run=True, call="c", tool="t")
+    book.add(seal["kind"], {"entries": book.run_seq + 1}, run=True)
+    return book
+
+
 def problems(chain, **options):
     checker = cl.Checker(**options)
     checker.check(chain if isinstance(chain, list) else [chain])
@@ -163,6 +198,51 @@ class GoodLedger(unittest.TestCase):
     def test_a_simulated_run_may_be_whole(self):
         self.assertEqual(problems(simulated("call.cancelled", {"reason": "simulated"}).seal()), set())
         self.assertEqual(problems(simulated("call.unknown", {"cause": "writer_lost"}).seal()), set())
+
+    def test_an_answer_leaves_while_its_call_runs(self):
+        for end in ("call.completed", "call.failed", "call.cancelled", "call.unknown"):
+            book = streamed(3, 7, end=end, observed={"stream": left(9)})
+            self.assertEqual(problems(book.seal()), set(), end)
+        self.assertEqual(problems(streamed(3, observed={"stream": left(3, 4)}).seal()), set())
+        self.assertEqual(problems(streamed(observed={"stream": left(9)}).seal()), set())
+        lost = {"end": "call.unknown", "cause": "writer_lost"}
+        self.assertEqual(problems(streamed(3, 7, **lost, covered_bytes=7).seal()), set())
+        self.assertEqual(problems(streamed(3, 7, **lost).seal()), set())
+
+    def test_progress_grows_and_the_end_of_a_call_says_no_less(self):
+        for book in (
+            streamed(7, 7, observed={"stream": left(9)}),
+            streamed(7, 3, observed={"stream": left(9)}),
+            streamed(0, observed={"stream": left(9)}),
+            streamed(7, observed={"stream": left(6)}),
+            streamed(7, observed={"stream": left(9, 7)}),
+            streamed(7, observed={"stream": left(7, of="b")}),
+            streamed(7),
+            streamed(7, end="call.failed"),
+            streamed(3, 7, end="call.unknown", cause="writer_lost", covered_bytes=3),
+            streamed(end="call.unknown", cause="writer_lost", covered_bytes=3),
+        ):
+            self.assertEqual(problems(book.seal()), {"stream"})
+
+    def test_progress_stands_between_the_permit_of_a_call_and_its_end(self):
+        for at in (3, 5):
+            book = streamed(observed={"stream": left(9)})
+            late = {**book.entries[3], "kind": "call.progress", "data": left(3)}
+            del late["verdict"]
+            book.entries.insert(at, late)
+            for number, entry in enumerate(book.entries):
+                entry.update(seq=number, ts=f"2026-11-21T20:05:{number:02d}.000Z", mono=str(number))
+                if "run" in entry:
+                    entry["run_seq"] = number - 2
+            book.entries[-1]["data"]["entries"] += 1
+            self.assertIn("call", problems(book.seal()))
+
+    def test_a_call_is_proposed_by_an_earlier_one_that_was_allowed_and_is_observed(self):
+        self.assertEqual(problems(proposed().seal()), set())
+        for book in (
+            proposed(by="c"), proposed(by="x"), proposed(binding="claimed"), proposed(first="call.denied"),
+        ):
+            self.assertEqual(problems(book.seal()), {"proposed"})
 
     def test_a_run_says_all_of_where_it_goes_on_from_or_nothing(self):
         other = {"recording": "sha256:" + "ab" * 32, "run": "00000000-0000-4000-8000-000000000007", "at": 3}

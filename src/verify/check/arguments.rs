@@ -15,7 +15,7 @@ use crate::domain::json::{Json, Limits};
 use crate::firewall;
 use crate::payloads::Payloads;
 use crate::record::HexDigest;
-use crate::record::conversation::{References, messages, normal, without_messages};
+use crate::record::conversation::{References, list_member, messages, normal, without_messages};
 
 /// What the effect of a call to a model says about its messages.
 #[derive(Deserialize)]
@@ -123,16 +123,16 @@ impl ShownArguments {
         };
         let mut again: BTreeSet<Finding> =
             firewall::findings(&without_messages(&input.args)).into_iter().collect();
-        let mut cut = Vec::new();
+        let (mut cut, list) = (Vec::new(), list_member(&input.args));
         let seen = messages(&input.args).unwrap_or_default().iter().zip(shown);
         for (index, (message, (_, has_text))) in seen.enumerate() {
             if !has_text {
-                cut.push(format!("/messages/{index}"));
+                cut.push(format!("/{list}/{index}"));
                 continue;
             }
             let found = firewall::findings(message).into_iter();
             again.extend(found.map(|one| {
-                let path = format!("/messages/{index}{}", one.path);
+                let path = format!("/{list}/{index}{}", one.path);
                 Finding { path, ..one }
             }));
         }

@@ -1,6 +1,6 @@
 //! P3, A1, B4 and V1: the policies and manifests of the runs, and the files made from the entries.
 
-use crate::domain::id::{RunId, Seq};
+use crate::domain::id::{CallId, RunId, Seq};
 use crate::domain::plural::many;
 use crate::domain::tier::Binding;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use crate::domain::digest::Digest;
 use crate::entries::amended::Amendments;
 use crate::entries::{Damage, EntryLine};
 use crate::payloads::{Is, Payload, Payloads, WithheldReason};
-use crate::projection::{self, BundleMaterial, decides};
+use crate::projection::{self, BundleMaterial, ProjectedCall, decides, is_observed};
 use crate::query::Query;
 use crate::record::chain::ManifestBound;
 use crate::record::run::RunOpened;
@@ -283,8 +283,13 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
         let mut opened = case.slices.iter().flat_map(ChainSlice::selected);
         opened.any(|line| line.get::<RunOpened>().is_some_and(|run| run.binding == binding))
     };
+    let lines = || case.slices.iter().flat_map(ChainSlice::selected);
+    let observed = lines().any(is_observed);
     if bound(Binding::Claimed) {
-        say("model and instructions: they are the agent's own claim");
+        say(page::claimed(observed));
+    }
+    if observed {
+        say(page::NOT_OBSERVED);
     }
     if bound(Binding::Unclaimed) {
         say("which model and instructions ran: the agent claimed none");
@@ -321,10 +326,33 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
             say(&format!("the content of {}: {why}", many(found, "payload")));
         }
     }
+    uncovered(case).iter().for_each(|tail| say(tail));
     if trust.now.is_none() {
         say("that no entry is dated in the future: no time was given to compare with");
     }
     report.unenforced = case.materials().iter().map(BundleMaterial::unenforced_count).sum();
+}
+
+/// The most answers without a recorded end that a report names.
+const UNCOVERED_MAX: usize = 8;
+
+/// The answers that began to leave before the gate ended, and how much of each is recorded.
+fn uncovered(case: &Case<'_>) -> Vec<String> {
+    let materials = case.materials();
+    let calls = materials.iter().flat_map(|material| {
+        let covered = |call: &ProjectedCall<'_>| Some((call.id.clone(), call.covered_bytes()?));
+        material.calls().iter().filter_map(covered).collect::<Vec<_>>()
+    });
+    let all: Vec<_> = calls.collect();
+    let one = |(call, bytes): &(CallId, u64)| {
+        format!("all that left of the answer of call `{call}`: {}", page::uncovered(*bytes))
+    };
+    let mut named: Vec<String> = all.iter().take(UNCOVERED_MAX).map(one).collect();
+    let more = all.len().saturating_sub(UNCOVERED_MAX);
+    if more > 0 {
+        named.push(format!("all that left of the answers of {}", many(more, "more call")));
+    }
+    named
 }
 
 /// For a run that continues from another one: that run, the recording and the step.

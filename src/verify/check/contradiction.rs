@@ -50,6 +50,10 @@ pub(super) enum Error {
     Owner,
     #[error("the run's binding to its model is weaker than the manifest accepts")]
     Binding,
+    #[error("`observed`, but the call is neither one to a model nor proposed by one")]
+    Unproposed,
+    #[error("`proposed_by` names `{0}`, which is no call to a model")]
+    ProposedBy(String),
     #[error("the policy saw an `agent.tier3` that differs from the manifest's")]
     Tier3,
     #[error("the policy saw approvals that are not recorded")]

@@ -32,8 +32,8 @@ use crate::payloads::Payload;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
 use crate::policy::{self, EngineError, PolicyEngine as _, input};
-use crate::projection::{BundleMaterial, decides};
-use crate::record::call::CallDenied;
+use crate::projection::{BundleMaterial, decides, is_of_model};
+use crate::record::call::{CallDenied, Decision};
 use crate::record::chain::WriterStarted;
 use crate::record::run::RunOpened;
 use crate::record::{Kind, Role};
@@ -228,7 +228,6 @@ impl RecordedInput<'_> {
             ("agent.version", &agent.version, Some(opened.version.as_str())),
             ("agent.manifest", &agent.manifest, Some(manifest.as_str())),
             ("agent.binding", &agent.binding, Some(decision.binding.as_str())),
-            ("agent.binding", &agent.binding, Some(opened.binding.as_str())),
             ("run.id", &run_input.id, Some(run.as_str())),
             ("run.mode", &run_input.mode, Some(opened.mode.as_str())),
             ("tool.name", &tool.name, draft.tool.as_ref().map(|tool| tool.as_str())),
@@ -245,6 +244,7 @@ impl RecordedInput<'_> {
         {
             return Err(Error::Member(name));
         }
+        self.binding(&decision)?;
         self.approvals(engine)?;
         self.delegation(opened)?;
         self.labels(opened)?;
@@ -255,6 +255,29 @@ impl RecordedInput<'_> {
             return Err(Error::Ended);
         }
         self.observing(engine, at)
+    }
+
+    /// The binding is that of the run; or the gate saw the model: then this is a call to a model, or
+    /// names one.
+    fn binding(&self, decision: &Decision<'_>) -> Result<(), Error> {
+        if decision.binding != Binding::Observed {
+            let same = decision.binding == self.opened.binding;
+            return if same { Ok(()) } else { Err(Error::Member("agent.binding")) };
+        }
+        let Some(by) = decision.proposed_by else {
+            return if is_of_model(&self.input.effect) { Ok(()) } else { Err(Error::Unproposed) };
+        };
+        let of_call = |line: &&EntryLine| {
+            let call = line.entry.draft.call.as_ref();
+            decides(line) && call.is_some_and(|call| call.as_str() == by)
+        };
+        // Without its input, the kind of its tool is not known.
+        let inputs = self.material.of_run().filter(of_call).filter_map(|line| {
+            let c = line.entry.draft.committed(Role::PolicyInput)?;
+            crate::conversation::json(self.material.payloads, &c.c.0)
+        });
+        let mut models = inputs.filter_map(|input| input.get("effect").map(is_of_model));
+        if models.all(|is_model| is_model) { Ok(()) } else { Err(Error::ProposedBy(by.to_owned())) }
     }
 
     /// The ancestors of the run, as its opening records them.

@@ -123,6 +123,7 @@ impl Hold {
             ("definition", held.definition == call.definition),
             ("effect", held.effect == call.effect),
             ("asked_by", held.asked_by == call.asked_by),
+            ("proposed_by", held.proposed_by == call.proposed_by),
         ];
         if let Some((name, _)) = same.into_iter().find(|(_, same)| !same) {
             return Err(Error::Changed(name));

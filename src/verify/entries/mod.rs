@@ -12,6 +12,7 @@ pub mod lineage;
 pub mod read;
 mod row;
 pub mod runs;
+mod stream;
 
 pub use chain::Chain;
 pub use read::{Damage, EntryLine};

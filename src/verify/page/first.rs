@@ -6,7 +6,7 @@ use super::runs::opening;
 use crate::domain::decision::Verdict;
 use crate::domain::plural::many;
 use crate::domain::tier::Binding;
-use crate::projection::{BundleMaterial, decides};
+use crate::projection::{BundleMaterial, decides, is_observed};
 use crate::record::chain::ChainGenesis;
 use crate::scope::Scope;
 use crate::statement::Exporter;
@@ -22,6 +22,27 @@ pub const NOT_PROVEN: [&str; 7] = [
     "that a tool did what it answered: an output is what the gate received, byte for byte, and no more",
     "who a caller was beyond what the gate saw: it names the agent by its own observation and its manifest",
 ];
+
+/// What observed calls do not prove.
+pub const NOT_OBSERVED: &str = "beyond the model traffic that the gate saw: that there was no other, that the agent ran what a model asked for, that user messages came from a user";
+
+/// What stays unproven about a run whose agent claims its model. `observed`: calls of it are *observed*.
+pub const fn claimed(observed: bool) -> &'static str {
+    match observed {
+        true => {
+            "model and instructions behind calls that are not `observed`: they are the agent's own claim"
+        }
+        false => "model and instructions: they are the agent's own claim and were not observed",
+    }
+}
+
+/// What is recorded of an answer whose gate ended while it left.
+pub fn uncovered(bytes: u64) -> String {
+    format!(
+        "the answer left at least {}; what left after that is not recorded",
+        many(bytes, "byte")
+    )
+}
 
 /// One sentence about what happened, for the head of the page.
 pub(super) fn lead(survey: &Survey<'_>) -> Markup {
@@ -227,14 +248,24 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
         "runs that begin before or end after the span are not complete here",
     );
     let bound = |how| runs.iter().any(|run| opening(run).is_some_and(|run| run.binding == how));
-    say(
-        bound(Binding::Claimed),
-        "model and instructions: they are the agent's own claim and were not observed",
-    );
+    let observed = survey.decisions().any(is_observed);
+    say(bound(Binding::Claimed), claimed(observed));
+    say(observed, NOT_OBSERVED);
     say(bound(Binding::Unclaimed), "which model and instructions ran: the agent claimed none");
     say(
         runs.iter().any(|run| run.unenforced_count() > 0),
         "that every decision was enforced: some were only recorded (observe mode)",
+    );
+    let uncovered = |run: &BundleMaterial<'_>| {
+        run.calls().iter().filter(|call| call.covered_bytes().is_some()).count()
+    };
+    let uncovered: usize = runs.iter().map(uncovered).sum();
+    say(
+        uncovered > 0,
+        &format!(
+            "all that left of {}: the gate ended before it could record the rest",
+            many(uncovered, "answer")
+        ),
     );
     let seen = !survey.witnesses().is_empty() || !survey.tokens().is_empty();
     say(

@@ -19,7 +19,7 @@ use super::statement::Exporter;
 use super::survey::Survey;
 use crate::domain::digest::Digest;
 
-pub use first::NOT_PROVEN;
+pub use first::{NOT_OBSERVED, NOT_PROVEN, claimed, uncovered};
 
 /// The whole style of the page.
 const STYLE: &str = include_str!("style.css");

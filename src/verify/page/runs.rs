@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::first::uncovered;
 use super::terms::{event, moment, outcome, payload, verdict};
 use crate::bundle::statement_files;
 use crate::domain::decision::Verdict;
@@ -187,6 +188,9 @@ fn decided(survey: &Survey<'_>, line: &EntryLine) -> Markup {
                 @if let Some((commitment, opened)) = survey.policy_input(line) {
                     p .small { "Input of the policy: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
                 }
+                @if let Some(by) = decision.and_then(|decision| decision.proposed_by) {
+                    p .small { "The gate saw a model ask for exactly this, in the answer of call " code { (by) } }
+                }
                 p .small { "Policy " code { (policy) } ", engine " (decision.map_or("", |decision| decision.engine)) }
             }
         }
@@ -229,10 +233,17 @@ fn call(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Markup {
     let tool = call.lines.first().and_then(|first| first.entry.draft.tool.as_ref());
     let ended = call.lines.last().map_or("", |last| last.kind());
     let shown = |role| projection::payload(material, call, role);
+    // A long answer has an entry for every second.
+    let newest = call.lines.iter().rposition(|line| line.is(Kind::CallProgress));
+    let lines = call.lines.iter().enumerate();
+    let lines = lines.filter(|(at, line)| !line.is(Kind::CallProgress) || newest == Some(*at));
     html! {
         section .call {
             h3 { code { (call.id) } " to " code { @if let Some(tool) = tool { (tool) } } ": " (outcome(ended)) }
-            ol { @for line in &call.lines { (one(line)) } }
+            ol { @for (_, line) in lines { (one(line)) } }
+            @if let Some(bytes) = call.covered_bytes() {
+                p { "The gate ended while the call ran: " (uncovered(bytes)) "." }
+            }
             (payload("Input", shown(Role::Args)))
             (payload("Output", shown(Role::Result)))
             @for message in projection::payloads(material, call, Role::Message).take(MESSAGES_MAX) {
@@ -253,6 +264,8 @@ struct CallEnd {
     reason: String,
     us: Option<u64>,
     attempts: Option<u64>,
+    /// Of progress.
+    bytes: Option<u64>,
 }
 
 fn one(line: &EntryLine) -> Markup {
@@ -267,6 +280,7 @@ fn one(line: &EntryLine) -> Markup {
     ];
     let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
     let mut parts: Vec<String> = texts.map(|(name, text)| format!("{name}: {text}")).collect();
+    parts.extend(data.bytes.map(|bytes| format!("{} had left", many(bytes, "byte"))));
     parts.extend(data.us.map(|us| many(us, "microsecond")));
     parts.extend(data.attempts.filter(|n| *n > 1).map(|n| format!("{n} attempts")));
     html! {

@@ -50,6 +50,7 @@ pub(super) fn event(kind: &str) -> &str {
         "call.authorized" => "allowed; ran only after this entry was on disk",
         "call.denied" => "refused",
         "call.held" => "held for an approval",
+        "call.progress" => "the answer was leaving",
         "approval.granted" => "approved by a person",
         "approval.refused" => "refused by a person",
         other => outcome(other),
