@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
 use super::run::{CallStage, New, Run};
+use super::trip::CallSight;
 use super::undecided::Undecided;
 use super::{AdmittedCall, ResumedHold, Road, Trip, call_span};
 use crate::approval::approvers::Purpose;
@@ -29,6 +30,7 @@ use crate::ledger::hold::HeldCall;
 use crate::ledger::{self, drafts};
 use crate::limits::BudgetOutcome;
 use crate::tool::Cancel;
+use crate::tool::client;
 
 /// Pause between attempts to judge an approved call while the ledger cannot be written.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -232,6 +234,11 @@ impl Road {
         // The recorded bytes were parsed when the call was held.
         let sent = hold.sent.as_ref().unwrap_or(&hold.args);
         let call = ToolCall::parse(asking, hold.tool.as_str(), sent).ok()?;
+        // Only a model's answer asks for a tool that the agent runs itself.
+        let call = match hold.tool.as_str().starts_with(client::PREFIX) {
+            true => call.proposed(hold.proposed_by.clone().unwrap_or_else(|| hold.call.clone()), 0),
+            false => call,
+        };
         if call.canonical() != hold.args {
             // The approvers signed other arguments than these.
             return None;
@@ -255,7 +262,20 @@ impl Road {
         let (run, resumed) =
             (Arc::clone(run), Some(ResumedHold { resumed, ends: hold.expires, listener }));
         let asked_by = hold.asked_by.map(Arc::new);
-        let trip = Trip { run, call, refusals, facts, cancel, span, resumed, asked_by };
+        let sight = CallSight { proposed_by: hold.proposed_by, asks: None };
+        let (resumed_by, flow) = (resumed, None);
+        let trip = Trip {
+            run,
+            call,
+            refusals,
+            facts,
+            cancel,
+            span,
+            resumed: resumed_by,
+            asked_by,
+            sight,
+            flow,
+        };
         self.set_out(AdmittedCall { trip, sender, slot, turn });
         Some(decision)
     }

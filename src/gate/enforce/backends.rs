@@ -38,10 +38,10 @@ type HostPorts = BTreeSet<(String, u16)>;
 
 /// The last result: when it was taken, and of which backends.
 #[derive(Debug, Default)]
-pub(super) struct LastProbe(Mutex<Option<Last>>);
+pub(super) struct LastProbe(Mutex<Option<LastLook>>);
 
 #[derive(Clone, Debug)]
-struct Last {
+struct LastLook {
     at: Duration,
     of: HostPorts,
     found: Vec<Backend>,
@@ -51,7 +51,7 @@ impl LastProbe {
     /// The state of these backends, probed now or within the last `FRESH`.
     pub(super) async fn look(&self, now: Duration, places: HostPorts) -> Vec<Backend> {
         let known = self.0.lock().clone();
-        if let Some(Last { at, of, found }) = known
+        if let Some(LastLook { at, of, found }) = known
             && of == places
             && now.saturating_sub(at) < FRESH
         {
@@ -63,7 +63,7 @@ impl LastProbe {
         }
         let mut found = looks.join_all().await;
         found.sort();
-        *self.0.lock() = Some(Last { at: now, of: places, found: found.clone() });
+        *self.0.lock() = Some(LastLook { at: now, of: places, found: found.clone() });
         found
     }
 }

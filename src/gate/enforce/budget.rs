@@ -268,11 +268,10 @@ impl Budget {
         let name = trip.call.tool();
         // Nothing is reserved for a call that is already refused or whose tool the agent is not
         // granted.
-        let granted = trip.refusals.is_empty() && run.grants.get(name).is_some();
+        let granted = trip.refusals.is_empty() && run.granted(name).is_some();
         let Some(tool) = toolbox.get(name).filter(|_| granted) else { return Ok(spending) };
         let flat = Spend { tokens: 0, cost_micro_usd: tool.facts.cost_micro_usd };
-        let args = u64::try_from(trip.call.canonical().len()).unwrap_or(u64::MAX);
-        let spend = tool.executor.most(trip.call.args(), args).unwrap_or(flat);
+        let spend = tool.executor.most_of(&trip.call).unwrap_or(flat);
         match run.spend(spend) {
             Ok(spent) => spending.spent = spent,
             Err(refusal) => {
@@ -356,7 +355,7 @@ impl Budget {
     /// Counts granted tools only: otherwise an agent could fill memory with invented names.
     fn denied_tool(&self, run: &Run, tool: &ToolName) {
         let most = self.bounds.tool_denials_max;
-        let Some(most) = most.filter(|_| run.grants.get(tool).is_some()) else { return };
+        let Some(most) = most.filter(|_| run.granted(tool).is_some()) else { return };
         let times = {
             let mut state = run.state.lock();
             let times = state.denied_tools.entry(tool.clone()).or_default();

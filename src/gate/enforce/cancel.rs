@@ -12,18 +12,24 @@ impl Road {
     /// begun ends cancelled. A running call ends cancelled if its tool only reads, and unknown
     /// otherwise. A held call ends cancelled. A call that is over is not changed.
     pub fn cancel(&self, run: &Arc<Run>, call: &str) {
-        let Some(call) = CallId::parse(call) else { return };
+        if let Some(call) = CallId::parse(call) {
+            self.stop_call(run, &call, tool::CANCELLED);
+        }
+    }
+
+    /// The same for this reason.
+    pub(super) fn stop_call(&self, run: &Arc<Run>, call: &CallId, why: &'static str) {
         let held = {
             // WHY under the lock: a call that becomes held right now must see the cancellation.
             let state = run.state.lock();
-            let place = state.calls.get(&call);
+            let place = state.calls.get(call);
             if let Some(CallStage::OnRoad(at)) = place {
-                at.cancel.cancel(tool::CANCELLED);
+                at.cancel.cancel(why);
             }
             matches!(place, Some(CallStage::Held))
         };
         if held {
-            drop(self.holds.stop(run, &call, tool::CANCELLED));
+            drop(self.holds.stop(run, call, why));
         }
     }
 }

@@ -88,8 +88,8 @@ impl Road {
         {
             return Some(Condition::Canary(why));
         }
-        let grant = run.grants.get(tool);
-        let bound = toolbox.get(tool).zip(grant);
+        let grant = run.granted(tool);
+        let bound = toolbox.get(tool).zip(grant.as_deref());
         let tier = bound.map(|(tool, grant)| tool.facts_for(grant).tier);
         let risky = tier.is_some_and(|tier| matches!(tier, Tier::T2 | Tier::T3));
         let age = self.control.stale().filter(|_| risky);

@@ -26,7 +26,7 @@ use crate::judge::conversation::{
 use crate::ledger::drafts::INLINE_MAX;
 use crate::record::HexDigest;
 use crate::record::conversation::{
-    Conversation, References, messages, normal, with_messages, without_messages,
+    Conversation, References, list_member, messages, normal, with_messages, without_messages,
 };
 
 /// The most messages that a run remembers.
@@ -116,12 +116,13 @@ impl RunConversations {
         let new_messages = shown.len();
         let parts = if stores { self.parts(entropy, &secret, call, &read) } else { None };
         let (offered, parts) = parts.map_or((None, None), |(key, parts)| (key, Some(parts)));
+        let of_rest = (list_member(call.args()), of_rest.as_slice());
         Some(ModelArgs {
             shown: canonical::bytes(&with_messages(call.args(), shown)),
             new_messages: number(new_messages),
             messages_cut: number(cut),
-            findings: found(&of_rest, &read, false),
-            findings_of_all: found(&of_rest, &read, true),
+            findings: found(of_rest, &read, false),
+            findings_of_all: found(of_rest, &read, true),
             carried: self.carried(basis, &read),
             messages: read.into_iter().map(|message| message.known).collect(),
             offered,
@@ -364,8 +365,9 @@ fn shown(read: &[ReadMessage<'_>]) -> (Vec<Json>, usize) {
 }
 
 /// The findings, each with its place: for a new message among the messages that are shown, for an
-/// earlier one in the whole conversation. `all`: the whole conversation is shown.
-fn found(rest: &[Finding], read: &[ReadMessage<'_>], all: bool) -> Vec<Finding> {
+/// earlier one in the whole conversation, which is the member `list`. `all`: the whole conversation is
+/// shown.
+fn found((list, rest): (&str, &[Finding]), read: &[ReadMessage<'_>], all: bool) -> Vec<Finding> {
     let mut found: BTreeSet<Finding> = rest.iter().cloned().collect();
     let mut at_new = 0_usize;
     for (index, message) in read.iter().enumerate() {
@@ -374,7 +376,7 @@ fn found(rest: &[Finding], read: &[ReadMessage<'_>], all: bool) -> Vec<Finding> 
         at_new = at_new.saturating_add(usize::from(message.is_new));
         let since = if is_new { FindingAge::New } else { FindingAge::Earlier };
         let placed = message.known.findings.iter().map(|one| {
-            let path = format!("/messages/{at}{}", one.path);
+            let path = format!("/{list}/{at}{}", one.path);
             Finding { path, since, ..one.clone() }
         });
         found.extend(placed);

@@ -20,8 +20,21 @@ pub enum Milestone {
     Held(Box<Fault>),
     /// The call was allowed. The receipt is that of the decision.
     Authorized(CallId, Receipt),
+    /// So much of its answer left.
+    Progress(CallId, AnswerProgress),
     /// The call is over, with the answer that `Road::execute` gives.
     Over(Box<Answer>),
+}
+
+/// How much of the answer of a running call left.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AnswerProgress {
+    /// Number of bytes.
+    pub bytes: u64,
+    /// Number of pieces; each holds whole events.
+    pub pieces: u64,
+    /// The position of the `call.progress` entry.
+    pub receipt: Receipt,
 }
 
 /// The request that began the call, and waits for its answer.
@@ -62,7 +75,14 @@ impl CallStage {
         cancel: &Cancel,
     ) -> Self {
         let cancel = cancel.clone();
-        Self::OnRoad(Box::new(CallOnRoad { fingerprint, tool, answer, cancel, permitted: false }))
+        Self::OnRoad(Box::new(CallOnRoad {
+            fingerprint,
+            tool,
+            answer,
+            cancel,
+            permitted: false,
+            progress: None,
+        }))
     }
 }
 
@@ -76,6 +96,14 @@ impl Run {
         }
         if let Some(CallStage::OnRoad(at)) = self.state.lock().calls.get_mut(call) {
             at.permitted = true;
+        }
+        self.idle.notify_waiters();
+    }
+
+    /// Notes that progress of a call's answer is recorded.
+    pub(super) fn progressed(&self, call: &CallId, progress: AnswerProgress) {
+        if let Some(CallStage::OnRoad(at)) = self.state.lock().calls.get_mut(call) {
+            at.progress = Some(progress);
         }
         self.idle.notify_waiters();
     }
@@ -122,7 +150,7 @@ impl Follower {
             tokio::pin!(changed);
             // WHY first: what changes after the look below must wake this follower.
             changed.as_mut().enable();
-            let seen = self.look();
+            let (seen, progress) = self.look();
             // WHY: other calls of the run wake it too, and the ledger has nothing new then.
             if self.seen.replace(seen) != Some(seen) || self.answer.is_some() {
                 match self.recorded().await {
@@ -133,6 +161,10 @@ impl Follower {
                     Ok(None) => {}
                     Err(fault) => self.answer = Some(Err(fault)),
                 }
+            }
+            if let Some((call, progress)) = progress.filter(|(_, at)| self.is_new(&at.receipt)) {
+                self.take(&progress.receipt);
+                return Some(Milestone::Progress(call, progress));
             }
             let unasked = self.asked.is_none() && self.waiting.is_none();
             if self.answer.is_none()
@@ -157,21 +189,39 @@ impl Follower {
         None
     }
 
-    /// How far the call has come; keeps hold of its answer while it is on the road.
-    fn look(&mut self) -> CallProgress {
+    /// How far the call has come, with the newest progress of its answer; keeps hold of its answer
+    /// while it is on the road.
+    fn look(&mut self) -> (CallProgress, Option<(CallId, AnswerProgress)>) {
         let state = self.run.state.lock();
         let call = state.known(self.call.clone());
-        match state.calls.get(&call) {
+        let seen = match state.calls.get(&call) {
             Some(CallStage::OnRoad(at)) => {
                 if self.asked.is_none() {
                     self.waiting = Some(at.answer.clone());
                 }
-                if at.permitted { CallProgress::Permitted } else { CallProgress::Undecided }
+                let progress = at.progress.clone();
+                // WHY both: a permission is noted only for those who follow then.
+                let permitted = at.permitted || progress.is_some();
+                let seen =
+                    if permitted { CallProgress::Permitted } else { CallProgress::Undecided };
+                return (seen, progress.map(|progress| (call, progress)));
             }
             Some(CallStage::Held) => CallProgress::Held,
             Some(CallStage::Booked | CallStage::Doubted) => CallProgress::Ended,
             None => CallProgress::Gone,
-        }
+        };
+        (seen, None)
+    }
+
+    /// Whether the follower does not have this entry.
+    const fn is_new(&self, receipt: &Receipt) -> bool {
+        receipt.run_seq > self.after
+    }
+
+    /// Takes this entry: it is released to the run.
+    fn take(&mut self, receipt: &Receipt) {
+        self.after = receipt.run_seq;
+        self.run.release(receipt);
     }
 
     /// The first recorded state of the call that the follower does not have.
@@ -179,10 +229,9 @@ impl Follower {
         let call = self.run.state.lock().known(self.call.clone());
         let stages = self.road.ledger.stages(self.run.id(), &call).await;
         let stages = stages.map_err(|error| Fault::unread(&error).about(&self.call))?;
-        let new = stages.into_iter().find(|stage| stage.receipt().run_seq > self.after);
+        let new = stages.into_iter().find(|stage| self.is_new(stage.receipt()));
         let Some(stage) = new else { return Ok(None) };
-        self.after = stage.receipt().run_seq;
-        self.run.release(stage.receipt());
+        self.take(stage.receipt());
         Ok(Some(match (stage.state(), answer::of_recalled(&stage)) {
             (RecalledState::Held(..), Err(held)) => Milestone::Held(Box::new(held)),
             (_, _) => Milestone::Authorized(stage.call().clone(), stage.receipt().clone()),

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Mutex as Turn;
 
 use super::answer::Fault;
 use super::opening::Handle;
-use super::run::{Rest, Run};
+use super::run::Run;
 use super::runs::Runs;
 use super::{Opening, Road};
 use crate::clock::Clock;
@@ -22,6 +23,19 @@ use crate::identity::Caller;
 
 /// Longest session id in bytes.
 const SESSION_BYTES_MAX: usize = 256;
+
+/// How long an open run has been idle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rest {
+    /// The run is sealed or being sealed.
+    Over,
+    /// Calls are on the road or held.
+    Busy,
+    /// The remaining time until it is idle.
+    For(Duration),
+    /// It was idle long enough, and is closed to new calls now.
+    Closed,
+}
 
 /// The thread of work that an implicit run belongs to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -134,7 +148,10 @@ impl Road {
     ) -> Result<Arc<Run>, Fault> {
         let caller = self.of_thread(caller);
         let key = self.runs.thread_key(&caller, thread)?;
-        if let Some(run) = self.runs.taking(&key, &*self.clock) {
+        // WHY only through a face that the manifest accepts: another face may have opened the run.
+        // Otherwise the opening is refused, and that is recorded.
+        let is_open = caller.manifest.binding.faces.contains(&face);
+        if let Some(run) = self.runs.taking(&key, &*self.clock).filter(|_| is_open) {
             return Ok(run);
         }
         // On a task of its own: if the caller disconnects, the run is still watched, and the next
@@ -142,7 +159,7 @@ impl Road {
         let (road, thread) = (Arc::clone(self), thread.clone());
         let opening = self.tasks.spawn(async move {
             let open = async {
-                match road.runs.taking(&key, &*road.clock) {
+                match road.runs.taking(&key, &*road.clock).filter(|_| is_open) {
                     Some(run) => Ok(run),
                     None => {
                         let handle = Handle::Thread(thread, key);

@@ -1,19 +1,23 @@
 //! Takes one call to the judge: prepares it and collects every reason against it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::conversations::JudgementBasis;
+use super::trip::CallSight;
 use super::{Road, Trip};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
 use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
+use crate::domain::tier::Binding;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::{Criteria, HoldCapacity, Judged, Prepared, Resumed, judge};
 use crate::limits::shares;
 use crate::policy::PolicyEngine;
+use crate::policy::input::AgentFacts;
 use crate::telemetry::Stage;
 use crate::tool::Cancel;
 use crate::tool::toolbox::{self, Toolbox};
@@ -27,7 +31,7 @@ impl Road {
         resumed: Option<Resumed>,
         toolbox: &Toolbox,
     ) -> Judged {
-        let Trip { run, call, refusals, mut facts, span, cancel, asked_by, .. } = trip;
+        let Trip { run, call, refusals, mut facts, span, cancel, asked_by, sight, .. } = trip;
         let tool = call.tool().clone();
         // WHY before preparation: only after this match does the recording know which of its calls
         // is being prepared.
@@ -36,10 +40,9 @@ impl Road {
         if let Some(Ok(step)) = &recorded {
             engine = step.engine.clone().or(engine);
         }
-        let grant = run.grants.get(call.tool());
         let preparing = async {
             let model = self.messages(&run, &call, engine.as_ref(), toolbox);
-            toolbox::prepare(toolbox, grant, call, model)
+            toolbox::prepare(toolbox, run.granted(call.tool()).as_deref(), call, model)
         };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let mut against = self.against(&run, &tool, &cancel);
@@ -72,7 +75,7 @@ impl Road {
             };
             let criteria = Criteria {
                 engine: engine.as_ref(),
-                agent: &run.agent,
+                agent: &seen(&run.agent, &sight),
                 run: &facts,
                 refusals,
                 now,
@@ -82,6 +85,7 @@ impl Road {
                 resumed,
                 break_glass,
                 asked_by,
+                proposed_by: sight.proposed_by,
             };
             let began = road.clock.monotonic();
             let judged = judge_messages(&criteria, prepared);
@@ -119,7 +123,7 @@ impl Road {
         let (policy, definition) = (engine?.digest(), facts.definition);
         let basis = JudgementBasis { tool: call.tool().clone(), definition, policy };
         let is_model = facts.kind == ToolKind::Model.as_str();
-        let mut said = is_model.then(|| run.conversations.lock())?;
+        let mut said = is_model.then(|| run.models.conversations.lock())?;
         said.compare(&*self.entropy, call, basis, !run.incognito)
     }
 
@@ -151,6 +155,14 @@ impl Road {
         against.extend(self.control.posture.against(&run.opener.name, &run.auth));
         against
     }
+}
+
+/// The agent, as far as it is known for this call.
+fn seen<'a>(agent: &'a AgentFacts, sight: &CallSight) -> Cow<'a, AgentFacts> {
+    if !sight.is_observed() {
+        return Cow::Borrowed(agent);
+    }
+    Cow::Owned(AgentFacts { binding: Binding::Observed, ..agent.clone() })
 }
 
 /// Judges what is new to the run; and the whole conversation if the call is to be held, or if what

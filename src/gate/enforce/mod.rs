@@ -19,12 +19,14 @@ pub use agents::{Agents, AgentsUpdate};
 pub use amend::{Amender, Basis, BasisKind};
 pub use answer::{Answer, Fault, Released};
 pub use approve::{ApproverStatement, CallParties, Checker, CountedApproval, Parties, Readying};
+pub use asking::{ModelFault, ModelReply, ModelRequest, OfferedModel};
 pub use backends::Backend;
 pub use budget::Bounds;
 pub use canary::{CANARY_TOOL, Canary};
 pub use control::{Backlog, Breaker, Commands, Control, Follow, Releaser, StateReporter, Stops};
 pub use delegate::ParentClaim;
-pub use follow::{Follower, Milestone};
+pub use flowing::{FlowPart, Flowing};
+pub use follow::{AnswerProgress, Follower, Milestone};
 pub use fork::{Fork, ForkPrefix, RecordedAnswer, Recordings};
 pub use holds::Signers;
 pub use implicit::Thread;
@@ -40,6 +42,7 @@ pub use run::{Run, Sealed};
 pub use run_view::RunView;
 pub use settings::{Parts, Settings};
 pub use tools::ToolView;
+pub use words::ModelWords;
 
 use crate::clock::{Clock, Entropy};
 use crate::domain::call::ToolCall;
@@ -49,6 +52,7 @@ use crate::domain::time::Timestamp;
 use crate::identity::manifest::Mode;
 use crate::identity::{IdentityError, Peer};
 use crate::judge::Resumed;
+use crate::ledger::flow::FlowSender;
 use crate::ledger::permit::{Committed, Finished, Permit};
 use crate::ledger::{self, Ledger};
 use crate::limits::{BudgetOutcome, shares};
@@ -66,7 +70,8 @@ use run::{Admitted, CallStage, New};
 use runs::Runs;
 use tasks::Tasks;
 use trip::{
-    AdmittedCall, Entered, Entry, Means, Passage, QueuedDecision, ResumedHold, Trip, call_span,
+    AdmittedCall, CallExtras, Entered, Entry, Means, Passage, QueuedDecision, ResumedHold, Trip,
+    call_span,
 };
 use undecided::{Undecided, decision_name};
 
@@ -75,6 +80,7 @@ mod agents;
 mod amend;
 mod answer;
 mod approve;
+mod asking;
 mod backends;
 mod batch;
 mod budget;
@@ -87,6 +93,7 @@ mod conversations;
 mod decided;
 mod delegate;
 mod evaluation;
+mod flowing;
 mod follow;
 mod fork;
 mod holds;
@@ -101,6 +108,7 @@ mod modify;
 mod opened;
 mod opening;
 pub mod posture;
+mod proposals;
 mod recall;
 mod rejected;
 mod replay_session;
@@ -111,10 +119,12 @@ mod run;
 mod run_view;
 mod runs;
 mod settings;
+mod sight;
 mod tasks;
 mod tools;
 mod trip;
 mod undecided;
+mod words;
 
 /// One request to run a tool, not yet admitted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -166,7 +176,13 @@ impl Road {
     /// # Errors
     /// A fault for everything that is not a result.
     pub async fn execute(self: &Arc<Self>, run: &Arc<Run>, request: CallRequest) -> Answer {
-        match self.admit(run, request) {
+        let entry = self.admit(run, request);
+        self.answered(run, entry).await
+    }
+
+    /// Waits for the answer of an admitted call.
+    async fn answered(self: &Arc<Self>, run: &Arc<Run>, entry: Result<Entry, Fault>) -> Answer {
+        match entry {
             Ok(Entry::Wait(waiting)) => run.wait(waiting).await,
             Ok(Entry::Recall(call)) => self.recall(run, &call).await,
             Ok(Entry::Answered(answer)) => run.give(*answer),
@@ -190,9 +206,20 @@ impl Road {
         }
         self.budget.pace(&run.opener.name, &run.auth)?;
         let call = self.decode(run, request)?;
+        let sight = self.sight(run, &call);
+        self.set_off(run, call, CallExtras { sight, ..CallExtras::default() })
+    }
+
+    /// Counts a call in its run and starts it; of a known call, returns the way to its answer.
+    fn set_off(
+        self: &Arc<Self>,
+        run: &Arc<Run>,
+        call: ToolCall,
+        extras: CallExtras,
+    ) -> Result<Entry, Fault> {
         let slot = self.runs.slots.take(self.in_force.agents(), &run.opener.name);
         let window = self.dedupe(run, &call);
-        match self.enter(run, call, (slot, window))? {
+        match self.enter(run, call, (slot, window), extras)? {
             Entered::Known(entry) => Ok(entry),
             Entered::Ready(ready) => {
                 let waiting = ready.sender.subscribe();
@@ -209,6 +236,7 @@ impl Road {
         run: &Arc<Run>,
         call: ToolCall,
         (slot, window): (Option<shares::ShareSlot>, Option<Duration>),
+        extras: CallExtras,
     ) -> Result<Entered, Fault> {
         self.budget.may_go_on(run, &call)?;
         self.budget.check_tool_denials(run, &call)?;
@@ -229,8 +257,12 @@ impl Road {
             Admitted::New(new) => new,
         };
         refusals.extend(drifted);
+        let CallExtras { refusals: against, sight, flow } = extras;
+        refusals.extend(against);
         let (run, span) = (Arc::clone(run), call_span(run, &call));
-        let trip = Trip { run, call, refusals, facts, cancel, span, resumed: None, asked_by: None };
+        let (resumed, asked_by) = (None, None);
+        let trip =
+            Trip { run, call, refusals, facts, cancel, span, resumed, asked_by, sight, flow };
         Ok(Entered::Ready(Box::new(AdmittedCall { trip, sender, slot, turn })))
     }
 
@@ -255,7 +287,7 @@ impl Road {
     /// The road. A call that leaves it is recorded, or has had no effect.
     async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (held, listener) = trip.resumed.take().map(ResumedHold::split).unzip();
-        let (at, own) = (Passage::of(&trip), trip.asked_by.is_none());
+        let (at, own, flow) = (Passage::of(&trip), trip.asked_by.is_none(), trip.flow.take());
         let committed = match self.decide(trip, held).await {
             Ok(decided) => self.commit(&at, decided).await,
             Err(undecided) => Err(undecided),
@@ -265,7 +297,7 @@ impl Road {
         match committed {
             Ok((Committed::Permit(permit), means)) => {
                 run.permitted(id);
-                let (finished, outcome) = self.run(&at, permit, means).await;
+                let (finished, outcome) = self.run(&at, permit, means, flow).await;
                 let settling = self.settle(run, finished, outcome, caller);
                 self.timed(&at.span, Stage::Settle, settling).await;
             }
@@ -354,7 +386,7 @@ impl Road {
         let committed = self.timed(&at.span, Stage::Commit, pending.wait()).await;
         let committed = committed.map_err(Undecided::Ledger)?;
         if let Some(messages) = messages {
-            at.run.conversations.lock().remember(messages);
+            at.run.models.conversations.lock().remember(messages);
         }
         self.made(line, &committed, &at.run, (&at.id, &at.tool), &at.span);
         let permitted = matches!(committed, Committed::Permit(_));
@@ -367,6 +399,7 @@ impl Road {
         at: &Passage,
         permit: Permit,
         means: Option<Means>,
+        flow: Option<FlowSender>,
     ) -> (Finished, BudgetOutcome) {
         let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
         let finished = match means {
@@ -377,7 +410,8 @@ impl Road {
                     at.cancel.cancel(tool::STOPPED);
                 }
                 spending.start();
-                let running = tool::run(&executor, &*self.clock, permit, &at.cancel);
+                let with = (&at.cancel, flow);
+                let running = tool::run(&executor, &*self.clock, permit, with);
                 let finished = self.timed(&at.span, Stage::Tool, running).await;
                 spending.end(finished.ended(), finished.observed());
                 finished
@@ -385,6 +419,7 @@ impl Road {
             Some(Means { executor: None, .. }) | None => permit.not_started(),
         };
         let outcome = &finished.ended().outcome;
+        self.looked_through(at, &finished);
         self.metrics.outcome(at.tool.as_str(), outcome.as_str());
         if let Some(usage) = &finished.observed().usage {
             self.metrics.model_tokens(at.tool.as_str(), usage.input_tokens, usage.output_tokens);

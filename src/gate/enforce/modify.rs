@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::answer::{Answer, Fault};
 use super::approve::{ApproverStatement, CallParties, parties};
 use super::run::Run;
-use super::{AdmittedCall, CallRequest, Entered, Road};
+use super::{AdmittedCall, CallExtras, CallRequest, Entered, Road};
 use crate::approval::ApprovalRefusal;
 use crate::domain::code::{Code, held};
 use crate::domain::id::{CallId, RunId};
@@ -123,7 +123,9 @@ impl Road {
             Fault::new(Code::OperatorForbidden, refusal.why.to_string()).detail(refusal.code())
         })?;
         let slot = Some(self.runs.slots.wait(self.in_force.agents(), &run.opener.name).await);
-        let Entered::Ready(mut ready) = self.enter(run, asked, (slot, None))? else {
+        let Entered::Ready(mut ready) =
+            self.enter(run, asked, (slot, None), CallExtras::default())?
+        else {
             return Err(missing());
         };
         ready.trip.asked_by = Some(Arc::new(by));

@@ -14,6 +14,7 @@ use super::implicit::Thread;
 use super::keeping::REPLAY;
 use super::opened::{Opens, claims};
 use super::run::{Run, RunState};
+use super::sight::RunModels;
 use super::{ParentClaim, Road, delegate, request};
 use crate::clock::random16;
 use crate::domain::code::Code;
@@ -261,7 +262,7 @@ impl Road {
             token: handle.token(&id),
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
-            conversations: Mutex::default(),
+            models: RunModels::default(),
             state: Mutex::new(RunState {
                 usage: Usage::default()
                     .among(self.budget.callers.calls(&manifest.name, &caller.auth)),
@@ -339,7 +340,11 @@ impl Road {
         let (manifest, now) = (&caller.manifest, self.clock.now());
         let bound = match claims {
             Some(made) => identity::bind(manifest, &made.model, &made.instructions, &made.tools),
-            None => identity::bind_unclaimed(manifest),
+            None => identity::bind_unclaimed(manifest).map(|without| match face {
+                // The gate compares each request with the manifest.
+                Face::Llm => Binding::Claimed,
+                Face::Grpc | Face::Mcp | Face::Http => without,
+            }),
         };
         let valid = manifest.not_before <= now && now < manifest.not_after;
         let stopped = self.stopped_opening(manifest, parent);

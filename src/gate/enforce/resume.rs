@@ -13,6 +13,7 @@ use super::control::Backlog;
 use super::keeping::Keeping;
 use super::lineage::ChildSlot;
 use super::run::{CallStage, Run, RunState};
+use super::sight::RunModels;
 use crate::domain::call::CallerAuth;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
@@ -108,6 +109,8 @@ impl Road {
         let spent = all
             .map(|spending| spent(spending, toolbox))
             .fold(BudgetShare::default(), BudgetShare::plus);
+        let granted = past.denied.iter().filter(|(tool, _)| run.granted(tool).is_some());
+        let granted: BTreeMap<_, _> = granted.map(|(tool, times)| (tool.clone(), *times)).collect();
         let state = run.state.get_mut();
         state.place = Some(self.runs.places.keep(&run.opener.name));
         let held = found.held().filter_map(|(call, _)| past.held.get_key_value(call));
@@ -117,8 +120,7 @@ impl Road {
         let calls = self.budget.callers.calls(&run.manifest.name, &run.auth);
         state.usage = std::mem::take(&mut state.usage).having_delegated(past.delegated.calls);
         state.usage = std::mem::take(&mut state.usage).among(calls);
-        let granted = past.denied.iter().filter(|(tool, _)| run.grants.get(tool).is_some());
-        state.denied_tools = granted.map(|(tool, times)| (tool.clone(), *times)).collect();
+        state.denied_tools = granted;
         if let Some(most) = bounds.denials_max {
             // A suspension survives the restart: the same denials lead to it again.
             let first = past.denials.front().map_or(0, |at| at.millis());
@@ -249,7 +251,9 @@ fn resumed(
     let asked = u64::try_from(calls.len()).unwrap_or(u64::MAX);
     let usage = Usage::resumed(asked, errors, denied);
     // WHY: an earlier version recorded `claimed` for runs of a face that carries no claims.
-    let binding = if thread.is_none() { opened.binding } else { Binding::Unclaimed };
+    let of_models = opened.labels.iter().any(|label| label.k == "face" && label.v == "llm");
+    let carries = thread.is_none() || of_models;
+    let binding = if carries { opened.binding } else { Binding::Unclaimed };
     Some(Run {
         id: found.run,
         manifest: Arc::clone(manifest),
@@ -270,7 +274,7 @@ fn resumed(
         ordered: false,
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,
-        conversations: Mutex::default(),
+        models: RunModels::default(),
         state: Mutex::new(RunState { usage, calls, held, touched: now, ..RunState::default() }),
         released: AtomicU64::new(found.last_seq),
         idle: Notify::new(),

@@ -12,8 +12,10 @@ use super::again::RepeatWindow;
 use super::answer::{Answer, Fault};
 use super::budget::{self, InTurn};
 use super::condition::Condition;
-use super::conversations::RunConversations;
+use super::follow::AnswerProgress;
+use super::implicit::Rest;
 use super::keeping::Keeping;
+use super::sight::RunModels;
 use crate::clock::Clock;
 use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
@@ -67,8 +69,8 @@ pub struct Run {
     /// For an implicit run, its thread of work.
     pub(super) thread: Option<Digest>,
     pub(super) state: Mutex<RunState>,
-    /// What the run said to models.
-    pub(super) conversations: Mutex<RunConversations>,
+    /// What the run and its models said to each other.
+    pub(super) models: RunModels,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
     /// Notified whenever a call leaves the road, returns to it or is permitted while it is followed.
@@ -136,6 +138,8 @@ pub(super) struct CallOnRoad {
     pub cancel: Cancel,
     /// Its permission was recorded while the run had a follower.
     pub permitted: bool,
+    /// The newest recorded progress of its answer.
+    pub progress: Option<AnswerProgress>,
 }
 
 /// A run that was sealed.
@@ -170,19 +174,6 @@ pub(super) struct New {
     pub turn: Option<InTurn>,
     /// Its share of the limit of calls on the road.
     pub slot: shares::ShareSlot,
-}
-
-/// How long an open run has been idle.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Rest {
-    /// The run is sealed or being sealed.
-    Over,
-    /// Calls are on the road or held.
-    Busy,
-    /// The remaining time until it is idle.
-    For(Duration),
-    /// It was idle long enough, and is closed to new calls now.
-    Closed,
 }
 
 impl Run {
@@ -251,6 +242,7 @@ impl Run {
         let facts = self.facts(&state.usage, attested);
         let mut refusals = state.usage.begin(&self.manifest.limits, fingerprint, now);
         refusals.extend(self.begin_above(now));
+        self.within_an_answer(asked, &mut refusals);
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
         let place = CallStage::on_road(fingerprint, tool, answer, &cancel);
@@ -259,7 +251,7 @@ impl Run {
             state.again.note(fingerprint, call, now);
         }
         state.in_flight = state.in_flight.saturating_add(1);
-        let turn = self.ordered.then(|| budget::line_up(&mut state));
+        let turn = self.is_in_line(asked).then(|| budget::line_up(&mut state));
         Ok(Admitted::New(New { sender, refusals, facts, cancel, turn, slot }))
     }
 
@@ -299,7 +291,7 @@ impl Run {
         state.in_flight = state.in_flight.saturating_add(1);
         state.usage.take_up();
         self.count_above(Usage::take_up_delegated);
-        let turn = self.ordered.then(|| budget::line_up(&mut state));
+        let turn = self.is_in_line(asked).then(|| budget::line_up(&mut state));
         let facts = self.facts(&state.usage, attested);
         drop(state);
         self.idle.notify_waiters();

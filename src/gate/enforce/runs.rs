@@ -154,7 +154,7 @@ impl Runs {
     pub fn sealed(&self, run: &Run) {
         run.state.lock().place = None;
         // It says nothing to a model any more.
-        *run.conversations.lock() = RunConversations::default();
+        *run.models.conversations.lock() = RunConversations::default();
         if let Some(thread) = run.thread {
             let mut threads = self.by_thread.write();
             // A newer run may have taken its place in the thread already.

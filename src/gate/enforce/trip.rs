@@ -17,6 +17,7 @@ use crate::domain::id::{CallId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::judge::Resumed;
 use crate::ledger::Pending;
+use crate::ledger::flow::FlowSender;
 use crate::ledger::permit::Committed;
 use crate::limits::shares;
 use crate::policy::input::RunFacts;
@@ -38,6 +39,35 @@ pub(super) struct Trip {
     pub resumed: Option<ResumedHold>,
     /// The approver who wrote its arguments, if the agent did not.
     pub asked_by: Option<Arc<Proposer>>,
+    /// What the gate saw of the models behind it.
+    pub sight: CallSight,
+    /// The way of its answer, if that may leave while it runs.
+    pub flow: Option<FlowSender>,
+}
+
+/// What the gate saw of the models behind a call.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallSight {
+    /// The call of a model whose answer asks for exactly this call.
+    pub proposed_by: Option<CallId>,
+    /// The call asks a model: whether its model and instructions are those of the manifest.
+    pub asks: Option<bool>,
+}
+
+impl CallSight {
+    /// Whether the call counts as observed.
+    pub fn is_observed(&self) -> bool {
+        self.proposed_by.is_some() || self.asks == Some(true)
+    }
+}
+
+/// What a call brings besides itself.
+#[derive(Debug, Default)]
+pub(super) struct CallExtras {
+    /// Reasons against it.
+    pub refusals: Vec<LayerReason>,
+    pub sight: CallSight,
+    pub flow: Option<FlowSender>,
 }
 
 /// The hold of a call that is judged again.
@@ -62,6 +92,8 @@ pub(super) struct Passage {
     pub tool: ToolName,
     pub cancel: Cancel,
     pub span: Span,
+    /// As [`CallSight::asks`].
+    pub asks: Option<bool>,
 }
 
 impl Passage {
@@ -72,6 +104,7 @@ impl Passage {
             tool: trip.call.tool().clone(),
             cancel: trip.cancel.clone(),
             span: trip.span.clone(),
+            asks: trip.sight.asks,
         }
     }
 }

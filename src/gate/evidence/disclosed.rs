@@ -10,7 +10,7 @@ use crate::ledger::store::{ChainRow, LedgerReader, PayloadRef, PayloadRow, Store
 use crate::ledger::vault::{self, Vault};
 use crate::ledger::verify::EntryLine;
 use crate::record::run::RunOpened;
-use crate::record::{Commitment, Role};
+use crate::record::{Commitment, Role, conversation};
 
 /// Members of the policy's input that reveal arguments.
 const OF_ARGUMENTS: [&str; 3] = ["args", "effect", "findings"];
@@ -91,7 +91,7 @@ impl Redactions {
                 let nothing = DisclosedPart::Open(BTreeSet::new());
                 parts.entry(role.as_str().to_owned()).or_insert(nothing);
             };
-            if hides(&same, "messages") {
+            if conversation::LIST_MEMBERS.iter().any(|name| hides(&same, name)) {
                 none(Role::Message);
                 none(Role::Conversation);
             }

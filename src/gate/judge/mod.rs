@@ -13,6 +13,7 @@ use crate::approval::proposal::Proposer;
 use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::facts::ToolFacts;
+use crate::domain::id::CallId;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
@@ -35,6 +36,7 @@ pub struct Judged {
     resumed: Option<Resumed>,
     break_glass: Option<Arc<Open>>,
     asked_by: Option<Arc<Proposer>>,
+    proposed_by: Option<CallId>,
 }
 
 impl Judged {
@@ -72,6 +74,12 @@ impl Judged {
         self.asked_by.as_deref()
     }
 
+    /// The call of a model whose answer asks for exactly this call.
+    #[must_use]
+    pub const fn proposed_by(&self) -> Option<&CallId> {
+        self.proposed_by.as_ref()
+    }
+
     /// Call and decision, for the next token.
     pub(crate) fn into_parts(self) -> (Prepared, Decision) {
         (self.prepared, self.decision)
@@ -104,6 +112,8 @@ pub struct Criteria<'a> {
     pub break_glass: Option<Arc<Open>>,
     /// The approver who wrote the arguments, if the agent did not.
     pub asked_by: Option<Arc<Proposer>>,
+    /// The call of a model whose answer asks for exactly this call.
+    pub proposed_by: Option<CallId>,
 }
 
 /// Reserves a place among the held calls, or returns why there is none. Called only when a call is
@@ -123,7 +133,8 @@ pub fn judge(criteria: &Criteria<'_>, prepared: Prepared) -> Judged {
     let (decision, used) = decide(criteria, &prepared);
     let break_glass = criteria.break_glass.clone().filter(|_| used);
     let (resumed, asked_by) = (criteria.resumed.clone(), criteria.asked_by.clone());
-    Judged { prepared, decision, binding, resumed, break_glass, asked_by }
+    let proposed_by = criteria.proposed_by.clone();
+    Judged { prepared, decision, binding, resumed, break_glass, asked_by, proposed_by }
 }
 
 /// The decision, and whether it rests on the break-glass order.
@@ -169,10 +180,11 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let evaluate =
         |context: &Circumstances<'_>| evaluated(criteria, engine, (tool, prepared), context);
     adopt(&mut decision, evaluate(&context));
-    if decision.course() == Course::Wait && !criteria.kept {
+    let asks_a_model = prepared.call().dialect().is_some();
+    if decision.course() == Course::Wait && (!criteria.kept || asks_a_model) {
         decision.verdict = Verdict::Deny;
         decision.obligations.clear();
-        decision.reasons.insert(0, unseen());
+        decision.reasons.insert(0, if asks_a_model { unwaiting() } else { unseen() });
     }
     // WHY ask again, and accept only an allow: break-glass turns a hold into a run. It must not
     // change a denial, nor a call that no rule allows.
@@ -268,6 +280,11 @@ fn adopt(decision: &mut Decision, evaluated: Evaluated) {
 fn unkept() -> LayerReason {
     let why = "nothing of this run is stored, so the call could not be undone";
     LayerReason::effect_refused("tier", "pre_image.not_kept", why)
+}
+
+fn unwaiting() -> LayerReason {
+    let why = "a request to a model in a dialect cannot wait for an approval: no client asks for its answer later";
+    LayerReason::denied("approval", "approval.dialect", why)
 }
 
 fn unseen() -> LayerReason {

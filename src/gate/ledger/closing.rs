@@ -29,7 +29,7 @@ pub(super) async fn close(
         let mut events = Vec::new();
         for run in group {
             for (call, phase) in run.calls.iter() {
-                events.extend(closing(run.run, call, phase, (leased.same_writer, now)));
+                events.extend(closing(run, call, phase, (leased.same_writer, now)));
             }
             if !leased.same_writer {
                 events.push(sealing(run.run, "orphaned"));
@@ -50,22 +50,27 @@ pub(super) async fn close(
 }
 
 fn closing(
-    run: RunId,
+    run: &RecoveredRun,
     call: &CallId,
     phase: Phase,
     (same_writer, now): (bool, Timestamp),
 ) -> Option<DraftWithPayloads> {
     let body = match phase {
-        Phase::Authorized => CallUnknown { cause: "writer_lost".into(), observed: None },
+        // Bytes that left after the newest progress were known to the last writer only.
+        Phase::Authorized => CallUnknown {
+            cause: "writer_lost".into(),
+            covered_bytes: run.calls.covered_bytes(call).map(Into::into),
+            observed: None,
+        },
         Phase::Held(until) if !same_writer && until < now => {
-            return Some(held_ended(run, call, true, "no approval in time"));
+            return Some(held_ended(run.run, call, true, "no approval in time"));
         }
         Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) if !same_writer => {
-            return Some(held_ended(run, call, false, "orphaned"));
+            return Some(held_ended(run.run, call, false, "orphaned"));
         }
         Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Over(_) => return None,
     };
-    let draft = Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(body) };
+    let draft = Draft { run: Some(run.run), call: Some(call.clone()), ..Draft::of(body) };
     Some(DraftWithPayloads::bare(draft))
 }
 

@@ -150,7 +150,10 @@ pub fn decided(
     let recorded = alarming.as_deref().unwrap_or(&decision.reasons);
     // Arguments with a credential are committed to and never stored (I9). The gate decides that; no
     // policy can change it.
-    let keep = decision.alarm.is_none() && call.canonical().len() <= STORED_MAX;
+    // In parts each payload has a size of its own.
+    let in_parts = prepared.model().is_some_and(|model| model.parts.is_some());
+    let stored = in_parts || call.canonical().len() <= STORED_MAX;
+    let keep = decision.alarm.is_none() && stored;
     // A call that was held keeps its salt, and so the digest that its approvers signed. Its
     // arguments were stored when it was held.
     let resumed = judged.resumed();
@@ -240,12 +243,16 @@ impl DecisionFacts<'_> {
             effect: self.effect,
             enforced: decision.enforced,
             engine: decision.engine.as_str().into(),
-            executor: Executor::Sidecar,
+            executor: match tool.is_some_and(|tool| tool.kind == ToolKind::Client.as_str()) {
+                true => Executor::Agent,
+                false => Executor::Sidecar,
+            },
             expires,
             layers: layers(&decision.layers),
             mark: self.mark.map(HexDigest),
             nonce,
             obligations: obligations(&decision.obligations),
+            proposed_by: self.judged.proposed_by().map(|call| call.as_str().into()),
             reasons: reasons(self.recorded),
             tier: Some(tool.map_or(Tier::T3, |tool| tool.tier)),
             traceparent: call.traceparent().map(Text::from),
@@ -301,7 +308,7 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
         }
         .into(),
         Outcome::Unknown { cause } => {
-            CallUnknown { cause: Text::clip(cause, 256), observed }.into()
+            CallUnknown { cause: Text::clip(cause, 256), covered_bytes: None, observed }.into()
         }
         Outcome::Cancelled { reason } => {
             CallCancelled { observed, reason: Text::clip(reason, 256) }.into()
@@ -324,6 +331,13 @@ fn observed(seen: &Observed) -> record::call::Observed {
     let tables = seen.tables_queried.iter().take(TABLES_MAX).map(|table| Text::clip(table, 256));
     record::call::Observed {
         cgroup: seen.cgroup,
+        model: seen.model.as_ref().map(|model| Text::clip(model, 256)),
+        stream: seen.stream.as_ref().map(|seen| record::call::Stream {
+            bytes: seen.bytes.into(),
+            first_ms: seen.first_ms.map(Into::into),
+            pieces: seen.pieces.into(),
+            sha256: HexDigest(seen.sha256),
+        }),
         redaction: seen.redaction.as_ref().map(|done| record::call::Redaction {
             masked: done.masked.into(),
             unscanned: done.unscanned,
@@ -335,11 +349,15 @@ fn observed(seen: &Observed) -> record::call::Observed {
 }
 
 fn used(usage: &Usage) -> record::call::Usage {
+    let some = |tokens: u64| (tokens > 0).then(|| tokens.into());
     record::call::Usage {
+        cache_write_tokens: some(usage.cache_write_tokens),
+        cached_input_tokens: some(usage.cached_input_tokens),
         cost_micro_usd: usage.cost_micro_usd.map(Into::into),
         estimated: True::when(usage.estimated),
         input_tokens: usage.input_tokens.into(),
         output_tokens: usage.output_tokens.into(),
+        reasoning_tokens: some(usage.reasoning_tokens),
         upstream: Text::clip(&usage.upstream, 256),
     }
 }

@@ -56,6 +56,8 @@ pub struct HeldCall {
     pub refused: Option<Approval>,
     /// The approver who wrote its arguments, if the agent did not.
     pub asked_by: Option<Proposer>,
+    /// The call of a model whose answer asks for exactly this call.
+    pub proposed_by: Option<CallId>,
 }
 
 impl HeldCall {
@@ -86,6 +88,7 @@ impl HeldCall {
             granted: entries.iter().filter_map(granted).collect(),
             refused: entries.iter().find_map(refused),
             asked_by: held.asked_by.as_ref().map(proposer),
+            proposed_by: held.proposed_by.as_ref().and_then(|call| CallId::parse(call)),
         })
     }
 }

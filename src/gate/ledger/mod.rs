@@ -35,6 +35,7 @@ pub mod drafts;
 mod due;
 pub mod enrolment;
 pub mod fleet;
+pub mod flow;
 pub mod fuse;
 pub mod hold;
 pub mod in_force;

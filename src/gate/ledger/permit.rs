@@ -5,6 +5,7 @@
 //! `Permit`, and only a durable entry makes a reply.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -50,6 +51,8 @@ pub struct Permit {
     receipt: Receipt,
     observed: Mutex<Observed>,
     fuse: Fuse,
+    /// Whether an answer left while the call ran.
+    flows: AtomicBool,
 }
 
 impl Permit {
@@ -57,7 +60,8 @@ impl Permit {
         let (prepared, decision) = judged.into_parts();
         let fuse = tenure.fuse(prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout));
         let (verdict, obligations) = (decision.verdict, decision.obligations);
-        Self { prepared, verdict, obligations, receipt, observed: Mutex::default(), fuse }
+        let (observed, flows) = (Mutex::default(), AtomicBool::new(false));
+        Self { prepared, verdict, obligations, receipt, observed, fuse, flows }
     }
 
     /// The call that was allowed.
@@ -96,11 +100,17 @@ impl Permit {
         see(&mut self.observed.lock());
     }
 
+    /// Notes that the answer leaves while the call runs.
+    pub(super) fn flows(&self) {
+        self.flows.store(true, Ordering::Relaxed);
+    }
+
     /// Spends the permit: the call ended like this.
     pub(crate) fn finish(self, ended: Ended) -> Finished {
         let call = self.prepared.call();
-        let inert =
-            self.prepared.tool().is_some_and(|tool| tool.tier == Tier::T0 && tool.read_only);
+        // WHY never with a flow: its end proves that the outcome is durable.
+        let inert = !self.flows.into_inner()
+            && self.prepared.tool().is_some_and(|tool| tool.tier == Tier::T0 && tool.read_only);
         Finished {
             inert,
             run: *call.run(),

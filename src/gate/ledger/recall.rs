@@ -117,14 +117,16 @@ impl Ledger {
         Ok(entries.iter().filter_map(stage).collect())
     }
 
-    /// The entries of a call that say how far it has come, each with its leaf. Approvals do not.
+    /// The entries of a call that say how far it has come, each with its leaf. Approvals and progress do
+    /// not.
     async fn entries_of(&self, run: &RunId, call: &CallId) -> Result<Vec<(Entry, Digest)>, Error> {
         let unread = |e: StoreError| Error::Unavailable(e.to_string());
         let rows = self.shared.store.call_entries(self.key()?, run, call).await.map_err(unread)?;
         let mut entries = Vec::with_capacity(rows.len());
         for row in &rows {
             let entry = Entry::parse(&row.body).map_err(|e| Error::Unavailable(e.to_string()))?;
-            if entry.draft.kind().as_str().starts_with("call.") {
+            let kind = entry.draft.kind();
+            if kind.as_str().starts_with("call.") && kind != Kind::CallProgress {
                 entries.push((entry, row.leaf));
             }
         }

@@ -7,6 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The reason recorded when the caller cancels a call.
 pub const CANCELLED: &str = "cancelled by the caller";
+/// The reason recorded when the agent leaves before the end of an answer.
+pub const LEFT: &str = "left";
 /// The reason recorded when an operator stops a call.
 pub const STOPPED: &str = "stopped by an operator";
 

@@ -9,6 +9,7 @@
 //! reports to an operator what a binding needs. A new kind has one arm in each.
 
 mod cancel;
+pub mod client;
 pub mod command;
 mod content;
 mod error;
@@ -32,7 +33,7 @@ pub mod sql;
 mod text;
 pub mod toolbox;
 
-pub use cancel::{CANCELLED, Cancel, STOPPED};
+pub use cancel::{CANCELLED, Cancel, LEFT, STOPPED};
 pub use error::Error;
 pub use toolbox::{Tool, Toolbox, executor, prepare};
 
@@ -47,15 +48,18 @@ use futures_util::FutureExt as _;
 use self::mcp::Upstreams;
 use self::net::Resolve;
 use self::probe::Point;
+use self::scrub::Scrub;
 use crate::catalog::Kind;
+use crate::catalog::model::ModelFace;
 use crate::clock::Clock;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::LayerReason;
-use crate::domain::effect::Effect;
+use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::ToolFacts;
 use crate::domain::json::Json;
 use crate::domain::outcome::{Ended, FailureClass, Outcome, Unmasked};
 use crate::judge::prepared::PreparedResource;
+use crate::ledger::flow::{Flow, FlowSender};
 use crate::ledger::permit::{Finished, Permit};
 use crate::limits::Spend;
 
@@ -74,6 +78,17 @@ pub trait ToolExecutor: Send + Sync + 'static {
     /// call. `args_bytes` is the size of the canonical arguments, which need not be valid yet.
     fn most(&self, args: &Json, args_bytes: u64) -> Option<Spend> {
         let _ = (args, args_bytes);
+        None
+    }
+
+    /// The same for one call.
+    fn most_of(&self, call: &ToolCall) -> Option<Spend> {
+        let bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
+        self.most(call.args(), bytes)
+    }
+
+    /// How agents may ask it in the dialects of models, if it is a model that they may ask so.
+    fn model_face(&self) -> Option<&ModelFace> {
         None
     }
 
@@ -99,6 +114,14 @@ pub trait ToolExecutor: Send + Sync + 'static {
     /// Runs the permitted call once, with the resource that `prepare` made. Every failure is an
     /// outcome. The future is dropped when the deadline passes or the caller cancels.
     async fn execute(&self, permit: &Permit) -> Unmasked;
+
+    /// The same for a call whose answer may leave while it runs.
+    /// `scrub`: what nothing that leaves may hold.
+    async fn stream(&self, permit: &Permit, flow: Flow<'_>, scrub: &Scrub) -> Unmasked {
+        let _ = scrub;
+        drop(flow);
+        self.execute(permit).await
+    }
 }
 
 /// Opens the resources that a checked tool needs: roots, clients, programs. Uses no network.
@@ -170,7 +193,7 @@ pub async fn run(
     executor: &Arc<dyn ToolExecutor>,
     clock: &dyn Clock,
     permit: Permit,
-    cancel: &Cancel,
+    (cancel, to): (&Cancel, Option<FlowSender>),
 ) -> Finished {
     let started = clock.monotonic();
     if cancel.is_cancelled() {
@@ -179,7 +202,12 @@ pub async fn run(
     }
     cancel.begin();
     let timeout = permit.prepared().tool().map_or(Duration::ZERO, |tool| tool.timeout);
-    let execution = AssertUnwindSafe(executor.execute(&permit)).catch_unwind();
+    let none = Scrub::default();
+    let running = match to {
+        Some(to) => executor.stream(&permit, permit.flow(to), &none),
+        None => executor.execute(&permit),
+    };
+    let execution = AssertUnwindSafe(running).catch_unwind();
     let execution = tokio::time::timeout(timeout, execution);
     let unmasked = tokio::select! {
         // A call that has ended counts as ended, even if it is cancelled at the same moment.
@@ -201,7 +229,9 @@ pub async fn run(
 /// The outcome of a call that was stopped half way. It is unknown whether the tool acted, unless it
 /// only reads.
 fn stopped(tool: Option<&ToolFacts>, why: &str) -> Unmasked {
-    if tool.is_some_and(|tool| tool.read_only) {
+    // A model writes nothing but its answer.
+    let reads = |tool: &ToolFacts| tool.read_only || tool.kind == ToolKind::Model.as_str();
+    if tool.is_some_and(reads) {
         Unmasked::Cancelled { reason: why.into() }
     } else {
         Unmasked::Unknown { cause: "cancelled".into() }

@@ -10,6 +10,7 @@ use regex::Regex;
 
 use super::forms::forms;
 use super::{Error, ToolExecutor, limit, text};
+use crate::catalog::model::ModelFace;
 use crate::catalog::secret::Secret;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -21,12 +22,15 @@ use crate::domain::readings::readings;
 use crate::domain::token;
 use crate::firewall;
 use crate::judge::prepared::PreparedResource;
+use crate::ledger::flow::Flow;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
 
 const MASK: &str = "[REDACTED:credential]";
 /// Bytes of a form's prefix that the search uses; the rest is compared at each match.
 const FRONT: usize = 16;
+/// Shortest beginning of a form that is held back.
+const BEGINNING_MIN: usize = 4;
 /// Shortest form that counts as a match in text that was reassembled.
 const TOGETHER_MIN: usize = 12;
 
@@ -192,6 +196,29 @@ impl Scrub {
         self.finder().hides_in(json)
     }
 
+    /// Whether a text ends with what may be the beginning of one of the secrets.
+    #[must_use]
+    pub fn may_begin(&self, text: &str) -> bool {
+        let finder = self.finder();
+        finder.forms.iter().any(|form| {
+            let most = form.len().min(text.len()).saturating_add(1).min(form.len());
+            (BEGINNING_MIN..most)
+                .any(|end| form.get(..end).is_some_and(|front| text.ends_with(front)))
+        })
+    }
+
+    /// Bytes of the longest form of a secret.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        self.finder().forms.first().map_or(0, |form| form.len())
+    }
+
+    /// Whether a text contains one of the secrets.
+    #[must_use]
+    pub fn holds(&self, text: &str) -> bool {
+        !self.finder().spans(text).is_empty()
+    }
+
     /// A text for the operator, with every form of every secret masked.
     pub fn text(&self, text: &str) -> String {
         self.finder().mask(text).unwrap_or_else(|| text.to_owned())
@@ -261,6 +288,14 @@ impl ToolExecutor for Scrubbed {
         self.inner.most(args, args_bytes)
     }
 
+    fn most_of(&self, call: &ToolCall) -> Option<Spend> {
+        self.inner.most_of(call)
+    }
+
+    fn model_face(&self) -> Option<&ModelFace> {
+        self.inner.model_face()
+    }
+
     fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, LayerReason> {
         let kept = self.inner.pre_image(hold)?;
         if kept.as_ref().is_some_and(|kept| self.scrub.finds(kept)) {
@@ -278,6 +313,10 @@ impl ToolExecutor for Scrubbed {
 
     async fn execute(&self, permit: &Permit) -> Unmasked {
         self.scrub.apply(self.inner.execute(permit).await)
+    }
+
+    async fn stream(&self, permit: &Permit, flow: Flow<'_>, _: &Scrub) -> Unmasked {
+        self.scrub.apply(self.inner.stream(permit, flow, &self.scrub).await)
     }
 }
 

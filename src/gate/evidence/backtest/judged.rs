@@ -257,6 +257,7 @@ mod tests {
             mark: None,
             nonce: Absent,
             obligations: List::default(),
+            proposed_by: None,
             reasons: [record::call::Reason { code, detail, message: "m".into(), rule: "r".into() }]
                 .into_iter()
                 .collect(),

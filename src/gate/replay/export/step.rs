@@ -111,7 +111,7 @@ pub(super) fn step(
     let completed = last.is(Kind::CallCompleted);
     let result = if completed { take(last, Role::Result)?.body } else { None };
     let result = result.as_deref().map(std::str::from_utf8).transpose()?.map(str::to_owned);
-    if main.is(Kind::CallAuthorized) && decides(last) {
+    if main.is(Kind::CallAuthorized) && (decides(last) || last.is(Kind::CallProgress)) {
         return Err(StepGap::Open(tool));
     }
     // An input of an earlier version may have other members; its time is in the same place.

@@ -4,9 +4,15 @@
 //! model: tools that a provider runs on its own (web search, code, hosted MCP) would bypass the
 //! gate.
 
+mod answered;
+mod dialect;
+mod exchange;
+mod hold_back;
 mod model_request;
 mod ollama;
 mod openai;
+mod probing;
+mod pump;
 
 use std::sync::Arc;
 
@@ -16,13 +22,18 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use tracing::{Instrument as _, Span};
 
-use self::model_request::{ModelRequest, ModelRequestError, Size};
+use self::dialect::PreparedAsk;
+use self::exchange::Exchange;
+use self::model_request::{ModelQuestion, ModelQuestionError, Size};
+pub(super) use self::probing::probe;
 use super::net::{BodyError, Client, Resolve, SendError, whole};
-use super::probe::{self, Point};
 use super::request::{RequestError, failed, headers_of, of_call, refusal};
+use super::scrub::Scrub;
 use super::{Error, ToolExecutor};
 use crate::catalog::binding::{self, Api, Credential};
 use crate::catalog::host::Origin;
+use crate::catalog::llm::ask;
+use crate::catalog::model::ModelFace;
 use crate::catalog::model::config::Price;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -33,6 +44,7 @@ use crate::domain::members::Mismatch;
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked, Usage};
 use crate::domain::plural::many;
 use crate::judge::prepared::PreparedResource;
+use crate::ledger::flow::Flow;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
 use crate::telemetry::trace::{self, Chat, ChatResponse};
@@ -47,6 +59,8 @@ pub struct Model {
     /// The cost of every call, if tokens have no price.
     flat: Option<u64>,
     result_bytes_max: u64,
+    /// What agents may ask in dialects.
+    face: Option<ModelFace>,
 }
 
 #[derive(Debug)]
@@ -104,7 +118,7 @@ enum AnswerError {
     #[error("{}", many(.0, "choice"))]
     Choices(usize),
     #[error(transparent)]
-    Call(#[from] ModelRequestError),
+    Call(#[from] ModelQuestionError),
 }
 
 /// The result at one upstream.
@@ -128,9 +142,11 @@ impl Model {
     ) -> Result<Self, Error> {
         let (output_tokens_max, image_tokens_max) =
             (model.output_tokens_max, model.image_tokens_max);
-        let places = model.upstreams.into_iter().map(|place| ModelUpstream::new(place, resolve));
+        let places = model.upstreams;
+        let places = places.into_iter().map(|place| ModelUpstream::new(place, resolve));
         let places = places.collect::<Result<_, Error>>()?;
-        Ok(Self { places, output_tokens_max, image_tokens_max, flat, result_bytes_max })
+        let face = model.face;
+        Ok(Self { places, output_tokens_max, image_tokens_max, flat, result_bytes_max, face })
     }
 
     /// The maximum usage for this many input tokens. A response is no longer than the request
@@ -243,8 +259,8 @@ impl Model {
         let parsed = Json::parse(&bytes, &Limits { depth_max: 60, ..Limits::FILE })
             .map_err(AnswerError::Json)
             .and_then(|answer| match place.api {
-                Api::OpenAi => openai::read_answer(&answer),
                 Api::Ollama => ollama::read_answer(&answer, &bytes),
+                Api::OpenAi | Api::Responses | Api::Anthropic => openai::read_answer(&answer),
             });
         parsed.map_err(|why| {
             let message = format!("the answer of model upstream `{}`: {why}", place.name);
@@ -308,9 +324,16 @@ impl ModelUpstream {
 
     fn used(&self, input_tokens: u64, output_tokens: u64, flat: Option<u64>) -> Usage {
         let priced = self.price.map(|price| cost(price, input_tokens, output_tokens));
-        let upstream = self.name.clone();
-        let cost_micro_usd = priced.or(flat);
-        Usage { upstream, input_tokens, output_tokens, cost_micro_usd, estimated: false }
+        Usage {
+            upstream: self.name.clone(),
+            input_tokens,
+            output_tokens,
+            cost_micro_usd: priced.or(flat),
+            estimated: false,
+            cached_input_tokens: 0,
+            cache_write_tokens: 0,
+            reasoning_tokens: 0,
+        }
     }
 
     fn guess(&self, ready: &PreparedModel, flat: Option<u64>) -> Usage {
@@ -363,11 +386,39 @@ impl ModelAnswer {
 
 #[async_trait]
 impl ToolExecutor for Model {
+    fn most_of(&self, call: &ToolCall) -> Option<Spend> {
+        let Some((request, face)) = call.dialect().zip(self.face.as_ref()) else {
+            let bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
+            return self.most(call.args(), bytes);
+        };
+        let (dialect, operation) = (request.dialect, request.operation);
+        let asked = ask::read(dialect, operation, call.args(), call.sent(), &face.rules);
+        // A request that cannot be read is refused, and costs nothing.
+        asked.ok().map(|asked| self.most_of_ask(&asked))
+    }
+
+    fn model_face(&self) -> Option<&ModelFace> {
+        self.face.as_ref()
+    }
+
+    async fn stream(&self, permit: &Permit, flow: Flow<'_>, scrub: &Scrub) -> Unmasked {
+        let prepared = permit.prepared().hold::<PreparedAsk>().zip(self.face.as_ref());
+        match prepared {
+            Some((ready, face)) => {
+                Exchange { model: self, face, permit, ready }.run(flow, scrub).await
+            }
+            None => failed(FailureClass::Changed, false, "the call was prepared by another tool"),
+        }
+    }
+
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
+        if let Some(request) = call.dialect() {
+            return self.prepare_dialect(call, request);
+        }
         let refuse = |detail: &str, message: String| {
             vec![LayerReason::effect_refused("tool.model", detail, message)]
         };
-        let ask = ModelRequest::read(call.args(), call.sent())
+        let ask = ModelQuestion::read(call.args(), call.sent())
             .map_err(|why| refuse(why.detail(), why.to_string()))?;
         let args_bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
         let input_tokens = self.input_tokens(call.args(), args_bytes);
@@ -380,6 +431,8 @@ impl ToolExecutor for Model {
                     Some(openai::body(&ask, model, (place.output_tokens_field, output_tokens)))
                 }
                 Api::Ollama => ollama::body(&ask, model, output_tokens),
+                // Only agents that speak these dialects themselves are served there.
+                Api::Responses | Api::Anthropic => None,
             };
             known = true;
             // An upstream that cannot express the request is skipped.
@@ -408,6 +461,7 @@ impl ToolExecutor for Model {
             output_tokens_max: output_tokens,
             functions: ask.functions(),
             body_bytes: u64::try_from(longest).unwrap_or(u64::MAX),
+            request: None,
         };
         Ok((effect, Box::new(PreparedModel { requests, output_tokens, input_tokens })))
     }
@@ -422,18 +476,6 @@ impl ToolExecutor for Model {
             None => failed(FailureClass::Changed, false, "the call was prepared by another tool"),
         }
     }
-}
-
-/// The operator's probe: whether each upstream is reachable. Sends no request, because most
-/// upstreams demand a credential even for a list of models.
-pub(super) async fn probe(model: &binding::Model, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
-    let mut points = Vec::new();
-    for place in &model.upstreams {
-        let (origin, open) = (&place.origin, &place.private_addresses);
-        let client = Client::new(origin, open, place.ca.as_deref(), Arc::clone(resolve));
-        points.push(probe::connect(origin, client, Some(&place.name)).await);
-    }
-    points
 }
 
 /// Rounded up, so that a fraction is not free.

@@ -16,7 +16,7 @@ const NAME_MAX: usize = 64;
 
 /// One request. Every part of it was checked, and no other part is sent.
 #[derive(Debug)]
-pub(super) struct ModelRequest {
+pub(super) struct ModelQuestion {
     pub model: String,
     /// The role and content of each message, with its other members.
     pub messages: Vec<ChatMessage>,
@@ -92,7 +92,7 @@ pub(super) struct Requested {
 /// Why a request is not sent, or a response not passed on. `at` is the location: `messages[0]` in
 /// backticks.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ModelRequestError {
+pub(super) enum ModelQuestionError {
     #[error("{at}: {why}")]
     Shape { at: String, why: Mismatch },
     #[error("{at}: `{name}` is not understood")]
@@ -117,7 +117,7 @@ pub(super) enum ModelRequestError {
     RemoteImage(String),
 }
 
-impl ModelRequestError {
+impl ModelQuestionError {
     /// The stable detail of the refusal.
     pub const fn detail(&self) -> &'static str {
         match self {
@@ -133,10 +133,10 @@ impl ModelRequestError {
     }
 }
 
-type Read<T> = Result<T, ModelRequestError>;
+type Read<T> = Result<T, ModelQuestionError>;
 
 fn read<'a, T: Deserialize<'a>>(value: &'a Json, at: &str) -> Read<T> {
-    value.read().map_err(|why| ModelRequestError::Shape { at: at.to_owned(), why })
+    value.read().map_err(|why| ModelQuestionError::Shape { at: at.to_owned(), why })
 }
 
 /// The arguments. Members that are ignored here are sent unchanged.
@@ -194,13 +194,13 @@ struct SentTool<'a> {
     function: &'a RawValue,
 }
 
-impl ModelRequest {
+impl ModelQuestion {
     /// Parses arguments; `sent` are the bytes they were parsed from.
     pub fn read(args: &Json, sent: &[u8]) -> Read<Self> {
         let Args { model, messages, tools, tool_choice, response_format, .. } =
             read(args, "the arguments")?;
         let sent: SentArgs<'_> =
-            serde_json::from_slice(sent).map_err(|_other| ModelRequestError::Sent)?;
+            serde_json::from_slice(sent).map_err(|_other| ModelQuestionError::Sent)?;
         let own = |text: Option<&RawValue>| text.map(ToOwned::to_owned);
         let messages = messages.iter().enumerate();
         let tools = tools.unwrap_or_default();
@@ -298,15 +298,15 @@ fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Excerpt<String>> {
     let at = format!("`tools[{i}]`");
     let kind = Kind::of(tool);
     if kind != "function" {
-        return Err(ModelRequestError::HostedTool { at, kind });
+        return Err(ModelQuestionError::HostedTool { at, kind });
     }
     let FunctionTool { function: Function { name, .. }, .. } = read(tool, &at)?;
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(fits) {
-        return Err(ModelRequestError::Name(at));
+        return Err(ModelQuestionError::Name(at));
     }
     let sent: SentTool<'_> =
-        serde_json::from_str(sent.get()).map_err(|_other| ModelRequestError::Sent)?;
+        serde_json::from_str(sent.get()).map_err(|_other| ModelQuestionError::Sent)?;
     Ok(Excerpt::of(name, sent.function))
 }
 
@@ -344,7 +344,7 @@ impl ChatMessage {
         let calls = calls.iter().map(|call| Requested::echoed(call, &at));
         let tool_calls = calls.collect::<Read<Vec<_>>>()?;
         if !tool_calls.is_empty() && role != Role::Assistant {
-            return Err(ModelRequestError::Asker(at));
+            return Err(ModelQuestionError::Asker(at));
         }
         Ok(Self { role, parts, name, tool_calls })
     }
@@ -398,7 +398,7 @@ impl MessagePart {
         match kind.as_str() {
             "text" => Ok(Self::Text(read::<TextPart>(part, at)?.text)),
             "image_url" => Self::image(read::<ImagePart>(part, at)?.image_url.url, at),
-            _other => Err(ModelRequestError::Part { at: at.to_owned(), kind }),
+            _other => Err(ModelQuestionError::Part { at: at.to_owned(), kind }),
         }
     }
 
@@ -407,7 +407,7 @@ impl MessagePart {
     fn image(url: String, at: &str) -> Read<Self> {
         let inline = url.strip_prefix("data:image/").and_then(|rest| rest.split_once(";base64,"));
         let Some((_, data)) = inline else {
-            return Err(ModelRequestError::RemoteImage(at.to_owned()));
+            return Err(ModelQuestionError::RemoteImage(at.to_owned()));
         };
         let data = url.len().saturating_sub(data.len());
         Ok(Self::Image { url, data })
@@ -445,7 +445,7 @@ impl WrittenCall {
         let CallKind { kind, function } = call.read().unwrap_or_default();
         let named = kind.is_none_or(|kind| kind.as_str() == Some("function"));
         if function.is_none() || !named {
-            return Err(ModelRequestError::HostedCall(at.to_owned()));
+            return Err(ModelQuestionError::HostedCall(at.to_owned()));
         }
         read(call, at)
     }
@@ -464,7 +464,7 @@ impl Requested {
         let mut more =
             call.more.keys().filter(|name| *name != "type").chain(call.function.more.keys());
         match more.next() {
-            Some(name) => Err(ModelRequestError::Member { at: at.to_owned(), name: name.clone() }),
+            Some(name) => Err(ModelQuestionError::Member { at: at.to_owned(), name: name.clone() }),
             None => Ok(call.requested()),
         }
     }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::model_request::{ChatMessage, MessagePart, ModelRequest, Requested, Role};
+use super::model_request::{ChatMessage, MessagePart, ModelQuestion, Requested, Role};
 use super::{AnswerError, ModelAnswer, openai};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::raw::{ObjectWriter, quoted};
@@ -12,7 +12,7 @@ use crate::tool::shape::lenient;
 /// The body of `POST <base>/api/chat`; `None` if the format cannot express part of the request.
 ///
 /// The parts that influence the model are the bytes that the agent sent.
-pub(super) fn body(ask: &ModelRequest, model: &str, output_tokens: u64) -> Option<Vec<u8>> {
+pub(super) fn body(ask: &ModelQuestion, model: &str, output_tokens: u64) -> Option<Vec<u8>> {
     let choice = ask.tool_choice.as_ref().map(|choice| choice.value.as_str());
     if choice == Some("required") {
         return None;
@@ -64,7 +64,7 @@ struct SentSchema<'a> {
 }
 
 /// `json`, or the schema itself as the agent sent it.
-fn format(ask: &ModelRequest) -> Option<Vec<u8>> {
+fn format(ask: &ModelQuestion) -> Option<Vec<u8>> {
     let wanted = ask.response_format.as_ref()?;
     match wanted.value.as_deref()? {
         "json_object" => Some(b"\"json\"".to_vec()),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::model_request::{ModelRequest, Requested};
+use super::model_request::{ModelQuestion, Requested};
 use super::{AnswerError, ModelAnswer};
 use crate::domain::json::Json;
 use crate::mcp::raw::ObjectWriter;
@@ -12,7 +12,7 @@ use crate::tool::shape::{lenient, list};
 /// The body of `POST <base>/chat/completions`. The parts that influence the model are the bytes
 /// that the agent sent.
 pub(super) fn body(
-    ask: &ModelRequest,
+    ask: &ModelQuestion,
     model: &str,
     (field, output_tokens): (&str, u64),
 ) -> Vec<u8> {
@@ -43,7 +43,7 @@ pub(super) fn body(
 }
 
 /// The offered functions, each as the agent sent it.
-pub(super) fn tools(ask: &ModelRequest) -> Vec<u8> {
+pub(super) fn tools(ask: &ModelQuestion) -> Vec<u8> {
     let tool = |function: &RawValue| {
         let tool = ObjectWriter::default().text("type", "function");
         tool.member("function", function.get().as_bytes()).end()

@@ -6,8 +6,8 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
 }
 
-fn ask(args: &str) -> Result<ModelRequest, ModelRequestError> {
-    ModelRequest::read(&json(args), args.as_bytes())
+fn ask(args: &str) -> Result<ModelQuestion, ModelQuestionError> {
+    ModelQuestion::read(&json(args), args.as_bytes())
 }
 
 fn refused(args: &str) -> &'static str {
@@ -196,11 +196,11 @@ fn an_answer_with_a_tool_of_the_providers_own_is_no_answer() {
 
 #[test]
 fn a_fraction_of_a_millionth_is_a_millionth() {
-    let price = Price { input: 250_000, output: 2_000_000 };
-    assert_eq!(cost(price, 1, 0), 1);
-    assert_eq!(cost(price, 1_000_000, 500_000), 1_250_000);
-    assert_eq!(cost(price, u64::MAX, u64::MAX), u64::MAX);
-    assert_eq!(cost(Price { input: 0, output: 0 }, 5, 5), 0);
+    let dear = price(250_000, 2_000_000);
+    assert_eq!(cost(dear, 1, 0), 1);
+    assert_eq!(cost(dear, 1_000_000, 500_000), 1_250_000);
+    assert_eq!(cost(dear, u64::MAX, u64::MAX), u64::MAX);
+    assert_eq!(cost(price(0, 0), 5, 5), 0);
 }
 
 /// JSON with its members in random order.
@@ -263,4 +263,8 @@ proptest! {
             prop_assert!(Json::parse(sent.as_bytes(), &Limits::FILE).is_ok());
         }
     }
+}
+
+fn price(input: u64, output: u64) -> Price {
+    Price { input, output, cached_input: None, cache_write: None, cache_write_1h: None }
 }

@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub mod described;
 
+use super::client::{self, ClientTool};
 use super::mcp::Upstreams;
 use super::net::{Resolve, System};
 use super::sandbox::Workspaces;
@@ -20,6 +22,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::decision::{Alarm, LayerReason};
+use crate::domain::digest::Digest;
 use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::domain::id::{RunId, ToolName};
@@ -29,6 +32,11 @@ use crate::firewall;
 use crate::identity::manifest::Grant;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::prepared::{Prepared, PreparedResource};
+
+/// The arguments of a tool call are handed over at once.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of those arguments.
+const CLIENT_BYTES_MAX: u64 = 1 << 20;
 
 /// One binding that cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -69,7 +77,10 @@ impl Tool {
             rule: "manifest".into(),
         };
         let mut reasons = Vec::new();
-        if grant.definition.is_some_and(|pinned| pinned != self.facts.definition) {
+        // A tool that the agent runs itself is pinned where the agent offers it.
+        let client = self.facts.kind == ToolKind::Client.as_str();
+        let pinned = grant.definition.filter(|_| !client);
+        if pinned.is_some_and(|pinned| pinned != self.facts.definition) {
             let message = format!("tool `{name}` is not the one the manifest pins");
             reasons.push(refuse("tool.definition", message));
         }
@@ -84,6 +95,10 @@ impl Tool {
 
     /// The facts under this grant: the higher tier applies.
     pub fn facts_for(&self, grant: &Grant) -> Arc<ToolFacts> {
+        if self.facts.kind == ToolKind::Client.as_str() {
+            let (name, tier) = (grant.name.clone(), grant.tier.unwrap_or(Tier::T3));
+            return Arc::new(ToolFacts { name, tier, ..ToolFacts::clone(&self.facts) });
+        }
         match grant.tier {
             Some(tier) if tier > self.facts.tier => {
                 Arc::new(ToolFacts { tier, ..ToolFacts::clone(&self.facts) })
@@ -103,6 +118,8 @@ pub struct Toolbox {
     reaches: BTreeSet<(String, u16)>,
     scrub: Scrub,
     workspaces: Arc<Workspaces>,
+    /// Stands for every tool that agents run themselves; each manifest names its own.
+    client: Option<Tool>,
 }
 
 impl Toolbox {
@@ -166,7 +183,8 @@ impl Toolbox {
             (tool.facts.name.clone(), Tool { executor: Arc::new(executor), ..tool })
         });
         let (tools, reaches) = (guarded.collect(), BTreeSet::new());
-        Self { tools, reaches, scrub, workspaces: Arc::default() }
+        let client = client(&scrub);
+        Self { tools, reaches, scrub, workspaces: Arc::default(), client }
     }
 
     /// Every tool, with its own tier.
@@ -177,7 +195,10 @@ impl Toolbox {
     /// The tool of this name.
     #[must_use]
     pub fn get(&self, name: &ToolName) -> Option<&Tool> {
-        self.tools.get(name)
+        match name.as_str().starts_with(client::PREFIX) {
+            true => self.client.as_ref(),
+            false => self.tools.get(name),
+        }
     }
 
     /// Releases the resources kept for the calls of this run, which has ended.
@@ -189,6 +210,34 @@ impl Toolbox {
     pub fn iter(&self) -> impl Iterator<Item = &Tool> {
         self.tools.values()
     }
+}
+
+/// The tool that stands for those of agents.
+fn client(scrub: &Scrub) -> Option<Tool> {
+    const SCHEMA: &[u8] = br#"{"type":"object","additionalProperties":true}"#;
+    let schema = Schema::parse(SCHEMA).ok()?;
+    let facts = ToolFacts {
+        name: ToolName::parse("client")?,
+        kind: ToolKind::Client.as_str().to_owned(),
+        tier: Tier::T3,
+        read_only: false,
+        idempotent: false,
+        definition: Digest::of(&[b"wicketgate/client/1"]),
+        timeout: CLIENT_TIMEOUT,
+        result_bytes_max: CLIENT_BYTES_MAX,
+        cost_micro_usd: Some(0),
+        dedupe: None,
+    };
+    let executor = Arc::new(ClientTool) as Arc<dyn ToolExecutor>;
+    Some(Tool {
+        facts: Arc::new(facts),
+        description: String::new(),
+        input_schema: SCHEMA.to_vec(),
+        schema: Arc::new(schema),
+        shown: None,
+        signers: Vec::new().into(),
+        executor: Arc::new(Scrubbed { inner: executor, scrub: scrub.clone() }),
+    })
 }
 
 fn tool(
@@ -266,7 +315,10 @@ fn opened(
     if alarm.is_none() {
         // WHY only then: a schema's message may quote arguments, which would contain the
         // credential.
-        reasons.extend(tool.schema.check(call.args()));
+        // A request in a dialect is no arguments of the tool: its executor checks it whole.
+        if call.dialect().is_none() {
+            reasons.extend(tool.schema.check(call.args()));
+        }
     }
     if alarm.is_some() || !reasons.is_empty() {
         return refused(call, Some(facts), reasons);

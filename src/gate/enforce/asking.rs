@@ -1,0 +1,456 @@
+//! Requests to models in a dialect of their own: the way of the model faces into the road.
+//!
+//! A request is a call of a granted tool of kind `model`; its arguments are the body as the agent
+//! sent it. The answer may leave piece by piece while the call runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+
+use super::Road;
+use super::answer::{Answer, Fault, Released};
+use super::condition::Condition;
+use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
+use super::proposals::{AnswerKeeper, Offered};
+use super::run::Run;
+use crate::catalog::llm::ask::{self, Ask, AskError, Edits, OfferedKind, Restored};
+use crate::catalog::model::ModelFace;
+use crate::domain::call::{CallOrigin, DialectRequest, ToolCall};
+use crate::domain::code::Code;
+use crate::domain::decision::LayerReason;
+use crate::domain::dialect::{Dialect, Operation};
+use crate::domain::digest::Digest;
+use crate::domain::effect::ToolKind;
+use crate::domain::id::{CallId, ToolName};
+use crate::domain::json::{Json, Limits};
+use crate::domain::tier::Face;
+use crate::identity::client_tools::UnknownTools;
+use crate::identity::instructions::{self, InstructionBlock};
+use crate::identity::models;
+use crate::ledger::flow::{self, FlowHead, FlowItem, FlowReceiver};
+use crate::telemetry::trace;
+use crate::tool::toolbox::Toolbox;
+
+/// One request to a model, as an agent sent it.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    /// The protocol.
+    pub dialect: Dialect,
+    /// What is asked for.
+    pub operation: Operation,
+    /// The body: UTF-8 JSON.
+    pub body: Bytes,
+    /// Headers for the provider, with names in lower case: `anthropic-version`, `anthropic-beta`,
+    /// `openai-beta`, `user-agent`. Others of the agent go nowhere.
+    pub headers: Vec<(String, String)>,
+    /// The agent's id for the call; if empty, the gate mints one and the call is not idempotent.
+    pub call_id: String,
+    /// W3C trace context from the caller.
+    pub traceparent: Option<String>,
+}
+
+/// How a model's answer reaches the agent.
+#[derive(Debug)]
+pub enum ModelReply {
+    /// In one piece, after its outcome is durable.
+    Whole(Released, Vec<(String, String)>),
+    /// As it comes.
+    Begun(Flowing),
+}
+
+/// Why there is no answer, and the head of the provider's, if it answered with an error.
+#[derive(Debug)]
+pub struct ModelFault {
+    /// The fault.
+    pub fault: Fault,
+    /// The provider's own status and headers.
+    pub upstream: Option<FlowHead>,
+}
+
+impl From<Fault> for Box<ModelFault> {
+    fn from(fault: Fault) -> Self {
+        Self::new(ModelFault { fault, upstream: None })
+    }
+}
+
+/// A model that a run may ask for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OfferedModel {
+    /// The id that agents ask for.
+    pub id: String,
+    /// The dialects in which it may be asked.
+    pub dialects: Vec<Dialect>,
+}
+
+/// What the gate knows of a request before it is judged.
+#[derive(Debug, Default)]
+pub(super) struct AskSeen {
+    /// The reasons against it.
+    pub refusals: Vec<LayerReason>,
+    /// Whether the model and the instructions are those of the manifest.
+    pub is_seen: bool,
+}
+
+/// A request that was read, and the tool that takes it.
+struct ReadRequest {
+    tool: ToolName,
+    body: Bytes,
+    offered: BTreeMap<String, Offered>,
+    seen: AskSeen,
+    hold_wait: Duration,
+}
+
+impl Road {
+    /// The models that the tools of a run offer in any dialect, in the order of their ids.
+    pub fn models(&self, run: &Run) -> Vec<OfferedModel> {
+        let toolbox = self.in_force.toolbox();
+        let mut models: BTreeMap<String, BTreeSet<Dialect>> = BTreeMap::new();
+        for (_, face) in model_faces(run, &toolbox) {
+            for (id, dialect) in face.offers() {
+                models.entry(id.to_owned()).or_default().insert(dialect);
+            }
+        }
+        let offered = models.into_iter();
+        offered
+            .map(|(id, dialects)| OfferedModel { id, dialects: dialects.into_iter().collect() })
+            .collect()
+    }
+
+    /// Asks a model: one call of the granted tool that serves this dialect and model.
+    ///
+    /// # Errors
+    /// A fault for everything that is not an answer; nothing of an answer was given then.
+    pub async fn ask_model(
+        self: &Arc<Self>,
+        run: &Arc<Run>,
+        request: ModelRequest,
+    ) -> Result<ModelReply, Box<ModelFault>> {
+        let again = Digest::of(&[request.dialect.as_str().as_bytes(), b"\0", &request.body]);
+        if let Some(fault) = run.models.denied.lock().again(&again, self.clock.monotonic()) {
+            return Err(fault.into());
+        }
+        let begun = self.begin_asking(run, &request).inspect_err(|fault| self.reject(fault.code));
+        let (mut items, mut answer, leaving) = begun?;
+        let mut head = None;
+        loop {
+            tokio::select! {
+                biased;
+                item = items.next() => match item {
+                    Some(FlowItem::Head(began)) if (200..300).contains(&began.status) && began.streams => {
+                        let (end, over, _open) = (None, false, self.metrics.streams());
+                        return Ok(ModelReply::Begun(Flowing {
+                            head: began, items, answer, end, over, leaving, _open,
+                        }));
+                    }
+                    Some(FlowItem::Head(began)) => head = Some(began),
+                    // Nothing comes before the head.
+                    Some(FlowItem::Piece(_) | FlowItem::End(_)) => {}
+                    None => break,
+                },
+                // The call ended before it began to answer.
+                answered = &mut answer => {
+                    return self.ended(run, answered, (head, again), leaving);
+                }
+            }
+        }
+        let answered = answer.await;
+        self.ended(run, answered, (head, again), leaving)
+    }
+
+    fn ended(
+        &self,
+        run: &Run,
+        answer: Answer,
+        (head, again): (Option<FlowHead>, Digest),
+        mut leaving: LeaveGuard,
+    ) -> Result<ModelReply, Box<ModelFault>> {
+        leaving.disarm();
+        match answer {
+            Ok(released) => {
+                let headers = head.map(|head| head.headers).unwrap_or_default();
+                Ok(ModelReply::Whole(released, headers))
+            }
+            Err(fault) => {
+                if fault.receipt.is_some() && fault.code.denies() {
+                    run.models.denied.lock().note(again, &fault, self.clock.monotonic());
+                }
+                Err(Box::new(ModelFault { fault, upstream: head }))
+            }
+        }
+    }
+
+    fn begin_asking(
+        self: &Arc<Self>,
+        run: &Arc<Run>,
+        request: &ModelRequest,
+    ) -> Result<(FlowReceiver, AnswerToCome, LeaveGuard), Fault> {
+        if self.tasks.is_stopping() {
+            return Err(Condition::Draining.fault());
+        }
+        self.budget.pace(&run.opener.name, &run.auth)?;
+        takes_models(run)?;
+        let toolbox = self.in_force.toolbox();
+        let read = self.read_request(run, request, &toolbox)?;
+        let call = self.model_call(run, request, &read)?;
+        let keeper = AnswerKeeper {
+            road: Arc::clone(self),
+            run: Arc::clone(run),
+            call: call.id().clone(),
+            tool: call.tool().clone(),
+            traceparent: call.traceparent().map(str::to_owned),
+            offered: read.offered,
+            is_seen: read.seen.is_seen,
+            hold_wait: read.hold_wait,
+        };
+        let (sender, items) = flow::channel(Arc::new(keeper));
+        let id = call.id().clone();
+        let (road, on) = (Arc::clone(self), Arc::clone(run));
+        let leaving =
+            LeaveGuard { road: Arc::clone(self), run: Arc::clone(run), call: id, armed: true };
+        let asked = (sender, read.seen);
+        let answer: AnswerToCome =
+            Box::pin(async move { road.walk_request(&on, call, asked).await });
+        Ok((items, answer, leaving))
+    }
+
+    fn model_call(
+        &self,
+        run: &Run,
+        request: &ModelRequest,
+        read: &ReadRequest,
+    ) -> Result<ToolCall, Fault> {
+        let malformed = |detail: &str, message: String| {
+            Fault::new(Code::RequestMalformed, message).detail(detail)
+        };
+        let id = match request.call_id.as_str() {
+            "" => CallId::parse(&self.minted_id(run, read.tool.as_str(), &read.body)),
+            chosen => CallId::parse(chosen),
+        };
+        let id =
+            id.ok_or_else(|| malformed("call.id", "a call id is [A-Za-z0-9_.-]{1,64}".to_owned()))?;
+        let traceparent = request.traceparent.clone();
+        let asking = CallOrigin {
+            run: *run.id(),
+            id,
+            after: run.released.load(std::sync::atomic::Ordering::Acquire),
+            agent: run.opener.name.clone(),
+            auth: run.auth.clone(),
+            traceparent: traceparent.filter(|context| trace::valid_traceparent(context)),
+        };
+        let in_dialect = DialectRequest {
+            dialect: request.dialect,
+            operation: request.operation,
+            headers: request.headers.clone(),
+        };
+        ToolCall::parse_dialect(asking, read.tool.as_str(), &read.body, in_dialect)
+            .map_err(|error| malformed(error.code, error.to_string()))
+    }
+
+    /// Reads the request, finds its tool and compares it with the manifest.
+    fn read_request(
+        &self,
+        run: &Run,
+        request: &ModelRequest,
+        toolbox: &Toolbox,
+    ) -> Result<ReadRequest, Fault> {
+        let malformed = |detail: &str, message: String| {
+            Fault::new(Code::RequestMalformed, message).detail(detail)
+        };
+        let body = Json::parse(&request.body, &Limits::MODEL)
+            .map_err(|error| malformed(error.code, error.to_string()))?;
+        let model = body.get("model").and_then(Json::as_str);
+        let model =
+            model.ok_or_else(|| malformed("model.argument", "`model` is missing".into()))?;
+        let (tool, face) = model_tool(run, toolbox, (request.dialect, model))?;
+        let asked = (request.dialect, request.operation);
+        let ask = match ask::read(asked.0, asked.1, &body, &request.body, &face.rules) {
+            Ok(ask) => ask,
+            // A request of another shape is no call; what the gate does not let pass is a denial on
+            // record, which the executor words.
+            Err(error) if error.detail() == "model.argument" => {
+                return Err(malformed(error.detail(), error.to_string()));
+            }
+            Err(_denied) => {
+                let (body, offered) = (request.body.clone(), BTreeMap::new());
+                let (seen, hold_wait) = (AskSeen::default(), face.hold_wait);
+                return Ok(ReadRequest { tool, body, offered, seen, hold_wait });
+            }
+        };
+        let mut seen = seen(run, &ask, face.provider(request.dialect, &ask.model));
+        let (offered, edits) = self.offered(run, toolbox, &ask, &mut seen);
+        let body = match edits {
+            Some(edits) => ask::upstream_body(&request.body, request.dialect, &edits)
+                .map_err(|error: AskError| malformed(error.detail(), error.to_string()))?
+                .into(),
+            None => request.body.clone(),
+        };
+        Ok(ReadRequest { tool, body, offered, seen, hold_wait: face.hold_wait })
+    }
+
+    /// What the request offers to the model, and what must be changed in it.
+    fn offered(
+        &self,
+        run: &Run,
+        toolbox: &Toolbox,
+        ask: &Ask,
+        seen: &mut AskSeen,
+    ) -> (BTreeMap<String, Offered>, Option<Edits>) {
+        let classified = ask::classify(ask, &governed(run, toolbox), &clients(run));
+        let unknown = classified.iter().filter(|tool| tool.kind == OfferedKind::Unknown);
+        let mut edits = ask.edits.clone();
+        match run.manifest.unknown_tools {
+            UnknownTools::Strip => edits.strip_tools.extend(unknown.map(|tool| tool.place)),
+            UnknownTools::Deny => seen.refusals.extend(unknown.map(|tool| {
+                let name = &tool.name;
+                let message = format!("the request offers tool `{name}`, which is neither granted nor one of `spec.client_tools`");
+                LayerReason {
+                    code: Code::ManifestMismatch,
+                    detail: "manifest.tools".to_owned(),
+                    message,
+                    rule: "manifest".to_owned(),
+                }
+            })),
+        }
+        let said = run.models.proposals.lock();
+        // WHY by the id alone: some clients give a call of an unknown tool another name.
+        let again = ask.calls.iter();
+        edits.restore = again
+            .filter_map(|call| said.denied(&call.id))
+            .map(|denied| Restored {
+                id: denied.id.clone(),
+                name: denied.name.clone(),
+                arguments: denied.arguments.clone(),
+                custom: denied.custom,
+                result: denied.words.clone(),
+            })
+            .collect();
+        drop(said);
+        let offered = classified.into_iter().map(|tool| {
+            let offered = match tool.kind {
+                OfferedKind::Governed(name) => {
+                    ToolName::parse(&name).map_or(Offered::Unknown, Offered::Governed)
+                }
+                OfferedKind::Client(_) => Offered::Client,
+                // The provider runs it; a call of it comes to no agent.
+                OfferedKind::Hosted | OfferedKind::Unknown => Offered::Unknown,
+            };
+            (tool.name, offered)
+        });
+        (offered.collect(), (edits != Edits::default()).then_some(edits))
+    }
+}
+
+/// Refuses a run whose manifest switches the model faces off: another face opened it.
+fn takes_models(run: &Run) -> Result<(), Fault> {
+    if run.manifest.binding.faces.contains(&Face::Llm) {
+        return Ok(());
+    }
+    let message = "the manifest switches the face `llm` off; add it to `spec.binding.faces`";
+    Err(Fault::new(Code::BindingInsufficient, message).detail("binding.face"))
+}
+
+/// The tools of kind `model` that the run is granted, and that speak a dialect.
+fn model_faces<'a>(
+    run: &'a Run,
+    toolbox: &'a Toolbox,
+) -> impl Iterator<Item = (&'a ToolName, &'a ModelFace)> {
+    run.grants.all().iter().filter_map(|grant| {
+        let tool =
+            toolbox.get(&grant.name).filter(|tool| tool.facts.kind == ToolKind::Model.as_str())?;
+        Some((&grant.name, tool.executor.model_face()?))
+    })
+}
+
+/// The tool that takes a request for this model in this dialect.
+fn model_tool<'a>(
+    run: &'a Run,
+    toolbox: &'a Toolbox,
+    (dialect, model): (Dialect, &str),
+) -> Result<(ToolName, &'a ModelFace), Fault> {
+    let mut speaking =
+        model_faces(run, toolbox).filter(|(_, face)| face.speaks(dialect)).peekable();
+    let first = speaking.peek().copied();
+    let fitting = speaking.find(|(_, face)| face.serves(dialect, model));
+    // WHY the first if none fits: its denial is recorded, and says that the model is unknown.
+    let (name, face) = fitting.or(first).ok_or_else(|| {
+        let message =
+            format!("no tool that this agent is granted takes requests in `{}`", dialect.as_str());
+        Fault::new(Code::ToolNotGranted, message).detail("model.dialect")
+    })?;
+    Ok((name.clone(), face))
+}
+
+/// Compares a request with the manifest of its run.
+fn seen(run: &Run, ask: &Ask, provider: Option<&str>) -> AskSeen {
+    let manifest = &run.manifest;
+    let blocks: Vec<InstructionBlock<'_>> = ask
+        .instructions
+        .iter()
+        .map(|block| InstructionBlock { place: block.place, text: &block.text })
+        .collect();
+
+    let mut refusals = Vec::new();
+    if let Some(other) = run.models.other.lock().take() {
+        refusals.push(LayerReason {
+            code: Code::ManifestMismatch,
+            detail: "manifest.responded".to_owned(),
+            message: format!("model `{other}` answered the request before, and `spec.model.responded` does not list it"),
+            rule: "manifest".to_owned(),
+        });
+    }
+    if let Err(mismatch) = models::model(manifest, &ask.model, provider) {
+        refusals.extend(mismatch.reasons);
+    }
+    if let Err(mismatch) = instructions::check(manifest, &blocks) {
+        refusals.extend(mismatch.reasons);
+    }
+    let demands = !manifest.instructions.is_empty() && !manifest.model_names.is_empty();
+    AskSeen { is_seen: refusals.is_empty() && demands, refusals }
+}
+
+/// The granted tools as agents see them, by which offered tools are known.
+fn governed(run: &Run, toolbox: &Toolbox) -> Vec<ask::GovernedTool> {
+    let shown = |grant: &crate::identity::manifest::Grant| {
+        let tool = toolbox.get(&grant.name)?;
+        Some(ask::GovernedTool {
+            name: grant.name.to_string(),
+            description: tool.description.clone(),
+            schema: Json::parse(&tool.input_schema, &Limits::FILE).ok()?,
+        })
+    };
+    run.grants.all().iter().filter_map(shown).collect()
+}
+
+/// The tools of the manifest that the agent runs itself.
+fn clients(run: &Run) -> Vec<ask::PinnedClientTool> {
+    let tools = run.manifest.client_tools.iter();
+    tools
+        .map(|tool| ask::PinnedClientTool { name: tool.name.clone(), definition: tool.definition })
+        .collect()
+}
+
+/// The newest denials of requests, by the bytes that were denied.
+#[derive(Debug, Default)]
+pub(super) struct DeniedAsks(Vec<(Digest, Duration, Fault)>);
+
+/// How long the same request gets the recorded denial.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Denials of one run that are remembered.
+const AGAIN_MAX: usize = 16;
+
+impl DeniedAsks {
+    fn again(&mut self, request: &Digest, now: Duration) -> Option<Fault> {
+        self.0.retain(|(_, at, _)| now.saturating_sub(*at) < AGAIN);
+        let same = self.0.iter().find(|(of, _, _)| of == request);
+        same.map(|(_, _, fault)| fault.clone())
+    }
+
+    fn note(&mut self, request: Digest, fault: &Fault, now: Duration) {
+        if self.0.len() >= AGAIN_MAX {
+            self.0.remove(0);
+        }
+        self.0.push((request, now, fault.clone()));
+    }
+}

@@ -1,0 +1,347 @@
+//! What models ask agents to do: the tool calls of their answers, before the agent sees them.
+//!
+//! A call of a tool that the gate runs is remembered: the agent's own call of that tool is then
+//! *observed*, because the gate saw the model ask for exactly it. A call of a tool that the agent
+//! runs itself is judged here, as a call of the tool `client.<name>`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+
+use super::Road;
+use super::answer::{Answer, Fault};
+use super::follow::AnswerProgress;
+use super::run::Run;
+use crate::domain::call::{CallOrigin, ToolCall};
+use crate::domain::code::Code;
+use crate::domain::decision::LayerReason;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, ToolName};
+use crate::domain::json::{Json, Limits};
+use crate::domain::outcome::StreamSeen;
+use crate::ledger::drafts::DraftWithPayloads;
+use crate::ledger::flow::{Clearance, Cleared, DeniedProposal, FlowKeeper, ProposedCall};
+use crate::record::Draft;
+use crate::record::call::CallProgress;
+use crate::tool::client;
+
+/// Proposals of one run that no call has used yet.
+const UNSPENT_MAX: usize = 128;
+/// Denied proposals of one run whose next request is made whole again.
+const DENIED_MAX: usize = 128;
+/// How long a proposal stands.
+const STANDS: Duration = Duration::from_secs(15 * 60);
+
+/// What an offered tool is to the gate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Offered {
+    /// A granted tool, which the gate runs.
+    Governed(ToolName),
+    /// A tool of the manifest that the agent runs itself.
+    Client,
+    /// Neither.
+    Unknown,
+}
+
+/// What the models of one run asked for.
+#[derive(Debug, Default)]
+pub(super) struct RunProposals {
+    unspent: VecDeque<Unspent>,
+    denied: VecDeque<DeniedAsk>,
+    /// Tool calls that waited for an approver when their answer ended, by tool and arguments. A run
+    /// has few held calls.
+    held: BTreeMap<Digest, CallId>,
+}
+
+#[derive(Debug)]
+struct Unspent {
+    /// The tool and its arguments.
+    likeness: Digest,
+    by: CallId,
+    until: Duration,
+}
+
+/// A tool call that was denied: what the model asked for, and what it is to read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct DeniedAsk {
+    pub id: String,
+    pub name: String,
+    pub arguments: String,
+    pub custom: bool,
+    pub words: String,
+}
+
+impl RunProposals {
+    fn remember(&mut self, likeness: Digest, by: &CallId, now: Duration) {
+        if self.unspent.len() >= UNSPENT_MAX {
+            self.unspent.pop_front();
+        }
+        let until = now.saturating_add(STANDS);
+        self.unspent.push_back(Unspent { likeness, by: by.clone(), until });
+    }
+
+    /// Spends the proposal of this tool with these arguments.
+    pub fn spend(&mut self, likeness: &Digest, now: Duration) -> Option<CallId> {
+        self.unspent.retain(|one| one.until > now);
+        let at = self.unspent.iter().position(|one| one.likeness == *likeness)?;
+        self.unspent.remove(at).map(|one| one.by)
+    }
+
+    /// Whether nothing was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.unspent.is_empty()
+    }
+
+    /// Forgets what models asked for: the gate no longer knows who asks.
+    pub fn lose_sight(&mut self) {
+        self.unspent.clear();
+    }
+
+    fn deny(&mut self, ask: DeniedAsk) {
+        if self.denied.len() >= DENIED_MAX {
+            self.denied.pop_front();
+        }
+        self.denied.push_back(ask);
+    }
+
+    /// What the model asked for under this id, if that was denied.
+    pub fn denied(&self, id: &str) -> Option<&DeniedAsk> {
+        self.denied.iter().rev().find(|ask| ask.id == id)
+    }
+}
+
+/// The road, for the answer of one call of a model.
+pub(super) struct AnswerKeeper {
+    pub road: Arc<Road>,
+    pub run: Arc<Run>,
+    /// The call of the model.
+    pub call: CallId,
+    pub tool: ToolName,
+    pub traceparent: Option<String>,
+    /// What was offered, by name.
+    pub offered: BTreeMap<String, Offered>,
+    /// Whether the model and the instructions of the request are those of the manifest.
+    pub is_seen: bool,
+    /// How long a tool call waits for an approver.
+    pub hold_wait: Duration,
+}
+
+#[async_trait]
+impl FlowKeeper for AnswerKeeper {
+    async fn propose(&self, calls: Vec<ProposedCall>) -> Vec<Clearance> {
+        join_all(calls.into_iter().map(|call| self.one(call))).await
+    }
+
+    fn progress(&self, seen: StreamSeen) -> oneshot::Receiver<()> {
+        let draft = Draft {
+            run: Some(*self.run.id()),
+            call: Some(self.call.clone()),
+            tool: Some(self.tool.clone()),
+            ..Draft::of(CallProgress::of(&seen))
+        };
+        let (recorded, recording) = oneshot::channel();
+        if let Ok(pending) = self.road.ledger.submit_event(DraftWithPayloads::bare(draft)) {
+            let (run, call) = (Arc::clone(&self.run), self.call.clone());
+            self.road.tasks.spawn(async move {
+                let Ok(receipt) = pending.wait().await else { return };
+                let StreamSeen { bytes, pieces, .. } = seen;
+                run.progressed(&call, AnswerProgress { bytes, pieces, receipt });
+                let _ = recorded.send(());
+            });
+        }
+        recording
+    }
+
+    fn now(&self) -> Duration {
+        self.road.clock.monotonic()
+    }
+}
+
+impl AnswerKeeper {
+    async fn one(&self, asked: ProposedCall) -> Clearance {
+        let offered = self.offered.get(&asked.name).unwrap_or(&Offered::Unknown);
+        if let Offered::Governed(tool) = offered {
+            self.remember(tool, &asked);
+            return Clearance::Allowed(Cleared::of(None));
+        }
+        let answer = self.judged(&asked).await;
+        match answer {
+            Ok(released) => {
+                let text = String::from_utf8_lossy(released.result()).into_owned();
+                let other = (text != asked.arguments).then_some(text);
+                Clearance::Allowed(Cleared::of(other))
+            }
+            Err(fault) if fault.receipt.is_some() => {
+                let denied = denied(&fault);
+                self.road.metrics.proposal_denied(&road_name(&asked.name));
+                let ProposedCall { id, name, arguments, custom, .. } = asked;
+                let words = denied.message.clone();
+                let ask = DeniedAsk { id, name, arguments, custom, words };
+                self.run.models.proposals.lock().deny(ask);
+                Clearance::Denied(denied)
+            }
+            Err(_undecided) => Clearance::Undecided,
+        }
+    }
+
+    /// Remembers a call that the agent is to make at the gate.
+    fn remember(&self, tool: &ToolName, asked: &ProposedCall) {
+        if !self.is_seen {
+            return;
+        }
+        // The agent's call is compared by value. One that is no strict JSON cannot come.
+        let likeness = self
+            .parsed(tool.as_str(), asked, &self.call, asked.arguments.as_bytes())
+            .map(|call| self.road.runs.fingerprint(&call));
+        if let Some(likeness) = likeness {
+            self.run.models.proposals.lock().remember(likeness, &self.call, self.now());
+        }
+    }
+
+    fn parsed(
+        &self,
+        tool: &str,
+        asked: &ProposedCall,
+        id: &CallId,
+        arguments: &[u8],
+    ) -> Option<ToolCall> {
+        let run = &self.run;
+        let asking = CallOrigin {
+            run: *run.id(),
+            id: id.clone(),
+            after: run.released.load(std::sync::atomic::Ordering::Acquire),
+            agent: run.opener.name.clone(),
+            auth: run.auth.clone(),
+            traceparent: self.traceparent.clone(),
+        };
+        let call = ToolCall::parse(asking, tool, arguments).ok()?;
+        Some(call.proposed(self.call.clone(), asked.index))
+    }
+
+    /// Takes a tool call down the road, and waits for an approver for a while. The same that was held
+    /// before is asked for, not made again: its answer is given once.
+    async fn judged(&self, asked: &ProposedCall) -> Answer {
+        let (road, run) = (&self.road, &self.run);
+        let tool = road_name(&asked.name);
+        let (arguments, refusals) = arguments(asked);
+        let like = Digest::of(&[tool.as_bytes(), b"\0", &arguments]);
+        let waits = run.models.proposals.lock().held.remove(&like);
+        let waits = match waits {
+            Some(waits) => Some(waits),
+            None => road.held_like(run, &tool, &arguments).await?,
+        };
+        let (id, answer) = match waits {
+            Some(waits) => (waits, None),
+            None => {
+                let id = self.id_of(asked, &tool, &arguments)?;
+                let call = self.parsed(&tool, asked, &id, &arguments);
+                let call = call.ok_or_else(|| Fault::of(Code::RequestMalformed))?;
+                let seen = self.is_seen.then(|| self.call.clone());
+                (id, Some(Box::pin(road.walk_proposal(run, call, (refusals, seen))).await))
+            }
+        };
+        let answer = match answer {
+            Some(answer) if !answer.as_ref().is_err_and(is_held) => answer,
+            Some(_) | None => Box::pin(road.call_within(run, id.as_str(), self.hold_wait)).await,
+        };
+        if answer.as_ref().is_err_and(is_held) {
+            run.models.proposals.lock().held.insert(like, id);
+        }
+        answer
+    }
+
+    /// An id that follows from the call of the model, if it has room for that.
+    fn id_of(&self, asked: &ProposedCall, tool: &str, arguments: &[u8]) -> Result<CallId, Fault> {
+        let derived = CallId::parse(&format!("{}-p{}", self.call, asked.index));
+        let minted = || CallId::parse(&self.road.minted_id(&self.run, tool, arguments));
+        derived.or_else(minted).ok_or_else(|| Fault::of(Code::RequestMalformed))
+    }
+}
+
+fn is_held(fault: &Fault) -> bool {
+    fault.code == Code::CallHeld
+}
+
+/// The arguments as the road takes them. Those that no tool could take are named by their hash, and
+/// refused.
+fn arguments(asked: &ProposedCall) -> (Vec<u8>, Vec<LayerReason>) {
+    let bytes = asked.arguments.as_bytes();
+    let wrong = match Json::parse(bytes, &Limits::ARGUMENTS) {
+        Ok(args) if args.as_object().is_some() => return (bytes.to_vec(), Vec::new()),
+        Ok(_) => "the arguments are no JSON object".to_owned(),
+        Err(error) => format!("the arguments are no strict JSON: {error}"),
+    };
+    let reason = LayerReason {
+        code: Code::ArgumentsInvalid,
+        detail: "arguments.json".to_owned(),
+        message: wrong,
+        rule: "proposal".to_owned(),
+    };
+    let named = [("unreadable_sha256", Json::from(Digest::of(&[bytes]).hex()))];
+    (crate::domain::canonical::bytes(&Json::object(named)), vec![reason])
+}
+
+/// The name of a client's tool on the road. One that could not be a tool's name is granted to
+/// nobody.
+fn road_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' };
+    let name: String = name.chars().map(plain).take(120).collect();
+    format!("{}{name}", client::PREFIX)
+}
+
+/// The denial, as the agent and its model read it.
+fn denied(fault: &Fault) -> DeniedProposal {
+    let code = fault.code;
+    let message = if code == Code::CallHeld {
+        format!("{}; ask for exactly the same again later", fault.message)
+    } else {
+        fault.tool_text()
+    };
+    let rule = fault.reasons.first().map(|reason| reason.rule.clone()).unwrap_or_default();
+    DeniedProposal { code, rule, message, call: fault.call.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proposal_is_spent_once_and_ends_with_its_time() {
+        let mut asked = RunProposals::default();
+        let (like, by) = (Digest::of(&[b"a"]), CallId::parse("m").unwrap());
+        asked.remember(like, &by, Duration::ZERO);
+        assert_eq!(asked.spend(&Digest::of(&[b"b"]), Duration::ZERO), None);
+        assert_eq!(asked.spend(&like, Duration::ZERO), Some(by.clone()));
+        assert_eq!(asked.spend(&like, Duration::ZERO), None);
+        asked.remember(like, &by, Duration::ZERO);
+        assert_eq!(asked.spend(&like, STANDS), None);
+        asked.remember(like, &by, Duration::ZERO);
+        asked.lose_sight();
+        assert_eq!(asked.spend(&like, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_of_strict_json_are_refused_and_named_by_their_hash() {
+        let of = |text: &str| {
+            let (index, id, name) = (0, "i".to_owned(), "n".to_owned());
+            arguments(&ProposedCall { index, id, name, arguments: text.to_owned(), custom: false })
+        };
+        assert_eq!(of("{}"), (b"{}".to_vec(), Vec::new()));
+        for text in ["", "[]", "{\"a\":1,\"a\":2}", "{\"a\":"] {
+            let (args, reasons) = of(text);
+            assert!(Json::parse(&args, &Limits::ARGUMENTS).unwrap().as_object().is_some());
+            assert_eq!(reasons.first().map(|reason| reason.code), Some(Code::ArgumentsInvalid));
+        }
+    }
+
+    #[test]
+    fn a_tool_of_the_agent_cannot_take_the_name_of_a_tool_of_the_gate() {
+        assert_eq!(road_name("Bash"), "client.Bash");
+        assert_eq!(road_name("a b/c"), "client.a_b_c");
+        assert!(ToolName::parse(&road_name(&"x".repeat(999))).is_some());
+    }
+}

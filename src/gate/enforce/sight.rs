@@ -1,0 +1,122 @@
+//! What the gate sees of the models behind calls.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::Road;
+use super::answer::Answer;
+use super::asking::{AskSeen, DeniedAsks};
+use super::conversations::RunConversations;
+use super::proposals::RunProposals;
+use super::run::Run;
+use super::trip::{CallExtras, CallSight, Passage};
+use crate::domain::call::{CallSource, ToolCall};
+use crate::domain::decision::LayerReason;
+use crate::domain::id::{CallId, ToolName};
+use crate::domain::outcome::Outcome;
+use crate::identity::manifest::Grant;
+use crate::identity::models;
+use crate::ledger::flow::FlowSender;
+use crate::ledger::permit::Finished;
+use crate::tool::client;
+
+/// What a run and its models said to each other.
+#[derive(Debug, Default)]
+pub(super) struct RunModels {
+    /// What the run said.
+    pub conversations: Mutex<RunConversations>,
+    /// What the models asked it to do.
+    pub proposals: Mutex<RunProposals>,
+    /// Its newest requests that were denied.
+    pub denied: Mutex<DeniedAsks>,
+    /// A model that answered the last request and that the manifest does not expect.
+    pub other: Mutex<Option<String>>,
+}
+
+impl Run {
+    /// Whether a call waits for those before it: in an ordered run each does but a tool call of an
+    /// answer, because the call of its model waits for it.
+    pub(super) fn is_in_line(&self, call: &ToolCall) -> bool {
+        self.ordered && !call.tool().as_str().starts_with(client::PREFIX)
+    }
+
+    /// A tool call of an answer takes the place of the call of its model, which waits for it.
+    pub(super) fn within_an_answer(&self, call: &ToolCall, refusals: &mut Vec<LayerReason>) {
+        if matches!(call.source(), CallSource::Proposal { .. }) {
+            refusals.retain(|reason| reason.detail != "limit.concurrency");
+        }
+    }
+
+    /// The grant of this tool, if it exists for the run: of the gate, or of the agent itself.
+    pub(super) fn granted(&self, tool: &ToolName) -> Option<Cow<'_, Grant>> {
+        match tool.as_str().strip_prefix(client::PREFIX) {
+            Some(name) => self.grants.client(name).map(Cow::Owned),
+            None => self.grants.get(tool).map(Cow::Borrowed),
+        }
+    }
+}
+
+impl Road {
+    /// What the gate saw of a call that an agent makes: it spends the proposal of exactly this call.
+    pub(super) fn sight(&self, run: &Run, call: &ToolCall) -> CallSight {
+        let mut proposals = run.models.proposals.lock();
+        if *call.source() != CallSource::Agent || proposals.is_empty() {
+            return CallSight::default();
+        }
+        let (likeness, now) = (self.runs.fingerprint(call), self.clock.monotonic());
+        CallSight { proposed_by: proposals.spend(&likeness, now), asks: None }
+    }
+
+    /// Takes a request to a model down the road.
+    pub(super) async fn walk_request(
+        self: &Arc<Self>,
+        run: &Arc<Run>,
+        call: ToolCall,
+        (flow, seen): (FlowSender, AskSeen),
+    ) -> Answer {
+        let AskSeen { refusals, is_seen } = seen;
+        if !refusals.is_empty() {
+            run.models.proposals.lock().lose_sight();
+        }
+        let sight = CallSight { proposed_by: None, asks: Some(is_seen) };
+        let entry = self.set_off(run, call, CallExtras { refusals, sight, flow: Some(flow) });
+        self.answered(run, entry).await
+    }
+
+    /// Takes a tool call of an answer down the road. `refused`: reasons against it, and the call of
+    /// the model, if that counts as observed.
+    pub(super) async fn walk_proposal(
+        self: &Arc<Self>,
+        run: &Arc<Run>,
+        call: ToolCall,
+        (refusals, proposed_by): (Vec<LayerReason>, Option<CallId>),
+    ) -> Answer {
+        let sight = CallSight { proposed_by, asks: None };
+        let entry = self.set_off(run, call, CallExtras { refusals, sight, flow: None });
+        self.answered(run, entry).await
+    }
+
+    /// A request to a model is over. One that failed, or that a model answered which the manifest does
+    /// not expect, ends what the gate knew of who asks.
+    pub(super) fn looked_through(&self, at: &Passage, finished: &Finished) {
+        if at.asks.is_none() {
+            return;
+        }
+        let (models, seen) = (&at.run.models, finished.observed());
+        let first = seen.stream.as_ref().and_then(|stream| stream.first_ms);
+        if let Some(first) = first {
+            self.metrics.first_byte(Duration::from_millis(first));
+        }
+        let manifest = &at.run.manifest;
+        let other = seen.model.as_ref().filter(|model| !models::responded(manifest, model));
+        if other.is_some() || !matches!(finished.ended().outcome, Outcome::Completed { .. }) {
+            models.proposals.lock().lose_sight();
+        }
+        if let Some(other) = other {
+            *models.other.lock() = Some(other.clone());
+        }
+    }
+}

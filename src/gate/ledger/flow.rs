@@ -1,0 +1,356 @@
+//! The tokens of an answer that leaves while its call runs.
+//!
+//! A model answers piece by piece. A piece leaves only while the permit of its call is held, a tool
+//! call of the answer only after it was allowed and that is durable, and the end only after the
+//! outcome is durable. Each is a type of its own here; a face can send nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use hyper::body::Bytes;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::permit::{Permit, Receipt};
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::id::CallId;
+use crate::domain::outcome::StreamSeen;
+
+/// Bytes between the executor and the agent. When they are full, the provider is not read.
+const ROOM: usize = 64 * 1024;
+/// Pieces between the executor and the agent.
+const PIECES: usize = 64;
+/// How many bytes leave at most before their progress is recorded.
+const PROGRESS_BYTES: u64 = 256 * 1024;
+/// How long bytes leave at most before their progress is recorded.
+const PROGRESS_AFTER: Duration = Duration::from_secs(1);
+
+/// The status and the headers with which a model began to answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowHead {
+    /// The HTTP status of the provider.
+    pub status: u16,
+    /// Headers of the provider that the agent receives: names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Whether pieces follow; otherwise the answer comes whole.
+    pub streams: bool,
+    /// The position of the entry that allows the call.
+    pub receipt: Receipt,
+}
+
+/// Bytes of an answer that the permit of its call covers: whole events, framed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Piece(Bytes);
+
+impl Piece {
+    /// The bytes, to be sent.
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
+}
+
+/// The events that end an answer, and proof that the outcome of its call is durable.
+#[derive(Debug)]
+#[must_use]
+pub struct Last {
+    bytes: Bytes,
+    receipt: Receipt,
+}
+
+impl Last {
+    /// The end of an answer whose outcome is recorded there. Only `enforce::asking` calls this,
+    /// with the receipt of a released answer.
+    pub(crate) fn of(sealed: SealedEnd, receipt: Receipt) -> Self {
+        Self { bytes: sealed.0, receipt }
+    }
+
+    /// The position of the entry that records the outcome.
+    pub const fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    /// The bytes, to be sent: the stream ends after them.
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+}
+
+/// The end of an answer before its outcome is durable: nobody can read it.
+#[derive(Debug)]
+pub struct SealedEnd(Bytes);
+
+/// What the receiver of a flow gets.
+#[derive(Debug)]
+pub enum FlowItem {
+    /// The provider's status and headers. One that is no success ends the flow.
+    Head(FlowHead),
+    /// Bytes to send.
+    Piece(Piece),
+    /// The end, to be opened once the outcome is durable.
+    End(SealedEnd),
+}
+
+/// A tool call of an answer, complete and not yet shown to the agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProposedCall {
+    /// Its place among the tool calls of the answer, from 0.
+    pub index: u64,
+    /// The id that the provider gave it.
+    pub id: String,
+    /// The name under which the tool was offered; `<namespace>.<name>` for one of a namespace.
+    pub name: String,
+    /// The arguments as the model wrote them.
+    pub arguments: String,
+    /// Whether the tool takes free text, which stands in `{"input": …}`.
+    pub custom: bool,
+}
+
+/// Proof that a tool call of an answer may leave, and that this is durable.
+#[derive(Debug)]
+#[must_use]
+pub struct Cleared {
+    arguments: Option<String>,
+}
+
+impl Cleared {
+    /// A tool call whose allowance is durable. `arguments`: those that leave, if they are not those
+    /// of the model. Only `enforce::proposals` calls this.
+    pub(crate) const fn of(arguments: Option<String>) -> Self {
+        Self { arguments }
+    }
+
+    /// The arguments that leave, if they are not those of the model.
+    pub(crate) fn arguments(&self) -> Option<&str> {
+        self.arguments.as_deref()
+    }
+}
+
+/// A tool call of an answer that does not leave as it is; the denial is durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeniedProposal {
+    /// The code of the denial.
+    pub code: Code,
+    /// The rule that denied it.
+    pub rule: String,
+    /// What a model reads about it.
+    pub message: String,
+    /// The call that records it.
+    pub call: Option<CallId>,
+}
+
+/// What became of a tool call of an answer.
+#[derive(Debug)]
+pub enum Clearance {
+    /// It may leave.
+    Allowed(Cleared),
+    /// It may not.
+    Denied(DeniedProposal),
+    /// It could not be decided: the answer must end here, without its end.
+    Undecided,
+}
+
+/// What the road does for an answer that leaves while its call runs.
+#[async_trait]
+pub trait FlowKeeper: Send + Sync {
+    /// Judges the tool calls of an answer that became complete together, in their order.
+    async fn propose(&self, calls: Vec<ProposedCall>) -> Vec<Clearance>;
+
+    /// Begins to record what has left. The receiver gets a value once that is durable, and none if it
+    /// cannot be.
+    fn progress(&self, seen: StreamSeen) -> oneshot::Receiver<()>;
+
+    /// The time since an arbitrary moment.
+    fn now(&self) -> Duration;
+}
+
+/// Why an answer stops before its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FlowStopped {
+    /// The agent takes nothing any more.
+    #[error("the agent left")]
+    Left,
+    /// What has left cannot be recorded.
+    #[error("the ledger does not record what has left")]
+    Unrecorded,
+}
+
+/// The executor's end of a flow that has no permit yet.
+pub struct FlowSender {
+    items: mpsc::Sender<FlowItem>,
+    room: Arc<Semaphore>,
+    keeper: Arc<dyn FlowKeeper>,
+}
+
+crate::record::debug_by!(FlowSender: room);
+
+/// The agent's end of a flow.
+#[derive(Debug)]
+pub struct FlowReceiver {
+    items: mpsc::Receiver<FlowItem>,
+    room: Arc<Semaphore>,
+}
+
+/// The two ends of a flow.
+pub(crate) fn channel(keeper: Arc<dyn FlowKeeper>) -> (FlowSender, FlowReceiver) {
+    let (sender, items) = mpsc::channel(PIECES);
+    let room = Arc::new(Semaphore::new(ROOM));
+    (FlowSender { items: sender, room: Arc::clone(&room), keeper }, FlowReceiver { items, room })
+}
+
+impl FlowReceiver {
+    /// The next item; `None` once the executor has ended.
+    pub(crate) async fn next(&mut self) -> Option<FlowItem> {
+        let item = self.items.recv().await?;
+        if let FlowItem::Piece(Piece(bytes)) = &item {
+            self.room.add_permits(weight(bytes));
+        }
+        Some(item)
+    }
+}
+
+/// The room that a piece takes: never more than there is.
+fn weight(bytes: &Bytes) -> usize {
+    bytes.len().min(ROOM)
+}
+
+/// The way of the answer of one permitted call to its agent. It borrows the permit: it ends before
+/// the permit is spent.
+pub struct Flow<'permit> {
+    permit: &'permit Permit,
+    to: FlowSender,
+    hash: Sha256,
+    seen: StreamSeen,
+    began: Duration,
+    recorded: (Duration, u64),
+    recording: Option<oneshot::Receiver<()>>,
+}
+
+impl std::fmt::Debug for Flow<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Flow").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+impl Permit {
+    /// Begins the answer of this call.
+    pub(crate) fn flow(&self, to: FlowSender) -> Flow<'_> {
+        self.flows();
+        let began = to.keeper.now();
+        Flow {
+            permit: self,
+            to,
+            hash: Sha256::new(),
+            seen: StreamSeen::default(),
+            began,
+            recorded: (began, 0),
+            recording: None,
+        }
+    }
+}
+
+impl Flow<'_> {
+    /// Passes the provider's status and headers on.
+    ///
+    /// # Errors
+    /// The agent left.
+    pub(crate) async fn head(
+        &mut self,
+        (status, streams): (u16, bool),
+        headers: Vec<(String, String)>,
+    ) -> Result<(), FlowStopped> {
+        let receipt = self.permit.receipt().clone();
+        let head = FlowItem::Head(FlowHead { status, headers, streams, receipt });
+        self.to.items.send(head).await.map_err(|_| FlowStopped::Left)
+    }
+
+    /// Sends bytes of the answer that are no tool call and not its end.
+    ///
+    /// # Errors
+    /// The agent left; or what has left before cannot be recorded.
+    pub(crate) async fn piece(&mut self, bytes: Bytes) -> Result<(), FlowStopped> {
+        self.send(bytes).await
+    }
+
+    /// Sends the bytes of a tool call that may leave.
+    ///
+    /// # Errors
+    /// As [`Self::piece`].
+    pub(crate) async fn cleared(
+        &mut self,
+        cleared: Cleared,
+        bytes: Bytes,
+    ) -> Result<(), FlowStopped> {
+        drop(cleared);
+        self.send(bytes).await
+    }
+
+    /// Has tool calls of the answer judged.
+    pub(crate) async fn propose(&self, calls: Vec<ProposedCall>) -> Vec<Clearance> {
+        self.to.keeper.propose(calls).await
+    }
+
+    /// Hands the end of the answer over. It leaves once the outcome is durable.
+    ///
+    /// # Errors
+    /// As [`Self::piece`].
+    pub(crate) async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
+        self.count(&bytes);
+        let end = FlowItem::End(SealedEnd(bytes));
+        self.to.items.send(end).await.map_err(|_| FlowStopped::Left)
+    }
+
+    async fn send(&mut self, bytes: Bytes) -> Result<(), FlowStopped> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.record_progress().await?;
+        let weight = u32::try_from(weight(&bytes)).unwrap_or(u32::MAX);
+        let room = self.to.room.acquire_many(weight);
+        let room = tokio::select! {
+            biased;
+            room = room => room.map_err(|_| FlowStopped::Left)?,
+            () = self.to.items.closed() => return Err(FlowStopped::Left),
+        };
+        room.forget();
+        self.count(&bytes);
+        self.to.items.send(FlowItem::Piece(Piece(bytes))).await.map_err(|_| FlowStopped::Left)
+    }
+
+    /// Counts bytes that leave next, in the last entry of the call too.
+    fn count(&mut self, bytes: &Bytes) {
+        self.hash.update(bytes);
+        let now = self.to.keeper.now();
+        let seen = &mut self.seen;
+        seen.first_ms.get_or_insert_with(|| {
+            u64::try_from(now.saturating_sub(self.began).as_millis()).unwrap_or(u64::MAX)
+        });
+        seen.bytes = seen.bytes.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        seen.pieces = seen.pieces.saturating_add(1);
+        seen.sha256 = Digest::from_bytes(self.hash.clone().finalize().into());
+        let seen = seen.clone();
+        self.permit.observe(|observed| observed.stream = Some(seen));
+    }
+
+    /// Records what has left if that is due. One record may be under way; the next one waits for
+    /// it, and the stream with it.
+    async fn record_progress(&mut self) -> Result<(), FlowStopped> {
+        let now = self.to.keeper.now();
+        let (at, bytes) = self.recorded;
+        let pending = self.seen.bytes.saturating_sub(bytes);
+        let due = pending > 0 && now.saturating_sub(at) >= PROGRESS_AFTER;
+        if !due && pending < PROGRESS_BYTES {
+            return Ok(());
+        }
+        if let Some(former) = self.recording.take()
+            && former.await.is_err()
+        {
+            return Err(FlowStopped::Unrecorded);
+        }
+        self.recording = Some(self.to.keeper.progress(self.seen.clone()));
+        self.recorded = (now, self.seen.bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! Prepares a request that an agent makes in a dialect of models: its own bytes, changed only where
+//! the gate must change them.
+
+use hyper::body::Bytes;
+
+use super::{Model, PreparedResource};
+use crate::catalog::llm::ask::{self, Ask, AskError, Edits, OfferedForm};
+use crate::catalog::model::ModelFace;
+use crate::domain::call::{DialectRequest, ToolCall};
+use crate::domain::decision::LayerReason;
+use crate::domain::dialect::{Dialect, Operation};
+use crate::domain::digest::Digest;
+use crate::domain::effect::{Effect, ModelAsk, ModelInstruction};
+use crate::limits::Spend;
+
+/// A request that is written for each upstream and waits for its permit. It holds no secrets.
+#[derive(Debug)]
+pub(super) struct PreparedAsk {
+    /// The upstream's index and the request body, in order.
+    pub requests: Vec<(usize, Bytes)>,
+    pub dialect: Dialect,
+    pub operation: Operation,
+    /// Whether the answer comes in pieces.
+    pub stream: bool,
+    /// The agent asked for the usage of a stream itself.
+    pub wants_usage: bool,
+    /// Tools that the provider may run, as they were offered.
+    pub hosted: Vec<String>,
+    /// The most tokens that the answer may have.
+    pub output_tokens: u64,
+    /// The most tokens that the request can have.
+    pub input_tokens: u64,
+}
+
+impl Model {
+    pub(super) fn prepare_dialect(
+        &self,
+        call: &ToolCall,
+        request: &DialectRequest,
+    ) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
+        let refuse = |detail: &str, message: String| {
+            vec![LayerReason::effect_refused("tool.model", detail, message)]
+        };
+        let face = self.face.as_ref().filter(|face| face.speaks(request.dialect));
+        let face = face.ok_or_else(|| {
+            let message = format!("the tool takes no requests in `{}`", request.dialect.as_str());
+            refuse("model.dialect", message)
+        })?;
+        let worded = |error: AskError| refuse(error.detail(), error.to_string());
+        let (dialect, operation) = (request.dialect, request.operation);
+        let asked = ask::read(dialect, operation, call.args(), call.sent(), &face.rules);
+        let asked = asked.map_err(worded)?;
+        let output_tokens = self.bound_of(&asked);
+        let requests = self.bodies(&asked, call.sent(), output_tokens).map_err(worded)?;
+        if requests.is_empty() {
+            let message = format!("model `{}` is not one of the binding's", asked.model);
+            return Err(refuse("model.unknown", message));
+        }
+        let input_tokens = self.input_tokens_of(&asked);
+        let effect = self.effect_of(&asked, face, &requests, output_tokens);
+        let ready = PreparedAsk {
+            requests,
+            dialect,
+            operation,
+            stream: asked.stream && operation == Operation::Generate,
+            wants_usage: asked.wants_usage,
+            hosted: hosted(&asked),
+            output_tokens,
+            input_tokens,
+        };
+        Ok((effect, Box::new(ready)))
+    }
+
+    /// The request for each upstream that knows the model in this dialect.
+    fn bodies(
+        &self,
+        asked: &Ask,
+        sent: &[u8],
+        output_tokens: u64,
+    ) -> Result<Vec<(usize, Bytes)>, AskError> {
+        let mut requests = Vec::new();
+        for (index, place) in self.places.iter().enumerate() {
+            let speaks = place.api.dialect() == Some(asked.dialect);
+            let Some(model) = place.models.get(&asked.model).filter(|_| speaks) else { continue };
+            let generates = asked.operation == Operation::Generate;
+            let member = match (asked.output_tokens, asked.dialect) {
+                (Some((member, _)), _) => member,
+                (None, Dialect::Chat) => place.output_tokens_field,
+                (None, Dialect::Responses) => "max_output_tokens",
+                (None, Dialect::Messages) => "max_tokens",
+            };
+            let edits = Edits {
+                model: (*model != asked.model).then(|| model.clone()),
+                include_usage: generates
+                    && asked.stream
+                    && asked.dialect == Dialect::Chat
+                    && !asked.wants_usage,
+                output_tokens: generates.then_some((member, output_tokens)),
+                ..asked.edits.clone()
+            };
+            let body = ask::upstream_body(sent, asked.dialect, &edits)?;
+            requests.push((index, Bytes::from(body)));
+        }
+        Ok(requests)
+    }
+
+    /// The most tokens that the answer may have.
+    fn bound_of(&self, asked: &Ask) -> u64 {
+        let given = asked.output_tokens.map_or(self.output_tokens_max, |(_, tokens)| tokens);
+        given.min(self.output_tokens_max)
+    }
+
+    /// The most input tokens. A token is at least one byte, except in images.
+    fn input_tokens_of(&self, asked: &Ask) -> u64 {
+        let images = asked.images.saturating_mul(self.image_tokens_max);
+        asked.text_bytes.saturating_add(images)
+    }
+
+    /// The most that a request may take from its run's budgets.
+    pub(super) fn most_of_ask(&self, asked: &Ask) -> Spend {
+        match asked.operation {
+            Operation::Generate => self.bound(self.bound_of(asked), self.input_tokens_of(asked)),
+            Operation::CountTokens => Spend { tokens: 0, cost_micro_usd: Some(0) },
+        }
+    }
+
+    fn effect_of(
+        &self,
+        asked: &Ask,
+        face: &ModelFace,
+        requests: &[(usize, Bytes)],
+        output_tokens: u64,
+    ) -> Effect {
+        let upstreams = requests.iter().filter_map(|(index, _)| {
+            let place = self.places.get(*index)?;
+            Some(place.facts(place.models.get(&asked.model)?))
+        });
+        let longest = requests.iter().map(|(_, body)| body.len()).max().unwrap_or_default();
+        let instructions = asked.instructions.iter().map(|block| ModelInstruction {
+            name: None,
+            place: block.place.as_str().to_owned(),
+            scope: None,
+            sha256: Digest::of(&[block.text.as_bytes()]).hex(),
+        });
+        let _ = face;
+        Effect::Model {
+            model: asked.model.clone(),
+            upstreams: upstreams.collect(),
+            messages: asked.messages,
+            new_messages: asked.messages,
+            messages_cut: 0,
+            images: asked.images,
+            output_tokens_max: output_tokens,
+            functions: asked.offered.iter().map(|tool| tool.name.clone()).collect(),
+            body_bytes: u64::try_from(longest).unwrap_or(u64::MAX),
+            request: Some(Box::new(ModelAsk {
+                dialect: asked.dialect.as_str().to_owned(),
+                operation: asked.operation.as_str().to_owned(),
+                stream: asked.stream,
+                files: asked.files,
+                instructions: instructions.collect(),
+                offered: Vec::new(),
+                tool_choice: asked.tool_choice.clone(),
+            })),
+        }
+    }
+}
+
+/// The tools that the provider may run, as they were offered.
+fn hosted(asked: &Ask) -> Vec<String> {
+    let hosted = asked.offered.iter().filter_map(|tool| match &tool.form {
+        OfferedForm::Hosted(kind) => Some(kind.clone()),
+        OfferedForm::Function | OfferedForm::Custom | OfferedForm::Native(_) => None,
+    });
+    hosted.collect()
+}

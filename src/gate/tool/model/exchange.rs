@@ -1,0 +1,487 @@
+//! One permitted request in a dialect: asked at the first upstream that works, answered whole or
+//! piece by piece.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+
+use super::answered::{down, expect, priced, provider_words};
+use super::dialect::PreparedAsk;
+use super::hold_back::{HoldBack, HoldsCredential};
+use super::pump::Pump;
+use super::{Model, ModelUpstream, UpstreamOutcome, passing};
+use crate::catalog::llm::answer::{
+    self, AnswerError, AnswerRules, AnsweredCall, Assembled, DenialForm, DeniedCall, Frame,
+    TokenUsage,
+};
+use crate::catalog::llm::{ask, sse};
+use crate::catalog::model::{DeniedAs, ModelFace};
+use crate::domain::decision::PolicyObligation;
+use crate::domain::dialect::{Dialect, Operation};
+use crate::domain::json::{Json, Limits};
+use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked, Usage};
+use crate::firewall;
+use crate::ledger::flow::{Clearance, DeniedProposal, Flow, FlowStopped, ProposedCall};
+use crate::ledger::permit::Permit;
+use crate::tool::net::{BodyError, SendError, whole};
+use crate::tool::request::{RequestError, failed, headers_of, of_call};
+use crate::tool::scrub::Scrub;
+
+/// Bytes of one event of a provider: the last one of a response repeats the whole answer.
+const EVENT_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a streamed answer.
+const STREAM_BYTES_MAX: u64 = 64 << 20;
+/// Characters of an agent's own name that reach the provider.
+const AGENT_CHARS_MAX: usize = 80;
+
+/// One request and its answer.
+pub(super) struct Exchange<'a> {
+    pub model: &'a Model,
+    pub face: &'a ModelFace,
+    pub permit: &'a Permit,
+    pub ready: &'a PreparedAsk,
+}
+
+/// Why an answer does not go on. Each is an outcome of its call.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    #[error(transparent)]
+    Stopped(#[from] FlowStopped),
+    #[error(transparent)]
+    Credential(#[from] HoldsCredential),
+    #[error(transparent)]
+    Large(#[from] sse::TooLarge),
+    #[error("a tool call of the answer could not be decided")]
+    Undecided,
+    #[error("a tool call of the answer was denied: {0}")]
+    Denied(String),
+    #[error("the provider was silent for {} seconds", .0.as_secs())]
+    Silent(Duration),
+    #[error("the connection to the provider was lost")]
+    Lost,
+    #[error("the answer has more than {0} bytes")]
+    TooMuch(u64),
+    #[error(
+        "the policy masks personal data, and a streamed answer with some of it cannot be masked any more"
+    )]
+    Personal,
+    #[error("the provider answered with `{0}`, where an answer of this protocol was due")]
+    Form(String),
+}
+
+impl Broken {
+    fn outcome(&self) -> Unmasked {
+        let class = match self {
+            Self::Stopped(FlowStopped::Left) => {
+                return Unmasked::Cancelled { reason: crate::tool::LEFT.to_owned() };
+            }
+            Self::Stopped(FlowStopped::Unrecorded) | Self::Undecided => {
+                return Unmasked::Unknown { cause: "unrecorded".to_owned() };
+            }
+            Self::Answer(AnswerError::Provider { .. } | AnswerError::Cut) | Self::Lost => {
+                FailureClass::ToolError
+            }
+            Self::Answer(AnswerError::CallTooLarge) | Self::Large(_) | Self::TooMuch(_) => {
+                FailureClass::TooLarge
+            }
+            Self::Silent(_) => FailureClass::Timeout,
+            Self::Personal => FailureClass::Opaque,
+            Self::Answer(
+                AnswerError::NotJson(_)
+                | AnswerError::Protocol(_)
+                | AnswerError::Acting { .. }
+                | AnswerError::Choices
+                | AnswerError::ProviderRan(_)
+                | AnswerError::Undecided(_)
+                | AnswerError::UnknownCall(_),
+            )
+            | Self::Credential(_)
+            | Self::Denied(_)
+            | Self::Form(_) => FailureClass::Protocol,
+        };
+        failed(class, true, &self.to_string())
+    }
+}
+
+impl Exchange<'_> {
+    pub async fn run(&self, mut flow: Flow<'_>, scrub: &Scrub) -> Unmasked {
+        let mut last = failed(FailureClass::Connect, false, "no upstream could be asked");
+        let mut opened = None;
+        for (index, body) in &self.ready.requests {
+            let Some(place) = self.model.places.get(*index) else { continue };
+            // Until the provider reports its usage, the maximum counts as used.
+            self.uses(self.guess(place));
+            match self.open(place, body, &mut flow).await {
+                Ok(response) => {
+                    opened = Some((place, response));
+                    break;
+                }
+                Err(UpstreamOutcome::Over(outcome)) => return outcome,
+                Err(UpstreamOutcome::Next(outcome)) => last = outcome,
+            }
+        }
+        let Some((place, response)) = opened else { return last };
+        let status = response.status().as_u16();
+        let done = match self.ready.stream {
+            true => self.stream(place, response, flow, scrub).await,
+            false => self.whole(place, response, flow).await,
+        };
+        match done {
+            Ok((json, cut)) => {
+                let result = AnswerContent::of(json, cut.then_some(Opaque::Cut));
+                Unmasked::Completed { result, status: status.to_string() }
+            }
+            Err(broken) => broken.outcome(),
+        }
+    }
+
+    /// Asks one upstream and waits for the head of a good answer.
+    async fn open(
+        &self,
+        place: &ModelUpstream,
+        body: &Bytes,
+        flow: &mut Flow<'_>,
+    ) -> Result<http::Response<Incoming>, UpstreamOutcome> {
+        let nothing = || self.uses(place.used(0, 0, self.model.flat));
+        let Ok(request) = self.request(place, body) else {
+            nothing();
+            let message = "the request cannot be written";
+            return Err(UpstreamOutcome::Over(failed(FailureClass::Protocol, false, message)));
+        };
+        let sending = place.client.send(request, self.permit.fuse());
+        let response = match tokio::time::timeout(self.face.head_timeout, sending).await {
+            Err(_elapsed) => {
+                let message = format!("model upstream `{}` did not begin to answer", place.name);
+                return Err(UpstreamOutcome::Next(failed(FailureClass::Timeout, true, &message)));
+            }
+            Ok(Ok(response)) => response,
+            Ok(Err(SendError::Late(late))) => {
+                nothing();
+                return Err(UpstreamOutcome::Over(late.outcome()));
+            }
+            Ok(Err(error)) if error.is_connect() => {
+                nothing();
+                return Err(UpstreamOutcome::Next(place.not_connected(&error)));
+            }
+            Ok(Err(_error)) => return Err(UpstreamOutcome::Next(place.lost())),
+        };
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        // Providers do not bill an error response.
+        nothing();
+        let is_last = self.ready.requests.last().is_some_and(|(index, _)| {
+            self.model.places.get(*index).is_some_and(|last| last.name == place.name)
+        });
+        let headers = down(response.headers());
+        let words = provider_words(response.into_body()).await;
+        let message =
+            format!("model upstream `{}` answered `{}`{words}", place.name, status.as_u16());
+        let outcome = failed(FailureClass::ToolError, true, &message);
+        if passing(status) && !is_last {
+            return Err(UpstreamOutcome::Next(outcome));
+        }
+        // An agent that left learns of no status.
+        let _ = flow.head((status.as_u16(), false), headers).await;
+        Err(UpstreamOutcome::Over(outcome))
+    }
+
+    fn request(
+        &self,
+        place: &ModelUpstream,
+        body: &Bytes,
+    ) -> Result<http::Request<Full<Bytes>>, RequestError> {
+        let call = self.permit.call();
+        let counting = self.ready.operation == Operation::CountTokens;
+        let target = format!("{}{}", place.target, if counting { "/count_tokens" } else { "" });
+        let mut request = of_call(http::Request::post(target), call)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(
+                header::ACCEPT,
+                if self.ready.stream { "text/event-stream" } else { "application/json" },
+            );
+        for (name, value) in self.headers() {
+            request = request.header(name, value);
+        }
+        for (name, value) in &place.headers {
+            request = request.header(name, value);
+        }
+        for (name, value) in headers_of(&place.credentials)? {
+            request = request.header(name, value);
+        }
+        Ok(request.body(Full::new(body.clone()))?)
+    }
+
+    /// The headers of the agent that a provider receives.
+    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let sent = self.permit.call().dialect().map(|request| request.headers.as_slice());
+        let sent = sent.unwrap_or_default();
+        let of = |name: &str| {
+            let named = sent.iter().filter(|(sent, _)| sent == name);
+            named.map(|(_, value)| value.as_str()).collect::<Vec<_>>()
+        };
+        let agent: String = of("user-agent").join(" ").chars().take(AGENT_CHARS_MAX).collect();
+        let mut headers =
+            vec![("user-agent", format!("wicketgate/{} ({agent})", env!("CARGO_PKG_VERSION")))];
+        let betas = self.betas(&of("anthropic-beta"));
+        let passed = [
+            ("anthropic-version", of("anthropic-version").join(",")),
+            ("openai-beta", of("openai-beta").join(",")),
+            ("anthropic-beta", betas),
+        ];
+        headers.extend(passed.into_iter().filter(|(_, value)| !value.is_empty()));
+        let parsed = headers.into_iter().filter_map(|(name, value)| {
+            Some((HeaderName::from_static(name), HeaderValue::from_str(&value).ok()?))
+        });
+        parsed.collect()
+    }
+
+    /// The features that the agent may switch on.
+    fn betas(&self, sent: &[&str]) -> String {
+        let Some(allowed) = &self.face.betas else { return ask::betas(sent, &ask::BETAS_DENIED) };
+        let fits = |token: &&str| {
+            allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
+                Some(beginning) => token.starts_with(beginning),
+                None => *token == allowed,
+            })
+        };
+        ask::betas(sent, &[]).split(',').filter(fits).collect::<Vec<_>>().join(",")
+    }
+
+    fn rules(&self) -> AnswerRules {
+        let swallow_usage = self.ready.dialect == Dialect::Chat && !self.ready.wants_usage;
+        AnswerRules { swallow_usage, hosted_allowed: self.ready.hosted.iter().cloned().collect() }
+    }
+
+    /// An answer in one piece, as it is released.
+    async fn whole(
+        &self,
+        place: &ModelUpstream,
+        response: http::Response<Incoming>,
+        mut flow: Flow<'_>,
+    ) -> Result<(Vec<u8>, bool), Broken> {
+        expect(response.headers(), "application/json")?;
+        let (status, headers) = (response.status().as_u16(), down(response.headers()));
+        let most = self.model.result_bytes_max;
+        let body = whole(response.into_body(), most, None).await.map_err(|why| match why {
+            BodyError::TooLarge => Broken::TooMuch(most),
+            BodyError::Slow | BodyError::Broken(_) => Broken::Lost,
+        })?;
+        let assembled = match self.ready.operation {
+            Operation::CountTokens => {
+                let counted = Json::parse(&body, &Limits::MODEL);
+                counted.map_err(|error| AnswerError::NotJson(error.code))?;
+                self.uses(place.used(0, 0, self.model.flat));
+                flow.head((status, false), headers).await?;
+                return Ok((body, false));
+            }
+            Operation::Generate => self.judged(&body, &flow).await?,
+        };
+        self.ended(place, &assembled);
+        flow.head((status, false), headers).await?;
+        let cut = is_cut(&assembled.stop);
+        Ok((assembled.json, cut))
+    }
+
+    /// A whole answer after its tool calls were judged.
+    async fn judged(&self, body: &[u8], flow: &Flow<'_>) -> Result<Assembled, Broken> {
+        let mut answer = answer::whole(self.ready.dialect, body, self.rules())?;
+        let calls = answer.calls().to_vec();
+        let cleared = flow.propose(calls.iter().map(proposed).collect()).await;
+        for (call, clearance) in calls.iter().zip(cleared) {
+            match clearance {
+                Clearance::Allowed(cleared) => match cleared.arguments() {
+                    Some(arguments) => answer.allow_with(call.index, arguments)?,
+                    None => answer.allow(call.index)?,
+                },
+                Clearance::Denied(denied) => {
+                    answer.deny(call.index, &self.denied(call, &denied)?)?;
+                }
+                Clearance::Undecided => return Err(Broken::Undecided),
+            }
+        }
+        Ok(answer.finish()?)
+    }
+
+    /// An answer in pieces, as it is kept.
+    async fn stream(
+        &self,
+        place: &ModelUpstream,
+        response: http::Response<Incoming>,
+        mut flow: Flow<'_>,
+        scrub: &Scrub,
+    ) -> Result<(Vec<u8>, bool), Broken> {
+        expect(response.headers(), "text/event-stream")?;
+        flow.head((response.status().as_u16(), true), down(response.headers())).await?;
+        let mut body = response.into_body();
+        let mut events = sse::Reader::new(EVENT_BYTES_MAX);
+        let mut pump = Pump {
+            exchange: self,
+            answer: answer::stream(self.ready.dialect, self.rules()),
+            text: HoldBack::new(scrub),
+            // What must be masked leaves only after all of it was looked through.
+            kept: self.masks().then(Vec::new),
+            shown: 0,
+        };
+        let mut read = 0_u64;
+        loop {
+            let silence = self.face.silence_timeout;
+            let piece = tokio::time::timeout(silence, body.frame()).await;
+            let Some(piece) = piece.map_err(|_| Broken::Silent(silence))? else { break };
+            let Ok(data) = piece.map_err(|_| Broken::Lost)?.into_data() else { continue };
+            read = read.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+            if read > self.cap() {
+                return Err(Broken::TooMuch(self.cap()));
+            }
+            for event in events.push(&data)? {
+                pump.event(&event, &mut flow).await?;
+                self.uses(self.so_far(place, pump.answer.usage(), pump.shown));
+            }
+        }
+        let Pump { answer, mut text, kept, .. } = pump;
+        let (frames, assembled) = answer.finish()?;
+        self.ended(place, &assembled);
+        let kept = kept.unwrap_or_default();
+        if !kept.is_empty() && self.finds_personal(&assembled) {
+            return Err(Broken::Personal);
+        }
+        for bytes in kept.into_iter().chain(text.flush()) {
+            flow.piece(bytes).await?;
+        }
+        let end = encoded(&frames);
+        if scrub.hides_in(&end) || scrub.hides_in(&assembled.json) {
+            return Err(HoldsCredential.into());
+        }
+        flow.end(end).await?;
+        let cut = is_cut(&assembled.stop);
+        Ok((assembled.json, cut))
+    }
+
+    /// The most bytes of a streamed answer.
+    fn cap(&self) -> u64 {
+        let caps = self.permit.obligations().iter().filter_map(|obligation| match obligation {
+            PolicyObligation::CapBytes { bytes } => Some(*bytes),
+            PolicyObligation::Redact { .. } => None,
+        });
+        caps.fold(STREAM_BYTES_MAX.min(self.model.result_bytes_max), u64::min)
+    }
+
+    fn masks(&self) -> bool {
+        let redacts = |obligation: &PolicyObligation| match obligation {
+            PolicyObligation::Redact { .. } => true,
+            PolicyObligation::CapBytes { .. } => false,
+        };
+        self.permit.obligations().iter().any(redacts)
+    }
+
+    /// Whether the answer has something that the policy masks.
+    fn finds_personal(&self, assembled: &Assembled) -> bool {
+        let Ok(json) = Json::parse(&assembled.json, &Limits::FILE) else { return true };
+        let kinds: Vec<String> = self
+            .permit
+            .obligations()
+            .iter()
+            .flat_map(|obligation| match obligation {
+                PolicyObligation::Redact { kinds, .. } => kinds.clone(),
+                PolicyObligation::CapBytes { .. } => Vec::new(),
+            })
+            .collect();
+        firewall::redact(&json, &kinds).is_none_or(|done| done.masked > 0 || done.unscanned)
+    }
+
+    /// The denial as it leaves in the answer.
+    pub fn denied(
+        &self,
+        call: &AnsweredCall,
+        denied: &DeniedProposal,
+    ) -> Result<DeniedCall, Broken> {
+        let form = match self.face.denied_as {
+            DeniedAs::Call => DenialForm::Call,
+            DeniedAs::Text => DenialForm::Text,
+            DeniedAs::Error => return Err(Broken::Denied(denied.message.clone())),
+        };
+        Ok(DeniedCall {
+            form,
+            tool: call.name.clone(),
+            code: denied.code.as_str().to_owned(),
+            rule: denied.rule.clone(),
+            message: denied.message.clone(),
+            call: denied.call.as_ref().map(ToString::to_string).unwrap_or_default(),
+        })
+    }
+
+    fn uses(&self, usage: Usage) {
+        self.permit.observe(|seen| seen.usage = Some(usage));
+    }
+
+    fn guess(&self, place: &ModelUpstream) -> Usage {
+        let (input, output) = (self.ready.input_tokens, self.ready.output_tokens);
+        Usage { estimated: true, ..place.used(input, output, self.model.flat) }
+    }
+
+    /// The usage of an answer that breaks off here: what the provider counted, and at least what was
+    /// seen of it.
+    fn so_far(&self, place: &ModelUpstream, counted: Option<TokenUsage>, shown: u64) -> Usage {
+        let seen = shown.div_ceil(4);
+        match counted {
+            Some(counted) => {
+                let counted = TokenUsage { output: counted.output.max(seen), ..counted };
+                Usage { estimated: true, ..self.counted(place, &counted) }
+            }
+            None => Usage {
+                estimated: true,
+                ..place.used(self.ready.input_tokens, seen, self.model.flat)
+            },
+        }
+    }
+
+    fn ended(&self, place: &ModelUpstream, assembled: &Assembled) {
+        let usage = match &assembled.usage {
+            Some(counted) => self.counted(place, counted),
+            None => self.guess(place),
+        };
+        let model = assembled.model.clone();
+        self.permit.observe(|seen| {
+            seen.usage = Some(usage);
+            seen.model = model;
+        });
+    }
+
+    fn counted(&self, place: &ModelUpstream, counted: &TokenUsage) -> Usage {
+        Usage {
+            cost_micro_usd: place.price.map(|price| priced(price, counted)).or(self.model.flat),
+            cached_input_tokens: counted.cached_input,
+            cache_write_tokens: counted.cache_write.saturating_add(counted.cache_write_1h),
+            reasoning_tokens: counted.reasoning,
+            ..place.used(counted.input, counted.output, self.model.flat)
+        }
+    }
+}
+
+pub(super) fn encoded(frames: &[Frame]) -> Bytes {
+    Bytes::from(frames.iter().flat_map(Frame::encode).collect::<Vec<u8>>())
+}
+
+pub(super) fn length(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn proposed(call: &AnsweredCall) -> ProposedCall {
+    ProposedCall {
+        index: u64::try_from(call.index).unwrap_or(u64::MAX),
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: call.arguments.clone(),
+        custom: call.custom,
+    }
+}
+
+/// Whether the answer was cut at its token limit, in the words of any dialect.
+fn is_cut(stop: &str) -> bool {
+    matches!(stop, "length" | "max_tokens" | "incomplete" | "max_output_tokens")
+}

@@ -1,0 +1,22 @@
+//! The operator's look at the upstreams of a model.
+
+use std::sync::Arc;
+
+use crate::catalog::binding;
+use crate::tool::net::{Client, Resolve};
+use crate::tool::probe::{self, Point};
+
+/// The operator's probe: whether each upstream is reachable. Sends no request, because most
+/// upstreams demand a credential even for a list of models.
+pub(in crate::tool) async fn probe(
+    model: &binding::Model,
+    resolve: &Arc<dyn Resolve>,
+) -> Vec<Point> {
+    let mut points = Vec::new();
+    for place in &model.upstreams {
+        let (origin, open) = (&place.origin, &place.private_addresses);
+        let client = Client::new(origin, open, place.ca.as_deref(), Arc::clone(resolve));
+        points.push(probe::connect(origin, client, Some(&place.name)).await);
+    }
+    points
+}
