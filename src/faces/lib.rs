@@ -1,6 +1,6 @@
 //! What agents, operators and witnesses speak to: they decode, ask the road, and encode.
 //!
-//! - [`serve`] is gRPC and MCP for agents, the listeners, and every error as callers see it
+//! - [`serve`] is gRPC, HTTP/JSON, MCP and models for agents, the listeners, and every error as callers see it
 //! - [`operator`] is the API of operators: who may see and order what, over HTTP and gRPC
 //! - [`witness`] cosigns the heads of logs, and asks other witnesses to
 

@@ -62,6 +62,11 @@ impl AgentApi {
     pub(super) fn run(&self, peer: &Peer, headers: &HeaderMap) -> Result<Arc<Run>, Problem> {
         let token = bearer(headers).map_err(|error| self.refuse(error))?;
         let token = token.ok_or_else(|| self.refuse(IdentityError::Missing))?;
+        self.run_of(peer, token)
+    }
+
+    /// The run of this token, if this peer may use it.
+    pub(super) fn run_of(&self, peer: &Peer, token: &str) -> Result<Arc<Run>, Problem> {
         let run = self.road()?.find_run(peer, token).map_err(|fault| self.refuse(fault))?;
         places::proved();
         Ok(run)
@@ -70,6 +75,15 @@ impl AgentApi {
     /// The agent that this peer, or the request's credential, is mapped to.
     pub(super) fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Problem> {
         let credential = bearer(headers).map_err(|error| self.refuse(error))?;
+        self.caller_of(peer, credential)
+    }
+
+    /// The agent that this peer, or this credential, is mapped to.
+    pub(super) fn caller_of(
+        &self,
+        peer: &Peer,
+        credential: Option<&str>,
+    ) -> Result<Caller, Problem> {
         let identify = &self.faces.identify;
         let caller = identify(peer, credential).map_err(|fault| self.refuse(fault))?;
         places::proved();

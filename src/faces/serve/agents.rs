@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 
 use super::driver::{self, Limits};
-use super::edge::Edge;
+use super::edge::{Edge, RequestPlaces};
 use super::listener::{self, Listener, Stream};
 use super::tls::Tls;
 use super::{AgentEndpoint, Error, Faces, grpc};
@@ -24,6 +24,9 @@ pub struct AgentSettings {
     /// Requests whose answers are not yet made and taken, over all listeners. Further ones get
     /// `overloaded`.
     pub requests_max: usize,
+    /// Requests to models whose answers are not yet made and taken, over all listeners, beside
+    /// `requests_max`.
+    pub model_streams_max: usize,
     /// The time that open requests have to end after a shutdown.
     pub drain: Duration,
     /// Names besides loopback ones that TCP clients may use for this machine.
@@ -39,6 +42,7 @@ impl Default for AgentSettings {
             places: Vec::new(),
             connections_max: 1024,
             requests_max: 1024,
+            model_streams_max: 1024,
             drain: Duration::from_secs(25),
             hosts: Vec::new(),
             tls: None,
@@ -89,8 +93,17 @@ impl Bound {
         let (health, routes) = grpc::routes(&faces)?;
         // WHY: the reporter begins with "serving", before any readiness is known.
         grpc::say(&health, &grpc::SERVICES, ServingStatus::NotServing).await;
-        let AgentSettings { connections_max, requests_max, drain, hosts, tls, .. } = self.settings;
-        let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
+        let AgentSettings {
+            connections_max,
+            requests_max,
+            model_streams_max,
+            drain,
+            hosts,
+            tls,
+            ..
+        } = self.settings;
+        let most = RequestPlaces { requests: requests_max, models: model_streams_max };
+        let edge = Edge::new(routes, faces.clone(), hosts, most);
         let limits = Limits::of(connections_max, drain);
         let mut serving = tokio::task::JoinSet::new();
         for (place, listener) in self.listeners {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handover::{self, WaitingAnswer};
 use super::listener::{Listener, Stream};
+use super::llm::Llm;
 use super::places::{ConnectionSlot, Entered, Origin, Places, STRANGERS};
 use crate::identity::Peer;
 
@@ -147,7 +148,8 @@ fn of_one_connection(error: &std::io::Error) -> bool {
 /// Drives one connection of either protocol to its end: the client's first bytes say which.
 ///
 /// A half-closed connection is still in use: the client may have sent its whole request and wait
-/// for the answer. A client that reads nothing of an answer loses its connection.
+/// for the answer. Only who asks a model and ends its side has left: a model must not go on for no
+/// reader. A client that reads nothing of an answer loses its connection.
 pub(super) async fn either<S, B>(stream: Stream, service: S, closing: CancellationToken)
 where
     S: hyper::service::Service<
@@ -165,8 +167,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
         .max_headers(HEADERS_MAX)
-        .max_buf_size(BUFFER_BYTES)
-        .half_close(true);
+        .max_buf_size(BUFFER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -178,13 +179,16 @@ where
         .keep_alive_timeout(Duration::from_secs(20));
     let waiting = Arc::<WaitingAnswer>::default();
     let (of_connection, slot) = (Arc::clone(&waiting), stream.slot());
+    let half_close = stream.half_close();
     let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
         let is_http2 = request.version() == http::Version::HTTP_2;
+        let stays = !is_http2 && !Llm::claims(request.uri().path());
+        let half_close = stays.then(|| half_close.allow());
         let (answer, waiting) = (service.call(request), Arc::clone(&of_connection));
         let answer = answered(slot.clone(), answer);
         async move {
             let answer = answer.await?;
-            Ok::<_, Infallible>(handover::handed(answer, is_http2.then_some(&waiting)))
+            Ok::<_, Infallible>(handover::handed(answer, is_http2.then_some(&waiting), half_close))
         }
     });
     tokio::select! {
@@ -231,5 +235,78 @@ where
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixStream;
+    use tokio::sync::{Notify, mpsc};
+
+    use super::*;
+    use crate::serve::listener;
+
+    /// Reports when it is dropped.
+    struct Dropped(mpsc::Sender<()>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            let _ = self.0.try_send(());
+        }
+    }
+
+    /// Answers each request with so many bytes once `answer` is notified.
+    async fn serving(bytes: usize, answer: Arc<Notify>) -> (tempfile::TempDir, mpsc::Receiver<()>) {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = listener::socket(&folder.path().join("s")).await.unwrap();
+        let (sender, receiver) = mpsc::channel(8);
+        let limits = Limits::of(8, Duration::ZERO);
+        tokio::spawn(run(socket, limits, CancellationToken::new(), move |io, _, closing| {
+            let (answer, sender) = (Arc::clone(&answer), sender.clone());
+            let service = move |_: http::Request<Incoming>| {
+                let (answer, dropped) = (Arc::clone(&answer), Dropped(sender.clone()));
+                async move {
+                    let _dropped = dropped;
+                    answer.notified().await;
+                    let body = Full::new(Bytes::from(vec![b'x'; bytes]));
+                    Ok::<_, Infallible>(http::Response::new(body))
+                }
+            };
+            either(io, hyper::service::service_fn(service), closing)
+        }));
+        (folder, receiver)
+    }
+
+    async fn asked(folder: &tempfile::TempDir, path: &str) -> UnixStream {
+        let mut client = UnixStream::connect(folder.path().join("s")).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        client
+    }
+
+    #[tokio::test]
+    async fn a_client_that_ends_its_side_has_left_if_it_asks_a_model_and_else_gets_its_answer() {
+        let bytes = 4 << 20;
+        let answer = Arc::new(Notify::new());
+        let (folder, mut dropped) = serving(bytes, Arc::clone(&answer)).await;
+        for path in ["/v1/messages", "/r/a/v1/responses"] {
+            let mut client = asked(&folder, path).await;
+            client.shutdown().await.unwrap();
+            dropped.recv().await.unwrap();
+            let mut left = Vec::new();
+            client.read_to_end(&mut left).await.unwrap();
+            assert!(left.is_empty(), "{path}");
+        }
+        for path in ["/mcp", "/gate/v1/run", "/v10"] {
+            let mut client = asked(&folder, path).await;
+            client.shutdown().await.unwrap();
+            answer.notify_one();
+            let mut whole = Vec::new();
+            client.read_to_end(&mut whole).await.unwrap();
+            assert!(whole.len() > bytes, "{path}: {}", whole.len());
+            dropped.recv().await.unwrap();
+        }
     }
 }

@@ -21,6 +21,7 @@ use tower::ServiceExt as _;
 use super::body::Timely;
 use super::handover::AnswerSlot;
 use super::http::HttpFace;
+use super::llm::Llm;
 use super::mcp::Mcp;
 use super::problem::Problem;
 use super::{Faces, guard, timeout};
@@ -41,26 +42,35 @@ pub(super) struct Edge {
     routes: Routes,
     mcp: Mcp,
     http: HttpFace,
+    llm: Llm,
     pub(super) faces: Faces,
     hosts: Arc<[String]>,
     permits: Arc<Semaphore>,
 }
 
+/// How many requests have answers that are not yet taken, over all connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestPlaces {
+    /// Of every face but the next; health and reflection do not count, so that a busy gate can still
+    /// report its state.
+    pub requests: usize,
+    /// To models.
+    pub models: usize,
+}
+
 impl Edge {
-    /// `requests_max` limits the gate's requests whose answers are not yet taken, over all
-    /// connections; health and reflection do not count, so that a busy gate can still report its
-    /// state.
     pub(super) fn new(
         routes: Routes,
         faces: Faces,
         hosts: Vec<String>,
-        requests_max: usize,
+        most: RequestPlaces,
     ) -> Self {
-        let permits = Arc::new(Semaphore::new(requests_max));
+        let permits = Arc::new(Semaphore::new(most.requests));
         let hosts: Arc<[String]> = hosts.into();
         let mcp = Mcp::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits));
         let http = HttpFace::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits));
-        Self { routes: routes.prepare(), mcp, http, faces, hosts, permits }
+        let llm = Llm::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&permits), most.models);
+        Self { routes: routes.prepare(), mcp, http, llm, faces, hosts, permits }
     }
 
     /// The same for one connection of this peer; `closing` ends endless streams.
@@ -94,6 +104,9 @@ impl hyper::service::Service<http::Request<Incoming>> for ConnectionEdge {
             }
             if HttpFace::claims(request.uri().path()) {
                 return Ok(connection.edge.http.answer(&connection.peer, request).await);
+            }
+            if Llm::claims(request.uri().path()) {
+                return Ok(connection.edge.llm.answer(&connection.peer, request).await);
             }
             if !is_grpc(&request) {
                 return Ok(connection.unknown());
@@ -287,7 +300,12 @@ mod tests {
             clock: Arc::new(crate::clock::SystemClock::new()),
             entropy: Arc::new(crate::clock::SystemEntropy),
         };
-        let edge = Edge::new(Routes::new(GateServer::new(Silent)), faces, Vec::new(), 1);
+        let edge = Edge::new(
+            Routes::new(GateServer::new(Silent)),
+            faces,
+            Vec::new(),
+            RequestPlaces { requests: 1, models: 1 },
+        );
         let limits = driver::Limits::of(4, Duration::ZERO);
         let shutdown = CancellationToken::new();
         let served = driver::run(socket, limits, shutdown.clone(), move |io, peer, closing| {

@@ -57,6 +57,11 @@ impl Framing {
         matches!(self.at, At::Head { .. })
     }
 
+    /// Whether every request that has begun has ended.
+    pub(super) fn is_between(&self) -> bool {
+        matches!(self.at, At::Between)
+    }
+
     /// Looks at the next bytes.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), Ambiguous> {
         while !bytes.is_empty() {

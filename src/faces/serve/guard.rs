@@ -39,6 +39,9 @@ const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// that the refusal is worded.
 const HEADERS_BYTES_MAX: usize = 14 * 1024;
 
+/// Bytes of a run's name.
+const RUN_NAME_BYTES_MAX: usize = 64;
+
 /// Headers that may stand once: of two copies, another reader could use the other one;
 /// `authorization` has its own reader.
 const ONCE: [http::HeaderName; 6] = [HOST, ORIGIN, CONTENT_TYPE, CONTENT_LENGTH, RANGE, IF_RANGE];
@@ -58,7 +61,8 @@ pub(super) fn traceparent(headers: &HeaderMap) -> Option<String> {
 pub(super) fn unambiguous(headers: &HeaderMap) -> Result<(), Breach> {
     let ours = |name: &http::HeaderName| {
         let name = name.as_str();
-        name.starts_with("mcp-") || [RUN, IDEMPOTENCY_KEY, LAST_EVENT].contains(&name)
+        name.starts_with("mcp-")
+            || [RUN, IDEMPOTENCY_KEY, LAST_EVENT, "anthropic-version"].contains(&name)
     };
     for name in headers.keys().filter(|name| ONCE.contains(name) || ours(name)) {
         if headers.get_all(name).iter().nth(1).is_some() {
@@ -176,8 +180,46 @@ impl Accepts {
     }
 }
 
-/// The body of a request: JSON, of a bearable size, in time.
+/// Whether a run may be called so: `[A-Za-z0-9_.-]{1,64}`, and not only dots.
+pub(super) fn is_run_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+    (1..=RUN_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(plain)
+        && !name.bytes().all(|b| b == b'.')
+}
+
+/// The name of the run: from the path, from the header, or from both if they agree.
+pub(super) fn run_name(path: Option<&str>, headers: &HeaderMap) -> Result<Option<String>, Breach> {
+    let Some(value) = headers.get(RUN) else { return Ok(path.map(str::to_owned)) };
+    let refused = |message: &str| Err(Broken::Ambiguous.because(message).detail("run.name"));
+    match (value.to_str().ok().filter(|name| is_run_name(name)), path) {
+        (Some(name), None) => Ok(Some(name.to_owned())),
+        (Some(name), Some(path)) if name == path => Ok(Some(name.to_owned())),
+        (Some(_), Some(_)) => refused("the path names another run than `x-wicketgate-run`"),
+        (None, _) => refused("a run is called [A-Za-z0-9_.-]{1,64}"),
+    }
+}
+
+/// The body of a request: JSON, of 4 MiB at most, in time.
 pub(super) async fn body<B>(headers: &HeaderMap, body: B) -> Result<Bytes, Breach>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    body_within(headers, body, BODY_BYTES_MAX).await
+}
+
+/// The number of bytes that a request says its body has.
+pub(super) fn length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The body of a request: JSON, of so many bytes at most, in time.
+pub(super) async fn body_within<B>(
+    headers: &HeaderMap,
+    body: B,
+    bytes_max: usize,
+) -> Result<Bytes, Breach>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -186,12 +228,12 @@ where
         let message = "the body is said not to be plain `application/json`";
         return Err(Broken::MediaType.because(message));
     }
-    let too_large = || Broken::TooLarge.because("the body is larger than 4 MiB");
-    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if length.and_then(|text| text.parse().ok()).is_some_and(|n: usize| n > BODY_BYTES_MAX) {
+    let too_large =
+        || Broken::TooLarge.because(format!("the body is larger than {} MiB", bytes_max >> 20));
+    if length(headers).is_some_and(|length| length > bytes_max) {
         return Err(too_large());
     }
-    let collected = Limited::new(Timely::new(body, BODY_WITHIN), BODY_BYTES_MAX).collect().await;
+    let collected = Limited::new(Timely::new(body, BODY_WITHIN), bytes_max).collect().await;
     collected.map(http_body_util::Collected::to_bytes).map_err(|error| {
         if error.is::<LengthLimitError>() {
             return too_large();

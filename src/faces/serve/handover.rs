@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::listener::STALLS_MAX;
+use super::listener::{HalfCloseGuard, STALLS_MAX};
 
 /// Bytes of an answer that are handed over at a time: a client that reads slowly keeps its
 /// connection. A frame is larger only at the client's request (RFC 9113, 4.2).
@@ -106,12 +106,15 @@ pub(super) struct PiecewiseAnswer<B> {
     begun: bool,
     watched: Option<Watched>,
     _place: Option<AnswerSlot>,
+    _half_close: Option<HalfCloseGuard>,
 }
 
-/// The answer on its way; `waiting` is its connection's, if that is one of HTTP/2.
+/// The answer on its way; `waiting` is its connection's, if that is one of HTTP/2. With
+/// `half_close` the client may end its side of the connection until it has the answer.
 pub(super) fn handed<B>(
     mut answer: http::Response<B>,
     waiting: Option<&Arc<WaitingAnswer>>,
+    half_close: Option<HalfCloseGuard>,
 ) -> http::Response<PiecewiseAnswer<B>> {
     let slot = answer.extensions_mut().remove();
     let watched = waiting.map(WaitingAnswer::begin);
@@ -121,6 +124,7 @@ pub(super) fn handed<B>(
         begun: false,
         watched,
         _place: slot,
+        _half_close: half_close,
     })
 }
 
@@ -306,7 +310,7 @@ mod tests {
         for bytes in [0, 1, LAST_BYTES, LAST_BYTES + 1, PIECE_BYTES + LAST_BYTES, 50_000] {
             let text: Vec<u8> = (0..bytes).map(|n| u8::try_from(n % 251).unwrap()).collect();
             let answer = http::Response::new(Full::new(Bytes::from(text.clone())));
-            let mut body = handed(answer, Some(&Arc::default())).into_body();
+            let mut body = handed(answer, Some(&Arc::default()), None).into_body();
             let (mut pieces, mut whole) = (Vec::new(), Vec::new());
             assert_eq!(body.size_hint().exact(), Some(u64::try_from(bytes).unwrap()));
             while let Some(frame) = body.frame().await {

@@ -8,7 +8,9 @@ use std::os::unix::fs::{
 };
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode};
@@ -211,6 +213,39 @@ impl Drop for SocketFile {
     }
 }
 
+/// The answers of one HTTP/1.1 connection until which its client may end its own side.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HalfClose(Arc<AtomicUsize>);
+
+impl HalfClose {
+    /// Counts one more, until the guard is dropped.
+    pub(super) fn allow(&self) -> HalfCloseGuard {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        HalfCloseGuard(Arc::clone(&self.0))
+    }
+
+    fn is_allowed(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+}
+
+/// One such answer.
+#[derive(Debug)]
+pub(super) struct HalfCloseGuard(Arc<AtomicUsize>);
+
+impl Drop for HalfCloseGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The end of what a client sends, kept back while it may still read.
+#[derive(Debug)]
+struct HeldEnd {
+    end: io::Result<()>,
+    reader: Waker,
+}
+
 /// One connection with deadlines: a client begins to speak within 10 seconds, ends the headers of a
 /// request within as many, and reads what it is sent.
 #[derive(Debug)]
@@ -229,6 +264,10 @@ pub struct Stream {
     poison: Option<&'static [u8]>,
     /// Its place among the connections of its listener.
     slot: Option<ConnectionSlot>,
+    half_close: HalfClose,
+    held: Option<HeldEnd>,
+    /// Bytes of an answer were written and not flushed.
+    unflushed: bool,
 }
 
 #[derive(Debug)]
@@ -287,6 +326,11 @@ impl Stream {
         self.slot.clone()
     }
 
+    /// Decides until when the client's end of the connection is not its end.
+    pub(super) fn half_close(&self) -> HalfClose {
+        self.half_close.clone()
+    }
+
     fn new(wire: Wire, within: Duration) -> Self {
         Self {
             wire,
@@ -297,7 +341,17 @@ impl Stream {
             stalls: STALLS_MAX,
             poison: None,
             slot: None,
+            half_close: HalfClose::default(),
+            held: None,
+            unflushed: false,
         }
+    }
+
+    /// Whether the client may have ended its side and wait for the rest of an answer. WHY here: the
+    /// HTTP library takes any end for the end of the client, or none.
+    fn still_reads(&self) -> bool {
+        let asked = self.framing.as_ref().is_some_and(Framing::is_between);
+        asked && (self.half_close.is_allowed() || self.unflushed)
     }
 
     /// Whether the client may still take its time.
@@ -375,8 +429,22 @@ impl AsyncRead for Stream {
         if !self.is_in_time(cx) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
+        let still_reads = self.still_reads();
+        if let Some(mut held) = self.held.take() {
+            if !still_reads {
+                return Poll::Ready(held.end);
+            }
+            held.reader.clone_from(cx.waker());
+            self.held = Some(held);
+            return Poll::Pending;
+        }
         let before = buf.filled().len();
-        ready!(self.wire.io().poll_read(cx, buf))?;
+        let end = ready!(self.wire.io().poll_read(cx, buf));
+        if still_reads && (end.is_err() || buf.filled().len() == before && buf.remaining() > 0) {
+            self.held = Some(HeldEnd { end, reader: cx.waker().clone() });
+            return Poll::Pending;
+        }
+        end?;
         self.look(buf, before);
         Poll::Ready(Ok(()))
     }
@@ -388,6 +456,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.unflushed = true;
         let written = self.wire.io().poll_write(cx, buf);
         self.unless_stalled(cx, written)
     }
@@ -397,6 +466,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.unflushed = true;
         let written = self.wire.io().poll_write_vectored(cx, bufs);
         self.unless_stalled(cx, written)
     }
@@ -406,7 +476,15 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.wire.io().poll_flush(cx)
+        ready!(self.wire.io().poll_flush(cx))?;
+        // The HTTP library flushes when it has given everything.
+        self.unflushed = false;
+        if !self.still_reads()
+            && let Some(held) = &self.held
+        {
+            held.reader.wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

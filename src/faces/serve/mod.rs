@@ -2,7 +2,8 @@
 //!
 //! A face may not decide, may not reach a tool and may not word an error of its own: `problem`
 //! renders what `enforce` returns. Agents and operators use different listeners: the
-//! agent's listeners speak gRPC (`grpc`), HTTP/JSON (`http`) and MCP (`mcp`), the operator's speaks HTTP and gRPC
+//! agent's listeners speak gRPC (`grpc`), HTTP/JSON (`http`), MCP (`mcp`) and the dialects of model
+//! providers (`llm`), the operator's speaks HTTP and gRPC
 //! (`operator`), and neither serves a route of the other.
 //!
 //! This file is the registry of faces: their modules, their part of `listen`, what each endpoint
@@ -40,6 +41,7 @@ mod guard;
 mod handover;
 pub mod http;
 pub mod listener;
+pub mod llm;
 pub mod mcp;
 pub mod operator;
 pub mod pb;
@@ -98,9 +100,9 @@ impl Listen {
 /// One place agents can connect to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AgentEndpoint {
-    /// A Unix socket in the file system, for gRPC, HTTP/JSON and MCP.
+    /// A Unix socket in the file system, for every face.
     Socket(PathBuf),
-    /// A loopback address, or any over TLS, for gRPC, HTTP/JSON and MCP; port 0 lets the system choose.
+    /// A loopback address, or any over TLS, for every face; port 0 lets the system choose.
     Tcp(SocketAddr),
 }
 
@@ -220,12 +222,15 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("POST /v1/enrol", Access::Identified),
 ];
 
-/// Every route of a sidecar: [`SURFACE`], HTTP/JSON for agents and the operator API.
+/// Every route of a sidecar: [`SURFACE`], HTTP/JSON and models for agents, and the operator API.
 pub fn surface() -> Vec<(String, Access)> {
     let own = SURFACE.iter().map(|(name, access)| ((*name).to_owned(), *access));
     let agents = http::routes::ROUTES.iter().map(|route| (route.name(), route.access));
     let routes = ROUTES.iter().flat_map(|row| row.methods().chain([row.name()]));
-    own.chain(agents).chain(routes.map(|name| (name, Access::Operated))).collect()
+    own.chain(agents)
+        .chain(llm::surface())
+        .chain(routes.map(|name| (name, Access::Operated)))
+        .collect()
 }
 
 /// What can go wrong with a listener.

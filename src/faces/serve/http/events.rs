@@ -1,5 +1,5 @@
-//! A call as it happens: `held`, `authorized`, and at last `completed` or `problem`. Each event is
-//! durable before it is sent; its `id` is the place of its entry in the run.
+//! A call as it happens: `held`, `authorized`, `progress`, and at last `completed` or `problem`. Each
+//! event is durable before it is sent; its `id` is the place of its entry in the run.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -16,9 +16,9 @@ use hyper::body::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::request::HttpExchange;
-use super::wire::{AuthorizedEvent, CallAnswer};
+use super::wire::{AuthorizedEvent, CallAnswer, ProgressEvent};
 use super::{calls, reply};
-use crate::enforce::{Answer, Follower, Milestone, Run};
+use crate::enforce::{Answer, AnswerProgress, Follower, Milestone, Run};
 use crate::ledger::permit::Receipt;
 use crate::mcp::sse;
 use crate::serve::problem::exchange::Broken;
@@ -171,6 +171,11 @@ fn written(milestone: Milestone) -> Bytes {
             let shown = ShownReceipt::of(&receipt);
             let body = AuthorizedEvent { call_id: call.as_str().to_owned(), receipt: shown };
             sse::event("authorized", Some(receipt.run_seq), text(&body).as_bytes())
+        }
+        Milestone::Progress(call, progress) => {
+            let AnswerProgress { bytes, pieces, receipt } = progress;
+            let body = ProgressEvent { call_id: call.as_str().to_owned(), bytes, pieces };
+            sse::event("progress", Some(receipt.run_seq), text(&body).as_bytes())
         }
         Milestone::Over(answer) => {
             let id = place_of(&answer);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::reply;
 use super::request::WAIT_MS_MAX;
 use super::routes::{AnswerHeader, Content, HttpAnswer, HttpRoute, ROUTES, RequestParameter};
-use super::wire::{AuthorizedEvent, CallAnswer};
+use super::wire::{AuthorizedEvent, CallAnswer, ProgressEvent};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::serve::Access;
@@ -276,11 +276,13 @@ fn success(answer: &HttpAnswer, schemas: &mut Schemas) -> Value {
 fn events(schemas: &mut Schemas) -> Value {
     let problem = Value::from(schemas.answers.subschema_for::<ProblemBody<'_>>());
     let authorized = Value::from(schemas.answers.subschema_for::<AuthorizedEvent>());
+    let progress = Value::from(schemas.answers.subschema_for::<ProgressEvent>());
     let completed = Value::from(schemas.answers.subschema_for::<CallAnswer>());
     json!({
         "schema": {"type": "string"},
         "x-wicketgate-events": {
-            "held": problem, "authorized": authorized, "completed": completed, "problem": problem,
+            "held": problem, "authorized": authorized, "progress": progress,
+            "completed": completed, "problem": problem,
         },
     })
 }

@@ -327,7 +327,7 @@ pub const ROUTES: &[HttpRoute] = &[
         method: Method::GET,
         path: "/gate/v1/calls/{call_id}/events",
         id: "followCall",
-        about: "Streams what happens to a call: `held`, `authorized`, then `completed` or `problem`.",
+        about: "Streams what happens to a call: `held`, `authorized`, `progress`, then `completed` or `problem`.",
         access: Access::Identified,
         takes: &[RequestParameter::LastEventId],
         body: None,

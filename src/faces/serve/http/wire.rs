@@ -292,6 +292,17 @@ pub struct AuthorizedEvent {
     pub receipt: ShownReceipt,
 }
 
+/// How much of the answer of a running call left.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProgressEvent {
+    /// The call.
+    pub call_id: String,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// Number of pieces; each holds whole events.
+    pub pieces: u64,
+}
+
 /// A run that is over. Its token is dead.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SealedBody {

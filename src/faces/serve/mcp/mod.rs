@@ -126,7 +126,7 @@ impl Mcp {
             shared: Arc::clone(shared),
             road: Arc::clone(road),
             caller,
-            run_name: run_name(&view, &parts.headers)?,
+            run_name: guard::run_name(view.run.as_deref(), &parts.headers)?,
             view,
             accepts: Accepts::of(&parts.headers),
             headers: parts.headers,
@@ -224,23 +224,5 @@ fn is_alone(ask: &ClientMessage) -> bool {
             ask.meta(META_VERSION).is_some_and(|version| !matches!(version, Json::Null))
         }
         ClientMessage::Response => false,
-    }
-}
-
-/// The name of the run: from the path, from the header, or from both if they agree.
-fn run_name(view: &PathView, headers: &http::HeaderMap) -> Result<Option<String>, ReplyRefusal> {
-    let Some(value) = headers.get(guard::RUN) else { return Ok(view.run.clone()) };
-    let named = value.to_str().ok().filter(|name| view::is_run_name(name));
-    match (named, view.run.as_deref()) {
-        (Some(name), None) => Ok(Some(name.to_owned())),
-        (Some(name), Some(path)) if name == path => Ok(Some(name.to_owned())),
-        (Some(_), Some(_)) => {
-            let message = "the path names another run than `x-wicketgate-run`";
-            Err(ReplyRefusal::broken(Broken::Ambiguous, message).detail("run.name"))
-        }
-        (None, _) => {
-            let message = "a run is called [A-Za-z0-9_.-]{1,64}";
-            Err(ReplyRefusal::broken(Broken::Ambiguous, message).detail("run.name"))
-        }
     }
 }

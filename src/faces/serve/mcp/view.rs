@@ -1,12 +1,10 @@
 //! What one path shows: the whole gate or one server's tools, in a run with or without a name.
 
 use crate::mcp::name;
+use crate::serve::guard::is_run_name;
 
 /// Where the face begins.
 pub(super) const ROOT: &str = "/mcp";
-
-/// Bytes of a run's name.
-const RUN_NAME_BYTES_MAX: usize = 64;
 
 /// One path of the face: `/mcp`, `/mcp/r/<run>`, `/mcp/s/<server>`, `/mcp/r/<run>/s/<server>`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -53,14 +51,6 @@ impl PathView {
             None => Some(name),
         }
     }
-}
-
-/// Whether a run may be called so: `[A-Za-z0-9_.-]{1,64}`, and not only dots.
-pub(super) fn is_run_name(name: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
-    (1..=RUN_NAME_BYTES_MAX).contains(&name.len())
-        && name.bytes().all(plain)
-        && !name.bytes().all(|b| b == b'.')
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! What agents over MCP receive: data about a broken exchange, and denials a model can act on.
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value, json};
 
 use super::exchange::Broken;
 use super::{Problem, reason_json, receipt_json, whole_seconds};
-use crate::domain::code::Rule;
+use crate::enforce::ModelWords;
 use crate::mcp::{META_CALL, META_RECEIPT};
 
 /// The `data` of a JSON-RPC error about a broken exchange.
@@ -26,32 +24,15 @@ impl Problem {
     /// what the model can do now.
     #[must_use]
     pub fn tool_text(&self) -> String {
-        let Rule { title, execution, .. } = self.code.rule();
-        let mut text = if self.message == self.code.message() {
-            title.to_owned()
-        } else if self.message.starts_with(title) {
-            self.message.clone()
-        } else {
-            format!("{title}: {}", self.message)
+        let words = ModelWords {
+            code: self.code,
+            detail: &self.detail,
+            message: &self.message,
+            reasons: &self.reasons,
+            retry_after: self.retry_after,
+            receipt: self.receipt.as_ref(),
         };
-        text.push_str(" (");
-        let first = self.reasons.first();
-        if let Some(reason) = first.filter(|reason| !reason.rule.is_empty()) {
-            let _ = write!(text, "rule {}, ", reason.rule);
-        }
-        let _ = write!(text, "code {}", self.code);
-        if !self.detail.is_empty() {
-            let _ = write!(text, "/{}", self.detail);
-        }
-        let advice = self.code.advice(self.retry_after.map(whole_seconds));
-        let _ = write!(text, "). {}. {}.", execution.as_str(), advice);
-        for reason in self.reasons.iter().skip(1).take(REASONS_MAX) {
-            let _ = write!(text, " also: {} ({}).", reason.message, reason.rule);
-        }
-        if let Some(receipt) = &self.receipt {
-            let _ = write!(text, " receipt: entry {} of chain {}.", receipt.seq, receipt.chain);
-        }
-        text
+        words.text()
     }
 
     /// As the `_meta` of a tool error: the same for programs.
@@ -93,6 +74,3 @@ impl Problem {
         result
     }
 }
-
-/// Reasons after the first that the sentence contains; `_meta` has them all.
-const REASONS_MAX: usize = 4;

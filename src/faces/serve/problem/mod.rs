@@ -1,6 +1,6 @@
-//! Errors as callers see them: three renderings of the table in `domain::code`, no wording of a
-//! face's own. `exchange` has what can be wrong before a request is read, `mcp` what only agents over
-//! MCP receive: denials a model can act on.
+//! Errors as callers see them: renderings of the table in `domain::code`, no wording of a face's own.
+//! `exchange` has what can be wrong before a request is read, `mcp` what only agents over MCP
+//! receive: denials a model can act on; `llm` what clients of models receive.
 
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use crate::identity::IdentityError;
 use crate::ledger::permit::Receipt;
 
 pub mod exchange;
+pub mod llm;
 pub mod mcp;
 
 /// The `domain` of every `google.rpc.ErrorInfo`.
@@ -128,15 +129,8 @@ impl Problem {
     #[must_use]
     pub fn response(&self) -> http::Response<String> {
         let status = self.http_status();
-        let body = ProblemBody {
-            kind: format!("https://{DOMAIN}/problems/{}", self.code),
-            title: self.code.rule().title,
-            status: status.as_u16(),
-            detail: &self.message,
-            facts: self.shown(),
-        };
         // WHY: as a value its members are sorted, on every face.
-        let body = serde_json::to_value(body).unwrap_or_default().to_string();
+        let body = self.document(status).to_string();
         let mut response = http::Response::new(body);
         *response.status_mut() = status;
         let headers = response.headers_mut();
@@ -155,6 +149,18 @@ impl Problem {
             headers.insert(RECEIPT, value);
         }
         response
+    }
+
+    /// The JSON document of RFC 9457 with this status.
+    fn document(&self, status: StatusCode) -> Value {
+        let body = ProblemBody {
+            kind: format!("https://{DOMAIN}/problems/{}", self.code),
+            title: self.code.rule().title,
+            status: status.as_u16(),
+            detail: &self.message,
+            facts: self.shown(),
+        };
+        serde_json::to_value(body).unwrap_or_default()
     }
 
     /// As the `error` member of a JSON-RPC response.

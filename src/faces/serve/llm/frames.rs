@@ -1,0 +1,61 @@
+//! What the gate itself writes into a stream: comments, signs of life, and the error that ends one.
+//! All else is bytes of the road.
+
+use hyper::body::Bytes;
+
+use crate::domain::dialect::Dialect;
+use crate::ledger::permit::Receipt;
+use crate::serve::problem::llm::llm_ping;
+use crate::serve::problem::{Problem, receipt_line};
+
+/// Seconds of silence after which a client is shown more than a comment.
+const PING_AFTER: u32 = 10;
+
+/// A comment: carries nothing, and shows that the gate is alive.
+const COMMENT: &[u8] = b":\n\n";
+
+/// What is sent after so many seconds without a part of the answer.
+pub(super) const fn beat(dialect: Dialect, seconds: u32) -> Bytes {
+    let frame = if seconds.is_multiple_of(PING_AFTER) { llm_ping(dialect) } else { COMMENT };
+    Bytes::from_static(frame)
+}
+
+/// The comment with the receipt of the entry that allows the call, for a client whose headers were
+/// sent before.
+pub(super) fn authorized(receipt: &str) -> Bytes {
+    format!(": wicketgate-authorized {receipt}\n\n").into()
+}
+
+/// The comment with the receipt of the entry that records the outcome, and the end of the answer.
+pub(super) fn last(receipt: &Receipt, end: &[u8]) -> Bytes {
+    let mut bytes = format!(": wicketgate-receipt {}\n\n", receipt_line(receipt)).into_bytes();
+    bytes.extend_from_slice(end);
+    bytes.into()
+}
+
+/// The event of an answer that breaks off.
+pub(super) fn broken(problem: &Problem, dialect: Dialect, response: Option<&str>) -> Bytes {
+    problem.llm_frame_of(dialect, response).into()
+}
+
+/// The id of the response that these events begin.
+pub(super) fn response_id(events: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(events).ok()?;
+    let mut data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.find_map(|data| {
+        let event: serde_json::Value = serde_json::from_str(data).ok()?;
+        Some(event.pointer("/response/id")?.as_str()?.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_of_anthropic_is_shown_a_ping_every_ten_seconds_and_comments_between() {
+        let pings = |dialect| (1..=20).filter(|s| beat(dialect, *s) != COMMENT).count();
+        assert_eq!(pings(Dialect::Messages), 2);
+        assert_eq!(pings(Dialect::Chat) + pings(Dialect::Responses), 0);
+    }
+}

@@ -1,0 +1,185 @@
+//! The routes of the face, as one table: it finds a request's route and lists the surface.
+
+use http::HeaderMap;
+
+use crate::domain::dialect::{Dialect, Operation};
+use crate::serve::Access;
+use crate::serve::guard::is_run_name;
+
+/// Where the routes begin, after the name of a run if there is one.
+const ROOT: &str = "/v1";
+/// What stands before the name of a run.
+const RUNS: &str = "/r/";
+/// Where the models are.
+const MODELS: &str = "/v1/models";
+
+/// The header by which clients of Anthropic are known: they ask for models at the path of the others.
+pub(super) const ANTHROPIC: &str = "anthropic-version";
+
+/// What a route is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    /// To ask a model.
+    Ask(Dialect, Operation),
+    /// To list the models.
+    Models,
+    /// To show the model of the path.
+    Model,
+}
+
+/// One route, without the name of a run before it.
+#[derive(Debug)]
+pub(super) struct LlmRoute {
+    pub method: &'static str,
+    pub path: &'static str,
+    pub access: Access,
+    pub purpose: Purpose,
+}
+
+const fn asks(path: &'static str, dialect: Dialect, operation: Operation) -> LlmRoute {
+    let purpose = Purpose::Ask(dialect, operation);
+    LlmRoute { method: "POST", path, access: Access::Enforced, purpose }
+}
+
+const fn shows(path: &'static str, purpose: Purpose) -> LlmRoute {
+    LlmRoute { method: "GET", path, access: Access::Identified, purpose }
+}
+
+pub(super) const ROUTES: [LlmRoute; 6] = [
+    asks("/v1/chat/completions", Dialect::Chat, Operation::Generate),
+    asks("/v1/responses", Dialect::Responses, Operation::Generate),
+    asks("/v1/messages", Dialect::Messages, Operation::Generate),
+    asks("/v1/messages/count_tokens", Dialect::Messages, Operation::CountTokens),
+    shows(MODELS, Purpose::Models),
+    shows("/v1/models/{id}", Purpose::Model),
+];
+
+/// A path of the face. Nothing of it is decoded or resolved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ModelPath<'a> {
+    /// The name of the run, if the path has one.
+    run: Option<&'a str>,
+    /// The rest, which begins with `/v1`.
+    rest: &'a str,
+}
+
+impl<'a> ModelPath<'a> {
+    /// The path, if it is the face's, known or not.
+    pub(super) fn of(path: &'a str) -> Option<Self> {
+        if is_below(path) {
+            return Some(Self { run: None, rest: path });
+        }
+        let named = path.strip_prefix(RUNS)?;
+        let (run, rest) = named.split_at_checked(named.find('/')?)?;
+        is_below(rest).then_some(Self { run: Some(run), rest })
+    }
+
+    /// The name of the run, if the path has one.
+    pub(super) const fn run(&self) -> Option<&'a str> {
+        self.run
+    }
+
+    /// The route of this path, if there is one, and the model that it names.
+    pub(super) fn route(&self) -> Option<(&'static LlmRoute, &'a str)> {
+        if self.run.is_some_and(|name| !is_run_name(name)) {
+            return None;
+        }
+        let model = self.rest.strip_prefix(MODELS).and_then(|id| id.strip_prefix('/'));
+        ROUTES.iter().find_map(|route| match route.purpose {
+            Purpose::Model => model.filter(|id| !id.is_empty()).map(|id| (route, id)),
+            Purpose::Ask(..) | Purpose::Models => (route.path == self.rest).then_some((route, "")),
+        })
+    }
+
+    /// The dialect of the client: that of its path, or the one that its headers show.
+    pub(super) fn dialect(&self, headers: &HeaderMap) -> Dialect {
+        let asked = self.route().map(|(route, _)| route.purpose);
+        if let Some(Purpose::Ask(dialect, _)) = asked {
+            return dialect;
+        }
+        let begins = |path: &str| self.rest.starts_with(path);
+        match () {
+            () if begins("/v1/messages") || headers.contains_key(ANTHROPIC) => Dialect::Messages,
+            () if begins("/v1/responses") => Dialect::Responses,
+            () => Dialect::Chat,
+        }
+    }
+}
+
+fn is_below(path: &str) -> bool {
+    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn purpose(path: &str) -> Option<Purpose> {
+        ModelPath::of(path)?.route().map(|(route, _)| route.purpose)
+    }
+
+    #[test]
+    fn each_route_stands_at_its_path_with_and_without_the_name_of_a_run() {
+        for route in &ROUTES {
+            let path = route.path.replace("{id}", "a/model-1:0");
+            for (path, run) in [(path.clone(), None), (format!("/r/a.b{path}"), Some("a.b"))] {
+                assert_eq!(purpose(&path), Some(route.purpose), "{path}");
+                assert_eq!(ModelPath::of(&path).unwrap().run(), run);
+            }
+        }
+        let model = ModelPath::of("/v1/models/a/b").unwrap().route().unwrap().1;
+        assert_eq!(model, "a/b");
+    }
+
+    #[test]
+    fn everything_else_below_is_the_faces_and_no_route() {
+        for path in [
+            "/v1",
+            "/v1/",
+            "/v1/files",
+            "/v1/batches",
+            "/v1/assistants",
+            "/v1/realtime",
+            "/v1/embeddings",
+            "/v1/completions",
+            "/v1/responses/resp_1",
+            "/v1/responses/resp_1/cancel",
+            "/v1/conversations",
+            "/v1//chat/completions",
+            "/v1/chat/completions/",
+            "/v1/../admin",
+            "/v1/models/",
+            "/v1/%6dessages",
+            "/r/a/v1/files",
+            "/r//v1/messages",
+            "/r/../v1/messages",
+            "/r/a%2fb/v1/messages",
+        ] {
+            assert!(ModelPath::of(path).is_some(), "{path}");
+            assert_eq!(purpose(path), None, "{path}");
+        }
+        for path in
+            ["/", "/v10", "/v2/messages", "/r", "/r/a", "/r/a/mcp", "/mcp/r/a/v1", "/gate/v1"]
+        {
+            assert_eq!(ModelPath::of(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_worded_for_the_client_that_asks() {
+        let plain = HeaderMap::new();
+        let mut anthropic = HeaderMap::new();
+        anthropic.insert(ANTHROPIC, http::HeaderValue::from_static("2023-06-01"));
+        for (path, headers, dialect) in [
+            ("/v1/chat/completions", &anthropic, Dialect::Chat),
+            ("/v1/responses/resp_1", &plain, Dialect::Responses),
+            ("/r/a/v1/messages/batches", &plain, Dialect::Messages),
+            ("/v1/models", &plain, Dialect::Chat),
+            ("/v1/models", &anthropic, Dialect::Messages),
+            ("/v1/files", &anthropic, Dialect::Messages),
+            ("/v1/files", &plain, Dialect::Chat),
+        ] {
+            assert_eq!(ModelPath::of(path).unwrap().dialect(headers), dialect, "{path}");
+        }
+    }
+}
