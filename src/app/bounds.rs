@@ -8,13 +8,14 @@ use super::checked::Checked;
 use super::running::Running;
 use super::{Error, System};
 use crate::config;
+use crate::domain::json::Json;
 use crate::enforce::{Bounds, Isolation};
 use crate::identity::manifest::Manifest;
 use crate::ledger::postgres::{self, PostgresPools};
 use crate::ledger::sqlite::SqlitePools;
 use crate::limits::bucket::Rate;
 use crate::limits::pool::Pools;
-use crate::tool::toolbox::Toolbox;
+use crate::tool::toolbox::{Tool, Toolbox};
 
 /// The bounds of this gate. The ledger is open already, and with it the file pools are kept in.
 pub(super) async fn bounds(checked: &Checked) -> Result<Bounds, Error> {
@@ -94,7 +95,10 @@ pub(super) fn unpriced(manifests: &[Arc<Manifest>], toolbox: &Toolbox) -> Vec<St
     let limited = manifests.iter().filter(|manifest| manifest.limits.cost_micro_usd.is_some());
     let one = |manifest: &Arc<Manifest>| {
         let granted = manifest.tools.iter().filter_map(|grant| toolbox.get(&grant.name));
-        let silent = granted.filter(|tool| tool.facts.cost_micro_usd.is_none());
+        // A model may have prices for tokens instead.
+        let priced = |tool: &Tool| tool.executor.most(&Json::Null, 0)?.cost_micro_usd;
+        let silent =
+            granted.filter(|tool| tool.facts.cost_micro_usd.is_none() && priced(tool).is_none());
         let names: Vec<String> = silent.map(|tool| format!("`{}`", tool.facts.name)).collect();
         let (agent, names) = (&manifest.name, names.join(", "));
         (!names.is_empty()).then(|| {

@@ -10,14 +10,16 @@ use crate::serve::{STRANGERS, operator};
 const OWN: u64 = 256;
 
 /// Descriptors of a gate that is as busy as it may be: every connection of every listener, and a connection to a
-/// tool for each call in progress.
+/// tool or a model for each call in progress.
 fn needed(config: &Config) -> u64 {
     let listeners = config.sockets().len().saturating_add(config.listen.endpoints().count());
     let of_one = |connections: usize| connections.saturating_add(STRANGERS);
     let agents = listeners.saturating_mul(of_one(AgentSettings::default().connections_max));
     let all = agents.saturating_add(of_one(operator::OperatorSettings::default().connections_max));
     let all = u64::try_from(all).unwrap_or(u64::MAX);
-    all.saturating_add(config.limits.in_flight_max).saturating_add(OWN)
+    let limits = &config.limits;
+    let calls = limits.in_flight_max.saturating_add(limits.model_streams_max);
+    all.saturating_add(calls).saturating_add(OWN)
 }
 
 /// Raises this process's limit to what it needs, as far as allowed, and warns if that is too

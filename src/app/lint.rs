@@ -52,9 +52,13 @@ pub fn of(
 ) -> Vec<Finding> {
     let webhook = config.approvals.webhook.is_some();
     let mut findings = lint(bundle, &Surroundings { tools, approvers, webhook });
-    findings.extend(never::never(manifests, tools, approvers).into_iter().map(|message| {
-        let (level, code) = (Level::Warning, "lint.never_runs");
-        Finding { level, code, message, place: String::new() }
-    }));
+    findings.extend(
+        never::never(manifests, tools, (&never::asked_in_dialects(config), approvers))
+            .into_iter()
+            .map(|message| {
+                let (level, code) = (Level::Warning, "lint.never_runs");
+                Finding { level, code, message, place: String::new() }
+            }),
+    );
     findings
 }

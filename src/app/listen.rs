@@ -83,7 +83,15 @@ pub(super) async fn listen(
     let drain = Duration::from_secs(config.limits.drain_seconds);
     let refuse = |error: Wrong| Error::wrong(format!("listen.tls.{}: {error}", error.field));
     let tls = config.listen.tls.as_ref().map(Section::demand).transpose().map_err(refuse)?;
-    let settings = AgentSettings { places, drain, tls: tls.clone(), ..AgentSettings::default() };
+    let model_streams_max = usize::try_from(config.limits.model_streams_max).unwrap_or(usize::MAX);
+    let tls_of_agents = tls.clone();
+    let settings = AgentSettings {
+        places,
+        drain,
+        tls: tls_of_agents,
+        model_streams_max,
+        ..AgentSettings::default()
+    };
     let bound = agents::bind(settings).await.map_err(System::from)?;
     let stop = CancellationToken::new();
     let view =

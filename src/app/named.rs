@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::checked::{self, Live};
-use super::never::never;
+use super::never::{asked_in_dialects, never};
 use super::tools;
 use super::versions::Versions;
 use super::{approvers, break_glass, lint, policy};
@@ -57,7 +57,8 @@ pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
             let ungranted = manifests.iter().flat_map(|one| ungranted(one, &tiers, &signers));
             named.warnings.extend(ungranted);
             named.warnings.extend(live.callers.strangers());
-            named.warnings.extend(never(manifests, &tiers, approving));
+            let asked = asked_in_dialects(config);
+            named.warnings.extend(never(manifests, &tiers, (&asked, approving)));
             follows(&live, &in_force, &mut named);
             bundle(&live, (&tiers, approving), in_force, &mut named);
         }

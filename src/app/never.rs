@@ -2,21 +2,37 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use crate::config::Config;
 use crate::domain::tier::{Binding, Face, Tier};
 use crate::identity::manifest::{Acceptance, Manifest};
 
 /// Every agent that cannot open a run, and every granted tool that no call of its agent can reach.
-/// `tools`: the bound tools with the tier of their binding, T3 where it names none; `approvers`:
-/// people who may approve.
+/// `tools`: the bound tools with the tier of their binding, T3 where it names none; `asked`: those
+/// that agents ask in the dialects of models; `approvers`: people who may approve.
 pub fn never(
     manifests: &[Arc<Manifest>],
     tools: &[(String, Tier)],
-    approvers: usize,
+    (asked, approvers): (&[String], usize),
 ) -> Vec<String> {
-    manifests.iter().flat_map(|one| of_agent(one, tools, approvers)).collect()
+    manifests.iter().flat_map(|one| of_agent(one, tools, (asked, approvers))).collect()
 }
 
-fn of_agent(manifest: &Manifest, tools: &[(String, Tier)], approvers: usize) -> Vec<String> {
+/// The tools of this configuration that agents ask in the dialects of models.
+pub fn asked_in_dialects(config: &Config) -> Vec<String> {
+    let speaks = |tool: &&Value| {
+        tool.pointer("/model/faces").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
+    };
+    let models = config.tools.iter().filter(speaks);
+    models.filter_map(|tool| Some(tool.get("name")?.as_str()?.to_owned())).collect()
+}
+
+fn of_agent(
+    manifest: &Manifest,
+    tools: &[(String, Tier)],
+    (asked, approvers): (&[String], usize),
+) -> Vec<String> {
     let (agent, accepts) = (&manifest.name, &manifest.binding);
     let reach = match accepts.reach() {
         None => {
@@ -39,6 +55,10 @@ fn of_agent(manifest: &Manifest, tools: &[(String, Tier)], approvers: usize) -> 
         }
         Some(reach) => reach,
     };
+    // A call of any face is observed if a model that the agent asks through the gate asks for it.
+    let sees = accepts.faces.contains(&Face::Llm)
+        && manifest.tools.iter().any(|grant| asked.iter().any(|name| name == grant.name.as_str()));
+    let reach = if sees { Binding::Observed } else { reach };
     let tier = |name: &str| tools.iter().find(|(tool, _)| tool == name).map(|(_, tier)| *tier);
     let mut found = Vec::new();
     for grant in &manifest.tools {
@@ -58,8 +78,8 @@ fn against(accepts: &Acceptance, reach: Binding, approvers: usize) -> Option<Str
     if reach < accepts.tier3 {
         return Some(format!(
             "it is T3, as every tool without `tier` is, and `spec.binding.tier3` of the manifest is `{}` \
-             while the faces {} give `{}` at most; give it its tier, or accept that with \
-             `spec.binding: {{tier3: {}}}`",
+             while the faces {} give `{}` at most; give it its tier, grant a model with `model.faces` and \
+             let the agent ask it through the gate, or accept that with `spec.binding: {{tier3: {}}}`",
             accepts.tier3.as_str(),
             quoted(&accepts.faces, ", "),
             reach.as_str(),
@@ -94,10 +114,9 @@ mod tests {
                     let faces = faces.iter().copied().collect();
                     let accepts = Acceptance { minimum: Binding::Unclaimed, tier3, faces };
                     let Some(reach) = accepts.reach() else {
-                        assert_eq!(bits & 7, 0, "neither grpc nor mcp nor http");
-                        continue;
+                        panic!("each face is served");
                     };
-                    let claims = bits & 5 != 0;
+                    let claims = bits & 0b1101 != 0;
                     assert_eq!(reach, if claims { Binding::Claimed } else { Binding::Unclaimed });
                     let runs = approvers > 0
                         && (tier3 == Binding::Unclaimed || tier3 == Binding::Claimed && claims);

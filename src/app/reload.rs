@@ -17,7 +17,7 @@ use super::{approvers, policy};
 use crate::config::{self, Config};
 use crate::crypto::files::FileMarks;
 use crate::enforce::{Agents, AgentsUpdate, Road};
-use crate::identity::envelope_path;
+use crate::identity::{envelope_path, templates};
 use crate::ledger;
 use crate::policy::activation::Candidate;
 use crate::tool::mcp::Upstreams;
@@ -319,6 +319,10 @@ fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: 
 pub(super) fn files(config: &Config) -> FileMarks {
     let agents = config.agents.iter();
     let manifests = agents.flat_map(|one| [one.manifest.clone(), envelope_path(&one.manifest)]);
+    let templates = config.agents.iter().flat_map(|one| {
+        let dir = templates::directory(&one.manifest);
+        templates::files(&one.manifest).into_iter().chain([dir])
+    });
     let callers = config.agents.iter().flat_map(|one| &one.callers);
     let tokens = callers.filter_map(|one| one.token_file.clone());
     let operators = config.operators.iter().filter_map(|one| one.token_file.clone());
@@ -328,7 +332,7 @@ pub(super) fn files(config: &Config) -> FileMarks {
     let named: Vec<PathBuf> = config.file.iter().cloned().chain(manifests).chain(tokens).collect();
     let more = operators.chain(keys).chain(tools::files(config));
     let bundle = config.policy.bundle.as_deref().map(FileMarks::below).unwrap_or_default();
-    FileMarks::of(named.into_iter().chain(more)).and(bundle)
+    FileMarks::of(named.into_iter().chain(more).chain(templates)).and(bundle)
 }
 
 /// Sections, or fields of partly reloadable ones, that differ from those at the start.

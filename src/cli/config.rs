@@ -10,7 +10,7 @@ use super::reader::{self, LedgerLocation};
 use super::{Exit, completions, doctor, fail_all, keygen, man, note, say};
 use crate::app::lint::configured_approvers;
 use crate::app::named;
-use crate::app::never::never;
+use crate::app::never::{asked_in_dialects, never};
 use crate::catalog::Bound;
 use crate::config::{self, Config};
 use crate::identity::callers::Callers;
@@ -251,7 +251,7 @@ pub(super) fn never_run(
     bound: &Bound,
 ) -> Vec<String> {
     let tools: Vec<_> = bound.bindings.iter().map(|b| (b.name.to_string(), b.tier)).collect();
-    never(manifests, &tools, configured_approvers(config))
+    never(manifests, &tools, (&asked_in_dialects(config), configured_approvers(config)))
 }
 
 /// Loads the agents' manifests, as `serve` will.

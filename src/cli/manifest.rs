@@ -111,6 +111,7 @@ fn refuse(error: &Error, json: bool) -> Exit {
         | Error::Signature { .. }
         | Error::Threshold { .. }
         | Error::Algorithm { .. }
+        | Error::Template { .. }
         | Error::Expired { .. }
         | Error::NotYetValid { .. }
         | Error::Downgrade { .. }
@@ -150,6 +151,7 @@ fn sign(file: &Path, keys: &[PathBuf]) -> Result<(), Error> {
     let yaml = std::fs::read(file).map_err(failed(file))?;
     let keys = keys.iter().map(|path| SecretKey::load(path)).collect::<Result<Vec<_>, _>>()?;
     let envelope = identity::sign(&yaml, &shown, &keys.iter().collect::<Vec<_>>())?;
+    identity::read(&yaml, &shown)?.load_templates(file)?;
     let envelope_file = identity::envelope_path(file);
     // Written aside and renamed, so that no reader sees half an envelope.
     let aside = envelope_file.with_extension("json.new");
@@ -234,9 +236,10 @@ spec:
     names: [gpt-5-mini]            # exact ids; the agent must name one of them
   # SHA-256 of the instructions the agent may run with; several are allowed. Once one is listed,
   # an agent that claims none, or another, cannot open a run.
-  # scope: whole | first_block | prefix:<bytes>
+  # scope: whole | block | first_block | prefix:<bytes> | template
   instructions: []
   #  - {sha256: "<64 hex digits>", scope: whole}
+  #  - {name: prompt, sha256: "<64 hex digits of templates/<sha256>.txt>", scope: template, required: true}
   # Pin of the agent layer of the policy bundle (optional).
   # policy: {agent: "sha256:<64 hex digits>"}
   # The only tools that exist for this agent. tier can raise a binding's tier, never lower it.
@@ -244,6 +247,8 @@ spec:
     - {name: repo.read_file, tier: T0}
   # Tools of an MCP server, by its own names for them, from a lock that this key signed:
   #  - {server: github, lock: {signer: "<key id>"}, allow: [create_issue, resources/read]}
+  # Tools that the agent runs itself when its model asks for them. The gate judges and records what the model asks for:
+  # client_tools: [{name: Bash, tier: T2}]
   # Limits of one run; what is left out is not limited here.
   limits:
     calls: 500

@@ -10,6 +10,10 @@ pub struct Limits {
     /// Maximum number of calls that the gate handles at once.
     #[schemars(range(min = 1, max = 65_536))]
     pub in_flight_max: u64,
+    /// Maximum number of requests to models that the gate answers at once over the model faces. They
+    /// have these places beside `in_flight_max`; 16 of them are reserved for answers in one piece.
+    #[schemars(range(min = 32, max = 65_536))]
+    pub model_streams_max: u64,
     /// Maximum number of commands in sandboxes at once, over all agents. Half of them are reserved
     /// for the configured agents in equal shares.
     #[schemars(range(min = 1, max = 4096))]
@@ -65,6 +69,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             in_flight_max: 512,
+            model_streams_max: 1024,
             sandboxes_max: crate::tool::sandbox::PLACES,
             open_runs_max: 1024,
             run_idle_seconds: 3600,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::Config;
 use crate::catalog::{self, Binding, Surroundings, server};
 use crate::crypto::files::beside;
+use crate::identity::templates;
 
 /// Tells every root which files are the gate's own.
 pub(super) fn shield(config: &Config, mut bindings: Vec<Binding>) -> Vec<Binding> {
@@ -62,8 +63,8 @@ fn stdio(servers: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
     servers.filter_map(|server| server.get_mut("stdio")?.as_object_mut())
 }
 
-/// The configuration, everything outside of `tools` that it names by an absolute path, and the
-/// signature beside each.
+/// The configuration, everything outside of `tools` that it names by an absolute path, the
+/// signature beside each, and the templates beside each manifest.
 fn files(config: &Config) -> Vec<PathBuf> {
     let mut own: Vec<PathBuf> = config.file.iter().cloned().collect();
     if let Ok(Value::Object(mut all)) = serde_json::to_value(config) {
@@ -76,6 +77,7 @@ fn files(config: &Config) -> Vec<PathBuf> {
     }
     let signatures: Vec<PathBuf> = own.iter().map(|path| beside(path, ".sig.json")).collect();
     own.extend(signatures);
+    own.extend(config.agents.iter().flat_map(|agent| templates::files(&agent.manifest)));
     own
 }
 

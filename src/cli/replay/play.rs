@@ -107,7 +107,7 @@ pub(super) fn run(args: &Play) -> Exit {
     };
     let playing = async {
         match args.fork_at.zip(args.config.as_deref()) {
-            Some((at, config)) => fork(args, recording, at, config).await,
+            Some((at, config)) => Box::pin(fork(args, recording, at, config)).await,
             None => play(args, recording).await,
         }
     };
