@@ -1,5 +1,6 @@
 //! Agents and servers nobody here wrote, through the built program: real clients, real servers, and the official
-//! conformance suite. What they need is installed by `tests/run`, which says where in `WICKETGATE_TEST_MCP`.
+//! conformance suite; model SDKs and coding agents. What they need is installed by `tests/run`, which says where in
+//! `WICKETGATE_TEST_MCP` and `WICKETGATE_TEST_LLM`.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -20,5 +21,6 @@ mod suite;
 mod conformance;
 mod first_day;
 mod frameworks;
+mod llm;
 
 use wicketgate_support::{home, process};

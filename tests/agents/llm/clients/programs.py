@@ -1,0 +1,267 @@
+"""Coding agents as programs: Claude Code, Codex, opencode, each run without a person and with a clean home.
+
+    programs.py claude|codex|opencode SCENARIO [SCENARIO …]
+
+The environment is that of facts.py; beside it WICKETGATE_TEST_LLM and WICKETGATE_TEST_MCP say where the programs and the
+MCP server are installed, and WICKETGATE_LLM_MCP is the gate's MCP face in the run that the model calls belong to. A
+scenario is one of programs.json, where "$write NAME" stands for a call of the program's own tool that writes a file, and
+"$echo TEXT" for a call of the MCP server's `echo` under the name the program gives it. One JSON line for each scenario
+and way, as in facts.py, but:
+
+    "requests": what reached the provider, without the programs' requests for titles · "tools": names only, as the program
+    tells them · "files": what is in the working directory · "exit": its status · "outside": what else it asked for
+
+Nothing of a program's own prompts is printed or kept.
+"""
+
+import base64
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+PROVIDER = os.environ["WICKETGATE_LLM_PROVIDER"]
+GATE = os.environ.get("WICKETGATE_LLM_GATE")
+THROUGH = os.environ.get("WICKETGATE_LLM_THROUGH", "").split(",") if GATE else []
+GATE_MCP = os.environ.get("WICKETGATE_LLM_MCP")
+KEY = os.environ.get("WICKETGATE_LLM_KEY", "no-key")
+PACKAGES = pathlib.Path(os.environ["WICKETGATE_TEST_LLM"]) / "npm/node_modules"
+SERVERS = pathlib.Path(os.environ["WICKETGATE_TEST_MCP"])
+SCENARIOS = json.loads((pathlib.Path(__file__).parents[1] / "programs.json").read_text("utf-8"))
+MACHINE = {"x86_64": "x64", "aarch64": "arm64"}[platform.machine()]
+WORDS = ["policy.denied", "wicketgate_denied"]
+PROMPT = "Do what you are here for."
+SECONDS = 60
+
+
+def echo_server():
+    """The command of the MCP server that a program has without the gate."""
+    server = SERVERS / "npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+    return [str(SERVERS / "python-1/bin/node"), str(server), "stdio"]
+
+
+class Claude:
+    """Two things are set: the URL (without `/v1`) and the token. The rest keeps it from asking for other things."""
+
+    package, dialect, model = "@anthropic-ai/claude-code", "messages", "claude-opus-5-5"
+    echo = {"direct": "mcp__gov__echo", "gate": "mcp__gov__everything_echo"}
+
+    def write(self, name):
+        return {"name": "Bash", "arguments": {"command": f"echo written > {name}", "description": "Writes a file"}}
+
+    def command(self, home, url, mcp):
+        if mcp is None:
+            command, *args = echo_server()
+            server = {"type": "stdio", "command": command, "args": args}
+        else:
+            server = {"type": "http", "url": mcp, "headers": {"Authorization": f"Bearer {KEY}"}}
+        program = PACKAGES / f"@anthropic-ai/claude-code-linux-{MACHINE}/claude"
+        words = [program, "-p", PROMPT, "--model", self.model, "--output-format", "stream-json", "--verbose"]
+        words += ["--strict-mcp-config", "--mcp-config", json.dumps({"mcpServers": {"gov": server}})]
+        words += ["--allowedTools", "Bash", "mcp__gov"]
+        quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+        return words, {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": KEY} | quiet
+
+    def read(self, facts, event):
+        if event.get("type") == "assistant":
+            for block in event["message"]["content"]:
+                if block["type"] == "tool_use":
+                    facts["tools"].append(block["name"])
+        elif event.get("type") == "result":
+            wrong = event.get("is_error")
+            facts["error" if wrong else "text"] = event.get("result")
+
+
+class Codex:
+    """A provider of its own in config.toml. It offers a web search that the provider would run: the gate strips it."""
+
+    package, dialect, model = "@openai/codex", "responses", "scripted-1"
+    echo = {"direct": ("mcp__gov", "echo"), "gate": ("mcp__gov", "everything_echo")}
+
+    def write(self, name):
+        return {"name": "exec_command", "arguments": {"cmd": f"echo written > {name}"}}
+
+    def command(self, home, url, mcp):
+        config = f"""
+model = "{self.model}"
+model_provider = "gate"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[features]
+plugins = false
+apps = false
+remote_plugin = false
+
+[model_providers.gate]
+name = "gate"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "GATE_TOKEN"
+request_max_retries = 2
+stream_max_retries = 2
+
+[mcp_servers.gov]
+"""
+        if mcp is None:
+            command, *args = echo_server()
+            config += f"command = {json.dumps(command)}\nargs = {json.dumps(args)}\n"
+        else:
+            config += f'url = {json.dumps(mcp)}\nbearer_token_env_var = "GATE_TOKEN"\n'
+        (home / ".codex").mkdir(exist_ok=True)
+        (home / ".codex/config.toml").write_text(config, "utf-8")
+        program = next((PACKAGES / f"@openai/codex-linux-{MACHINE}/vendor").glob("*/bin/codex"))
+        return [program, "exec", "--json", "--skip-git-repo-check", PROMPT], {"GATE_TOKEN": KEY}
+
+    def read(self, facts, event):
+        item = event.get("item") or {}
+        if event.get("type") == "item.completed":
+            if item["type"] == "agent_message":
+                facts["text"] = item["text"]
+            elif item["type"] == "command_execution":
+                facts["tools"].append("exec_command")
+            elif item["type"] == "mcp_tool_call":
+                facts["tools"].append(item["tool"])
+        elif event.get("type") == "turn.failed":
+            facts["error"] = event["error"]["message"]
+
+
+class Opencode:
+    """A provider of its own, openai-compatible. It asks for a title beside the answer.
+
+    The package of the program itself installs others for each kind of machine; only this one is pinned: it runs on every
+    x86-64."""
+
+    package, dialect, model = "opencode-linux-x64-baseline", "chat", "scripted-1"
+    echo = {"direct": "gov_echo", "gate": "gov_everything_echo"}
+
+    def write(self, name):
+        return {"name": "bash", "arguments": {"command": f"echo written > {name}", "description": "Writes a file"}}
+
+    def command(self, home, url, mcp):
+        if mcp is None:
+            server = {"type": "local", "command": echo_server()}
+        else:
+            headers = {"Authorization": f"Bearer {KEY}"}
+            server = {"type": "remote", "url": mcp, "headers": headers, "oauth": False}
+        options = {"baseURL": f"{url}/v1", "apiKey": KEY}
+        models = {self.model: {"name": self.model}}
+        provider = {"npm": "@ai-sdk/openai-compatible", "name": "gate", "options": options, "models": models}
+        config = {
+            "model": f"gate/{self.model}",
+            "small_model": f"gate/{self.model}",
+            "autoupdate": False,
+            "share": "disabled",
+            "permission": {"bash": "allow", "edit": "allow"},
+            "provider": {"gate": provider},
+            "mcp": {"gov": server | {"enabled": True}},
+        }
+        where = home / ".config/opencode"
+        where.mkdir(parents=True, exist_ok=True)
+        (where / "opencode.json").write_text(json.dumps(config), "utf-8")
+        program = PACKAGES / self.package / "bin/opencode"
+        names = ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"]
+        return [program, "run", "--format", "json", PROMPT], {f"OPENCODE_DISABLE_{name}": "1" for name in names}
+
+    def read(self, facts, event):
+        part = event.get("part") or {}
+        if event.get("type") == "tool_use":
+            facts["tools"].append(part["tool"])
+        elif event.get("type") == "text":
+            facts["text"] = part["text"]
+        elif event.get("type") == "error":
+            error = event["error"]
+            facts["error"] = (error.get("data") or {}).get("message") or error.get("name")
+
+
+def script_of(program, task, way):
+    """The scenario's script in the program's own words."""
+    script = task["direct"] if way == "direct" and "direct" in task else task["script"]
+    script = json.loads(json.dumps(script))
+    for answer in script["answers"]:
+        answer["tools"] = [tool_of(program, tool, way) for tool in answer.get("tools", [])]
+    # What asks for a title offers no tools.
+    title = {"when": {"tools": False}, "answer": {"text": "A title"}}
+    script["rules"] = [title, *script.get("rules", [])]
+    return script
+
+
+def tool_of(program, tool, way):
+    if not isinstance(tool, str):
+        return tool
+    verb, _, rest = tool.partition(" ")
+    if verb == "$write":
+        return program.write(rest)
+    name = program.echo[way]
+    call = {"arguments": {"message": rest}}
+    return call | ({"name": name} if isinstance(name, str) else {"namespace": name[0], "name": name[1]})
+
+
+def ask(path, value=None):
+    data = None if value is None else json.dumps(value).encode()
+    with urllib.request.urlopen(urllib.request.Request(f"{PROVIDER}{path}", data=data), timeout=40) as done:
+        return json.loads(done.read())
+
+
+def surroundings(home, own):
+    """The environment of a program: nothing of ours, and a proxy that lets nothing leave this machine."""
+    proxies = {name: PROVIDER for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+    here = {"NO_PROXY": "127.0.0.1,localhost", "HOME": str(home), "TMPDIR": str(home), "PATH": "/usr/bin:/bin"}
+    return proxies | here | own | {name: os.environ[name] for name in ("WICKETGATE_TEST_RUN",) if name in os.environ}
+
+
+def play(program, home, scenario, way):
+    task = SCENARIOS[scenario]
+    ask("/script", script_of(program, task, way))
+    url, mcp = (PROVIDER, None) if way == "direct" else (GATE, GATE_MCP)
+    facts = {"text": None, "tools": [], "error": None}
+    with tempfile.TemporaryDirectory(dir=home) as work:
+        words, own = program.command(home, url, mcp)
+        began = time.monotonic()
+        done = subprocess.run(
+            [str(word) for word in words],
+            cwd=work,
+            env=surroundings(home, own),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        took = time.monotonic() - began
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            if line.startswith("{"):
+                program.read(facts, json.loads(line))
+        facts["files"] = sorted(os.listdir(work))
+    kept = ask("/requests")
+    facts["requests"] = len([one for one in kept["requests"] if (one["answer"] or {}).get("text") != "A title"])
+    bodies = [base64.b64decode(one["body"]).decode("utf-8", "replace") for one in kept["requests"]]
+    facts["upstream"] = [word for word in WORDS if any(word in body for body in bodies)]
+    facts["outside"] = sorted(set(kept["outside"]))
+    if done.returncode and not facts["error"]:
+        facts["error"] = done.stderr.decode("utf-8", "replace")[-2000:]
+    return facts | {"exit": done.returncode, "seconds": round(took, 1)}
+
+
+def main():
+    name, *scenarios = sys.argv[1:]
+    program = {"claude": Claude, "codex": Codex, "opencode": Opencode}[name]()
+    version = json.loads((PACKAGES / program.package / "package.json").read_text("utf-8"))["version"]
+    # One home for all: the first run of a program sets it up, and costs more than the others.
+    with tempfile.TemporaryDirectory() as home:
+        for scenario in scenarios:
+            for way in ["direct", *["gate"] * (scenario in THROUGH)]:
+                line = {"client": f"{name} {version}", "dialect": program.dialect, "scenario": scenario, "way": way}
+                print(json.dumps(line | play(program, pathlib.Path(home), scenario, way), ensure_ascii=False), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+//! One gate between the clients and the provider: a model with three faces, and an MCP server in the same run.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use wicketgate_support::files::Files;
+use wicketgate_support::home;
+use wicketgate_support::sidecar::Sidecar;
+
+use super::provider::Provider;
+
+/// The token of the one agent.
+pub const TOKEN: &str = "agent-token-of-the-model-clients-0123456789";
+/// What the rule that denies says.
+pub const RULE: &str = "this agent writes no such file";
+/// The instructions of every library, as in `facts.py` and `facts.mjs`.
+const INSTRUCTIONS: &str = "You are the agent of the conformance tests.";
+/// The run that model calls and MCP calls belong to.
+const RUN: &str = "conformance";
+
+/// Writing is denied: a note, or a file of that name.
+const RULES: &str = r#"package wicketgate.agent
+
+import rego.v1
+
+allow if input.tool.name == "llm.main"
+
+allow if startswith(input.tool.name, "client.")
+
+allow if startswith(input.tool.name, "everything.")
+
+deny contains "this agent writes no such file" if input.tool.name == "client.write_note"
+
+deny contains "this agent writes no such file" if {
+	startswith(input.tool.name, "client.")
+	contains(json.marshal(input.args), "denied.txt")
+}
+"#;
+
+/// What the agent of one gate may use beside its model.
+pub struct Offer {
+    instructions: Value,
+    client_tools: Value,
+    /// What happens to the tools that are not listed.
+    unknown_tools: &'static str,
+    /// What happens to the tools that the provider would run: Codex offers its web search unless it is told not to.
+    hosted_tools: &'static str,
+    /// The MCP server of the run.
+    everything: bool,
+}
+
+impl Offer {
+    /// For libraries: one text of instructions, and the tools of `facts.py`. Three more are how some of them ask for
+    /// structured output.
+    pub fn library() -> Self {
+        let sha256 = hex::encode(Sha256::digest(INSTRUCTIONS));
+        let tools = ["lookup", "final_result", "Answer", "json"]
+            .map(|name| json!({"name": name, "tier": "T0"}));
+        Self {
+            instructions: json!([{"name": "prompt", "scope": "whole", "sha256": sha256}]),
+            client_tools: json!(
+                [&tools[..], &[json!({"name": "write_note", "tier": "T2"})]].concat()
+            ),
+            unknown_tools: "deny",
+            hosted_tools: "deny",
+            everything: false,
+        }
+    }
+
+    /// For coding agents: their prompts are their makers', so nothing is demanded of them. Of their many tools the model
+    /// sees the one that runs commands, and those of the run's MCP server.
+    pub fn program() -> Self {
+        let tools =
+            ["Bash", "exec_command", "bash"].map(|name| json!({"name": name, "tier": "T2"}));
+        Self {
+            instructions: json!([]),
+            client_tools: json!(tools),
+            unknown_tools: "strip",
+            hosted_tools: "strip",
+            everything: true,
+        }
+    }
+
+    fn spec(&self, files: &Files) -> Value {
+        let mut tools = vec![json!({"name": "llm.main", "tier": "T2"})];
+        if self.everything {
+            tools.push(files.grant_of("everything", &["echo"]));
+        }
+        json!({
+            "binding": {"minimum": "unclaimed"},
+            "model": {"provider": "scripted", "names": ["scripted-1", "claude-opus-5-5"]},
+            "instructions": self.instructions,
+            "tools": tools,
+            "client_tools": self.client_tools,
+            "unknown_tools": self.unknown_tools,
+            // Every scenario asks the same: only the answers differ.
+            "limits": {"tokens": 20_000_000, "repeated_calls": 1000},
+        })
+    }
+}
+
+/// A gate that serves.
+pub struct ModelGate {
+    process: Sidecar,
+    _files: Files,
+}
+
+impl ModelGate {
+    #[track_caller]
+    pub fn serve(provider: &Provider, offer: &Offer) -> Self {
+        let files = Files::new();
+        files.keys(&["manifest", "policy", "lock"]);
+        files.secret("token", TOKEN);
+        files.secret("provider.key", "sk-scripted-provider-0123456789abcdef");
+        files.write_json("wicketgate.yaml", &config(provider, offer));
+        files.rules("bundle", RULES, ["conformance", "1.0.0"]);
+        if offer.everything {
+            files.lock();
+        }
+        files.grant("agent.yaml", "conformance", offer.spec(&files));
+        let process = files.start().serving();
+        Self { process, _files: files }
+    }
+
+    /// The base URL of model calls, without `/v1`.
+    pub fn models(&self) -> String {
+        format!("http://{}/r/{RUN}", self.process.agents())
+    }
+
+    /// The MCP face of the same run.
+    pub fn tools(&self) -> String {
+        format!("http://{}/mcp/r/{RUN}", self.process.agents())
+    }
+
+    pub fn finish(self) {
+        self.process.finish();
+    }
+}
+
+fn config(provider: &Provider, offer: &Offer) -> Value {
+    let upstream = |api: &str, header: &str, prefix: &str| {
+        json!({"name": api.replace('.', "-"), "provider": "scripted", "api": api,
+            "url": format!("{}/v1", provider.url), "private_addresses": ["127.0.0.0/8"],
+            "models": {"scripted-1": "scripted-1", "claude-opus-5-5": "claude-opus-5-5"},
+            "credentials": [{"header": header, "prefix": prefix, "file": "provider.key"}],
+            "price": {"input": 5_000_000, "output": 25_000_000, "cached_input": 500_000,
+                "cache_write": 6_250_000}})
+    };
+    let mut config = json!({
+        "state": "state",
+        "listen": {"socket": "s/agent.sock", "tcp": "127.0.0.1:0"},
+        "operator": {"listen": "127.0.0.1:0"},
+        "ledger": {"sqlite": {}},
+        "trust": {"manifest_keys": ["manifest.pub"], "policy_keys": ["policy.pub"],
+            "lock_keys": ["lock.pub"]},
+        "policy": {"bundle": "bundle"},
+        "self_test": {"at_start": false},
+        "agents": [{"manifest": "agent.yaml", "callers": [{"token_file": "token"}]}],
+        "tools": [{"name": "llm.main", "description": "the model of the agent", "kind": "model", "tier": "T2",
+            "model": {"faces": ["chat", "responses", "messages"], "output_tokens_max": 128_000,
+                "hosted_tools": offer.hosted_tools, "denied_as": "call", "hold_wait": 20,
+                "upstreams": [upstream("openai", "authorization", "Bearer "),
+                    upstream("openai.responses", "authorization", "Bearer "),
+                    upstream("anthropic", "x-api-key", "")]}}],
+    });
+    if offer.everything {
+        config["servers"] =
+            json!([{"name": "everything", "stdio": home::everything(), "tier": "T1"}]);
+        config["lock"] = json!("tools.lock");
+    }
+    config
+}
