@@ -59,7 +59,9 @@ fn model(at: SocketAddr) -> Kind {
     Kind::Model(Model {
         output_tokens_max: 16,
         image_tokens_max: 50_000,
+        face: None,
         upstreams: vec![ModelUpstream {
+            provider: None,
             name: "scripted".into(),
             api: Api::OpenAi,
             origin,

@@ -254,7 +254,8 @@ async fn a_run_below_the_minimum_or_of_a_face_that_is_off_is_refused_with_a_code
     for (n, (binding, expected)) in table.iter().enumerate() {
         manifest(&estate, &format!("1.1.{n}"), binding);
         let checked = run(&estate.path("."), &["config", "check", "wicketgate.yaml", "--json"]);
-        let closed = expected.iter().all(|told| *told != ok);
+        // Those that none of these can open, an agent opens that asks a model.
+        let closed = expected.iter().all(|told| *told != ok) && binding["faces"] != json!(["llm"]);
         assert_eq!(checked.contains("can never open a run"), closed, "{binding}: {checked}");
         let mut sidecar = estate.serve().await;
         let mut gate = GateClient::new(channel(&estate.socket()));

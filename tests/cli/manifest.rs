@@ -140,20 +140,20 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
         (
             "calls: 500",
             "calls: &a 500",
-            "agent.yaml:30:15: spec.limits.calls: anchors are not allowed (manifest.format)",
+            "agent.yaml:33:15: spec.limits.calls: anchors are not allowed (manifest.format)",
         ),
         ("calls: 500", "calls: !!python/object:x 500", "tags are not allowed"),
         (
             "calls: 500",
             "calls: 500\n    calls: 1",
-            "agent.yaml:31:5: spec.limits.calls: duplicate key",
+            "agent.yaml:34:5: spec.limits.calls: duplicate key",
         ),
         ("calls: 500", "call: 500", "spec.limits.call: unknown field (manifest.schema)"),
         ("calls: 500", "tokens: 0", "spec.limits.tokens: expected a whole number"),
         (
             "name: repo.read_file, tier: T0",
             "server: github",
-            "agent.yaml:25:7: spec.tools[0]: missing field `lock` (manifest.schema)",
+            "agent.yaml:26:7: spec.tools[0]: missing field `lock` (manifest.schema)",
         ),
         ("status: active", "status: yes", "spec.status: expected `active`"),
     ];

@@ -121,6 +121,32 @@ fn a_run_that_was_taken_over_by_another_writer_holds() {
 }
 
 #[test]
+fn what_left_of_an_answer_after_its_last_progress_is_named_as_not_proven() {
+    let progress = |bytes: u64| {
+        let sha256 = "ab".repeat(32);
+        format!(r#"{{"bytes":{bytes},"pieces":{bytes},"sha256":"{sha256}"}}"#)
+    };
+    let ended = |left: [u64; 2], covered: u64| {
+        let ledger = log(|b| {
+            b.allow(run_id(1), "c1");
+            for bytes in left {
+                b.end(run_id(1), "c1", Kind::CallProgress, &progress(bytes));
+            }
+            let end = format!(r#"{{"cause":"writer_lost","covered_bytes":{covered}}}"#);
+            b.end(run_id(1), "c1", Kind::CallUnknown, &end);
+            b.seal(run_id(1));
+        });
+        judged(&ledger)
+    };
+    let report = ended([3, 7], 7);
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text());
+    let tail = "call `c1`: the answer left at least 7 bytes; what left after that is not recorded";
+    assert!(report.to_text().contains(tail), "{}", report.to_text());
+    caught(&ended([7, 3], 3), "S5");
+    caught(&ended([3, 7], 3), "S5");
+}
+
+#[test]
 fn the_key_of_a_writer_that_was_fenced_out_vouches_for_nothing() {
     let mut ledger = log(|b| {
         b.start(2, key(21));

@@ -13,7 +13,7 @@ pub fn judged(bench: Criteria<'_>, prepared: Prepared) -> Judged {
 }
 
 pub async fn once(executor: Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Permit) -> Finished {
-    run(&executor, clock, permit, &Default::default()).await
+    run(&executor, clock, permit, (&Default::default(), None)).await
 }
 
 pub async fn inside(executor: &dyn ToolExecutor, permit: &Permit) -> Unmasked {

@@ -7,7 +7,7 @@ use wicketgate::ledger::permit::Permit;
 use wicketgate::tool::{ToolExecutor, run};
 
 pub async fn again(executor: Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Permit) -> Unmasked {
-    let _finished = run(&executor, clock, permit, &Default::default()).await;
+    let _finished = run(&executor, clock, permit, (&Default::default(), None)).await;
     executor.execute(&permit).await
 }
 

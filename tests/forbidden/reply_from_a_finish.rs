@@ -6,7 +6,7 @@ use wicketgate::ledger::permit::{Permit, Settled};
 use wicketgate::tool::{ToolExecutor, run};
 
 pub async fn hasty(executor: Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Permit) -> Settled {
-    run(&executor, clock, permit, &Default::default()).await
+    run(&executor, clock, permit, (&Default::default(), None)).await
 }
 
 fn main() {}

@@ -236,8 +236,14 @@ async fn a_path_that_is_not_served_is_not_found_in_status_body_and_code() {
         ["/", "/gate/v2/tools", "/v1/nothing", "/v1/approvals/x", "/wicketgate.v1.Gate/OpenRun"]
     {
         let reply = gate.raw(&request("GET", path, &gate.lines(&[]), b"")).await.unwrap();
-        assert_eq!(of_problem(&reply).0, 404, "{path}");
-        assert_eq!(of_problem(&reply).1.0, "route.unknown", "{path}");
+        if path.starts_with("/v1/") {
+            // There agents speak the dialects of models.
+            let code = reply.json()["error"]["code"].clone();
+            assert_eq!((reply.status, code), (404, json!("route.unknown")), "{path}");
+        } else {
+            assert_eq!(of_problem(&reply).0, 404, "{path}");
+            assert_eq!(of_problem(&reply).1.0, "route.unknown", "{path}");
+        }
         let mut wire = Wire::open(&door).await;
         let lines = [("Host", "localhost"), ("Authorization", bearer.as_str())];
         wire.send(&request("GET", path, &lines, b"")).await;

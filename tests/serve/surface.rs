@@ -34,9 +34,40 @@ fn the_surface_lists_every_compiled_method_and_no_other() {
     assert_eq!(listed, compiled);
 }
 
+/// The routes of models, without and with the name of a run.
+const MODELS: [&str; 12] = [
+    "POST /v1/chat/completions",
+    "POST /r/{run}/v1/chat/completions",
+    "POST /v1/responses",
+    "POST /r/{run}/v1/responses",
+    "POST /v1/messages",
+    "POST /r/{run}/v1/messages",
+    "POST /v1/messages/count_tokens",
+    "POST /r/{run}/v1/messages/count_tokens",
+    "GET /v1/models",
+    "GET /r/{run}/v1/models",
+    "GET /v1/models/{id}",
+    "GET /r/{run}/v1/models/{id}",
+];
+
+#[test]
+fn a_model_is_asked_on_the_road_and_listed_to_known_callers() {
+    let listed = surface().into_iter().filter(|(name, _)| {
+        let own = |root: &str| name.contains(&format!(" {root}"));
+        own("/r/") || MODELS.iter().any(|model| name == model)
+    });
+    let listed: Vec<_> = listed.collect();
+    assert_eq!(listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), MODELS);
+    for (name, access) in listed {
+        let expected =
+            if name.starts_with("POST ") { Access::Enforced } else { Access::Identified };
+        assert_eq!(access, expected, "{name}");
+    }
+}
+
 #[test]
 fn every_route_is_an_operators_an_agents_or_open_but_the_one_that_enrols() {
-    let agents = |name: &str| name.contains(" /gate/v1/");
+    let agents = |name: &str| name.contains(" /gate/v1/") || MODELS.contains(&name);
     let others = surface().into_iter().filter(|(name, access)| {
         name.contains(" /") && !agents(name) && !matches!(access, Access::Operated | Access::Open)
     });

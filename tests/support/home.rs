@@ -15,6 +15,15 @@ pub fn home() -> PathBuf {
     found
 }
 
+/// The folder that `tests/run` installs model SDKs and coding agents into.
+#[track_caller]
+pub fn llm() -> PathBuf {
+    let usual = || top().join("target/tests/llm");
+    let found = std::env::var_os("WICKETGATE_TEST_LLM").map_or_else(usual, PathBuf::from);
+    assert!(found.join("npm/stamp").exists(), "`tests/run` installs what is not in {found:?}");
+    found
+}
+
 /// The folder of our own scripts and fixtures.
 pub fn scripts() -> PathBuf {
     top().join("tests/interop/mcp")

@@ -7,9 +7,11 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use wicketgate_catalog::identity::client_tools::UnknownTools;
 use wicketgate_catalog::identity::manifest::{
     Acceptance, Grant, Incognito, Manifest, Mode, Replay, RunLimits, Status,
 };
+use wicketgate_catalog::identity::templates::Templates;
 use wicketgate_catalog::identity::token::RunTokens;
 use wicketgate_catalog::schema::Schema;
 use wicketgate_crypto::keys::SecretKey;
@@ -93,6 +95,10 @@ pub fn manifest(tools: Vec<Grant>) -> Manifest {
         mode: Mode::Enforce,
         model_provider: "none".into(),
         model_names: vec!["m".into()],
+        model_responded: Vec::new(),
+        templates: Templates::default(),
+        client_tools: Vec::new(),
+        unknown_tools: UnknownTools::default(),
         instructions: Vec::new(),
         delegates: Vec::new(),
         replay: Replay::default(),

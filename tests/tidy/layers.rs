@@ -10,7 +10,7 @@ use crate::source::{Source, line_of};
 const LAYERS: [(&str, &[&[&str]]); 4] = [
     ("src/record", &[&["domain", "clock"], &["yaml"]]),
     ("src/policy", &[&["approval", "firewall"]]),
-    ("src/catalog", &[&["mcp"]]),
+    ("src/catalog", &[&["host", "web_url"], &["llm", "mcp"]]),
     (
         "src/gate",
         &[
@@ -25,9 +25,9 @@ const LAYERS: [(&str, &[&[&str]]); 4] = [
 ];
 
 /// What crates to the left are called where they are imported.
-const LEFT: [&str; 13] = [
+const LEFT: [&str; 14] = [
     "clock", "domain", "yaml", "record", "crypto", "policy", "approval", "firewall", "verify",
-    "catalog", "identity", "limits", "mcp",
+    "catalog", "identity", "limits", "llm", "mcp",
 ];
 
 /// The stores of the ledger, which no face may name.

@@ -42,7 +42,7 @@ async fn the_open_file_limit_is_raised_as_configured_or_reported_if_it_cannot_be
     let estate = Estate::sqlite(&tool);
     estate.configure(|config| config["limits"]["in_flight_max"] = json!(100));
     for (limits, now, said) in
-        [("--nofile=256:4096", "1572", false), ("--nofile=256:300", "300", true)]
+        [("--nofile=256:4096", "2596", false), ("--nofile=256:300", "300", true)]
     {
         let mut sidecar = estate.start_under(&["prlimit", limits]);
         sidecar.ready().await;

@@ -1,0 +1,83 @@
+//! Providers that break off or lie, and a ledger that stops: an answer never has a clean end then.
+
+use serde_json::json;
+
+use crate::gate::Gate;
+use crate::provider::{Answer, Part};
+use crate::said::DIALECTS;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_is_cut_at_any_frame_has_no_end_and_no_call_that_was_not_complete() {
+    let gate = Gate::start().await;
+    for dialect in &DIALECTS {
+        let text = dialect.streamed("look", &[("c1", "Bash", r#"{"command": "ls"}"#)]);
+        let ends: Vec<usize> = text.match_indices("\n\n").map(|(at, _)| at + 2).collect();
+        // The last frame of each dialect is its end.
+        for (number, end) in ends[..ends.len() - 1].iter().enumerate() {
+            let mut parts = vec![Part::Bytes(text[..*end].to_owned())];
+            if number % 2 == 0 {
+                parts.push(Part::Cut);
+            }
+            gate.provider.answers(Answer::stream(parts));
+            let mut body = dialect.offering(&format!("go {number}"), true, &["Bash"]);
+            body["stream"] = json!(true);
+            let reply = gate.asks(dialect, &body).await;
+            let (_, calls, ended) = dialect.read(&reply.body);
+            assert!(!ended, "{} {number}: {}", dialect.name, reply.body);
+            assert!(calls.len() <= 1, "{}", reply.body);
+            if let Some((name, arguments)) = calls.first() {
+                assert_eq!((name.as_str(), arguments), ("Bash", &json!({"command": "ls"})));
+            }
+        }
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_in_place_of_an_answer_is_a_failure_of_the_tool() {
+    let gate = Gate::start().await;
+    for dialect in &DIALECTS {
+        for stream in [true, false] {
+            gate.provider.answers(Answer::of(200, "text/html", "<html>please log in</html>"));
+            let reply = gate.asks(dialect, &dialect.request("hi", stream)).await;
+            assert_eq!(reply.status, 502, "{reply:?}");
+            assert!(
+                reply.body.contains("text/html") && !reply.body.contains("log in"),
+                "{reply:?}"
+            );
+        }
+        let mut moved = Answer::of(302, "text/plain", "");
+        moved.headers.push(("location", "http://127.0.0.1:1/"));
+        gate.provider.answers(moved);
+        let reply = gate.asks(dialect, &dialect.request("hi", true)).await;
+        assert!(reply.status >= 300 && reply.header("location").is_none(), "{reply:?}");
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_that_is_killed_in_a_stream_closes_the_call_as_unknown_with_what_had_left() {
+    let mut gate = Gate::start().await;
+    let chat = &DIALECTS[0];
+    // More than the bytes after which progress is recorded.
+    let long = "one word after another ".repeat(360);
+    let deltas: Vec<_> = (0..64).map(|_| json!({"content": long})).collect();
+    let text = crate::said::chunks(&deltas, "stop");
+    let cut = text.find("\"finish_reason\":\"stop\"").unwrap();
+    let cut = text[..cut].rfind("\n\n").unwrap() + 2;
+    gate.provider.answers(Answer::stream(vec![Part::Bytes(text[..cut].to_owned()), Part::Wait]));
+    let mut wire = gate.begin("POST", chat.path, &[], &chat.request("hi", true).to_string()).await;
+    wire.head().await.unwrap();
+    let mut read = 0;
+    while read < 64 * long.len() {
+        read += wire.chunk().await.unwrap().len();
+    }
+    gate.sidecar.kill();
+    gate.sidecar = gate.estate.serve().await;
+    let progress = gate.entries("call.progress");
+    let covered = &progress.last().expect("what had left is recorded")["data"]["bytes"];
+    let unknown = gate.entries("call.unknown");
+    assert_eq!(unknown.len(), 1, "{unknown:?}");
+    assert_eq!(unknown[0]["data"]["covered_bytes"], *covered);
+    gate.checked().await;
+}

@@ -1,0 +1,24 @@
+//! Agents that talk to a model through the built program: bytes on a socket on one side, a scripted
+//! provider on the other.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
+)]
+
+mod gate;
+mod provider;
+mod said;
+
+mod binding;
+mod faults;
+mod proposals;
+mod refusals;
+mod streams;
+
+use wicketgate_support::{checker, people, sidecar, tool, wire, within};

@@ -1,0 +1,303 @@
+//! What providers say, in each dialect, and what clients make of it.
+
+use serde_json::{Value, json};
+
+/// Events with names of their types, as `responses` and `messages` have them.
+pub fn named(events: &[Value]) -> String {
+    let one =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    events.iter().map(one).collect()
+}
+
+/// Chunks of a chat and their end.
+pub fn chunks(deltas: &[Value], finish: &str) -> String {
+    let chunk = |delta: &Value, finish: Value| {
+        json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "small-2026",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    };
+    let usage = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "small-2026",
+        "choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}});
+    let mut text: String =
+        deltas.iter().map(|delta| format!("data: {}\n\n", chunk(delta, Value::Null))).collect();
+    text.push_str(&format!("data: {}\n\n", chunk(&json!({}), json!(finish))));
+    text.push_str(&format!("data: {usage}\n\ndata: [DONE]\n\n"));
+    text
+}
+
+/// The deltas of a tool call of a chat.
+pub fn chat_call(index: u64, id: &str, name: &str, arguments: &str) -> Vec<Value> {
+    let (first, second) = arguments.split_at(arguments.len() / 2);
+    let call = |more: Value| {
+        let mut call = more;
+        call["index"] = json!(index);
+        json!({"tool_calls": [call]})
+    };
+    vec![
+        call(json!({"id": id, "type": "function", "function": {"name": name, "arguments": ""}})),
+        call(json!({"function": {"arguments": first}})),
+        call(json!({"function": {"arguments": second}})),
+    ]
+}
+
+/// A whole answer of a chat.
+pub fn completion(message: Value, finish: &str) -> Value {
+    json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "small-2026",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}})
+}
+
+/// The events of an answer in `messages`: blocks of text or of tool calls.
+pub fn message_events(blocks: &[Value], stop: &str) -> Vec<Value> {
+    let mut events = vec![
+        json!({"type": "message_start", "message": {"id": "msg_1", "type": "message",
+        "role": "assistant", "model": "small-2026", "content": [], "stop_reason": null, "stop_sequence": null,
+        "usage": {"input_tokens": 12, "output_tokens": 1}}}),
+    ];
+    for (index, block) in blocks.iter().enumerate() {
+        let delta =
+            |delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+        if let Some(text) = block["text"].as_str() {
+            events.push(json!({"type": "content_block_start", "index": index,
+                "content_block": {"type": "text", "text": ""}}));
+            events.push(delta(json!({"type": "text_delta", "text": text})));
+        } else {
+            let mut empty = block.clone();
+            empty["input"] = json!({});
+            events.push(
+                json!({"type": "content_block_start", "index": index, "content_block": empty}),
+            );
+            let input = block["input"].to_string();
+            let (first, second) = input.split_at(input.len() / 2);
+            for part in [first, second] {
+                events.push(delta(json!({"type": "input_json_delta", "partial_json": part})));
+            }
+        }
+        events.push(json!({"type": "content_block_stop", "index": index}));
+    }
+    events.push(
+        json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null},
+        "usage": {"output_tokens": 3}}),
+    );
+    events.push(json!({"type": "message_stop"}));
+    events
+}
+
+/// The events of an answer in `responses`: items of output.
+pub fn response_events(items: &[Value]) -> Vec<Value> {
+    let response = |status: &str, output: Value| {
+        json!({"id": "resp_1", "object": "response", "created_at": 1, "status": status, "model": "small-2026",
+            "output": output, "usage": {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15}})
+    };
+    let mut events =
+        vec![json!({"type": "response.created", "response": response("in_progress", json!([]))})];
+    for (at, item) in items.iter().enumerate() {
+        let added = |item: Value| json!({"type": "response.output_item.added", "output_index": at, "item": item});
+        match item["type"].as_str().unwrap() {
+            "function_call" => {
+                let mut begun = item.clone();
+                begun["arguments"] = json!("");
+                events.push(added(begun));
+                let arguments = item["arguments"].as_str().unwrap();
+                let (first, second) = arguments.split_at(arguments.len() / 2);
+                for part in [first, second] {
+                    events.push(json!({"type": "response.function_call_arguments.delta",
+                        "item_id": item["id"], "output_index": at, "delta": part}));
+                }
+                events.push(json!({"type": "response.function_call_arguments.done",
+                    "item_id": item["id"], "output_index": at, "arguments": arguments}));
+            }
+            _ => {
+                let mut begun = item.clone();
+                begun["content"] = json!([]);
+                events.push(added(begun));
+                let text = &item["content"][0]["text"];
+                events.push(json!({"type": "response.output_text.delta", "item_id": item["id"],
+                    "output_index": at, "content_index": 0, "delta": text}));
+                events.push(json!({"type": "response.output_text.done", "item_id": item["id"],
+                    "output_index": at, "content_index": 0, "text": text}));
+            }
+        }
+        events.push(json!({"type": "response.output_item.done", "output_index": at, "item": item}));
+    }
+    events.push(
+        json!({"type": "response.completed", "response": response("completed", json!(items))}),
+    );
+    for (number, event) in events.iter_mut().enumerate() {
+        event["sequence_number"] = json!(number);
+    }
+    events
+}
+
+/// A message of output with this text.
+pub fn output_text(text: &str) -> Value {
+    json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
+        "content": [{"type": "output_text", "text": text, "annotations": []}]})
+}
+
+/// A function call of output.
+pub fn function_call(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": format!("fc_{id}"), "type": "function_call", "status": "completed", "call_id": id,
+        "name": name, "arguments": arguments})
+}
+
+/// The dialects with a path, a minimal request and an answer of one text.
+pub struct Dialect {
+    pub name: &'static str,
+    pub path: &'static str,
+}
+
+pub const DIALECTS: [Dialect; 3] = [
+    Dialect { name: "chat", path: "/v1/chat/completions" },
+    Dialect { name: "responses", path: "/v1/responses" },
+    Dialect { name: "messages", path: "/v1/messages" },
+];
+
+impl Dialect {
+    /// A request of this text, with the system's instructions.
+    pub fn request(&self, text: &str, stream: bool) -> Value {
+        match self.name {
+            "chat" => json!({"model": "small", "stream": stream, "messages": [
+                {"role": "system", "content": super::gate::INSTRUCTIONS}, {"role": "user", "content": text}]}),
+            "responses" => json!({"model": "small", "stream": stream,
+                "instructions": super::gate::INSTRUCTIONS, "input": [{"role": "user", "content": text}]}),
+            _ => json!({"model": "small", "stream": stream, "max_tokens": 100,
+                "system": super::gate::INSTRUCTIONS, "messages": [{"role": "user", "content": text}]}),
+        }
+    }
+
+    /// The same, which offers these functions.
+    pub fn offering(&self, text: &str, stream: bool, names: &[&str]) -> Value {
+        let mut request = self.request(text, stream);
+        let parameters = json!({"type": "object", "properties": {}});
+        let description = |name: &str| match name {
+            "work_do" => "does work".to_owned(),
+            other => format!("the agent's own {other}"),
+        };
+        let tools = names.iter().map(|name| match self.name {
+            "chat" => json!({"type": "function", "function": {"name": name, "description": description(name),
+                "parameters": parameters}}),
+            "responses" => json!({"type": "function", "name": name, "description": description(name),
+                "parameters": parameters, "strict": false}),
+            _ => json!({"name": name, "description": description(name), "input_schema": parameters}),
+        });
+        request["tools"] = tools.collect();
+        request
+    }
+
+    /// An answer of this text and these tool calls `(id, name, arguments)`.
+    pub fn streamed(&self, text: &str, calls: &[(&str, &str, &str)]) -> String {
+        match self.name {
+            "chat" => {
+                let mut deltas = vec![json!({"role": "assistant", "content": text})];
+                for (index, (id, name, arguments)) in (0..).zip(calls) {
+                    deltas.extend(chat_call(index, id, name, arguments));
+                }
+                chunks(&deltas, if calls.is_empty() { "stop" } else { "tool_calls" })
+            }
+            "responses" => {
+                let mut items = vec![output_text(text)];
+                items.extend(calls.iter().map(|(id, name, args)| function_call(id, name, args)));
+                named(&response_events(&items))
+            }
+            _ => {
+                let mut blocks = vec![json!({"type": "text", "text": text})];
+                blocks.extend(calls.iter().map(|(id, name, args)| {
+                    let input: Value = serde_json::from_str(args).unwrap();
+                    json!({"type": "tool_use", "id": id, "name": name, "input": input})
+                }));
+                named(&message_events(
+                    &blocks,
+                    if calls.is_empty() { "end_turn" } else { "tool_use" },
+                ))
+            }
+        }
+    }
+
+    /// The same in one piece.
+    pub fn whole(&self, text: &str, calls: &[(&str, &str, &str)]) -> Value {
+        match self.name {
+            "chat" => {
+                let mut message = json!({"role": "assistant", "content": text});
+                let call = |(id, name, args): &(&str, &str, &str)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": args}});
+                if !calls.is_empty() {
+                    message["tool_calls"] = calls.iter().map(call).collect();
+                }
+                completion(message, if calls.is_empty() { "stop" } else { "tool_calls" })
+            }
+            "responses" => {
+                let mut items = vec![output_text(text)];
+                items.extend(calls.iter().map(|(id, name, args)| function_call(id, name, args)));
+                response_events(&items).pop().unwrap()["response"].clone()
+            }
+            _ => {
+                let mut content = vec![json!({"type": "text", "text": text})];
+                content.extend(calls.iter().map(|(id, name, args)| {
+                    let input: Value = serde_json::from_str(args).unwrap();
+                    json!({"type": "tool_use", "id": id, "name": name, "input": input})
+                }));
+                json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "small-2026",
+                    "content": content, "stop_sequence": null,
+                    "stop_reason": if calls.is_empty() { "end_turn" } else { "tool_use" },
+                    "usage": {"input_tokens": 12, "output_tokens": 3}})
+            }
+        }
+    }
+
+    /// What a client makes of a stream: its text, its tool calls (name and arguments), and whether
+    /// the stream has its end.
+    pub fn read(&self, body: &str) -> (String, Vec<(String, Value)>, bool) {
+        let data = body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let (mut text, mut calls, mut ended) = (String::new(), Vec::new(), false);
+        for data in data {
+            if data == "[DONE]" {
+                ended = true;
+                continue;
+            }
+            let event: Value = serde_json::from_str(data).unwrap();
+            match self.name {
+                "chat" => {
+                    let delta = &event["choices"][0]["delta"];
+                    text.push_str(delta["content"].as_str().unwrap_or_default());
+                    for call in delta["tool_calls"].as_array().into_iter().flatten() {
+                        let function = &call["function"];
+                        calls.push((string(&function["name"]), parsed(&function["arguments"])));
+                    }
+                }
+                "responses" => {
+                    text.push_str(match event["type"].as_str().unwrap() {
+                        "response.output_text.delta" => event["delta"].as_str().unwrap(),
+                        _ => "",
+                    });
+                    let item = &event["item"];
+                    if event["type"] == "response.output_item.done"
+                        && item["type"] == "function_call"
+                    {
+                        calls.push((string(&item["name"]), parsed(&item["arguments"])));
+                    }
+                    ended |= event["type"] == "response.completed";
+                }
+                _ => {
+                    let block = &event["content_block"];
+                    if block["type"] == "tool_use" {
+                        calls.push((string(&block["name"]), Value::Null));
+                    }
+                    let delta = &event["delta"];
+                    text.push_str(delta["text"].as_str().unwrap_or_default());
+                    if let Some(json) = delta["partial_json"].as_str() {
+                        calls.last_mut().unwrap().1 = serde_json::from_str(json).unwrap();
+                    }
+                    ended |= event["type"] == "message_stop";
+                }
+            }
+        }
+        (text, calls, ended)
+    }
+}
+
+fn string(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn parsed(arguments: &Value) -> Value {
+    serde_json::from_str(arguments.as_str().unwrap_or_default()).unwrap_or(Value::Null)
+}
