@@ -135,7 +135,7 @@ impl Reader {
             }
             "event" => self.name = Some(value.to_owned()),
             "id" => self.id = Some(value.to_owned()),
-            // Comments, `retry` and what nobody knows.
+            // Comments, `retry` and unknown fields.
             _ => {}
         }
         None

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::AnswerError;
 use crate::domain::json::Json;
 
-/// Members by which clients know a tool call. What nobody knows leaves only without them.
+/// Members by which clients know a tool call. An unknown part leaves only without them.
 const MEMBERS: [&str; 11] = [
     "action",
     "arguments",

@@ -1,10 +1,8 @@
-//! Why an answer is not passed on, and errors in the words of each dialect.
+//! Why an answer is not passed on.
 
 use super::acting::short;
-use super::{Frame, text_of};
-use crate::domain::canonical;
-use crate::domain::dialect::Dialect;
-use crate::domain::json::{Json, json};
+use super::text_of;
+use crate::domain::json::Json;
 
 /// Why an answer is not passed on. A caller may read it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -28,7 +26,7 @@ pub enum AnswerError {
     /// More than one choice.
     #[error("the provider's answer has more than one choice; ask for one")]
     Choices,
-    /// The provider ran a tool that nobody allowed.
+    /// The provider ran a tool that was not allowed.
     #[error("the provider ran `{0}` by itself, which was not allowed")]
     ProviderRan(String),
     /// A tool call is too large.
@@ -74,80 +72,6 @@ impl AnswerError {
         let words = words.or_else(|| text_of(error, "type")).or_else(|| text_of(error, "code"));
         let message = words.unwrap_or("it gave no reason");
         Self::Provider { message: message.chars().take(512).collect() }
-    }
-}
-
-/// An error as an agent reads it.
-#[derive(Clone, Debug)]
-pub struct ErrorWords {
-    /// The dialect's type: `permission_error`, `api_error`, …
-    pub kind: String,
-    /// Our code.
-    pub code: String,
-    /// What happened and what to do next.
-    pub message: String,
-    /// The problem, for programs.
-    pub wicketgate: Json,
-    /// The id of the call; empty if there is none.
-    pub call: String,
-    /// Whether the gate denies: asking again does not help.
-    pub denied: bool,
-}
-
-/// The body of an error answer.
-pub fn error_body(dialect: Dialect, words: &ErrorWords) -> Json {
-    let ErrorWords { kind, code, message, wicketgate, call, denied: _ } = words;
-    let shared = [
-        ("message", Json::from(message.as_str())),
-        ("type", Json::from(kind.as_str())),
-        ("wicketgate", wicketgate.clone()),
-    ];
-    match dialect {
-        Dialect::Chat | Dialect::Responses => {
-            let own = [("param", Json::Null), ("code", Json::from(code.as_str()))];
-            Json::object([("error", Json::object(shared.into_iter().chain(own)))])
-        }
-        Dialect::Messages => Json::object([
-            ("type", Json::from("error")),
-            ("error", Json::object(shared)),
-            ("request_id", Json::from(call.as_str())),
-        ]),
-    }
-}
-
-/// The frames of an error within a stream. The connection ends after them, without the end of an
-/// answer: a clean end would make clients take what they have for a whole answer.
-pub fn error_frame(dialect: Dialect, words: &ErrorWords) -> Vec<Frame> {
-    match dialect {
-        Dialect::Chat => vec![Frame::unnamed(canonical::text(&error_body(dialect, words)))],
-        Dialect::Messages => {
-            // These two types decide whether clients ask again.
-            let kind = if words.denied { "permission_error" } else { "api_error" };
-            let words = ErrorWords { kind: kind.into(), ..words.clone() };
-            vec![Frame::named("error", canonical::text(&error_body(dialect, &words)))]
-        }
-        Dialect::Responses => {
-            // Clients ask again for everything but an invalid prompt.
-            let code = if words.denied { "invalid_prompt" } else { "server_error" };
-            let event = json!({
-                "type": "response.failed",
-                "sequence_number": 0,
-                "response": {
-                    "id": &words.call, "object": "response", "status": "failed", "output": [],
-                    "error": {"code": code, "message": &words.message},
-                },
-                "wicketgate": words.wicketgate.to_serde(),
-            });
-            vec![Frame::named("response.failed", canonical::text(&event))]
-        }
-    }
-}
-
-/// The sign of life of a stream in which nothing happens.
-pub fn ping(dialect: Dialect) -> Vec<u8> {
-    match dialect {
-        Dialect::Chat | Dialect::Responses => b":\n\n".to_vec(),
-        Dialect::Messages => Frame::named("ping", r#"{"type":"ping"}"#).encode(),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::domain::canonical;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::{Json, Limits, json};
 
-pub use self::error::{AnswerError, ErrorWords, error_body, error_frame, ping};
+pub use self::error::AnswerError;
 pub use self::usage::TokenUsage;
 pub use self::whole::{WholeAnswer, whole};
 use super::sse;
@@ -32,7 +32,7 @@ pub use super::ask::DENIED_TOOL as DENIED_NAME;
 /// The most bytes of one tool call.
 pub const CALL_BYTES_MAX: usize = 1 << 20;
 
-/// What one event or one whole answer may hold; whoever reads the bytes bounds their number.
+/// What one event or one whole answer may hold; the reader of the bytes bounds their number.
 const LIMITS: Limits =
     Limits { bytes_max: 1 << 26, depth_max: 64, values_max: 1 << 20, key_bytes_max: 1024 };
 
@@ -96,7 +96,7 @@ pub struct AnsweredCall {
     pub id: String,
     /// The tool; a tool of a namespace is `<namespace>.<name>`.
     pub name: String,
-    /// The arguments, as the model wrote them: nobody has checked that they are JSON. The free text of a custom tool is
+    /// The arguments, as the model wrote them: it is not checked that they are JSON. The free text of a custom tool is
     /// `{"input": …}`, a local shell call is its action.
     pub arguments: String,
     /// Whether the tool takes free text.

@@ -362,7 +362,7 @@ impl DialectStream for ChatStream {
     }
 }
 
-/// A member that nobody knows.
+/// An unknown member.
 fn refuse_member(name: &str, value: &Json) -> Result<(), AnswerError> {
     refuse_acting(name, &Json::object([(name, value.clone())]))
 }

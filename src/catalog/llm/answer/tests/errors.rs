@@ -1,17 +1,6 @@
-//! Errors of providers, and errors in the words of each dialect.
+//! Errors of providers.
 
 use super::{chat, messages, *};
-
-fn words(denied: bool) -> ErrorWords {
-    ErrorWords {
-        kind: "permission_error".into(),
-        code: "policy.denied".into(),
-        message: "Denied.".into(),
-        wicketgate: json!({"code": "policy.denied"}),
-        call: "c-1".into(),
-        denied,
-    }
-}
 
 #[test]
 fn an_error_within_a_stream_is_the_providers() {
@@ -91,36 +80,6 @@ fn a_whole_answer_without_its_call_does_not_say_that_there_is_one() {
     let left = whole_run(Dialect::Messages, message, &[]);
     assert_eq!(json_text(&left), message.replace("tool_use", "end_turn"));
     assert_eq!(left.stop, "end_turn");
-}
-
-#[test]
-fn errors_have_the_words_of_their_dialect() {
-    let error = json!({"message": "Denied.", "type": "permission_error", "param": null,
-        "code": "policy.denied", "wicketgate": {"code": "policy.denied"}});
-    let openai = Json::object([("error", error)]);
-    assert_eq!(error_body(Dialect::Chat, &words(true)), openai);
-    assert_eq!(error_body(Dialect::Responses, &words(true)), openai);
-    let anthropic = json!({"type": "error", "request_id": "c-1", "error": {"message": "Denied.",
-        "type": "permission_error", "wicketgate": {"code": "policy.denied"}}});
-    assert_eq!(error_body(Dialect::Messages, &words(true)), anthropic);
-
-    let frames = error_frame(Dialect::Chat, &words(true));
-    assert_eq!((frames[0].event.as_deref(), parse(&frames[0].data).unwrap()), (None, openai));
-    for (denied, kind, code) in
-        [(true, "permission_error", "invalid_prompt"), (false, "api_error", "server_error")]
-    {
-        let frames = error_frame(Dialect::Messages, &words(denied));
-        assert_eq!(frames[0].event.as_deref(), Some("error"));
-        let event = parse(&frames[0].data).unwrap();
-        assert_eq!(event.get("error").unwrap().get("type"), Some(&kind.into()));
-        let frames = error_frame(Dialect::Responses, &words(denied));
-        assert_eq!(frames[0].event.as_deref(), Some("response.failed"));
-        let event = parse(&frames[0].data).unwrap();
-        let error = event.get("response").unwrap().get("error").unwrap();
-        assert_eq!(error.get("code"), Some(&code.into()));
-    }
-    assert_eq!(ping(Dialect::Messages), b"event: ping\ndata: {\"type\":\"ping\"}\n\n");
-    assert_eq!(ping(Dialect::Chat), b":\n\n");
 }
 
 #[test]
