@@ -4,13 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::checker::{Database, check};
+use crate::checker::{check, entries};
 use crate::people::{People, RULES};
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
 use crate::wire::{Place, Reply, Wire, request};
-use wicketgate_support::program::python;
-use wicketgate_support::ran::Ran;
 
 pub const TOKEN: &str = "token-of-agent-a-0123456789abcdef0123456789";
 
@@ -129,13 +127,7 @@ impl Gate {
 
     /// Every entry of this kind, read by code that is not ours.
     pub fn entries(&self, kind: &str) -> Vec<Value> {
-        let Database::Sqlite(path) = &self.estate.database else { panic!("not a file") };
-        let script = "import sqlite3, sys, json\n\
-            rows = sqlite3.connect(sys.argv[1]).execute('SELECT body FROM entry WHERE kind = ? ORDER BY seq', (sys.argv[2],))\n\
-            print(json.dumps([json.loads(r[0]) for r in rows]))";
-        let mut command = std::process::Command::new(python());
-        command.args(["-I", "-c", script]).arg(path).arg(kind);
-        Ran::of(&mut command).ok().json().as_array().unwrap().clone()
+        entries(&self.estate.database, kind)
     }
 
     /// Stops the gate and has its ledger checked by code that is not ours.

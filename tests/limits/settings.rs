@@ -1,12 +1,9 @@
 //! What the tests change of an estate, and how they read its ledger.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::checker::Database;
+use crate::checker;
 use crate::sidecar::Estate;
-use wicketgate_support::program::python;
 
 /// `spec.limits` of the manifest.
 pub fn limits(estate: &Estate, limits: &str) {
@@ -33,11 +30,5 @@ pub fn bind(estate: &Estate, name: &str, value: &Value) {
 
 /// Entries of this kind in the SQLite file of an estate.
 pub fn entries(estate: &Estate, kind: &str) -> Vec<Value> {
-    let Database::Sqlite(path) = &estate.database else { panic!("not a file") };
-    let script = "import sqlite3, sys, json\n\
-        rows = sqlite3.connect(sys.argv[1]).execute('SELECT body FROM entry WHERE kind = ? ORDER BY seq', (sys.argv[2],))\n\
-        print(json.dumps([json.loads(r[0]) for r in rows]))";
-    let done = Command::new(python()).args(["-c", script]).arg(path).arg(kind).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    serde_json::from_slice(&done.stdout).unwrap()
+    checker::entries(&estate.database, kind)
 }

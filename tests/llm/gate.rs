@@ -5,15 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::checker::{Database, check_ledger};
+use crate::checker::{check_ledger, entries};
 use crate::people::People;
 use crate::provider::Provider;
 use crate::said::Dialect;
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
 use crate::wire::{Place, Reply, Wire, request};
-use wicketgate_support::program::python;
-use wicketgate_support::ran::Ran;
 
 pub const TOKEN: &str = "token-of-agent-a-0123456789abcdef0123456789";
 pub const KEY: &str = "sk-provider-0123456789abcdefghij";
@@ -119,13 +117,7 @@ impl Gate {
 
     /// Every entry of this kind, read by code that is not ours.
     pub fn entries(&self, kind: &str) -> Vec<Value> {
-        let Database::Sqlite(path) = &self.estate.database else { panic!("not a file") };
-        let script = "import sqlite3, sys, json\n\
-            rows = sqlite3.connect(sys.argv[1]).execute('SELECT body FROM entry WHERE kind = ? ORDER BY seq', (sys.argv[2],))\n\
-            print(json.dumps([json.loads(r[0]) for r in rows]))";
-        let mut command = std::process::Command::new(python());
-        command.args(["-I", "-c", script]).arg(path).arg(kind);
-        Ran::of(&mut command).ok().json().as_array().unwrap().clone()
+        entries(&self.estate.database, kind)
     }
 
     /// The tools of the entries of this kind, in order.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::agent::Receipts;
 use crate::program::{python, top};
+use crate::ran::Ran;
 use crate::tool::Tool;
 
 /// Where the ledger is.
@@ -67,4 +68,15 @@ pub fn calls(summary: &Value, state: &str) -> u64 {
 /// How many entries are of that kind.
 pub fn kinds(summary: &Value, kind: &str) -> u64 {
     summary["kinds"][kind].as_u64().unwrap_or(0)
+}
+
+/// Every entry of this kind in a SQLite file, in order, read by code that is not ours.
+pub fn entries(database: &Database, kind: &str) -> Vec<Value> {
+    let Database::Sqlite(path) = database else { panic!("not a file") };
+    let script = "import sqlite3, sys, json\n\
+        rows = sqlite3.connect(sys.argv[1]).execute('SELECT body FROM entry WHERE kind = ? ORDER BY seq', (sys.argv[2],))\n\
+        print(json.dumps([json.loads(r[0]) for r in rows]))";
+    let mut command = Command::new(python());
+    command.args(["-I", "-c", script]).arg(path).arg(kind);
+    Ran::of(&mut command).ok().json().as_array().unwrap().clone()
 }
