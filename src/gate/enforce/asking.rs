@@ -14,20 +14,22 @@ use super::answer::{Answer, Fault, Released};
 use super::condition::Condition;
 use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
 use super::proposals::{AnswerKeeper, Offered};
+use super::request::{malformed, unread};
 use super::run::Run;
 use crate::catalog::llm::ask::{self, Ask, AskError, Edits, OfferedKind, Restored};
 use crate::catalog::model::ModelFace;
-use crate::domain::call::{CallOrigin, DialectRequest, ToolCall};
+use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
 use crate::domain::effect::ToolKind;
-use crate::domain::id::{CallId, ToolName};
+use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Face;
 use crate::identity::client_tools::UnknownTools;
 use crate::identity::instructions::{self, InstructionBlock};
+use crate::identity::manifest::Grant;
 use crate::identity::models;
 use crate::ledger::flow::{self, FlowHead, FlowItem, FlowReceiver};
 use crate::telemetry::trace;
@@ -221,31 +223,18 @@ impl Road {
         request: &ModelRequest,
         read: &ReadRequest,
     ) -> Result<ToolCall, Fault> {
-        let malformed = |detail: &str, message: String| {
-            Fault::new(Code::RequestMalformed, message).detail(detail)
-        };
-        let id = match request.call_id.as_str() {
-            "" => CallId::parse(&self.minted_id(run, read.tool.as_str(), &read.body)),
-            chosen => CallId::parse(chosen),
-        };
-        let id =
-            id.ok_or_else(|| malformed("call.id", "a call id is [A-Za-z0-9_.-]{1,64}".to_owned()))?;
+        let named = (read.tool.as_str(), &*read.body);
+        let id = self.call_id(run, &request.call_id, named)?;
         let traceparent = request.traceparent.clone();
-        let asking = CallOrigin {
-            run: *run.id(),
-            id,
-            after: run.released.load(std::sync::atomic::Ordering::Acquire),
-            agent: run.opener.name.clone(),
-            auth: run.auth.clone(),
-            traceparent: traceparent.filter(|context| trace::valid_traceparent(context)),
-        };
+        let traceparent = traceparent.filter(|context| trace::valid_traceparent(context));
         let in_dialect = DialectRequest {
             dialect: request.dialect,
             operation: request.operation,
             headers: request.headers.clone(),
         };
+        let asking = run.origin(id, traceparent);
         ToolCall::parse_dialect(asking, read.tool.as_str(), &read.body, in_dialect)
-            .map_err(|error| malformed(error.code, error.to_string()))
+            .map_err(|error| unread(&error))
     }
 
     /// Reads the request, finds its tool and compares it with the manifest.
@@ -255,11 +244,7 @@ impl Road {
         request: &ModelRequest,
         toolbox: &Toolbox,
     ) -> Result<ReadRequest, Fault> {
-        let malformed = |detail: &str, message: String| {
-            Fault::new(Code::RequestMalformed, message).detail(detail)
-        };
-        let body = Json::parse(&request.body, &Limits::MODEL)
-            .map_err(|error| malformed(error.code, error.to_string()))?;
+        let body = Json::parse(&request.body, &Limits::MODEL).map_err(|error| unread(&error))?;
         let model = body.get("model").and_then(Json::as_str);
         let model =
             model.ok_or_else(|| malformed("model.argument", "`model` is missing".into()))?;
@@ -297,7 +282,7 @@ impl Road {
         ask: &Ask,
         seen: &mut AskSeen,
     ) -> (BTreeMap<String, Offered>, Option<Edits>) {
-        let classified = ask::classify(ask, &governed(run, toolbox), &clients(run));
+        let classified = ask::classify(ask, &governed(run, toolbox, ask), &clients(run));
         let unknown = classified.iter().filter(|tool| tool.kind == OfferedKind::Unknown);
         let mut edits = ask.edits.clone();
         match run.manifest.unknown_tools {
@@ -410,9 +395,14 @@ fn seen(run: &Run, ask: &Ask, provider: Option<&str>) -> AskSeen {
     AskSeen { is_seen: refusals.is_empty() && demands, refusals }
 }
 
-/// The granted tools as agents see them, by which offered tools are known.
-fn governed(run: &Run, toolbox: &Toolbox) -> Vec<ask::GovernedTool> {
-    let shown = |grant: &crate::identity::manifest::Grant| {
+/// The granted tools as agents see them, by which offered tools are known: those that have the name
+/// of one.
+fn governed(run: &Run, toolbox: &Toolbox, ask: &Ask) -> Vec<ask::GovernedTool> {
+    let is_offered = |grant: &&Grant| {
+        ask.offered.iter().any(|tool| ask::is_governed_name(&tool.name, grant.name.as_str()))
+    };
+    // WHY those only: each schema is read again.
+    let shown = |grant: &Grant| {
         let tool = toolbox.get(&grant.name)?;
         Some(ask::GovernedTool {
             name: grant.name.to_string(),
@@ -420,7 +410,7 @@ fn governed(run: &Run, toolbox: &Toolbox) -> Vec<ask::GovernedTool> {
             schema: Json::parse(&tool.input_schema, &Limits::FILE).ok()?,
         })
     };
-    run.grants.all().iter().filter_map(shown).collect()
+    run.grants.all().iter().filter(is_offered).filter_map(shown).collect()
 }
 
 /// The tools of the manifest that the agent runs itself.

@@ -16,7 +16,7 @@ use super::Road;
 use super::answer::{Answer, Fault};
 use super::follow::AnswerProgress;
 use super::run::Run;
-use crate::domain::call::{CallOrigin, ToolCall};
+use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
@@ -209,15 +209,7 @@ impl AnswerKeeper {
         id: &CallId,
         arguments: &[u8],
     ) -> Option<ToolCall> {
-        let run = &self.run;
-        let asking = CallOrigin {
-            run: *run.id(),
-            id: id.clone(),
-            after: run.released.load(std::sync::atomic::Ordering::Acquire),
-            agent: run.opener.name.clone(),
-            auth: run.auth.clone(),
-            traceparent: self.traceparent.clone(),
-        };
+        let asking = self.run.origin(id.clone(), self.traceparent.clone());
         let call = ToolCall::parse(asking, tool, arguments).ok()?;
         Some(call.proposed(self.call.clone(), asked.index))
     }
@@ -286,7 +278,7 @@ fn arguments(asked: &ProposedCall) -> (Vec<u8>, Vec<LayerReason>) {
 }
 
 /// The name of a client's tool on the road. One that could not be a tool's name is granted to
-/// nobody.
+/// no agent.
 fn road_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' };
     let name: String = name.chars().map(plain).take(120).collect();

@@ -8,7 +8,7 @@ use crate::domain::call::{CallOrigin, ToolCall};
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
-use crate::domain::json::Json;
+use crate::domain::json::{self, Json};
 use crate::domain::token;
 use crate::telemetry::trace;
 use std::sync::Arc;
@@ -21,27 +21,50 @@ impl Road {
         format!("c-{}", hex::encode(minted))
     }
 
-    pub(super) fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
-        let malformed = |detail: &str, message: String| {
-            Fault::new(Code::RequestMalformed, message).detail(detail)
-        };
-        let id = match request.call_id.as_str() {
-            "" => CallId::parse(&self.minted_id(run, &request.tool, &request.arguments)),
+    /// The id that the agent chose for this call, or a minted one if it chose none.
+    pub(super) fn call_id(
+        &self,
+        run: &Run,
+        chosen: &str,
+        (tool, arguments): (&str, &[u8]),
+    ) -> Result<CallId, Fault> {
+        let id = match chosen {
+            "" => CallId::parse(&self.minted_id(run, tool, arguments)),
             chosen => CallId::parse(chosen),
         };
-        let id =
-            id.ok_or_else(|| malformed("call.id", "a call id is [A-Za-z0-9_.-]{1,64}".to_owned()))?;
-        let asking = CallOrigin {
-            run: *run.id(),
-            id,
-            after: run.released.load(std::sync::atomic::Ordering::Acquire),
-            agent: run.opener.name.clone(),
-            auth: run.auth.clone(),
-            traceparent: request.traceparent.filter(|t| trace::valid_traceparent(t)),
-        };
-        ToolCall::parse(asking, &request.tool, &request.arguments)
-            .map_err(|e| malformed(e.code, e.to_string()))
+        id.ok_or_else(|| malformed("call.id", "a call id is [A-Za-z0-9_.-]{1,64}".to_owned()))
     }
+
+    pub(super) fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
+        let CallRequest { tool, arguments, call_id, traceparent } = request;
+        let id = self.call_id(run, &call_id, (&tool, &arguments))?;
+        let asking = run.origin(id, traceparent.filter(|t| trace::valid_traceparent(t)));
+        ToolCall::parse(asking, &tool, &arguments).map_err(|error| unread(&error))
+    }
+}
+
+impl Run {
+    /// The context of a call that is made now.
+    pub(super) fn origin(&self, id: CallId, traceparent: Option<String>) -> CallOrigin {
+        CallOrigin {
+            run: *self.id(),
+            id,
+            after: self.released.load(std::sync::atomic::Ordering::Acquire),
+            agent: self.opener.name.clone(),
+            auth: self.auth.clone(),
+            traceparent,
+        }
+    }
+}
+
+/// A request that cannot be read.
+pub(super) fn malformed(detail: &str, message: String) -> Fault {
+    Fault::new(Code::RequestMalformed, message).detail(detail)
+}
+
+/// A request whose JSON the strict reader refuses.
+pub(super) fn unread(error: &json::Error) -> Fault {
+    malformed(error.code, error.to_string())
 }
 
 /// Refuses an opening whose claims contain a run token: the claims would be recorded.

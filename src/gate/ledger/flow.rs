@@ -78,7 +78,7 @@ impl Last {
     }
 }
 
-/// The end of an answer before its outcome is durable: nobody can read it.
+/// The end of an answer before its outcome is durable: no code can read it.
 #[derive(Debug)]
 pub struct SealedEnd(Bytes);
 

@@ -41,9 +41,8 @@ mod reply;
 mod route;
 mod stream;
 
-/// What a request to a model may weigh: as much as Anthropic takes.
-const BODY: Limits =
-    Limits { bytes_max: 32 << 20, depth_max: 64, values_max: 1_000_000, key_bytes_max: 1024 };
+/// What a request to a model may weigh.
+const BODY: Limits = Limits::MODEL;
 
 /// Bodies of more bytes are read on a thread of their own: they would keep others waiting.
 const APART_BYTES: usize = 256 << 10;

@@ -5,7 +5,6 @@ use hyper::body::Bytes;
 
 use super::{Model, PreparedResource};
 use crate::catalog::llm::ask::{self, Ask, AskError, Edits, OfferedForm};
-use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::decision::LayerReason;
 use crate::domain::dialect::{Dialect, Operation};
@@ -57,7 +56,7 @@ impl Model {
             return Err(refuse("model.unknown", message));
         }
         let input_tokens = self.input_tokens_of(&asked);
-        let effect = self.effect_of(&asked, face, &requests, output_tokens);
+        let effect = self.effect_of(&asked, &requests, output_tokens);
         let ready = PreparedAsk {
             requests,
             dialect,
@@ -124,13 +123,7 @@ impl Model {
         }
     }
 
-    fn effect_of(
-        &self,
-        asked: &Ask,
-        face: &ModelFace,
-        requests: &[(usize, Bytes)],
-        output_tokens: u64,
-    ) -> Effect {
+    fn effect_of(&self, asked: &Ask, requests: &[(usize, Bytes)], output_tokens: u64) -> Effect {
         let upstreams = requests.iter().filter_map(|(index, _)| {
             let place = self.places.get(*index)?;
             Some(place.facts(place.models.get(&asked.model)?))
@@ -142,7 +135,6 @@ impl Model {
             scope: None,
             sha256: Digest::of(&[block.text.as_bytes()]).hex(),
         });
-        let _ = face;
         Effect::Model {
             model: asked.model.clone(),
             upstreams: upstreams.collect(),

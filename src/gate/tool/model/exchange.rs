@@ -111,11 +111,12 @@ impl Exchange<'_> {
     pub async fn run(&self, mut flow: Flow<'_>, scrub: &Scrub) -> Unmasked {
         let mut last = failed(FailureClass::Connect, false, "no upstream could be asked");
         let mut opened = None;
-        for (index, body) in &self.ready.requests {
+        for (at, (index, body)) in (1_usize..).zip(&self.ready.requests) {
+            let is_last = at == self.ready.requests.len();
             let Some(place) = self.model.places.get(*index) else { continue };
             // Until the provider reports its usage, the maximum counts as used.
             self.uses(self.guess(place));
-            match self.open(place, body, &mut flow).await {
+            match self.open(place, body, (&mut flow, is_last)).await {
                 Ok(response) => {
                     opened = Some((place, response));
                     break;
@@ -144,7 +145,7 @@ impl Exchange<'_> {
         &self,
         place: &ModelUpstream,
         body: &Bytes,
-        flow: &mut Flow<'_>,
+        (flow, is_last): (&mut Flow<'_>, bool),
     ) -> Result<http::Response<Incoming>, UpstreamOutcome> {
         let nothing = || self.uses(place.used(0, 0, self.model.flat));
         let Ok(request) = self.request(place, body) else {
@@ -175,9 +176,6 @@ impl Exchange<'_> {
         }
         // Providers do not bill an error response.
         nothing();
-        let is_last = self.ready.requests.last().is_some_and(|(index, _)| {
-            self.model.places.get(*index).is_some_and(|last| last.name == place.name)
-        });
         let headers = down(response.headers());
         let words = provider_words(response.into_body()).await;
         let message =
