@@ -56,7 +56,7 @@ static RULES: LazyLock<[Rule; 5]> = LazyLock::new(|| {
         rule(
             "card",
             r"[2-6][0-9]{3}(?:[ \t._/\x7f-]{1,3}[0-9]{4}){3}|3[47][0-9]{2}[ \t._/\x7f-]{1,3}[0-9]{6}[ \t._/\x7f-]{1,3}[0-9]{5}|[2-6][0-9]{3}[ -]?[0-9]{4}[ -]?\r?\n[0-9]{4}[ -][0-9]{4}",
-            |text, _mode| (is_card(text) && is_issued(text)).then_some(text.len()),
+            |text, _mode| (CardNumber::of(text).is_card() && is_issued(text)).then_some(text.len()),
         ),
     ]
 });
@@ -108,27 +108,26 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
     if !possible(text.as_bytes()) {
         return hits;
     }
-    let alphanumeric = |at: Option<usize>| {
-        at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_alphanumeric)
-    };
-    let digits = text.bytes().any(|b| b.is_ascii_digit());
+    let bytes = text.as_bytes();
+    let alphanumeric =
+        |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_alphanumeric);
+    let digits = bytes.iter().any(u8::is_ascii_digit);
     for rule in RULES.iter() {
         let email = rule.kind == "email";
         let wanted = mode != Mode::Turned || rule.kind == "iban";
         let possible = wanted && if email { text.contains('@') } else { digits };
+        // The middle of a longer word or number is no hit; any part of an address is one.
+        let inside = |at: usize| !email && alphanumeric(at.checked_sub(1));
         let mut at = 0;
         while possible && let Some(found) = rule.shape.find_at(text, at) {
             let start = found.start();
             // The letter of an escape does not belong to an address: `\\n@app.route`.
-            let bytes = text.as_bytes();
             let escape = email && start.checked_sub(1).and_then(|at| bytes.get(at)) == Some(&b'\\');
             if escape && bytes.get(start).is_some_and(|b| b"bfnrt".contains(b)) {
                 at = start.saturating_add(1);
                 continue;
             }
-            // The middle of a longer word or number is no hit; any part of an address is one.
-            let inside = !email && alphanumeric(start.checked_sub(1));
-            let fits = (rule.fit)(found.as_str(), mode).filter(|_| !inside);
+            let fits = if inside(start) { None } else { (rule.fit)(found.as_str(), mode) };
             let end = fits.map(|length| start.saturating_add(length));
             let end = end.filter(|end| email || rule.kind == "iban" || !alphanumeric(Some(*end)));
             // A shape begins with an ASCII character, so the next one starts one byte on.
@@ -139,6 +138,10 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
                 }
                 None => start.saturating_add(1),
             };
+            // WHY not shape by shape: a long number has one at each digit.
+            while at < bytes.len() && inside(at) {
+                at = at.saturating_add(1);
+            }
         }
     }
     // Two rules may know the same card.
@@ -179,39 +182,76 @@ fn iban(text: &str) -> Option<usize> {
 
 /// The longest run of whole groups of digits that is a card.
 fn card(text: &str, mode: Mode) -> Option<usize> {
-    let issued = |text: &str| mode == Mode::Written || is_issued(text);
-    let mut digits = 0_usize;
+    let issued = |end: usize| mode == Mode::Written || text.get(..end).is_some_and(is_issued);
+    let mut number = CardNumber::default();
     let mut best = None;
-    for (at, c) in text.char_indices().filter(|(_, c)| c.is_ascii_digit()) {
-        digits = digits.saturating_add(1);
-        let end = at.saturating_add(c.len_utf8());
-        let group_ends =
-            !text.get(end..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        let is = |text: &str| is_card(text) && issued(text);
-        if digits >= 13 && group_ends && text.get(..end).is_some_and(is) {
+    for (at, digit) in digits(text) {
+        number.push(digit);
+        if number.length > CARD_DIGITS_MAX {
+            break;
+        }
+        let end = at.saturating_add(1);
+        let group_ends = !text.as_bytes().get(end).is_some_and(u8::is_ascii_digit);
+        if group_ends && number.is_card() && issued(end) {
             best = Some(end);
         }
     }
     best
 }
 
-/// Luhn's checksum and an issuer that exists.
-fn is_card(text: &str) -> bool {
-    let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
-    let issuer = matches!(digits.first(), Some(2..=6))
-        && matches!(digits.len(), 13..=19)
-        && digits.iter().any(|d| Some(d) != digits.first());
-    let sum: u32 = digits
-        .iter()
-        .rev()
-        .enumerate()
-        .map(|(i, d)| match (i % 2, d.saturating_mul(2)) {
-            (1, doubled @ 10..) => doubled.saturating_sub(9),
-            (1, doubled) => doubled,
-            (_, _) => *d,
-        })
-        .sum();
-    issuer && sum.is_multiple_of(10)
+/// The digits in a text, with their places.
+fn digits(text: &str) -> impl Iterator<Item = (usize, u8)> {
+    let digits = text.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit());
+    digits.map(|(at, byte)| (at, byte.saturating_sub(b'0')))
+}
+
+/// Digits of the shortest and of the longest card.
+const CARD_DIGITS_MIN: usize = 13;
+const CARD_DIGITS_MAX: usize = 19;
+
+/// The digits of a number up to one of them: what Luhn's checksum needs of them.
+#[derive(Default)]
+struct CardNumber {
+    length: usize,
+    first: u8,
+    /// Not all digits are the same.
+    differs: bool,
+    /// The checksum if the first, third, … digit is doubled.
+    odd_doubled: u32,
+    /// The checksum if the second, fourth, … digit is doubled.
+    even_doubled: u32,
+}
+
+impl CardNumber {
+    fn of(text: &str) -> Self {
+        let mut number = Self::default();
+        digits(text).for_each(|(_, digit)| number.push(digit));
+        number
+    }
+
+    fn push(&mut self, digit: u8) {
+        if self.length == 0 {
+            self.first = digit;
+        }
+        self.differs |= digit != self.first;
+        let once = u32::from(digit);
+        let twice = once.saturating_mul(2);
+        let doubled = if twice > 9 { twice.saturating_sub(9) } else { twice };
+        self.length = self.length.saturating_add(1);
+        let (odd, even) = if self.length % 2 == 1 { (doubled, once) } else { (once, doubled) };
+        self.odd_doubled = self.odd_doubled.saturating_add(odd);
+        self.even_doubled = self.even_doubled.saturating_add(even);
+    }
+
+    /// Luhn's checksum and an issuer that exists.
+    fn is_card(&self) -> bool {
+        // The last digit is not doubled, the one before it is.
+        let sum = if self.length % 2 == 0 { self.odd_doubled } else { self.even_doubled };
+        (CARD_DIGITS_MIN..=CARD_DIGITS_MAX).contains(&self.length)
+            && matches!(self.first, 2..=6)
+            && self.differs
+            && sum.is_multiple_of(10)
+    }
 }
 
 /// Whether an issuer uses numbers with this prefix and length.
@@ -342,7 +382,52 @@ fn is_ssn(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Luhn's checksum as it is defined, from the last digit to the first.
+    fn is_card(digits: &[u8]) -> bool {
+        let sum: u32 = digits
+            .iter()
+            .rev()
+            .enumerate()
+            .map(|(place, digit)| match (place % 2, u32::from(*digit) * 2) {
+                (1, twice @ 10..) => twice - 9,
+                (1, twice) => twice,
+                (_, _) => u32::from(*digit),
+            })
+            .sum();
+        (13..=19).contains(&digits.len())
+            && matches!(digits[0], 2..=6)
+            && digits.iter().any(|digit| *digit != digits[0])
+            && sum.is_multiple_of(10)
+    }
+
+    proptest! {
+        #[test]
+        fn the_longest_card_of_whole_groups_is_found(
+            groups in prop::collection::vec("[0-9]{1,6}", 1..12), first in 2_u8..7,
+        ) {
+            let text = format!("{first}{}", groups.join(" "));
+            let mut longest = None;
+            let mut end = 0;
+            for group in text.split(' ') {
+                end += group.len();
+                let digits: Vec<u8> = text
+                    .bytes()
+                    .take(end)
+                    .filter(u8::is_ascii_digit)
+                    .map(|byte| byte - b'0')
+                    .collect();
+                if is_card(&digits) {
+                    longest = Some(end);
+                }
+                end += 1;
+            }
+            prop_assert_eq!(card(&text, Mode::Written), longest);
+        }
+    }
 
     fn kinds(text: &str) -> Vec<(&'static str, String)> {
         scan(text, Mode::Written)
@@ -406,5 +491,7 @@ mod tests {
     fn a_megabyte_of_digits_is_scanned_and_not_dwelt_on() {
         assert!(scan(&"1 ".repeat(500_000), Mode::Written).len() < 500_000);
         assert!(scan(&"a@".repeat(500_000), Mode::Written).is_empty());
+        let all = "4".repeat(500_000) + " 4111 1111 1111 1111 " + &"0".repeat(500_000);
+        assert_eq!(scan(&all, Mode::Written).len(), 1);
     }
 }
