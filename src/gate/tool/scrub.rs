@@ -46,7 +46,12 @@ pub struct Scrub {
 struct Finder {
     /// The generation of the secrets from which the forms were built.
     generation: u64,
+    /// Longest first.
     forms: Vec<zeroize::Zeroizing<String>>,
+    /// Places in `forms`, in the order of the forms' bytes.
+    in_order: Vec<usize>,
+    /// The bytes with which a form begins, a bit each.
+    first_bytes: [u64; 4],
     prefixes: Option<Regex>,
 }
 
@@ -66,7 +71,43 @@ impl Finder {
         // separately.
         let prefixes =
             (!prefixes.is_empty()).then(|| Regex::new(&prefixes.join("|")).ok()).flatten();
-        Self { generation, forms, prefixes }
+        let mut in_order: Vec<usize> = (0..forms.len()).collect();
+        in_order.sort_by_key(|form| forms.get(*form).map(|form| form.as_bytes()));
+        let mut first_bytes = [0_u64; 4];
+        for byte in forms.iter().filter_map(|form| form.bytes().next()) {
+            let (word, bit) = place(byte);
+            if let Some(word) = first_bytes.get_mut(word) {
+                *word |= bit;
+            }
+        }
+        Self { generation, forms, in_order, first_bytes, prefixes }
+    }
+
+    /// Whether a text ends with the beginning of a form, of at least [`BEGINNING_MIN`] bytes.
+    fn may_begin(&self, text: &str) -> bool {
+        let longest = self.forms.first().map_or(0, |form| form.len());
+        let from = text.len().saturating_sub(longest.saturating_sub(1));
+        let mut rest = text.as_bytes().get(from..).unwrap_or_default();
+        while let [first, after @ ..] = rest
+            && rest.len() >= BEGINNING_MIN
+        {
+            let (word, bit) = place(*first);
+            let possible = self.first_bytes.get(word).is_some_and(|word| word & bit != 0);
+            if possible && self.goes_on(rest) {
+                return true;
+            }
+            rest = after;
+        }
+        false
+    }
+
+    /// Whether some form begins with all of this and is longer.
+    fn goes_on(&self, beginning: &[u8]) -> bool {
+        let form = |place: &usize| self.forms.get(*place).map_or(&b""[..], |form| form.as_bytes());
+        let at = self.in_order.partition_point(|place| form(place) < beginning);
+        // Forms that begin with it stand together; the first of them may be no longer than it.
+        let mut next = self.in_order.iter().skip(at).take(2).map(form);
+        next.any(|form| form.len() > beginning.len() && form.starts_with(beginning))
     }
 
     /// The positions of forms of at least `bytes_min` bytes in a text.
@@ -199,12 +240,7 @@ impl Scrub {
     /// Whether a text ends with what may be the beginning of one of the secrets.
     #[must_use]
     pub fn may_begin(&self, text: &str) -> bool {
-        let finder = self.finder();
-        finder.forms.iter().any(|form| {
-            let most = form.len().min(text.len()).saturating_add(1).min(form.len());
-            (BEGINNING_MIN..most)
-                .any(|end| form.get(..end).is_some_and(|front| text.ends_with(front)))
-        })
+        self.finder().may_begin(text)
     }
 
     /// Bytes of the longest form of a secret.
@@ -259,6 +295,11 @@ impl Scrub {
             Unmasked::Unknown { .. } | Unmasked::Cancelled { .. } => outcome,
         }
     }
+}
+
+/// Where a byte is in a set of bytes: the word and its bit.
+fn place(byte: u8) -> (usize, u64) {
+    (usize::from(byte / 64), 1 << (byte % 64))
 }
 
 /// Increases whenever one of the secrets changes.
@@ -490,6 +531,29 @@ mod tests {
                 let guess = whole.get(..length).unwrap_or_default();
                 let echo = format!("{before}{guess}{after}");
                 prop_assert_eq!(failure(&scrub, &echo), echo);
+            }
+        }
+
+        #[test]
+        fn every_beginning_of_a_form_is_seen_at_the_end_of_a_text_and_nothing_else_is(
+            secrets in prop::collection::vec("[ab/é]{0,3}[a-c+/_=-]{8,20}", 1..4),
+            form in any::<prop::sample::Index>(),
+            length in 0_usize..24,
+            before in "[abc -é]{0,12}",
+            other in "[abc]{0,12}",
+        ) {
+            let secrets: Vec<_> =
+                secrets.iter().filter_map(|secret| Secret::parse(secret).ok()).collect();
+            let finder = Finder::of(&secrets, 0);
+            let whole = finder.forms.get(form.index(finder.forms.len().max(1)));
+            let whole = whole.map_or("", |form| form.as_str());
+            let cut = whole.get(..length.min(whole.len())).unwrap_or_default();
+            for text in [format!("{before}{cut}"), format!("{before}{other}"), cut.to_owned()] {
+                let ends = finder.forms.iter().any(|form| {
+                    let mut shorter = BEGINNING_MIN..form.len();
+                    shorter.any(|end| form.get(..end).is_some_and(|part| text.ends_with(part)))
+                });
+                prop_assert_eq!(finder.may_begin(&text), ends, "{}", text);
             }
         }
 
