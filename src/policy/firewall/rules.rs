@@ -246,7 +246,7 @@ impl CardNumber {
     /// Luhn's checksum and an issuer that exists.
     fn is_card(&self) -> bool {
         // The last digit is not doubled, the one before it is.
-        let sum = if self.length % 2 == 0 { self.odd_doubled } else { self.even_doubled };
+        let sum = if self.length.is_multiple_of(2) { self.odd_doubled } else { self.even_doubled };
         (CARD_DIGITS_MIN..=CARD_DIGITS_MAX).contains(&self.length)
             && matches!(self.first, 2..=6)
             && self.differs
