@@ -78,9 +78,6 @@ pub(super) enum LeaveReason {
         /// The entry.
         seq: u64,
     },
-    /// Nothing of the run was stored.
-    #[error("its run is incognito: the ledger has commitments only; use another run")]
-    Incognito,
     /// No key.
     #[error("its payloads are encrypted; name the key with `--encryption-key`")]
     Encrypted,
@@ -116,6 +113,12 @@ pub(super) enum Error {
          in which it did"
     )]
     NoRequest(RunId),
+    /// The run has calls, and nothing says what they were.
+    #[error(
+        "the payloads of the calls of run `{0}` cannot be read, so nothing says which of them asked a model: they were \
+         erased or never stored (an incognito run), or the key is missing (`--encryption-key`); name another run"
+    )]
+    Unstored(RunId),
     /// None of the requests can be used.
     #[error("no request to a model can be used:{}", shown(.0))]
     Unusable(Vec<LeftOut>),
@@ -125,7 +128,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::NoRun(_) => Self::usage(error),
-            Error::NoRequest(_) | Error::Unusable(_) => Self::invalid(error),
+            Error::NoRequest(_) | Error::Unstored(_) | Error::Unusable(_) => Self::invalid(error),
         }
     }
 }
@@ -209,7 +212,9 @@ impl RecordedRequests {
             }
         }
         if self.requests.len().saturating_add(self.left_out.len()) == before {
-            return Err(Error::NoRequest(run));
+            let unread =
+                lines.iter().filter(|line| decides(line)).any(|line| is_unread(line, payloads));
+            return Err(if unread { Error::Unstored(run) } else { Error::NoRequest(run) });
         }
         let opened = lines.iter().find_map(EntryLine::get::<RunOpened>);
         self.runs.push(RecordedRun {
@@ -240,6 +245,12 @@ impl RecordedRequests {
 /// Whether the arguments of this decision are stored in parts, as those of a call to a model are.
 fn is_in_parts(line: &EntryLine) -> bool {
     line.decision().is_some_and(|made| made.args_bytes.is_some())
+}
+
+/// Whether the policy input of this decision was recorded and cannot be read.
+fn is_unread(line: &EntryLine, payloads: &Payloads) -> bool {
+    let input = line.entry.draft.committed(Role::PolicyInput);
+    input.is_some_and(|c| !matches!(payloads.0.get(&c.c.0), Some(Payload::Opened { .. })))
 }
 
 /// What a policy input says about a request to a model.
@@ -312,12 +323,13 @@ fn opened(payloads: &Payloads, c: Option<Digest>) -> Result<Json, LeaveReason> {
         Some(Payload::Erased { log, seq }) => {
             Err(LeaveReason::Erased { log: log.clone(), seq: *seq })
         }
-        Some(Payload::Withheld(WithheldReason::Incognito)) => Err(LeaveReason::Incognito),
         Some(Payload::Withheld(WithheldReason::Encrypted)) => Err(LeaveReason::Encrypted),
         Some(Payload::Withheld(WithheldReason::Damaged)) => Err(LeaveReason::Damaged),
-        Some(Payload::Withheld(WithheldReason::Unsaid) | Payload::Redacted { .. }) | None => {
-            Err(LeaveReason::NotStored)
-        }
+        Some(
+            Payload::Withheld(WithheldReason::Unsaid | WithheldReason::Incognito)
+            | Payload::Redacted { .. },
+        )
+        | None => Err(LeaveReason::NotStored),
     }
 }
 
