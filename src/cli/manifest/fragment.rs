@@ -201,7 +201,7 @@ impl PinProposal {
         if self.is_unclaimed {
             writeln!(
                 to,
-                "  # A run over a model face claims nothing: the gate sees each of its requests instead."
+                "  # A run that MCP opens claims nothing: without this line the gate refuses to open it."
             )?;
             writeln!(to, "  # Keep the other members of `binding` that `spec` has.")?;
             writeln!(to, "  binding: {{minimum: unclaimed}}")?;
