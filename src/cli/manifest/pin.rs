@@ -79,12 +79,12 @@ async fn propose(args: &Args) -> Result<(), Failure> {
     let mut files = Vec::new();
     for (name, text) in proposal.files() {
         let path = dir.join(name);
-        put(&path, text.as_bytes())?;
+        put(&path, text.as_bytes()).map_err(Failure::usage)?;
         files.push(path.display().to_string());
     }
     let yaml = proposal.yaml();
     if let Some(out) = &args.out {
-        write_new(out, yaml.as_bytes())?;
+        write_new(out, yaml.as_bytes()).map_err(Failure::usage)?;
     }
     let left_out = recorded.left_out.iter().map(
         |one| json!({"run": one.run.to_string(), "call": one.call, "why": one.why.to_string()}),
