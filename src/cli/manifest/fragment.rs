@@ -302,3 +302,81 @@ fn entry(one: &ProposedInstruction) -> Value {
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::requests::{RecordedRequest, RecordedRun};
+    use super::*;
+    use crate::domain::dialect::Dialect;
+    use crate::domain::id::RunId;
+    use crate::domain::json::Json;
+    use crate::identity;
+
+    /// One request for each of these instructions, which offers these tools.
+    fn recorded(instructions: &[&str], tools: &[&str]) -> RecordedRequests {
+        let run = RunId::from_random([1; 16]);
+        let tools: Vec<Value> =
+            tools.iter().map(|name| json!({"name": name, "input_schema": {}})).collect();
+        let requests = instructions.iter().map(|text| {
+            let args =
+                json!({"model": "odd: \"{id}\"", "system": text, "messages": [], "tools": tools});
+            let shown =
+                pin::ShownRequest::read(&Json::from(args), Some(Dialect::Messages)).unwrap();
+            RecordedRequest { run, call: "c".to_owned(), is_denied: false, shown }
+        });
+        RecordedRequests {
+            runs: vec![RecordedRun { run, manifest: None, is_unclaimed: true }],
+            requests: requests.collect(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// The manifest with this fragment.
+    fn read(fragment: &str) -> identity::manifest::Manifest {
+        let head = "apiVersion: wicketgate.dev/v1\nkind: AgentManifest\n\
+                    metadata: {name: a, version: 1.0.0, owner: o}\nspec:\n  status: active\n  tools: []\n  \
+                    validity: {not_before: 2026-01-01T00:00:00Z, not_after: 2036-01-01T00:00:00Z}\n";
+        let text = format!("{head}{fragment}");
+        identity::read(text.as_bytes(), "agent.yaml").unwrap_or_else(|e| panic!("{e}\n{text}"))
+    }
+
+    #[test]
+    fn a_fragment_is_read_as_what_was_proposed() {
+        let texts = ["Work in /a/b, and nowhere else.", "Work in /c, and nowhere else."];
+        let recorded = recorded(&texts, &["Bash", "null", "a b", "gov_fs_read"]);
+        let known = Surroundings {
+            provider: Some("some: one".to_owned()),
+            granted: Some(["fs.read".to_owned()].into()),
+            tiers: [("Bash".to_owned(), Tier::T3)].into(),
+        };
+        let proposal = PinProposal::of(&recorded, known);
+        let manifest = read(&proposal.yaml());
+        assert_eq!(manifest.model_provider, "some: one");
+        assert_eq!(manifest.model_names, ["odd: \"{id}\""]);
+        let [entry] = manifest.instructions.as_slice() else { panic!("{manifest:?}") };
+        assert!(entry.required);
+        let template = "Work in {{path}}, and nowhere else.";
+        let name = format!("templates/{}.txt", entry.sha256.hex());
+        assert_eq!(proposal.files(), [(name, template)]);
+        let tools = manifest.client_tools.iter().map(|tool| (tool.name.as_str(), tool.tier));
+        assert_eq!(tools.collect::<Vec<_>>(), [("Bash", Tier::T3), ("null", Tier::T2)]);
+        assert!(manifest.client_tools.iter().all(|tool| tool.definition.is_some()));
+        let yaml = proposal.yaml();
+        assert!(yaml.contains("\"gov_fs_read\" is the granted tool fs.read"), "{yaml}");
+        assert!(yaml.contains("No entry can have the name \"a b\""), "{yaml}");
+        assert!(yaml.contains("loose_bytes: 4 bytes"), "{yaml}");
+        assert_eq!(proposal.facts()["spec"]["binding"], json!({"minimum": "unclaimed"}));
+    }
+
+    #[test]
+    fn what_is_not_known_is_said_in_comments() {
+        let mut recorded = recorded(&["Be brief."], &[]);
+        recorded.requests.iter_mut().for_each(|one| one.shown.instructions.clear());
+        let proposal = PinProposal::of(&recorded, Surroundings::default());
+        let (yaml, manifest) = (proposal.yaml(), read(&proposal.yaml()));
+        assert!(manifest.model_names.is_empty() && manifest.instructions.is_empty());
+        assert!(yaml.contains("# model: {provider: NAME, names: [\"odd: "), "{yaml}");
+        assert!(yaml.contains("`--artifacts`"), "{yaml}");
+        assert_eq!(proposal.files(), []);
+    }
+}
