@@ -82,10 +82,16 @@ impl Checked {
 }
 
 impl Live {
-    /// Keeps every manifest for the verifiers of evidence.
+    /// Keeps every manifest, and its templates, for the verifiers of evidence.
     pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), evidence::Error> {
-        let mut all = self.callers.manifests().iter();
-        all.try_for_each(|one| artifacts.put_manifest(&one.digest, &one.yaml, &one.envelope))
+        for one in self.callers.manifests() {
+            // First: after a crash, a manifest that is stored has its templates.
+            for (digest, template) in &one.templates {
+                artifacts.put_template(digest, template.text().as_bytes())?;
+            }
+            artifacts.put_manifest(&one.digest, &one.yaml, &one.envelope)?;
+        }
+        Ok(())
     }
 }
 

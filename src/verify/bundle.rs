@@ -56,6 +56,14 @@ pub fn agent_files(digest: &Digest) -> (String, String) {
     (format!("agent/{hex}.yaml"), format!("agent/{hex}.yaml.sig.json"))
 }
 
+/// Folder of the templates of instructions that the manifests name.
+pub const TEMPLATES: &str = "agent/templates/";
+
+/// The name of a template, whose bytes have this digest.
+pub fn template_file(digest: &Digest) -> String {
+    format!("{TEMPLATES}{}.txt", digest.hex())
+}
+
 /// The list of approvers at the time of the last approval; stock OpenSSH reads it.
 pub const APPROVERS: &str = "approvals/allowed_signers";
 /// Its signature.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::approvals::{break_glass_lists, lists, order_lists, signed_files};
 use super::bundle::{self, Files, agent_files, alone_file, approvers_files};
@@ -16,11 +17,12 @@ use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::record::run::RunOpened;
 use crate::record::{HexDigest, Kind};
+use crate::yaml::Document;
 
 /// Version of the files made from the others (`report.html`, `controls.json`, `VERIFY.md`, the
 /// schema): the program's version and a number that changes when they do. A verifier makes them
 /// again for this version only.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.5");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.6");
 
 /// Paths by the entry or the size of the older head that they start from.
 pub type Paths = BTreeMap<Seq, Vec<Digest>>;
@@ -58,6 +60,33 @@ pub fn manifests(slices: &[ChainSlice]) -> Vec<((String, String), Digest)> {
         _ => (agent_files(&digest), digest),
     };
     found.into_iter().enumerate().map(name).collect()
+}
+
+/// An entry of `spec.instructions`, as far as it names a template.
+#[derive(Deserialize)]
+struct InstructionForm {
+    scope: String,
+    sha256: String,
+}
+
+/// The templates that the manifests in these files name, by file name. A manifest whose bytes are not
+/// here names none.
+pub fn templates(slices: &[ChainSlice], files: &Files) -> BTreeMap<String, Digest> {
+    let present = manifests(slices).into_iter().filter_map(|((name, _), digest)| {
+        files.get(&name).filter(|yaml| Digest::of(&[yaml]) == digest)
+    });
+    let named = present.flat_map(templates_of);
+    named.map(|digest| (bundle::template_file(&digest), digest)).collect()
+}
+
+fn templates_of(yaml: &[u8]) -> Vec<Digest> {
+    // What is no manifest of this form names none; no gate would have bound it.
+    let Ok(document) = Document::parse(yaml, bundle::AGENT) else { return Vec::new() };
+    let entries = document.value.pointer("/spec/instructions").and_then(Value::as_array);
+    let entries =
+        entries.into_iter().flatten().filter_map(|one| InstructionForm::deserialize(one).ok());
+    let templates = entries.filter(|one| one.scope == "template");
+    templates.filter_map(|one| Digest::parse(&one.sha256)).collect()
 }
 
 /// The lists of approvers present, by the names of their two files.
@@ -105,6 +134,7 @@ pub fn names(
     all.extend(policies(slices).into_iter().map(|(name, _)| name));
     let pairs = manifests(slices).into_iter().chain(approvers(slices, fleet));
     all.extend(pairs.flat_map(|((one, other), _)| [one, other]));
+    all.extend(templates(slices, files).into_keys());
     all.extend(signed_files(slices, payloads).into_keys());
     all
 }

@@ -33,8 +33,8 @@ def check(trust_file, bundle):
     words, here = [l.split() for l in open(trust_file) if l.strip() and l[0] != "#"], os.path.dirname(trust_file)
     trusted = lambda word: [w[1:] for w in words if w[0] == word]
     pems = lambda word: [B64("".join(l for l in open(os.path.join(here, n)) if "-----" not in l))[-32:] for n, in trusted(word)]
-    names = [os.path.join(d, n) for d, _, ns in os.walk(bundle) for n in ns]
-    files = {os.path.relpath(n, bundle): open(n, "rb").read() for n in names}
+    names = (os.path.join(d, n) for d, _, ns in os.walk(bundle) for n in ns); read = lambda name: open(name, "rb").read()
+    files = {os.path.relpath(n, bundle): read(n) for n in names}; texts = b"".join(b for n, b in files.items() if n[-5:] == ".yaml")
     envelope = json.loads(files.pop("manifest.dsse.json")); listed = B64(envelope["payload"])
     said, by = pae("application/vnd.in-toto+json", listed), [B64(s["sig"]) for s in envelope["signatures"]]
     need(any(signed(k, said, s) for k in pems("evidence-key") for s in by), "the list of files is signed by nobody trusted")
@@ -60,10 +60,9 @@ def check(trust_file, bundle):
     need(any(signed(k, (head + "\n").encode(), b) for k in writers.values() for b in blobs), "no writer signed the head")
     for n, r in ((int(n), bytes.fromhex(r)) for o, n, r in trusted("head") if o == origin):
         need(grew(n, r, size, root, older.get(n, [])), "the log does not extend a head that was noted before")
-    run = [(e, l) for e, l in zip(entries, leaves) if "run" in e]; prev = None
-    for n, (e, leaf) in enumerate(run):
-        need(e["run"] == run[0][0]["run"] and e["run_seq"] == n and e.get("run_prev") == prev, "an entry of the run is missing")
-        prev = leaf.hex()
+    run = [(e, l) for e, l in zip(entries, leaves) if "run" in e]; past = [None] + [l.hex() for _, l in run]
+    for n, (e, _) in enumerate(run):
+        need(e["run"] == run[0][0]["run"] and e["run_seq"] == n and e.get("run_prev") == past[n], "an entry of the run is missing")
     need(run[-1][0]["kind"] == "run.sealed" and run[-1][0]["data"]["entries"] == len(run), "the run is not sealed and complete")
     index, said = json.loads(files["payloads/index.json"]), {c["c"] for e, _ in run for c in e.get("commit", [])}
     need(set(index) == said, "a payload is not spoken of")
@@ -73,7 +72,8 @@ def check(trust_file, bundle):
         v2 = o.get("v") == 2 and H(b"wicketgate/commit/2\0", whole, bytes.fromhex(o["members"]))
         need((v2 or H(b"wicketgate/commit/1\0", salt, framed)).hex() == c, "a payload is not the one that was committed to")
     used = {e["policy"] for e, _ in run if "verdict" in e} - {"sha256:" + H().hex()}  # refused before any policy was asked
-    there = {"sha256:" + subjects[n] for n in files if n[:7] == "policy/"}
+    there, own = {"sha256:" + subjects[n] for n in files if n[:7] == "policy/"}, [n for n in files if n[:16] == "agent/templates/"]
+    need(all(n[16:-4] == subjects[n] and n[16:-4].encode() in texts for n in own), "a template is not one that a manifest names")
     need(used <= there and used <= {w for w, in trusted("policy")}, "a policy is not here or not approved")
     return "%d files, %d entries of %s, run %s" % (len(files), len(entries), origin, run[0][0]["run"])
 try: print("accepted:", check(*sys.argv[1:]))

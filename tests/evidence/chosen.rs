@@ -17,9 +17,9 @@ const OTHERS: [&str; 9] = [
     "0.1.0",
     "0.1.0+bundle.1",
     "0.1.0+bundle.3",
-    "0.1.0+bundle.5 ",
+    "0.1.0+bundle.6 ",
     "0.1.0+BUNDLE.3",
-    "v0.1.0+bundle.5",
+    "v0.1.0+bundle.6",
     "99.0.0",
     "",
 ];
@@ -165,6 +165,7 @@ fn a_file_that_no_entry_requires_is_refused_in_any_folder() {
         &format!("payloads/{hex}.bin"),
         &format!("policy/{hex}.tar"),
         &format!("agent/{hex}.yaml"),
+        &format!("agent/templates/{hex}.txt"),
         &format!("approvals/{hex}.allowed_signers"),
     ] {
         strays.push((name.to_owned(), b"see https://example.com".to_vec()));

@@ -29,6 +29,7 @@ mod proposals;
 mod replay;
 mod scopes;
 mod tamper;
+mod templates;
 mod windows;
 mod zips;
 

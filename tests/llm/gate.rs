@@ -91,6 +91,13 @@ impl Gate {
         Gate { tool, estate, sidecar, people, provider, host }
     }
 
+    /// Stops the gate, and starts it again with the files as they are now.
+    pub async fn again(&mut self) {
+        self.sidecar.stop().await;
+        self.sidecar = self.estate.serve().await;
+        self.host = self.sidecar.agents().to_string();
+    }
+
     /// One request with the agent's token; the connection it is on.
     pub async fn begin(&self, verb: &str, path: &str, lines: &[(&str, &str)], body: &str) -> Wire {
         let bearer = format!("Bearer {TOKEN}");

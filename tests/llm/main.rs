@@ -17,8 +17,9 @@ mod said;
 
 mod binding;
 mod faults;
+mod pin;
 mod proposals;
 mod refusals;
 mod streams;
 
-use wicketgate_support::{checker, people, sidecar, tool, wire, within};
+use wicketgate_support::{checker, people, ran, sidecar, tool, wire, within};

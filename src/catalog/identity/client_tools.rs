@@ -20,6 +20,8 @@ use crate::yaml::{self, Document};
 pub const CLIENT: &str = "client";
 /// Tools of one manifest, at most.
 const TOOLS_MAX: usize = 256;
+/// Bytes of a name, at most: with [`CLIENT`] before it, it is the name of a tool.
+const NAME_BYTES_MAX: usize = 121;
 
 texts! {
     /// `spec.unknown_tools`: what becomes of a request that offers the model a tool which is neither
@@ -55,6 +57,12 @@ impl ClientTool {
 /// `client.<name>`, if that is a name of a tool.
 fn governed(name: &str) -> Option<ToolName> {
     ToolName::parse(&format!("{CLIENT}.{name}"))
+}
+
+/// Whether an entry of `spec.client_tools` can have this name.
+pub(super) fn is_listable(name: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
 }
 
 /// Whether only a tool that an agent runs itself has this name.

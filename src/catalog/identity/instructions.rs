@@ -266,6 +266,21 @@ pub fn check(
     Err(Mismatch { reasons })
 }
 
+/// The indices of the blocks that match no listed entry. Leading blocks that match one together are not
+/// among them.
+#[must_use]
+pub fn unlisted(manifest: &Manifest, blocks: &[InstructionBlock<'_>]) -> Vec<usize> {
+    if manifest.instructions.is_empty() || blocks.len() > BLOCKS_MAX {
+        return Vec::new();
+    }
+    let readings = Readings::of(manifest, blocks);
+    let together = readings.leading.is_some();
+    let alone = blocks.iter().zip(&readings.blocks).enumerate().filter(|(_, (block, reading))| {
+        reading.is_none() && !(together && block.place == Place::Leading)
+    });
+    alone.map(|(index, _)| index).collect()
+}
+
 impl<'a> Readings<'a> {
     fn of(manifest: &'a Manifest, blocks: &[InstructionBlock<'_>]) -> Self {
         let listed = manifest.instructions.as_slice();
@@ -587,6 +602,27 @@ mod tests {
         let found = checked(&manifest, &["you", "but then"]).unwrap();
         assert_eq!(shown(&found), "start:prefix:3:leading 9");
         assert!(checked(&manifest, &["you", "!in /ab\n"]).is_err());
+    }
+
+    #[test]
+    fn the_blocks_that_match_no_entry_are_those_that_a_refusal_names() {
+        let entries = [
+            entry("whole", "a\nb", ""),
+            entry("block", "c", ", place: any"),
+            entry("block", "d", ""),
+        ];
+        let manifest = manifest(&entries, &[]);
+        let of = |texts: &[(Place, &str)]| {
+            let blocks: Vec<_> = texts
+                .iter()
+                .map(|(place, text)| InstructionBlock { place: *place, text })
+                .collect();
+            unlisted(&manifest, &blocks)
+        };
+        let (leading, mid) = (Place::Leading, Place::Mid);
+        assert_eq!(of(&[(leading, "a"), (leading, "b"), (mid, "x")]), [2]);
+        assert_eq!(of(&[(leading, "c"), (leading, "a"), (mid, "d")]), [1, 2]);
+        assert_eq!(of(&[(leading, "d"), (mid, "c")]), Vec::<usize>::new());
     }
 
     #[test]

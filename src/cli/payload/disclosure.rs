@@ -9,6 +9,14 @@ use crate::evidence::disclosed::Redactions;
 use crate::ledger::vault::Vault;
 use crate::operator::api::requests::Export;
 
+/// The keys to read stored payloads with.
+#[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
+pub struct DecryptionKeys {
+    /// Key that encrypts the stored payloads; repeat it for older keys. If omitted, the keys of the configuration
+    #[arg(long, value_name = "FILE")]
+    encryption_key: Vec<PathBuf>,
+}
+
 /// What to disclose, of payloads that are disclosed at all.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 pub struct Disclosure {
@@ -18,9 +26,23 @@ pub struct Disclosure {
     /// Disclose only these members in payloads of this role, such as `result:status`
     #[arg(long, value_name = "ROLE:MEMBER,…")]
     disclose: Vec<String>,
-    /// Key that encrypts the stored payloads; repeat it for older keys. If omitted, the keys of the configuration
-    #[arg(long, value_name = "FILE")]
-    encryption_key: Vec<PathBuf>,
+    #[command(flatten)]
+    keys: DecryptionKeys,
+}
+
+impl DecryptionKeys {
+    /// The keys, if there are any.
+    ///
+    /// # Errors
+    /// A key or the configuration cannot be used.
+    pub fn vault(&self, source: &LedgerSource) -> Result<Option<Arc<Vault>>, Failure> {
+        if let Some((first, others)) = self.encryption_key.split_first() {
+            return Vault::load(first, others).map(Arc::new).map(Some).map_err(Failure::usage);
+        }
+        let Some(LedgerLocation::Config(path)) = source.place() else { return Ok(None) };
+        let config = reader::configuration(path).map_err(Failure::usage)?;
+        config.vault().map_err(Failure::usage)
+    }
 }
 
 impl Disclosure {
@@ -41,7 +63,7 @@ impl Disclosure {
     /// Whether keys were named.
     #[must_use]
     pub const fn has_keys(&self) -> bool {
-        !self.encryption_key.is_empty()
+        !self.keys.encryption_key.is_empty()
     }
 
     /// The keys, if there are any.
@@ -49,11 +71,6 @@ impl Disclosure {
     /// # Errors
     /// A key or the configuration cannot be used.
     pub fn vault(&self, source: &LedgerSource) -> Result<Option<Arc<Vault>>, Failure> {
-        if let Some((first, others)) = self.encryption_key.split_first() {
-            return Vault::load(first, others).map(Arc::new).map(Some).map_err(Failure::usage);
-        }
-        let Some(LedgerLocation::Config(path)) = source.place() else { return Ok(None) };
-        let config = reader::configuration(path).map_err(Failure::usage)?;
-        config.vault().map_err(Failure::usage)
+        self.keys.vault(source)
     }
 }

@@ -19,7 +19,7 @@ mod list;
 mod order;
 mod receipt;
 
-pub use disclosure::Disclosure;
+pub use disclosure::{DecryptionKeys, Disclosure};
 
 /// List, erase, expire or place on legal hold the stored payloads.
 ///

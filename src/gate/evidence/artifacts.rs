@@ -1,4 +1,4 @@
-//! Policy bundles and manifests kept by digest, so that an export years later has the exact bytes.
+//! Policy bundles, manifests and their templates kept by digest, so that an export years later has the exact bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::ledger::spool::replace;
 pub type SignedList = (Vec<u8>, Vec<u8>);
 
 /// A directory of artefacts: `policy/<hex>.tar`, `manifest/<hex>.yaml`, `manifest/<hex>.sig.json`,
-/// `approvers/<hex>.signers`, `approvers/<hex>.sig.json`.
+/// `template/<hex>.txt`, `approvers/<hex>.signers`, `approvers/<hex>.sig.json`.
 #[derive(Clone, Debug)]
 pub struct Artifacts {
     dir: PathBuf,
@@ -22,7 +22,7 @@ impl Artifacts {
     /// # Errors
     /// It cannot be created.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        for part in ["policy", "manifest", "approvers"] {
+        for part in ["policy", "manifest", "template", "approvers"] {
             let path = dir.join(part);
             std::fs::create_dir_all(&path).map_err(|e| Error::io(&path, e))?;
         }
@@ -53,6 +53,23 @@ impl Artifacts {
         signature: &[u8],
     ) -> Result<(), Error> {
         self.put_signed(("manifest", "yaml"), digest, (yaml, signature))
+    }
+
+    /// Keeps a template of instructions, which a manifest names by its digest. Durable when it returns;
+    /// safe to repeat.
+    ///
+    /// # Errors
+    /// The digest does not match, or the file cannot be written.
+    pub fn put_template(&self, digest: &Digest, text: &[u8]) -> Result<(), Error> {
+        self.put(&self.path("template", digest, "txt"), digest, text)
+    }
+
+    /// The template of this digest, if it was kept.
+    ///
+    /// # Errors
+    /// It cannot be read, or no longer matches its digest.
+    pub fn template(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        Self::get(&self.path("template", digest, "txt"), digest)
     }
 
     /// Keeps a list of approvers and its signature. Durable when it returns; safe to repeat.
@@ -164,6 +181,10 @@ mod tests {
         assert!(artifacts.put_policy(&digest, b"other").is_err());
         artifacts.put_manifest(&digest, b"tar", b"sig").unwrap();
         assert_eq!(artifacts.manifest(&digest).unwrap().unwrap().1, b"sig");
+        assert!(artifacts.template(&digest).unwrap().is_none());
+        artifacts.put_template(&digest, b"tar").unwrap();
+        assert_eq!(artifacts.template(&digest).unwrap().unwrap(), b"tar");
+        assert!(artifacts.put_template(&digest, b"other").is_err());
         std::fs::write(artifacts.policy_path(&digest), b"rat").unwrap();
         assert!(artifacts.policy(&digest).is_err());
     }

@@ -134,7 +134,7 @@ pub struct ExportedBundle {
     /// Runs that are complete from opening to seal. A bundle of an open run never verifies as
     /// complete.
     pub sealed: usize,
-    /// Digests of policies and manifests of the runs whose bytes were not kept.
+    /// Digests of policies, manifests and templates of the runs whose bytes were not kept.
     pub missing: Vec<Digest>,
     /// SHA-256 of `manifest.json`, as the fleet log records it.
     pub manifest: Digest,
@@ -310,7 +310,7 @@ fn recorded(query: &Query, exported: &ExportedBundle, order: &ExportOrder<'_>) -
     })
 }
 
-/// Adds the policy bundles and the manifests; returns the digests that were not kept.
+/// Adds the policy bundles, the manifests and their templates; returns the digests that were not kept.
 fn artefacts(
     order: &ExportOrder<'_>,
     slices: &[ChainSlice],
@@ -329,6 +329,13 @@ fn artefacts(
                 files.put(yaml, text);
                 files.put(signature, envelope);
             }
+            None => missing.push(digest),
+        }
+    }
+    // Only the manifests that are in the bundle now say which templates belong to it.
+    for (name, digest) in contents::templates(slices, files) {
+        match order.artifacts.template(&digest)? {
+            Some(text) => files.put(name, text),
             None => missing.push(digest),
         }
     }

@@ -49,6 +49,8 @@ enum Error {
     HalfManifest,
     #[error("`{0}` is not {digest}", digest = .1.prefixed())]
     OtherManifest(String, Digest),
+    #[error("`{0}` has other bytes than its name and the manifest say")]
+    OtherTemplate(String),
     #[error(transparent)]
     Envelope(#[from] dsse::Error),
     #[error("`{0}` signs different bytes")]
@@ -65,7 +67,14 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
                 "that runs were opened within the validity of their manifests: of {unrecorded} it cannot be read"
             ));
         }
-        manifests(case)
+        let outcome = manifests(case)?;
+        report.not_proven.extend(templates(case)?.iter().map(|template| {
+            format!(
+                "which instructions fit the template {}: its bytes are not here",
+                template.prefixed()
+            )
+        }));
+        Ok(outcome)
     });
     report.put("A1", found.unwrap_or_else(Outcome::invalid));
 }
@@ -167,6 +176,19 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
         (None, 1) => outcomes.into_values().next().unwrap_or(Outcome::Valid(String::new())),
         (None, n) => Outcome::Valid(many(n, "manifest")),
     })
+}
+
+/// Compares the templates that the manifests name with their digests; returns those that are not here.
+fn templates(case: &Case<'_>) -> Result<Vec<Digest>, Error> {
+    let mut missing = Vec::new();
+    for (name, digest) in contents::templates(&case.slices, case.files) {
+        match case.files.get(&name) {
+            Some(text) if Digest::of(&[text]) == digest => {}
+            Some(_) => return Err(Error::OtherTemplate(name)),
+            None => missing.push(digest),
+        }
+    }
+    Ok(missing)
 }
 
 fn manifest(case: &Case<'_>, digest: &Digest) -> Result<Outcome, Error> {

@@ -275,6 +275,9 @@ fn purpose(name: &str) -> &'static str {
         bundle::CONTROLS => "the table above, for programs",
         bundle::SCHEMA => "the JSON Schema of entries",
         bundle::GUIDE => "how to check all of this with stock tools",
+        other if other.starts_with(bundle::TEMPLATES) => {
+            "a template of instructions that a manifest names"
+        }
         other if other.starts_with("policy/") => "an earlier policy",
         other if other.starts_with("anchors/") => "a time stamp, or what it is about",
         other if other.starts_with("chains/") => "a part of one log of the population",

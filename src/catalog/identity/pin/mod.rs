@@ -1,5 +1,6 @@
-//! Proposes `spec.instructions` from recorded requests: texts that are equal in all of them become
-//! entries of scope `block`, similar ones a template. People read and sign the proposal.
+//! Proposes what a manifest pins from recorded requests to models: texts that are equal in all of them
+//! become entries of scope `block`, similar ones a template; offered tools become client tools. People
+//! read and sign the proposal. Also says where a text leaves what a manifest pins.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +10,15 @@ use crate::domain::dialect::Place;
 use crate::domain::digest::Digest;
 
 mod diff;
+mod difference;
+mod request;
 mod shape;
 mod tokens;
+mod tools;
+
+pub use difference::{PinnedText, TextDifference, difference};
+pub use request::{ShownRequest, ShownRequestError};
+pub use tools::{ProposedTool, ProposedTools, propose_tools};
 
 /// Similar texts share at least so many hundredths of the shorter one.
 const SHARED_MIN: usize = 40;
@@ -102,8 +110,16 @@ fn joined<'a>(clusters: &mut [Cluster<'a>], text: &'a str) -> Option<usize> {
 
 /// Whether two texts share so much that they are two fillings of one template.
 fn are_similar(one: &str, other: &str) -> bool {
+    let Some(shared) = shared_bytes(one, other) else { return false };
+    shared.saturating_mul(100) >= one.len().min(other.len()).saturating_mul(SHARED_MIN)
+        && shared > 0
+}
+
+/// The bytes that two texts share, without those that are equal by chance. `None`: they differ in too
+/// many pieces.
+fn shared_bytes(one: &str, other: &str) -> Option<usize> {
     let (pieces, others) = (tokens::tokens(one), tokens::tokens(other));
-    let Some(common) = diff::common(&pieces, &others) else { return false };
+    let common = diff::common(&pieces, &others)?;
     let (mut shared, mut row, mut bytes) = (0_usize, 0_usize, 0_usize);
     let mut before: Option<(usize, usize)> = None;
     for (x, y) in common {
@@ -120,8 +136,7 @@ fn are_similar(one: &str, other: &str) -> bool {
         }
         before = Some((x, y));
     }
-    shared.saturating_mul(100) >= one.len().min(other.len()).saturating_mul(SHARED_MIN)
-        && shared > 0
+    Some(shared)
 }
 
 impl Cluster<'_> {

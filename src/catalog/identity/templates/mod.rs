@@ -95,9 +95,14 @@ impl InstructionTemplate {
     /// # Errors
     /// See [`TemplateError`]; a literal that would be read as a hole is none.
     pub(super) fn of(head: &str, parts: &[(Hole, String)]) -> Result<String, TemplateError> {
-        let behind = parts.iter().map(|(hole, literal)| format!("{hole}{literal}"));
-        let text = behind.fold(head.to_owned(), |text, part| text + &part);
+        let text = Self { head: head.to_owned(), parts: parts.to_vec() }.text();
         Self::parse(text.as_bytes()).map(|_| text)
+    }
+
+    /// The text of the template: the bytes whose digest names it.
+    pub fn text(&self) -> String {
+        let parts = self.parts.iter().map(|(hole, literal)| format!("{hole}{literal}"));
+        parts.fold(self.head.clone(), |text, part| text + &part)
     }
 
     /// Whether the text fits, and how many of its bytes the template does not fix: those in holes

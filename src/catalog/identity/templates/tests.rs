@@ -248,6 +248,8 @@ proptest! {
         text in ".{0,60}",
     ) {
         if let Ok(template) = InstructionTemplate::parse(form.as_bytes()) {
+            // Its digest is that of the file.
+            prop_assert_eq!(template.text(), form.clone());
             let (_, steps) = template.fit(&text);
             prop_assert!(steps <= bound(&template, &text));
         }

@@ -1,4 +1,4 @@
-//! `wicketgate manifest`.
+//! `wicketgate manifest init | sign | verify | pin`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,14 +7,24 @@ use clap::Subcommand;
 
 use serde_json::json;
 
-use super::{Exit, JsonArg, fail, note, print_facts, say, write_new};
+use super::payload::DecryptionKeys;
+use super::reader::{self, LedgerSource};
+use super::{Exit, Failure, JsonArg, fail, note, print_facts, say, wait, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
 use crate::identity::manifest::Manifest;
 use crate::identity::{self, Error};
 
-/// Write, sign and verify agent manifests.
+mod fragment;
+mod pin;
+mod requests;
+mod seen;
+
+use seen::SeenReport;
+
+/// Write, pin, sign and verify agent manifests.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -48,28 +58,46 @@ enum Command {
         #[command(flatten)]
         json: JsonArg,
     },
-    /// Check signatures, fields and validity of a manifest, and that it is not older than another.
-    #[command(
-        after_help = "Examples:\n  wicketgate manifest verify agent.yaml --public-key keys/a.pem.pub\n  \
-        wicketgate manifest verify agent.yaml --public-key a.pub --public-key b.pub --threshold 2 --json\n  \
-        wicketgate manifest verify new.yaml --previous agent.yaml --public-key a.pub"
-    )]
-    Verify {
-        /// The manifest; its envelope is FILE.sig.json.
-        file: PathBuf,
-        /// Public key file (PEM) with one or more trusted keys.
-        #[arg(long = "public-key", alias = "trust", value_name = "FILE", required = true)]
-        trust: Vec<PathBuf>,
-        /// How many different trusted keys must have signed.
-        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
-        threshold: u8,
-        /// Manifest used before: refuse an older version, or the same version with other bytes.
-        #[arg(long, value_name = "FILE")]
-        previous: Option<PathBuf>,
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
+    Verify(VerifyArgs),
+    Pin(pin::Args),
+}
+
+/// Check signatures, fields and validity of a manifest, and that it is not older than another.
+///
+/// With --seen, also compare the instructions of recorded requests with those that the manifest pins, and show where a
+/// text leaves the pinned one that is closest to it. The pinned texts are those in `templates/` and `instructions/`
+/// beside the manifest (`manifest pin` writes them) and in the runs themselves: also name a run that still matched.
+#[derive(clap::Args, Debug)]
+#[command(
+    mut_group("LedgerSource", |group| group.required(false)),
+    after_help = "Examples:\n  wicketgate manifest verify agent.yaml --public-key keys/a.pem.pub\n  \
+    wicketgate manifest verify agent.yaml --public-key a.pub --public-key b.pub --threshold 2 --json\n  \
+    wicketgate manifest verify new.yaml --previous agent.yaml --public-key a.pub\n  \
+    wicketgate manifest verify agent.yaml --public-key a.pub --seen RUN --config wicketgate.yaml"
+)]
+struct VerifyArgs {
+    /// The manifest; its envelope is FILE.sig.json.
+    file: PathBuf,
+    /// Public key file (PEM) with one or more trusted keys.
+    #[arg(long = "public-key", alias = "trust", value_name = "FILE", required = true)]
+    trust: Vec<PathBuf>,
+    /// How many different trusted keys must have signed.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    threshold: u8,
+    /// Manifest used before: refuse an older version, or the same version with other bytes.
+    #[arg(long, value_name = "FILE")]
+    previous: Option<PathBuf>,
+    /// Also compare the requests to models of these runs with the instructions.
+    #[arg(long, value_name = "RUN", num_args = 1.., requires = "LedgerSource", value_parser = super::evidence::run_id)]
+    seen: Vec<RunId>,
+    // A ledger may be named, and need not be.
+    #[command(flatten)]
+    ledger: Option<LedgerSource>,
+    #[command(flatten)]
+    keys: DecryptionKeys,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs one of the commands.
@@ -80,16 +108,38 @@ pub fn run(args: &Args) -> Exit {
             Ok(()) => Exit::Ok,
             Err(error) => refuse(&error, false),
         },
-        Command::Verify { file, trust, threshold, previous, json } => {
-            match verify(file, trust, usize::from(*threshold), previous.as_deref()) {
-                Ok(manifest) => {
-                    show(&manifest, *json);
-                    Exit::Ok
-                }
-                Err(error) => refuse(&error, *json),
-            }
-        }
+        Command::Verify(args) => verified(args),
+        Command::Pin(args) => pin::run(args),
     }
+}
+
+fn verified(args: &VerifyArgs) -> Exit {
+    let VerifyArgs { file, trust, threshold, previous, json, .. } = args;
+    let manifest = match verify(file, trust, usize::from(*threshold), previous.as_deref()) {
+        Ok(manifest) => manifest,
+        Err(error) => return refuse(&error, *json),
+    };
+    let Some(source) = args.ledger.as_ref().filter(|_| !args.seen.is_empty()) else {
+        show(&manifest, *json, None);
+        return Exit::Ok;
+    };
+    wait(async {
+        let seen = compare(args, &manifest, source).await?;
+        show(&manifest, *json, Some(&seen));
+        Ok(if seen.is_fine() { Exit::Ok } else { Exit::Invalid })
+    })
+}
+
+/// Compares the requests of the named runs with the manifest.
+async fn compare(
+    args: &VerifyArgs,
+    manifest: &Manifest,
+    source: &LedgerSource,
+) -> Result<SeenReport, Failure> {
+    let vault = args.keys.vault(source)?;
+    let reader = reader::open_reader(source).await?;
+    let recorded = requests::read(reader.as_ref(), vault.as_deref(), &args.seen).await?;
+    Ok(SeenReport::of(manifest, &args.file, recorded.usable(true)?))
 }
 
 /// Prints the errors, line by line, with their codes.
@@ -187,11 +237,11 @@ fn verify(
     Ok(manifest)
 }
 
-fn show(manifest: &Manifest, json: bool) {
+fn show(manifest: &Manifest, json: bool, seen: Option<&SeenReport>) {
     let tools: Vec<_> = manifest.tools.iter().map(|grant| grant.name.as_str()).collect();
     if json {
-        let value = serde_json::json!({
-            "ok": true,
+        let mut value = serde_json::json!({
+            "ok": seen.is_none_or(SeenReport::is_fine),
             "name": manifest.name,
             "version": manifest.version.to_string(),
             "owner": manifest.owner,
@@ -203,6 +253,9 @@ fn show(manifest: &Manifest, json: bool) {
             "not_before": manifest.not_before.to_string(),
             "not_after": manifest.not_after.to_string(),
         });
+        if let (serde_json::Value::Object(members), Some(seen)) = (&mut value, seen) {
+            members.insert("seen".to_owned(), seen.facts());
+        }
         say(value.to_string());
         return;
     }
@@ -215,6 +268,9 @@ fn show(manifest: &Manifest, json: bool) {
     }
     for signer in &manifest.signers {
         say(format!("signed by   {signer}"));
+    }
+    if let Some(seen) = seen {
+        seen.print();
     }
 }
 
@@ -236,7 +292,7 @@ spec:
     names: [gpt-5-mini]            # exact ids; the agent must name one of them
   # SHA-256 of the instructions the agent may run with; several are allowed. Once one is listed,
   # an agent that claims none, or another, cannot open a run.
-  # scope: whole | block | first_block | prefix:<bytes> | template
+  # scope: whole | block | first_block | prefix:<bytes> | template. From recorded requests: wicketgate manifest pin
   instructions: []
   #  - {sha256: "<64 hex digits>", scope: whole}
   #  - {name: prompt, sha256: "<64 hex digits of templates/<sha256>.txt>", scope: template, required: true}
