@@ -20,5 +20,6 @@ mod faults;
 mod proposals;
 mod refusals;
 mod streams;
+mod traps;
 
 use wicketgate_support::{checker, people, sidecar, tool, wire, within};
