@@ -28,6 +28,9 @@ use crate::domain::time::Timestamp;
 pub const ENGINE: &str = "regorus/0.14.1+stock.1";
 /// How long one evaluation may take unless configured otherwise.
 pub const DEADLINE: Duration = Duration::from_millis(100);
+/// How long one evaluation may take where no call waits for it: in tests, lints and explanations.
+/// Their findings must not depend on how busy a build server is.
+pub const UNHURRIED: Duration = Duration::from_secs(5);
 /// The document that is read.
 pub(super) const DECISION: &str = "data.wicketgate.decision";
 /// What of it holds while layers observe.

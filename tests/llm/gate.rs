@@ -47,9 +47,19 @@ impl Gate {
         configure: impl FnOnce(&mut Value),
         sign: impl FnOnce(&mut Value),
     ) -> Gate {
-        let (tool, people, provider) =
-            (Tool::start().await, People::new(), Provider::start().await);
+        let tool = Tool::start().await;
         let estate = Estate::sqlite(&tool);
+        Self::start_on(tool, estate, configure, sign).await
+    }
+
+    /// The same on an estate of its own kind.
+    pub async fn start_on(
+        tool: Tool,
+        estate: Estate,
+        configure: impl FnOnce(&mut Value),
+        sign: impl FnOnce(&mut Value),
+    ) -> Gate {
+        let (people, provider) = (People::new(), Provider::start().await);
         estate.bundle("1.0.1", RULES, "policy");
         for (name, text) in [("a.token", TOKEN), ("provider.key", KEY)] {
             std::fs::write(estate.path(name), text).unwrap();

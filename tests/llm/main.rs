@@ -21,5 +21,6 @@ mod pin;
 mod proposals;
 mod refusals;
 mod streams;
+mod traps;
 
 use wicketgate_support::{checker, people, ran, sidecar, tool, wire, within};

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::bundle::Bundle;
 use super::fault::Error;
-use super::rego::{self, DEADLINE, RegoEngine};
+use super::rego::{self, RegoEngine, UNHURRIED};
 use super::{Answer, EngineError, PolicyEngine as _, ast};
 use crate::domain::decision::Verdict;
 use crate::domain::json::{Json, Limits};
@@ -77,12 +77,12 @@ pub struct Explained {
 /// # Errors
 /// The engine refuses the bundle.
 pub fn explain(bundle: &Bundle, input: &[u8]) -> Result<Explained, Error> {
-    let engine = RegoEngine::new(bundle, DEADLINE)?;
+    let engine = RegoEngine::new(bundle, UNHURRIED)?;
     let answer = engine.decide(input);
     let text = String::from_utf8_lossy(input);
     let value = Value::from_json_str(&text).map_err(|e| Error::Engine(e.to_string()))?;
     let modules = bundle.modules();
-    let prober = Prober::new(&rego::engine(bundle.template.clone(), DEADLINE)?, Some(&value));
+    let prober = Prober::new(&rego::engine(bundle.template.clone(), UNHURRIED)?, Some(&value));
     let tracer = RuleTracer::new(&prober, modules);
     let mut rules = Vec::new();
     for module in layered(modules) {

@@ -9,7 +9,7 @@ use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::effect;
-use crate::rego::{DEADLINE, RegoEngine};
+use crate::rego::{RegoEngine, UNHURRIED};
 use crate::testing::sample;
 
 /// A name that no bundle contains by accident.
@@ -23,7 +23,7 @@ pub(super) fn ask(
     open: &[String],
     holds: Option<&str>,
 ) -> Vec<Finding> {
-    let engine = match RegoEngine::new(bundle, DEADLINE) {
+    let engine = match RegoEngine::new(bundle, UNHURRIED) {
         Ok(engine) => engine,
         Err(why) => {
             let (level, code, message) = (Level::Error, "lint.engine", why.to_string());

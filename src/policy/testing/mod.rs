@@ -10,7 +10,6 @@
 //! bundle and admitted builtins, and a builtin that fails is an error, as on the road.
 
 use std::path::Path;
-use std::time::Duration;
 
 use regex::Regex;
 use regorus::unstable::{Module, Ref};
@@ -33,9 +32,6 @@ pub use coverage::{Coverage, Uncovered};
 pub(super) use files::FIXTURES;
 pub use files::changed_at;
 pub use junit::junit;
-
-/// How long one test may take.
-const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The tests to run, and whether to count the rules they reach.
 #[derive(Clone, Debug, Default)]
@@ -198,7 +194,7 @@ fn prepared(
     if let Some(marks) = marks {
         marks.install(&mut engine).map_err(|e| failed(&e))?;
     }
-    let mut engine = rego::engine(engine, DEADLINE).map_err(|e| failed(&e))?;
+    let mut engine = rego::engine(engine, rego::UNHURRIED).map_err(|e| failed(&e))?;
     // Report undefined names here and not in the first test.
     let entry = rego::DECISION.into();
     engine.compile_with_entrypoint(&entry).map_err(|e| failed(&e))?;

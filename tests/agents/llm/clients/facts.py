@@ -214,7 +214,7 @@ def main(package, dialects):
             facts = current[0] = Facts(scenario, way)
             prepare(facts)
             try:
-                runner.run(asyncio.wait_for(dialects[dialect](facts), timeout=40))
+                runner.run(asyncio.wait_for(dialects[dialect](facts), timeout=240))
             except Exception as error:  # noqa: BLE001 - whatever a library throws is what its user would see
                 facts.fail(error)
             line = {"client": version, "dialect": dialect} | {name: getattr(facts, name) for name in members}

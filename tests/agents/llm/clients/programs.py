@@ -36,7 +36,8 @@ SCENARIOS = json.loads((pathlib.Path(__file__).parents[1] / "programs.json").rea
 MACHINE = {"x86_64": "x64", "aarch64": "arm64"}[platform.machine()]
 WORDS = ["policy.denied", "wicketgate_denied"]
 PROMPT = "Do what you are here for."
-SECONDS = 60
+# A program hangs for longer than this only if it hangs: the machine may be busy with a build.
+SECONDS = 240
 
 
 def echo_server():
