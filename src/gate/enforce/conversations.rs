@@ -221,11 +221,10 @@ impl RunConversations {
         if rows.len() > NEW_MAX || bytes > NEW_BYTES_MAX && rows.len() > 1 {
             return None;
         }
-        let (commitments, apart) = self.apart(entropy, secret, call)?;
         let base = base.map(HexDigest);
         let conversation = Conversation { add, base, keep: number(keep).into() };
         let conversation = PartPayload::of(random32(entropy), conversation.bytes());
-        let references = References { conversation: conversation.c, apart: commitments };
+        let (references, apart) = self.apart(entropy, secret, call, conversation.c)?;
         let args = canonical::bytes(&references.put(call.args()));
         Some(ArgParts { args, conversation, apart, messages: rows })
     }
@@ -246,16 +245,18 @@ impl RunConversations {
         best
     }
 
-    /// The tools and the instructions: their commitments by the names of the members, and those that
-    /// the run did not send before. `None` if they cannot be cut out.
+    /// What the arguments name instead of their parts, and the tools and the instructions that the run
+    /// did not send before. `None` if they cannot be cut out.
     fn apart(
         &self,
         entropy: &dyn Entropy,
         secret: &[u8; 32],
         call: &ToolCall,
-    ) -> Option<(BTreeMap<&'static str, Digest>, Vec<ApartPayload>)> {
+        conversation: Digest,
+    ) -> Option<(References, Vec<ApartPayload>)> {
         let sent: BTreeMap<String, &RawValue> = serde_json::from_slice(call.sent()).ok()?;
-        let (mut commitments, mut new) = (BTreeMap::new(), Vec::new());
+        let mut references = References { conversation, apart: BTreeMap::new() };
+        let mut new = Vec::new();
         for (name, role) in APART {
             if call.args().get(name).is_none() {
                 continue;
@@ -268,9 +269,9 @@ impl RunConversations {
                 new.push(ApartPayload { key, role, payload });
                 c
             });
-            commitments.insert(name, c);
+            references.apart.insert(name, c);
         }
-        Some((commitments, new))
+        Some((references, new))
     }
 
     /// Remembers the messages of a call whose decision is durable.
