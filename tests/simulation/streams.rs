@@ -628,11 +628,11 @@ fn an_answer_whose_outcome_is_not_recorded_has_no_end() {
         let ask = world.ask_model(&life, &known, &asked, Cut::Never);
         let (end, ()) = tokio::join!(ask, async {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let until = Instant::now() + Duration::from_secs(3);
+            let until = Instant::now() + Duration::from_millis(1200);
             *world.sky.weather.lock() = Weather { down_until: Some(until), ..Weather::default() };
         });
         assert_eq!(end, StreamEnd::Broken("call.unknown".into()));
-        tokio::time::sleep(Duration::from_secs(4)).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(last(&world, &known, "m").kind(), "call.completed");
         let end = world.ask_model(&life, &known, &asked, Cut::Never).await;
         assert_eq!(end, StreamEnd::Answered("ok".into()));
