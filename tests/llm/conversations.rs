@@ -8,6 +8,7 @@ use crate::checker::{StoredPayload, payloads};
 use crate::gate::Gate;
 use crate::provider::Answer;
 use crate::said::{DIALECTS, Dialect, output_text};
+use wicketgate_support::evidence::{evidence, outcome};
 use wicketgate_support::ran::Ran;
 
 const TURNS: usize = 60;
@@ -53,6 +54,12 @@ impl Dialect {
         request
     }
 
+    /// The same request for an answer in one piece.
+    fn at_once(mut request: Value) -> Value {
+        request["stream"] = json!(false);
+        request
+    }
+
     /// What a client sends back of an answer of this text.
     fn echoed(&self, text: &str) -> Value {
         match self.name {
@@ -61,6 +68,13 @@ impl Dialect {
             _ => json!({"role": "assistant", "content": [{"type": "text", "text": text}]}),
         }
     }
+}
+
+/// A gate whose manifest demands these instructions.
+async fn pinning(prompt: &str) -> Gate {
+    let sha256 = hex::encode(Sha256::digest(prompt));
+    let pinned = json!([{"sha256": sha256, "scope": "whole", "required": true}]);
+    Gate::start_with(|_| {}, |spec| spec["instructions"] = pinned).await
 }
 
 /// 60 turns of a coding agent.
@@ -97,15 +111,7 @@ fn is_digest(member: &Value) -> bool {
 async fn sixty_turns_with_a_long_prompt_and_long_tools_store_each_part_once() {
     let prompt = text(5000, PROMPT);
     for dialect in &DIALECTS {
-        let sha256 = hex::encode(Sha256::digest(&prompt));
-        let gate = Gate::start_with(
-            |_| {},
-            |spec| {
-                spec["instructions"] =
-                    json!([{"sha256": sha256, "scope": "whole", "required": true}])
-            },
-        );
-        let gate = gate.await;
+        let gate = pinning(&prompt).await;
         sixty_turns(&gate, dialect, &prompt).await;
         let database = gate.estate.database.clone();
         let summary = gate.checked().await;
@@ -130,6 +136,38 @@ async fn sixty_turns_with_a_long_prompt_and_long_tools_store_each_part_once() {
             is_digest(&args["tools"]) && beside.count() == usize::from(!is_chat)
         });
         assert_eq!(hidden.count(), TURNS - 1, "{}", dialect.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn evidence_has_the_instructions_beside_a_conversation_and_decides_the_same_again() {
+    let prompt = text(5000, 2000);
+    let mut gate = pinning(&prompt).await;
+    let (mut run, mut beside) = (String::new(), Vec::new());
+    for (dialect, name) in [(&DIALECTS[1], "instructions"), (&DIALECTS[2], "system")] {
+        let mut conversation = Vec::new();
+        for turn in 0..2 {
+            conversation.push(json!({"role": "user", "content": text(turn, 100)}));
+            gate.provider.answers(Answer::json(200, &dialect.whole("yes", &[])));
+            let request = dialect.long(&conversation, &prompt);
+            let request = Dialect::at_once(request);
+            let reply = gate.asks(dialect, &request).await;
+            assert_eq!(reply.status, 200, "{} {turn}: {reply:?}", dialect.name);
+            run = reply.header("wicketgate-run").expect("the run").to_owned();
+            conversation.push(dialect.echoed("yes"));
+            beside.push((name, request[name].clone()));
+        }
+    }
+    gate.sidecar.stop().await;
+    let (verdict, transcript) = evidence(&gate.estate, &run, "shown");
+    for check in ["P1", "P5", "V1"] {
+        assert_eq!(outcome(&verdict, check)["outcome"], "VALID", "{check}: {verdict}");
+    }
+    let steps = transcript["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), beside.len());
+    for (step, (name, sent)) in steps.iter().zip(&beside) {
+        let shown = &step["conversation"][*name];
+        assert_eq!((&shown["state"], &shown["json"]), (&json!("opened"), sent), "{step}");
     }
 }
 

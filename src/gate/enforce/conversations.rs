@@ -39,7 +39,7 @@ const NEW_BYTES_MAX: usize = 16 * INLINE_MAX;
 /// The most text that a policy is shown of new messages.
 const SHOWN_MAX: usize = 64 * 1024;
 /// The length up to which tools and instructions are shown to a policy in every call.
-const SHOWN_ALWAYS: usize = 1024;
+const SHOWN_ALWAYS: u64 = 1024;
 /// Combinations of tool and policy, or of obligations, that are told apart.
 const BASES_MAX: usize = 64;
 
@@ -142,10 +142,9 @@ impl RunConversations {
         let findings = self.scanned.get(&exact).cloned();
         let findings = findings.unwrap_or_else(|| firewall::findings(&rest).into());
         let judged = self.judged.get(basis).is_some_and(|(_, all)| all.contains_key(&exact));
-        let large = |member: &Json| canonical::bytes(member).len() > SHOWN_ALWAYS;
-        let apart = APART.iter().filter(|_| judged).filter_map(|(name, _)| {
-            let member = rest.get(name).filter(|member| large(member))?;
-            Some((*name, Json::of(&MemberDigest::of(member))))
+        let apart = APART.into_iter().filter(|_| judged).filter_map(|(name, _)| {
+            let digest = MemberDigest::of(rest.get(name)?);
+            (digest.bytes.get() > SHOWN_ALWAYS).then(|| (name, Json::of(&digest)))
         });
         let digests = apart.collect();
         ReadRest { known: KnownRest { exact, findings }, digests }
