@@ -73,6 +73,8 @@ struct PayloadTerms {
     conversation: Option<Term>,
     /// How long to keep tools that were offered to models.
     offer: Option<Term>,
+    /// How long to keep instructions for models that stand beside the conversation.
+    instructions: Option<Term>,
     /// How long to keep arguments of model calls in the exact bytes that the agent sent.
     raw: Option<Term>,
     /// How long to keep contents of files that a call replaced or deleted. A rollback needs them.

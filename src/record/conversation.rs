@@ -3,14 +3,16 @@
 //! An agent sends its whole conversation with every request. Stored as it comes, 60 requests hold
 //! the first message 60 times. So the arguments of such a call are stored in parts: each new
 //! message as a payload of its own (role `message`), the order of the messages as a list of
-//! commitments that continues an earlier list (role `conversation`), the offered tools once per
-//! change (role `offer`), and the other arguments (role `args`). The last name the commitments of
-//! the others, so the digest that approvers sign covers all of them.
+//! commitments that continues an earlier list (role `conversation`), the offered tools and the
+//! instructions beside the conversation once per change (roles `offer` and `instructions`), and the
+//! other arguments (role `args`). The last name the commitments of the others, so the digest that
+//! approvers sign covers all of them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::entry::Role;
 use super::text::{HexDigest, Int};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -22,8 +24,11 @@ const MESSAGES: &str = "messages";
 const INPUT: &str = "input";
 /// The members that can have a conversation.
 pub const LIST_MEMBERS: [&str; 2] = [MESSAGES, INPUT];
-/// The member with the tools that the model may ask for.
-const TOOLS: &str = "tools";
+/// The members that are stored apart from the other arguments, once per change, and the role of each.
+/// They hold the tools that the model may ask for, and the instructions in the `responses` and the
+/// `messages` dialect. Other dialects have their instructions among the messages.
+pub const APART: [(&str, Role); 3] =
+    [("instructions", Role::Instructions), ("system", Role::Instructions), ("tools", Role::Offer)];
 
 /// The name of the member with the conversation: `messages`, unless the arguments have none and
 /// their `input` is a list of objects, or names a list that is stored elsewhere.
@@ -200,13 +205,13 @@ impl Conversation {
     }
 }
 
-/// What arguments that are stored in parts name instead of their messages and tools.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What arguments that are stored in parts name instead of their messages, tools and instructions.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct References {
     /// The commitment of the conversation.
     pub conversation: Digest,
-    /// The commitment of the offered tools, if there are any.
-    pub offer: Option<Digest>,
+    /// The commitments of the members that are stored apart, by the name of the member.
+    pub apart: BTreeMap<&'static str, Digest>,
 }
 
 #[derive(Deserialize)]
@@ -215,10 +220,10 @@ struct ConversationReference {
     conversation: HexDigest,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfferReference {
-    offer: HexDigest,
+/// The commitment of a member that is stored apart: an object with its role as the only name.
+fn apart_reference(member: &Json, role: Role) -> Option<Digest> {
+    let only = member.as_object().filter(|members| members.len() == 1)?.get(role.as_str())?;
+    Some(only.read::<HexDigest>().ok()?.0)
 }
 
 impl References {
@@ -226,26 +231,65 @@ impl References {
     #[must_use]
     pub fn of(args: &Json) -> Option<Self> {
         let conversation = reference(args.get(list_member(args))?)?;
-        let offer = match args.get(TOOLS) {
-            None => None,
-            Some(tools) => Some(tools.read::<OfferReference>().ok()?.offer.0),
-        };
-        Some(Self { conversation, offer })
+        let mut apart = BTreeMap::new();
+        for (name, role) in APART {
+            let Some(member) = args.get(name) else { continue };
+            match apart_reference(member, role) {
+                Some(c) => drop(apart.insert(name, c)),
+                // An earlier version stored instructions with the other arguments.
+                None if role == Role::Instructions => {}
+                None => return None,
+            }
+        }
+        Some(Self { conversation, apart })
     }
 
-    /// The arguments with these references in place of messages and tools.
+    /// The arguments with these references in place of what is stored apart from them.
     pub fn put(&self, args: &Json) -> Json {
         let list = list_member(args);
         let others = args.as_object().into_iter().flatten();
-        let others = others.filter(|(name, _)| *name != TOOLS && *name != list);
+        let others =
+            others.filter(|(name, _)| *name != list && !self.apart.contains_key(name.as_str()));
         let mut members: BTreeMap<String, Json> =
             others.map(|(name, value)| (name.clone(), value.clone())).collect();
         let refer = |name: &str, to: &Digest| Json::object([(name, Json::from(to.hex()))]);
         members.insert(list.to_owned(), refer("conversation", &self.conversation));
-        if let Some(offer) = &self.offer {
-            members.insert(TOOLS.to_owned(), refer("offer", offer));
+        for (name, role) in APART {
+            if let Some(c) = self.apart.get(name) {
+                members.insert(name.to_owned(), refer(role.as_str(), c));
+            }
         }
         Json::Object(members)
+    }
+}
+
+/// What a policy sees of a member that is stored apart, if it allowed the same in an earlier call.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberDigest {
+    /// The length of its canonical form.
+    pub bytes: Int,
+    /// SHA-256 of its canonical form.
+    pub sha256: HexDigest,
+}
+
+impl MemberDigest {
+    /// The digest of a member.
+    #[must_use]
+    pub fn of(member: &Json) -> Self {
+        let written = canonical::bytes(member);
+        let bytes = u64::try_from(written.len()).unwrap_or(u64::MAX);
+        Self { bytes: bytes.into(), sha256: HexDigest(Digest::of(&[&written])) }
+    }
+
+    /// Whether a policy that saw this value saw the member; and then, whether in full.
+    #[must_use]
+    pub fn shows(seen: &Json, member: &Json) -> Option<bool> {
+        if seen == member {
+            return Some(true);
+        }
+        let digest: Self = seen.read().ok()?;
+        (digest == Self::of(member)).then_some(false)
     }
 }
 
@@ -396,7 +440,7 @@ mod tests {
         assert_eq!(with_messages(&none, items.as_array().unwrap().to_vec()), input);
 
         let digest = Digest::of(&[b"c"]);
-        let all = References { conversation: digest, offer: Some(digest) };
+        let all = References { conversation: digest, apart: BTreeMap::from([("tools", digest)]) };
         let stored = all.put(&input);
         assert_eq!((References::of(&stored), messages(&stored)), (Some(all), None));
         assert!(stored.get("messages").is_none());
@@ -463,13 +507,41 @@ mod tests {
     #[test]
     fn stored_arguments_name_the_parts_and_nothing_else_does() {
         let digest = Digest::of(&[b"c"]);
-        let args = json!({"model": "m", "messages": [{"role": "user"}], "tools": [1]});
-        let all = References { conversation: digest, offer: Some(digest) };
-        assert_eq!(References::of(&all.put(&args)), Some(all));
-        let one = References { conversation: digest, offer: None };
-        assert_eq!(References::of(&one.put(&args)), Some(one));
+        let args =
+            json!({"model": "m", "messages": [{"role": "user"}], "tools": [1], "system": "s"});
+        let of = |names: &[&'static str]| References {
+            conversation: digest,
+            apart: names.iter().map(|name| (*name, digest)).collect(),
+        };
+        let (all, old) = (of(&["system", "tools"]), of(&["tools"]));
+        let hex = digest.hex();
+        assert_eq!(
+            all.put(&args),
+            json!({"model": "m", "messages": {"conversation": hex}, "tools": {"offer": hex},
+                "system": {"instructions": hex}})
+        );
+        for one in [&all, &old] {
+            assert_eq!(References::of(&one.put(&args)).as_ref(), Some(one));
+        }
+        // Instructions stay where an earlier version stored them; tools never do.
+        assert_eq!(old.put(&args).get("system"), Some(&Json::from("s")));
+        assert_eq!(References::of(&of(&["system"]).put(&args)), None);
         assert_eq!(References::of(&args), None);
         assert_eq!(messages(&all.put(&args)), None);
+    }
+
+    #[test]
+    fn a_policy_saw_a_member_in_full_or_by_its_digest_or_another_one() {
+        let tools = json!([{"name": "f"}]);
+        let digest = Json::of(&MemberDigest::of(&tools));
+        assert_eq!(digest.get("bytes"), Some(&Json::from(14_u64)));
+        assert_eq!(MemberDigest::shows(&tools, &tools), Some(true));
+        assert_eq!(MemberDigest::shows(&digest, &tools), Some(false));
+        let other = json!([{"name": "g"}]);
+        for (seen, member) in [(&other, &tools), (&digest, &other), (&json!({"bytes": 14}), &tools)]
+        {
+            assert_eq!(MemberDigest::shows(seen, member), None, "{seen:?}");
+        }
     }
 
     #[test]

@@ -39,6 +39,8 @@ closed! {
         Conversation = "conversation",
         /// The tools offered to a model, as they were sent.
         Offer = "offer",
+        /// The instructions for a model that stand beside its conversation, as they were sent.
+        Instructions = "instructions",
         /// Arguments of a call as they were sent.
         Raw = "raw",
         /// What a call replaced.

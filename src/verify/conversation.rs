@@ -8,15 +8,15 @@ use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
 use crate::entries::EntryLine;
 use crate::record::conversation::{
-    Conversation, Conversations, MessageAt, References, messages, normal, with_messages,
+    APART, Conversation, Conversations, MessageAt, References, messages, normal, with_messages,
 };
-use crate::record::{Commitment, Role};
+use crate::record::{Commitment, HexDigest, Role};
 
 /// What the lines of a run say about conversations with models.
 #[derive(Clone, Debug, Default)]
 pub struct RunMessages<'a> {
     lists: Conversations,
-    /// The messages that the lines commit to.
+    /// The messages and the instructions that the lines commit to.
     committed: BTreeMap<Digest, Commitment>,
     /// The call whose line commits to this list, or to these whole arguments.
     calls: BTreeMap<Digest, &'a CallId>,
@@ -47,7 +47,8 @@ impl<'a> RunMessages<'a> {
     pub fn add(&mut self, line: &'a EntryLine, payloads: &Payloads) {
         let draft = &line.entry.draft;
         let Some(call) = &draft.call else { return };
-        for commitment in draft.commit.iter().filter(|c| c.role == Role::Message) {
+        let is_part = |role| matches!(role, Role::Message | Role::Instructions);
+        for commitment in draft.commit.iter().filter(|c| is_part(c.role)) {
             self.committed.insert(commitment.c.0, *commitment);
         }
         let in_parts = draft.body.decision().is_some_and(|made| made.args_bytes.is_some());
@@ -88,25 +89,25 @@ impl<'a> RunMessages<'a> {
         Some(self.lists.messages(list)?.into_iter().map(&mut one).collect())
     }
 
-    /// The arguments of a call with their messages, in normal form, and their tools, if all of it
-    /// is disclosed. Arguments that were stored whole are as they are.
+    /// The arguments of a call with their messages, in normal form, their tools and their
+    /// instructions, if all of it is disclosed. Arguments that were stored whole are as they are.
     #[must_use]
     pub fn whole(&self, args: &Json, payloads: &Payloads) -> Option<Json> {
-        let Some(References { conversation, offer }) = References::of(args) else {
+        let Some(References { conversation, apart }) = References::of(args) else {
             return Some(args.clone());
         };
         let messages = self.read(&conversation, payloads)?;
         let messages = messages.into_iter().collect::<Option<Vec<Json>>>()?;
         let Json::Object(mut members) = with_messages(args, messages) else { return None };
-        if let Some(offer) = offer {
-            members.insert("tools".to_owned(), json(payloads, &offer)?);
+        for (name, c) in apart {
+            members.insert(name.to_owned(), json(payloads, &c)?);
         }
         Some(Json::Object(members))
     }
 
     /// The conversation of these lines of one call, as the transcript has it: what it continues,
-    /// and the messages that follow. Messages that cannot be put in order are those that the lines
-    /// commit to.
+    /// the messages that follow, and the instructions beside them. Messages that cannot be put in
+    /// order are those that the lines commit to.
     #[must_use]
     pub fn shown(&self, lines: &[&EntryLine], payloads: &Payloads) -> Option<Json> {
         let commitments = || lines.iter().flat_map(|line| &line.entry.draft.commit);
@@ -119,15 +120,25 @@ impl<'a> RunMessages<'a> {
                 let call = read.base.and_then(|base| self.calls.get(&base.0));
                 members.extend(call.map(|call| ("continues", Json::from(call.as_str()))));
                 members.push(("keep", Json::from(read.keep.get())));
-                let unknown = |c| Commitment { c, len: 0_u64.into(), role: Role::Message };
-                let one = |c: &crate::record::HexDigest| {
-                    self.committed.get(&c.0).copied().unwrap_or_else(|| unknown(*c))
-                };
-                read.add.iter().map(one).collect()
+                read.add.iter().map(|c| self.commitment(c.0, Role::Message)).collect()
             }
         };
+        let args = commitments().find(|c| c.role == Role::Args);
+        let references = args.and_then(|args| References::of(&json(payloads, &args.c.0)?));
+        // WHY not the tools: earlier transcripts lack them, and are made again byte for byte. Earlier
+        // entries have no instructions of their own.
+        for (name, role) in APART.into_iter().filter(|(_, role)| *role == Role::Instructions) {
+            let c = references.as_ref().and_then(|all| all.apart.get(name));
+            members.extend(c.map(|c| (name, payloads.shown(&self.commitment(*c, role)))));
+        }
         let followed: Vec<Json> = followed.iter().map(|c| payloads.shown(c)).collect();
         members.push(("messages", followed.into()));
         Some(Json::object(members))
+    }
+
+    /// The commitment of a part as a line has it.
+    fn commitment(&self, c: Digest, role: Role) -> Commitment {
+        let unknown = || Commitment { c: HexDigest(c), len: 0_u64.into(), role };
+        self.committed.get(&c).copied().unwrap_or_else(unknown)
     }
 }

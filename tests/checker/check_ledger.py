@@ -33,7 +33,7 @@ DEPTH_MAX = 6
 ARRAY_MAX = 256
 REQUIRED = {"v", "chain", "epoch", "seq", "prev", "ts", "boot", "mono", "kind", "data"}
 OPTIONAL = {"run", "run_seq", "run_prev", "call", "tool", "verdict", "rule", "policy", "commit"}
-ROLES = {"args", "result", "policy_input", "approval", "message", "conversation", "offer", "raw", "pre_image", "tools", "principal"}
+ROLES = {"args", "result", "policy_input", "approval", "message", "conversation", "offer", "instructions", "raw", "pre_image", "tools", "principal"}
 KINDS_OF_NO_CALL = {
     "chain.genesis", "writer.started", "writer.stopped", "heartbeat", "clock.step", "key.rotated", "key.revoked",
     "config.changed", "policy.activated", "posture.observed", "manifest.bound", "manifest.refused", "signers.bound",

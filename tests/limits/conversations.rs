@@ -1,15 +1,14 @@
 //! Conversations with models: each message is stored, scanned and judged once in a run, and every call
 //! can be read from the ledger all the same.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Refused};
-use crate::checker::{Database, check_ledger};
+use crate::checker::{self, StoredPayload, check_ledger};
 use crate::models::{Server, completion, estate, place};
 use crate::settings::entries;
 use crate::sidecar::{Estate, key, run};
+use wicketgate_support::evidence::{evidence, outcome};
 use wicketgate_support::program::python;
 use wicketgate_support::ran::Ran;
 
@@ -20,6 +19,10 @@ import rego.v1
 allow if input.tool.name == "work.do"
 forbidden contains m if { some m in input.args.messages; is_string(m.content); contains(m.content, "forbidden") }
 deny contains {"code": "said", "message": "a forbidden text"} if count(forbidden) > 0
+deny contains {"code": "offered", "message": "a forbidden tool"} if {
+	some tool in input.args.tools
+	contains(tool["function"].description, "forbidden")
+}
 obligations contains {"type": "redact", "kinds": ["email"]} if {
 	some m in input.args.messages
 	is_string(m.content)
@@ -27,19 +30,12 @@ obligations contains {"type": "redact", "kinds": ["email"]} if {
 }
 "#;
 
-/// Every stored payload: role, bytes, commitment.
-fn payloads(estate: &Estate) -> Vec<(String, String, String)> {
-    let Database::Sqlite(path) = &estate.database else { panic!("not a file") };
-    let script = "import sqlite3, sys, json\n\
-        rows = sqlite3.connect(sys.argv[1]).execute('SELECT role, body, commitment FROM payload')\n\
-        print(json.dumps([[r[0], bytes(r[1]).decode(), bytes(r[2]).hex()] for r in rows]))";
-    let done = Command::new(python()).args(["-c", script]).arg(path).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    serde_json::from_slice(&done.stdout).unwrap()
+fn payloads(estate: &Estate) -> Vec<StoredPayload> {
+    checker::payloads(&estate.database)
 }
 
 fn of_role(estate: &Estate, role: &str) -> Vec<String> {
-    payloads(estate).into_iter().filter(|row| row.0 == role).map(|row| row.1).collect()
+    payloads(estate).into_iter().filter(|row| row.role == role).map(|row| row.body).collect()
 }
 
 fn user(text: &str) -> Value {
@@ -51,7 +47,18 @@ fn said(text: &str) -> Value {
 }
 
 async fn send(agent: &Agent, id: &str, messages: &[Value]) -> Result<Value, Refused> {
-    let args = json!({"model": "small", "max_output_tokens": 100, "messages": messages});
+    send_with(agent, id, messages, &json!({})).await
+}
+
+/// The same, with more arguments.
+async fn send_with(
+    agent: &Agent,
+    id: &str,
+    messages: &[Value],
+    more: &Value,
+) -> Result<Value, Refused> {
+    let mut args = json!({"model": "small", "max_output_tokens": 100, "messages": messages});
+    args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let answer = agent.call("work.do", id, &args.to_string()).await?;
     Ok(serde_json::from_str(&answer).unwrap())
 }
@@ -87,10 +94,10 @@ async fn sixty_turns_store_each_message_once() {
     agent.seal().await.unwrap();
     sidecar.stop().await;
     let all = payloads(&estate);
-    let bytes: usize = all.iter().map(|(_, body, _)| body.len()).sum();
+    let bytes: usize = all.iter().map(|row| row.body.len()).sum();
     eprintln!("{bytes} bytes in {} payloads", all.len());
     assert!(bytes <= 1_200_000, "{bytes} bytes of payloads");
-    let large = all.iter().filter(|(_, body, _)| body.len() > 16 * 1024).count();
+    let large = all.iter().filter(|row| row.body.len() > 16 * 1024).count();
     assert!(large <= TURNS, "{large} payloads beyond 16 KiB");
     assert_eq!(of_role(&estate, "message").len(), 2 * TURNS);
     // The model was sent everything, every time.
@@ -176,34 +183,53 @@ async fn a_policy_sees_a_long_new_message_by_its_digest() {
     assert_eq!(input["effect"]["messages_cut"], 1);
 }
 
-/// Exports a run with its payloads and verifies it; the verdict, and the transcript.
-fn evidence(estate: &Estate, run_id: &str, out: &str) -> (Value, Value) {
-    let dir = estate.path(".");
-    if !estate.path("evidence.pem").exists() {
-        for name in ["evidence.pem", "fleet.pem"] {
-            run(&dir, &["keygen", "--out", name]);
-        }
-    }
-    let order = ["evidence", "export", "--run", run_id, "--out", out, "--key", "evidence.pem"];
-    let from = ["--payloads", "--config", "wicketgate.yaml", "--artifacts", "state/artifacts"];
-    let fleet = ["--fleet-key", "fleet.pem", "--enrolment-key", "state/enrolment.key"];
-    run(&dir, &[&order[..], &from, &fleet].concat());
-    let trust = format!(
-        "enrolment-key {}\nevidence-key {}\n",
-        estate.path("state/enrolment.key.pub").display(),
-        estate.path("evidence.pem.pub").display()
-    );
-    estate.write("trust.txt", trust);
-    let verify = ["evidence", "verify", "--json", "--replay", "--trust", "trust.txt", out];
-    let verdict = Ran::gate(&dir, verify).json();
-    let run = std::fs::read(estate.path(&format!("{out}/agent_run.json"))).unwrap();
-    (verdict, serde_json::from_slice(&run).unwrap())
+/// A tool that the model may ask for, described in this many bytes.
+fn function(word: &str, bytes: usize) -> Value {
+    let description = format!("{word}: {}", text(7, bytes));
+    json!({"type": "function", "function": {"name": "look", "description": description,
+        "parameters": {"type": "object", "properties": {}}}})
 }
 
-/// The outcome of one check of a bundle.
-fn outcome<'v>(verdict: &'v Value, check: &str) -> &'v Value {
-    let checks = verdict["checks"].as_array().unwrap_or_else(|| panic!("{verdict}"));
-    checks.iter().find(|one| one["id"] == check).unwrap_or_else(|| panic!("{verdict}"))
+/// A rule about tools may depend on any argument beside the messages, so all of them must be as they
+/// were when they were allowed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_sees_tools_that_it_allowed_by_their_digest_until_something_beside_them_changes() {
+    let (server, estate) = with_rules().await;
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    let tools = json!([function("write to ann@example.com", 4000)]);
+    let (same, warmer) = (json!({"tools": tools}), json!({"tools": tools, "temperature": 1}));
+    let all = [user("one"), said("two"), user("three"), said("four"), user("five")];
+    for (id, count, more) in [("a", 1, &same), ("b", 3, &same), ("c", 5, &warmer)] {
+        send_with(&agent, id, &all[..count], more).await.unwrap();
+    }
+    let bad = json!({"tools": [function("forbidden", 4000)]});
+    for id in ["d", "e"] {
+        let refused = send_with(&agent, id, &all[..1], &bad).await;
+        assert_eq!(refused.unwrap_err().code, "policy.denied", "{id}");
+    }
+    agent.seal().await.unwrap();
+    assert_eq!(server.asked(1).1["tools"], tools, "the model is sent everything");
+    sidecar.stop().await;
+    let inputs: Vec<Value> = of_role(&estate, "policy_input")
+        .iter()
+        .map(|body| serde_json::from_str(body).unwrap())
+        .collect();
+    let of = |id: &str| inputs.iter().find(|input| input["call"]["id"] == id).unwrap();
+    let digest = &of("b")["args"]["tools"];
+    assert!(digest["bytes"].as_u64().unwrap() > 4000, "{digest}");
+    assert_eq!(digest["sha256"].as_str().unwrap().len(), 64);
+    for (id, since) in [("a", "new"), ("b", "earlier"), ("c", "new")] {
+        assert_eq!(of(id)["args"]["tools"] == tools, since == "new", "{id}");
+        let path = "/tools/0/function/description";
+        let finding = json!({"kind": "email", "path": path, "since": since});
+        assert_eq!(of(id)["findings"], json!([finding]), "{id}");
+    }
+    assert_eq!(of("e")["args"]["tools"], bad["tools"], "what was denied is shown again");
+    assert_eq!(of_role(&estate, "offer").len(), 2);
+    let (verdict, _transcript) = evidence(&estate, &agent.run, "shown");
+    assert_eq!(outcome(&verdict, "P1")["outcome"], "VALID", "{verdict}");
+    assert_eq!(outcome(&verdict, "P5")["outcome"], "VALID", "{verdict}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -217,7 +243,7 @@ async fn evidence_has_the_messages_of_a_model_in_order_and_an_erased_one_stays_e
     send(&agent, "b", &all[..3]).await.unwrap();
     let secret = payloads(&estate)
         .into_iter()
-        .find(|(role, body, _)| role == "message" && body.contains("three"))
+        .find(|row| row.role == "message" && row.body.contains("three"))
         .unwrap();
     send(&agent, "c", &[user("forbidden")]).await.unwrap_err();
     let (verdict, transcript) = {
@@ -233,8 +259,15 @@ async fn evidence_has_the_messages_of_a_model_in_order_and_an_erased_one_stays_e
     assert_eq!(steps[1]["conversation"]["keep"], 1);
     assert_eq!((&messages(1)[0]["json"], &messages(1)[1]["json"]), (&all[1], &all[2]));
     assert_eq!(messages(2)[0]["json"], user("forbidden"));
-    let erase =
-        ["ledger", "payload", "erase", "--config", "wicketgate.yaml", "--commitment", &secret.2];
+    let erase = [
+        "ledger",
+        "payload",
+        "erase",
+        "--config",
+        "wicketgate.yaml",
+        "--commitment",
+        &secret.commitment,
+    ];
     let why = [
         "--fleet-key",
         "fleet.pem",
@@ -255,7 +288,7 @@ async fn evidence_has_the_messages_of_a_model_in_order_and_an_erased_one_stays_e
     assert_eq!(steps[1]["conversation"]["messages"][1]["state"], "erased");
     assert_eq!(steps[3]["conversation"]["keep"], 3, "{}", steps[3]);
     let again = payloads(&estate);
-    assert!(again.iter().all(|(role, body, _)| role != "message" || !body.contains("three")));
+    assert!(again.iter().all(|row| row.role != "message" || !row.body.contains("three")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,8 +301,10 @@ async fn equal_messages_of_two_runs_have_nothing_in_common_in_the_ledger() {
         agent.seal().await.unwrap();
     }
     sidecar.stop().await;
-    let messages: Vec<_> = payloads(&estate).into_iter().filter(|row| row.0 == "message").collect();
-    let commitments: std::collections::BTreeSet<_> = messages.iter().map(|row| &row.2).collect();
+    let messages: Vec<_> =
+        payloads(&estate).into_iter().filter(|row| row.role == "message").collect();
+    let commitments: std::collections::BTreeSet<_> =
+        messages.iter().map(|row| &row.commitment).collect();
     assert_eq!((messages.len(), commitments.len()), (4, 4), "twice `one` in a run is one message");
 }
 
@@ -315,11 +350,13 @@ async fn a_recorded_conversation_is_replayed_however_its_messages_are_spelled() 
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     let all = [user("one"), said("two"), user("three"), said("four"), user("five")];
+    let tools = json!([function("looks", 2000)]);
     for (id, count) in [("a", 1), ("b", 3), ("c", 5)] {
-        send(&agent, id, &all[..count]).await.unwrap();
+        send_with(&agent, id, &all[..count], &json!({"tools": tools})).await.unwrap();
     }
     agent.seal().await.unwrap();
     sidecar.stop().await;
+    assert_eq!(of_role(&estate, "offer").len(), 1);
     let export = ["run", "replay", "export", &agent.run, "--config", "wicketgate.yaml"];
     run(&estate.path("."), &[&export[..], &["--out", "run.recording"]].concat());
     run(&estate.path("."), &["run", "replay", "check", "run.recording"]);
@@ -329,7 +366,8 @@ async fn a_recorded_conversation_is_replayed_however_its_messages_are_spelled() 
         all[0] = json!({"role": "user", "content": [{"type": "text", "text": "one"}]});
         all[4] = user(last);
         let rounds = [&all[..1], &all[..3], &all[..5]].map(|messages| {
-            json!([["work.do", {"model": "small", "max_output_tokens": 100, "messages": messages}]])
+            json!([["work.do", {"model": "small", "max_output_tokens": 100, "messages": messages,
+                "tools": tools}]])
         });
         json!(rounds).to_string()
     };

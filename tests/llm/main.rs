@@ -16,6 +16,7 @@ mod provider;
 mod said;
 
 mod binding;
+mod conversations;
 mod faults;
 mod pin;
 mod proposals;

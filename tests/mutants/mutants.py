@@ -121,4 +121,13 @@ MUTANTS = [
     ("long_entry_signed", "src/gate/ledger/chain.rs",
      "        if body.len() > BYTES_MAX {\n",
      "        if body.len() > 2 * BYTES_MAX {\n"),
+    ("stream_ends_before_outcome", "src/gate/enforce/flowing.rs",
+     "                Some(FlowItem::End(end)) => self.end = Some(end),\n",
+     "                Some(FlowItem::End(end)) => {\n"
+     "                    return FlowPart::Last(Last::of(end, self.head.receipt.clone()));\n"
+     "                }\n"),
+    ("tool_call_before_clearance", "src/gate/enforce/proposals.rs",
+     "        let answer = self.judged(&asked).await;\n",
+     "        if !asked.name.is_empty() {\n            return Clearance::Allowed(Cleared::of(None));\n        }\n"
+     "        let answer = self.judged(&asked).await;\n"),
 ]

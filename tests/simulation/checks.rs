@@ -258,7 +258,8 @@ fn runs_hold(links: &[Link], flaws: &mut Vec<String>) {
         }
         for (call, kind) in open {
             let waits = matches!(kind, "call.held" | "approval.granted" | "approval.refused");
-            if kind == "call.authorized" || (waits && sealed) {
+            let runs = matches!(kind, "call.authorized" | "call.progress");
+            if runs || (waits && sealed) {
                 flaws.push(format!("(4) run {run}: call {call} was left `{kind}`"));
             }
         }
@@ -302,6 +303,7 @@ fn calls_hold(shadow: &Shadow, flaws: &mut Vec<String>) {
         let said = links.iter().filter(|l| l.kind().starts_with("approval.")).count();
         let kinds: Vec<&str> =
             kinds.into_iter().filter(|kind| !kind.starts_with("approval.")).collect();
+        let kinds = without_progress(&kinds).unwrap_or(kinds);
         if said > 0 && kinds.first() != Some(&"call.held") {
             flaws.push(format!("(4) call {call} of run {run} was approved and never held"));
         }
@@ -321,6 +323,14 @@ fn calls_hold(shadow: &Shadow, flaws: &mut Vec<String>) {
             flaws.push(format!("(4) call {call} of run {run} went {kinds:?}"));
         }
     }
+}
+
+/// The entries of a call but those about its progress, if these stand between its permit and its end.
+fn without_progress<'a>(kinds: &[&'a str]) -> Option<Vec<&'a str>> {
+    let permit = kinds.iter().position(|kind| *kind == "call.authorized")?;
+    let (before, after) = kinds.split_at(permit + 1);
+    let rest = after.iter().skip_while(|kind| **kind == "call.progress");
+    Some(before.iter().chain(rest).copied().collect())
 }
 
 fn policies_hold(links: &[Link], memory: &MemoryStore, again: Again<'_>, flaws: &mut Vec<String>) {

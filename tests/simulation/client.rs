@@ -132,7 +132,7 @@ impl World {
     }
 
     /// The run somebody has the token or the thread of.
-    async fn find(&self, life: &Life, known: &Known) -> Option<Result<Arc<Run>, Fault>> {
+    pub async fn find(&self, life: &Life, known: &Known) -> Option<Result<Arc<Run>, Fault>> {
         let peer = Peer { listener: "uds", ..Peer::default() };
         let Some(thread) = &known.thread else {
             return Some(life.road.find_run(&peer, &known.token));
@@ -287,7 +287,7 @@ impl World {
     }
 
     /// Holds one answer against the books: checks (6), (7), (13).
-    fn told(&self, key: &(String, String), bytes: Option<&[u8]>, answer: &Answer) {
+    pub fn told(&self, key: &(String, String), bytes: Option<&[u8]>, answer: &Answer) {
         let mut book = self.book.lock();
         let book = &mut *book;
         book.shadow.refresh(&self.memory);
@@ -455,7 +455,7 @@ fn canonical(request: &CallRequest) -> Vec<u8> {
     bytes
 }
 
-async fn vanish(after: Option<Duration>) {
+pub async fn vanish(after: Option<Duration>) {
     match after {
         Some(after) => tokio::time::sleep(after).await,
         None => std::future::pending().await,

@@ -15,6 +15,7 @@ use crate::client::{self, Known};
 use crate::faults::{Dice, Weather};
 use crate::script::{PLANTED, Rules};
 use crate::shapes;
+use crate::streams;
 use crate::world::{HOLD, LEASE_TERM, Life, RUN_IDLE, World};
 
 /// What entries say of a call that its caller stopped.
@@ -59,7 +60,9 @@ fn finish(world: &Arc<World>) -> Report {
             "call.failed" => track.executions == u32::from(started),
             "call.unknown" => track.executions <= 1,
             // What only reads may be stopped half way.
-            "call.cancelled" if links[0].text("tool") == "t.read" => track.executions <= 1,
+            "call.cancelled" if ["t.read", streams::MODEL].contains(&links[0].text("tool")) => {
+                track.executions <= 1
+            }
             _ => track.executions == 0,
         };
         let stopped = [&last.json["data"]["reason"], &last.json["data"]["cause"]];
@@ -80,6 +83,7 @@ fn finish(world: &Arc<World>) -> Report {
             flaws.push(format!("(6) the recorded result of {call} is not what the tool gave"));
         }
     }
+    flaws.extend(streams::flaws(book));
     let links = || book.shadow.chains.values();
     Report {
         seed: world.seed,
@@ -103,6 +107,9 @@ async fn play(world: &Arc<World>) {
         let (dice, steps) = (Dice::new(dice.next()), 6 + dice.below(10));
         clients.push(tokio::spawn(client::client(Arc::clone(world), dice, number, steps)));
     }
+    // The others have no streams: they stay what they were.
+    let streams = world.seed % 6 == 2;
+    let streams = streams.then(|| tokio::spawn(streams::agent(Arc::clone(world))));
     // Whatever happens, the weather clears.
     tokio::time::sleep(dice.millis(1500, 5000)).await;
     *world.sky.weather.lock() = Weather::default();
@@ -114,10 +121,20 @@ async fn play(world: &Arc<World>) {
             Err(_) => world.flaw("(9) with the faults off, a client never finished"),
         }
     }
+    let mut asked = Vec::new();
+    if let Some(streams) = streams {
+        match tokio::time::timeout(Duration::from_secs(120), streams).await {
+            Ok(Ok(all)) => asked = all,
+            Ok(Err(panic)) => world.flaw(format!("(9) an agent of a model panicked: {panic}")),
+            Err(_) => world.flaw("(9) with the faults off, an agent of a model never finished"),
+        }
+    }
     calm.cancel();
     drop(chaos.await);
     let life = settle(world, &mut dice).await;
     ask_again(world, &life, &made).await;
+    streams::ask_again(world, &life, &asked).await;
+    made.extend(asked.into_iter().map(|(known, _)| (known, Vec::new())));
     all_is_well(world, &life).await;
     seal_all(world, &life, &made).await;
     close(world, &life).await;

@@ -23,6 +23,7 @@ use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
 use wicketgate::tool::toolbox::{Tool, Toolbox};
 
+use crate::streams;
 use crate::world::{TOOL_TIMEOUT, World};
 
 /// What no entry and no error may ever contain.
@@ -125,7 +126,8 @@ pub fn toolbox(world: &Arc<World>, life: u64, dead: &CancellationToken) -> Toolb
         signers: Vec::new().into(),
         executor: Arc::new(Scripted { world: Arc::clone(world), life, dead: dead.clone() }),
     };
-    let tools = vec![tool("t.read", true), tool("t.write", false), tool("t.other", false)];
+    let mut tools = vec![tool("t.read", true), tool("t.write", false), tool("t.other", false)];
+    tools.push(streams::model(tool(streams::MODEL, false), (world, life, dead)));
     Toolbox::of(tools, Scrub::default())
 }
 
@@ -178,7 +180,7 @@ impl ToolExecutor for Scripted {
 
 impl World {
     /// A tool was reached: checks (1), (2), (5), and gives the bytes to answer with.
-    fn executed(&self, life: u64, call: &ToolCall) -> Vec<u8> {
+    pub fn executed(&self, life: u64, call: &ToolCall) -> Vec<u8> {
         let key = (call.run().to_string(), call.id().as_str().to_owned());
         let mut book = self.book.lock();
         let book = &mut *book;
@@ -194,7 +196,8 @@ impl World {
             book.flaws.push(format!("(1) call {} ran on {kinds:?}", key.1));
         }
         let judged = links.first().and_then(|l| l.payload(&self.memory, "args"));
-        if judged.as_deref() != Some(call.canonical()) {
+        // A conversation with a model is stored in parts.
+        if call.dialect().is_none() && judged.as_deref() != Some(call.canonical()) {
             book.flaws.push(format!("(1) call {} ran on other bytes than recorded", key.1));
         }
         let track = book.tracks.entry(key.clone()).or_default();

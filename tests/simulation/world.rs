@@ -29,6 +29,7 @@ use crate::checks::Shadow;
 use crate::faults::{Dice, Disk, ManualClock, Seeded, Sky, Weather};
 use crate::inside;
 use crate::script::{self, Rules};
+use crate::streams;
 
 pub const QUEUE_WAIT: Duration = Duration::from_millis(200);
 pub const COMMIT_WAIT: Duration = Duration::from_millis(800);
@@ -45,6 +46,8 @@ pub struct Track {
     pub asked: BTreeSet<Vec<u8>>,
     pub executions: u32,
     pub result: Option<Vec<u8>>,
+    /// What a model said piece by piece, whether it left or not.
+    pub stream: Option<Vec<u8>>,
     /// Callers who wait, or hung up, by life.
     pub waiting: BTreeMap<u64, i64>,
     /// Somebody asked it to stop.
@@ -353,7 +356,8 @@ fn manifest(wall_seconds: Option<u64>) -> Manifest {
         name: "sim-agent".into(),
         delegates: vec![helper_digest()],
         limits: RunLimits { wall_seconds, ..RunLimits::default() },
-        ..inside::manifest(["t.read", "t.write", "t.ghost"].map(grant).into())
+        client_tools: vec![streams::client_tool()],
+        ..inside::manifest(["t.read", "t.write", "t.ghost", streams::MODEL].map(grant).into())
     }
 }
 

@@ -80,3 +80,31 @@ pub fn entries(database: &Database, kind: &str) -> Vec<Value> {
     command.args(["-I", "-c", script]).arg(path).arg(kind);
     Ran::of(&mut command).ok().json().as_array().unwrap().clone()
 }
+
+/// One stored payload.
+#[derive(Clone, Debug)]
+pub struct StoredPayload {
+    /// The role.
+    pub role: String,
+    /// The bytes, as text.
+    pub body: String,
+    /// The commitment, in hex.
+    pub commitment: String,
+}
+
+/// Every payload that a ledger in a file stores.
+///
+/// # Panics
+/// The ledger is in a database, or cannot be read.
+#[track_caller]
+pub fn payloads(database: &Database) -> Vec<StoredPayload> {
+    let Database::Sqlite(path) = database else { panic!("not a file") };
+    let script = "import sqlite3, sys, json\n\
+        rows = sqlite3.connect(sys.argv[1]).execute('SELECT role, body, commitment FROM payload')\n\
+        print(json.dumps([[r[0], bytes(r[1]).decode(), bytes(r[2]).hex()] for r in rows]))";
+    let done = Command::new(python()).args(["-c", script]).arg(path).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let rows: Vec<[String; 3]> = serde_json::from_slice(&done.stdout).unwrap();
+    let one = |[role, body, commitment]: [String; 3]| StoredPayload { role, body, commitment };
+    rows.into_iter().map(one).collect()
+}

@@ -26,6 +26,7 @@ pub mod collector;
 pub mod commands;
 pub mod control;
 pub mod encodings;
+pub mod evidence;
 pub mod files;
 pub mod fleet;
 pub mod forged;

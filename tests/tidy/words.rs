@@ -160,6 +160,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),
     (
+        "tests/simulation/streams.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
         "tests/simulation/threads.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::clock::{Entropy, random32};
@@ -21,12 +20,14 @@ use crate::domain::json::Json;
 use crate::firewall;
 use crate::judge::Judged;
 use crate::judge::conversation::{
-    ArgParts, KnownMessage, MessageKey, ModelArgs, PartPayload, StoredArgs, obligations,
+    ApartPayload, ArgParts, KnownMessage, KnownRest, MessageKey, ModelArgs, PartPayload,
+    StoredArgs, obligations,
 };
 use crate::ledger::drafts::INLINE_MAX;
 use crate::record::HexDigest;
 use crate::record::conversation::{
-    Conversation, References, list_member, messages, normal, with_messages, without_messages,
+    APART, Conversation, MemberDigest, References, list_member, messages, normal, with_messages,
+    without_messages,
 };
 
 /// The most messages that a run remembers.
@@ -37,6 +38,8 @@ const NEW_MAX: usize = 192;
 const NEW_BYTES_MAX: usize = 16 * INLINE_MAX;
 /// The most text that a policy is shown of new messages.
 const SHOWN_MAX: usize = 64 * 1024;
+/// The length up to which tools and instructions are shown to a policy in every call.
+const SHOWN_ALWAYS: u64 = 1024;
 /// Combinations of tool and policy, or of obligations, that are told apart.
 const BASES_MAX: usize = 64;
 
@@ -67,8 +70,8 @@ pub(super) struct RunConversations {
     beginnings: BTreeMap<MessageKey, (u32, u32)>,
     /// Commitments of those lists.
     lists: Vec<Digest>,
-    /// Commitments of the offers that are stored.
-    offers: BTreeMap<MessageKey, Digest>,
+    /// Commitments of the tools and instructions that are stored.
+    apart: BTreeMap<MessageKey, Digest>,
 }
 
 /// One message of the call that is being prepared.
@@ -80,20 +83,19 @@ struct ReadMessage<'a> {
     is_new: bool,
 }
 
-/// The tools of one call; nothing if it offers none.
-#[derive(Default)]
-struct OfferedTools {
-    key: Option<MessageKey>,
-    c: Option<Digest>,
-    /// The payload, if the run did not offer the same before.
-    new: Option<PartPayload>,
+/// The arguments beside the messages of the call that is being prepared.
+struct ReadRest {
+    known: KnownRest,
+    /// The members that a policy sees by their digest only: the same arguments were allowed before.
+    digests: BTreeMap<&'static str, Json>,
 }
 
-/// The tools as they were sent.
-#[derive(Deserialize)]
-struct SentTools<'a> {
-    #[serde(borrow)]
-    tools: Option<&'a RawValue>,
+impl ReadRest {
+    /// Whether a finding is in one of those members.
+    fn hides(&self, finding: &Finding) -> bool {
+        let member = finding.path.split('/').nth(1);
+        member.is_some_and(|member| self.digests.contains_key(member))
+    }
 }
 
 impl RunConversations {
@@ -110,26 +112,42 @@ impl RunConversations {
         let secret = *self.secret.get_or_insert_with(|| random32(entropy));
         let basis = self.basis(basis);
         let read: Vec<_> = list.iter().map(|json| self.read(&secret, json, basis)).collect();
-        let rest = without_messages(call.args());
-        let of_rest = firewall::findings(&rest);
+        let rest = self.rest(&secret, call.args(), basis);
         let (shown, cut) = shown(&read);
         let new_messages = shown.len();
+        let shown = with_messages(call.args(), shown);
         let parts = if stores { self.parts(entropy, &secret, call, &read) } else { None };
-        let (offered, parts) = parts.map_or((None, None), |(key, parts)| (key, Some(parts)));
-        let of_rest = (list_member(call.args()), of_rest.as_slice());
+        let list = list_member(call.args());
         Some(ModelArgs {
-            shown: canonical::bytes(&with_messages(call.args(), shown)),
+            shown: canonical::bytes(&with_digests(shown, &rest.digests)),
             new_messages: number(new_messages),
             messages_cut: number(cut),
-            findings: found(of_rest, &read, false),
-            findings_of_all: found(of_rest, &read, true),
-            carried: self.carried(basis, &read),
+            findings: found((list, &rest), &read, false),
+            findings_of_all: found((list, &rest), &read, true),
+            carried: self.carried(basis, &read, &rest),
             messages: read.into_iter().map(|message| message.known).collect(),
-            offered,
+            rest: rest.known,
             basis,
             parts,
             stored: OnceLock::new(),
         })
+    }
+
+    /// Compares the arguments beside the messages with those before. WHY all of them at once: a rule
+    /// about tools may depend on any other member.
+    fn rest(&self, secret: &[u8; 32], args: &Json, basis: usize) -> ReadRest {
+        let rest = without_messages(args);
+        let exact = keyed(secret, &[b"rest", &canonical::bytes(&rest)]);
+        // INVARIANT: what is judged is scanned, so arguments without findings here are new.
+        let findings = self.scanned.get(&exact).cloned();
+        let findings = findings.unwrap_or_else(|| firewall::findings(&rest).into());
+        let judged = self.judged.get(basis).is_some_and(|(_, all)| all.contains_key(&exact));
+        let apart = APART.into_iter().filter(|_| judged).filter_map(|(name, _)| {
+            let digest = MemberDigest::of(rest.get(name)?);
+            (digest.bytes.get() > SHOWN_ALWAYS).then(|| (name, Json::of(&digest)))
+        });
+        let digests = apart.collect();
+        ReadRest { known: KnownRest { exact, findings }, digests }
     }
 
     fn basis(&mut self, basis: JudgementBasis) -> usize {
@@ -164,24 +182,26 @@ impl RunConversations {
         ReadMessage { json, exact, normal: normalised, known, is_new: !judged }
     }
 
-    /// The obligations of the messages that are not shown.
-    fn carried(&self, basis: usize, read: &[ReadMessage<'_>]) -> BTreeSet<String> {
+    /// The obligations of the messages, tools and instructions that are not shown.
+    fn carried(&self, basis: usize, read: &[ReadMessage<'_>], rest: &ReadRest) -> BTreeSet<String> {
         let Some((_, judged)) = self.judged.get(basis) else { return BTreeSet::new() };
         let earlier = read.iter().filter(|message| !message.is_new);
+        let earlier = earlier.map(|message| message.known.exact);
+        let rest = (!rest.digests.is_empty()).then_some(rest.known.exact);
         let sets: BTreeSet<u8> =
-            earlier.filter_map(|message| judged.get(&message.known.exact)).copied().collect();
+            earlier.chain(rest).filter_map(|exact| judged.get(&exact)).copied().collect();
         let sets = sets.into_iter().filter_map(|set| self.obligations.get(usize::from(set)));
         sets.flatten().cloned().collect()
     }
 
-    /// The arguments in parts, with the key of their tools; none if they are better stored whole.
+    /// The arguments in parts; none if they are better stored whole.
     fn parts(
         &self,
         entropy: &dyn Entropy,
         secret: &[u8; 32],
         call: &ToolCall,
         read: &[ReadMessage<'_>],
-    ) -> Option<(Option<MessageKey>, ArgParts)> {
+    ) -> Option<ArgParts> {
         let (base, keep) = self.longest_beginning(secret, read);
         let (mut add, mut own, mut rows, mut bytes) = (Vec::new(), BTreeMap::new(), Vec::new(), 0);
         for (index, message) in read.iter().enumerate().skip(keep) {
@@ -200,13 +220,12 @@ impl RunConversations {
         if rows.len() > NEW_MAX || bytes > NEW_BYTES_MAX && rows.len() > 1 {
             return None;
         }
-        let offer = self.offer(entropy, secret, call)?;
         let base = base.map(HexDigest);
         let conversation = Conversation { add, base, keep: number(keep).into() };
         let conversation = PartPayload::of(random32(entropy), conversation.bytes());
-        let references = References { conversation: conversation.c, offer: offer.c };
+        let (references, apart) = self.apart(entropy, secret, call, conversation.c)?;
         let args = canonical::bytes(&references.put(call.args()));
-        Some((offer.key, ArgParts { args, conversation, offer: offer.new, messages: rows }))
+        Some(ArgParts { args, conversation, apart, messages: rows })
     }
 
     /// The earlier list with the longest beginning of this conversation, and its length.
@@ -225,23 +244,33 @@ impl RunConversations {
         best
     }
 
-    /// The offered tools; `None` if they cannot be cut out.
-    fn offer(
+    /// What the arguments name instead of their parts, and the tools and the instructions that the run
+    /// did not send before. `None` if they cannot be cut out.
+    fn apart(
         &self,
         entropy: &dyn Entropy,
         secret: &[u8; 32],
         call: &ToolCall,
-    ) -> Option<OfferedTools> {
-        let there = call.args().get("tools").is_some();
-        let sent: SentTools<'_> = serde_json::from_slice(call.sent()).ok()?;
-        let Some(tools) = sent.tools else { return (!there).then(OfferedTools::default) };
-        let tools = tools.get().as_bytes();
-        let key = keyed(secret, &[b"offer", tools]);
-        if let Some(c) = self.offers.get(&key) {
-            return Some(OfferedTools { key: Some(key), c: Some(*c), new: None });
+        conversation: Digest,
+    ) -> Option<(References, Vec<ApartPayload>)> {
+        let sent: BTreeMap<String, &RawValue> = serde_json::from_slice(call.sent()).ok()?;
+        let mut references = References { conversation, apart: BTreeMap::new() };
+        let mut new = Vec::new();
+        for (name, role) in APART {
+            if call.args().get(name).is_none() {
+                continue;
+            }
+            let body = sent.get(name)?.get().as_bytes();
+            let key = keyed(secret, &[role.as_str().as_bytes(), body]);
+            let c = self.apart.get(&key).copied().unwrap_or_else(|| {
+                let payload = PartPayload::of(random32(entropy), body.to_vec());
+                let c = payload.c;
+                new.push(ApartPayload { key, role, payload });
+                c
+            });
+            references.apart.insert(name, c);
         }
-        let row = PartPayload::of(random32(entropy), tools.to_vec());
-        Some(OfferedTools { key: Some(key), c: Some(row.c), new: Some(row) })
+        Some((references, new))
     }
 
     /// Remembers the messages of a call whose decision is durable.
@@ -251,6 +280,8 @@ impl RunConversations {
         for message in &model.messages {
             self.scanned.entry(message.exact).or_insert_with(|| message.findings.clone());
         }
+        let rest = &model.rest;
+        self.scanned.entry(rest.exact).or_insert_with(|| rest.findings.clone());
         if let Some(allow) = allow {
             self.judged_under(&model, allow);
         }
@@ -262,11 +293,11 @@ impl RunConversations {
                         self.known.entry(message.normal).or_insert(row.c);
                     }
                 }
-                if let (Some(key), Some(row)) = (model.offered, &parts.offer) {
-                    if self.offers.len() >= BASES_MAX {
-                        self.offers.clear();
+                for apart in &parts.apart {
+                    if self.apart.len() >= BASES_MAX {
+                        self.apart.clear();
                     }
-                    self.offers.entry(key).or_insert(row.c);
+                    self.apart.entry(apart.key).or_insert(apart.payload.c);
                 }
                 self.list(&secret, parts.conversation.c, &model);
             }
@@ -295,8 +326,9 @@ impl RunConversations {
         let Some(set) = at.and_then(|at| u8::try_from(at).ok()) else { return };
         if let Some((_, judged)) = self.judged.get_mut(model.basis) {
             // The first judgement counts: a later one did not see the message.
-            for message in &model.messages {
-                judged.entry(message.exact).or_insert(set);
+            let exact = model.messages.iter().map(|message| message.exact);
+            for exact in exact.chain([model.rest.exact]) {
+                judged.entry(exact).or_insert(set);
             }
         }
     }
@@ -364,11 +396,21 @@ fn shown(read: &[ReadMessage<'_>]) -> (Vec<Json>, usize) {
     (all, cut)
 }
 
+/// The arguments with the digests of these members in their place.
+fn with_digests(args: Json, digests: &BTreeMap<&'static str, Json>) -> Json {
+    let Json::Object(mut members) = args else { return args };
+    members.extend(digests.iter().map(|(name, digest)| ((*name).to_owned(), digest.clone())));
+    Json::Object(members)
+}
+
 /// The findings, each with its place: for a new message among the messages that are shown, for an
-/// earlier one in the whole conversation, which is the member `list`. `all`: the whole conversation is
-/// shown.
-fn found((list, rest): (&str, &[Finding]), read: &[ReadMessage<'_>], all: bool) -> Vec<Finding> {
-    let mut found: BTreeSet<Finding> = rest.iter().cloned().collect();
+/// earlier one in the whole conversation, which is the member `list`. `all`: everything is shown.
+fn found((list, rest): (&str, &ReadRest), read: &[ReadMessage<'_>], all: bool) -> Vec<Finding> {
+    let of_rest = rest.known.findings.iter().map(|one| {
+        let since = if !all && rest.hides(one) { FindingAge::Earlier } else { FindingAge::New };
+        Finding { since, ..one.clone() }
+    });
+    let mut found: BTreeSet<Finding> = of_rest.collect();
     let mut at_new = 0_usize;
     for (index, message) in read.iter().enumerate() {
         let is_new = all || message.is_new;

@@ -95,8 +95,10 @@ impl Redactions {
                 none(Role::Message);
                 none(Role::Conversation);
             }
-            if hides(&same, "tools") {
-                none(Role::Offer);
+            for (name, role) in conversation::APART {
+                if hides(&same, name) {
+                    none(role);
+                }
             }
         }
         Ok(Self(parts))

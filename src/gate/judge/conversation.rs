@@ -9,7 +9,7 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::effect::{Effect, EffectKind};
 use crate::domain::facts::Finding;
 use crate::domain::json::Json;
-use crate::record::decided;
+use crate::record::{Role, decided};
 
 /// What identifies a message in its run: a keyed hash, so that an agent cannot construct two
 /// messages with the same one.
@@ -32,8 +32,8 @@ pub struct ModelArgs {
     pub carried: BTreeSet<String>,
     /// Every message of the call, in order.
     pub messages: Vec<KnownMessage>,
-    /// The key of the offered tools.
-    pub offered: Option<MessageKey>,
+    /// The other arguments.
+    pub rest: KnownRest,
     /// The basis of the judgement, by its number in the run.
     pub basis: usize,
     /// The form in which the arguments are stored; none if they are stored whole.
@@ -53,6 +53,15 @@ pub struct KnownMessage {
     pub findings: Box<[Finding]>,
 }
 
+/// The arguments beside the messages, as their run knows them.
+#[derive(Debug)]
+pub struct KnownRest {
+    /// By their exact value.
+    pub exact: MessageKey,
+    /// The firewall's findings in them.
+    pub findings: Box<[Finding]>,
+}
+
 /// Arguments in parts.
 #[derive(Debug)]
 pub struct ArgParts {
@@ -60,10 +69,21 @@ pub struct ArgParts {
     pub args: Vec<u8>,
     /// The order of the messages.
     pub conversation: PartPayload,
-    /// The offered tools, if the run did not offer the same before.
-    pub offer: Option<PartPayload>,
+    /// The tools and the instructions that the run did not send before.
+    pub apart: Vec<ApartPayload>,
     /// New messages, with their index in the call.
     pub messages: Vec<(usize, PartPayload)>,
+}
+
+/// A member that is stored apart from the other arguments.
+#[derive(Debug)]
+pub struct ApartPayload {
+    /// By its bytes.
+    pub key: MessageKey,
+    /// The role of the payload.
+    pub role: Role,
+    /// The bytes as they were sent.
+    pub payload: PartPayload,
 }
 
 /// One payload, and what opens its commitment.

@@ -123,7 +123,7 @@ impl Payloads {
             self.bind((part.c, &part.salt), role, &part.body, true);
         };
         part(Role::Conversation, &parts.conversation);
-        parts.offer.iter().for_each(|offer| part(Role::Offer, offer));
+        parts.apart.iter().for_each(|apart| part(apart.role, &apart.payload));
         parts.messages.iter().for_each(|(_, message)| part(Role::Message, message));
         // An owner of the request as it was sent can prove it: its salt follows from that of the
         // arguments.

@@ -256,7 +256,7 @@ impl Flow<'_> {
     ///
     /// # Errors
     /// The agent left.
-    pub(crate) async fn head(
+    pub async fn head(
         &mut self,
         (status, streams): (u16, bool),
         headers: Vec<(String, String)>,
@@ -270,7 +270,7 @@ impl Flow<'_> {
     ///
     /// # Errors
     /// The agent left; or what has left before cannot be recorded.
-    pub(crate) async fn piece(&mut self, bytes: Bytes) -> Result<(), FlowStopped> {
+    pub async fn piece(&mut self, bytes: Bytes) -> Result<(), FlowStopped> {
         self.send(bytes).await
     }
 
@@ -278,17 +278,13 @@ impl Flow<'_> {
     ///
     /// # Errors
     /// As [`Self::piece`].
-    pub(crate) async fn cleared(
-        &mut self,
-        cleared: Cleared,
-        bytes: Bytes,
-    ) -> Result<(), FlowStopped> {
+    pub async fn cleared(&mut self, cleared: Cleared, bytes: Bytes) -> Result<(), FlowStopped> {
         drop(cleared);
         self.send(bytes).await
     }
 
     /// Has tool calls of the answer judged.
-    pub(crate) async fn propose(&self, calls: Vec<ProposedCall>) -> Vec<Clearance> {
+    pub async fn propose(&self, calls: Vec<ProposedCall>) -> Vec<Clearance> {
         self.to.keeper.propose(calls).await
     }
 
@@ -296,7 +292,7 @@ impl Flow<'_> {
     ///
     /// # Errors
     /// As [`Self::piece`].
-    pub(crate) async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
+    pub async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
         self.count(&bytes);
         let end = FlowItem::End(SealedEnd(bytes));
         self.to.items.send(end).await.map_err(|_| FlowStopped::Left)

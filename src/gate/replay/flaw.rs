@@ -223,6 +223,18 @@ pub enum StepGap {
     /// The call has no end.
     #[error("`{0}` is not over")]
     Open(String),
+    /// The agent asked a model in its own dialect. The ledger has what the model answered, and not the
+    /// bytes in which that left.
+    #[error(
+        "`{tool}` was asked as a model in the dialect `{dialect}`, and the bytes of such an answer are \
+         not kept; record a run whose agent calls `{tool}` as a tool"
+    )]
+    Dialect {
+        /// The tool.
+        tool: String,
+        /// The dialect.
+        dialect: String,
+    },
     /// A payload is unavailable.
     #[error("`{role}` of `{tool}` {why}")]
     Payload {

@@ -9,9 +9,9 @@ use super::flaw::Flaw;
 use super::step::RecordedCall;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, Limits};
 use crate::record::conversation::{
-    Conversation, Conversations, MessageAt, References, messages, normal, normal_args,
+    APART, Conversation, Conversations, MessageAt, References, messages, normal, normal_args,
 };
 
 /// Arguments that are stored in parts, as their entry commits to them.
@@ -21,11 +21,36 @@ pub(super) struct StoredParts {
     pub args: Json,
     /// The payload of role `conversation`.
     pub conversation: Conversation,
-    /// The payload of role `offer`, if the call offered other tools than those before.
-    pub offer: Option<String>,
+    /// The tools, if the entry of this call has them and no earlier one.
+    offer: Option<String>,
+    /// The member `system`, the same.
+    system: Option<String>,
+    /// The member `instructions`, the same.
+    instructions: Option<String>,
+}
+
+/// The name that a recording has for a member that is stored apart.
+pub(super) fn recorded_name(member: &'static str) -> &'static str {
+    if member == "tools" { "offer" } else { member }
 }
 
 impl StoredParts {
+    /// The members that are stored apart and that the entry of this call has.
+    pub fn apart(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let text = |name: &str| match name {
+            "tools" => &self.offer,
+            "system" => &self.system,
+            _ => &self.instructions,
+        };
+        APART.into_iter().filter_map(move |(name, _)| Some((name, text(name).as_deref()?)))
+    }
+
+    /// The member that this commitment is about.
+    pub fn member(&self, c: &Digest) -> Option<&'static str> {
+        let references = References::of(&self.args)?;
+        references.apart.into_iter().find(|(_, of)| of == c).map(|(name, _)| name)
+    }
+
     /// The message of the whole arguments that this commitment is about.
     pub fn message(&self, args: &Json, c: &Digest) -> Option<Json> {
         let at = self.conversation.add.iter().position(|add| add.0 == *c)?;
@@ -42,6 +67,8 @@ pub(super) struct StepMessages {
     messages: BTreeMap<Digest, Digest>,
     /// Digests of the messages of arguments that were stored whole.
     whole: BTreeMap<Digest, Vec<Digest>>,
+    /// Digests of the members that are stored apart, by commitment.
+    apart: BTreeMap<Digest, Digest>,
 }
 
 fn digest(message: &Json) -> Digest {
@@ -67,6 +94,7 @@ impl StepMessages {
         if references.put(&step.args) != stored.args {
             return Err(flaw());
         }
+        self.follow_apart(step, stored, &references)?;
         let said = said.ok_or_else(flaw)?;
         for c in step.all_committed("message") {
             let message = stored.message(&step.args, &c).ok_or_else(flaw)?;
@@ -83,6 +111,28 @@ impl StepMessages {
         };
         let all = places.len() == said.len() && places.iter().zip(said).all(is_it);
         if all { Ok(()) } else { Err(flaw()) }
+    }
+
+    /// Compares the members of a step that are stored apart with the payloads so far.
+    fn follow_apart(
+        &mut self,
+        step: &RecordedCall,
+        stored: &StoredParts,
+        references: &References,
+    ) -> Result<(), Flaw> {
+        for (name, text) in stored.apart() {
+            let member = Json::parse(text.as_bytes(), &Limits::FILE)?;
+            let c = references.apart.get(name);
+            let c = c.ok_or_else(|| Flaw::Unbound(recorded_name(name).to_owned()))?;
+            self.apart.insert(*c, digest(&member));
+        }
+        for (name, c) in &references.apart {
+            let member = step.args.get(name).map(digest);
+            if member.is_none() || self.apart.get(c).copied() != member {
+                return Err(Flaw::Payload(recorded_name(name).to_owned()));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::effect::EffectKind;
 use crate::domain::id::RunId;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::domain::members::Mismatch;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::time::Timestamp;
@@ -162,13 +162,9 @@ impl RecordedCall {
     pub(super) fn is_bound(&self) -> Result<(), Flaw> {
         let args = self.stored.as_ref().map_or(&self.args, |stored| &stored.args);
         let mut bodies = BTreeMap::from([("args", canonical::bytes(args))]);
-        if let Some(StoredParts { conversation, offer, .. }) = &self.stored {
-            bodies.insert("conversation", conversation.bytes());
-            bodies.extend(offer.as_ref().map(|offer| ("offer", offer.clone().into_bytes())));
-            let offered = offer.as_ref().map(|offer| Json::parse(offer.as_bytes(), &Limits::FILE));
-            if offered.transpose()?.is_some_and(|offer| self.args.get("tools") != Some(&offer)) {
-                return Err(Flaw::Payload("offer".to_owned()));
-            }
+        if let Some(stored) = &self.stored {
+            bodies.insert("conversation", stored.conversation.bytes());
+            bodies.extend(stored.apart().map(|(name, text)| (name, text.as_bytes().to_vec())));
         }
         let mut redacted: BTreeSet<&str> = self.redacted.iter().map(String::as_str).collect();
         if redacted.contains("args") {
@@ -186,8 +182,10 @@ impl RecordedCall {
                 continue;
             }
             let message = || self.stored.as_ref()?.message(&self.args, &payload.c);
+            let member = || self.stored.as_ref()?.member(&payload.c);
             let body = match payload.role.as_str() {
                 "message" => message().map(|message| canonical::bytes(&message)),
+                "offer" | "instructions" => member().and_then(|member| bodies.remove(member)),
                 role => bodies.remove(role),
             };
             payload.holds(&body.ok_or_else(|| Flaw::NoPayload(payload.role.clone()))?)?;

@@ -1,5 +1,6 @@
 //! Whether the arguments in a policy's input are those of the call. Of a call to a model the input has
-//! only the messages that its run had not sent before, and of long ones the digest.
+//! only the messages that its run had not sent before, and of long ones the digest; and the digest of
+//! tools and instructions that the policy had allowed before.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,9 @@ use crate::domain::json::{Json, Limits};
 use crate::firewall;
 use crate::payloads::Payloads;
 use crate::record::HexDigest;
-use crate::record::conversation::{References, list_member, messages, normal, without_messages};
+use crate::record::conversation::{
+    APART, MemberDigest, References, list_member, messages, normal, without_messages,
+};
 
 /// What the effect of a call to a model says about its messages.
 #[derive(Deserialize)]
@@ -39,6 +42,8 @@ pub(super) struct ShownArguments {
     /// For each shown message its index in the conversation, and whether its text is there; none
     /// for calls that are not to a model.
     shown: Option<Vec<(usize, bool)>>,
+    /// The members of which it has only the digest.
+    digests: BTreeSet<&'static str>,
 }
 
 /// Compares the input with the stored arguments. `None`: part of them is not disclosed.
@@ -51,19 +56,19 @@ pub(super) fn compare(
     let effect = effect.filter(|effect| effect.kind == "model");
     let (Some(effect), Some(seen)) = (effect, messages(&input.args)) else {
         let same = canonical::bytes(&input.args) == stored;
-        return if same { Ok(Some(ShownArguments { shown: None })) } else { Err(Error::Arguments) };
+        let all = ShownArguments { shown: None, digests: BTreeSet::new() };
+        return if same { Ok(Some(all)) } else { Err(Error::Arguments) };
     };
     let stored = Json::parse(stored, &Limits::FILE)?;
     let Some(all) = conversation(&stored, said, payloads) else { return Ok(None) };
     let rest = match References::of(&stored) {
-        None => without_messages(&input.args) == without_messages(&stored),
+        None => without_digests(&input.args, &stored),
         Some(references) => {
-            references.put(&input.args) == stored && offered(&input.args, &references, payloads)
+            let same = references.put(&input.args) == stored;
+            apart(&input.args, &references, payloads).filter(|_| same)
         }
     };
-    if !rest {
-        return Err(Error::Arguments);
-    }
+    let digests = rest.ok_or(Error::Arguments)?;
     let Some(all) = all.into_iter().collect::<Option<Vec<Json>>>() else { return Ok(None) };
     let mut shown = Vec::new();
     let mut places = all.iter().enumerate();
@@ -77,7 +82,7 @@ pub(super) fn compare(
     {
         return Err(Error::Arguments);
     }
-    Ok(Some(ShownArguments { shown: Some(shown) }))
+    Ok(Some(ShownArguments { shown: Some(shown), digests }))
 }
 
 /// The messages of stored arguments, in normal form.
@@ -92,11 +97,37 @@ fn conversation(
     }
 }
 
-/// Whether the tools are the stored ones, if these are disclosed.
-fn offered(args: &Json, references: &References, payloads: &Payloads) -> bool {
-    let Some(offer) = references.offer else { return args.get("tools").is_none() };
-    let Some(stored) = crate::conversation::json(payloads, &offer) else { return true };
-    args.get("tools") == Some(&stored)
+/// The members of which the input has only the digest; none if a member is not the stored one. Those
+/// that are not disclosed are taken as they are.
+fn apart(
+    args: &Json,
+    references: &References,
+    payloads: &Payloads,
+) -> Option<BTreeSet<&'static str>> {
+    let mut digests = BTreeSet::new();
+    for (name, c) in &references.apart {
+        let seen = args.get(name)?;
+        let has_text = match crate::conversation::json(payloads, c) {
+            Some(stored) => MemberDigest::shows(seen, &stored)?,
+            None => seen.read::<MemberDigest>().is_err(),
+        };
+        digests.extend((!has_text).then_some(*name));
+    }
+    Some(digests)
+}
+
+/// The same for arguments that are stored whole, of which every other member must be the same too.
+fn without_digests(args: &Json, stored: &Json) -> Option<BTreeSet<&'static str>> {
+    let (seen, stored) = (without_messages(args), without_messages(stored));
+    let (Json::Object(mut seen), Json::Object(mut stored)) = (seen, stored) else { return None };
+    let mut digests = BTreeSet::new();
+    for (name, _) in APART {
+        let (Some(shown), Some(member)) = (seen.get(name), stored.get(name)) else { continue };
+        digests.extend((!MemberDigest::shows(shown, member)?).then_some(name));
+        seen.remove(name);
+        stored.remove(name);
+    }
+    (seen == stored).then_some(digests)
 }
 
 /// Whether the shown message is this one of the conversation; and then, whether its text is there.
@@ -121,8 +152,11 @@ impl ShownArguments {
             let again: BTreeSet<Finding> = firewall::findings(&input.args).into_iter().collect();
             return if again == recorded { Ok(()) } else { Err(Error::Findings) };
         };
-        let mut again: BTreeSet<Finding> =
-            firewall::findings(&without_messages(&input.args)).into_iter().collect();
+        let mut rest = without_messages(&input.args);
+        if let Json::Object(members) = &mut rest {
+            members.retain(|name, _| !self.digests.contains(name.as_str()));
+        }
+        let mut again: BTreeSet<Finding> = firewall::findings(&rest).into_iter().collect();
         let (mut cut, list) = (Vec::new(), list_member(&input.args));
         let seen = messages(&input.args).unwrap_or_default().iter().zip(shown);
         for (index, (message, (_, has_text))) in seen.enumerate() {

@@ -6,7 +6,9 @@ use crate::evidence::payloads::Payloads;
 use crate::evidence::projection::decides;
 use crate::ledger::verify::EntryLine;
 use crate::record::Role;
+use crate::record::conversation::References;
 use crate::replay::flaw::Absence;
+use crate::replay::messages::recorded_name;
 use crate::verify::conversation::RunMessages;
 
 /// The arguments of one step that are stored in parts.
@@ -38,11 +40,14 @@ pub(super) fn in_parts(
     let order = list.body.as_deref().map_or(Json::Null, json);
     let mut stored = vec![("args", args.clone()), ("conversation", order)];
     let mut commitments = vec![list.commitment];
-    if main.entry.draft.committed(Role::Offer).is_some() {
-        let offer = take(Role::Offer)?;
-        let text = offer.body.and_then(|body| String::from_utf8(body).ok());
-        stored.extend(text.map(|text| ("offer", Json::from(text))));
-        commitments.push(offer.commitment);
+    let references = References::of(args);
+    for (name, c) in references.into_iter().flat_map(|all| all.apart) {
+        // A call before this one has the others.
+        let Some(own) = main.entry.draft.commit.iter().find(|own| own.c.0 == c) else { continue };
+        let member = bound_to(payloads, own).map_err(|why| (own.role, why))?;
+        let text = member.body.and_then(|body| String::from_utf8(body).ok());
+        stored.extend(text.map(|text| (recorded_name(name), Json::from(text))));
+        commitments.push(member.commitment);
     }
     for message in main.entry.draft.commit.iter().filter(|c| c.role == Role::Message) {
         let message = bound_to(payloads, message).map_err(|why| (Role::Message, why))?;
@@ -55,7 +60,7 @@ pub(super) fn in_parts(
 #[derive(Default)]
 pub(super) struct EarlierMessages<'a> {
     messages: RunMessages<'a>,
-    /// Messages, their order, and offered tools.
+    /// Messages, their order, offered tools and instructions.
     payloads: Payloads,
 }
 
@@ -65,7 +70,11 @@ impl<'a> EarlierMessages<'a> {
         for line in lines.iter().filter(|line| model && decides(line)) {
             for commitment in &line.entry.draft.commit {
                 let kept = match commitment.role {
-                    Role::Message | Role::Conversation | Role::Offer | Role::Args => true,
+                    Role::Message
+                    | Role::Conversation
+                    | Role::Offer
+                    | Role::Instructions
+                    | Role::Args => true,
                     Role::Result
                     | Role::PolicyInput
                     | Role::Approval

@@ -101,6 +101,9 @@ pub(super) fn step(
     let asked = draft.committed(Role::PolicyInput).is_some();
     let input = if asked { take(main, Role::PolicyInput)?.body } else { None };
     let input = input.map(json).transpose()?;
+    if let Some(dialect) = input.as_ref().and_then(dialect) {
+        return Err(StepGap::Dialect { tool: tool.clone(), dialect });
+    }
     let break_glass = main.get::<CallAuthorized>().and_then(|call| call.break_glass.as_ref());
     let signed = |order| Ok::<_, StepGap>((order, take(main, Role::Approval)?.body));
     let break_glass = break_glass.map(signed).transpose()?;
@@ -147,6 +150,11 @@ pub(super) fn step(
     members.extend(result.map(|result| ("result", Json::from(result))));
     members.push(("payloads", commitments.into()));
     Ok(members)
+}
+
+/// The dialect in which a model was asked, as the policy saw it; none for other calls.
+fn dialect(input: &Json) -> Option<String> {
+    Some(input.get("effect")?.get("dialect")?.as_str()?.to_owned())
 }
 
 /// The break-glass order under which a call ran: the signed bytes, and what the entry records of

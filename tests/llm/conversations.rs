@@ -1,0 +1,190 @@
+//! What the ledger keeps of a conversation that an agent has with a model in its own dialect. Bytes are
+//! counted, so the bounds are no measurements.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::checker::{StoredPayload, payloads};
+use crate::gate::Gate;
+use crate::provider::Answer;
+use crate::said::{DIALECTS, Dialect, output_text};
+use wicketgate_support::evidence::{evidence, outcome};
+use wicketgate_support::ran::Ran;
+
+const TURNS: usize = 60;
+/// New text of each turn: results of tools and questions, and what the model says. 0.41 MB in all. What
+/// the model says is stored as its answer, and as a message once the agent sends it back.
+const ASKED: usize = 6150;
+const SAID: usize = 650;
+/// What stands beside the conversation in every request.
+const PROMPT: usize = 30_000;
+const TOOLS: [&str; 2] = ["Bash", "Read"];
+const DESCRIPTION: usize = 20_000;
+
+/// Text of this many bytes that no other turn has.
+fn text(turn: usize, bytes: usize) -> String {
+    let word = format!("part {turn} says something of its own; ");
+    word.chars().cycle().take(bytes).collect()
+}
+
+impl Dialect {
+    /// The request of a coding agent: a long prompt, long tools, and this conversation.
+    fn long(&self, conversation: &[Value], prompt: &str) -> Value {
+        let mut request = self.offering("", true, &TOOLS);
+        for tool in request["tools"].as_array_mut().unwrap() {
+            let tool = if self.name == "chat" { &mut tool["function"] } else { tool };
+            tool["description"] = json!(text(7, DESCRIPTION));
+        }
+        let all = match self.name {
+            "chat" => [&[json!({"role": "system", "content": prompt})], conversation].concat(),
+            _ => conversation.to_vec(),
+        };
+        match self.name {
+            "chat" => request["messages"] = all.into(),
+            "responses" => {
+                request["instructions"] = prompt.into();
+                request["input"] = all.into();
+            }
+            _ => {
+                request["system"] = json!([{"type": "text", "text": prompt,
+                    "cache_control": {"type": "ephemeral"}}]);
+                request["messages"] = all.into();
+            }
+        }
+        request
+    }
+
+    /// The same request for an answer in one piece.
+    fn at_once(mut request: Value) -> Value {
+        request["stream"] = json!(false);
+        request
+    }
+
+    /// What a client sends back of an answer of this text.
+    fn echoed(&self, text: &str) -> Value {
+        match self.name {
+            "chat" => json!({"role": "assistant", "content": text}),
+            "responses" => output_text(text),
+            _ => json!({"role": "assistant", "content": [{"type": "text", "text": text}]}),
+        }
+    }
+}
+
+/// A gate whose manifest demands these instructions.
+async fn pinning(prompt: &str) -> Gate {
+    let sha256 = hex::encode(Sha256::digest(prompt));
+    let pinned = json!([{"sha256": sha256, "scope": "whole", "required": true}]);
+    Gate::start_with(|_| {}, |spec| spec["instructions"] = pinned).await
+}
+
+/// 60 turns of a coding agent.
+async fn sixty_turns(gate: &Gate, dialect: &Dialect, prompt: &str) {
+    let mut conversation = Vec::new();
+    for turn in 0..TURNS {
+        conversation.push(json!({"role": "user", "content": text(turn, ASKED)}));
+        let said = text(1000 + turn, SAID);
+        gate.provider.answers(Answer::events(&dialect.streamed(&said, &[])));
+        let request = dialect.long(&conversation, prompt);
+        let reply = gate.asks(dialect, &request).await;
+        assert_eq!(reply.status, 200, "{} {turn}: {reply:?}", dialect.name);
+        conversation.push(dialect.echoed(&said));
+    }
+    let (sent, list) = (
+        gate.provider.last().json(),
+        if dialect.name == "responses" { "input" } else { "messages" },
+    );
+    let whole = 2 * TURNS - 1 + usize::from(dialect.name == "chat");
+    assert_eq!(sent[list].as_array().unwrap().len(), whole, "the provider is sent everything");
+    assert_eq!(sent["tools"], dialect.long(&[], prompt)["tools"]);
+}
+
+fn of_role<'a>(all: &'a [StoredPayload], role: &str) -> Vec<&'a str> {
+    all.iter().filter(|row| row.role == role).map(|row| row.body.as_str()).collect()
+}
+
+/// Whether a policy saw a member by its digest.
+fn is_digest(member: &Value) -> bool {
+    member["bytes"].as_u64() > Some(1024) && member["sha256"].as_str().map(str::len) == Some(64)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_turns_with_a_long_prompt_and_long_tools_store_each_part_once() {
+    let prompt = text(5000, PROMPT);
+    for dialect in &DIALECTS {
+        let gate = pinning(&prompt).await;
+        sixty_turns(&gate, dialect, &prompt).await;
+        let database = gate.estate.database.clone();
+        let summary = gate.checked().await;
+        assert_eq!(summary["kinds"]["call.completed"], TURNS, "{summary}");
+        let all = payloads(&database);
+        let bytes: usize = all.iter().map(|row| row.body.len()).sum();
+        eprintln!("{}: {bytes} bytes in {} payloads", dialect.name, all.len());
+        assert!(bytes <= 1_200_000, "{}: {bytes} bytes of payloads", dialect.name);
+        let (is_chat, beside) = (dialect.name == "chat", of_role(&all, "instructions").len());
+        assert_eq!((beside, of_role(&all, "offer").len()), (usize::from(!is_chat), 1));
+        assert_eq!(of_role(&all, "message").len(), 2 * TURNS - 1 + usize::from(is_chat));
+        let args = of_role(&all, "args");
+        assert!(args.iter().all(|body| body.len() < 1024), "{args:?}");
+        // The prompt, the tools, and the first input, which shows both.
+        let large = all.iter().filter(|row| row.body.len() > 16 * 1024).count();
+        assert_eq!(large, 3, "{}: {large} payloads beyond 16 KiB", dialect.name);
+        let inputs = of_role(&all, "policy_input");
+        let inputs = inputs.iter().map(|body| serde_json::from_str::<Value>(body).unwrap());
+        let hidden = inputs.filter(|input| {
+            let args = &input["args"];
+            let beside = ["system", "instructions"].iter().filter(|name| is_digest(&args[**name]));
+            is_digest(&args["tools"]) && beside.count() == usize::from(!is_chat)
+        });
+        assert_eq!(hidden.count(), TURNS - 1, "{}", dialect.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn evidence_has_the_instructions_beside_a_conversation_and_decides_the_same_again() {
+    let prompt = text(5000, 2000);
+    let mut gate = pinning(&prompt).await;
+    let (mut run, mut beside) = (String::new(), Vec::new());
+    for (dialect, name) in [(&DIALECTS[1], "instructions"), (&DIALECTS[2], "system")] {
+        let mut conversation = Vec::new();
+        for turn in 0..2 {
+            conversation.push(json!({"role": "user", "content": text(turn, 100)}));
+            gate.provider.answers(Answer::json(200, &dialect.whole("yes", &[])));
+            let request = dialect.long(&conversation, &prompt);
+            let request = Dialect::at_once(request);
+            let reply = gate.asks(dialect, &request).await;
+            assert_eq!(reply.status, 200, "{} {turn}: {reply:?}", dialect.name);
+            run = reply.header("wicketgate-run").expect("the run").to_owned();
+            conversation.push(dialect.echoed("yes"));
+            beside.push((name, request[name].clone()));
+        }
+    }
+    gate.sidecar.stop().await;
+    let (verdict, transcript) = evidence(&gate.estate, &run, "shown");
+    for check in ["P1", "P5", "V1"] {
+        assert_eq!(outcome(&verdict, check)["outcome"], "VALID", "{check}: {verdict}");
+    }
+    let steps = transcript["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), beside.len());
+    for (step, (name, sent)) in steps.iter().zip(&beside) {
+        let shown = &step["conversation"][*name];
+        assert_eq!((&shown["state"], &shown["json"]), (&json!("opened"), sent), "{step}");
+    }
+}
+
+/// The gate keeps no bytes of streamed answers, so a recording could not give them again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_asked_a_model_in_a_dialect_is_not_exported_as_a_recording() {
+    let record = |spec: &mut Value| spec["replay"] = json!({"mode": "record"});
+    let mut gate = Gate::start_with(|_| {}, record).await;
+    gate.provider.answers(Answer::json(200, &DIALECTS[0].whole("hello", &[])));
+    let reply = gate.asks(&DIALECTS[0], &DIALECTS[0].request("hi", false)).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let run = reply.header("wicketgate-run").expect("the run").to_owned();
+    // The implicit run ends with the gate.
+    gate.sidecar.stop().await;
+    let order = ["run", "replay", "export", &run, "--config", "wicketgate.yaml"];
+    let out = ["--out", "run.recording"];
+    let refused = Ran::gate(gate.estate.path("."), [&order[..], &out].concat());
+    refused.ends(1).complains("step 1: `llm.main` was asked as a model in the dialect `chat`");
+    assert!(!gate.estate.path("run.recording").exists());
+}
