@@ -6,8 +6,9 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
+use tokio::time::Instant;
 
-use super::answered::{down, expect, priced, provider_words};
+use super::answered::{attempt, down, expect, priced, provider_words};
 use super::dialect::PreparedAsk;
 use super::hold_back::{HoldBack, HoldsCredential};
 use super::pump::Pump;
@@ -153,8 +154,12 @@ impl Exchange<'_> {
             let message = "the request cannot be written";
             return Err(UpstreamOutcome::Over(failed(FailureClass::Protocol, false, message)));
         };
+        let begun = Instant::now();
         let sending = place.client.send(request, self.permit.fuse());
-        let response = match tokio::time::timeout(self.face.head_timeout, sending).await {
+        let answered = tokio::time::timeout(self.face.head_timeout, sending).await;
+        let tried = attempt(place, begun.elapsed(), &answered);
+        self.permit.observe(|seen| seen.attempts.extend(tried));
+        let response = match answered {
             Err(_elapsed) => {
                 let message = format!("model upstream `{}` did not begin to answer", place.name);
                 return Err(UpstreamOutcome::Next(failed(FailureClass::Timeout, true, &message)));
