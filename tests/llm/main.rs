@@ -17,8 +17,9 @@ mod said;
 
 mod binding;
 mod faults;
+mod inputs;
 mod proposals;
 mod refusals;
 mod streams;
 
-use wicketgate_support::{checker, people, sidecar, tool, wire, within};
+use wicketgate_support::{checker, people, program, ran, sidecar, tool, wire, within};

@@ -16,7 +16,7 @@ use crate::domain::closed::texts;
 use crate::domain::dialect::Dialect;
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
-use crate::llm::ask::AskRules;
+use crate::llm::ask::{self, AskRules};
 
 /// A model and its upstreams, in order.
 #[derive(Debug)]
@@ -68,6 +68,20 @@ impl ModelFace {
     pub fn provider(&self, dialect: Dialect, model: &str) -> Option<&str> {
         let first = self.offered.iter().find(|(of, id, _)| *of == dialect && id == model);
         first.and_then(|(_, _, provider)| provider.as_deref())
+    }
+
+    /// The tokens of these values of `anthropic-beta` that reach the provider.
+    pub fn betas_of(&self, sent: &[&str]) -> Vec<String> {
+        let Some(allowed) = &self.betas else { return ask::betas(sent, &ask::BETAS_DENIED) };
+        let fits = |token: &String| {
+            allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
+                Some(beginning) => token.starts_with(beginning),
+                None => token == allowed,
+            })
+        };
+        let mut tokens = ask::betas(sent, &[]);
+        tokens.retain(fits);
+        tokens
     }
 
     /// Every model id with every dialect in which it may be asked.

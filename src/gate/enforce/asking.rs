@@ -11,6 +11,7 @@ use hyper::body::Bytes;
 
 use super::Road;
 use super::answer::{Answer, Fault, Released};
+use super::ask_facts;
 use super::condition::Condition;
 use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
 use super::proposals::{AnswerKeeper, Offered};
@@ -23,7 +24,7 @@ use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
-use crate::domain::effect::ToolKind;
+use crate::domain::effect::{AskFacts, ToolKind};
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Face;
@@ -93,6 +94,8 @@ pub(super) struct AskSeen {
     pub refusals: Vec<LayerReason>,
     /// Whether the model and the instructions are those of the manifest.
     pub is_seen: bool,
+    /// What policies see of that.
+    pub facts: AskFacts,
 }
 
 /// A request that was read, and the tool that takes it.
@@ -194,8 +197,9 @@ impl Road {
         self.budget.pace(&run.opener.name, &run.auth)?;
         takes_models(run)?;
         let toolbox = self.in_force.toolbox();
-        let read = self.read_request(run, request, &toolbox)?;
-        let call = self.model_call(run, request, &read)?;
+        let mut read = self.read_request(run, request, &toolbox)?;
+        let facts = std::mem::take(&mut read.seen.facts);
+        let call = self.model_call(run, request, (&read, facts))?;
         let keeper = AnswerKeeper {
             road: Arc::clone(self),
             run: Arc::clone(run),
@@ -221,7 +225,7 @@ impl Road {
         &self,
         run: &Run,
         request: &ModelRequest,
-        read: &ReadRequest,
+        (read, facts): (&ReadRequest, AskFacts),
     ) -> Result<ToolCall, Fault> {
         let named = (read.tool.as_str(), &*read.body);
         let id = self.call_id(run, &request.call_id, named)?;
@@ -231,6 +235,7 @@ impl Road {
             dialect: request.dialect,
             operation: request.operation,
             headers: request.headers.clone(),
+            facts,
         };
         let asking = run.origin(id, traceparent);
         ToolCall::parse_dialect(asking, read.tool.as_str(), &read.body, in_dialect)
@@ -284,6 +289,8 @@ impl Road {
     ) -> (BTreeMap<String, Offered>, Option<Edits>) {
         let classified = ask::classify(ask, &governed(run, toolbox, ask), &clients(run));
         let unknown = classified.iter().filter(|tool| tool.kind == OfferedKind::Unknown);
+        let strips = run.manifest.unknown_tools == UnknownTools::Strip;
+        seen.facts.offered = ask_facts::tools(&classified, strips);
         let mut edits = ask.edits.clone();
         match run.manifest.unknown_tools {
             UnknownTools::Strip => edits.strip_tools.extend(unknown.map(|tool| tool.place)),
@@ -388,11 +395,13 @@ fn seen(run: &Run, ask: &Ask, provider: Option<&str>) -> AskSeen {
     if let Err(mismatch) = models::model(manifest, &ask.model, provider) {
         refusals.extend(mismatch.reasons);
     }
-    if let Err(mismatch) = instructions::check(manifest, &blocks) {
+    let matched = instructions::check(manifest, &blocks);
+    let facts = ask_facts::instructions(&blocks, matched.as_ref().ok());
+    if let Err(mismatch) = matched {
         refusals.extend(mismatch.reasons);
     }
     let demands = !manifest.instructions.is_empty() && !manifest.model_names.is_empty();
-    AskSeen { is_seen: refusals.is_empty() && demands, refusals }
+    AskSeen { is_seen: refusals.is_empty() && demands, refusals, facts }
 }
 
 /// The granted tools as agents see them, by which offered tools are known: those that have the name

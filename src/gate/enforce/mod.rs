@@ -80,6 +80,7 @@ mod agents;
 mod amend;
 mod answer;
 mod approve;
+mod ask_facts;
 mod asking;
 mod backends;
 mod batch;

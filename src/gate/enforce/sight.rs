@@ -77,7 +77,7 @@ impl Road {
         call: ToolCall,
         (flow, seen): (FlowSender, AskSeen),
     ) -> Answer {
-        let AskSeen { refusals, is_seen } = seen;
+        let AskSeen { refusals, is_seen, facts: _ } = seen;
         if !refusals.is_empty() {
             run.models.proposals.lock().lose_sight();
         }

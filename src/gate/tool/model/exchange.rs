@@ -17,7 +17,7 @@ use crate::catalog::llm::answer::{
     self, AnswerError, AnswerRules, AnsweredCall, Assembled, DenialForm, DeniedCall, Frame,
     TokenUsage,
 };
-use crate::catalog::llm::{ask, sse};
+use crate::catalog::llm::sse;
 use crate::catalog::model::{DeniedAs, ModelFace};
 use crate::domain::decision::PolicyObligation;
 use crate::domain::dialect::{Dialect, Operation};
@@ -231,7 +231,7 @@ impl Exchange<'_> {
         let agent: String = of("user-agent").join(" ").chars().take(AGENT_CHARS_MAX).collect();
         let mut headers =
             vec![("user-agent", format!("wicketgate/{} ({agent})", env!("CARGO_PKG_VERSION")))];
-        let betas = self.betas(&of("anthropic-beta"));
+        let betas = self.face.betas_of(&of("anthropic-beta")).join(",");
         let passed = [
             ("anthropic-version", of("anthropic-version").join(",")),
             ("openai-beta", of("openai-beta").join(",")),
@@ -242,18 +242,6 @@ impl Exchange<'_> {
             Some((HeaderName::from_static(name), HeaderValue::from_str(&value).ok()?))
         });
         parsed.collect()
-    }
-
-    /// The features that the agent may switch on.
-    fn betas(&self, sent: &[&str]) -> String {
-        let Some(allowed) = &self.face.betas else { return ask::betas(sent, &ask::BETAS_DENIED) };
-        let fits = |token: &&str| {
-            allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
-                Some(beginning) => token.starts_with(beginning),
-                None => *token == allowed,
-            })
-        };
-        ask::betas(sent, &[]).split(',').filter(fits).collect::<Vec<_>>().join(",")
     }
 
     fn rules(&self) -> AnswerRules {
