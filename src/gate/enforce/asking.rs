@@ -43,6 +43,8 @@ pub struct ModelRequest {
     pub dialect: Dialect,
     /// What is asked for.
     pub operation: Operation,
+    /// Whether the provider's preview API is asked for (`?beta=true` of `messages`).
+    pub beta: bool,
     /// The body: UTF-8 JSON.
     pub body: Bytes,
     /// Headers for the provider, with names in lower case: `anthropic-version`, `anthropic-beta`,
@@ -234,6 +236,7 @@ impl Road {
         let in_dialect = DialectRequest {
             dialect: request.dialect,
             operation: request.operation,
+            beta: request.beta,
             headers: request.headers.clone(),
             facts,
         };

@@ -52,6 +52,8 @@ pub struct DialectRequest {
     pub dialect: Dialect,
     /// What is asked for.
     pub operation: Operation,
+    /// Whether the provider's preview API is asked for (`?beta=true` of `messages`).
+    pub beta: bool,
     /// Headers of the agent for the provider, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// How the request compares with its run.

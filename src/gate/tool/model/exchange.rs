@@ -201,7 +201,9 @@ impl Exchange<'_> {
     ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let call = self.permit.call();
         let counting = self.ready.operation == Operation::CountTokens;
-        let target = format!("{}{}", place.target, if counting { "/count_tokens" } else { "" });
+        let counts = if counting { "/count_tokens" } else { "" };
+        let beta = call.dialect().is_some_and(|request| request.beta);
+        let target = format!("{}{counts}{}", place.target, if beta { "?beta=true" } else { "" });
         let mut request = of_call(http::Request::post(target), call)
             .header(header::CONTENT_TYPE, "application/json")
             .header(
