@@ -118,6 +118,13 @@ impl Gate {
         self.ask("POST", dialect.path, &[], &body.to_string()).await
     }
 
+    /// What the operator's listener shows at this path.
+    pub async fn operator(&self, path: &str) -> String {
+        let mut wire = Wire::open(&Place::Tcp(self.sidecar.operators().to_string())).await;
+        wire.send(&request("GET", path, &[("Host", "localhost")], b"")).await;
+        wire.reply().await.expect("an answer").body
+    }
+
     /// Every entry of this kind, read by code that is not ours.
     pub fn entries(&self, kind: &str) -> Vec<Value> {
         entries(&self.estate.database, kind)

@@ -16,6 +16,7 @@ mod provider;
 mod said;
 
 mod binding;
+mod bypassed;
 mod faults;
 mod inputs;
 mod proposals;

@@ -44,7 +44,7 @@ pub(super) fn instructions(
     AskFacts {
         instructions: named.collect(),
         loose_bytes: matched.map(|matched| matched.loose_bytes),
-        offered: Vec::new(),
+        ..AskFacts::default()
     }
 }
 

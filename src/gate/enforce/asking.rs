@@ -294,6 +294,7 @@ impl Road {
         let unknown = classified.iter().filter(|tool| tool.kind == OfferedKind::Unknown);
         let strips = run.manifest.unknown_tools == UnknownTools::Strip;
         seen.facts.offered = ask_facts::tools(&classified, strips);
+        seen.facts.bypassed = self.bypassed(run, &ask.results);
         let mut edits = ask.edits.clone();
         match run.manifest.unknown_tools {
             UnknownTools::Strip => edits.strip_tools.extend(unknown.map(|tool| tool.place)),

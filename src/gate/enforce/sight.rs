@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::Road;
 use super::answer::Answer;
 use super::asking::{AskSeen, DeniedAsks};
+use super::bypassed::GovernedAsks;
 use super::conversations::RunConversations;
 use super::proposals::RunProposals;
 use super::run::Run;
@@ -30,6 +31,8 @@ pub(super) struct RunModels {
     pub conversations: Mutex<RunConversations>,
     /// What the models asked it to do.
     pub proposals: Mutex<RunProposals>,
+    /// What they asked it to do at the gate, and what it did there.
+    pub governed: Mutex<GovernedAsks>,
     /// Its newest requests that were denied.
     pub denied: Mutex<DeniedAsks>,
     /// A model that answered the last request and that the manifest does not expect.

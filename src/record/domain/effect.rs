@@ -1,5 +1,7 @@
 //! The kinds of tools, and what a call of each would touch, as typed facts: policies read these and never parse strings.
 
+use std::collections::BTreeSet;
+
 use serde::{Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;
 
@@ -222,6 +224,8 @@ pub struct AskFacts {
     pub loose_bytes: Option<u64>,
     /// The tools that stay in the request, in their order.
     pub offered: Vec<ModelTool>,
+    /// The messages with the result of a tool of the gate that the agent ran itself, by their index.
+    pub bypassed: BTreeSet<usize>,
 }
 
 /// One text that a provider takes for instructions.

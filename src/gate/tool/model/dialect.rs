@@ -61,6 +61,7 @@ impl Model {
             instructions: instructions(&asked, &request.facts),
             loose_bytes: request.facts.loose_bytes,
             offered: offered(&asked, &request.facts),
+            ..AskFacts::default()
         };
         let betas = betas(face, request);
         let effect = self.effect_of(&asked, &requests, (output_tokens, facts, betas));
