@@ -28,7 +28,7 @@ pub(super) struct PreparedAsk {
     pub hosted: Vec<String>,
     /// The most tokens that the answer may have.
     pub output_tokens: u64,
-    /// The most tokens that the request can have.
+    /// The tokens that the request is taken for until the provider has counted them.
     pub input_tokens: u64,
 }
 
@@ -117,10 +117,9 @@ impl Model {
         given.min(self.output_tokens_max)
     }
 
-    /// The most input tokens. A token is at least one byte, except in images.
+    /// The input tokens that the request is taken for.
     fn input_tokens_of(&self, asked: &Ask) -> u64 {
-        let images = asked.images.saturating_mul(self.image_tokens_max);
-        asked.text_bytes.saturating_add(images)
+        self.reserve.input_tokens(asked.text_bytes, asked.images)
     }
 
     /// The most that a request may take from its run's budgets.
