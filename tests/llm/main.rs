@@ -19,8 +19,10 @@ mod binding;
 mod bypassed;
 mod faults;
 mod inputs;
+mod loops;
 mod proposals;
 mod refusals;
+mod remembered;
 mod streams;
 
 use wicketgate_support::{checker, people, program, ran, sidecar, tool, wire, within};

@@ -14,6 +14,7 @@ use super::answer::{Answer, Fault, Released};
 use super::ask_facts;
 use super::condition::Condition;
 use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
+use super::given;
 use super::proposals::{AnswerKeeper, Offered};
 use super::request::{malformed, unread};
 use super::run::Run;
@@ -272,6 +273,10 @@ impl Road {
             }
         };
         let mut seen = seen(run, &ask, face.provider(request.dialect, &ask.model));
+        match run.models.given.lock().upstream(&tool, &ask.remote_state) {
+            Ok(upstream) => seen.facts.upstream = upstream,
+            Err(unknown) => seen.refusals.push(given::unknown(unknown)),
+        }
         let (offered, edits) = self.offered(run, toolbox, &ask, &mut seen);
         let body = match edits {
             Some(edits) => ask::upstream_body(&request.body, request.dialect, &edits)

@@ -98,6 +98,7 @@ mod evaluation;
 mod flowing;
 mod follow;
 mod fork;
+mod given;
 mod holds;
 mod implicit;
 mod in_force;
@@ -105,6 +106,7 @@ mod judging;
 mod keeping;
 mod large;
 mod life;
+mod likeness;
 mod lineage;
 mod modify;
 mod opened;
@@ -240,9 +242,9 @@ impl Road {
         (slot, window): (Option<shares::ShareSlot>, Option<Duration>),
         extras: CallExtras,
     ) -> Result<Entered, Fault> {
-        let fingerprint = self.runs.fingerprint(&call);
+        let like = self.runs.likeness(&call, window);
         if *call.source() == CallSource::Agent {
-            run.models.governed.lock().come(fingerprint);
+            run.models.governed.lock().come(like.fingerprint);
         }
         self.budget.may_go_on(run, &call)?;
         self.budget.check_tool_denials(run, &call)?;
@@ -254,7 +256,7 @@ impl Road {
             Some(Err(drift)) => Some(drift),
             None => None,
         };
-        let entering = ((fingerprint, window), slot, condition);
+        let entering = (like, slot, condition);
         let admitted = run.admit(&call, entering, &*self.clock, &self.settings.attested)?;
         let New { sender, mut refusals, facts, cancel, turn, slot } = match admitted {
             Admitted::Join(waiting) => return Ok(Entered::Known(Entry::Wait(waiting))),

@@ -11,11 +11,13 @@ use super::answer::Answer;
 use super::asking::{AskSeen, DeniedAsks};
 use super::bypassed::GovernedAsks;
 use super::conversations::RunConversations;
+use super::given::{GivenBy, GivenIds};
 use super::proposals::RunProposals;
 use super::run::Run;
 use super::trip::{CallExtras, CallSight, Passage};
 use crate::domain::call::{CallSource, ToolCall};
 use crate::domain::decision::LayerReason;
+use crate::domain::dialect::Dialect;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::outcome::Outcome;
 use crate::identity::manifest::Grant;
@@ -33,6 +35,8 @@ pub(super) struct RunModels {
     pub proposals: Mutex<RunProposals>,
     /// What they asked it to do at the gate, and what it did there.
     pub governed: Mutex<GovernedAsks>,
+    /// What it may refer to at the providers.
+    pub given: Mutex<GivenIds>,
     /// Its newest requests that were denied.
     pub denied: Mutex<DeniedAsks>,
     /// A model that answered the last request and that the manifest does not expect.
@@ -112,6 +116,13 @@ impl Road {
         let first = seen.stream.as_ref().and_then(|stream| stream.first_ms);
         if let Some(first) = first {
             self.metrics.first_byte(Duration::from_millis(first));
+        }
+        if let (Some(Dialect::Responses | Dialect::Messages), Some(usage)) =
+            (at.dialect, &seen.usage)
+            && let Outcome::Completed { result, .. } = &finished.ended().outcome
+        {
+            let by = GivenBy { tool: at.tool.clone(), upstream: usage.upstream.clone() };
+            models.given.lock().give(result, by);
         }
         let manifest = &at.run.manifest;
         let other = seen.model.as_ref().filter(|model| !models::responded(manifest, model));

@@ -226,6 +226,8 @@ pub struct AskFacts {
     pub offered: Vec<ModelTool>,
     /// The messages with the result of a tool of the gate that the agent ran itself, by their index.
     pub bypassed: BTreeSet<usize>,
+    /// The upstream that remembers what the request refers to; no other is asked.
+    pub upstream: Option<String>,
 }
 
 /// One text that a provider takes for instructions.

@@ -51,10 +51,21 @@ impl Model {
         let asked = ask::read(dialect, operation, call.args(), call.sent(), &face.rules);
         let asked = asked.map_err(worded)?;
         let output_tokens = self.bound_of(&asked);
-        let requests = self.bodies(&asked, call.sent(), output_tokens).map_err(worded)?;
+        let only = request.facts.upstream.as_deref();
+        let requests = self.bodies(&asked, call.sent(), (output_tokens, only)).map_err(worded)?;
         if requests.is_empty() {
-            let message = format!("model `{}` is not one of the binding's", asked.model);
-            return Err(refuse("model.unknown", message));
+            let model = &asked.model;
+            return Err(match only {
+                Some(only) => {
+                    let message = format!(
+                        "upstream `{only}`, which remembers what the request refers to, does not serve model `{model}`"
+                    );
+                    refuse("model.remote_state", message)
+                }
+                None => {
+                    refuse("model.unknown", format!("model `{model}` is not one of the binding's"))
+                }
+            });
         }
         let input_tokens = self.input_tokens_of(&asked);
         let facts = AskFacts {
@@ -78,16 +89,18 @@ impl Model {
         Ok((effect, Box::new(ready)))
     }
 
-    /// The request for each upstream that knows the model in this dialect.
+    /// The request for each upstream that knows the model in this dialect. `only`: the one upstream
+    /// that remembers what the request refers to.
     fn bodies(
         &self,
         asked: &Ask,
         sent: &[u8],
-        output_tokens: u64,
+        (output_tokens, only): (u64, Option<&str>),
     ) -> Result<Vec<(usize, Bytes)>, AskError> {
         let mut requests = Vec::new();
         for (index, place) in self.places.iter().enumerate() {
-            let speaks = place.api.dialect() == Some(asked.dialect);
+            let speaks = place.api.dialect() == Some(asked.dialect)
+                && only.is_none_or(|only| place.name == only);
             let Some(model) = place.models.get(&asked.model).filter(|_| speaks) else { continue };
             let generates = asked.operation == Operation::Generate;
             let member = match (asked.output_tokens, asked.dialect) {
