@@ -357,7 +357,7 @@ members! {
     #[cfg_attr(test, schemars(rename = "observed"))]
     pub struct Observed {
         /// Upstreams of a model that were asked in a dialect, in order.
-        pub attempts: Option<List<Attempt>>,
+        pub attempts: Option<List<ModelAttempt>>,
         /// Limits that control groups enforced for all processes of the tool together.
         pub cgroup: Option<Cgroup>,
         /// Id of the model that answered, as it says itself.
@@ -376,7 +376,7 @@ members! {
 
     /// One question to one upstream of a model.
     #[cfg_attr(test, schemars(rename = "attempt"))]
-    pub struct Attempt {
+    pub struct ModelAttempt {
         /// Milliseconds from the request to that status, or until the gate gave up.
         pub ms: Int,
         /// The HTTP status of its answer. Without one: `connect`, `timeout`, `lost` or `protocol`.

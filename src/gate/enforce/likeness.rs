@@ -148,7 +148,7 @@ mod tests {
 
     fn of(dialect: Dialect, body: &str) -> Digest {
         let origin = CallOrigin {
-            run: RunId::from_bytes([7; 16]),
+            run: RunId::from_random([7; 16]),
             id: CallId::parse("c").unwrap(),
             after: 0,
             agent: "a".to_owned(),

@@ -329,7 +329,7 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
 /// What an executor observed, without members that it did not observe.
 fn observed(seen: &Observed) -> record::call::Observed {
     let tables = seen.tables_queried.iter().take(TABLES_MAX).map(|table| Text::clip(table, 256));
-    let attempts = seen.attempts.iter().map(|attempt| record::call::Attempt {
+    let attempts = seen.attempts.iter().map(|attempt| record::call::ModelAttempt {
         ms: attempt.ms.into(),
         status: Text::clip(&attempt.status, 64),
         upstream: Text::clip(&attempt.upstream, 256),
