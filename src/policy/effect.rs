@@ -75,6 +75,8 @@ const MODEL: &[Member] = &[
     may("operation", OPERATION),
     may("stream", Shape::Flag),
     may("files", Shape::Number),
+    may("betas", Shape::List(&Shape::Text)),
+    may("loose_bytes", Shape::Number),
     may(
         "instructions",
         Shape::List(&Shape::Object(&[
@@ -88,8 +90,9 @@ const MODEL: &[Member] = &[
         "offered",
         Shape::List(&Shape::Object(&[
             has("definition", Shape::OneOf(&["same", "differs", "unpinned"])),
-            has("kind", Shape::OneOf(&["governed", "client", "unknown"])),
+            has("kind", Shape::OneOf(&["governed", "client", "hosted", "unknown"])),
             has("name", Shape::Text),
+            may("tool", Shape::Text),
         ])),
     ),
     may("tool_choice", Shape::Text),
@@ -267,8 +270,54 @@ pub(crate) fn conditions(kind: EffectKind) -> Conditions {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::domain::effect::{ModelAsk, ModelInstruction, ModelTool};
+    use crate::domain::json::Json;
     use crate::lint::shape::{InputTarget, PathStep, find};
+
+    /// A request in a dialect with every member.
+    fn asked() -> ModelAsk {
+        let text = str::to_owned;
+        let instruction = ModelInstruction {
+            name: Some(text("n")),
+            place: text("leading"),
+            scope: Some(text("whole")),
+            sha256: text("0"),
+        };
+        let tool = ModelTool {
+            definition: text("same"),
+            kind: text("governed"),
+            name: text("n"),
+            tool: Some(text("t")),
+        };
+        ModelAsk {
+            dialect: text("chat"),
+            operation: text("generate"),
+            stream: true,
+            files: 0,
+            betas: vec![text("b")],
+            instructions: vec![instruction],
+            loose_bytes: Some(0),
+            offered: vec![tool],
+            tool_choice: Some(text("auto")),
+        }
+    }
+
+    #[test]
+    fn the_items_of_a_list_have_the_members_of_the_table() {
+        let json = Json::of(&asked());
+        for list in ["instructions", "offered"] {
+            let all = members(EffectKind::Model);
+            let shape = &all.iter().find(|member| member.name == list).unwrap().shape;
+            let Shape::List(Shape::Object(members)) = shape else { panic!("{list}: {shape:?}") };
+            let item = json.get(list).and_then(Json::as_array).unwrap().first().unwrap();
+            let names: BTreeSet<&str> =
+                item.as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(names, members.iter().map(|member| member.name).collect(), "{list}");
+        }
+    }
 
     #[test]
     fn every_member_of_every_effect_is_in_the_table() {
@@ -282,9 +331,10 @@ mod tests {
         let mut effects: Vec<Effect> = ToolKind::ALL.iter().map(|k| unnamed(*k, "n")).collect();
         effects.push(Effect::None);
         for effect in &mut effects {
-            if let Effect::Model { upstreams, functions, .. } = effect {
+            if let Effect::Model { upstreams, functions, request, .. } = effect {
                 upstreams.push(upstream.clone());
                 functions.push("f".to_owned());
+                *request = Some(Box::new(asked()));
             }
         }
         for effect in effects {
@@ -299,6 +349,7 @@ mod tests {
                     (Shape::Text, text) => text.is_some(),
                     (Shape::Number, _) => value.as_u64().is_some(),
                     (Shape::List(_), _) => value.as_array().is_some(),
+                    (Shape::Flag, _) => value.as_bool().is_some(),
                     (_, _) => false,
                 };
                 assert!(fits, "effect.{name}: {value:?}");

@@ -356,6 +356,8 @@ members! {
     /// What the gate measured while a call ran.
     #[cfg_attr(test, schemars(rename = "observed"))]
     pub struct Observed {
+        /// Upstreams of a model that were asked in a dialect, in order.
+        pub attempts: Option<List<ModelAttempt>>,
         /// Limits that control groups enforced for all processes of the tool together.
         pub cgroup: Option<Cgroup>,
         /// Id of the model that answered, as it says itself.
@@ -370,6 +372,17 @@ members! {
         pub tables_queried: Option<List<Text>>,
         /// Tokens of a model call.
         pub usage: Option<Usage>,
+    }
+
+    /// One question to one upstream of a model.
+    #[cfg_attr(test, schemars(rename = "attempt"))]
+    pub struct ModelAttempt {
+        /// Milliseconds from the request to that status, or until the gate gave up.
+        pub ms: Int,
+        /// The HTTP status of its answer. Without one: `connect`, `timeout`, `lost` or `protocol`.
+        pub status: Text,
+        /// The upstream that was asked.
+        pub upstream: Text,
     }
 
     /// Result of masking what a tool returned.

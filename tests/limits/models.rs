@@ -259,6 +259,27 @@ async fn an_image_is_set_aside_for_what_it_may_cost_and_not_for_its_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn text_is_set_aside_by_as_many_bytes_a_token_as_the_binding_says() {
+    let server = Server::start(&[(200, completion("hi", 7, 3))]).await;
+    let estate = estate(json!([place("main", server.port)])).await;
+    limits(&estate, r#"{"tokens": 1000}"#);
+    let text = "word ".repeat(400);
+    let question = json!({"model": "small", "max_output_tokens": 10,
+        "messages": [{"role": "user", "content": text}]})
+    .to_string();
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    let refused = agent.call("work.do", "a", &question).await.unwrap_err();
+    assert_eq!(refused.detail, "limit.tokens");
+    sidecar.stop().await;
+    estate.configure(|config| config["tools"][0]["model"]["reserve_bytes_per_token"] = json!(4));
+    let sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "b", &question).await.unwrap();
+    assert_eq!(server.seen(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_at_once_take_no_more_than_their_pool_of_tokens_has() {
     let server = Server::start(&[(200, completion("hi", 70, 30))]).await;
     let estate = estate(json!([place("main", server.port)])).await;

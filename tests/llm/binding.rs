@@ -29,7 +29,7 @@ async fn grave() -> Gate {
 }
 
 /// A call of `work.do` over MCP in the named run.
-async fn called(gate: &Gate, arguments: Value) -> Value {
+pub async fn called(gate: &Gate, arguments: Value) -> Value {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "work.do",
         "arguments": arguments, "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {}}}});

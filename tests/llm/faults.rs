@@ -56,6 +56,51 @@ async fn a_page_in_place_of_an_answer_is_a_failure_of_the_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_entry_names_every_upstream_that_was_asked_and_what_it_said() {
+    let gate = Gate::start_with(
+        |config| {
+            let tools = config["tools"].as_array_mut().unwrap();
+            let model = tools.iter_mut().find(|tool| tool["name"] == "llm.main").unwrap();
+            let upstreams = model["model"]["upstreams"].as_array_mut().unwrap();
+            let mut nobody = upstreams[0].clone();
+            nobody["name"] = json!("nobody");
+            // Nothing listens there.
+            nobody["url"] = json!("http://127.0.0.1:1/v1");
+            let mut second = upstreams[0].clone();
+            second["name"] = json!("second");
+            upstreams.insert(0, nobody);
+            upstreams.push(second);
+        },
+        |_| {},
+    )
+    .await;
+    let chat = &DIALECTS[0];
+    for stream in [false, true] {
+        gate.provider.answers(Answer::json(503, &json!({"error": {"message": "full"}})));
+        gate.provider.answers(match stream {
+            true => Answer::events(&chat.streamed("hello", &[])),
+            false => Answer::json(200, &chat.whole("hello", &[])),
+        });
+        let reply = gate.asks(chat, &chat.request("hi", stream)).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+    let completed = gate.entries("call.completed");
+    assert_eq!(completed.len(), 2);
+    for entry in &completed {
+        let observed = &entry["data"]["observed"];
+        let attempts = observed["attempts"].as_array().expect("the upstreams that were asked");
+        let said: Vec<_> = attempts
+            .iter()
+            .map(|one| (one["upstream"].as_str().unwrap(), one["status"].as_str().unwrap()))
+            .collect();
+        assert_eq!(said, [("nobody", "connect"), ("chat", "503"), ("second", "200")], "{entry}");
+        assert!(attempts.iter().all(|one| one["ms"].is_u64()), "{entry}");
+        assert_eq!(observed["usage"]["upstream"], "second");
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_that_is_killed_in_a_stream_closes_the_call_as_unknown_with_what_had_left() {
     let mut gate = Gate::start().await;
     let chat = &DIALECTS[0];

@@ -1,13 +1,16 @@
 //! One gate with a model behind it, and an agent that knows its token only.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::checker::{check_ledger, entries};
+use crate::checker::{Database, check_ledger, entries};
 use crate::people::People;
+use crate::program::python;
 use crate::provider::Provider;
+use crate::ran::Ran;
 use crate::said::Dialect;
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
@@ -132,9 +135,29 @@ impl Gate {
         self.ask("POST", dialect.path, &[], &body.to_string()).await
     }
 
+    /// What the operator's listener shows at this path.
+    pub async fn operator(&self, path: &str) -> String {
+        let mut wire = Wire::open(&Place::Tcp(self.sidecar.operators().to_string())).await;
+        wire.send(&request("GET", path, &[("Host", "localhost")], b"")).await;
+        wire.reply().await.expect("an answer").body
+    }
+
     /// Every entry of this kind, read by code that is not ours.
     pub fn entries(&self, kind: &str) -> Vec<Value> {
         entries(&self.estate.database, kind)
+    }
+
+    /// The stored payloads of this role, in order, read by code that is not ours.
+    pub fn payloads(&self, role: &str) -> Vec<String> {
+        let Database::Sqlite(path) = &self.estate.database else { panic!("not a file") };
+        let script = "import sqlite3, sys, json\n\
+            rows = sqlite3.connect(sys.argv[1]).execute('SELECT body FROM payload WHERE role = ? ORDER BY place', (sys.argv[2],))\n\
+            print(json.dumps([bytes(r[0]).decode() for r in rows]))";
+        let mut command = Command::new(python());
+        command.args(["-I", "-c", script]).arg(path).arg(role);
+        let read = Ran::of(&mut command).ok().json();
+        let texts = read.as_array().unwrap().iter();
+        texts.map(|text| text.as_str().unwrap().to_owned()).collect()
     }
 
     /// The tools of the entries of this kind, in order.

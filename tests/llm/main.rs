@@ -16,12 +16,17 @@ mod provider;
 mod said;
 
 mod binding;
+mod bypassed;
 mod conversations;
 mod faults;
+mod inputs;
+mod loops;
 mod pin;
 mod proposals;
 mod refusals;
+mod remembered;
 mod streams;
 mod traps;
 
+use wicketgate_support::{checker, people, program, ran, sidecar, tool, wire, within};
 use wicketgate_support::{checker, people, ran, sidecar, tool, wire, within};

@@ -184,6 +184,37 @@ impl Dialect {
         request
     }
 
+    /// The request after an answer with this tool call, with the result that the agent gives it.
+    pub fn followed(
+        &self,
+        request: &Value,
+        (id, name, arguments): (&str, &str, &str),
+        result: &str,
+    ) -> Value {
+        let mut next = request.clone();
+        let items = match self.name {
+            "chat" => [
+                json!({"role": "assistant", "content": "look", "tool_calls": [{"id": id, "type": "function",
+                    "function": {"name": name, "arguments": arguments}}]}),
+                json!({"role": "tool", "tool_call_id": id, "content": result}),
+            ],
+            "responses" => [
+                function_call(id, name, arguments),
+                json!({"type": "function_call_output", "call_id": id, "output": result}),
+            ],
+            _ => {
+                let input: Value = serde_json::from_str(arguments).unwrap();
+                [
+                    json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}),
+                    json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": result}]}),
+                ]
+            }
+        };
+        let list = if self.name == "responses" { "input" } else { "messages" };
+        next[list].as_array_mut().unwrap().extend(items);
+        next
+    }
+
     /// An answer of this text and these tool calls `(id, name, arguments)`.
     pub fn streamed(&self, text: &str, calls: &[(&str, &str, &str)]) -> String {
         match self.name {

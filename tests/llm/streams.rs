@@ -162,9 +162,32 @@ async fn tokens_are_counted_by_the_provider_as_a_governed_call() {
     let reply =
         gate.ask("POST", "/v1/messages/count_tokens?beta=true", &[], &body.to_string()).await;
     assert_eq!((reply.status, reply.json()), (200, json!({"input_tokens": 7})), "{reply:?}");
-    assert_eq!(gate.provider.last().path, "/v1/messages/count_tokens");
+    assert_eq!(gate.provider.last().path, "/v1/messages/count_tokens?beta=true");
     let usage: &Value = &gate.entries("call.completed")[0]["data"]["observed"]["usage"];
     assert_eq!(usage["output_tokens"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_queries_only_the_preview_of_messages_reaches_the_provider() {
+    let gate = Gate::start().await;
+    for dialect in &DIALECTS {
+        for query in ["", "?beta=true"] {
+            gate.provider.answers(Answer::json(200, &dialect.whole("ok", &[])));
+            let body = dialect.request("hi", false).to_string();
+            let path = format!("{}{query}", dialect.path);
+            let reply = gate.ask("POST", &path, &[], &body).await;
+            assert_eq!(reply.status, 200, "{path} {reply:?}");
+            let passes = dialect.name == "messages";
+            let expected = if passes { path } else { dialect.path.to_owned() };
+            assert_eq!(gate.provider.last().path, expected);
+        }
+    }
+    let messages = &DIALECTS[2];
+    let body = messages.request("hi", false).to_string();
+    for query in ["?beta=false", "?beta=true&api_key=x", "?x"] {
+        let path = format!("{}{query}", messages.path);
+        assert_eq!(gate.ask("POST", &path, &[], &body).await.status, 400, "{path}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -195,6 +195,9 @@ pub struct MatchedInstructions {
     /// Each entry once for each place, in the order of the blocks; then required entries that
     /// others made superfluous.
     pub instructions: Vec<MatchedInstruction>,
+    /// For each block of the request, the entry that covers it: one for all leading blocks, or one for
+    /// each. Empty if the manifest lists no instructions.
+    pub blocks: Vec<MatchedInstruction>,
     /// Bytes of instructions that no entry fixes: those behind a prefix, and those in holes of
     /// templates other than dates and hex digits. All bytes, if the manifest lists no instructions.
     pub loose_bytes: u64,
@@ -245,15 +248,18 @@ pub fn check(
     let readings = Readings::of(manifest, blocks);
     let mut reasons = readings.required();
     let mut found = MatchedInstructions::default();
-    match readings.leading(blocks) {
-        Ok(leading) => readings.add(&leading, Place::Leading, &mut found),
-        Err(more) => reasons.extend(more),
-    }
-    match readings.single(blocks, Place::Mid) {
-        Ok(mid) => readings.add(&mid, Place::Mid, &mut found),
-        Err(more) => reasons.extend(more),
-    }
+    let mut covers = |read: Result<Vec<Reading>, Vec<String>>| {
+        read.unwrap_or_else(|more| {
+            reasons.extend(more);
+            Vec::new()
+        })
+    };
+    let leading = covers(readings.leading(blocks));
+    let mid = covers(readings.single(blocks, Place::Mid));
     if reasons.is_empty() {
+        readings.add(&leading, Place::Leading, &mut found);
+        readings.add(&mid, Place::Mid, &mut found);
+        found.blocks = readings.covering(blocks, (&leading, &mid));
         readings.add_required(&mut found);
         return Ok(found);
     }
@@ -408,14 +414,31 @@ impl<'a> Readings<'a> {
         }
     }
 
+    /// The entry of each block in order. One reading may cover all leading blocks.
+    fn covering(
+        &self,
+        blocks: &[InstructionBlock<'_>],
+        (leading, mid): (&[Reading], &[Reading]),
+    ) -> Vec<MatchedInstruction> {
+        let (mut leading, mut mid) = (leading.iter().cycle(), mid.iter());
+        let entries = blocks.iter().filter_map(|block| {
+            let reading = match block.place {
+                Place::Leading => leading.next(),
+                Place::Mid => mid.next(),
+            };
+            self.matched(reading?.entry, block.place)
+        });
+        entries.collect()
+    }
+
+    fn matched(&self, entry: usize, place: Place) -> Option<MatchedInstruction> {
+        let one = self.listed.get(entry)?;
+        let (name, scope, sha256) = (one.name.clone(), one.scope, one.sha256);
+        Some(MatchedInstruction { name, scope, place, sha256 })
+    }
+
     fn add_entry(&self, entry: usize, place: Place, found: &mut MatchedInstructions) {
-        let Some(one) = self.listed.get(entry) else { return };
-        let matched = MatchedInstruction {
-            name: one.name.clone(),
-            scope: one.scope,
-            place,
-            sha256: one.sha256,
-        };
+        let Some(matched) = self.matched(entry, place) else { return };
         if !found.instructions.contains(&matched) {
             found.instructions.push(matched);
         }
@@ -530,6 +553,25 @@ mod tests {
         }
         assert!(checked(&manifest, &["a", "b", "!c"]).is_err());
         assert!(checked(&manifest, &["!a", "!b"]).is_err());
+    }
+
+    #[test]
+    fn each_block_has_the_entry_that_covers_it() {
+        let entries = [
+            entry("whole", "a\nb", ", name: all"),
+            entry("block", "x", ", name: x, place: any"),
+            entry("block", "y", ", name: y"),
+        ];
+        let manifest = manifest(&entries, &[]);
+        let names = |texts: &[&str]| {
+            let found = checked(&manifest, texts).unwrap();
+            let names = found.blocks.into_iter().map(|one| (one.name.unwrap(), one.place.as_str()));
+            names.collect::<Vec<_>>()
+        };
+        let of = |name: &str, place: &'static str| (name.to_owned(), place);
+        let all = of("all", "leading");
+        assert_eq!(names(&["a", "b", "!x"]), [all.clone(), all, of("x", "mid")]);
+        assert_eq!(names(&["y", "x", "y"]), ["y", "x", "y"].map(|name| of(name, "leading")));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Checks the `model` kind: its upstreams in order, their ids and prices.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
 use super::config::{self, Price};
-use super::{Api, DeniedAs, Model, ModelFace, ModelUpstream};
+use super::{Api, DeniedAs, InputReserve, Model, ModelFace, ModelUpstream};
 use crate::binding::CredentialTarget;
 use crate::check::Draft;
 use crate::domain::canonical;
@@ -26,6 +27,8 @@ pub(super) const UPSTREAMS_MAX: usize = 8;
 pub(super) const MODELS_MAX: usize = 64;
 /// Tokens of one image.
 pub(super) const IMAGE_TOKENS_MAX: u64 = 1_000_000;
+/// Bytes of text that count as one token.
+pub(super) const BYTES_PER_TOKEN_MAX: u64 = 4;
 /// Bytes of one id.
 const MODEL_BYTES_MAX: usize = 256;
 /// Seconds that an answer may wait for an approver.
@@ -94,10 +97,7 @@ fn upstreams(model: &config::ModelConfig, draft: &Draft<'_>, problems: &mut Prob
     if !(1..=OUTPUT_TOKENS_MAX).contains(&output_tokens_max) {
         problems.add(format!("{at}.output_tokens_max"), format!("is 1 to {OUTPUT_TOKENS_MAX}"));
     }
-    let image_tokens_max = model.image_tokens_max;
-    if !(1..=IMAGE_TOKENS_MAX).contains(&image_tokens_max) {
-        problems.add(format!("{at}.image_tokens_max"), format!("is 1 to {IMAGE_TOKENS_MAX}"));
-    }
+    let reserve = reserve(model, &at, problems);
     if !(1..=UPSTREAMS_MAX).contains(&model.upstreams.len()) {
         problems.add(format!("{at}.upstreams"), format!("are 1 to {UPSTREAMS_MAX}"));
     }
@@ -112,7 +112,24 @@ fn upstreams(model: &config::ModelConfig, draft: &Draft<'_>, problems: &mut Prob
     }
     priced(draft.tool, model, &at, problems);
     let face = face(model, &upstreams, &at, problems);
-    Model { output_tokens_max, image_tokens_max, upstreams, face }
+    Model { output_tokens_max, reserve, upstreams, face }
+}
+
+/// What the input of a call counts as before it was counted.
+fn reserve(model: &config::ModelConfig, at: &str, problems: &mut Problems) -> InputReserve {
+    let image_tokens = model.image_tokens_max;
+    if !(1..=IMAGE_TOKENS_MAX).contains(&image_tokens) {
+        problems.add(format!("{at}.image_tokens_max"), format!("is 1 to {IMAGE_TOKENS_MAX}"));
+    }
+    let bytes = model.reserve_bytes_per_token;
+    if !(1..=BYTES_PER_TOKEN_MAX).contains(&bytes) {
+        let message = format!("is 1 to {BYTES_PER_TOKEN_MAX}");
+        problems.add(format!("{at}.reserve_bytes_per_token"), message);
+    }
+    InputReserve {
+        image_tokens,
+        bytes_per_token: NonZeroU64::new(bytes).unwrap_or(NonZeroU64::MIN),
+    }
 }
 
 /// The price of a call is stated once, and for every upstream or for none.

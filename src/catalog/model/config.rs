@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::{
-    HEAD_TIMEOUT_MS_MAX, HOLD_WAIT_MAX, IMAGE_TOKENS_MAX, MODELS_MAX, OUTPUT_TOKENS_MAX, PRICE_MAX,
-    SILENCE_TIMEOUT_MS_MAX, UPSTREAMS_MAX,
+    BYTES_PER_TOKEN_MAX, HEAD_TIMEOUT_MS_MAX, HOLD_WAIT_MAX, IMAGE_TOKENS_MAX, MODELS_MAX,
+    OUTPUT_TOKENS_MAX, PRICE_MAX, SILENCE_TIMEOUT_MS_MAX, UPSTREAMS_MAX,
 };
 use super::{Api, DeniedAs};
 use crate::config::CredentialConfig;
@@ -27,6 +27,12 @@ pub struct ModelConfig {
     #[serde(default = "image_tokens_max")]
     #[schemars(range(min = 1, max = IMAGE_TOKENS_MAX))]
     pub image_tokens_max: u64,
+    /// Bytes of text that the gate counts as one token until the provider reports a number. With 1 a call never uses more
+    /// than was set aside for it. With 2 to 4 more calls fit into a budget at once, and a call in another script than Latin
+    /// may use more than was set aside.
+    #[serde(default = "reserve_bytes_per_token")]
+    #[schemars(range(min = 1, max = BYTES_PER_TOKEN_MAX))]
+    pub reserve_bytes_per_token: u64,
     /// Dialects in which agents may ask this model at `/v1`: `chat`, `responses`, `messages`. Each needs an upstream with
     /// the same API. Without one, the model is only a tool that agents call.
     #[serde(default)]
@@ -72,6 +78,11 @@ pub struct ModelConfig {
 /// More than any provider is known to take for one image in its finest detail.
 const fn image_tokens_max() -> u64 {
     50_000
+}
+
+/// A token has at least one byte.
+const fn reserve_bytes_per_token() -> u64 {
+    1
 }
 
 fn hosted_tools() -> String {

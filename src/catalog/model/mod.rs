@@ -4,6 +4,7 @@ mod check;
 pub mod config;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use self::config::Price;
@@ -16,19 +17,37 @@ use crate::domain::closed::texts;
 use crate::domain::dialect::Dialect;
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
-use crate::llm::ask::AskRules;
+use crate::llm::ask::{self, AskRules};
 
 /// A model and its upstreams, in order.
 #[derive(Debug)]
 pub struct Model {
     /// Tokens one call may write.
     pub output_tokens_max: u64,
-    /// Tokens one image is taken for.
-    pub image_tokens_max: u64,
+    /// What the input of a call is taken for.
+    pub reserve: InputReserve,
     /// At least one; either all of them have a price or none has.
     pub upstreams: Vec<ModelUpstream>,
     /// What agents may ask in dialects; none if they may not.
     pub face: Option<ModelFace>,
+}
+
+/// The tokens that the input of a call is taken for until its provider has counted them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InputReserve {
+    /// Tokens of one image.
+    pub image_tokens: u64,
+    /// Bytes of text that count as one token.
+    pub bytes_per_token: NonZeroU64,
+}
+
+impl InputReserve {
+    /// The tokens of so much text and so many images.
+    #[must_use]
+    pub const fn input_tokens(&self, text_bytes: u64, images: u64) -> u64 {
+        let text = text_bytes.div_ceil(self.bytes_per_token.get());
+        text.saturating_add(images.saturating_mul(self.image_tokens))
+    }
 }
 
 /// How agents may ask a model in dialects of their own.
@@ -68,6 +87,20 @@ impl ModelFace {
     pub fn provider(&self, dialect: Dialect, model: &str) -> Option<&str> {
         let first = self.offered.iter().find(|(of, id, _)| *of == dialect && id == model);
         first.and_then(|(_, _, provider)| provider.as_deref())
+    }
+
+    /// The tokens of these values of `anthropic-beta` that reach the provider.
+    pub fn betas_of(&self, sent: &[&str]) -> Vec<String> {
+        let Some(allowed) = &self.betas else { return ask::betas(sent, &ask::BETAS_DENIED) };
+        let fits = |token: &String| {
+            allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
+                Some(beginning) => token.starts_with(beginning),
+                None => token == allowed,
+            })
+        };
+        let mut tokens = ask::betas(sent, &[]);
+        tokens.retain(fits);
+        tokens
     }
 
     /// Every model id with every dialect in which it may be asked.
@@ -224,4 +257,21 @@ fn upstream(upstream: &ModelUpstream) -> Json {
     let field = (field != "max_tokens").then(|| field.into());
     let provider = upstream.provider.as_deref().map(Into::into);
     definition::with(members, [("output_tokens_field", field), ("provider", provider)]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_input_is_taken_for_no_less_than_its_bytes_and_images() {
+        let of = |bytes: u64| InputReserve {
+            image_tokens: 10,
+            bytes_per_token: NonZeroU64::new(bytes).unwrap(),
+        };
+        assert_eq!((of(1).input_tokens(7, 0), of(1).input_tokens(7, 2)), (7, 27));
+        assert_eq!((of(4).input_tokens(7, 0), of(4).input_tokens(8, 1)), (2, 12));
+        assert_eq!(of(3).input_tokens(0, 0), 0);
+        assert_eq!(of(4).input_tokens(u64::MAX, u64::MAX), u64::MAX);
+    }
 }

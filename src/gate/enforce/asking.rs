@@ -11,8 +11,10 @@ use hyper::body::Bytes;
 
 use super::Road;
 use super::answer::{Answer, Fault, Released};
+use super::ask_facts;
 use super::condition::Condition;
 use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
+use super::given;
 use super::proposals::{AnswerKeeper, Offered};
 use super::request::{malformed, unread};
 use super::run::Run;
@@ -23,7 +25,7 @@ use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
-use crate::domain::effect::ToolKind;
+use crate::domain::effect::{AskFacts, ToolKind};
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Face;
@@ -42,6 +44,8 @@ pub struct ModelRequest {
     pub dialect: Dialect,
     /// What is asked for.
     pub operation: Operation,
+    /// Whether the provider's preview API is asked for (`?beta=true` of `messages`).
+    pub beta: bool,
     /// The body: UTF-8 JSON.
     pub body: Bytes,
     /// Headers for the provider, with names in lower case: `anthropic-version`, `anthropic-beta`,
@@ -93,6 +97,8 @@ pub(super) struct AskSeen {
     pub refusals: Vec<LayerReason>,
     /// Whether the model and the instructions are those of the manifest.
     pub is_seen: bool,
+    /// What policies see of that.
+    pub facts: AskFacts,
 }
 
 /// A request that was read, and the tool that takes it.
@@ -194,8 +200,9 @@ impl Road {
         self.budget.pace(&run.opener.name, &run.auth)?;
         takes_models(run)?;
         let toolbox = self.in_force.toolbox();
-        let read = self.read_request(run, request, &toolbox)?;
-        let call = self.model_call(run, request, &read)?;
+        let mut read = self.read_request(run, request, &toolbox)?;
+        let facts = std::mem::take(&mut read.seen.facts);
+        let call = self.model_call(run, request, (&read, facts))?;
         let keeper = AnswerKeeper {
             road: Arc::clone(self),
             run: Arc::clone(run),
@@ -221,7 +228,7 @@ impl Road {
         &self,
         run: &Run,
         request: &ModelRequest,
-        read: &ReadRequest,
+        (read, facts): (&ReadRequest, AskFacts),
     ) -> Result<ToolCall, Fault> {
         let named = (read.tool.as_str(), &*read.body);
         let id = self.call_id(run, &request.call_id, named)?;
@@ -230,7 +237,9 @@ impl Road {
         let in_dialect = DialectRequest {
             dialect: request.dialect,
             operation: request.operation,
+            beta: request.beta,
             headers: request.headers.clone(),
+            facts,
         };
         let asking = run.origin(id, traceparent);
         ToolCall::parse_dialect(asking, read.tool.as_str(), &read.body, in_dialect)
@@ -264,6 +273,10 @@ impl Road {
             }
         };
         let mut seen = seen(run, &ask, face.provider(request.dialect, &ask.model));
+        match run.models.given.lock().upstream(&tool, &ask.remote_state) {
+            Ok(upstream) => seen.facts.upstream = upstream,
+            Err(unknown) => seen.refusals.push(given::unknown(unknown)),
+        }
         let (offered, edits) = self.offered(run, toolbox, &ask, &mut seen);
         let body = match edits {
             Some(edits) => ask::upstream_body(&request.body, request.dialect, &edits)
@@ -284,6 +297,9 @@ impl Road {
     ) -> (BTreeMap<String, Offered>, Option<Edits>) {
         let classified = ask::classify(ask, &governed(run, toolbox, ask), &clients(run));
         let unknown = classified.iter().filter(|tool| tool.kind == OfferedKind::Unknown);
+        let strips = run.manifest.unknown_tools == UnknownTools::Strip;
+        seen.facts.offered = ask_facts::tools(&classified, strips);
+        seen.facts.bypassed = self.bypassed(run, &ask.results);
         let mut edits = ask.edits.clone();
         match run.manifest.unknown_tools {
             UnknownTools::Strip => edits.strip_tools.extend(unknown.map(|tool| tool.place)),
@@ -388,11 +404,13 @@ fn seen(run: &Run, ask: &Ask, provider: Option<&str>) -> AskSeen {
     if let Err(mismatch) = models::model(manifest, &ask.model, provider) {
         refusals.extend(mismatch.reasons);
     }
-    if let Err(mismatch) = instructions::check(manifest, &blocks) {
+    let matched = instructions::check(manifest, &blocks);
+    let facts = ask_facts::instructions(&blocks, matched.as_ref().ok());
+    if let Err(mismatch) = matched {
         refusals.extend(mismatch.reasons);
     }
     let demands = !manifest.instructions.is_empty() && !manifest.model_names.is_empty();
-    AskSeen { is_seen: refusals.is_empty() && demands, refusals }
+    AskSeen { is_seen: refusals.is_empty() && demands, refusals, facts }
 }
 
 /// The granted tools as agents see them, by which offered tools are known: those that have the name

@@ -14,7 +14,7 @@ use crate::domain::canonical;
 use crate::domain::commitment::derived;
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::digest::Digest;
-use crate::domain::facts::{Finding, FindingAge};
+use crate::domain::facts::{BYPASSED, Finding, FindingAge};
 use crate::domain::id::ToolName;
 use crate::domain::json::Json;
 use crate::firewall;
@@ -81,6 +81,8 @@ struct ReadMessage<'a> {
     normal: Vec<u8>,
     known: KnownMessage,
     is_new: bool,
+    /// It has the result of a tool of the gate that the agent ran itself.
+    is_bypassed: bool,
 }
 
 /// The arguments beside the messages of the call that is being prepared.
@@ -111,7 +113,13 @@ impl RunConversations {
         let list = messages(call.args()).filter(|list| (1..=MESSAGES_MAX).contains(&list.len()))?;
         let secret = *self.secret.get_or_insert_with(|| random32(entropy));
         let basis = self.basis(basis);
-        let read: Vec<_> = list.iter().map(|json| self.read(&secret, json, basis)).collect();
+        let mut read: Vec<_> = list.iter().map(|json| self.read(&secret, json, basis)).collect();
+        let request = call.dialect();
+        for index in request.into_iter().flat_map(|request| &request.facts.bypassed) {
+            if let Some(message) = read.get_mut(*index) {
+                message.is_bypassed = true;
+            }
+        }
         let rest = self.rest(&secret, call.args(), basis);
         let (shown, cut) = shown(&read);
         let new_messages = shown.len();
@@ -179,7 +187,8 @@ impl RunConversations {
         let findings = findings.unwrap_or_else(|| firewall::findings(json).into());
         let judged = self.judged.get(basis).is_some_and(|(_, all)| all.contains_key(&exact_key));
         let known = KnownMessage { exact: exact_key, normal: normal_key, findings };
-        ReadMessage { json, exact, normal: normalised, known, is_new: !judged }
+        let (is_new, is_bypassed) = (!judged, false);
+        ReadMessage { json, exact, normal: normalised, known, is_new, is_bypassed }
     }
 
     /// The obligations of the messages, tools and instructions that are not shown.
@@ -422,6 +431,10 @@ fn found((list, rest): (&str, &ReadRest), read: &[ReadMessage<'_>], all: bool) -
             Finding { path, since, ..one.clone() }
         });
         found.extend(placed);
+        if message.is_bypassed {
+            let path = format!("/{list}/{at}");
+            found.insert(Finding { since, ..Finding::new(BYPASSED, path) });
+        }
     }
     firewall::bounded(found)
 }

@@ -69,7 +69,7 @@ enum CallProgress {
 impl CallStage {
     /// The stage of a call that sets out.
     pub fn on_road(
-        fingerprint: Digest,
+        (fingerprint, pattern): (Digest, Digest),
         tool: ToolName,
         answer: PendingAnswer,
         cancel: &Cancel,
@@ -77,6 +77,7 @@ impl CallStage {
         let cancel = cancel.clone();
         Self::OnRoad(Box::new(CallOnRoad {
             fingerprint,
+            pattern,
             tool,
             answer,
             cancel,

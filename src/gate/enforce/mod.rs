@@ -45,7 +45,7 @@ pub use tools::ToolView;
 pub use words::ModelWords;
 
 use crate::clock::{Clock, Entropy};
-use crate::domain::call::ToolCall;
+use crate::domain::call::{CallSource, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
 use crate::domain::time::Timestamp;
@@ -80,10 +80,12 @@ mod agents;
 mod amend;
 mod answer;
 mod approve;
+mod ask_facts;
 mod asking;
 mod backends;
 mod batch;
 mod budget;
+mod bypassed;
 mod callers;
 mod canary;
 mod cancel;
@@ -96,6 +98,7 @@ mod evaluation;
 mod flowing;
 mod follow;
 mod fork;
+mod given;
 mod holds;
 mod implicit;
 mod in_force;
@@ -103,6 +106,7 @@ mod judging;
 mod keeping;
 mod large;
 mod life;
+mod likeness;
 mod lineage;
 mod modify;
 mod opened;
@@ -238,6 +242,10 @@ impl Road {
         (slot, window): (Option<shares::ShareSlot>, Option<Duration>),
         extras: CallExtras,
     ) -> Result<Entered, Fault> {
+        let like = self.runs.likeness(&call, window);
+        if *call.source() == CallSource::Agent {
+            run.models.governed.lock().come(like.fingerprint);
+        }
         self.budget.may_go_on(run, &call)?;
         self.budget.check_tool_denials(run, &call)?;
         let condition = self.condition_of(run, call.tool(), &self.in_force.toolbox());
@@ -248,9 +256,8 @@ impl Road {
             Some(Err(drift)) => Some(drift),
             None => None,
         };
-        let (attested, fingerprint) = (&self.settings.attested, self.runs.fingerprint(&call));
-        let entering = ((fingerprint, window), slot, condition);
-        let admitted = run.admit(&call, entering, &*self.clock, attested)?;
+        let entering = (like, slot, condition);
+        let admitted = run.admit(&call, entering, &*self.clock, &self.settings.attested)?;
         let New { sender, mut refusals, facts, cancel, turn, slot } = match admitted {
             Admitted::Join(waiting) => return Ok(Entered::Known(Entry::Wait(waiting))),
             Admitted::Recall(id) => return Ok(Entered::Known(Entry::Recall(call.under(id)))),

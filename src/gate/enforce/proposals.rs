@@ -190,14 +190,12 @@ impl AnswerKeeper {
 
     /// Remembers a call that the agent is to make at the gate.
     fn remember(&self, tool: &ToolName, asked: &ProposedCall) {
-        if !self.is_seen {
-            return;
-        }
         // The agent's call is compared by value. One that is no strict JSON cannot come.
         let likeness = self
             .parsed(tool.as_str(), asked, &self.call, asked.arguments.as_bytes())
             .map(|call| self.road.runs.fingerprint(&call));
-        if let Some(likeness) = likeness {
+        self.run.models.governed.lock().ask(&asked.id, tool, likeness);
+        if let Some(likeness) = likeness.filter(|_| self.is_seen) {
             self.run.models.proposals.lock().remember(likeness, &self.call, self.now());
         }
     }

@@ -15,6 +15,7 @@ use super::condition::Condition;
 use super::follow::AnswerProgress;
 use super::implicit::Rest;
 use super::keeping::Keeping;
+use super::likeness::CallLikeness;
 use super::sight::RunModels;
 use crate::clock::Clock;
 use crate::domain::call::{CallerAuth, ToolCall};
@@ -33,9 +34,6 @@ use crate::limits::{BudgetOutcome, Usage};
 use crate::policy::input::{AgentFacts, RunFacts};
 use crate::record::debug_by;
 use crate::tool::Cancel;
-
-/// The fingerprint of tool and arguments, and how long another id counts as the same call.
-pub(super) type CallLikeness = (Digest, Option<Duration>);
 
 /// The channel on which callers wait for an answer.
 pub(super) type PendingAnswer = watch::Receiver<Option<Answer>>;
@@ -133,6 +131,8 @@ pub(super) enum CallStage {
 pub(super) struct CallOnRoad {
     /// Identifies its tool and arguments.
     pub fingerprint: Digest,
+    /// As [`CallLikeness::pattern`].
+    pub pattern: Digest,
     pub tool: ToolName,
     pub answer: PendingAnswer,
     pub cancel: Cancel,
@@ -216,11 +216,11 @@ impl Run {
         clock: &dyn Clock,
         attested: &BTreeMap<String, String>,
     ) -> Result<Admitted, Fault> {
-        let (call, (fingerprint, window)) = (asked.id(), like);
+        let (call, fingerprint) = (asked.id(), like.fingerprint);
         let mut state = self.state.lock();
         let now = clock.monotonic();
         state.touched = now;
-        let known = state.first(call, like, now);
+        let known = state.first(call, (fingerprint, like.window), now);
         match state.calls.get(&known) {
             Some(CallStage::OnRoad(same)) if same.fingerprint == fingerprint => {
                 return Ok(Admitted::Join(same.answer.clone()));
@@ -240,14 +240,14 @@ impl Run {
         budget::may_enter(self, &state, call)?;
         let slot = slot.ok_or_else(|| budget::no_room(call))?;
         let facts = self.facts(&state.usage, attested);
-        let mut refusals = state.usage.begin(&self.manifest.limits, fingerprint, now);
+        let mut refusals = state.usage.begin(&self.limits_for(asked), like.pattern, now);
         refusals.extend(self.begin_above(now));
         self.within_an_answer(asked, &mut refusals);
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let place = CallStage::on_road(fingerprint, tool, answer, &cancel);
+        let place = CallStage::on_road((fingerprint, like.pattern), tool, answer, &cancel);
         state.calls.insert(call.clone(), place);
-        if window.is_some() {
+        if like.window.is_some() {
             state.again.note(fingerprint, call, now);
         }
         state.in_flight = state.in_flight.saturating_add(1);
@@ -285,7 +285,7 @@ impl Run {
         }
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let place = CallStage::on_road(fingerprint, tool, answer, &cancel);
+        let place = CallStage::on_road((fingerprint, fingerprint), tool, answer, &cancel);
         state.calls.insert(call.clone(), place);
         state.held = state.held.saturating_sub(1);
         state.in_flight = state.in_flight.saturating_add(1);
@@ -304,7 +304,7 @@ impl Run {
         state.holding.remove(call);
         state.again.forget(call);
         let asked = match state.calls.remove(call) {
-            Some(CallStage::OnRoad(forgotten)) => Some(forgotten.fingerprint),
+            Some(CallStage::OnRoad(forgotten)) => Some(forgotten.pattern),
             Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) | None => None,
         };
         state.usage.forget(asked);

@@ -9,12 +9,15 @@ use parking_lot::Mutex;
 use super::Road;
 use super::answer::Answer;
 use super::asking::{AskSeen, DeniedAsks};
+use super::bypassed::GovernedAsks;
 use super::conversations::RunConversations;
+use super::given::{GivenBy, GivenIds};
 use super::proposals::RunProposals;
 use super::run::Run;
 use super::trip::{CallExtras, CallSight, Passage};
 use crate::domain::call::{CallSource, ToolCall};
 use crate::domain::decision::LayerReason;
+use crate::domain::dialect::Dialect;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::outcome::Outcome;
 use crate::identity::manifest::Grant;
@@ -30,6 +33,10 @@ pub(super) struct RunModels {
     pub conversations: Mutex<RunConversations>,
     /// What the models asked it to do.
     pub proposals: Mutex<RunProposals>,
+    /// What they asked it to do at the gate, and what it did there.
+    pub governed: Mutex<GovernedAsks>,
+    /// What it may refer to at the providers.
+    pub given: Mutex<GivenIds>,
     /// Its newest requests that were denied.
     pub denied: Mutex<DeniedAsks>,
     /// A model that answered the last request and that the manifest does not expect.
@@ -77,7 +84,7 @@ impl Road {
         call: ToolCall,
         (flow, seen): (FlowSender, AskSeen),
     ) -> Answer {
-        let AskSeen { refusals, is_seen } = seen;
+        let AskSeen { refusals, is_seen, facts: _ } = seen;
         if !refusals.is_empty() {
             run.models.proposals.lock().lose_sight();
         }
@@ -109,6 +116,13 @@ impl Road {
         let first = seen.stream.as_ref().and_then(|stream| stream.first_ms);
         if let Some(first) = first {
             self.metrics.first_byte(Duration::from_millis(first));
+        }
+        if let (Some(Dialect::Responses | Dialect::Messages), Some(usage)) =
+            (at.dialect, &seen.usage)
+            && let Outcome::Completed { result, .. } = &finished.ended().outcome
+        {
+            let by = GivenBy { tool: at.tool.clone(), upstream: usage.upstream.clone() };
+            models.given.lock().give(result, by);
         }
         let manifest = &at.run.manifest;
         let other = seen.model.as_ref().filter(|model| !models::responded(manifest, model));

@@ -13,6 +13,7 @@ use super::run::{PendingAnswer, Run};
 use crate::approval::proposal::Proposer;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::LayerReason;
+use crate::domain::dialect::Dialect;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::judge::Resumed;
@@ -94,6 +95,8 @@ pub(super) struct Passage {
     pub span: Span,
     /// As [`CallSight::asks`].
     pub asks: Option<bool>,
+    /// The dialect, if it is a request in one.
+    pub dialect: Option<Dialect>,
 }
 
 impl Passage {
@@ -105,6 +108,7 @@ impl Passage {
             cancel: trip.cancel.clone(),
             span: trip.span.clone(),
             asks: trip.sight.asks,
+            dialect: trip.call.dialect().map(|request| request.dialect),
         }
     }
 }

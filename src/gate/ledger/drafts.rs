@@ -329,7 +329,13 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
 /// What an executor observed, without members that it did not observe.
 fn observed(seen: &Observed) -> record::call::Observed {
     let tables = seen.tables_queried.iter().take(TABLES_MAX).map(|table| Text::clip(table, 256));
+    let attempts = seen.attempts.iter().map(|attempt| record::call::ModelAttempt {
+        ms: attempt.ms.into(),
+        status: Text::clip(&attempt.status, 64),
+        upstream: Text::clip(&attempt.upstream, 256),
+    });
     record::call::Observed {
+        attempts: (!seen.attempts.is_empty()).then(|| attempts.collect()),
         cgroup: seen.cgroup,
         model: seen.model.as_ref().map(|model| Text::clip(model, 256)),
         stream: seen.stream.as_ref().map(|seen| record::call::Stream {

@@ -112,6 +112,8 @@ metrics! {
     model_streams: Gauge, "model_streams", "Responses of models that are being streamed";
     proposals_denied: CounterFamily<1>,
         "proposals_denied", "Tool calls that a model proposed and the policy denied";
+    proposals_bypassed: CounterFamily<1>,
+        "proposals_bypassed", "Tool calls that a model proposed and that never came to the gate, although the agent has a result";
     open_runs: Gauge, "open_runs", "Runs that are open";
     in_flight: Gauge, "in_flight", "Calls in progress";
     held_calls: Gauge, "held_calls", "Calls that wait for an approval";
@@ -303,6 +305,11 @@ impl Metrics {
         count(&self.proposals_denied, &[("tool", self.known(tool))]);
     }
 
+    /// An agent sent the result of a tool of the gate to a model, and did not call that tool here.
+    pub fn proposal_bypassed(&self, tool: &str) {
+        count(&self.proposals_bypassed, &[("tool", self.known(tool))]);
+    }
+
     /// Counts one more call on the road until the returned value is dropped.
     pub fn in_flight(&self) -> InFlight {
         InFlight::counted(&self.in_flight)
@@ -397,6 +404,7 @@ mod tests {
         metrics.model_tokens("x", 7, 3);
         metrics.first_byte(Duration::from_millis(4));
         metrics.proposal_denied("x");
+        metrics.proposal_bypassed("x");
         let (in_flight, stream) = (metrics.in_flight(), metrics.streams());
         let text = metrics.text().unwrap();
         for line in [
@@ -420,6 +428,7 @@ mod tests {
             "wicketgate_model_first_byte_seconds_count 1",
             "wicketgate_model_streams 1",
             r#"wicketgate_proposals_denied_total{tool="other"} 1"#,
+            r#"wicketgate_proposals_bypassed_total{tool="other"} 1"#,
             "wicketgate_open_runs 0",
             "wicketgate_in_flight 1",
             "wicketgate_held_calls 0",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::canonical;
 use super::dialect::{Dialect, Operation};
+use super::effect::AskFacts;
 use super::id::{CallId, RunId, ToolName};
 use super::json::{self, Json, Limits};
 use super::token;
@@ -51,8 +52,12 @@ pub struct DialectRequest {
     pub dialect: Dialect,
     /// What is asked for.
     pub operation: Operation,
+    /// Whether the provider's preview API is asked for (`?beta=true` of `messages`).
+    pub beta: bool,
     /// Headers of the agent for the provider, with names in lower case.
     pub headers: Vec<(String, String)>,
+    /// How the request compares with its run.
+    pub facts: AskFacts,
 }
 
 /// Who made a call, and in which form.

@@ -1,5 +1,7 @@
 //! The kinds of tools, and what a call of each would touch, as typed facts: policies read these and never parse strings.
 
+use std::collections::BTreeSet;
+
 use serde::{Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;
 
@@ -198,12 +200,34 @@ pub struct ModelAsk {
     pub stream: bool,
     /// Files in the messages.
     pub files: u64,
+    /// Features of the provider that the request switches on, as they are sent: tokens of
+    /// `anthropic-beta` and `openai-beta`.
+    pub betas: Vec<String>,
     /// The texts that a provider takes for instructions, in their order.
     pub instructions: Vec<ModelInstruction>,
+    /// Bytes of instructions that no entry of the manifest fixes; absent if the request does not have
+    /// the manifest's instructions.
+    pub loose_bytes: Option<u64>,
     /// The tools that the model may ask for.
     pub offered: Vec<ModelTool>,
     /// Which of them it may or must ask for.
     pub tool_choice: Option<String>,
+}
+
+/// What the gate found out about a request in a dialect when it compared the request with the
+/// manifest and the granted tools of its run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AskFacts {
+    /// The texts that a provider takes for instructions, in their order.
+    pub instructions: Vec<ModelInstruction>,
+    /// As [`ModelAsk::loose_bytes`].
+    pub loose_bytes: Option<u64>,
+    /// The tools that stay in the request, in their order.
+    pub offered: Vec<ModelTool>,
+    /// The messages with the result of a tool of the gate that the agent ran itself, by their index.
+    pub bypassed: BTreeSet<usize>,
+    /// The upstream that remembers what the request refers to; no other is asked.
+    pub upstream: Option<String>,
 }
 
 /// One text that a provider takes for instructions.
@@ -221,14 +245,17 @@ pub struct ModelInstruction {
 }
 
 /// One tool that a model may ask for.
+#[skip_serializing_none]
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ModelTool {
-    /// `same`, `differs` or `unpinned`.
+    /// Whether description and schema are the pinned ones: `same`, `differs` or `unpinned`.
     pub definition: String,
-    /// `governed`, `client` or `unknown`.
+    /// Who runs it: `governed` (the gate), `client` (the agent), `hosted` (the provider) or `unknown`.
     pub kind: String,
     /// Its name, as the agent offered it.
     pub name: String,
+    /// What it stands for: the granted tool, or the entry of `spec.client_tools`.
+    pub tool: Option<String>,
 }
 
 /// One call of a unary method.

@@ -46,6 +46,10 @@ texts! {
     }
 }
 
+/// The kind of a finding that is not the firewall's: a request to a model has the result of a tool of
+/// the gate, which a model asked for and the agent never called at the gate.
+pub const BYPASSED: &str = "proposal.bypassed";
+
 /// A finding of the firewall in arguments (`input.findings[]`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 pub struct Finding {

@@ -174,6 +174,8 @@ closed! {
 /// What an executor observed while a call ran: `data.observed` of its last entry.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Observed {
+    /// The upstreams of a model that were asked, in order.
+    pub attempts: Vec<UpstreamAttempt>,
     /// The sandbox level that really ran.
     pub sandbox: Option<Sandbox>,
     /// The control group limits on all its processes together; absent without control groups.
@@ -188,6 +190,17 @@ pub struct Observed {
     pub stream: Option<StreamSeen>,
     /// The id of the model that answered, as it says itself.
     pub model: Option<String>,
+}
+
+/// One question to one upstream of a model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpstreamAttempt {
+    /// Which of the binding's upstreams was asked.
+    pub upstream: String,
+    /// The HTTP status of its answer. Without one: `connect`, `timeout`, `lost` or `protocol`.
+    pub status: String,
+    /// Milliseconds from the request to that status, or until the gate gave up.
+    pub ms: u64,
 }
 
 /// What left of an answer while its call ran.

@@ -5,11 +5,11 @@
 pub const BETAS_DENIED: [&str; 5] =
     ["mcp-client-*", "code-execution-*", "web-fetch-*", "files-api-*", "skills-*"];
 
-/// The header with its denied tokens removed; empty if none is left. They are removed and not
+/// The tokens of the header without its denied ones. They are removed and not
 /// refused, because a client that is refused tries again with other features. A token that is not
 /// of letters, digits and `.-_` is removed too.
 #[must_use]
-pub fn betas(values: &[&str], denied: &[&str]) -> String {
+pub fn betas(values: &[&str], denied: &[&str]) -> Vec<String> {
     let is_token = |token: &&str| {
         let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
         !token.is_empty() && token.bytes().all(fits)
@@ -23,5 +23,5 @@ pub fn betas(values: &[&str], denied: &[&str]) -> String {
     };
     let tokens = values.iter().flat_map(|value| value.split(',')).map(str::trim);
     let kept = tokens.filter(is_token).filter(|token| !is_denied(token));
-    kept.collect::<Vec<_>>().join(",")
+    kept.map(str::to_owned).collect()
 }

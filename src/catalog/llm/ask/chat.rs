@@ -78,6 +78,7 @@ pub(super) fn read(reader: &mut AskReader<'_>, body: &Json) -> AskResult<()> {
     let messages = list(value_of(members, "messages"), &at)?;
     reader.ask.messages = number(messages.len());
     for (index, message) in messages.iter().enumerate() {
+        reader.turn = index;
         reader.message(message, &at.item(index))?;
     }
     let at = RequestPath::top("tools");

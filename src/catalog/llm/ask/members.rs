@@ -162,6 +162,8 @@ pub(super) struct AskReader<'r> {
     pub inline: u64,
     /// Whether a message that is no instructions was read.
     pub has_begun: bool,
+    /// The index of the message that is being read.
+    pub turn: usize,
     /// Names of the offered tools, to find one that is offered twice.
     pub names: BTreeSet<String>,
 }
@@ -188,7 +190,7 @@ impl<'r> AskReader<'r> {
             remote_state: Vec::new(),
             edits: Edits::default(),
         };
-        Self { rules, ask, inline: 0, has_begun: false, names: BTreeSet::new() }
+        Self { rules, ask, inline: 0, has_begun: false, turn: 0, names: BTreeSet::new() }
     }
 
     /// The request that was read.
@@ -296,7 +298,8 @@ impl<'r> AskReader<'r> {
 
     /// Adds the result of a tool call.
     pub fn resulted(&mut self, id: &str, is_error: Option<bool>) {
-        self.ask.results.push(EarlierResult { id: id.to_owned(), is_error });
+        let (id, message) = (id.to_owned(), self.turn);
+        self.ask.results.push(EarlierResult { id, is_error, message });
     }
 
     /// Adds a reference to what the provider remembers.

@@ -110,7 +110,8 @@ pub(super) fn read(reader: &mut AskReader<'_>, body: &Json) -> AskResult<()> {
     let messages = list(value_of(members, "messages"), &at)?;
     reader.ask.messages = number(messages.len());
     for (index, message) in messages.iter().enumerate() {
-        reader.turn(message, &at.item(index))?;
+        reader.turn = index;
+        reader.message_turn(message, &at.item(index))?;
     }
     let at = RequestPath::top("tools");
     let tools = given(members, "tools").map(|tools| list(tools, &at)).transpose()?;
@@ -169,7 +170,7 @@ impl AskReader<'_> {
         Ok(())
     }
 
-    fn turn(&mut self, message: &Json, at: &RequestPath<'_>) -> AskResult<()> {
+    fn message_turn(&mut self, message: &Json, at: &RequestPath<'_>) -> AskResult<()> {
         let members = object(message, at)?;
         let content = value_of(members, "content");
         let at_content = at.member("content");

@@ -112,6 +112,8 @@ pub struct EarlierResult {
     pub id: String,
     /// Whether the agent reported an error, where the dialect has a word for it.
     pub is_error: Option<bool>,
+    /// The index of its message, or of its item of the input.
+    pub message: usize,
 }
 
 /// A reference to something that the provider remembers. The run must have been given its id: the

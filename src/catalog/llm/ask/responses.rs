@@ -100,6 +100,7 @@ pub(super) fn read(reader: &mut AskReader<'_>, body: &Json) -> AskResult<()> {
             let items = input.as_array().ok_or_else(|| at.shape("a string or a list of items"))?;
             reader.ask.messages = number(items.len());
             for (index, item) in items.iter().enumerate() {
+                reader.turn = index;
                 reader.input_item(item, &at.item(index))?;
             }
         }

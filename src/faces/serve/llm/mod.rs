@@ -30,7 +30,7 @@ use crate::enforce::{ModelRequest, Opening, Road, Run, Thread};
 use crate::identity::Peer;
 use places::ModelPlaces;
 use reply::LlmResponse;
-use route::{ANTHROPIC, ModelPath, Purpose, ROUTES};
+use route::{ANTHROPIC, BETA, ModelPath, Purpose, ROUTES, is_beta};
 use stream::{AnswerForm, Asking};
 
 mod credential;
@@ -154,12 +154,14 @@ impl LlmShared {
             return Err(refuse(Broken::Message.because(message).detail("http.query").into()));
         }
         let (parts, body) = request.into_parts();
+        let query = parts.uri.query().unwrap_or_default();
         match route.purpose {
             Purpose::Ask(dialect, operation) => {
+                let beta = is_beta(query, dialect);
                 let caller = self.caller(peer, &parts.headers, path.run())?;
                 let place = self.places.request().map_err(refuse)?;
                 let read = self.read(&parts.headers, body).await.map_err(refuse)?;
-                let asked = Asked { dialect, operation, headers: parts.headers, read };
+                let asked = Asked { dialect, operation, beta, headers: parts.headers, read };
                 let mut response = self.asked(caller, asked, known).await?;
                 AnswerSlot::new(place).keep(&mut response);
                 Ok(response)
@@ -252,7 +254,7 @@ impl LlmShared {
         known: &mut Known,
     ) -> Result<LlmResponse, Problem> {
         let refuse = |problem: Problem| self.api.refuse(problem);
-        let Asked { dialect, operation, headers, read } = asked;
+        let Asked { dialect, operation, beta, headers, read } = asked;
         let key = call_id(&headers).map_err(refuse)?;
         let place = match read.streams && operation == Operation::Generate {
             true => Some(self.places.stream().map_err(refuse)?),
@@ -264,6 +266,7 @@ impl LlmShared {
         let request = ModelRequest {
             dialect,
             operation,
+            beta,
             body: read.bytes,
             headers: passed_on(&headers),
             call_id: known.call.clone(),
@@ -293,6 +296,7 @@ struct ReadBody {
 struct Asked {
     dialect: Dialect,
     operation: Operation,
+    beta: bool,
     headers: HeaderMap,
     read: ReadBody,
 }
@@ -331,7 +335,7 @@ fn is_known_query(query: &str, purpose: Purpose) -> bool {
         let digits = part.strip_prefix("limit=").unwrap_or_default();
         (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
-    query.is_empty() || query.split('&').all(|part| part == "beta=true" || lists && is_limit(part))
+    query.is_empty() || query.split('&').all(|part| part == BETA || lists && is_limit(part))
 }
 
 /// The id that the client gives its call, if it gives one.

@@ -13,6 +13,9 @@ const RUNS: &str = "/r/";
 /// Where the models are.
 const MODELS: &str = "/v1/models";
 
+/// The only query that goes on to a provider, and only in the dialect that has it.
+pub(super) const BETA: &str = "beta=true";
+
 /// The header by which clients of Anthropic are known: they ask for models at the path of the others.
 pub(super) const ANTHROPIC: &str = "anthropic-version";
 
@@ -106,6 +109,11 @@ impl<'a> ModelPath<'a> {
     }
 }
 
+/// Whether the query asks the provider for its preview API: clients of Anthropic send `beta=true`.
+pub(super) fn is_beta(query: &str, dialect: Dialect) -> bool {
+    dialect == Dialect::Messages && query.split('&').any(|part| part == BETA)
+}
+
 fn is_below(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -162,6 +170,21 @@ mod tests {
             ["/", "/v10", "/v2/messages", "/r", "/r/a", "/r/a/mcp", "/mcp/r/a/v1", "/gate/v1"]
         {
             assert_eq!(ModelPath::of(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_preview_api_is_asked_for_in_one_dialect() {
+        assert!(is_beta("beta=true", Dialect::Messages));
+        assert!(is_beta("beta=true&beta=true", Dialect::Messages));
+        for (query, dialect) in [
+            ("", Dialect::Messages),
+            ("beta=false", Dialect::Messages),
+            ("xbeta=true", Dialect::Messages),
+            ("beta=true", Dialect::Chat),
+            ("beta=true", Dialect::Responses),
+        ] {
+            assert!(!is_beta(query, dialect), "{query}");
         }
     }
 

@@ -1,14 +1,19 @@
 //! What an upstream answered with: the headers and the errors that agents learn of, and what its
 //! tokens cost.
 
-use http::{HeaderMap, header};
-use hyper::body::Incoming;
+use std::time::Duration;
 
+use http::{HeaderMap, Response, header};
+use hyper::body::Incoming;
+use tokio::time::error::Elapsed;
+
+use super::ModelUpstream;
 use super::exchange::Broken;
 use crate::catalog::llm::answer::TokenUsage;
 use crate::catalog::model::config::Price;
 use crate::domain::json::{Json, Limits};
-use crate::tool::net::whole;
+use crate::domain::outcome::UpstreamAttempt;
+use crate::tool::net::{SendError, whole};
 
 /// Bytes that are read of a provider's error.
 const ERROR_BYTES_MAX: u64 = 64 << 10;
@@ -32,6 +37,24 @@ pub(super) fn priced(price: Price, counted: &TokenUsage) -> u64 {
         parts.iter().map(|(tokens, price)| u128::from(*tokens).saturating_mul(u128::from(*price)));
     let millionths = all.fold(0_u128, u128::saturating_add);
     u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// What became of one question, for the record. One that was never sent is none.
+pub(super) fn attempt(
+    place: &ModelUpstream,
+    took: Duration,
+    answered: &Result<Result<Response<Incoming>, SendError>, Elapsed>,
+) -> Option<UpstreamAttempt> {
+    let status = match answered {
+        Err(_elapsed) => "timeout".to_owned(),
+        Ok(Ok(response)) => response.status().as_u16().to_string(),
+        Ok(Err(SendError::Late(_))) => return None,
+        Ok(Err(error)) if error.is_connect() => "connect".to_owned(),
+        Ok(Err(SendError::Http(_))) => "lost".to_owned(),
+        Ok(Err(SendError::Framing(_))) => "protocol".to_owned(),
+    };
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    Some(UpstreamAttempt { upstream: place.name.clone(), status, ms })
 }
 
 /// The headers of an answer that the agent receives.

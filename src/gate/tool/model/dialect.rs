@@ -4,12 +4,13 @@
 use hyper::body::Bytes;
 
 use super::{Model, PreparedResource};
-use crate::catalog::llm::ask::{self, Ask, AskError, Edits, OfferedForm};
+use crate::catalog::llm::ask::{self, Ask, AskError, DefinitionMatch, Edits, OfferedForm};
+use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::decision::LayerReason;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
-use crate::domain::effect::{Effect, ModelAsk, ModelInstruction};
+use crate::domain::effect::{AskFacts, Effect, ModelAsk, ModelInstruction, ModelTool};
 use crate::limits::Spend;
 
 /// A request that is written for each upstream and waits for its permit. It holds no secrets.
@@ -27,7 +28,7 @@ pub(super) struct PreparedAsk {
     pub hosted: Vec<String>,
     /// The most tokens that the answer may have.
     pub output_tokens: u64,
-    /// The most tokens that the request can have.
+    /// The tokens that the request is taken for until the provider has counted them.
     pub input_tokens: u64,
 }
 
@@ -50,13 +51,31 @@ impl Model {
         let asked = ask::read(dialect, operation, call.args(), call.sent(), &face.rules);
         let asked = asked.map_err(worded)?;
         let output_tokens = self.bound_of(&asked);
-        let requests = self.bodies(&asked, call.sent(), output_tokens).map_err(worded)?;
+        let only = request.facts.upstream.as_deref();
+        let requests = self.bodies(&asked, call.sent(), (output_tokens, only)).map_err(worded)?;
         if requests.is_empty() {
-            let message = format!("model `{}` is not one of the binding's", asked.model);
-            return Err(refuse("model.unknown", message));
+            let model = &asked.model;
+            return Err(match only {
+                Some(only) => {
+                    let message = format!(
+                        "upstream `{only}`, which remembers what the request refers to, does not serve model `{model}`"
+                    );
+                    refuse("model.remote_state", message)
+                }
+                None => {
+                    refuse("model.unknown", format!("model `{model}` is not one of the binding's"))
+                }
+            });
         }
         let input_tokens = self.input_tokens_of(&asked);
-        let effect = self.effect_of(&asked, &requests, output_tokens);
+        let facts = AskFacts {
+            instructions: instructions(&asked, &request.facts),
+            loose_bytes: request.facts.loose_bytes,
+            offered: offered(&asked, &request.facts),
+            ..AskFacts::default()
+        };
+        let betas = betas(face, request);
+        let effect = self.effect_of(&asked, &requests, (output_tokens, facts, betas));
         let ready = PreparedAsk {
             requests,
             dialect,
@@ -70,16 +89,18 @@ impl Model {
         Ok((effect, Box::new(ready)))
     }
 
-    /// The request for each upstream that knows the model in this dialect.
+    /// The request for each upstream that knows the model in this dialect. `only`: the one upstream
+    /// that remembers what the request refers to.
     fn bodies(
         &self,
         asked: &Ask,
         sent: &[u8],
-        output_tokens: u64,
+        (output_tokens, only): (u64, Option<&str>),
     ) -> Result<Vec<(usize, Bytes)>, AskError> {
         let mut requests = Vec::new();
         for (index, place) in self.places.iter().enumerate() {
-            let speaks = place.api.dialect() == Some(asked.dialect);
+            let speaks = place.api.dialect() == Some(asked.dialect)
+                && only.is_none_or(|only| place.name == only);
             let Some(model) = place.models.get(&asked.model).filter(|_| speaks) else { continue };
             let generates = asked.operation == Operation::Generate;
             let member = match (asked.output_tokens, asked.dialect) {
@@ -109,10 +130,9 @@ impl Model {
         given.min(self.output_tokens_max)
     }
 
-    /// The most input tokens. A token is at least one byte, except in images.
+    /// The input tokens that the request is taken for.
     fn input_tokens_of(&self, asked: &Ask) -> u64 {
-        let images = asked.images.saturating_mul(self.image_tokens_max);
-        asked.text_bytes.saturating_add(images)
+        self.reserve.input_tokens(asked.text_bytes, asked.images)
     }
 
     /// The most that a request may take from its run's budgets.
@@ -123,18 +143,17 @@ impl Model {
         }
     }
 
-    fn effect_of(&self, asked: &Ask, requests: &[(usize, Bytes)], output_tokens: u64) -> Effect {
+    fn effect_of(
+        &self,
+        asked: &Ask,
+        requests: &[(usize, Bytes)],
+        (output_tokens, facts, betas): (u64, AskFacts, Vec<String>),
+    ) -> Effect {
         let upstreams = requests.iter().filter_map(|(index, _)| {
             let place = self.places.get(*index)?;
             Some(place.facts(place.models.get(&asked.model)?))
         });
         let longest = requests.iter().map(|(_, body)| body.len()).max().unwrap_or_default();
-        let instructions = asked.instructions.iter().map(|block| ModelInstruction {
-            name: None,
-            place: block.place.as_str().to_owned(),
-            scope: None,
-            sha256: Digest::of(&[block.text.as_bytes()]).hex(),
-        });
         Effect::Model {
             model: asked.model.clone(),
             upstreams: upstreams.collect(),
@@ -150,12 +169,57 @@ impl Model {
                 operation: asked.operation.as_str().to_owned(),
                 stream: asked.stream,
                 files: asked.files,
-                instructions: instructions.collect(),
-                offered: Vec::new(),
+                betas,
+                instructions: facts.instructions,
+                loose_bytes: facts.loose_bytes,
+                offered: facts.offered,
                 tool_choice: asked.tool_choice.clone(),
             })),
         }
     }
+}
+
+/// The features of the provider that the request switches on, as they are sent.
+fn betas(face: &ModelFace, request: &DialectRequest) -> Vec<String> {
+    let of = |name: &str| {
+        let named = request.headers.iter().filter(|(sent, _)| sent == name);
+        named.map(|(_, value)| value.as_str()).collect::<Vec<_>>()
+    };
+    let mut betas = face.betas_of(&of("anthropic-beta"));
+    let others = of("openai-beta").into_iter().flat_map(|value| value.split(','));
+    betas.extend(others.map(str::trim).filter(|token| !token.is_empty()).map(str::to_owned));
+    betas
+}
+
+/// The instructions as they are read here. The gate compared them with the manifest: what it found
+/// counts for the same text at the same place only.
+fn instructions(asked: &Ask, known: &AskFacts) -> Vec<ModelInstruction> {
+    let known = known.instructions.iter().map(Some).chain(std::iter::repeat(None));
+    let read = asked.instructions.iter().zip(known).map(|(block, known)| {
+        let place = block.place.as_str().to_owned();
+        let sha256 = Digest::of(&[block.text.as_bytes()]).hex();
+        let known = known.filter(|known| known.place == place && known.sha256 == sha256);
+        let name = known.and_then(|known| known.name.clone());
+        let scope = known.and_then(|known| known.scope.clone());
+        ModelInstruction { name, place, scope, sha256 }
+    });
+    read.collect()
+}
+
+/// The offered tools as they are read here, in the same way: one that the gate did not compare is
+/// unknown.
+fn offered(asked: &Ask, known: &AskFacts) -> Vec<ModelTool> {
+    let known = known.offered.iter().map(Some).chain(std::iter::repeat(None));
+    let read = asked.offered.iter().zip(known).map(|(tool, known)| {
+        let same = known.filter(|known| known.name == tool.name).cloned();
+        same.unwrap_or_else(|| ModelTool {
+            definition: DefinitionMatch::Unpinned.as_str().to_owned(),
+            kind: "unknown".to_owned(),
+            name: tool.name.clone(),
+            tool: None,
+        })
+    });
+    read.collect()
 }
 
 /// The tools that the provider may run, as they were offered.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
+use tokio::time::Instant;
 
-use super::answered::{down, expect, priced, provider_words};
+use super::answered::{attempt, down, expect, priced, provider_words};
 use super::dialect::PreparedAsk;
 use super::hold_back::{HoldBack, HoldsCredential};
 use super::pump::Pump;
@@ -16,7 +17,7 @@ use crate::catalog::llm::answer::{
     self, AnswerError, AnswerRules, AnsweredCall, Assembled, DenialForm, DeniedCall, Frame,
     TokenUsage,
 };
-use crate::catalog::llm::{ask, sse};
+use crate::catalog::llm::sse;
 use crate::catalog::model::{DeniedAs, ModelFace};
 use crate::domain::decision::PolicyObligation;
 use crate::domain::dialect::{Dialect, Operation};
@@ -153,8 +154,12 @@ impl Exchange<'_> {
             let message = "the request cannot be written";
             return Err(UpstreamOutcome::Over(failed(FailureClass::Protocol, false, message)));
         };
+        let begun = Instant::now();
         let sending = place.client.send(request, self.permit.fuse());
-        let response = match tokio::time::timeout(self.face.head_timeout, sending).await {
+        let answered = tokio::time::timeout(self.face.head_timeout, sending).await;
+        let tried = attempt(place, begun.elapsed(), &answered);
+        self.permit.observe(|seen| seen.attempts.extend(tried));
+        let response = match answered {
             Err(_elapsed) => {
                 let message = format!("model upstream `{}` did not begin to answer", place.name);
                 return Err(UpstreamOutcome::Next(failed(FailureClass::Timeout, true, &message)));
@@ -196,7 +201,9 @@ impl Exchange<'_> {
     ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let call = self.permit.call();
         let counting = self.ready.operation == Operation::CountTokens;
-        let target = format!("{}{}", place.target, if counting { "/count_tokens" } else { "" });
+        let counts = if counting { "/count_tokens" } else { "" };
+        let beta = call.dialect().is_some_and(|request| request.beta);
+        let target = format!("{}{counts}{}", place.target, if beta { "?beta=true" } else { "" });
         let mut request = of_call(http::Request::post(target), call)
             .header(header::CONTENT_TYPE, "application/json")
             .header(
@@ -226,7 +233,7 @@ impl Exchange<'_> {
         let agent: String = of("user-agent").join(" ").chars().take(AGENT_CHARS_MAX).collect();
         let mut headers =
             vec![("user-agent", format!("wicketgate/{} ({agent})", env!("CARGO_PKG_VERSION")))];
-        let betas = self.betas(&of("anthropic-beta"));
+        let betas = self.face.betas_of(&of("anthropic-beta")).join(",");
         let passed = [
             ("anthropic-version", of("anthropic-version").join(",")),
             ("openai-beta", of("openai-beta").join(",")),
@@ -237,18 +244,6 @@ impl Exchange<'_> {
             Some((HeaderName::from_static(name), HeaderValue::from_str(&value).ok()?))
         });
         parsed.collect()
-    }
-
-    /// The features that the agent may switch on.
-    fn betas(&self, sent: &[&str]) -> String {
-        let Some(allowed) = &self.face.betas else { return ask::betas(sent, &ask::BETAS_DENIED) };
-        let fits = |token: &&str| {
-            allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
-                Some(beginning) => token.starts_with(beginning),
-                None => *token == allowed,
-            })
-        };
-        ask::betas(sent, &[]).split(',').filter(fits).collect::<Vec<_>>().join(",")
     }
 
     fn rules(&self) -> AnswerRules {

@@ -33,8 +33,8 @@ use super::{Error, ToolExecutor};
 use crate::catalog::binding::{self, Api, Credential};
 use crate::catalog::host::Origin;
 use crate::catalog::llm::ask;
-use crate::catalog::model::ModelFace;
 use crate::catalog::model::config::Price;
+use crate::catalog::model::{InputReserve, ModelFace};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::LayerReason;
@@ -54,8 +54,8 @@ use crate::telemetry::trace::{self, Chat, ChatResponse};
 pub struct Model {
     places: Vec<ModelUpstream>,
     output_tokens_max: u64,
-    /// The number of tokens that an image counts as.
-    image_tokens_max: u64,
+    /// The number of tokens that text and images count as.
+    reserve: InputReserve,
     /// The cost of every call, if tokens have no price.
     flat: Option<u64>,
     result_bytes_max: u64,
@@ -140,13 +140,12 @@ impl Model {
         result_bytes_max: u64,
         resolve: &Arc<dyn Resolve>,
     ) -> Result<Self, Error> {
-        let (output_tokens_max, image_tokens_max) =
-            (model.output_tokens_max, model.image_tokens_max);
+        let (output_tokens_max, reserve) = (model.output_tokens_max, model.reserve);
         let places = model.upstreams;
         let places = places.into_iter().map(|place| ModelUpstream::new(place, resolve));
         let places = places.collect::<Result<_, Error>>()?;
         let face = model.face;
-        Ok(Self { places, output_tokens_max, image_tokens_max, flat, result_bytes_max, face })
+        Ok(Self { places, output_tokens_max, reserve, flat, result_bytes_max, face })
     }
 
     /// The maximum usage for this many input tokens. A response is no longer than the request
@@ -160,11 +159,10 @@ impl Model {
         }
     }
 
-    /// The maximum number of input tokens for these arguments. A token is at least one byte, except
-    /// in images.
+    /// The number of input tokens that these arguments are taken for.
     fn input_tokens(&self, args: &Json, args_bytes: u64) -> u64 {
         let images = u64::try_from(Size::of(args).images()).unwrap_or(u64::MAX);
-        args_bytes.saturating_add(images.saturating_mul(self.image_tokens_max))
+        self.reserve.input_tokens(args_bytes, images)
     }
 
     fn output_tokens(&self, args: &Json) -> u64 {

@@ -24,7 +24,7 @@ use crate::domain::code::Code;
 use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::digest::Digest;
 use crate::domain::effect::{Effect, ToolKind};
-use crate::domain::facts::{Finding, ToolFacts};
+use crate::domain::facts::{BYPASSED, Finding, ToolFacts};
 use crate::domain::id::{RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
@@ -32,6 +32,7 @@ use crate::firewall;
 use crate::identity::manifest::Grant;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::prepared::{Prepared, PreparedResource};
+use crate::record::conversation::list_member;
 
 /// The arguments of a tool call are handed over at once.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -332,7 +333,7 @@ fn opened(
         Ok(OpenedCall { mut effect, hold, kept }) => {
             let findings = match model {
                 Some(model) => model.findings.clone(),
-                None => findings(call.args(), &effect, &facts.kind),
+                None => findings(&call, &effect, &facts.kind),
             };
             if let Some(model) = model {
                 model.complete(&mut effect, false);
@@ -363,8 +364,12 @@ fn resolved(tool: &Tool, tier: Tier, call: &ToolCall) -> Result<OpenedCall, Vec<
 
 /// The firewall's findings in the arguments, and in the decoded form of a URL among them, because
 /// the receiver reads that form.
-fn findings(args: &Json, effect: &Effect, kind: &str) -> Vec<Finding> {
+fn findings(call: &ToolCall, effect: &Effect, kind: &str) -> Vec<Finding> {
+    let args = call.args();
     let mut all: BTreeSet<Finding> = firewall::findings(args).into_iter().collect();
+    let bypassed = call.dialect().into_iter().flat_map(|request| &request.facts.bypassed);
+    let list = list_member(args);
+    all.extend(bypassed.map(|index| Finding::new(BYPASSED, format!("/{list}/{index}"))));
     if let Effect::Recorded { findings, .. } = effect {
         all.extend(findings.iter().cloned());
     }

@@ -65,7 +65,8 @@ fn a_request_of_openai_python_is_read() {
         [("call_1", "search", r#"{"q": 1}"#), ("call_2", "run", r#"{"input":"ls"}"#)]
     );
     assert_eq!(results(&ask), [("call_1", None), ("call_2", None)]);
-    assert_eq!(ask.messages, 7);
+    let places: Vec<usize> = ask.results.iter().map(|result| result.message).collect();
+    assert_eq!((ask.messages, places), (7, vec![4, 5]));
     let up = sent_up(&ask, OPENAI);
     assert!(up.contains(r#""properties": {"reasoning": {}, "answer": {}}"#), "{up}");
     assert_eq!(up.len(), OPENAI.len() + r#","stream_options":{"include_usage":true}"#.len());

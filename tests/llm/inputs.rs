@@ -1,0 +1,98 @@
+//! What policies see of a request to a model.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::gate::{Gate, INSTRUCTIONS};
+use crate::provider::Answer;
+use crate::said::DIALECTS;
+
+/// The effects of the calls to models so far, in order.
+fn effects(gate: &Gate) -> Vec<Value> {
+    let inputs = gate.payloads("policy_input").into_iter();
+    let inputs = inputs.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+    let effects = inputs.map(|input| input["effect"].clone());
+    effects.filter(|effect| effect["kind"] == "model").collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_sees_what_each_offered_tool_is_and_which_entry_the_instructions_match() {
+    let gate = Gate::start_with(
+        |_| {},
+        |spec| {
+            spec["instructions"][0]["name"] = json!("prompt");
+            spec["unknown_tools"] = json!("strip");
+        },
+    )
+    .await;
+    for dialect in &DIALECTS {
+        gate.provider.answers(Answer::json(200, &dialect.whole("ok", &[])));
+        let names = ["Bash", "Hack", "gov_work_do", "work_do"];
+        let mut body = dialect.offering("go", false, &names);
+        // One is offered under the name that a client gave it, with the gate's description.
+        for tool in body["tools"].as_array_mut().unwrap() {
+            let text = tool.to_string();
+            if text.contains("gov_work_do") {
+                *tool =
+                    serde_json::from_str(&text.replace("the agent's own gov_work_do", "does work"))
+                        .unwrap();
+            }
+        }
+        let reply = gate.asks(dialect, &body).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let effect = effects(&gate).pop().expect("the effect of the call");
+        let governed = |name: &str| {
+            json!({"name": name, "kind": "governed", "tool": "work.do",
+            "definition": "differs"})
+        };
+        let bash =
+            json!({"name": "Bash", "kind": "client", "tool": "Bash", "definition": "unpinned"});
+        assert_eq!(
+            effect["offered"],
+            json!([bash, governed("gov_work_do"), governed("work_do")]),
+            "{effect}"
+        );
+        let block = &effect["instructions"][0];
+        assert_eq!(
+            (&block["name"], &block["scope"], &block["place"]),
+            (&json!("prompt"), &json!("whole"), &json!("leading")),
+            "{effect}"
+        );
+        assert_eq!(effect["loose_bytes"], 0);
+        // Texts of instructions and tools are named by what they are, not repeated.
+        assert!(!effect.to_string().contains(INSTRUCTIONS), "{effect}");
+        assert!(!effect.to_string().contains("does work"), "{effect}");
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_sees_the_features_that_reach_the_provider() {
+    let gate = Gate::start().await;
+    let messages = &DIALECTS[2];
+    gate.provider.answers(Answer::json(200, &messages.whole("ok", &[])));
+    let lines = [
+        ("anthropic-version", "2023-06-01"),
+        ("anthropic-beta", "effort-2025-11-24,mcp-client-2025-11-20"),
+    ];
+    let body = messages.request("hi", false).to_string();
+    let reply = gate.ask("POST", messages.path, &lines, &body).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let effect = effects(&gate).pop().expect("the effect of the call");
+    assert_eq!(effect["betas"], json!(["effort-2025-11-24"]), "{effect}");
+    assert_eq!(gate.provider.last().headers["anthropic-beta"], "effort-2025-11-24");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn instructions_that_no_manifest_lists_have_no_name_and_are_loose() {
+    let gate = Gate::start_with(|_| {}, |spec| spec["instructions"] = json!([])).await;
+    let chat = &DIALECTS[0];
+    gate.provider.answers(Answer::json(200, &chat.whole("ok", &[])));
+    let reply = gate.asks(chat, &chat.request("hi", false)).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let effect = effects(&gate).pop().expect("the effect of the call");
+    let block = &effect["instructions"][0];
+    assert_eq!((block.get("name"), block.get("scope")), (None, None), "{effect}");
+    assert_eq!(block["sha256"], hex::encode(Sha256::digest(INSTRUCTIONS)));
+    assert_eq!(effect["loose_bytes"], INSTRUCTIONS.len());
+}
