@@ -63,8 +63,9 @@ pub struct ModelConfig {
     #[serde(default = "silence_timeout_ms")]
     #[schemars(range(min = 1, max = SILENCE_TIMEOUT_MS_MAX))]
     pub silence_timeout_ms: u64,
-    /// The upstreams. The gate asks the next one only if the one before could not be reached, or answered that it does
-    /// not work now (408, 429, 5xx).
+    /// The upstreams. The gate asks the next one only if the one before could not be reached, did not begin to answer
+    /// within `head_timeout_ms`, or answered that it does not work now (408, 429, 5xx). A connection that is lost after
+    /// the request was sent ends the call: the provider may bill it.
     #[schemars(length(min = 1, max = UPSTREAMS_MAX))]
     pub upstreams: Vec<ModelUpstreamConfig>,
 }

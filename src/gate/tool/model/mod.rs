@@ -8,6 +8,7 @@ mod answered;
 mod dialect;
 mod exchange;
 mod hold_back;
+mod masking;
 mod model_request;
 mod ollama;
 mod openai;
@@ -405,7 +406,8 @@ impl ToolExecutor for Model {
         let prepared = permit.prepared().hold::<PreparedAsk>().zip(self.face.as_ref());
         match prepared {
             Some((ready, face)) => {
-                Exchange { model: self, face, permit, ready }.run(flow, scrub).await
+                let abandoned = parking_lot::Mutex::new(None);
+                Exchange { model: self, face, permit, ready, abandoned }.run(flow, scrub).await
             }
             None => failed(FailureClass::Changed, false, "the call was prepared by another tool"),
         }
