@@ -43,14 +43,27 @@ impl Gate {
         Self::start_with(|_| {}, |_| {}).await
     }
 
+    /// With these rules beside the usual ones.
+    pub async fn start_under(rules: &str) -> Gate {
+        Self::start_all(&format!("{RULES}{rules}"), |_| {}, |_| {}).await
+    }
+
     pub async fn start_with(
+        configure: impl FnOnce(&mut Value),
+        sign: impl FnOnce(&mut Value),
+    ) -> Gate {
+        Self::start_all(RULES, configure, sign).await
+    }
+
+    async fn start_all(
+        rules: &str,
         configure: impl FnOnce(&mut Value),
         sign: impl FnOnce(&mut Value),
     ) -> Gate {
         let (tool, people, provider) =
             (Tool::start().await, People::new(), Provider::start().await);
         let estate = Estate::sqlite(&tool);
-        estate.bundle("1.0.1", RULES, "policy");
+        estate.bundle("1.0.1", rules, "policy");
         for (name, text) in [("a.token", TOKEN), ("provider.key", KEY)] {
             std::fs::write(estate.path(name), text).unwrap();
             let mode = std::fs::Permissions::from_mode(0o600);

@@ -17,8 +17,10 @@ mod said;
 
 mod binding;
 mod faults;
+mod masking;
 mod proposals;
 mod refusals;
 mod streams;
+mod upstreams;
 
 use wicketgate_support::{checker, people, sidecar, tool, wire, within};

@@ -126,6 +126,10 @@ pub struct ModelUpstreamConfig {
     /// PEM file of the only certificate authorities to trust, relative to the configuration file.
     #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,
+    /// Whether the upstream speaks HTTP/2: all requests share one connection. Over `https://` the server must agree to it
+    /// in the handshake; over `http://` the gate begins with it.
+    #[serde(default)]
+    pub http2: bool,
     /// What tokens cost at this upstream.
     pub price: Option<Price>,
     /// With `api: openai`, the member that bounds the answer: `max_tokens` or `max_completion_tokens`. Default: the newer

@@ -4,7 +4,7 @@
 use http::{HeaderMap, header};
 use hyper::body::Incoming;
 
-use super::exchange::Broken;
+use super::broken::Broken;
 use crate::catalog::llm::answer::TokenUsage;
 use crate::catalog::model::config::Price;
 use crate::domain::json::{Json, Limits};

@@ -1,17 +1,16 @@
 //! One permitted request in a dialect: asked at the first upstream that works, answered whole or
 //! piece by piece.
 
-use std::time::Duration;
-
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use parking_lot::Mutex;
 
 use super::answered::{down, expect, priced, provider_words};
+use super::broken::Broken;
 use super::dialect::PreparedAsk;
 use super::hold_back::{HoldBack, HoldsCredential};
-use super::masking::{EventMask, UnknownKind};
+use super::masking::EventMask;
 use super::pump::Pump;
 use super::{Model, ModelUpstream, UpstreamOutcome, passing};
 use crate::catalog::llm::answer::{
@@ -24,8 +23,7 @@ use crate::domain::decision::PolicyObligation;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Redaction, Unmasked, Usage};
-use crate::firewall::Unmaskable;
-use crate::ledger::flow::{Clearance, DeniedProposal, Flow, FlowStopped, ProposedCall};
+use crate::ledger::flow::{Clearance, DeniedProposal, Flow, ProposedCall};
 use crate::ledger::permit::Permit;
 use crate::tool::net::{BodyError, SendError, whole};
 use crate::tool::request::{RequestError, failed, headers_of, of_call};
@@ -46,70 +44,6 @@ pub(super) struct Exchange<'a> {
     pub ready: &'a PreparedAsk,
     /// What the upstreams may bill that the gate asked and did not wait for.
     pub abandoned: Mutex<Option<Usage>>,
-}
-
-/// Why an answer does not go on. Each is an outcome of its call.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
-    #[error(transparent)]
-    Answer(#[from] AnswerError),
-    #[error(transparent)]
-    Stopped(#[from] FlowStopped),
-    #[error(transparent)]
-    Credential(#[from] HoldsCredential),
-    #[error(transparent)]
-    Large(#[from] sse::TooLarge),
-    #[error("a tool call of the answer could not be decided")]
-    Undecided,
-    #[error("a tool call of the answer was denied: {0}")]
-    Denied(String),
-    #[error("the provider was silent for {} seconds", .0.as_secs())]
-    Silent(Duration),
-    #[error("the connection to the provider was lost")]
-    Lost,
-    #[error("the answer has more than {0} bytes")]
-    TooMuch(u64),
-    #[error("the policy masks personal data, and the answer cannot go on: {0}")]
-    Personal(#[from] Unmaskable),
-    #[error(transparent)]
-    Kind(#[from] UnknownKind),
-    #[error("the provider answered with `{0}`, where an answer of this protocol was due")]
-    Form(String),
-}
-
-impl Broken {
-    fn outcome(&self) -> Unmasked {
-        let class = match self {
-            Self::Stopped(FlowStopped::Left) => {
-                return Unmasked::Cancelled { reason: crate::tool::LEFT.to_owned() };
-            }
-            Self::Stopped(FlowStopped::Unrecorded) | Self::Undecided => {
-                return Unmasked::Unknown { cause: "unrecorded".to_owned() };
-            }
-            Self::Answer(AnswerError::Provider { .. } | AnswerError::Cut) | Self::Lost => {
-                FailureClass::ToolError
-            }
-            Self::Answer(AnswerError::CallTooLarge) | Self::Large(_) | Self::TooMuch(_) => {
-                FailureClass::TooLarge
-            }
-            Self::Silent(_) => FailureClass::Timeout,
-            Self::Personal(_) => FailureClass::Opaque,
-            Self::Answer(
-                AnswerError::NotJson(_)
-                | AnswerError::Protocol(_)
-                | AnswerError::Acting { .. }
-                | AnswerError::Choices
-                | AnswerError::ProviderRan(_)
-                | AnswerError::Undecided(_)
-                | AnswerError::UnknownCall(_),
-            )
-            | Self::Credential(_)
-            | Self::Denied(_)
-            | Self::Kind(_)
-            | Self::Form(_) => FailureClass::Protocol,
-        };
-        failed(class, true, &self.to_string())
-    }
 }
 
 impl Exchange<'_> {

@@ -403,3 +403,159 @@ fn set_if(value: &mut Json, name: &str, member: Json) {
         *place = member;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::catalog::llm::answer::{self, AnswerRules, Assembled, Step};
+
+    const TEXT: &str = "Write to ann@example.com, or pay with 4111 1111 1111 1111 in 2026: thanks.";
+    const MASKED: &str = "Write to [REDACTED:email], or pay with [REDACTED:card] in 2026: thanks.";
+
+    fn mask(dialect: Dialect) -> EventMask {
+        let kinds = vec!["card".to_owned(), "email".to_owned()];
+        let obligations = [PolicyObligation::Redact { kinds, opaque: false }];
+        EventMask::of(dialect, &obligations).unwrap().unwrap()
+    }
+
+    fn event(name: Option<&str>, data: &Json) -> Event {
+        Event { name: name.map(str::to_owned), id: None, data: canonical::text(data) }
+    }
+
+    /// A stream in this dialect whose one text comes in these pieces.
+    fn events(dialect: Dialect, pieces: &[String]) -> Vec<Event> {
+        let text = pieces.concat();
+        let all = match dialect {
+            Dialect::Chat => {
+                let chunk = |delta: Json, finish: Json| {
+                    let choice = Json::object([
+                        ("index", Json::from(0_u64)),
+                        ("delta", delta),
+                        ("finish_reason", finish),
+                    ]);
+                    json!({"id": "c", "choices": [choice.to_serde()]})
+                };
+                let delta = |piece: &String| json!({"content": piece});
+                let mut all: Vec<Json> =
+                    pieces.iter().map(|piece| chunk(delta(piece), Json::Null)).collect();
+                all.push(chunk(json!({}), "stop".into()));
+                let mut all: Vec<Event> = all.iter().map(|chunk| event(None, chunk)).collect();
+                all.push(Event { name: None, id: None, data: "[DONE]".into() });
+                return all;
+            }
+            Dialect::Messages => {
+                let mut all = vec![
+                    json!({"type": "message_start", "message": {"id": "m", "content": []}}),
+                    json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+                ];
+                all.extend(pieces.iter().map(|piece| {
+                    json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}})
+                }));
+                all.push(json!({"type": "content_block_stop", "index": 0}));
+                all.push(json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}));
+                all.push(json!({"type": "message_stop"}));
+                all
+            }
+            Dialect::Responses => {
+                let item = json!({"type": "message", "id": "i", "content": [{"type": "output_text", "text": text}]});
+                let mut all = vec![
+                    json!({"type": "response.created", "response": {"id": "r", "output": []}}),
+                    json!({"type": "response.output_item.added", "output_index": 0, "item": {"type": "message", "id": "i"}}),
+                ];
+                all.extend(pieces.iter().map(|piece| {
+                    json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": piece})
+                }));
+                all.push(json!({"type": "response.output_text.done", "output_index": 0, "content_index": 0, "text": text}));
+                all.push(json!({"type": "response.output_item.done", "output_index": 0, "item": item.to_serde()}));
+                all.push(json!({"type": "response.completed", "response": {"id": "r", "status": "completed", "output": [item.to_serde()]}}));
+                all
+            }
+        };
+        let named = all.iter().map(|one| event(one.get("type").and_then(Json::as_str), one));
+        named.collect()
+    }
+
+    /// What leaves of a stream, and what it is at its end.
+    fn left(dialect: Dialect, events: Vec<Event>) -> (String, Assembled) {
+        let mut mask = mask(dialect);
+        let mut reader =
+            answer::stream(dialect, AnswerRules { renumber: true, ..AnswerRules::default() });
+        let mut said = String::new();
+        for event in events {
+            for event in mask.event(event).unwrap() {
+                for step in reader.event(&event).unwrap() {
+                    match step {
+                        Step::Frame { text, .. } => said.push_str(&text),
+                        Step::Call(_) | Step::Hold => {}
+                    }
+                }
+            }
+        }
+        let (_, assembled) = reader.finish().unwrap();
+        mask.verify(&assembled.json).unwrap();
+        (said, assembled)
+    }
+
+    fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
+        let mut chars = text.chars();
+        let pieces = sizes.iter().cycle().map(|size| chars.by_ref().take(*size).collect());
+        pieces.take_while(|piece: &String| !piece.is_empty()).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn a_stream_in_any_pieces_is_the_answer_masked_as_a_whole(
+            sizes in prop::collection::vec(1_usize..20, 1..6),
+        ) {
+            for dialect in Dialect::ALL {
+                let (said, assembled) = left(*dialect, events(*dialect, &cut(TEXT, &sizes)));
+                prop_assert_eq!(&said, MASKED);
+                let (_, whole) = left(*dialect, events(*dialect, &[TEXT.to_owned()]));
+                prop_assert_eq!(&assembled, &whole, "{:?}", dialect);
+                let json = String::from_utf8(assembled.json).unwrap();
+                prop_assert!(json.contains(MASKED), "{}", json);
+            }
+        }
+    }
+
+    #[test]
+    fn the_tokens_of_a_text_do_not_leave_beside_it() {
+        let mut mask = mask(Dialect::Chat);
+        let tokens = json!({"content": [{"token": "ann@"}, {"token": "example.com"}]});
+        let chunk = json!({"choices": [{"index": 0, "delta": {"content": "ann@example.com "},
+            "logprobs": tokens.to_serde()}]});
+        let left = mask.event(event(None, &chunk)).unwrap();
+        let data = &left.first().unwrap().data;
+        assert!(data.contains("[REDACTED:email] ") && !data.contains("example"), "{data}");
+        assert_eq!(mask.masked(), 1);
+    }
+
+    #[test]
+    fn a_tool_call_passes_as_it_is_and_its_arguments_are_masked_apart() {
+        let mut mask = mask(Dialect::Messages);
+        let start = json!({"type": "content_block_start", "index": 1,
+            "content_block": {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}});
+        let delta = json!({"type": "content_block_delta", "index": 1,
+            "delta": {"type": "input_json_delta", "partial_json": "{\"to\":\"ann@example.com\"}"}});
+        for part in [start, delta] {
+            let came = event(part.get("type").and_then(Json::as_str), &part);
+            assert_eq!(mask.event(came.clone()).unwrap(), [came]);
+        }
+        let masked = mask.arguments(r#"{"to": "ann@example.com"}"#).unwrap();
+        assert_eq!(masked.as_deref(), Some(r#"{"to":"[REDACTED:email]"}"#));
+        assert_eq!(mask.arguments(r#"{"to": "ann"}"#).unwrap(), None);
+        assert_eq!(mask.arguments("to ann@example.com").unwrap().unwrap(), "to [REDACTED:email]");
+    }
+
+    #[test]
+    fn a_kind_that_cannot_be_found_lets_nothing_leave() {
+        let obligations =
+            [PolicyObligation::Redact { kinds: vec!["tarot".to_owned()], opaque: true }];
+        assert!(EventMask::of(Dialect::Chat, &obligations).is_err());
+        assert!(EventMask::of(Dialect::Chat, &[]).unwrap().is_none());
+    }
+}

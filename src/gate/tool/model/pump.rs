@@ -2,7 +2,8 @@
 
 use hyper::body::Bytes;
 
-use super::exchange::{Broken, Exchange, encoded, length, proposed};
+use super::broken::Broken;
+use super::exchange::{Exchange, encoded, length, proposed};
 use super::hold_back::{HoldBack, HoldsCredential};
 use super::masking::EventMask;
 use crate::catalog::llm::answer::{AnsweredCall, Frame, Step, StreamReader};
