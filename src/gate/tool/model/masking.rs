@@ -526,7 +526,7 @@ mod tests {
     fn the_tokens_of_a_text_do_not_leave_beside_it() {
         let mut mask = mask(Dialect::Chat);
         let tokens = json!({"content": [{"token": "ann@"}, {"token": "example.com"}]});
-        let chunk = json!({"choices": [{"index": 0, "delta": {"content": "ann@example.com "},
+        let chunk = json!({"choices": [{"index": 0, "delta": {"content": "ann@example.com is"},
             "logprobs": tokens.to_serde()}]});
         let left = mask.event(event(None, &chunk)).unwrap();
         let data = &left.first().unwrap().data;
