@@ -71,6 +71,7 @@ fn model(at: SocketAddr) -> Kind {
             credentials: Vec::new(),
             private_addresses: loopback(),
             ca: None,
+            http2: false,
             price: None,
             output_tokens_field: "max_tokens",
         }],

@@ -1,6 +1,6 @@
 //! Providers that break off or lie, and a ledger that stops: an answer never has a clean end then.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::{Answer, Part};
@@ -29,6 +29,26 @@ async fn a_stream_that_is_cut_at_any_frame_has_no_end_and_no_call_that_was_not_c
                 assert_eq!((name.as_str(), arguments), ("Bash", &json!({"command": "ls"})));
             }
         }
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_event_that_ends_a_response_that_fails_has_its_id_and_the_next_number() {
+    let gate = Gate::start().await;
+    let responses = &DIALECTS[1];
+    let text = responses.streamed("look", &[]);
+    let cut = text.find("response.output_text.done").unwrap();
+    let cut = text[..cut].rfind("\n\n").unwrap() + 2;
+    gate.provider.answers(Answer::stream(vec![Part::Bytes(text[..cut].to_owned()), Part::Cut]));
+    let reply = gate.asks(responses, &responses.request("go", true)).await;
+    let data = reply.body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "response.failed", "{}", reply.body);
+    assert_eq!(last["response"]["id"], "resp_1");
+    for (number, event) in events.iter().enumerate() {
+        assert_eq!(event["sequence_number"], json!(number), "{}", reply.body);
     }
     gate.checked().await;
 }

@@ -21,7 +21,7 @@ pub const KEY: &str = "sk-provider-0123456789abcdefghij";
 /// What the manifest pins.
 pub const INSTRUCTIONS: &str = "You are the assistant of a test.";
 
-const RULES: &str = r#"package wicketgate.agent
+pub const RULES: &str = r#"package wicketgate.agent
 import rego.v1
 allow if startswith(input.tool.name, "work.")
 allow if input.tool.kind == "model"
@@ -46,24 +46,37 @@ impl Gate {
         Self::start_with(|_| {}, |_| {}).await
     }
 
+    /// With these rules beside the usual ones.
+    pub async fn start_under(rules: &str) -> Gate {
+        Self::start_all(&format!("{RULES}{rules}"), |_| {}, |_| {}).await
+    }
+
     pub async fn start_with(
+        configure: impl FnOnce(&mut Value),
+        sign: impl FnOnce(&mut Value),
+    ) -> Gate {
+        Self::start_all(RULES, configure, sign).await
+    }
+
+    async fn start_all(
+        rules: &str,
         configure: impl FnOnce(&mut Value),
         sign: impl FnOnce(&mut Value),
     ) -> Gate {
         let tool = Tool::start().await;
         let estate = Estate::sqlite(&tool);
-        Self::start_on(tool, estate, configure, sign).await
+        Self::start_on((tool, estate), rules, configure, sign).await
     }
 
     /// The same on an estate of its own kind.
     pub async fn start_on(
-        tool: Tool,
-        estate: Estate,
+        (tool, estate): (Tool, Estate),
+        rules: &str,
         configure: impl FnOnce(&mut Value),
         sign: impl FnOnce(&mut Value),
     ) -> Gate {
         let (people, provider) = (People::new(), Provider::start().await);
-        estate.bundle("1.0.1", RULES, "policy");
+        estate.bundle("1.0.1", rules, "policy");
         for (name, text) in [("a.token", TOKEN), ("provider.key", KEY)] {
             std::fs::write(estate.path(name), text).unwrap();
             let mode = std::fs::Permissions::from_mode(0o600);

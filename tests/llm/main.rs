@@ -21,12 +21,13 @@ mod conversations;
 mod faults;
 mod inputs;
 mod loops;
+mod masking;
 mod pin;
 mod proposals;
 mod refusals;
 mod remembered;
 mod streams;
 mod traps;
+mod upstreams;
 
 use wicketgate_support::{checker, people, program, ran, sidecar, tool, wire, within};
-use wicketgate_support::{checker, people, ran, sidecar, tool, wire, within};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, Response, Uri};
+use axum::http::{HeaderMap, Response, Uri, Version};
 use axum::routing::post;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -56,6 +56,7 @@ impl Answer {
 /// One request as it came.
 #[derive(Clone, Debug)]
 pub struct Asked {
+    pub version: Version,
     pub path: String,
     pub headers: HeaderMap,
     pub body: String,
@@ -120,12 +121,13 @@ impl Provider {
 
 async fn answer(
     State(shared): State<Arc<Shared>>,
+    version: Version,
     uri: Uri,
     headers: HeaderMap,
     body: String,
 ) -> Response<Body> {
     let path = uri.path_and_query().unwrap().to_string();
-    shared.asked.lock().push(Asked { path, headers, body });
+    shared.asked.lock().push(Asked { version, path, headers, body });
     let next = shared.answers.lock().pop_front();
     let next = next.unwrap_or_else(|| Answer::of(500, "text/plain", "no answer is left"));
     let mut response = Response::builder().status(next.status).header("content-type", next.kind);

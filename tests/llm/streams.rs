@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 use crate::gate::{Gate, INSTRUCTIONS, KEY, TOKEN};
 use crate::provider::{Answer, Part};
 use crate::said::DIALECTS;
+use crate::wire::Event;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_text_comes_whole_or_in_pieces_as_the_provider_wrote_it() {
@@ -190,22 +191,16 @@ async fn of_queries_only_the_preview_of_messages_reaches_the_provider() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_follows_a_call_reads_how_much_of_its_answer_left() {
-    let gate = Gate::start().await;
+/// Asks for a stream in a run of its own, and follows the call to its progress: the names of the
+/// events up to there, and the event.
+async fn followed(gate: &Gate, parts: Vec<Part>) -> (Vec<String>, Event) {
     let chat = &DIALECTS[0];
     let sha256 = hex::encode(Sha256::digest(INSTRUCTIONS));
     let claims = json!({"model": "small", "instructions_sha256": [sha256]});
     let run = gate.ask("POST", "/gate/v1/runs", &[], &claims.to_string()).await;
     assert_eq!(run.status, 201, "{run:?}");
     let bearer = format!("Bearer {}", run.json()["run_token"].as_str().unwrap());
-    // More than the bytes after which progress is recorded.
-    let deltas: Vec<_> =
-        (0..64).map(|_| json!({"content": "one word after another ".repeat(360)})).collect();
-    let text = crate::said::chunks(&deltas, "stop");
-    let end = text.find("\"finish_reason\":\"stop\"").unwrap();
-    let end = text[..end].rfind("\n\n").unwrap() + 2;
-    gate.provider.answers(Answer::stream(vec![Part::Bytes(text[..end].to_owned()), Part::Wait]));
+    gate.provider.answers(Answer::stream(parts));
     let own = [("Authorization", bearer.as_str())];
     let body = chat.request("hi", true).to_string();
     let mut wire = gate.begin("POST", chat.path, &own, &body).await;
@@ -225,12 +220,38 @@ async fn a_client_that_follows_a_call_reads_how_much_of_its_answer_left() {
             break event;
         }
     };
-    assert_eq!(names, ["authorized", "progress"]);
     assert_eq!(progress.data["call_id"], json!(call));
+    reading.abort();
+    (names, progress)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_follows_a_call_reads_how_much_of_its_answer_left() {
+    let gate = Gate::start().await;
+    // More than the bytes after which progress is recorded.
+    let deltas: Vec<_> =
+        (0..64).map(|_| json!({"content": "one word after another ".repeat(360)})).collect();
+    let text = crate::said::chunks(&deltas, "stop");
+    let end = text.find("\"finish_reason\":\"stop\"").unwrap();
+    let end = text[..end].rfind("\n\n").unwrap() + 2;
+    let parts = vec![Part::Bytes(text[..end].to_owned()), Part::Wait];
+    let (names, progress) = followed(&gate, parts).await;
+    assert_eq!(names, ["authorized", "progress"]);
     assert!(progress.data["bytes"].as_u64().unwrap() >= 256 * 1024, "{}", progress.data);
     let recorded = gate.entries("call.progress");
     let entry = recorded.iter().find(|entry| entry["run_seq"].as_u64() == progress.id);
     assert_eq!(entry.expect("its entry")["data"]["bytes"], progress.data["bytes"]);
-    reading.abort();
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_left_is_recorded_although_the_provider_falls_silent() {
+    let gate = Gate::start().await;
+    let text = DIALECTS[0].streamed("hello", &[]);
+    let cut = text.find("hello").unwrap();
+    let cut = cut + text[cut..].find("\n\n").unwrap() + 2;
+    let parts = vec![Part::Bytes(text[..cut].to_owned()), Part::Wait];
+    let (_, progress) = followed(&gate, parts).await;
+    assert_eq!(progress.data["bytes"].as_u64(), Some(cut as u64), "{}", progress.data);
     gate.checked().await;
 }

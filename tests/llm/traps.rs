@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wicketgate_support::pg::{Pg, PrivatePg, TestDb};
 
-use crate::gate::{Gate, INSTRUCTIONS, KEY};
+use crate::gate::{Gate, INSTRUCTIONS, KEY, RULES};
 use crate::provider::{Answer, Part};
 use crate::said::DIALECTS;
 use crate::sidecar::Estate;
@@ -15,7 +15,7 @@ async fn on_postgres() -> (Gate, PrivatePg) {
     let pg = tokio::task::spawn_blocking(Pg::own_cluster).await.unwrap();
     let TestDb { admin_url, writer_url, .. } = pg.database().await;
     let estate = Estate::postgres(&tool, &writer_url, &admin_url, "local");
-    (Gate::start_on(tool, estate, |_| {}, |_| {}).await, pg)
+    (Gate::start_on((tool, estate), RULES, |_| {}, |_| {}).await, pg)
 }
 
 /// Stops the database after the first text of an answer left: what the agent reads, in each dialect.

@@ -4,4 +4,5 @@
 
 pub mod answer;
 pub mod ask;
+mod cursor;
 pub mod sse;

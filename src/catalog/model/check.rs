@@ -183,6 +183,7 @@ fn upstream(
         credentials,
         private_addresses: ranges,
         ca: ca?,
+        http2: upstream.http2,
         price: upstream.price,
         output_tokens_field,
     })

@@ -69,8 +69,9 @@ pub struct ModelConfig {
     #[serde(default = "silence_timeout_ms")]
     #[schemars(range(min = 1, max = SILENCE_TIMEOUT_MS_MAX))]
     pub silence_timeout_ms: u64,
-    /// The upstreams. The gate asks the next one only if the one before could not be reached, or answered that it does
-    /// not work now (408, 429, 5xx).
+    /// The upstreams. The gate asks the next one only if the one before could not be reached, did not begin to answer
+    /// within `head_timeout_ms`, or answered that it does not work now (408, 429, 5xx). A connection that is lost after
+    /// the request was sent ends the call: the provider may bill it.
     #[schemars(length(min = 1, max = UPSTREAMS_MAX))]
     pub upstreams: Vec<ModelUpstreamConfig>,
 }
@@ -136,6 +137,10 @@ pub struct ModelUpstreamConfig {
     /// PEM file of the only certificate authorities to trust, relative to the configuration file.
     #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,
+    /// Whether the upstream speaks HTTP/2: all requests share one connection. Over `https://` the server must agree to it
+    /// in the handshake; over `http://` the gate begins with it.
+    #[serde(default)]
+    pub http2: bool,
     /// What tokens cost at this upstream.
     pub price: Option<Price>,
     /// With `api: openai`, the member that bounds the answer: `max_tokens` or `max_completion_tokens`. Default: the newer

@@ -144,6 +144,8 @@ pub struct ModelUpstream {
     pub private_addresses: Vec<Cidr>,
     /// PEM text of the only certificate authorities to trust; the public ones if absent.
     pub ca: Option<Vec<u8>>,
+    /// Whether it speaks HTTP/2.
+    pub http2: bool,
     /// What tokens cost here.
     pub price: Option<Price>,
     /// The member of a request that bounds its answer.

@@ -216,21 +216,110 @@ fn weight(bytes: &Bytes) -> usize {
     bytes.len().min(ROOM)
 }
 
+/// What has left of an answer, and its records in the ledger.
+struct ProgressRecorder {
+    keeper: Arc<dyn FlowKeeper>,
+    hash: Sha256,
+    bytes: u64,
+    pieces: u64,
+    first_ms: Option<u64>,
+    began: Duration,
+    /// Bytes that have left and that no record covers: since when, and how many.
+    pending: Option<(Duration, u64)>,
+    /// The record that may not be durable yet.
+    recording: Option<oneshot::Receiver<()>>,
+}
+
+impl ProgressRecorder {
+    fn new(keeper: Arc<dyn FlowKeeper>) -> Self {
+        let began = keeper.now();
+        let (hash, first_ms, pending, recording) = (Sha256::new(), None, None, None);
+        Self { keeper, hash, bytes: 0, pieces: 0, first_ms, began, pending, recording }
+    }
+
+    /// Counts bytes that leave next.
+    fn count(&mut self, bytes: &Bytes) {
+        self.hash.update(bytes);
+        let now = self.keeper.now();
+        self.first_ms.get_or_insert_with(|| {
+            u64::try_from(now.saturating_sub(self.began).as_millis()).unwrap_or(u64::MAX)
+        });
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.bytes = self.bytes.saturating_add(length);
+        self.pieces = self.pieces.saturating_add(1);
+        let (since, pending) = self.pending.unwrap_or((now, 0));
+        self.pending = Some((since, pending.saturating_add(length)));
+    }
+
+    /// All that has left.
+    fn seen(&self) -> StreamSeen {
+        StreamSeen {
+            bytes: self.bytes,
+            sha256: Digest::from_bytes(self.hash.clone().finalize().into()),
+            pieces: self.pieces,
+            first_ms: self.first_ms,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let now = self.keeper.now();
+        self.pending.is_some_and(|(since, bytes)| {
+            bytes >= PROGRESS_BYTES || now.saturating_sub(since) >= PROGRESS_AFTER
+        })
+    }
+
+    /// Completes when bytes have been without a record for too long.
+    fn overdue(&self) -> impl Future<Output = ()> + Send + use<> {
+        let now = self.keeper.now();
+        let left =
+            self.pending.map(|(since, _)| PROGRESS_AFTER.saturating_sub(now.saturating_sub(since)));
+        async move {
+            match left {
+                Some(left) => tokio::time::sleep(left).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Records what has left. One record may be under way; the next one waits for it, and the stream
+    /// with it.
+    async fn record(&mut self) -> Result<(), FlowStopped> {
+        if let Some(former) = self.recording.take()
+            && former.await.is_err()
+        {
+            return Err(FlowStopped::Unrecorded);
+        }
+        self.recording = Some(self.keeper.progress(self.seen()));
+        self.pending = None;
+        Ok(())
+    }
+
+    /// Waits for something, and records meanwhile what becomes due.
+    async fn beside<T>(&mut self, what: impl Future<Output = T> + Send) -> Result<T, FlowStopped> {
+        tokio::pin!(what);
+        loop {
+            let overdue = self.overdue();
+            tokio::select! {
+                biased;
+                done = &mut what => return Ok(done),
+                () = overdue => self.record().await?,
+            }
+        }
+    }
+}
+
 /// The way of the answer of one permitted call to its agent. It borrows the permit: it ends before
-/// the permit is spent.
+/// the permit is spent, and leaves in it what has left of the answer.
 pub struct Flow<'permit> {
     permit: &'permit Permit,
-    to: FlowSender,
-    hash: Sha256,
-    seen: StreamSeen,
-    began: Duration,
-    recorded: (Duration, u64),
-    recording: Option<oneshot::Receiver<()>>,
+    items: mpsc::Sender<FlowItem>,
+    room: Arc<Semaphore>,
+    progress: ProgressRecorder,
 }
 
 impl std::fmt::Debug for Flow<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Flow").field("seen", &self.seen).finish_non_exhaustive()
+        f.debug_struct("Flow").field("bytes", &self.progress.bytes).finish_non_exhaustive()
     }
 }
 
@@ -238,16 +327,8 @@ impl Permit {
     /// Begins the answer of this call.
     pub(crate) fn flow(&self, to: FlowSender) -> Flow<'_> {
         self.flows();
-        let began = to.keeper.now();
-        Flow {
-            permit: self,
-            to,
-            hash: Sha256::new(),
-            seen: StreamSeen::default(),
-            began,
-            recorded: (began, 0),
-            recording: None,
-        }
+        let FlowSender { items, room, keeper } = to;
+        Flow { permit: self, items, room, progress: ProgressRecorder::new(keeper) }
     }
 }
 
@@ -263,7 +344,7 @@ impl Flow<'_> {
     ) -> Result<(), FlowStopped> {
         let receipt = self.permit.receipt().clone();
         let head = FlowItem::Head(FlowHead { status, headers, streams, receipt });
-        self.to.items.send(head).await.map_err(|_| FlowStopped::Left)
+        self.items.send(head).await.map_err(|_| FlowStopped::Left)
     }
 
     /// Sends bytes of the answer that are no tool call and not its end.
@@ -284,69 +365,175 @@ impl Flow<'_> {
     }
 
     /// Has tool calls of the answer judged.
+<<<<<<< HEAD
     pub async fn propose(&self, calls: Vec<ProposedCall>) -> Vec<Clearance> {
         self.to.keeper.propose(calls).await
+=======
+    ///
+    /// # Errors
+    /// What has left before cannot be recorded.
+    pub(crate) async fn propose(
+        &mut self,
+        calls: Vec<ProposedCall>,
+    ) -> Result<Vec<Clearance>, FlowStopped> {
+        let keeper = Arc::clone(&self.progress.keeper);
+        self.beside(keeper.propose(calls)).await
+    }
+
+    /// Waits for something. What has left before is recorded in time, however long it takes.
+    ///
+    /// # Errors
+    /// What has left before cannot be recorded.
+    pub(crate) async fn beside<T>(
+        &mut self,
+        what: impl Future<Output = T> + Send,
+    ) -> Result<T, FlowStopped> {
+        self.progress.beside(what).await
+>>>>>>> h3
     }
 
     /// Hands the end of the answer over. It leaves once the outcome is durable.
     ///
     /// # Errors
     /// As [`Self::piece`].
+<<<<<<< HEAD
     pub async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
         self.count(&bytes);
+=======
+    pub(crate) async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
+        self.progress.count(&bytes);
+>>>>>>> h3
         let end = FlowItem::End(SealedEnd(bytes));
-        self.to.items.send(end).await.map_err(|_| FlowStopped::Left)
+        self.items.send(end).await.map_err(|_| FlowStopped::Left)
     }
 
     async fn send(&mut self, bytes: Bytes) -> Result<(), FlowStopped> {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.record_progress().await?;
+        let Self { items, room, progress, .. } = self;
+        if progress.is_due() {
+            progress.record().await?;
+        }
         let weight = u32::try_from(weight(&bytes)).unwrap_or(u32::MAX);
-        let room = self.to.room.acquire_many(weight);
-        let room = tokio::select! {
-            biased;
-            room = room => room.map_err(|_| FlowStopped::Left)?,
-            () = self.to.items.closed() => return Err(FlowStopped::Left),
+        let (items, room) = (&*items, &*room);
+        let taken = async move {
+            let room = tokio::select! {
+                biased;
+                room = room.acquire_many(weight) => room.map_err(|_| FlowStopped::Left)?,
+                () = items.closed() => return Err(FlowStopped::Left),
+            };
+            let place = items.reserve().await.map_err(|_| FlowStopped::Left)?;
+            room.forget();
+            Ok(place)
         };
-        room.forget();
-        self.count(&bytes);
-        self.to.items.send(FlowItem::Piece(Piece(bytes))).await.map_err(|_| FlowStopped::Left)
-    }
-
-    /// Counts bytes that leave next, in the last entry of the call too.
-    fn count(&mut self, bytes: &Bytes) {
-        self.hash.update(bytes);
-        let now = self.to.keeper.now();
-        let seen = &mut self.seen;
-        seen.first_ms.get_or_insert_with(|| {
-            u64::try_from(now.saturating_sub(self.began).as_millis()).unwrap_or(u64::MAX)
-        });
-        seen.bytes = seen.bytes.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        seen.pieces = seen.pieces.saturating_add(1);
-        seen.sha256 = Digest::from_bytes(self.hash.clone().finalize().into());
-        let seen = seen.clone();
-        self.permit.observe(|observed| observed.stream = Some(seen));
-    }
-
-    /// Records what has left if that is due. One record may be under way; the next one waits for
-    /// it, and the stream with it.
-    async fn record_progress(&mut self) -> Result<(), FlowStopped> {
-        let now = self.to.keeper.now();
-        let (at, bytes) = self.recorded;
-        let pending = self.seen.bytes.saturating_sub(bytes);
-        let due = pending > 0 && now.saturating_sub(at) >= PROGRESS_AFTER;
-        if !due && pending < PROGRESS_BYTES {
-            return Ok(());
-        }
-        if let Some(former) = self.recording.take()
-            && former.await.is_err()
-        {
-            return Err(FlowStopped::Unrecorded);
-        }
-        self.recording = Some(self.to.keeper.progress(self.seen.clone()));
-        self.recorded = (now, self.seen.bytes);
+        let place = progress.beside(taken).await??;
+        progress.count(&bytes);
+        place.send(FlowItem::Piece(Piece(bytes)));
         Ok(())
+    }
+}
+
+impl Drop for Flow<'_> {
+    /// WHY here: an answer may stop at any point, and what has left of it is in the last entry of its
+    /// call.
+    fn drop(&mut self) {
+        if self.progress.pieces > 0 {
+            let seen = self.progress.seen();
+            self.permit.observe(|observed| observed.stream = Some(seen));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// A keeper whose records become durable when the test says so.
+    struct Keeper {
+        began: tokio::time::Instant,
+        records: Mutex<Vec<(StreamSeen, oneshot::Sender<()>)>>,
+    }
+
+    impl Keeper {
+        fn begin() -> Arc<Self> {
+            Arc::new(Self { began: tokio::time::Instant::now(), records: Mutex::default() })
+        }
+
+        fn bytes(&self) -> Vec<u64> {
+            self.records.lock().iter().map(|(seen, _)| seen.bytes).collect()
+        }
+    }
+
+    #[async_trait]
+    impl FlowKeeper for Keeper {
+        async fn propose(&self, _calls: Vec<ProposedCall>) -> Vec<Clearance> {
+            Vec::new()
+        }
+
+        fn progress(&self, seen: StreamSeen) -> oneshot::Receiver<()> {
+            let (recorded, recording) = oneshot::channel();
+            self.records.lock().push((seen, recorded));
+            recording
+        }
+
+        fn now(&self) -> Duration {
+            self.began.elapsed()
+        }
+    }
+
+    fn of(keeper: &Arc<Keeper>) -> ProgressRecorder {
+        ProgressRecorder::new(Arc::<Keeper>::clone(keeper))
+    }
+
+    async fn silence(seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_left_is_recorded_while_the_provider_is_silent() {
+        let keeper = Keeper::begin();
+        let mut progress = of(&keeper);
+        progress.beside(silence(5)).await.unwrap();
+        assert_eq!(keeper.bytes(), Vec::<u64>::new(), "nothing has left");
+        progress.count(&Bytes::from_static(b"one"));
+        progress.beside(silence(9)).await.unwrap();
+        assert_eq!(keeper.bytes(), [3], "one record covers it");
+        let (seen, durable) = keeper.records.lock().remove(0);
+        assert_eq!(seen.sha256, Digest::of(&[b"one"]));
+        durable.send(()).unwrap();
+        progress.count(&Bytes::from_static(b"two"));
+        progress.beside(silence(9)).await.unwrap();
+        assert_eq!(keeper.bytes(), [6]);
+        assert_eq!(progress.seen().sha256, Digest::of(&[b"onetwo"]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_record_that_cannot_become_durable_stops_the_answer_that_waits() {
+        let keeper = Keeper::begin();
+        let mut progress = of(&keeper);
+        progress.count(&Bytes::from_static(b"one"));
+        progress.beside(silence(2)).await.unwrap();
+        progress.count(&Bytes::from_static(b"two"));
+        keeper.records.lock().clear();
+        let stopped = progress.beside(std::future::pending::<()>()).await;
+        assert_eq!(stopped, Err(FlowStopped::Unrecorded));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_bytes_are_due_at_once_and_few_only_after_a_second() {
+        let keeper = Keeper::begin();
+        let mut progress = of(&keeper);
+        silence(9).await;
+        progress.count(&Bytes::from_static(b"few"));
+        assert!(!progress.is_due());
+        silence(1).await;
+        assert!(progress.is_due());
+        progress.record().await.unwrap();
+        assert!(!progress.is_due());
+        progress.count(&Bytes::from(vec![b'x'; 256 * 1024]));
+        assert!(progress.is_due());
     }
 }

@@ -32,7 +32,12 @@ struct Redactor {
 pub fn apply(permit: &Permit, outcome: Unmasked) -> Outcome {
     let cap = permit.prepared().tool().map_or(0, |tool| tool.result_bytes_max);
     let (outcome, done) = apply_to(cap, permit.obligations(), outcome);
-    permit.observe(|seen| seen.redaction = done);
+    permit.observe(|seen| {
+        // What left while the call ran was masked before.
+        let before = seen.redaction.take().map_or(0, |left| left.masked);
+        seen.redaction =
+            done.map(|done| Redaction { masked: done.masked.saturating_add(before), ..done });
+    });
     outcome
 }
 

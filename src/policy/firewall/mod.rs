@@ -9,6 +9,7 @@
 mod encoded;
 mod look;
 mod rules;
+mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,8 @@ use crate::domain::canonical;
 use crate::domain::facts::Finding;
 use crate::domain::json::Json;
 use crate::domain::pointer;
+
+pub use window::{RedactWindow, Unmaskable};
 
 /// Every kind of finding.
 pub const KINDS: [&str; 4] = ["card", "email", "iban", "us_ssn"];

@@ -171,6 +171,45 @@ fn email(text: &str, mode: Mode) -> Option<usize> {
     fits.then_some(text.len())
 }
 
+/// Where an IBAN begins that is not complete at the end of the text.
+pub(super) fn open_iban(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let begins = bytes.array_windows().enumerate().filter(|(at, [a, b, c, d])| {
+        let is_front = a.is_ascii_alphabetic() && b.is_ascii_alphabetic();
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        is_front
+            && c.is_ascii_digit()
+            && d.is_ascii_digit()
+            && !before.is_some_and(u8::is_ascii_alphanumeric)
+    });
+    let mut open = begins.filter(|(at, _)| {
+        let rest = text.get(*at..).unwrap_or_default();
+        let country = rest.get(..2).unwrap_or_default().to_ascii_uppercase();
+        let wanted = IBAN_LENGTHS.iter().find(|(name, _)| *name == country).map(|(_, n)| *n);
+        wanted.is_some_and(|wanted| is_open(rest, wanted))
+    });
+    open.next().map(|(at, _)| at)
+}
+
+/// Whether the text is fewer than so many letters and digits, with single gaps between them.
+fn is_open(text: &str, wanted: usize) -> bool {
+    let (mut found, mut is_gap) = (0_usize, false);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            found = found.saturating_add(1);
+            is_gap = false;
+        } else if is_gap || !matches!(byte, b' ' | b'-') {
+            return false;
+        } else {
+            is_gap = true;
+        }
+        if found >= wanted {
+            return false;
+        }
+    }
+    true
+}
+
 /// The country determines the length of an IBAN.
 fn iban(text: &str) -> Option<usize> {
     let country = text.get(..2)?.to_ascii_uppercase();

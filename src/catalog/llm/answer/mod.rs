@@ -44,6 +44,8 @@ pub struct AnswerRules {
     pub swallow_usage: bool,
     /// The tools that the provider may run, as they were offered: `web_search`, `web_search_20250305`.
     pub hosted_allowed: BTreeSet<String>,
+    /// The gate takes events out of the stream or adds some: it numbers all of them.
+    pub renumber: bool,
 }
 
 /// One event on its way to the agent.

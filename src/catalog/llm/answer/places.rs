@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use super::{AnswerError, broken};
+use crate::llm::cursor::{Cursor, SentMember};
 
 /// One step into a text.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ pub(super) struct SplicedJson(pub String);
 
 /// A value within an object or an array.
 struct Child {
-    /// Its name, as it is written, if it is a member.
+    /// Its name, if it is a member.
     name: Option<String>,
     /// All of it: the name as well.
     all: Range<usize>,
@@ -100,8 +101,7 @@ impl SplicedJson {
     }
 
     fn place(&self, path: &[At<'_>]) -> Option<Range<usize>> {
-        let start = spaces(self.0.as_bytes(), 0);
-        let whole = start..value_end(self.0.as_bytes(), start)?;
+        let whole = Cursor::whole(self.0.as_bytes()).ok()?;
         path.iter().try_fold(whole, |place, step| {
             let mut children = children(&self.0, &place)?.into_iter();
             let child = match step {
@@ -120,73 +120,17 @@ fn missing(path: &[At<'_>]) -> AnswerError {
 /// The values in the object or array that stands here.
 fn children(text: &str, place: &Range<usize>) -> Option<Vec<Child>> {
     let bytes = text.as_bytes();
-    let is_object = match bytes.get(place.start)? {
-        b'{' => true,
-        b'[' => false,
-        _ => return None,
-    };
-    let mut found = Vec::new();
-    let mut at = spaces(bytes, place.start.saturating_add(1));
-    while at < place.end.saturating_sub(1) {
-        let begin = at;
-        let mut name = None;
-        if is_object {
-            let end = value_end(bytes, at)?;
-            name = Some(serde_json::from_str(text.get(at..end)?).ok()?);
-            // The colon, and spaces around it.
-            at = spaces(bytes, spaces(bytes, end).saturating_add(1));
-        }
-        let end = value_end(bytes, at)?;
-        found.push(Child { name, all: begin..end, value: at..end });
-        // The comma, or the end.
-        at = spaces(bytes, spaces(bytes, end).saturating_add(1));
+    if bytes.get(place.start) == Some(&b'{') {
+        let members = Cursor::members(bytes, place).ok()?.into_iter();
+        let child = |SentMember { name, name_at, value }| Child {
+            name: Some(name),
+            all: name_at.start..value.end,
+            value,
+        };
+        return Some(members.map(child).collect());
     }
-    Some(found)
-}
-
-/// The next byte from here that is no space.
-fn spaces(bytes: &[u8], from: usize) -> usize {
-    let rest = bytes.get(from..).unwrap_or_default();
-    let number =
-        rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
-    from.saturating_add(number)
-}
-
-/// The end of the value that begins here.
-fn value_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let (mut depth, mut at) = (0_usize, from);
-    loop {
-        match bytes.get(at) {
-            Some(b'"') => {
-                at = string_end(bytes, at)?;
-                if depth == 0 {
-                    return Some(at);
-                }
-                continue;
-            }
-            Some(b'{' | b'[') => depth = depth.saturating_add(1),
-            Some(b'}' | b']') if depth > 1 => depth = depth.saturating_sub(1),
-            Some(b'}' | b']') if depth == 1 => return Some(at.saturating_add(1)),
-            // The end of a number or of a name such as `null`.
-            None | Some(b'}' | b']' | b',' | b' ' | b'\t' | b'\n' | b'\r') if depth == 0 => {
-                return (at > from).then_some(at);
-            }
-            None => return None,
-            Some(_) => {}
-        }
-        at = at.saturating_add(1);
-    }
-}
-
-fn string_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from.saturating_add(1);
-    loop {
-        match bytes.get(at)? {
-            b'"' => return Some(at.saturating_add(1)),
-            b'\\' => at = at.saturating_add(2),
-            _ => at = at.saturating_add(1),
-        }
-    }
+    let items = Cursor::items(bytes, place).ok()?.into_iter();
+    Some(items.map(|value| Child { name: None, all: value.clone(), value }).collect())
 }
 
 #[cfg(test)]

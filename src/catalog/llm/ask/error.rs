@@ -1,5 +1,7 @@
 //! Why a request to a model is refused.
 
+use crate::llm::cursor::PlaceError;
+
 /// Why a request is refused. A message names the member and says what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AskError {
@@ -65,6 +67,12 @@ pub enum AskError {
         /// Its type.
         kind: String,
     },
+}
+
+impl From<PlaceError> for AskError {
+    fn from(_: PlaceError) -> Self {
+        Self::Sent
+    }
 }
 
 impl AskError {

@@ -16,7 +16,6 @@ use crate::domain::json::Json;
 mod betas;
 mod chat;
 mod content;
-mod cursor;
 mod error;
 mod governed;
 mod members;

@@ -4,12 +4,12 @@
 
 use std::ops::Range;
 
-use super::cursor::Cursor;
 use super::members::AskResult;
 use super::splice::{ObjectEdit, Splices};
 use crate::domain::canonical;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::{Json, Limits};
+use crate::llm::cursor::Cursor;
 
 /// A denied tool call, as the model asked for it.
 #[derive(Clone, PartialEq, Eq, Debug)]

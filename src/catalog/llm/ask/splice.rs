@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::cursor::{Cursor, SentMember};
 use super::members::AskResult;
 use super::offered::{choice_of, name_of};
 use super::restore::{Restored, restore};
@@ -12,6 +11,7 @@ use super::{AskError, ToolPlace};
 use crate::domain::canonical;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::{Json, Limits};
+use crate::llm::cursor::{Cursor, SentMember};
 
 /// What is changed of a request before it is sent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -5,7 +5,7 @@ use hyper::body::Bytes;
 
 use crate::domain::dialect::Dialect;
 use crate::ledger::permit::Receipt;
-use crate::serve::problem::llm::llm_ping;
+use crate::serve::problem::llm::{BegunResponse, llm_ping};
 use crate::serve::problem::{Problem, receipt_line};
 
 /// Seconds of silence after which a client is shown more than a comment.
@@ -34,18 +34,26 @@ pub(super) fn last(receipt: &Receipt, end: &[u8]) -> Bytes {
 }
 
 /// The event of an answer that breaks off.
-pub(super) fn broken(problem: &Problem, dialect: Dialect, response: Option<&str>) -> Bytes {
-    problem.llm_frame_of(dialect, response).into()
+pub(super) fn broken(problem: &Problem, dialect: Dialect, begun: &BegunResponse) -> Bytes {
+    problem.llm_frame_of(dialect, begun).into()
 }
 
 /// The id of the response that these events begin.
 pub(super) fn response_id(events: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(events).ok()?;
-    let mut data = text.lines().filter_map(|line| line.strip_prefix("data: "));
-    data.find_map(|data| {
-        let event: serde_json::Value = serde_json::from_str(data).ok()?;
-        Some(event.pointer("/response/id")?.as_str()?.to_owned())
-    })
+    data(events).find_map(|event| Some(event.pointer("/response/id")?.as_str()?.to_owned()))
+}
+
+/// The number of the event behind these; 0 if they have no numbers.
+pub(super) fn next_number(events: &[u8]) -> u64 {
+    let numbers = data(events).filter_map(|event| event.get("sequence_number")?.as_u64());
+    numbers.last().map_or(0, |number| number.saturating_add(1))
+}
+
+/// The data of events, as far as it is JSON.
+fn data(events: &[u8]) -> impl Iterator<Item = serde_json::Value> {
+    let lines = events.split(|byte| *byte == b'\n');
+    let data = lines.filter_map(|line| line.strip_prefix(b"data: ".as_slice()));
+    data.filter_map(|data| serde_json::from_slice(data).ok())
 }
 
 #[cfg(test)]
@@ -57,5 +65,14 @@ mod tests {
         let pings = |dialect| (1..=20).filter(|s| beat(dialect, *s) != COMMENT).count();
         assert_eq!(pings(Dialect::Messages), 2);
         assert_eq!(pings(Dialect::Chat) + pings(Dialect::Responses), 0);
+    }
+
+    #[test]
+    fn the_event_behind_others_has_the_next_number() {
+        let events =
+            b"event: a\ndata: {\"sequence_number\":3}\n\ndata: {\"sequence_number\": 4}\n\n";
+        assert_eq!(next_number(events), 5);
+        assert_eq!(next_number(b"data: {\"delta\":\"x\"}\n\n"), 0);
+        assert_eq!(next_number(b""), 0);
     }
 }

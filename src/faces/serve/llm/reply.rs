@@ -60,11 +60,10 @@ fn with(response: &mut LlmResponse, headers: &HeaderMap) {
 }
 
 /// An answer that comes, with the provider's status and headers.
-pub(super) fn begun(head: &StreamHead, is_events: bool, body: Body) -> LlmResponse {
-    let mut response = if is_events { events(body) } else { http::Response::new(body) };
+pub(super) fn begun(head: &StreamHead, body: Body) -> LlmResponse {
+    let mut response = events(body);
     *response.status_mut() = head.status;
     with(&mut response, &head.headers);
-    response.headers_mut().entry(CONTENT_TYPE).or_insert(JSON);
     stamped(response, &head.receipt)
 }
 

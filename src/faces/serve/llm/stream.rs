@@ -2,8 +2,9 @@
 //!
 //! What the client is sent of it is a `Piece` or a `Last` of the road, as it came. An answer that
 //! breaks off ends with an event that says so: to many clients a stream that just ends is a whole
-//! answer. One that is no stream of events is cut.
+//! answer.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::domain::code::Code;
 use crate::domain::dialect::Dialect;
 use crate::enforce::{FlowPart, Flowing, ModelReply, Released};
 use crate::ledger::flow::FlowHead;
+use crate::serve::problem::llm::BegunResponse;
 use crate::serve::problem::{Problem, receipt_line};
 use reply::LlmResponse;
 
@@ -28,10 +30,6 @@ const FIRST_BYTE_WAIT: Duration = Duration::from_secs(10);
 
 /// Between two signs of life. Only writing to a stream shows whether the client is still there.
 const BEAT: Duration = Duration::from_secs(1);
-
-/// From the error that ends a stream to the cut. WHY: with the cut the HTTP library drops what it
-/// has not sent.
-const CUT_AFTER: Duration = Duration::from_millis(250);
 
 /// The road's answer to one request.
 pub(super) type Asking = Pin<Box<dyn Future<Output = Result<StreamReply, Problem>> + Send>>;
@@ -79,9 +77,7 @@ impl From<ModelReply> for StreamReply {
                 Self::Whole(Box::new(released), header_map(&headers))
             }
             ModelReply::Begun(flowing) => {
-                let head = StreamHead::of(&flowing.head);
-                let is_events = head.is_events();
-                Self::Begun(head, parts(flowing, is_events))
+                Self::Begun(StreamHead::of(&flowing.head), parts(flowing))
             }
         }
     }
@@ -95,11 +91,6 @@ impl StreamHead {
             receipt: receipt_line(&head.receipt),
         }
     }
-
-    /// Whether the answer is a stream of events: an error of the provider is one JSON text.
-    fn is_events(&self) -> bool {
-        self.status.is_success()
-    }
 }
 
 /// Headers of a provider; those that are none are left out.
@@ -112,35 +103,17 @@ fn header_map(headers: &[(String, String)]) -> HeaderMap {
 }
 
 /// The parts of a flow. Dropping them drops the flow, and stops its call.
-fn parts(flowing: Flowing, is_events: bool) -> StreamParts {
-    Box::pin(stream::unfold(Some(flowing), move |flowing| async move {
+fn parts(flowing: Flowing) -> StreamParts {
+    Box::pin(stream::unfold(Some(flowing), |flowing| async move {
         let mut flowing = flowing?;
         Some(match flowing.next().await {
             FlowPart::Piece(piece) => (StreamPart::Bytes(piece.into_bytes()), Some(flowing)),
             FlowPart::Last(last) => {
                 let receipt = last.receipt().clone();
-                let end = last.into_bytes();
-                let end = if is_events { frames::last(&receipt, &end) } else { end };
-                (StreamPart::End(end), None)
+                (StreamPart::End(frames::last(&receipt, &last.into_bytes())), None)
             }
             FlowPart::Broken(fault) => (StreamPart::Broken(Box::new(Problem::from(*fault))), None),
         })
-    }))
-}
-
-/// An error of the provider inside a stream that has begun. Its parts are taken to their end, so that
-/// the call ends as it did and not because the client left.
-fn failed(status: StatusCode, mut parts: StreamParts) -> StreamParts {
-    Box::pin(stream::once(async move {
-        while let Some(part) = parts.next().await {
-            match part {
-                StreamPart::Bytes(_) => {}
-                StreamPart::End(_) => break,
-                StreamPart::Broken(problem) => return StreamPart::Broken(problem),
-            }
-        }
-        let message = format!("the provider answered with status {}", status.as_u16());
-        StreamPart::Broken(Box::new(Problem::new(Code::ToolFailed, "http.status", message)))
     }))
 }
 
@@ -151,7 +124,7 @@ pub(super) async fn answered(mut asking: Asking, form: AnswerForm) -> Result<Llm
         match tokio::time::timeout(FIRST_BYTE_WAIT, &mut asking).await {
             Ok(reply) => reply?,
             Err(_elapsed) => {
-                let body = AnswerStream::of(NextPart::Asking(asking), form, true);
+                let body = AnswerStream::of(NextPart::Asking(asking), form);
                 return Ok(reply::events(body.into_body()));
             }
         }
@@ -161,17 +134,11 @@ pub(super) async fn answered(mut asking: Asking, form: AnswerForm) -> Result<Llm
     Ok(match reply {
         StreamReply::Whole(released, headers) => reply::whole(*released, &headers),
         StreamReply::Begun(head, parts) => {
-            let is_events = head.is_events();
-            let body = AnswerStream::of(NextPart::Coming(parts), form, is_events);
-            reply::begun(&head, is_events, body.into_body())
+            let body = AnswerStream::of(NextPart::Coming(parts), form);
+            reply::begun(&head, body.into_body())
         }
     })
 }
-
-/// The answer ended without its end; so must its connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the answer broke off")]
-struct CutOff;
 
 /// What comes next in a stream.
 enum NextPart {
@@ -179,8 +146,6 @@ enum NextPart {
     Asking(Asking),
     /// Parts of it.
     Coming(StreamParts),
-    /// The cut.
-    Cut,
     /// Nothing.
     Over,
 }
@@ -196,28 +161,28 @@ enum Arrival {
 struct AnswerStream {
     next: NextPart,
     form: AnswerForm,
-    /// Whether it is a stream of events, between which the gate may write.
-    is_events: bool,
     /// Signs of life since the last part.
     beats: u32,
     /// The id of the response, in that dialect, once it was sent.
     response: Option<String>,
+    /// The newest events.
+    newest: Bytes,
 }
 
 impl AnswerStream {
-    const fn of(next: NextPart, form: AnswerForm, is_events: bool) -> Self {
-        Self { next, form, is_events, beats: 0, response: None }
+    const fn of(next: NextPart, form: AnswerForm) -> Self {
+        Self { next, form, beats: 0, response: None, newest: Bytes::new() }
     }
 
     fn into_body(self) -> Body {
         Body::new(StreamBody::new(stream::unfold(self, |mut answer| async move {
             let piece = answer.piece().await?;
-            Some((piece.map(Frame::data), answer))
+            Some((Ok::<_, Infallible>(Frame::data(piece)), answer))
         })))
     }
 
     /// The next bytes for the client.
-    async fn piece(&mut self) -> Option<Result<Bytes, CutOff>> {
+    async fn piece(&mut self) -> Option<Bytes> {
         loop {
             let arrival = match &mut self.next {
                 NextPart::Asking(asking) => tokio::select! {
@@ -225,21 +190,15 @@ impl AnswerStream {
                     reply = asking => Arrival::Reply(reply),
                     () = tokio::time::sleep(BEAT) => Arrival::Nothing,
                 },
-                NextPart::Coming(parts) if self.is_events => tokio::select! {
+                NextPart::Coming(parts) => tokio::select! {
                     biased;
                     part = parts.next() => Arrival::Part(part),
                     () = tokio::time::sleep(BEAT) => Arrival::Nothing,
                 },
-                NextPart::Coming(parts) => Arrival::Part(parts.next().await),
-                NextPart::Cut => {
-                    tokio::time::sleep(CUT_AFTER).await;
-                    self.next = NextPart::Over;
-                    return Some(Err(CutOff));
-                }
                 NextPart::Over => return None,
             };
             if let Some(bytes) = self.taken(arrival) {
-                return Some(Ok(bytes));
+                return Some(bytes);
             }
         }
     }
@@ -251,14 +210,10 @@ impl AnswerStream {
                 self.beats = self.beats.saturating_add(1);
                 Some(frames::beat(self.form.dialect, self.beats))
             }
-            Arrival::Reply(Ok(StreamReply::Begun(head, parts))) if head.is_events() => {
+            Arrival::Reply(Ok(StreamReply::Begun(head, parts))) => {
                 self.beats = 0;
                 self.next = NextPart::Coming(parts);
                 Some(frames::authorized(&head.receipt))
-            }
-            Arrival::Reply(Ok(StreamReply::Begun(head, parts))) => {
-                self.next = NextPart::Coming(failed(head.status, parts));
-                None
             }
             Arrival::Reply(Ok(StreamReply::Whole(..))) => {
                 let message = "the recorded answer is no stream";
@@ -279,23 +234,25 @@ impl AnswerStream {
         }
     }
 
-    /// The event that says what is wrong, if the stream has events. Then the body ends: clients that
-    /// read the event raise its error, and some lose it to a cut. An answer that is no stream of
-    /// events is cut.
+    /// The event that says what is wrong. Then the body ends: clients that read the event raise its
+    /// error, and some lose it to a cut.
     fn broken(&mut self, problem: &Problem) -> Option<Bytes> {
-        if !self.is_events {
-            self.next = NextPart::Cut;
-            return None;
-        }
         self.next = NextPart::Over;
-        Some(frames::broken(problem, self.form.dialect, self.response.as_deref()))
+        let next_number = frames::next_number(&self.newest);
+        let begun = BegunResponse { id: self.response.take(), next_number };
+        Some(frames::broken(problem, self.form.dialect, &begun))
     }
 
-    /// Remembers the id of a response: its clients know the answer by it to the end.
+    /// Remembers the id of a response and its newest event: its clients know the answer by the one,
+    /// and count the others to the end.
     fn remember(&mut self, bytes: &Bytes) {
-        if self.form.dialect == Dialect::Responses && self.response.is_none() {
+        if self.form.dialect != Dialect::Responses || bytes.is_empty() {
+            return;
+        }
+        if self.response.is_none() {
             self.response = frames::response_id(bytes);
         }
+        self.newest = bytes.clone();
     }
 }
 
@@ -354,7 +311,7 @@ mod tests {
         loop {
             match response.body_mut().frame().await {
                 None => return (text, true),
-                Some(Err(_cut)) => return (text, false),
+                Some(Err(_)) => return (text, false),
                 Some(Ok(frame)) => {
                     text.push_str(std::str::from_utf8(&frame.into_data().unwrap()).unwrap());
                 }
@@ -383,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_error_before_the_head_has_a_status_and_a_later_one_is_an_event_and_a_cut() {
+    async fn an_error_before_the_head_has_a_status_and_a_later_one_is_an_event() {
         for dialect in Dialect::ALL {
             let early = answered(asking(9, Err(denied())), form(*dialect, true)).await;
             assert_eq!(early.err().unwrap().code, Code::PolicyDenied);
@@ -420,18 +377,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_error_of_the_provider_is_passed_on_as_it_is_and_inside_a_stream_as_an_event() {
-        let parts = || coming(vec![(0, bytes("{\"error\":")), (5, end("1}"))]);
-        let reply = |wait| asking(wait, Ok(StreamReply::Begun(head(429), parts())));
-        let response = answered(reply(0), form(Dialect::Chat, true)).await.ok().unwrap();
-        assert_eq!(
-            (response.status().as_u16(), &response.headers()["content-type"]),
-            (429, &crate::mcp::http::JSON)
-        );
-        assert_eq!(taken(response).await, ("{\"error\":1}".to_owned(), true));
-        let response = answered(reply(11), form(Dialect::Chat, true)).await.ok().unwrap();
-        let (text, whole) = taken(response).await;
-        assert!(whole && text.contains("answered with status 429"), "{text}");
+    async fn the_event_of_a_response_that_fails_continues_its_id_and_its_numbers() {
+        let created = "data: {\"sequence_number\":6,\"response\":{\"id\":\"resp_7\"}}\n\n";
+        let delta = "data: {\"sequence_number\":7,\"delta\":\"x\"}\n\n";
+        let broken = StreamPart::Broken(Box::new(denied()));
+        let parts = coming(vec![(0, bytes(created)), (0, bytes(delta)), (0, broken)]);
+        let reply = Ok(StreamReply::Begun(head(200), parts));
+        let response = answered(asking(0, reply), form(Dialect::Responses, true)).await;
+        let (text, whole) = taken(response.ok().unwrap()).await;
+        let failed = text.split_once("event: response.failed\ndata: ").unwrap().1.trim_end();
+        let failed: serde_json::Value = serde_json::from_str(failed).unwrap();
+        assert!(whole);
+        assert_eq!(failed["sequence_number"], 8, "{text}");
+        assert_eq!(failed["response"]["id"], "resp_7", "{text}");
     }
 
     /// A server on a socket whose every answer breaks off after one part.

@@ -95,6 +95,15 @@ impl ErrorKind {
     }
 }
 
+/// What a client of `responses` has read of an answer: the event that ends it agrees with that.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(in crate::serve) struct BegunResponse {
+    /// The provider's id of the response, if it was sent.
+    pub id: Option<String>,
+    /// The number of the next event.
+    pub next_number: u64,
+}
+
 impl Problem {
     /// A request to a model that failed. An error of the provider keeps its status, and its time to
     /// wait.
@@ -200,17 +209,21 @@ impl Problem {
     /// an error before a clean end some clients see only the end.
     #[must_use]
     pub fn llm_frame(&self, dialect: Dialect) -> Vec<u8> {
-        self.llm_frame_of(dialect, None)
+        self.llm_frame_of(dialect, &BegunResponse::default())
     }
 
-    /// The same in an answer that has this id already.
-    pub(in crate::serve) fn llm_frame_of(&self, dialect: Dialect, id: Option<&str>) -> Vec<u8> {
+    /// The same in an answer that has begun so.
+    pub(in crate::serve) fn llm_frame_of(
+        &self,
+        dialect: Dialect,
+        begun: &BegunResponse,
+    ) -> Vec<u8> {
         let body = self.llm_body(dialect);
         match dialect {
             Dialect::Chat => format!("data: {body}\n\n").into_bytes(),
             Dialect::Messages => sse::event("error", None, body.to_string().as_bytes()),
             Dialect::Responses => {
-                let failed = self.llm_failed_response(id);
+                let failed = self.llm_failed_response(begun);
                 sse::event("response.failed", None, failed.to_string().as_bytes())
             }
         }
@@ -241,14 +254,15 @@ impl Problem {
     }
 
     /// The event `response.failed`.
-    fn llm_failed_response(&self, id: Option<&str>) -> Value {
+    fn llm_failed_response(&self, begun: &BegunResponse) -> Value {
         let status = self.llm_status();
         let code = ErrorKind::of(status).of_response();
         let own = || format!("resp_{}", self.call.as_ref().map_or("wicketgate", CallId::as_str));
-        let id = id.map_or_else(own, str::to_owned);
+        let id = begun.id.clone().unwrap_or_else(own);
+        let number = begun.next_number;
         // WHY the error beside the response: OpenAI's libraries raise it, and say nothing of the other.
         let error = json!({"code": code, "message": self.tool_text(), "type": code});
-        json!({"type": "response.failed", "sequence_number": 0, "error": error, "response": {
+        json!({"type": "response.failed", "sequence_number": number, "error": error, "response": {
             "id": id,
             "object": "response",
             "created_at": 0,

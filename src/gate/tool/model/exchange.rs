@@ -1,16 +1,22 @@
 //! One permitted request in a dialect: asked at the first upstream that works, answered whole or
 //! piece by piece.
 
-use std::time::Duration;
-
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
+<<<<<<< HEAD
 use tokio::time::Instant;
 
 use super::answered::{attempt, down, expect, priced, provider_words};
+=======
+use parking_lot::Mutex;
+
+use super::answered::{down, expect, priced, provider_words};
+use super::broken::Broken;
+>>>>>>> h3
 use super::dialect::PreparedAsk;
 use super::hold_back::{HoldBack, HoldsCredential};
+use super::masking::EventMask;
 use super::pump::Pump;
 use super::{Model, ModelUpstream, UpstreamOutcome, passing};
 use crate::catalog::llm::answer::{
@@ -22,9 +28,8 @@ use crate::catalog::model::{DeniedAs, ModelFace};
 use crate::domain::decision::PolicyObligation;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::json::{Json, Limits};
-use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked, Usage};
-use crate::firewall;
-use crate::ledger::flow::{Clearance, DeniedProposal, Flow, FlowStopped, ProposedCall};
+use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Redaction, Unmasked, Usage};
+use crate::ledger::flow::{Clearance, DeniedProposal, Flow, ProposedCall};
 use crate::ledger::permit::Permit;
 use crate::tool::net::{BodyError, SendError, whole};
 use crate::tool::request::{RequestError, failed, headers_of, of_call};
@@ -43,69 +48,8 @@ pub(super) struct Exchange<'a> {
     pub face: &'a ModelFace,
     pub permit: &'a Permit,
     pub ready: &'a PreparedAsk,
-}
-
-/// Why an answer does not go on. Each is an outcome of its call.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
-    #[error(transparent)]
-    Answer(#[from] AnswerError),
-    #[error(transparent)]
-    Stopped(#[from] FlowStopped),
-    #[error(transparent)]
-    Credential(#[from] HoldsCredential),
-    #[error(transparent)]
-    Large(#[from] sse::TooLarge),
-    #[error("a tool call of the answer could not be decided")]
-    Undecided,
-    #[error("a tool call of the answer was denied: {0}")]
-    Denied(String),
-    #[error("the provider was silent for {} seconds", .0.as_secs())]
-    Silent(Duration),
-    #[error("the connection to the provider was lost")]
-    Lost,
-    #[error("the answer has more than {0} bytes")]
-    TooMuch(u64),
-    #[error(
-        "the policy masks personal data, and a streamed answer with some of it cannot be masked any more"
-    )]
-    Personal,
-    #[error("the provider answered with `{0}`, where an answer of this protocol was due")]
-    Form(String),
-}
-
-impl Broken {
-    fn outcome(&self) -> Unmasked {
-        let class = match self {
-            Self::Stopped(FlowStopped::Left) => {
-                return Unmasked::Cancelled { reason: crate::tool::LEFT.to_owned() };
-            }
-            Self::Stopped(FlowStopped::Unrecorded) | Self::Undecided => {
-                return Unmasked::Unknown { cause: "unrecorded".to_owned() };
-            }
-            Self::Answer(AnswerError::Provider { .. } | AnswerError::Cut) | Self::Lost => {
-                FailureClass::ToolError
-            }
-            Self::Answer(AnswerError::CallTooLarge) | Self::Large(_) | Self::TooMuch(_) => {
-                FailureClass::TooLarge
-            }
-            Self::Silent(_) => FailureClass::Timeout,
-            Self::Personal => FailureClass::Opaque,
-            Self::Answer(
-                AnswerError::NotJson(_)
-                | AnswerError::Protocol(_)
-                | AnswerError::Acting { .. }
-                | AnswerError::Choices
-                | AnswerError::ProviderRan(_)
-                | AnswerError::Undecided(_)
-                | AnswerError::UnknownCall(_),
-            )
-            | Self::Credential(_)
-            | Self::Denied(_)
-            | Self::Form(_) => FailureClass::Protocol,
-        };
-        failed(class, true, &self.to_string())
-    }
+    /// What the upstreams may bill that the gate asked and did not wait for.
+    pub abandoned: Mutex<Option<Usage>>,
 }
 
 impl Exchange<'_> {
@@ -161,6 +105,7 @@ impl Exchange<'_> {
         self.permit.observe(|seen| seen.attempts.extend(tried));
         let response = match answered {
             Err(_elapsed) => {
+                self.abandon(place);
                 let message = format!("model upstream `{}` did not begin to answer", place.name);
                 return Err(UpstreamOutcome::Next(failed(FailureClass::Timeout, true, &message)));
             }
@@ -173,7 +118,9 @@ impl Exchange<'_> {
                 nothing();
                 return Err(UpstreamOutcome::Next(place.not_connected(&error)));
             }
-            Ok(Err(_error)) => return Err(UpstreamOutcome::Next(place.lost())),
+            // WHY not the next one: the upstream may have answered, and bills that. Two answers to
+            // one request would be paid for.
+            Ok(Err(_error)) => return Err(UpstreamOutcome::Over(place.lost())),
         };
         let status = response.status();
         if status.is_success() {
@@ -246,9 +193,27 @@ impl Exchange<'_> {
         parsed.collect()
     }
 
+<<<<<<< HEAD
     fn rules(&self) -> AnswerRules {
+=======
+    /// The features that the agent may switch on.
+    fn betas(&self, sent: &[&str]) -> String {
+        let Some(allowed) = &self.face.betas else { return ask::betas(sent, &ask::BETAS_DENIED) };
+        let fits = |token: &&str| {
+            allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
+                Some(beginning) => token.starts_with(beginning),
+                None => *token == allowed,
+            })
+        };
+        ask::betas(sent, &[]).split(',').filter(fits).collect::<Vec<_>>().join(",")
+    }
+
+    /// What the answer may hold. `renumber`: whether the gate changes the number of its events.
+    fn rules(&self, renumber: bool) -> AnswerRules {
+>>>>>>> h3
         let swallow_usage = self.ready.dialect == Dialect::Chat && !self.ready.wants_usage;
-        AnswerRules { swallow_usage, hosted_allowed: self.ready.hosted.iter().cloned().collect() }
+        let hosted_allowed = self.ready.hosted.iter().cloned().collect();
+        AnswerRules { swallow_usage, hosted_allowed, renumber }
     }
 
     /// An answer in one piece, as it is released.
@@ -273,7 +238,7 @@ impl Exchange<'_> {
                 flow.head((status, false), headers).await?;
                 return Ok((body, false));
             }
-            Operation::Generate => self.judged(&body, &flow).await?,
+            Operation::Generate => self.judged(&body, &mut flow).await?,
         };
         self.ended(place, &assembled);
         flow.head((status, false), headers).await?;
@@ -282,10 +247,10 @@ impl Exchange<'_> {
     }
 
     /// A whole answer after its tool calls were judged.
-    async fn judged(&self, body: &[u8], flow: &Flow<'_>) -> Result<Assembled, Broken> {
-        let mut answer = answer::whole(self.ready.dialect, body, self.rules())?;
+    async fn judged(&self, body: &[u8], flow: &mut Flow<'_>) -> Result<Assembled, Broken> {
+        let mut answer = answer::whole(self.ready.dialect, body, self.rules(false))?;
         let calls = answer.calls().to_vec();
-        let cleared = flow.propose(calls.iter().map(proposed).collect()).await;
+        let cleared = flow.propose(calls.iter().map(proposed).collect()).await?;
         for (call, clearance) in calls.iter().zip(cleared) {
             match clearance {
                 Clearance::Allowed(cleared) => match cleared.arguments() {
@@ -310,21 +275,21 @@ impl Exchange<'_> {
         scrub: &Scrub,
     ) -> Result<(Vec<u8>, bool), Broken> {
         expect(response.headers(), "text/event-stream")?;
+        let mask = EventMask::of(self.ready.dialect, self.permit.obligations())?;
         flow.head((response.status().as_u16(), true), down(response.headers())).await?;
         let mut body = response.into_body();
         let mut events = sse::Reader::new(EVENT_BYTES_MAX);
         let mut pump = Pump {
             exchange: self,
-            answer: answer::stream(self.ready.dialect, self.rules()),
+            answer: answer::stream(self.ready.dialect, self.rules(mask.is_some())),
+            mask,
             text: HoldBack::new(scrub),
-            // What must be masked leaves only after all of it was looked through.
-            kept: self.masks().then(Vec::new),
             shown: 0,
         };
         let mut read = 0_u64;
         loop {
             let silence = self.face.silence_timeout;
-            let piece = tokio::time::timeout(silence, body.frame()).await;
+            let piece = flow.beside(tokio::time::timeout(silence, body.frame())).await?;
             let Some(piece) = piece.map_err(|_| Broken::Silent(silence))? else { break };
             let Ok(data) = piece.map_err(|_| Broken::Lost)?.into_data() else { continue };
             read = read.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
@@ -332,18 +297,17 @@ impl Exchange<'_> {
                 return Err(Broken::TooMuch(self.cap()));
             }
             for event in events.push(&data)? {
-                pump.event(&event, &mut flow).await?;
+                pump.event(event, &mut flow).await?;
                 self.uses(self.so_far(place, pump.answer.usage(), pump.shown));
             }
         }
-        let Pump { answer, mut text, kept, .. } = pump;
+        let Pump { answer, mut text, mask, .. } = pump;
         let (frames, assembled) = answer.finish()?;
         self.ended(place, &assembled);
-        let kept = kept.unwrap_or_default();
-        if !kept.is_empty() && self.finds_personal(&assembled) {
-            return Err(Broken::Personal);
+        if let Some(mask) = mask {
+            mask.verify(&assembled.json)?;
         }
-        for bytes in kept.into_iter().chain(text.flush()) {
+        for bytes in text.flush() {
             flow.piece(bytes).await?;
         }
         let end = encoded(&frames);
@@ -364,27 +328,10 @@ impl Exchange<'_> {
         caps.fold(STREAM_BYTES_MAX.min(self.model.result_bytes_max), u64::min)
     }
 
-    fn masks(&self) -> bool {
-        let redacts = |obligation: &PolicyObligation| match obligation {
-            PolicyObligation::Redact { .. } => true,
-            PolicyObligation::CapBytes { .. } => false,
-        };
-        self.permit.obligations().iter().any(redacts)
-    }
-
-    /// Whether the answer has something that the policy masks.
-    fn finds_personal(&self, assembled: &Assembled) -> bool {
-        let Ok(json) = Json::parse(&assembled.json, &Limits::FILE) else { return true };
-        let kinds: Vec<String> = self
-            .permit
-            .obligations()
-            .iter()
-            .flat_map(|obligation| match obligation {
-                PolicyObligation::Redact { kinds, .. } => kinds.clone(),
-                PolicyObligation::CapBytes { .. } => Vec::new(),
-            })
-            .collect();
-        firewall::redact(&json, &kinds).is_none_or(|done| done.masked > 0 || done.unscanned)
+    /// Notes how many findings were masked so far.
+    pub fn masked(&self, masked: u64) {
+        let redaction = Redaction { masked, unscanned: None };
+        self.permit.observe(|seen| seen.redaction = Some(redaction));
     }
 
     /// The denial as it leaves in the answer.
@@ -408,8 +355,20 @@ impl Exchange<'_> {
         })
     }
 
+    /// Notes what the call uses: at this upstream, and at those that were left before.
     fn uses(&self, usage: Usage) {
+        let usage = with_abandoned(usage, self.abandoned.lock().as_ref());
         self.permit.observe(|seen| seen.usage = Some(usage));
+    }
+
+    /// Leaves an upstream that may answer after all, and bill that.
+    fn abandon(&self, place: &ModelUpstream) {
+        let guess = self.guess(place);
+        // A price of the call counts once.
+        let cost_micro_usd = guess.cost_micro_usd.filter(|_| place.price.is_some());
+        let mut abandoned = self.abandoned.lock();
+        let usage = Usage { cost_micro_usd, ..guess };
+        *abandoned = Some(with_abandoned(usage, abandoned.as_ref()));
     }
 
     fn guess(&self, place: &ModelUpstream) -> Usage {
@@ -438,11 +397,9 @@ impl Exchange<'_> {
             Some(counted) => self.counted(place, counted),
             None => self.guess(place),
         };
+        self.uses(usage);
         let model = assembled.model.clone();
-        self.permit.observe(|seen| {
-            seen.usage = Some(usage);
-            seen.model = model;
-        });
+        self.permit.observe(|seen| seen.model = model);
     }
 
     fn counted(&self, place: &ModelUpstream, counted: &TokenUsage) -> Usage {
@@ -453,6 +410,20 @@ impl Exchange<'_> {
             reasoning_tokens: counted.reasoning,
             ..place.used(counted.input, counted.output, self.model.flat)
         }
+    }
+}
+
+/// The usage at one upstream together with that of the upstreams that were left.
+fn with_abandoned(usage: Usage, abandoned: Option<&Usage>) -> Usage {
+    let Some(left) = abandoned else { return usage };
+    let sum = |a: u64, b: u64| a.saturating_add(b);
+    let costs = [usage.cost_micro_usd, left.cost_micro_usd];
+    Usage {
+        input_tokens: sum(usage.input_tokens, left.input_tokens),
+        output_tokens: sum(usage.output_tokens, left.output_tokens),
+        cost_micro_usd: costs.into_iter().flatten().reduce(sum),
+        estimated: true,
+        ..usage
     }
 }
 
@@ -477,4 +448,34 @@ pub(super) fn proposed(call: &AnsweredCall) -> ProposedCall {
 /// Whether the answer was cut at its token limit, in the words of any dialect.
 fn is_cut(stop: &str) -> bool {
     matches!(stop, "length" | "max_tokens" | "incomplete" | "max_output_tokens")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(upstream: &str, tokens: u64, cost: Option<u64>) -> Usage {
+        Usage {
+            upstream: upstream.to_owned(),
+            input_tokens: tokens,
+            output_tokens: tokens.saturating_add(1),
+            cost_micro_usd: cost,
+            estimated: false,
+            cached_input_tokens: 4,
+            cache_write_tokens: 0,
+            reasoning_tokens: 0,
+        }
+    }
+
+    #[test]
+    fn what_an_upstream_that_was_left_may_bill_counts_beside_what_the_next_one_counts() {
+        let here = usage("b", 3, Some(7));
+        assert_eq!(with_abandoned(here.clone(), None), here);
+        let all = with_abandoned(here.clone(), Some(&usage("a", 10, Some(100))));
+        assert_eq!((all.input_tokens, all.output_tokens, all.cost_micro_usd), (13, 15, Some(107)));
+        assert_eq!((all.upstream.as_str(), all.estimated), ("b", true));
+        assert_eq!(all.cached_input_tokens, 4);
+        let unpriced = with_abandoned(usage("b", 3, None), Some(&usage("a", 10, None)));
+        assert_eq!(unpriced.cost_micro_usd, None);
+    }
 }

@@ -5,20 +5,22 @@
 //! gate.
 
 mod answered;
+mod broken;
 mod dialect;
 mod exchange;
 mod hold_back;
+mod masking;
 mod model_request;
 mod ollama;
 mod openai;
 mod probing;
 mod pump;
+mod upstream;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{HeaderName, HeaderValue, StatusCode, header};
-use http_body_util::Full;
+use http::{HeaderName, HeaderValue, StatusCode};
 use hyper::body::{Bytes, Incoming};
 use tracing::{Instrument as _, Span};
 
@@ -27,7 +29,7 @@ use self::exchange::Exchange;
 use self::model_request::{ModelQuestion, ModelQuestionError, Size};
 pub(super) use self::probing::probe;
 use super::net::{BodyError, Client, Resolve, SendError, whole};
-use super::request::{RequestError, failed, headers_of, of_call, refusal};
+use super::request::failed;
 use super::scrub::Scrub;
 use super::{Error, ToolExecutor};
 use crate::catalog::binding::{self, Api, Credential};
@@ -38,7 +40,7 @@ use crate::catalog::model::{InputReserve, ModelFace};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::LayerReason;
-use crate::domain::effect::{self, Effect};
+use crate::domain::effect::Effect;
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::members::Mismatch;
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked, Usage};
@@ -47,7 +49,7 @@ use crate::judge::prepared::PreparedResource;
 use crate::ledger::flow::Flow;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
-use crate::telemetry::trace::{self, Chat, ChatResponse};
+use crate::telemetry::trace::{self, ChatResponse};
 
 /// A model and its upstreams.
 #[derive(Debug)]
@@ -267,91 +269,6 @@ impl Model {
     }
 }
 
-impl ModelUpstream {
-    fn new(place: binding::ModelUpstream, resolve: &Arc<dyn Resolve>) -> Result<Self, Error> {
-        let (ca, ranges) = (place.ca.as_deref(), &place.private_addresses);
-        let client = Client::new(&place.origin, ranges, ca, Arc::clone(resolve))?;
-        headers_of(&place.credentials)?;
-        let (scheme, authority) = (place.origin.scheme(), place.origin.authority());
-        let target = format!("{scheme}://{authority}{}{}", place.path, place.api.path());
-        Ok(Self {
-            name: place.name,
-            api: place.api,
-            client,
-            origin: place.origin,
-            target,
-            models: place.models,
-            headers: place.headers,
-            credentials: place.credentials,
-            price: place.price,
-            output_tokens_field: place.output_tokens_field,
-        })
-    }
-
-    fn request(
-        &self,
-        call: &ToolCall,
-        body: &Bytes,
-    ) -> Result<http::Request<Full<Bytes>>, RequestError> {
-        let request = http::Request::post(&self.target);
-        let mut request = of_call(request, call).header(header::CONTENT_TYPE, "application/json");
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        for (name, value) in headers_of(&self.credentials)? {
-            request = request.header(name, value);
-        }
-        Ok(request.body(Full::new(body.clone()))?)
-    }
-
-    /// The span of one request to the upstream, below the stage that is entered.
-    fn span(&self, model: &str) -> Span {
-        let (provider, host) = (self.api.as_str(), self.origin.host.to_string());
-        trace::chat_span(&Chat { provider, model, host: &host, port: self.origin.port })
-    }
-
-    fn facts(&self, model: &str) -> effect::Upstream {
-        effect::Upstream {
-            name: self.name.clone(),
-            api: self.api.as_str().to_owned(),
-            host: self.origin.host.to_string(),
-            port: self.origin.port,
-            model: model.to_owned(),
-        }
-    }
-
-    fn used(&self, input_tokens: u64, output_tokens: u64, flat: Option<u64>) -> Usage {
-        let priced = self.price.map(|price| cost(price, input_tokens, output_tokens));
-        Usage {
-            upstream: self.name.clone(),
-            input_tokens,
-            output_tokens,
-            cost_micro_usd: priced.or(flat),
-            estimated: false,
-            cached_input_tokens: 0,
-            cache_write_tokens: 0,
-            reasoning_tokens: 0,
-        }
-    }
-
-    fn guess(&self, ready: &PreparedModel, flat: Option<u64>) -> Usage {
-        let used = self.used(ready.input_tokens, ready.output_tokens, flat);
-        Usage { estimated: true, ..used }
-    }
-
-    /// The connection was lost after a request was sent: it may have been processed and billed.
-    fn lost(&self) -> Unmasked {
-        let message = format!("the connection to model upstream `{}` was lost", self.name);
-        failed(FailureClass::ToolError, true, &message)
-    }
-
-    fn not_connected(&self, error: &(dyn std::error::Error + 'static)) -> Unmasked {
-        let why = refusal(error).map_or_else(|| "no connection".to_owned(), ToString::to_string);
-        let message = format!("model upstream `{}`: {why}", self.name);
-        failed(FailureClass::Connect, false, &message)
-    }
-}
-
 impl ModelAnswer {
     /// What traces show of the response.
     fn facts(&self) -> ChatResponse<'_> {
@@ -403,7 +320,8 @@ impl ToolExecutor for Model {
         let prepared = permit.prepared().hold::<PreparedAsk>().zip(self.face.as_ref());
         match prepared {
             Some((ready, face)) => {
-                Exchange { model: self, face, permit, ready }.run(flow, scrub).await
+                let abandoned = parking_lot::Mutex::new(None);
+                Exchange { model: self, face, permit, ready, abandoned }.run(flow, scrub).await
             }
             None => failed(FailureClass::Changed, false, "the call was prepared by another tool"),
         }

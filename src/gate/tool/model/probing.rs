@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::binding;
-use crate::tool::net::{Client, Resolve};
+use crate::tool::net::Resolve;
 use crate::tool::probe::{self, Point};
 
 /// The operator's probe: whether each upstream is reachable. Sends no request, because most
@@ -14,9 +14,8 @@ pub(in crate::tool) async fn probe(
 ) -> Vec<Point> {
     let mut points = Vec::new();
     for place in &model.upstreams {
-        let (origin, open) = (&place.origin, &place.private_addresses);
-        let client = Client::new(origin, open, place.ca.as_deref(), Arc::clone(resolve));
-        points.push(probe::connect(origin, client, Some(&place.name)).await);
+        let client = super::upstream::client(place, resolve);
+        points.push(probe::connect(&place.origin, client, Some(&place.name)).await);
     }
     points
 }

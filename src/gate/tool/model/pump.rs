@@ -2,8 +2,10 @@
 
 use hyper::body::Bytes;
 
-use super::exchange::{Broken, Exchange, encoded, length, proposed};
+use super::broken::Broken;
+use super::exchange::{Exchange, encoded, length, proposed};
 use super::hold_back::{HoldBack, HoldsCredential};
+use super::masking::EventMask;
 use crate::catalog::llm::answer::{AnsweredCall, Frame, Step, StreamReader};
 use crate::catalog::llm::sse;
 use crate::ledger::flow::{Clearance, Flow};
@@ -12,15 +14,25 @@ use crate::ledger::flow::{Clearance, Flow};
 pub(super) struct Pump<'a, 'b> {
     pub exchange: &'a Exchange<'b>,
     pub answer: StreamReader,
+    /// What the policy masks, if it masks.
+    pub mask: Option<EventMask>,
     pub text: HoldBack<'a>,
-    /// Pieces that wait for the end of the answer, if they must.
-    pub kept: Option<Vec<Bytes>>,
     /// Bytes of text and of tool calls that were seen.
     pub shown: u64,
 }
 
 impl Pump<'_, '_> {
-    pub async fn event(&mut self, event: &sse::Event, flow: &mut Flow<'_>) -> Result<(), Broken> {
+    pub async fn event(&mut self, event: sse::Event, flow: &mut Flow<'_>) -> Result<(), Broken> {
+        let Some(mask) = &mut self.mask else { return self.step(&event, flow).await };
+        let events = mask.event(event)?;
+        self.exchange.masked(mask.masked());
+        for event in events {
+            self.step(&event, flow).await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, event: &sse::Event, flow: &mut Flow<'_>) -> Result<(), Broken> {
         let mut calls = Vec::new();
         for step in self.answer.event(event)? {
             match step {
@@ -28,7 +40,7 @@ impl Pump<'_, '_> {
                     self.shown = self.shown.saturating_add(length(&text));
                     let bytes = Bytes::from(frame.encode());
                     for bytes in self.text.push(bytes, &text)? {
-                        self.send(bytes, flow).await?;
+                        flow.piece(bytes).await?;
                     }
                 }
                 Step::Call(call) => calls.push(call),
@@ -44,29 +56,27 @@ impl Pump<'_, '_> {
     /// Has the tool calls judged that became complete together.
     async fn calls(&mut self, calls: Vec<AnsweredCall>, flow: &mut Flow<'_>) -> Result<(), Broken> {
         for bytes in self.text.flush() {
-            self.send(bytes, flow).await?;
+            flow.piece(bytes).await?;
         }
         let all = calls.iter().map(|call| length(&call.arguments));
         self.shown = all.fold(self.shown, u64::saturating_add);
-        let cleared = flow.propose(calls.iter().map(proposed).collect()).await;
+        let cleared = flow.propose(calls.iter().map(proposed).collect()).await?;
         for (call, clearance) in calls.iter().zip(cleared) {
             match clearance {
                 Clearance::Allowed(cleared) => {
-                    let frames = match cleared.arguments() {
+                    let masked = self.masked(cleared.arguments().unwrap_or(&call.arguments))?;
+                    let frames = match masked.as_deref().or(cleared.arguments()) {
                         Some(arguments) => self.answer.allow_with(call.index, arguments)?,
                         None => self.answer.allow(call.index)?,
                     };
                     let bytes = self.checked(&frames)?;
-                    match &mut self.kept {
-                        Some(kept) => kept.push(bytes),
-                        None => flow.cleared(cleared, bytes).await?,
-                    }
+                    flow.cleared(cleared, bytes).await?;
                 }
                 Clearance::Denied(denied) => {
                     let denied = self.exchange.denied(call, &denied)?;
                     let frames = self.answer.deny(call.index, &denied)?;
                     let bytes = self.checked(&frames)?;
-                    self.send(bytes, flow).await?;
+                    flow.piece(bytes).await?;
                 }
                 Clearance::Undecided => return Err(Broken::Undecided),
             }
@@ -80,11 +90,11 @@ impl Pump<'_, '_> {
         if self.text.hides_in(&bytes) { Err(HoldsCredential.into()) } else { Ok(bytes) }
     }
 
-    async fn send(&mut self, bytes: Bytes, flow: &mut Flow<'_>) -> Result<(), Broken> {
-        match &mut self.kept {
-            Some(kept) => kept.push(bytes),
-            None => flow.piece(bytes).await?,
-        }
-        Ok(())
+    /// The arguments of a tool call, if something in them is masked.
+    fn masked(&mut self, arguments: &str) -> Result<Option<String>, Broken> {
+        let Some(mask) = &mut self.mask else { return Ok(None) };
+        let masked = mask.arguments(arguments)?;
+        self.exchange.masked(mask.masked());
+        Ok(masked)
     }
 }

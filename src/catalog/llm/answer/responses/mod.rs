@@ -79,11 +79,12 @@ impl Numbers {
 
 impl ResponsesStream {
     pub(super) const fn new(rules: AnswerRules) -> Self {
+        let numbers = Numbers { last: None, is_used: false, is_changed: rules.renumber };
         Self {
             rules,
             items: BTreeMap::new(),
             calls: Vec::new(),
-            numbers: Numbers { last: None, is_used: false, is_changed: false },
+            numbers,
             last: None,
             id: None,
             model: None,

@@ -3,9 +3,9 @@ use std::collections::BTreeSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::cursor::Cursor;
 use super::super::{Edits, Restored, ToolPlace};
 use super::*;
+use crate::llm::cursor::Cursor;
 
 fn up(dialect: Dialect, body: &str, edits: &Edits) -> String {
     String::from_utf8(upstream_body(body.as_bytes(), dialect, edits).unwrap()).unwrap()

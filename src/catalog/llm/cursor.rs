@@ -1,9 +1,13 @@
-//! Where members and items stand in bytes that the strict reader has accepted.
+//! Where members and items stand in bytes that the strict reader has accepted: requests and answers are
+//! changed at such places, and nowhere else.
 
 use std::ops::Range;
 
-use super::AskError;
-use super::members::AskResult;
+/// The bytes are not those that were read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PlaceError;
+
+type PlaceResult<T> = Result<T, PlaceError>;
 
 /// A member of an object in the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,7 +20,7 @@ pub(super) struct SentMember {
     pub value: Range<usize>,
 }
 
-/// A walk over the bytes of a request.
+/// A walk over the bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     text: &'a [u8],
@@ -25,16 +29,16 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// The place of the whole value, without the space around it.
-    pub fn whole(text: &'a [u8]) -> AskResult<Range<usize>> {
+    pub fn whole(text: &'a [u8]) -> PlaceResult<Range<usize>> {
         let mut cursor = Self { text, at: 0 };
         cursor.space();
         let whole = cursor.value()?;
         cursor.space();
-        if cursor.at == text.len() { Ok(whole) } else { Err(AskError::Sent) }
+        if cursor.at == text.len() { Ok(whole) } else { Err(PlaceError) }
     }
 
     /// The members of the object at this place.
-    pub fn members(text: &'a [u8], at: &Range<usize>) -> AskResult<Vec<SentMember>> {
+    pub fn members(text: &'a [u8], at: &Range<usize>) -> PlaceResult<Vec<SentMember>> {
         let mut cursor = Self { text, at: at.start };
         let mut members = Vec::new();
         cursor.expect(b'{')?;
@@ -45,8 +49,8 @@ impl<'a> Cursor<'a> {
         loop {
             cursor.space();
             let name_at = cursor.string()?;
-            let name = text.get(name_at.clone()).ok_or(AskError::Sent)?;
-            let name: String = serde_json::from_slice(name).map_err(|_other| AskError::Sent)?;
+            let name = text.get(name_at.clone()).ok_or(PlaceError)?;
+            let name: String = serde_json::from_slice(name).map_err(|_other| PlaceError)?;
             cursor.space();
             cursor.expect(b':')?;
             cursor.space();
@@ -55,13 +59,13 @@ impl<'a> Cursor<'a> {
             match cursor.next()? {
                 b',' => {}
                 b'}' => return Ok(members),
-                _ => return Err(AskError::Sent),
+                _ => return Err(PlaceError),
             }
         }
     }
 
     /// The items of the list at this place.
-    pub fn items(text: &'a [u8], at: &Range<usize>) -> AskResult<Vec<Range<usize>>> {
+    pub fn items(text: &'a [u8], at: &Range<usize>) -> PlaceResult<Vec<Range<usize>>> {
         let mut cursor = Self { text, at: at.start };
         let mut items = Vec::new();
         cursor.expect(b'[')?;
@@ -76,7 +80,7 @@ impl<'a> Cursor<'a> {
             match cursor.next()? {
                 b',' => {}
                 b']' => return Ok(items),
-                _ => return Err(AskError::Sent),
+                _ => return Err(PlaceError),
             }
         }
     }
@@ -85,14 +89,14 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at).copied()
     }
 
-    fn next(&mut self) -> AskResult<u8> {
-        let byte = self.peek().ok_or(AskError::Sent)?;
+    fn next(&mut self) -> PlaceResult<u8> {
+        let byte = self.peek().ok_or(PlaceError)?;
         self.at = self.at.saturating_add(1);
         Ok(byte)
     }
 
-    fn expect(&mut self, byte: u8) -> AskResult<()> {
-        if self.next()? == byte { Ok(()) } else { Err(AskError::Sent) }
+    fn expect(&mut self, byte: u8) -> PlaceResult<()> {
+        if self.next()? == byte { Ok(()) } else { Err(PlaceError) }
     }
 
     fn space(&mut self) {
@@ -101,13 +105,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn string(&mut self) -> AskResult<Range<usize>> {
+    fn string(&mut self) -> PlaceResult<Range<usize>> {
         let start = self.at;
         self.expect(b'"')?;
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
             let run = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
-            self.at = self.at.saturating_add(run.ok_or(AskError::Sent)?);
+            self.at = self.at.saturating_add(run.ok_or(PlaceError)?);
             if self.next()? == b'"' {
                 return Ok(start..self.at);
             }
@@ -115,9 +119,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn value(&mut self) -> AskResult<Range<usize>> {
+    fn value(&mut self) -> PlaceResult<Range<usize>> {
         let start = self.at;
-        match self.peek().ok_or(AskError::Sent)? {
+        match self.peek().ok_or(PlaceError)? {
             b'"' => return self.string(),
             b'{' | b'[' => self.nested()?,
             _literal => {
@@ -128,14 +132,14 @@ impl<'a> Cursor<'a> {
                 self.at = start.saturating_add(length);
             }
         }
-        if self.at == start { Err(AskError::Sent) } else { Ok(start..self.at) }
+        if self.at == start { Err(PlaceError) } else { Ok(start..self.at) }
     }
 
     /// Goes behind the object or the list here, without recursion.
-    fn nested(&mut self) -> AskResult<()> {
+    fn nested(&mut self) -> PlaceResult<()> {
         let mut depth = 0_usize;
         loop {
-            match self.peek().ok_or(AskError::Sent)? {
+            match self.peek().ok_or(PlaceError)? {
                 b'"' => {
                     self.string()?;
                     continue;

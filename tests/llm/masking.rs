@@ -1,0 +1,144 @@
+//! Answers with personal data, under a policy that masks it: streams leave in pieces all the same.
+
+use serde_json::{Value, json};
+
+use crate::gate::Gate;
+use crate::provider::{Answer, Part};
+use crate::said::{DIALECTS, Dialect, chat_call, chunks};
+
+const MASK: &str = r#"
+obligations contains {"type": "redact", "kinds": ["card", "email"]} if input.tool.kind == "model"
+"#;
+
+const TEXT: &str = "Write to ann@example.com, or pay with 4111 1111 1111 1111 in 2026: \"thanks\".";
+const MASKED: &str = "Write to [REDACTED:email], or pay with [REDACTED:card] in 2026: \"thanks\".";
+
+/// A stream whose text comes in pieces of so many characters.
+fn in_pieces(dialect: &Dialect, text: &str, size: usize, calls: &[(&str, &str, &str)]) -> String {
+    let escaped = |text: &str| {
+        let quoted = json!(text).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    };
+    let chars: Vec<char> = text.chars().collect();
+    let stream = dialect.streamed("SPLIT", calls);
+    let mut events = Vec::new();
+    for event in stream.split_terminator("\n\n") {
+        if event.contains("SPLIT") && event.contains("delta") {
+            let pieces = chars.chunks(size).map(|piece| piece.iter().collect::<String>());
+            events.extend(pieces.map(|piece| event.replace("SPLIT", &escaped(&piece))));
+        } else {
+            events.push(event.replace("SPLIT", &escaped(text)));
+        }
+    }
+    let numbered = events.iter().enumerate().map(|(number, event)| numbered(event, number));
+    numbered.map(|event| event + "\n\n").collect()
+}
+
+/// The event with this number, if it has one.
+fn numbered(event: &str, number: usize) -> String {
+    let (front, data) = event.split_once("data: ").unwrap();
+    let Ok(mut data) = serde_json::from_str::<Value>(data) else { return event.to_owned() };
+    if let Some(place) = data.get_mut("sequence_number") {
+        *place = json!(number);
+    }
+    format!("{front}data: {data}")
+}
+
+/// The numbers of the events of a response.
+fn numbers(body: &str) -> Vec<u64> {
+    let data = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events = data.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+    events.filter_map(|event| event["sequence_number"].as_u64()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_is_masked_however_its_text_is_cut() {
+    let gate = Gate::start_under(MASK).await;
+    for dialect in &DIALECTS {
+        for size in [1, 3, 7, 1000] {
+            let stream = in_pieces(dialect, TEXT, size, &[]);
+            gate.provider.answers(Answer::events(&stream));
+            let reply = gate.asks(dialect, &dialect.request(&format!("go {size}"), true)).await;
+            let (text, calls, ended) = dialect.read(&reply.body);
+            assert!(ended && calls.is_empty(), "{} {size}: {}", dialect.name, reply.body);
+            assert_eq!(text, MASKED, "{} {size}", dialect.name);
+            assert!(!reply.body.contains("example.com") && !reply.body.contains("1111"));
+            let numbers = numbers(&reply.body);
+            assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "{numbers:?}");
+        }
+    }
+    let completed = gate.entries("call.completed");
+    assert_eq!(completed.len(), 12);
+    for entry in &completed {
+        let redaction = &entry["data"]["observed"]["redaction"];
+        assert!(redaction["masked"].as_u64().unwrap() >= 2, "{entry}");
+        assert_eq!(redaction["unscanned"], Value::Null, "{entry}");
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_words_leave_while_the_provider_still_writes() {
+    let gate = Gate::start_under(MASK).await;
+    for dialect in &DIALECTS {
+        let stream = in_pieces(dialect, "Hello there, ann@example.com says so.", 8, &[]);
+        // The word ends in the piece behind it.
+        let cut = stream.find("ere, ann").unwrap();
+        let cut = cut + stream[cut..].find("\n\n").unwrap() + 2;
+        let parts = vec![
+            Part::Bytes(stream[..cut].to_owned()),
+            Part::Wait,
+            Part::Bytes(stream[cut..].to_owned()),
+        ];
+        gate.provider.answers(Answer::stream(parts));
+        let body = dialect.request("hi", true).to_string();
+        let mut wire = gate.begin("POST", dialect.path, &[], &body).await;
+        assert_eq!(wire.head().await.unwrap().status, 200);
+        let mut seen = String::new();
+        while !seen.contains("Hello ") {
+            seen.push_str(&String::from_utf8(wire.chunk().await.unwrap()).unwrap());
+        }
+        gate.provider.go();
+        while let Some(chunk) = wire.chunk().await {
+            seen.push_str(&String::from_utf8(chunk).unwrap());
+        }
+        let expected = "Hello there, [REDACTED:email] says so.".to_owned();
+        assert_eq!(dialect.read(&seen), (expected, Vec::new(), true), "{seen}");
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_arguments_of_a_tool_call_are_masked_like_the_text_before_it() {
+    let gate = Gate::start_under(MASK).await;
+    for dialect in &DIALECTS {
+        let calls = [("c1", "Bash", r#"{"command": "mail ann@example.com"}"#)];
+        let stream = in_pieces(dialect, TEXT, 5, &calls);
+        gate.provider.answers(Answer::events(&stream));
+        let reply = gate.asks(dialect, &dialect.offering("go", true, &["Bash"])).await;
+        let (text, calls, ended) = dialect.read(&reply.body);
+        assert!(ended, "{}", reply.body);
+        assert_eq!(text, MASKED, "{}", dialect.name);
+        let masked = json!({"command": "mail [REDACTED:email]"});
+        assert_eq!(calls, [("Bash".to_owned(), masked)], "{}", reply.body);
+        assert!(!reply.body.contains("example.com"), "{}", reply.body);
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_that_goes_on_from_a_part_that_has_left_has_no_end() {
+    let gate = Gate::start_under(MASK).await;
+    let chat = &DIALECTS[0];
+    // A tool call lets the text before it leave.
+    let mut deltas = vec![json!({"role": "assistant", "content": "ask ann@exam"})];
+    deltas.extend(chat_call(0, "c1", "Bash", r#"{"command": "ls"}"#));
+    deltas.push(json!({"content": "ple.com now"}));
+    gate.provider.answers(Answer::events(&chunks(&deltas, "tool_calls")));
+    let reply = gate.asks(chat, &chat.offering("go", true, &["Bash"])).await;
+    let data = reply.body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
+    assert!(events.last().unwrap()["error"].is_object(), "{}", reply.body);
+    assert!(!reply.body.contains("ple.com") && !reply.body.contains("[DONE]"), "{}", reply.body);
+    gate.checked().await;
+}
