@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Prints who asked for each call of one run: the model and its instructions, as the gate saw them.
 
-    asked.py BUNDLE
+    asked.py BUNDLE [--instructions]
 
 It reads `agent_run.json` of an evidence bundle and the inputs of the policy in it, so verify the bundle first. An
-instruction is shown by the beginning of its SHA-256; `--long` shows all of it, as `spec.instructions` of a manifest has it.
+instruction is shown by the beginning of its SHA-256. With `--instructions` it prints what `spec.instructions` of a manifest
+has to list for exactly these texts.
 """
 
 import json
@@ -22,33 +23,44 @@ def inputs(bundle):
     return {one["call"]["id"]: one for one in seen}
 
 
-def short(text, long):
-    """The beginning of a digest, or of an id that ends in one."""
+def short(text):
+    """The beginning of a digest, or of an id that begins with one."""
     at = text.find("-") + 1
-    return text if long or len(text) < at + 32 else f"{text[: at + 8]}…"
+    return text if len(text) < at + 32 else f"{text[: at + 8]}…"
 
 
-def model_line(step, effect, long):
-    instructions = [f"{one['place']} {short(one['sha256'], long)}" for one in effect.get("instructions") or []]
-    print(f"model    {effect['model']}, call {short(step['call'], long)}")
-    print(f"         its instructions: {', '.join(instructions) or 'none'}")
+def entries(seen):
+    """Entries of `spec.instructions`, in the order of their appearance."""
+    texts = [(one["place"], one["sha256"]) for value in seen for one in value["effect"].get("instructions") or []]
+    return [f"    - {{scope: block, place: {place}, sha256: {sha256}}}" for place, sha256 in dict.fromkeys(texts)]
+
+
+def model_call(step, effect, verdict):
+    model = effect.get("model") or (step.get("request") or {}).get("json", {}).get("model")
+    print(f"{'model' if verdict == 'allowed' else verdict:8} {model}, call {short(step['call'])}")
+    instructions = [f"{one['place']} {short(one['sha256'])}" for one in effect.get("instructions") or []]
+    if instructions:
+        print(f"         its instructions: {', '.join(instructions)}")
 
 
 def main():
-    bundle, long = pathlib.Path(sys.argv[1]), "--long" in sys.argv
+    bundle = pathlib.Path(sys.argv[1])
     run, seen = json.loads((bundle / "agent_run.json").read_bytes()), inputs(bundle)
+    if "--instructions" in sys.argv:
+        in_order = [seen[step["call"]] for step in run["steps"] if step["call"] in seen]
+        print("\n".join(entries(in_order)))
+        return
     for step in run["steps"]:
         verdict = VERDICTS[step["verdict"]]
         effect = (seen.get(step["call"]) or {}).get("effect") or {}
-        if effect.get("kind") == "model" and verdict == "allowed":
-            model_line(step, effect, long)
-            continue
-        arguments = (step.get("request") or {}).get("json")
-        print(f"{verdict:8} {step['tool']} {json.dumps(arguments, ensure_ascii=False)}")
-        if "proposed_by" in step:
-            print(f"         the answer of call {short(step['proposed_by'], long)} asks for exactly this")
-        elif effect.get("kind") != "model":
-            print("         the gate saw no model of this manifest ask for it")
+        if "conversation" in step or effect.get("kind") == "model":
+            model_call(step, effect, verdict)
+        else:
+            arguments = (step.get("request") or {}).get("json")
+            print(f"{verdict:8} {step['tool']} {json.dumps(arguments, ensure_ascii=False)}")
+            by = step.get("proposed_by")
+            saw = f"the answer of call {short(by)} asks for exactly this" if by else "no observed model asked for it"
+            print(f"         {saw}")
         if verdict != "allowed":
             print(f"         rule {step.get('rule')}; outcome {step['outcome']}")
 
