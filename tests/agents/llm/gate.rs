@@ -86,10 +86,10 @@ impl<'a> Offer<'a> {
     }
 
     /// For coding agents: their prompts are their makers', so nothing is demanded of them. Of their many tools the model
-    /// sees the one that runs commands, and those of the run's MCP server.
+    /// sees the one that runs commands, the one that shows Claude Code's model more tools, and those of the run's MCP server.
     pub fn program() -> Self {
-        let tools =
-            ["Bash", "exec_command", "bash"].map(|name| json!({"name": name, "tier": "T2"}));
+        let tools = ["Bash", "ToolSearch", "exec_command", "bash"]
+            .map(|name| json!({"name": name, "tier": "T2"}));
         Self {
             instructions: json!([]),
             client_tools: json!(tools),

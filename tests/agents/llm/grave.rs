@@ -79,28 +79,34 @@ impl Case {
     }
 }
 
-/// The evidence of one run, exported, verified with every decision made again, and read.
+/// The evidence of one run: exported, verified by an auditor who makes every decision again, and read.
 #[track_caller]
-fn evidence(files: &Files, run: &str) -> (Value, Value) {
+fn evidence(files: &Files, people: &People, run: &str) -> (Value, Value) {
     let export = ["evidence", "export", "--config", "wicketgate.yaml", "--run", run];
-    files.run(&[&export[..], &["--out", "evidence"]].concat());
-    let trust = "evidence-key evidence.pub\nmanifest-key manifest.pub\n\
-                 enrolment-key state/enrolment.key.pub\n";
+    files.run(&[&export[..], &["--out", "exported"]].concat());
+    let policy = files.run(&["policy", "check", "bundle"]);
+    let digest = policy.split_whitespace().find(|word| word.starts_with("sha256:")).unwrap();
+    let list = people.path("list.pem.pub").display().to_string();
+    let trust = format!(
+        "evidence-key evidence.pub\nmanifest-key manifest.pub\nenrolment-key state/enrolment.key.pub\n\
+         approvers {list}\npolicy {digest}\n"
+    );
     files.write("trust.txt", trust);
     let verify = ["evidence", "verify", "--trust", "trust.txt", "--replay", "--run", run];
-    let report = files.try_run(&[&verify[..], &["evidence"]].concat());
-    assert!(!report.out.contains("INVALID"), "{report:?}");
-    (files.read_json("evidence/agent_run.json"), files.read_json("evidence/decision.json"))
+    let report = files.try_run(&[&verify[..], &["exported"]].concat()).ok();
+    let report = report.says("2 approvals and 0 refusals by 2 people; 1 call released");
+    assert!(report.out.lines().any(|line| line == "VALID, level L1"), "{report:?}");
+    (files.read_json("exported/agent_run.json"), files.read_json("exported/decision.json"))
 }
 
-/// The steps of `notes.write`, in order, and the step of the model call that asked for the second.
+/// The call without a model was denied; the other names the call of the model that asked for it.
 #[track_caller]
 fn shows_both(run: &Value, decisions: &Value) {
     let steps = run["steps"].as_array().unwrap();
     let writes: Vec<&Value> = steps.iter().filter(|step| step["tool"] == "notes.write").collect();
     let [alone, asked] = writes[..] else { panic!("{writes:?}") };
     assert_eq!((&alone["verdict"], &alone["proposed_by"]), (&json!("deny"), &Value::Null));
-    assert_eq!(alone["outcome"], "call.denied");
+    assert_eq!(alone["outcome"], "call.denied", "{alone}");
     assert_eq!(asked["outcome"], "call.completed", "{asked}");
     let model = steps.iter().find(|step| step["call"] == asked["proposed_by"]).unwrap();
     assert_eq!(model["tool"], "llm.main");
@@ -109,15 +115,13 @@ fn shows_both(run: &Value, decisions: &Value) {
         let all = decisions["decisions"].as_array().unwrap().iter();
         all.filter(|decision| decision["call"] == step["call"]).cloned().collect()
     };
-    let reason = &of(alone)[0]["decision"]["reasons"][0];
-    assert!(reason["detail"].as_str().unwrap().contains("tier3"), "{reason}");
-    let verdicts: Vec<Value> = of(asked).iter().map(|one| one["verdict"].clone()).collect();
-    assert_eq!(verdicts, [json!("require_approval"), json!("allow")]);
-    for decision in of(asked).iter().chain(&of(model)) {
+    let (alone, asked, model) = (of(alone), of(asked), of(model));
+    assert_eq!(alone[0]["decision"]["reasons"][0]["detail"], "tier3_binding", "{alone:?}");
+    let verdicts: Vec<&Value> = asked.iter().map(|one| &one["verdict"]).collect();
+    assert_eq!(verdicts, [&json!("require_approval"), &json!("allow")]);
+    for decision in asked.iter().chain(&model) {
         assert_eq!(decision["decision"]["binding"], "observed", "{decision}");
     }
-    let approvals = of(asked)[1]["decision"]["approvals"].clone();
-    assert_eq!(approvals.as_array().unwrap().len(), 2, "{approvals}");
 }
 
 #[track_caller]
@@ -147,7 +151,7 @@ fn a_grave_tool_runs(name: &'static str) {
 
     let ModelGate { process, files } = gate;
     process.finish();
-    let (run, decisions) = evidence(&files, &run);
+    let (run, decisions) = evidence(&files, &case.people, &run);
     shows_both(&run, &decisions);
 }
 

@@ -40,6 +40,7 @@ const THROUGH: &[&str] = &[
     "tool",
     "governed",
     "cut_tool",
+    "searched",
     "held",
     "governed_held",
     "spent",
@@ -68,6 +69,7 @@ const PROGRAMS: [(Player, &[&str]); 3] = [
             "tool",
             "denied",
             "governed",
+            "searched",
             "error",
             "rate_limit",
             "cut_tool",
@@ -91,7 +93,7 @@ const PROGRAMS: [(Player, &[&str]); 3] = [
             "spent",
         ],
     ),
-    (Player::program("opencode"), &["tool", "denied", "governed", "held", "spent"]),
+    (Player::program("opencode"), &["tool", "denied", "governed", "held"]),
 ];
 
 /// Every play of some players, with the gate's beside them if there is one.

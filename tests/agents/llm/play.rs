@@ -187,8 +187,8 @@ impl Scenarios {
     }
 }
 
-/// What does not differ between the two ways. A tool of the gate's MCP face has another name, so `tools` of coding agents
-/// are compared by what they did.
+/// What does not differ between the two ways. A tool of the gate's MCP face has another name, so the `tools` of coding agents
+/// are counted, and none is a denial.
 const SAME: [&str; 8] =
     ["text", "requests", "results", "structured", "stop", "error", "files", "exit"];
 
@@ -203,9 +203,15 @@ fn same(direct: &Play, governed: &Play, members: &[&str]) -> Result<(), String> 
     for name in members {
         ensure(direct.0[*name] == governed.0[*name], name)?;
     }
-    let coding = direct.0.get("files").is_some();
-    let all = members == SAME.as_slice();
-    ensure(coding || !all || direct.0["tools"] == governed.0["tools"], "tools")
+    if members != SAME.as_slice() {
+        return Ok(());
+    }
+    if direct.0.get("files").is_none() {
+        return ensure(direct.0["tools"] == governed.0["tools"], "tools");
+    }
+    let names = |play: &Play| play.0["tools"].as_array().cloned().unwrap_or_default();
+    ensure(names(direct).len() == names(governed).len(), "tools")?;
+    ensure(!names(governed).contains(&json!("wicketgate_denied")), "a denial")
 }
 
 /// Never a clean end, nothing that the provider did not send, and an error that says what the gate made of it.
@@ -253,6 +259,18 @@ fn every_difference_between_the_two_ways_is_found() {
         assert_eq!(wrong("same", &|play| play[name] = json!("other")), name);
     }
     assert_eq!(wrong("same", &|_| ()), "");
+    let coding = |tools: Value| {
+        let of = |tools: Value| {
+            sample(|play| {
+                play["files"] = json!([]);
+                play["tools"] = tools;
+            })
+        };
+        scenarios("same").compare(&of(json!(["echo"])), &of(tools)).err().unwrap_or_default()
+    };
+    assert_eq!(coding(json!(["everything.echo"])), "");
+    assert_eq!(coding(json!(["wicketgate_denied"])), "a denial");
+    assert_eq!(coding(json!([])), "tools");
     assert_eq!(wrong("fails", &|_| ()), "a clean end");
     assert_eq!(wrong("fails", &|play| play["error"] = json!({})), "no reason");
     let failed = |text: &str| {

@@ -42,7 +42,7 @@ PACKAGES = pathlib.Path(os.environ["WICKETGATE_TEST_LLM"]) / "npm/node_modules"
 SERVERS = pathlib.Path(os.environ["WICKETGATE_TEST_MCP"])
 SCENARIOS = json.loads((pathlib.Path(__file__).parents[1] / "programs.json").read_text("utf-8"))
 MACHINE = {"x86_64": "x64", "aarch64": "arm64"}[platform.machine()]
-WORDS = ["policy.denied", "wicketgate_denied", "waits for an approval"]
+WORDS = ["policy.denied", "wicketgate_denied", "a person has to look"]
 PROMPT = "Do what you are here for."
 SECONDS = 60
 ECHO = {"direct": "echo", "gate": "everything_echo"}
@@ -77,6 +77,8 @@ class Claude:
         words += ["--strict-mcp-config", "--mcp-config", json.dumps({"mcpServers": {"gov": server}})]
         words += ["--allowedTools", "Bash", "mcp__gov"]
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+        # Otherwise the model has to ask for the tools of a server before it can see them.
+        quiet |= {"ENABLE_TOOL_SEARCH": "false"}
         return words, {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": KEY} | quiet
 
     def read(self, facts, event):
