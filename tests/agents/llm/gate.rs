@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use wicketgate_support::files::Files;
 use wicketgate_support::home;
+use wicketgate_support::people::People;
 use wicketgate_support::sidecar::Sidecar;
 
 use super::provider::Provider;
@@ -14,10 +15,9 @@ pub const TOKEN: &str = "agent-token-of-the-model-clients-0123456789";
 pub const RULE: &str = "this agent writes no such file";
 /// The instructions of every library, as in `facts.py` and `facts.mjs`.
 const INSTRUCTIONS: &str = "You are the agent of the conformance tests.";
-/// The run that model calls and MCP calls belong to.
-const RUN: &str = "conformance";
 
-/// Writing is denied: a note, or a file of that name.
+/// Writing is denied: a note, or a file of that name. What else has to be held: one person looks, or two where nothing can be
+/// undone.
 const RULES: &str = r#"package wicketgate.agent
 
 import rego.v1
@@ -28,6 +28,20 @@ allow if startswith(input.tool.name, "client.")
 
 allow if startswith(input.tool.name, "everything.")
 
+allow if input.tool.name == "notes.write"
+
+require_approval contains {"code": "two", "message": "two people have to look", "approvers": 2} if input.tool.tier == "T3"
+
+require_approval contains {"code": "one", "message": "a person has to look"} if {
+	startswith(input.tool.name, "client.")
+	contains(json.marshal(input.args), "held.txt")
+}
+
+require_approval contains {"code": "one", "message": "a person has to look"} if {
+	input.tool.name == "everything.echo"
+	contains(input.args.message, "please hold")
+}
+
 deny contains "this agent writes no such file" if input.tool.name == "client.write_note"
 
 deny contains "this agent writes no such file" if {
@@ -36,8 +50,8 @@ deny contains "this agent writes no such file" if {
 }
 "#;
 
-/// What the agent of one gate may use beside its model.
-pub struct Offer {
+/// What the agent of one gate may use beside its model, and where that gate keeps its books.
+pub struct Offer<'a> {
     instructions: Value,
     client_tools: Value,
     /// What happens to the tools that are not listed.
@@ -46,9 +60,12 @@ pub struct Offer {
     hosted_tools: &'static str,
     /// The MCP server of the run.
     everything: bool,
+    /// `notes.write` in tier T3, which these people approve.
+    grave: Option<&'a People>,
+    ledger: Value,
 }
 
-impl Offer {
+impl<'a> Offer<'a> {
     /// For libraries: one text of instructions, and the tools of `facts.py`. Three more are how some of them ask for
     /// structured output.
     pub fn library() -> Self {
@@ -63,21 +80,35 @@ impl Offer {
             unknown_tools: "deny",
             hosted_tools: "deny",
             everything: false,
+            grave: None,
+            ledger: json!({"sqlite": {}}),
         }
     }
 
     /// For coding agents: their prompts are their makers', so nothing is demanded of them. Of their many tools the model
-    /// sees the one that runs commands, and those of the run's MCP server.
+    /// sees the one that runs commands, the one that shows Claude Code's model more tools, and those of the run's MCP server.
     pub fn program() -> Self {
-        let tools =
-            ["Bash", "exec_command", "bash"].map(|name| json!({"name": name, "tier": "T2"}));
+        let tools = ["Bash", "ToolSearch", "exec_command", "bash"]
+            .map(|name| json!({"name": name, "tier": "T2"}));
         Self {
             instructions: json!([]),
             client_tools: json!(tools),
             unknown_tools: "strip",
             hosted_tools: "strip",
             everything: true,
+            grave: None,
+            ledger: json!({"sqlite": {}}),
         }
+    }
+
+    /// For coding agents, with a ledger of this kind.
+    pub fn on(ledger: Value) -> Self {
+        Self { ledger, ..Self::program() }
+    }
+
+    /// For a coding agent of these instructions, with one tool whose effect cannot be undone.
+    pub fn grave(instructions: Value, people: &'a People) -> Self {
+        Self { instructions, everything: false, grave: Some(people), ..Self::program() }
     }
 
     fn spec(&self, files: &Files) -> Value {
@@ -85,8 +116,11 @@ impl Offer {
         if self.everything {
             tools.push(files.grant_of("everything", &["echo"]));
         }
+        if self.grave.is_some() {
+            tools.push(json!({"name": "notes.write", "tier": "T3"}));
+        }
         json!({
-            "binding": {"minimum": "unclaimed"},
+            "binding": {"minimum": "unclaimed", "tier3": "observed"},
             "model": {"provider": "scripted", "names": ["scripted-1", "claude-opus-5-5"]},
             "instructions": self.instructions,
             "tools": tools,
@@ -100,15 +134,21 @@ impl Offer {
 
 /// A gate that serves.
 pub struct ModelGate {
-    process: Sidecar,
-    _files: Files,
+    pub process: Sidecar,
+    pub files: Files,
 }
 
 impl ModelGate {
     #[track_caller]
-    pub fn serve(provider: &Provider, offer: &Offer) -> Self {
-        let files = Files::new();
-        files.keys(&["manifest", "policy", "lock"]);
+    pub fn serve(provider: &Provider, offer: &Offer<'_>) -> Self {
+        Self::serve_with(Files::new(), provider, offer)
+    }
+
+    /// The same, where these files are already.
+    #[track_caller]
+    pub fn serve_with(files: Files, provider: &Provider, offer: &Offer<'_>) -> Self {
+        files.keys(&["manifest", "policy", "lock", "evidence", "fleet"]);
+        files.write("notes/.keep", "");
         files.secret("token", TOKEN);
         files.secret("provider.key", "sk-scripted-provider-0123456789abcdef");
         files.write_json("wicketgate.yaml", &config(provider, offer));
@@ -118,17 +158,17 @@ impl ModelGate {
         }
         files.grant("agent.yaml", "conformance", offer.spec(&files));
         let process = files.start().serving();
-        Self { process, _files: files }
+        Self { process, files }
     }
 
-    /// The base URL of model calls, without `/v1`.
-    pub fn models(&self) -> String {
-        format!("http://{}/r/{RUN}", self.process.agents())
+    /// The base URL of model calls in a run of this name, without `/v1`.
+    pub fn models(&self, run: &str) -> String {
+        format!("http://{}/r/{run}", self.process.agents())
     }
 
     /// The MCP face of the same run.
-    pub fn tools(&self) -> String {
-        format!("http://{}/mcp/r/{RUN}", self.process.agents())
+    pub fn tools(&self, run: &str) -> String {
+        format!("http://{}/mcp/r/{run}", self.process.agents())
     }
 
     pub fn finish(self) {
@@ -136,7 +176,7 @@ impl ModelGate {
     }
 }
 
-fn config(provider: &Provider, offer: &Offer) -> Value {
+fn config(provider: &Provider, offer: &Offer<'_>) -> Value {
     let upstream = |api: &str, header: &str, prefix: &str| {
         json!({"name": api.replace('.', "-"), "provider": "scripted", "api": api,
             "url": format!("{}/v1", provider.url), "private_addresses": ["127.0.0.0/8"],
@@ -149,7 +189,9 @@ fn config(provider: &Provider, offer: &Offer) -> Value {
         "state": "state",
         "listen": {"socket": "s/agent.sock", "tcp": "127.0.0.1:0"},
         "operator": {"listen": "127.0.0.1:0"},
-        "ledger": {"sqlite": {}},
+        "ledger": offer.ledger,
+        "fleet": {"key": "fleet"},
+        "evidence": {"key": "evidence"},
         "trust": {"manifest_keys": ["manifest.pub"], "policy_keys": ["policy.pub"],
             "lock_keys": ["lock.pub"]},
         "policy": {"bundle": "bundle"},
@@ -157,7 +199,7 @@ fn config(provider: &Provider, offer: &Offer) -> Value {
         "agents": [{"manifest": "agent.yaml", "callers": [{"token_file": "token"}]}],
         "tools": [{"name": "llm.main", "description": "the model of the agent", "kind": "model", "tier": "T2",
             "model": {"faces": ["chat", "responses", "messages"], "output_tokens_max": 128_000,
-                "hosted_tools": offer.hosted_tools, "denied_as": "call", "hold_wait": 20,
+                "hosted_tools": offer.hosted_tools, "denied_as": "call", "hold_wait": 1,
                 "upstreams": [upstream("openai", "authorization", "Bearer "),
                     upstream("openai.responses", "authorization", "Bearer "),
                     upstream("anthropic", "x-api-key", "")]}}],
@@ -166,6 +208,12 @@ fn config(provider: &Provider, offer: &Offer) -> Value {
         config["servers"] =
             json!([{"name": "everything", "stdio": home::everything(), "tier": "T1"}]);
         config["lock"] = json!("tools.lock");
+    }
+    if let Some(people) = offer.grave {
+        people.configure(&mut config, true);
+        let write = json!({"name": "notes.write", "description": "Writes a note", "kind": "file.write", "tier": "T3",
+            "file": {"root": "notes", "name": "notes"}});
+        config["tools"].as_array_mut().unwrap().push(write);
     }
     config
 }

@@ -2,8 +2,10 @@
 //! the gate. What they deliver is the same, but for the denials.
 
 mod gate;
+mod grave;
 mod play;
 mod provider;
+mod stopped;
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -13,7 +15,7 @@ use wicketgate_support::program::top;
 use crate::{home, process};
 
 use self::gate::{ModelGate, Offer};
-use self::play::{Play, Player, Scenarios};
+use self::play::{Play, Player, Scenarios, Through};
 use self::provider::Provider;
 
 /// The scenarios that are played through the gate too, by their names in `scenarios.json` and `programs.json`.
@@ -38,6 +40,13 @@ const THROUGH: &[&str] = &[
     "tool",
     "governed",
     "cut_tool",
+    "searched",
+    "held",
+    "governed_held",
+    "spent",
+    "unavailable",
+    "prompted",
+    "grave",
 ];
 
 /// SDKs and frameworks, each with the dialects it speaks.
@@ -50,17 +59,41 @@ const LIBRARIES: [Player; 6] = [
     Player::library("agent_langchain.py", "chat,responses,messages"),
 ];
 
-/// Coding agents. One run of opencode costs as much as five of the others, so it plays fewer scenarios.
+/// Coding agents. One run of opencode costs as much as five of the others, so it plays fewer scenarios. `spent` uses up the
+/// budget of a program's run, so it comes last.
 const PROGRAMS: [(Player, &[&str]); 3] = [
     (
         Player::program("claude"),
-        &["text", "tool", "denied", "governed", "error", "rate_limit", "cut_tool"],
+        &[
+            "text",
+            "tool",
+            "denied",
+            "governed",
+            "searched",
+            "error",
+            "rate_limit",
+            "cut_tool",
+            "held",
+            "governed_held",
+            "spent",
+        ],
     ),
     (
         Player::program("codex"),
-        &["text", "tool", "denied", "governed", "error", "rate_limit", "cut_tool"],
+        &[
+            "text",
+            "tool",
+            "denied",
+            "governed",
+            "error",
+            "rate_limit",
+            "cut_tool",
+            "held",
+            "governed_held",
+            "spent",
+        ],
     ),
-    (Player::program("opencode"), &["tool", "denied", "governed"]),
+    (Player::program("opencode"), &["tool", "denied", "governed", "held"]),
 ];
 
 /// Every play of some players, with the gate's beside them if there is one.
@@ -80,7 +113,9 @@ impl Comparison {
 
     /// Plays, and compares each play through the gate with the one before it.
     fn run(&self, player: &Player, names: &[&str]) {
-        let plays = player.play(names, &self.provider, self.gate.as_ref(), THROUGH);
+        let gate = self.gate.as_ref();
+        let through = gate.map(|gate| Through { gate, names: THROUGH, home: None, pin: None });
+        let plays = player.play(names, &self.provider, through);
         let mut direct: BTreeMap<(String, String), Play> = BTreeMap::new();
         for play in plays {
             let (who, key) = (play.who(), play.key());
@@ -126,7 +161,7 @@ fn model_sdks_and_frameworks_deliver_through_the_gate_what_they_deliver_without_
     comparison.finish();
 }
 
-/// Three programs are started 17 times, and some of them wait a second before they ask again.
+/// Three programs are started 50 times, and some of them wait a second before they ask again.
 #[test]
 fn coding_agents_do_through_the_gate_what_they_do_without_it_but_for_what_is_denied() {
     let comparison = Comparison::new("programs.json", &Offer::program());

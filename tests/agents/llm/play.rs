@@ -1,5 +1,6 @@
 //! Clients as processes, and what they printed of each scenario.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -11,6 +12,9 @@ use crate::home;
 use super::gate::{ModelGate, RULE, TOKEN};
 use super::provider::Provider;
 
+/// What plays the coding agents.
+const PROGRAMS: &str = "programs.py";
+
 /// One program of `llm/clients`, which plays scenarios.
 #[derive(Clone, Copy, Debug)]
 pub struct Player {
@@ -19,9 +23,21 @@ pub struct Player {
     first: &'static str,
 }
 
+/// The gate's way of some scenarios.
+#[derive(Clone, Copy)]
+pub struct Through<'a> {
+    pub gate: &'a ModelGate,
+    /// The scenarios that are played through it.
+    pub names: &'a [&'a str],
+    /// A home that stays, for a program whose instructions have to be the same every time.
+    pub home: Option<&'a Path>,
+    /// Where the templates of the instructions go that the gate has to know, if somebody asks for them.
+    pub pin: Option<&'a Path>,
+}
+
 /// One line that a player printed: what one scenario came to.
 #[derive(Clone, Debug)]
-pub struct Play(Value);
+pub struct Play(pub Value);
 
 /// A file of scenarios.
 pub struct Scenarios(Value);
@@ -32,7 +48,7 @@ impl Player {
     }
 
     pub const fn program(name: &'static str) -> Self {
-        Self { script: "programs.py", first: name }
+        Self { script: PROGRAMS, first: name }
     }
 
     pub fn dialects(&self) -> usize {
@@ -44,14 +60,18 @@ impl Player {
         self.first != "opencode" || cfg!(target_arch = "x86_64")
     }
 
-    /// Plays these scenarios against the provider, and those that are named in `through` through the gate.
+    /// The name of the run that its model calls and its MCP calls belong to. A run has one budget.
+    fn run(&self) -> &'static str {
+        if self.script == PROGRAMS { self.first } else { self.script }
+    }
+
+    /// Plays these scenarios against the provider, and those of `through` through the gate.
     #[track_caller]
     pub fn play(
         &self,
         names: &[&str],
         provider: &Provider,
-        gate: Option<&ModelGate>,
-        through: &[&str],
+        through: Option<Through<'_>>,
     ) -> Vec<Play> {
         let (packages, temporary) = (home::llm(), std::env::temp_dir());
         let node = self.script.ends_with(".mjs");
@@ -72,11 +92,13 @@ impl Player {
             .env("WICKETGATE_LLM_PROVIDER", &provider.url)
             .env("WICKETGATE_LLM_KEY", TOKEN)
             .envs(std::env::var_os("WICKETGATE_TEST_RUN").map(|run| ("WICKETGATE_TEST_RUN", run)));
-        if let Some(gate) = gate {
+        if let Some(Through { gate, names, home, pin }) = through {
             command
-                .env("WICKETGATE_LLM_GATE", gate.models())
-                .env("WICKETGATE_LLM_MCP", gate.tools())
-                .env("WICKETGATE_LLM_THROUGH", through.join(","));
+                .env("WICKETGATE_LLM_GATE", gate.models(self.run()))
+                .env("WICKETGATE_LLM_MCP", gate.tools(self.run()))
+                .env("WICKETGATE_LLM_THROUGH", names.join(","))
+                .envs(home.map(|home| ("WICKETGATE_LLM_HOME", home)))
+                .envs(pin.map(|pin| ("WICKETGATE_LLM_PIN", pin)));
         }
         let (ok, out, err) = process::run(command);
         assert!(ok, "{self:?}: {out}{err}");
@@ -132,7 +154,7 @@ impl Scenarios {
         &self.0[play.0["scenario"].as_str().unwrap()]
     }
 
-    /// Without the gate, a client delivers what the scenario says.
+    /// Without the gate, or with it where there is no other way, a client delivers what the scenario says.
     #[track_caller]
     pub fn delivers(&self, play: &Play, who: &str) {
         let scenario = self.of(play);
@@ -144,8 +166,11 @@ impl Scenarios {
         for (name, expected) in delivers.iter().filter(|(name, _)| *name != "fails") {
             assert_eq!(&play.0[name], expected, "{who}: {name}: {play:?}");
         }
-        let (fails, open) = (delivers.contains_key("fails"), delivers.is_empty());
-        assert!(open || play.failed() == fails, "{who}: {play:?}");
+        let (fails, open) = (delivers.get("fails"), delivers.is_empty());
+        assert!(open || play.failed() == fails.is_some(), "{who}: {play:?}");
+        if let Some(why) = fails.and_then(Value::as_str) {
+            assert!(play.0["error"].to_string().contains(why), "{who}: no `{why}`: {play:?}");
+        }
     }
 
     /// Through the gate, it delivers the same, a failure, or a denial; what is wrong if it does not.
@@ -154,16 +179,21 @@ impl Scenarios {
         match self.of(direct)["through"].as_str().unwrap_or_default() {
             "same" => same(direct, governed, &SAME),
             "fails" => fails(direct, governed),
-            "denied" => denied(direct, governed),
+            "denied" => {
+                denied(direct, governed, self.of(direct)["shown"].as_str().unwrap_or(DENIED))
+            }
             other => Err(format!("`through` is same, fails or denied, not {other}")),
         }
     }
 }
 
-/// What does not differ between the two ways. A tool of the gate's MCP face has another name, so `tools` of coding agents
-/// are compared by what they did.
+/// What does not differ between the two ways. A tool of the gate's MCP face has another name, so the `tools` of coding agents
+/// are counted, and none is a denial.
 const SAME: [&str; 8] =
     ["text", "requests", "results", "structured", "stop", "error", "files", "exit"];
+
+/// The code of what a policy denies.
+const DENIED: &str = "policy.denied";
 
 fn ensure(so: bool, what: &str) -> Result<(), String> {
     if so { Ok(()) } else { Err(what.to_owned()) }
@@ -173,9 +203,15 @@ fn same(direct: &Play, governed: &Play, members: &[&str]) -> Result<(), String> 
     for name in members {
         ensure(direct.0[*name] == governed.0[*name], name)?;
     }
-    let coding = direct.0.get("files").is_some();
-    let all = members == SAME.as_slice();
-    ensure(coding || !all || direct.0["tools"] == governed.0["tools"], "tools")
+    if members != SAME.as_slice() {
+        return Ok(());
+    }
+    if direct.0.get("files").is_none() {
+        return ensure(direct.0["tools"] == governed.0["tools"], "tools");
+    }
+    let names = |play: &Play| play.0["tools"].as_array().cloned().unwrap_or_default();
+    ensure(names(direct).len() == names(governed).len(), "tools")?;
+    ensure(!names(governed).contains(&json!("wicketgate_denied")), "a denial")
 }
 
 /// Never a clean end, nothing that the provider did not send, and an error that says what the gate made of it.
@@ -187,19 +223,19 @@ fn fails(direct: &Play, governed: &Play) -> Result<(), String> {
 }
 
 /// The client gets a call that names the denial, and goes on or ends as it does at every tool it does not know; the model
-/// gets its own call back, with the reason.
-fn denied(direct: &Play, governed: &Play) -> Result<(), String> {
+/// gets its own call back, with the reason, which has these words.
+fn denied(direct: &Play, governed: &Play, shown: &str) -> Result<(), String> {
     same(direct, governed, &["text", "requests", "stop", "files", "exit"])?;
     ensure(direct.failed() == governed.failed(), "error")?;
     let call = &governed.0["tools"][0];
     // Coding agents print names only.
     if let Some(arguments) = call["arguments"].as_str() {
         ensure(call["name"] == "wicketgate_denied", "the name of the call")?;
-        for part in ["policy.denied", RULE] {
+        for part in [DENIED, RULE] {
             ensure(arguments.contains(part), &format!("`{part}` in the call's arguments"))?;
         }
     }
-    let restored = governed.0["upstream"] == json!(["policy.denied"]);
+    let restored = governed.0["upstream"] == json!([shown]);
     ensure(governed.failed() || restored, "what the model was shown")
 }
 
@@ -223,6 +259,18 @@ fn every_difference_between_the_two_ways_is_found() {
         assert_eq!(wrong("same", &|play| play[name] = json!("other")), name);
     }
     assert_eq!(wrong("same", &|_| ()), "");
+    let coding = |tools: Value| {
+        let of = |tools: Value| {
+            sample(|play| {
+                play["files"] = json!([]);
+                play["tools"] = tools;
+            })
+        };
+        scenarios("same").compare(&of(json!(["echo"])), &of(tools)).err().unwrap_or_default()
+    };
+    assert_eq!(coding(json!(["everything.echo"])), "");
+    assert_eq!(coding(json!(["wicketgate_denied"])), "a denial");
+    assert_eq!(coding(json!([])), "tools");
     assert_eq!(wrong("fails", &|_| ()), "a clean end");
     assert_eq!(wrong("fails", &|play| play["error"] = json!({})), "no reason");
     let failed = |text: &str| {

@@ -4,21 +4,29 @@
 
 The environment is that of facts.py; beside it WICKETGATE_TEST_LLM and WICKETGATE_TEST_MCP say where the programs and the
 MCP server are installed, and WICKETGATE_LLM_MCP is the gate's MCP face in the run that the model calls belong to. A
-scenario is one of programs.json, where "$write NAME" stands for a call of the program's own tool that writes a file, and
-"$echo TEXT" for a call of the MCP server's `echo` under the name the program gives it. One JSON line for each scenario
-and way, as in facts.py, but:
+scenario is one of programs.json, where "$write NAME" stands for a call of the program's own tool that writes a file,
+"$echo TEXT" for a call of the MCP server's `echo` under the name the program gives it, and "$note TEXT" for one of the
+gate's `notes.write`. A scenario with `"ways": ["gate"]` is played through the gate only; "surroundings" are more of the
+program's environment. One JSON line for each scenario and way, as in facts.py, but:
 
     "requests": what reached the provider, without the programs' requests for titles · "tools": names only, as the program
     tells them · "files": what is in the working directory · "exit": its status · "outside": what else it asked for
+
+WICKETGATE_LLM_HOME is a home and a working directory (`work` in it) that stay, so that a program's instructions are the
+same every time. WICKETGATE_LLM_PIN is a directory: "instructions" are then the entries of a manifest that the instructions
+of all requests match, and the templates among them are written there.
 
 Nothing of a program's own prompts is printed or kept.
 """
 
 import base64
+import contextlib
+import hashlib
 import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,10 +42,12 @@ PACKAGES = pathlib.Path(os.environ["WICKETGATE_TEST_LLM"]) / "npm/node_modules"
 SERVERS = pathlib.Path(os.environ["WICKETGATE_TEST_MCP"])
 SCENARIOS = json.loads((pathlib.Path(__file__).parents[1] / "programs.json").read_text("utf-8"))
 MACHINE = {"x86_64": "x64", "aarch64": "arm64"}[platform.machine()]
-WORDS = ["policy.denied", "wicketgate_denied"]
+WORDS = ["policy.denied", "wicketgate_denied", "a person has to look"]
 PROMPT = "Do what you are here for."
 # A program hangs for longer than this only if it hangs: the machine may be busy with a build.
 SECONDS = 240
+ECHO = {"direct": "echo", "gate": "everything_echo"}
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def echo_server():
@@ -50,7 +60,9 @@ class Claude:
     """Two things are set: the URL (without `/v1`) and the token. The rest keeps it from asking for other things."""
 
     package, dialect, model = "@anthropic-ai/claude-code", "messages", "claude-opus-5-5"
-    echo = {"direct": "mcp__gov__echo", "gate": "mcp__gov__everything_echo"}
+
+    def governed(self, name):
+        return {"name": f"mcp__gov__{name}"}
 
     def write(self, name):
         return {"name": "Bash", "arguments": {"command": f"echo written > {name}", "description": "Writes a file"}}
@@ -66,6 +78,8 @@ class Claude:
         words += ["--strict-mcp-config", "--mcp-config", json.dumps({"mcpServers": {"gov": server}})]
         words += ["--allowedTools", "Bash", "mcp__gov"]
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+        # Otherwise the model has to ask for the tools of a server before it can see them.
+        quiet |= {"ENABLE_TOOL_SEARCH": "false"}
         return words, {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": KEY} | quiet
 
     def read(self, facts, event):
@@ -82,7 +96,9 @@ class Codex:
     """A provider of its own in config.toml. It offers a web search that the provider would run: the gate strips it."""
 
     package, dialect, model = "@openai/codex", "responses", "scripted-1"
-    echo = {"direct": ("mcp__gov", "echo"), "gate": ("mcp__gov", "everything_echo")}
+
+    def governed(self, name):
+        return {"namespace": "mcp__gov", "name": name}
 
     def write(self, name):
         return {"name": "exec_command", "arguments": {"cmd": f"echo written > {name}"}}
@@ -143,7 +159,9 @@ class Opencode:
     x86-64."""
 
     package, dialect, model = "opencode-linux-x64-baseline", "chat", "scripted-1"
-    echo = {"direct": "gov_echo", "gate": "gov_everything_echo"}
+
+    def governed(self, name):
+        return {"name": f"gov_{name}"}
 
     def write(self, name):
         return {"name": "bash", "arguments": {"command": f"echo written > {name}", "description": "Writes a file"}}
@@ -202,9 +220,51 @@ def tool_of(program, tool, way):
     verb, _, rest = tool.partition(" ")
     if verb == "$write":
         return program.write(rest)
-    name = program.echo[way]
-    call = {"arguments": {"message": rest}}
-    return call | ({"name": name} if isinstance(name, str) else {"namespace": name[0], "name": name[1]})
+    if verb == "$note":
+        return program.governed("notes_write") | {"arguments": {"path": "note.txt", "content": rest}}
+    return program.governed(ECHO[way]) | {"arguments": {"message": rest}}
+
+
+def pinned(dialect, requests, folder):
+    """Entries of `spec.instructions` that the instructions of these requests match: dates differ from day to day."""
+    entries = []
+
+    def add(text, place):
+        template = DATE.sub("{{date}}", text)
+        kind = "block" if template == text else "template"
+        sha256 = hashlib.sha256(template.encode()).hexdigest()
+        if kind == "template":
+            (folder / f"{sha256}.txt").write_bytes(template.encode())
+        entry = {"scope": kind, "sha256": sha256, "place": place}
+        if entry not in entries:
+            entries.append(entry)
+
+    def texts(content):
+        return [content] if isinstance(content, str) else [part["text"] for part in content if part.get("text")]
+
+    for request in requests:
+        place = "leading"
+        for text in texts(request.get("system") or request.get("instructions") or []):
+            add(text, place)
+        for item in request["input" if dialect == "responses" else "messages"]:
+            if item.get("role") not in ("system", "developer"):
+                place = "mid"
+                continue
+            for text in texts(item["content"]):
+                add(text, place)
+    return entries
+
+
+@contextlib.contextmanager
+def working_directory(home):
+    """One of this play alone, or the one that stays."""
+    if os.environ.get("WICKETGATE_LLM_HOME"):
+        work = home / "work"
+        work.mkdir(exist_ok=True)
+        yield str(work)
+        return
+    with tempfile.TemporaryDirectory(dir=home) as work:
+        yield work
 
 
 def ask(path, value=None):
@@ -225,13 +285,13 @@ def play(program, home, scenario, way):
     ask("/script", script_of(program, task, way))
     url, mcp = (PROVIDER, None) if way == "direct" else (GATE, GATE_MCP)
     facts = {"text": None, "tools": [], "error": None}
-    with tempfile.TemporaryDirectory(dir=home) as work:
+    with working_directory(home) as work:
         words, own = program.command(home, url, mcp)
         began = time.monotonic()
         done = subprocess.run(
             [str(word) for word in words],
             cwd=work,
-            env=surroundings(home, own),
+            env=surroundings(home, own | task.get("surroundings", {})),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=SECONDS,
@@ -247,6 +307,9 @@ def play(program, home, scenario, way):
     bodies = [base64.b64decode(one["body"]).decode("utf-8", "replace") for one in kept["requests"]]
     facts["upstream"] = [word for word in WORDS if any(word in body for body in bodies)]
     facts["outside"] = sorted(set(kept["outside"]))
+    if os.environ.get("WICKETGATE_LLM_PIN"):
+        folder = pathlib.Path(os.environ["WICKETGATE_LLM_PIN"])
+        facts["instructions"] = pinned(program.dialect, [json.loads(body) for body in bodies], folder)
     if done.returncode and not facts["error"]:
         facts["error"] = done.stderr.decode("utf-8", "replace")[-2000:]
     return facts | {"exit": done.returncode, "seconds": round(took, 1)}
@@ -257,9 +320,11 @@ def main():
     program = {"claude": Claude, "codex": Codex, "opencode": Opencode}[name]()
     version = json.loads((PACKAGES / program.package / "package.json").read_text("utf-8"))["version"]
     # One home for all: the first run of a program sets it up, and costs more than the others.
-    with tempfile.TemporaryDirectory() as home:
+    with contextlib.ExitStack() as stack:
+        home = os.environ.get("WICKETGATE_LLM_HOME") or stack.enter_context(tempfile.TemporaryDirectory())
         for scenario in scenarios:
-            for way in ["direct", *["gate"] * (scenario in THROUGH)]:
+            ways = SCENARIOS[scenario].get("ways", ["direct", "gate"])
+            for way in ways if scenario in THROUGH else ["direct"]:
                 line = {"client": f"{name} {version}", "dialect": program.dialect, "scenario": scenario, "way": way}
                 print(json.dumps(line | play(program, pathlib.Path(home), scenario, way), ensure_ascii=False), flush=True)
 
