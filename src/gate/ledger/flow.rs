@@ -365,10 +365,6 @@ impl Flow<'_> {
     }
 
     /// Has tool calls of the answer judged.
-<<<<<<< HEAD
-    pub async fn propose(&self, calls: Vec<ProposedCall>) -> Vec<Clearance> {
-        self.to.keeper.propose(calls).await
-=======
     ///
     /// # Errors
     /// What has left before cannot be recorded.
@@ -389,20 +385,14 @@ impl Flow<'_> {
         what: impl Future<Output = T> + Send,
     ) -> Result<T, FlowStopped> {
         self.progress.beside(what).await
->>>>>>> h3
     }
 
     /// Hands the end of the answer over. It leaves once the outcome is durable.
     ///
     /// # Errors
     /// As [`Self::piece`].
-<<<<<<< HEAD
-    pub async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
-        self.count(&bytes);
-=======
     pub(crate) async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
         self.progress.count(&bytes);
->>>>>>> h3
         let end = FlowItem::End(SealedEnd(bytes));
         self.items.send(end).await.map_err(|_| FlowStopped::Left)
     }

@@ -3,16 +3,12 @@
 
 use std::time::Duration;
 
-<<<<<<< HEAD
 use http::{HeaderMap, Response, header};
 use hyper::body::Incoming;
 use tokio::time::error::Elapsed;
 
 use super::ModelUpstream;
-use super::exchange::Broken;
-=======
 use super::broken::Broken;
->>>>>>> h3
 use crate::catalog::llm::answer::TokenUsage;
 use crate::catalog::model::config::Price;
 use crate::domain::json::{Json, Limits};

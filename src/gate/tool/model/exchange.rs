@@ -4,16 +4,11 @@
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-<<<<<<< HEAD
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::answered::{attempt, down, expect, priced, provider_words};
-=======
-use parking_lot::Mutex;
-
-use super::answered::{down, expect, priced, provider_words};
 use super::broken::Broken;
->>>>>>> h3
 use super::dialect::PreparedAsk;
 use super::hold_back::{HoldBack, HoldsCredential};
 use super::masking::EventMask;
@@ -193,24 +188,8 @@ impl Exchange<'_> {
         parsed.collect()
     }
 
-<<<<<<< HEAD
-    fn rules(&self) -> AnswerRules {
-=======
-    /// The features that the agent may switch on.
-    fn betas(&self, sent: &[&str]) -> String {
-        let Some(allowed) = &self.face.betas else { return ask::betas(sent, &ask::BETAS_DENIED) };
-        let fits = |token: &&str| {
-            allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
-                Some(beginning) => token.starts_with(beginning),
-                None => *token == allowed,
-            })
-        };
-        ask::betas(sent, &[]).split(',').filter(fits).collect::<Vec<_>>().join(",")
-    }
-
     /// What the answer may hold. `renumber`: whether the gate changes the number of its events.
     fn rules(&self, renumber: bool) -> AnswerRules {
->>>>>>> h3
         let swallow_usage = self.ready.dialect == Dialect::Chat && !self.ready.wants_usage;
         let hosted_allowed = self.ready.hosted.iter().cloned().collect();
         AnswerRules { swallow_usage, hosted_allowed, renumber }
