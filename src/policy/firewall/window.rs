@@ -166,7 +166,7 @@ fn settled(text: &str) -> usize {
     }
     let end = text.len().saturating_sub(HELD_KEPT);
     let starts = words.iter().map(|word| word.start);
-    let start = starts.filter(|start| *start > chain && *start <= end).last();
+    let start = starts.filter(|start| *start > chain && *start <= end).next_back();
     start.unwrap_or_else(|| floor(text, end))
 }
 
