@@ -6,6 +6,7 @@ use super::parts::{EarlierMessages, StepParts, in_parts};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::RunId;
 use crate::domain::json::{self, Json, Limits};
+use crate::domain::time::Timestamp;
 use crate::evidence::payloads::{self, Payload, Payloads, WithheldReason};
 use crate::evidence::projection::decides;
 use crate::ledger::verify::EntryLine;
@@ -68,6 +69,12 @@ pub(super) fn bound_to(payloads: &Payloads, committed: &Commitment) -> Result<Bo
     }
 }
 
+/// When the rules decided. An input of an earlier version may have other members; its time is in the
+/// same place.
+fn decided_at(input: &Json) -> Option<Timestamp> {
+    input.read::<Document>().ok()?.time.rfc3339
+}
+
 /// The members of one step. `child`: its run, if that is a child.
 pub(super) fn step(
     (number, child): (u64, Option<&RunId>),
@@ -117,9 +124,7 @@ pub(super) fn step(
     if main.is(Kind::CallAuthorized) && (decides(last) || last.is(Kind::CallProgress)) {
         return Err(StepGap::Open(tool));
     }
-    // An input of an earlier version may have other members; its time is in the same place.
-    let document = input.as_ref().and_then(|input| input.read::<Document>().ok());
-    let at = document.and_then(|document| document.time.rfc3339).unwrap_or(main.entry.ts);
+    let at = input.as_ref().and_then(decided_at).unwrap_or(main.entry.ts);
     let run_seq = last.entry.run.as_ref().map_or(0, |link| link.seq);
     let mut members = vec![
         ("t", Json::from("step")),
