@@ -628,7 +628,7 @@ fn an_answer_whose_outcome_is_not_recorded_has_no_end() {
         let ask = world.ask_model(&life, &known, &asked, Cut::Never);
         let (end, ()) = tokio::join!(ask, async {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let until = Instant::now() + Duration::from_millis(1200);
+            let until = Instant::now() + Duration::from_millis(900);
             *world.sky.weather.lock() = Weather { down_until: Some(until), ..Weather::default() };
         });
         assert_eq!(end, StreamEnd::Broken("call.unknown".into()));
