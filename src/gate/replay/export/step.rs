@@ -107,10 +107,7 @@ pub(super) fn step(
     let (salt, mut args) = (args.salt, args.body.map(json).transpose()?);
     let asked = draft.committed(Role::PolicyInput).is_some();
     let input = if asked { take(main, Role::PolicyInput)?.body } else { None };
-    let input = input.map(json).transpose()?;
-    if let Some(dialect) = input.as_ref().and_then(dialect) {
-        return Err(StepGap::Dialect { tool: tool.clone(), dialect });
-    }
+    let input = seen(input, &tool)?;
     let break_glass = main.get::<CallAuthorized>().and_then(|call| call.break_glass.as_ref());
     let signed = |order| Ok::<_, StepGap>((order, take(main, Role::Approval)?.body));
     let break_glass = break_glass.map(signed).transpose()?;
@@ -157,9 +154,16 @@ pub(super) fn step(
     Ok(members)
 }
 
-/// The dialect in which a model was asked, as the policy saw it; none for other calls.
-fn dialect(input: &Json) -> Option<String> {
-    Some(input.get("effect")?.get("dialect")?.as_str()?.to_owned())
+/// What the policy saw, unless that is a request to a model in a dialect.
+fn seen(input: Option<Vec<u8>>, tool: &str) -> Result<Option<Json>, StepGap> {
+    let input = input.map(|body| Json::parse(&body, &Limits::FILE)).transpose()?;
+    let dialect = input.as_ref().and_then(|input| input.get("effect")?.get("dialect")?.as_str());
+    match dialect {
+        Some(dialect) => {
+            Err(StepGap::Dialect { tool: tool.to_owned(), dialect: dialect.to_owned() })
+        }
+        None => Ok(input),
+    }
 }
 
 /// The break-glass order under which a call ran: the signed bytes, and what the entry records of
