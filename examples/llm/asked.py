@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Prints who asked for each call of one run: the model and its instructions, as the gate saw them.
 
-    asked.py BUNDLE [--instructions]
+    asked.py BUNDLE
 
 It reads `agent_run.json` of an evidence bundle and the inputs of the policy in it, so verify the bundle first. An
-instruction is shown by the beginning of its SHA-256. With `--instructions` it prints what `spec.instructions` of a manifest
-has to list for exactly these texts.
+instruction is shown by its name in the manifest, or its place in the request, and the beginning of its SHA-256.
 """
 
 import json
@@ -29,16 +28,11 @@ def short(text):
     return text if len(text) < at + 32 else f"{text[: at + 8]}…"
 
 
-def entries(seen):
-    """Entries of `spec.instructions`, in the order of their appearance."""
-    texts = [(one["place"], one["sha256"]) for value in seen for one in value["effect"].get("instructions") or []]
-    return [f"    - {{scope: block, place: {place}, sha256: {sha256}}}" for place, sha256 in dict.fromkeys(texts)]
-
-
 def model_call(step, effect, verdict):
     model = effect.get("model") or (step.get("request") or {}).get("json", {}).get("model")
     print(f"{'model' if verdict == 'allowed' else verdict:8} {model}, call {short(step['call'])}")
-    instructions = [f"{one['place']} {short(one['sha256'])}" for one in effect.get("instructions") or []]
+    seen = effect.get("instructions") or []
+    instructions = [f"{one.get('name') or one['place']} {short(one['sha256'])}" for one in seen]
     if instructions:
         print(f"         its instructions: {', '.join(instructions)}")
 
@@ -46,10 +40,6 @@ def model_call(step, effect, verdict):
 def main():
     bundle = pathlib.Path(sys.argv[1])
     run, seen = json.loads((bundle / "agent_run.json").read_bytes()), inputs(bundle)
-    if "--instructions" in sys.argv:
-        in_order = [seen[step["call"]] for step in run["steps"] if step["call"] in seen]
-        print("\n".join(entries(in_order)))
-        return
     for step in run["steps"]:
         verdict = VERDICTS[step["verdict"]]
         effect = (seen.get(step["call"]) or {}).get("effect") or {}
