@@ -335,9 +335,10 @@ fn opened(payloads: &Payloads, c: Option<Digest>) -> Result<Json, LeaveReason> {
 
 /// Why arguments in parts cannot be put together.
 fn missing(args: &Json, (said, payloads): (&RunMessages<'_>, &Payloads)) -> LeaveReason {
-    let Some(References { conversation, offer }) = References::of(args) else {
+    let Some(References { conversation, apart }) = References::of(args) else {
         return LeaveReason::NotStored;
     };
-    let missing = said.missing(&conversation, payloads).or(offer);
-    opened(payloads, missing).err().unwrap_or(LeaveReason::NotStored)
+    let named = said.missing(&conversation, payloads).into_iter().chain(apart.into_values());
+    let mut missing = named.filter_map(|commitment| opened(payloads, Some(commitment)).err());
+    missing.next().unwrap_or(LeaveReason::NotStored)
 }
