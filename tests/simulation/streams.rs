@@ -180,7 +180,7 @@ impl ScriptedModel {
             arguments: arguments.to_string(),
             custom: false,
         });
-        let cleared = flow.propose(proposed.collect()).await;
+        let cleared = flow.propose(proposed.collect()).await.map_err(stopped)?;
         for (index, clearance) in cleared.into_iter().enumerate() {
             self.alive().await;
             let (word, cleared) = match clearance {
@@ -243,6 +243,7 @@ fn request(id: &str, policy: &str, script: &Value) -> ModelRequest {
         operation: Operation::Generate,
         body: body.to_string().into(),
         headers: Vec::new(),
+        beta: false,
         call_id: id.into(),
         traceparent: None,
     }

@@ -368,7 +368,7 @@ impl Flow<'_> {
     ///
     /// # Errors
     /// What has left before cannot be recorded.
-    pub(crate) async fn propose(
+    pub async fn propose(
         &mut self,
         calls: Vec<ProposedCall>,
     ) -> Result<Vec<Clearance>, FlowStopped> {
@@ -391,7 +391,7 @@ impl Flow<'_> {
     ///
     /// # Errors
     /// As [`Self::piece`].
-    pub(crate) async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
+    pub async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
         self.progress.count(&bytes);
         let end = FlowItem::End(SealedEnd(bytes));
         self.items.send(end).await.map_err(|_| FlowStopped::Left)
