@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::cli::Failure;
+use crate::domain::commitment::opens;
 use crate::domain::dialect::Dialect;
 use crate::domain::digest::Digest;
 use crate::domain::effect::EffectKind;
@@ -175,9 +176,22 @@ pub(super) async fn read(
         let wanted = lines.iter().filter(|line| decides(line) || line.is(Kind::RunOpened));
         let mut payloads = Payloads::default();
         disclose(reader, row, wanted, (&keys, true), &mut payloads).await?;
+        distrust(&mut payloads);
         all.add(*run, &lines, &payloads)?;
     }
     Ok(all)
+}
+
+/// Marks the payloads whose bytes do not open their commitments as damaged. WHY: what a person signs has to
+/// be what the gate recorded, and whoever can write the rows of a ledger could propose other instructions.
+fn distrust(payloads: &mut Payloads) {
+    for (c, payload) in &mut payloads.0 {
+        if let Payload::Opened { salt, body, .. } = payload
+            && opens(c, salt, body).is_none()
+        {
+            *payload = Payload::Withheld(WithheldReason::Damaged);
+        }
+    }
 }
 
 impl RecordedRequests {
@@ -341,4 +355,25 @@ fn missing(args: &Json, (said, payloads): (&RunMessages<'_>, &Payloads)) -> Leav
     let named = said.missing(&conversation, payloads).into_iter().chain(apart.into_values());
     let mut missing = named.filter_map(|commitment| opened(payloads, Some(commitment)).err());
     missing.next().unwrap_or(LeaveReason::NotStored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::commitment::commit;
+
+    #[test]
+    fn bytes_that_were_changed_where_they_are_stored_are_not_read() {
+        let (salt, written) = ([7; 32], br#"{"model":"m"}"#);
+        let c = commit(&salt, written);
+        for (body, is_read) in [(&written[..], true), (br#"{"model":"n"}"#, false)] {
+            let (role, media_type) = ("args".to_owned(), "application/json".to_owned());
+            let payload = Payload::Opened { salt, role, media_type, body: body.to_vec() };
+            let mut payloads = Payloads([(c, payload)].into());
+            distrust(&mut payloads);
+            let read = opened(&payloads, Some(c));
+            assert_eq!(read.is_ok(), is_read, "{read:?}");
+            assert!(is_read || matches!(read, Err(LeaveReason::Damaged)));
+        }
+    }
 }
