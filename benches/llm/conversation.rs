@@ -27,7 +27,7 @@ fn prose(seed: u64, bytes: usize) -> String {
     while text.len() < bytes {
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         text.push_str(WORDS[(number >> 33) as usize % WORDS.len()]);
-        text.push(if number % 13 == 0 { '\n' } else { ' ' });
+        text.push(if number.is_multiple_of(13) { '\n' } else { ' ' });
     }
     text.truncate(bytes.max(1));
     text

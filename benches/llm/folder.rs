@@ -26,6 +26,7 @@ const RULES: [(&str, &str); 3] = [
 ];
 
 /// A directory with keys, a signed bundle, a signed manifest and a configuration.
+#[derive(Debug)]
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -150,6 +151,7 @@ fn address(line: &str) -> Option<SocketAddr> {
 }
 
 /// A running gate.
+#[derive(Debug)]
 pub struct Gate {
     child: Child,
     /// Where agents with the token connect.

@@ -14,6 +14,7 @@
     clippy::print_stderr,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
@@ -35,6 +36,7 @@ use folder::{Folder, Gate};
 use provider::Provider;
 
 /// What is measured, and for how long each.
+#[derive(Debug)]
 pub struct Plan {
     asked: Asked,
     /// One measurement.
@@ -58,6 +60,7 @@ impl Plan {
 }
 
 /// What is there to be measured.
+#[derive(Debug)]
 pub struct Scene {
     /// The model's provider.
     pub provider: Provider,

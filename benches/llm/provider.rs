@@ -31,6 +31,7 @@ pub const KEY: &str = "sk-provider-0123456789abcdefghij";
 pub const PACE: Duration = Duration::from_millis(20);
 
 /// A running provider. It ends with this process.
+#[derive(Debug)]
 pub struct Provider {
     child: Child,
     /// Where it listens.

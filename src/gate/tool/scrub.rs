@@ -139,8 +139,8 @@ impl Finder {
         let mut spans = self.find(text, 0);
         spans.extend(token::find(text));
         readings(text, |reading| {
-            let mut found = self.find(&reading.text, TOGETHER_MIN);
-            found.extend(token::find(&reading.text));
+            let mut found = self.find(reading.text, TOGETHER_MIN);
+            found.extend(token::find(reading.text));
             spans.extend(found.iter().filter_map(|found| reading.source(found)));
         });
         spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));

@@ -4,6 +4,7 @@
 //! lines is still readable after decoding. So the search covers the text and its decoded forms.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ops::Range;
 
 /// How often a decoded text is decoded again.
@@ -235,29 +236,9 @@ impl Reading {
     /// Without soft line breaks, and with quoted-printable escapes decoded.
     pub fn printable(&self) -> Self {
         self.walked(|rest| match rest {
-            [b'=', b'\r', b'\n', ..] => (None, 3),
-            [b'=', b'\n', ..] => (None, 2),
-            [b'=', high, low, ..] => match byte(&[*high, *low]) {
-                Some(c) => (Some(c), 3),
-                None => (Some('='), 1),
-            },
+            [b'=', ..] => printed(rest),
             _plain => (first(rest), 1),
         })
-    }
-
-    /// Passes on the alternative readings, each only where it could show something new.
-    fn beside(&self, visit: &mut impl FnMut(&Self)) {
-        let any = |is: fn(u8) -> bool| self.text.bytes().any(is);
-        let is_separator = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
-        if self.text.contains('=') {
-            visit(&self.printable());
-        }
-        if any(is_separator) {
-            visit(&self.digits());
-        }
-        if any(|b| b <= b' ') {
-            visit(&self.squeezed());
-        }
     }
 
     /// Hexadecimal digits only, lowercase, without common separators.
@@ -270,24 +251,151 @@ impl Reading {
     }
 }
 
+/// A reading of which only the text is known: most texts hold nothing, and the places of each
+/// character cost more than the text.
+pub struct LazyReading<'a> {
+    /// The text.
+    pub text: &'a str,
+    make: &'a dyn Fn() -> Reading,
+    made: OnceCell<Reading>,
+}
+
+impl std::fmt::Debug for LazyReading<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LazyReading").field("text", &self.text).finish_non_exhaustive()
+    }
+}
+
+impl<'a> LazyReading<'a> {
+    fn of(text: &'a str, make: &'a dyn Fn() -> Reading) -> Self {
+        Self { text, make, made: OnceCell::new() }
+    }
+
+    /// The place of this stretch in the source.
+    pub fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
+        self.made.get_or_init(self.make).source(found)
+    }
+}
+
 /// Passes on the readings of a text except itself: its decoded forms, layer by layer, and each of
 /// those read as quoted-printable, as digits or as broken lines. One at a time, because each has
 /// the size of the text.
-pub fn readings(source: &str, mut visit: impl FnMut(&Reading)) {
-    let plain = Reading::of(source);
-    plain.beside(&mut visit);
+pub fn readings(source: &str, mut visit: impl FnMut(&LazyReading<'_>)) {
+    let plain = folded_text(source);
+    let layer_of = |layers: usize| {
+        let mut reading = Reading::of(source);
+        for _ in 0..layers {
+            reading = reading.unescaped().unwrap_or(reading);
+        }
+        reading
+    };
+    beside(&plain, &|| layer_of(0), &mut visit);
     if !source.is_ascii() && source.chars().any(|c| folded(c) != Some(c)) {
-        visit(&plain);
+        visit(&LazyReading::of(&plain, &|| layer_of(0)));
     }
-    let escapes = plain.text.contains(['%', '\\', '&']);
-    let mut layer = escapes.then(|| plain.unescaped()).flatten();
+    let mut layer = unescaped_text(&plain);
     drop(plain);
-    for _ in 0..LAYERS {
-        let Some(reading) = layer else { break };
-        reading.beside(&mut visit);
-        visit(&reading);
-        layer = reading.unescaped();
+    for layers in 1..=LAYERS {
+        let Some(text) = layer else { break };
+        beside(&text, &|| layer_of(layers), &mut visit);
+        visit(&LazyReading::of(&text, &|| layer_of(layers)));
+        layer = unescaped_text(&text);
     }
+}
+
+/// Passes on the alternative readings of a reading, each only where it could show something new.
+fn beside(text: &str, make: &dyn Fn() -> Reading, visit: &mut impl FnMut(&LazyReading<'_>)) {
+    let any = |is: fn(u8) -> bool| text.bytes().any(is);
+    let is_separator = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
+    if text.contains('=') {
+        visit(&LazyReading::of(&printable_text(text), &|| make().printable()));
+    }
+    if any(is_separator) {
+        visit(&LazyReading::of(&digits_text(text), &|| make().digits()));
+    }
+    if any(|b| b <= b' ') {
+        visit(&LazyReading::of(&squeezed_text(text), &|| make().squeezed()));
+    }
+}
+
+/// The text of [`Reading::of`].
+fn folded_text(source: &str) -> Cow<'_, str> {
+    if source.is_ascii() {
+        return source.into();
+    }
+    let shown = |c: char| if c.is_ascii() { c } else { OTHER };
+    source.chars().filter_map(folded).map(shown).collect()
+}
+
+/// The text of [`Reading::unescaped`].
+fn unescaped_text(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|b| b"%\\&".contains(b)) {
+        let (plain, escaped) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let (c, took) = escape(escaped).or_else(|| Some((first(escaped)?, 1)))?;
+        out.push(u8::try_from(c).unwrap_or_default());
+        rest = escaped.get(took..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    (out.len() != text.len()).then(|| ascii(out))
+}
+
+/// The text of [`Reading::printable`].
+fn printable_text(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|b| *b == b'=') {
+        let (plain, escaped) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let (c, took) = printed(escaped);
+        out.extend(c.and_then(|c| u8::try_from(c).ok()));
+        rest = escaped.get(took..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    ascii(out)
+}
+
+/// The text of [`Reading::squeezed`].
+fn squeezed_text(text: &str) -> String {
+    kept(text.bytes().map(|byte| (byte, byte > b' ')), text.len())
+}
+
+/// The text of [`Reading::digits`].
+fn digits_text(text: &str) -> String {
+    let after = text.bytes().skip(1).chain([b' ']);
+    let mut is_x = false;
+    let digits = text.bytes().zip(after).map(|(byte, next)| {
+        let begins = byte == b'0' && matches!(next, b'x' | b'X');
+        let separates = matches!(byte, b' ' | b':' | b'-' | b',' | b';' | b'\r' | b'\n' | b'\t');
+        let keeps = !begins && !separates && !is_x;
+        is_x = begins;
+        (byte.to_ascii_lowercase(), keeps)
+    });
+    kept(digits, text.len())
+}
+
+/// The bytes that are kept.
+///
+/// WHY each is written, and the next one over it if it is not kept: words are short, and a wrong
+/// guess of the processor costs more than ten bytes.
+fn kept(bytes: impl Iterator<Item = (u8, bool)>, bytes_max: usize) -> String {
+    let mut out = vec![0; bytes_max];
+    let mut length = 0_usize;
+    for (byte, keeps) in bytes {
+        if let Some(place) = out.get_mut(length) {
+            *place = byte;
+        }
+        length = length.saturating_add(usize::from(keeps));
+    }
+    out.truncate(length);
+    ascii(out)
+}
+
+/// Bytes of a reading, which are ASCII.
+fn ascii(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// No text that comes here has gigabytes: results and arguments have bounds far below.
@@ -333,6 +441,19 @@ fn first(bytes: &[u8]) -> Option<char> {
     bytes.first().copied().map(char::from)
 }
 
+/// What an equals sign at the front stands for in quoted-printable text, and its length.
+fn printed(bytes: &[u8]) -> (Option<char>, usize) {
+    match bytes {
+        [b'=', b'\r', b'\n', ..] => (None, 3),
+        [b'=', b'\n', ..] => (None, 2),
+        [b'=', high, low, ..] => match byte(&[*high, *low]) {
+            Some(c) => (Some(c), 3),
+            None => (Some('='), 1),
+        },
+        _plain => (first(bytes), 1),
+    }
+}
+
 /// The character that two hexadecimal digits stand for.
 fn byte(digits: &[u8]) -> Option<char> {
     number(digits, 16).filter(|_| digits.len() == 2)
@@ -376,5 +497,31 @@ fn escape(bytes: &[u8]) -> Option<(char, usize)> {
             Some((c, end.saturating_add(2)))
         }
         _plain => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_text_of_a_lazy_reading_is_that_of_the_reading_with_its_places(
+            text in "(=[0-9A-F]{2}|=\r?\n|%[0-9a-f]{2}|\\\\u00[0-9a-f]{2}|\\\\x[0-9a-f]{2}|&#?[a-z0-9]{1,4};|0x|[ -~]|[\r\n\t]|[ａ-ｚé\u{ad}\u{200b}]){0,60}",
+        ) {
+            let plain = Reading::of(&text);
+            prop_assert_eq!(&*folded_text(&text), &plain.text);
+            prop_assert_eq!(digits_text(&plain.text), plain.digits().text);
+            prop_assert_eq!(squeezed_text(&plain.text), plain.squeezed().text);
+            prop_assert_eq!(printable_text(&plain.text), plain.printable().text);
+            prop_assert_eq!(unescaped_text(&plain.text), plain.unescaped().map(|next| next.text));
+            readings(&text, |lazy| {
+                let whole = 0..lazy.text.len();
+                assert_eq!(lazy.made.get_or_init(lazy.make).text, lazy.text, "{text:?}");
+                assert!(whole.is_empty() || lazy.source(&whole).is_some());
+            });
+        }
     }
 }

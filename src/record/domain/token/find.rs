@@ -145,7 +145,7 @@ pub fn holds(text: &str) -> bool {
     }
     let mut held = !find(text).is_empty();
     if !held {
-        readings(text, |reading| held = held || !find(&reading.text).is_empty());
+        readings(text, |reading| held = held || !find(reading.text).is_empty());
     }
     held
 }
