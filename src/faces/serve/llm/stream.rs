@@ -405,7 +405,7 @@ mod tests {
                 let parts = coming(vec![(0, bytes("data: a\n\n")), (0, broken)]);
                 let reply = Ok(StreamReply::Begun(head(200), parts));
                 let response = answered(asking(0, reply), form(Dialect::Chat, true)).await;
-                Ok::<_, std::convert::Infallible>(response.ok().unwrap())
+                Ok::<_, Infallible>(response.ok().unwrap())
             };
             driver::either(io, hyper::service::service_fn(answer), closing)
         }));

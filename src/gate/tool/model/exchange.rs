@@ -25,7 +25,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Redaction, Unmasked, Usage};
 use crate::ledger::flow::{Clearance, DeniedProposal, Flow, ProposedCall};
 use crate::ledger::permit::Permit;
-use crate::tool::net::{BodyError, SendError, whole};
+use crate::tool::net::{BodyError, Pace, SendError, whole};
 use crate::tool::request::{RequestError, failed, headers_of, of_call};
 use crate::tool::scrub::Scrub;
 
@@ -210,9 +210,12 @@ impl Exchange<'_> {
         expect(response.headers(), "application/json")?;
         let (status, headers) = (response.status().as_u16(), down(response.headers()));
         let most = self.model.result_bytes_max;
-        let body = whole(response.into_body(), most, None).await.map_err(|why| match why {
+        let (head, stretch) = (self.face.head_timeout, self.face.silence_timeout);
+        let pace = Some(Pace { head, stretch, bytes_min: 1 });
+        let body = whole(response.into_body(), most, pace).await.map_err(|why| match why {
             BodyError::TooLarge => Broken::TooMuch(most),
-            BodyError::Slow | BodyError::Broken(_) => Broken::Lost,
+            BodyError::Slow => Broken::Silent(stretch),
+            BodyError::Broken(_) => Broken::Lost,
         })?;
         let assembled = match self.ready.operation {
             Operation::CountTokens => {
@@ -455,7 +458,7 @@ mod tests {
     fn what_an_upstream_that_was_left_may_bill_counts_beside_what_the_next_one_counts() {
         let here = usage("b", 3, Some(7));
         assert_eq!(with_abandoned(here.clone(), None), here);
-        let all = with_abandoned(here.clone(), Some(&usage("a", 10, Some(100))));
+        let all = with_abandoned(here, Some(&usage("a", 10, Some(100))));
         assert_eq!((all.input_tokens, all.output_tokens, all.cost_micro_usd), (13, 15, Some(107)));
         assert_eq!((all.upstream.as_str(), all.estimated), ("b", true));
         assert_eq!(all.cached_input_tokens, 4);
