@@ -17,6 +17,8 @@ use crate::tool::net::{SendError, whole};
 
 /// Bytes that are read of a provider's error.
 const ERROR_BYTES_MAX: u64 = 64 << 10;
+/// How long they may take: the next upstream waits.
+const ERROR_WAIT: Duration = Duration::from_secs(10);
 /// Headers of providers that agents receive.
 const DOWN: [&str; 4] = ["request-id", "x-request-id", "retry-after", "openai-processing-ms"];
 const DOWN_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
@@ -82,7 +84,8 @@ pub(super) fn expect(headers: &HeaderMap, kind: &str) -> Result<(), Broken> {
 
 /// What a provider says about its error, for the agent.
 pub(super) async fn provider_words(body: Incoming) -> String {
-    let Ok(bytes) = whole(body, ERROR_BYTES_MAX, None).await else { return String::new() };
+    let read = tokio::time::timeout(ERROR_WAIT, whole(body, ERROR_BYTES_MAX, None)).await;
+    let Ok(Ok(bytes)) = read else { return String::new() };
     let Ok(json) = Json::parse(&bytes, &Limits::MODEL) else { return String::new() };
     let error = json.get("error").unwrap_or(&json);
     let message = error.get("message").or(Some(error)).and_then(Json::as_str);

@@ -26,7 +26,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Redaction, Unmasked, Usage};
 use crate::ledger::flow::{Clearance, DeniedProposal, Flow, ProposedCall};
 use crate::ledger::permit::Permit;
-use crate::tool::net::{BodyError, SendError, whole};
+use crate::tool::net::{BodyError, Pace, SendError, whole};
 use crate::tool::request::{RequestError, failed, headers_of, of_call};
 use crate::tool::scrub::Scrub;
 
@@ -205,9 +205,12 @@ impl Exchange<'_> {
         expect(response.headers(), "application/json")?;
         let (status, headers) = (response.status().as_u16(), down(response.headers()));
         let most = self.model.result_bytes_max;
-        let body = whole(response.into_body(), most, None).await.map_err(|why| match why {
+        let (head, stretch) = (self.face.head_timeout, self.face.silence_timeout);
+        let pace = Some(Pace { head, stretch, bytes_min: 1 });
+        let body = whole(response.into_body(), most, pace).await.map_err(|why| match why {
             BodyError::TooLarge => Broken::TooMuch(most),
-            BodyError::Slow | BodyError::Broken(_) => Broken::Lost,
+            BodyError::Slow => Broken::Silent(stretch),
+            BodyError::Broken(_) => Broken::Lost,
         })?;
         let assembled = match self.ready.operation {
             Operation::CountTokens => {

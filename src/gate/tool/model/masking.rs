@@ -19,6 +19,11 @@ const CALLS: [&str; 3] = ["function_call", "custom_tool_call", "local_shell_call
 const ARGUMENTS: [&str; 2] =
     ["response.function_call_arguments.", "response.custom_tool_call_input."];
 
+/// The members of a chunk that hold tool calls.
+const CHAT_CALLS: [&str; 2] = ["tool_calls", "function_call"];
+/// Members of parts of a message that hold its text. No window follows a text into parts.
+const TEXTS: [&str; 7] =
+    ["content", "reasoning", "refusal", "summary", "text", "thinking", "transcript"];
 /// The events that end a response.
 const ENDS: [&str; 3] = ["response.completed", "response.incomplete", "response.failed"];
 
@@ -189,6 +194,12 @@ impl EventMask {
         let Some(Json::Object(delta)) = choice.get_mut("delta") else {
             return Ok(vec![self.value(&other)?]);
         };
+        let is_cut = |(name, value): (&String, &Json)| {
+            !CHAT_CALLS.contains(&name.as_str()) && has_nested_text(value)
+        };
+        if !self.opaque && delta.iter().any(is_cut) {
+            return Err(Unmaskable::Unscanned);
+        }
         let is_text = |(name, value): &(&String, &mut Json)| {
             matches!(value, Json::String(text) if !text.is_empty()) && *name != "role"
         };
@@ -198,7 +209,7 @@ impl EventMask {
                 given.insert(name.clone(), text);
             }
         }
-        let calls: BTreeMap<String, Json> = ["tool_calls", "function_call"]
+        let calls: BTreeMap<String, Json> = CHAT_CALLS
             .into_iter()
             .filter_map(|name| delta.remove_entry(name))
             .filter(|(_, calls)| *calls != Json::Null)
@@ -258,16 +269,19 @@ impl EventMask {
             return Ok(vec![event.clone()]);
         }
         let (mut other, mut said, mut given) = (event.clone(), BTreeMap::new(), false);
-        for name in ["text", "thinking", "partial_json"] {
-            let Some(piece) = block.and_then(|block| block.get(name)).and_then(Json::as_str) else {
-                continue;
+        for (name, piece) in block.and_then(Json::as_object).into_iter().flatten() {
+            // A block begins with names and ids beside its texts; a delta has its piece alone.
+            let is_piece = match kind {
+                "content_block_start" => ["text", "thinking"].contains(&name.as_str()),
+                _delta => !["type", "signature"].contains(&name.as_str()),
             };
-            let text = self.push(TextPlace(index, 0, name.to_owned()), piece, event)?;
+            let Some(piece) = piece.as_str().filter(|_| is_piece) else { continue };
+            let text = self.push(TextPlace(index, 0, name.clone()), piece, event)?;
             given |= !piece.is_empty();
-            if let Some(place) = at(&mut other, &[member, name]) {
+            if let Some(place) = at(&mut other, &[member, name.as_str()]) {
                 *place = Json::from("");
             }
-            said.insert(name, text);
+            said.insert(name.as_str(), text);
         }
         if kind == "content_block_delta" && given && said.values().all(String::is_empty) {
             return Ok(Vec::new());
@@ -359,6 +373,18 @@ fn is_kind(value: &Json, kind: &str) -> bool {
     value.get("type").and_then(Json::as_str) == Some(kind)
 }
 
+/// Whether a member of a message has text in parts of it.
+fn has_nested_text(value: &Json) -> bool {
+    let has = |value: &Json| value.as_str().is_some_and(|text| !text.is_empty());
+    match value {
+        Json::Array(items) => items.iter().any(|item| has(item) || has_nested_text(item)),
+        Json::Object(members) => members.iter().any(|(name, value)| {
+            TEXTS.contains(&name.as_str()) && has(value) || has_nested_text(value)
+        }),
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => false,
+    }
+}
+
 /// Whether a chunk whose texts were taken out has something to say.
 fn has_more(chunk: &Json) -> bool {
     let usage = chunk.get("usage").is_some_and(|usage| *usage != Json::Null);
@@ -371,10 +397,8 @@ fn has_more(chunk: &Json) -> bool {
 /// The rest of a text of a block, as an event of its own.
 fn delta_of_block(event: &mut Json, place: &TextPlace, rest: Json) {
     let TextPlace(index, _, member) = place;
-    let kind = match member.as_str() {
-        "partial_json" => "input_json_delta".to_owned(),
-        member => format!("{member}_delta"),
-    };
+    let kind = event.get("delta").and_then(|delta| delta.get("type")).and_then(Json::as_str);
+    let kind = kind.map_or_else(|| format!("{member}_delta"), str::to_owned);
     let delta = Json::object([("type", Json::from(kind)), (member.as_str(), rest)]);
     *event = Json::object([
         ("type", Json::from("content_block_delta")),
@@ -549,6 +573,16 @@ mod tests {
         assert_eq!(masked.as_deref(), Some(r#"{"to":"[REDACTED:email]"}"#));
         assert_eq!(mask.arguments(r#"{"to": "ann"}"#).unwrap(), None);
         assert_eq!(mask.arguments("to ann@example.com").unwrap().unwrap(), "to [REDACTED:email]");
+    }
+
+    #[test]
+    fn a_text_in_parts_of_a_member_does_not_leave() {
+        let parts = json!([{"type": "text", "text": "ann@"}]);
+        let chunk = json!({"choices": [{"index": 0, "delta": {"content": parts.to_serde()}}]});
+        let left = mask(Dialect::Chat).event(event(None, &chunk));
+        assert_eq!(left.unwrap_err(), Unmaskable::Unscanned);
+        let bare = json!({"choices": [{"index": 0, "delta": {"annotations": [{"url": "u"}]}}]});
+        assert_eq!(mask(Dialect::Chat).event(event(None, &bare)).unwrap().len(), 1);
     }
 
     #[test]
