@@ -76,3 +76,23 @@ async fn an_item_of_a_streamed_answer_is_referred_to_and_every_request_shows_its
     assert_eq!(gate.provider.asked().len(), 2);
     gate.checked().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_denied_call_of_a_remembered_response_has_the_reason_as_its_result() {
+    let gate = Gate::start().await;
+    let responses = &DIALECTS[1];
+    let body = responses.offering("go", false, &["Bash"]);
+    let call = ("c1", "Bash", r#"{"command": "rm -rf /"}"#);
+    gate.provider.answers(Answer::json(200, &responses.whole("look", &[call])));
+    let first = asked(&gate, "/r/a", &body).await;
+    assert!(first.body.contains("wicketgate_denied"), "{first:?}");
+    let mut next = body.clone();
+    next["previous_response_id"] = json!("resp_1");
+    next["input"] =
+        json!([{"type": "function_call_output", "call_id": "c1", "output": "no such tool"}]);
+    gate.provider.answers(Answer::json(200, &responses.whole("I see", &[])));
+    let second = asked(&gate, "/r/a", &next).await;
+    assert_eq!(second.status, 200, "{second:?}");
+    let sent = gate.provider.last().json();
+    assert!(sent["input"][0]["output"].as_str().unwrap().contains("no removal"), "{sent}");
+}

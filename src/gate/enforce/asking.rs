@@ -315,10 +315,14 @@ impl Road {
             })),
         }
         let said = run.models.proposals.lock();
-        // WHY by the id alone: some clients give a call of an unknown tool another name.
-        let again = ask.calls.iter();
+        // WHY by the id alone: some clients give a call of an unknown tool another name. WHY results
+        // too: the call may stand in a response that the provider remembers.
+        let calls = ask.calls.iter().map(|call| call.id.as_str());
+        let results = ask.results.iter().map(|result| result.id.as_str());
+        let again: BTreeSet<&str> = calls.chain(results).collect();
         edits.restore = again
-            .filter_map(|call| said.denied(&call.id))
+            .into_iter()
+            .filter_map(|id| said.denied(id))
             .map(|denied| Restored {
                 id: denied.id.clone(),
                 name: denied.name.clone(),
