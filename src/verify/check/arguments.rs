@@ -191,3 +191,36 @@ impl ShownArguments {
 fn number(of: usize) -> u64 {
     u64::try_from(of).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
+    }
+
+    #[test]
+    fn arguments_that_are_stored_whole_are_those_that_a_policy_saw_by_their_digest() {
+        let stored = json(r#"{"messages":[{"role":"user"}],"model":"m","system":"s","tools":[1]}"#);
+        let digest = |member: &Json| Json::of(&MemberDigest::of(member));
+        let seen = |name: &str, member: Option<Json>| {
+            let Json::Object(mut members) = stored.clone() else { panic!("no object") };
+            members.remove(name);
+            members.extend(member.map(|member| (name.to_owned(), member)));
+            without_digests(&Json::Object(members), &stored)
+        };
+        let names = |names: &[&'static str]| Some(names.iter().copied().collect());
+        let tools = json("[1]");
+        assert_eq!(seen("tools", Some(tools.clone())), names(&[]));
+        assert_eq!(seen("tools", Some(digest(&tools))), names(&["tools"]));
+        assert_eq!(seen("system", Some(digest(&json(r#""s""#)))), names(&["system"]));
+        // Another member, none, one too many, and one that has no digest.
+        assert_eq!(seen("tools", Some(digest(&json("[2]")))), None);
+        assert_eq!(seen("tools", None), None);
+        assert_eq!(seen("instructions", Some(json(r#""s""#))), None);
+        assert_eq!(seen("model", Some(digest(&json(r#""m""#)))), None);
+        // What was said is compared elsewhere.
+        assert_eq!(seen("messages", Some(json("[]"))), names(&[]));
+    }
+}
