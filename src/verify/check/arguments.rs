@@ -11,7 +11,7 @@ use super::input::Input;
 use crate::conversation::RunMessages;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::facts::{BYPASSED, Finding, FindingAge};
+use crate::domain::facts::{Finding, FindingAge};
 use crate::domain::json::{Json, Limits};
 use crate::firewall;
 use crate::payloads::Payloads;
@@ -180,8 +180,6 @@ impl ShownArguments {
         let unseen = |one: &Finding| {
             one.path.is_empty()
                 || one.since == FindingAge::Earlier
-                // The gate compared the results with the calls that had come.
-                || one.kind == BYPASSED
                 || cut.iter().any(|top| below(&one.path, top))
         };
         let all_there = again.iter().all(|one| recorded.contains(one));
@@ -198,25 +196,31 @@ fn number(of: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn input(findings: &str) -> Input {
-        let text = format!(
-            r#"{{"v":"wicketgate/input/1","agent":{{"id":"a","version":"1","manifest":"m","binding":"claimed",
-            "owner":"o","labels":{{}},"delegation":[]}},"approvals":[],"args":{{"messages":[{{"role":"tool","content":"done"}}]}},
-            "break_glass":false,"call":{{"id":"c"}},"context":{{"claimed":{{}}}},"effect":{{}},"findings":{findings},
-            "history":{{"calls":0,"errors":0}},"observe":[],"pools":[],"quorum":{{}},"run":{{"id":"r","mode":"enforce",
-            "opened_at":"2026-11-27T12:00:00.000Z","labels":{{}},"calls":0,"errors":0}},"time":{{}},
-            "tool":{{"name":"t","tier":"T1","definition":"d"}}}}"#
-        );
-        Input::of(&Json::parse(text.as_bytes(), &Limits::FILE).unwrap()).unwrap()
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
     }
 
     #[test]
-    fn a_result_past_the_gate_is_no_finding_that_the_firewall_would_make_again() {
-        let seen = ShownArguments { shown: Some(vec![(0, true)]), digests: BTreeSet::new() };
-        let one =
-            |kind: &str| format!(r#"[{{"kind":"{kind}","path":"/messages/0","since":"new"}}]"#);
-        assert!(seen.finds(&input("[]")).is_ok());
-        assert!(seen.finds(&input(&one(BYPASSED))).is_ok());
-        assert!(seen.finds(&input(&one("email"))).is_err());
+    fn arguments_that_are_stored_whole_are_those_that_a_policy_saw_by_their_digest() {
+        let stored = json(r#"{"messages":[{"role":"user"}],"model":"m","system":"s","tools":[1]}"#);
+        let digest = |member: &Json| Json::of(&MemberDigest::of(member));
+        let seen = |name: &str, member: Option<Json>| {
+            let Json::Object(mut members) = stored.clone() else { panic!("no object") };
+            members.remove(name);
+            members.extend(member.map(|member| (name.to_owned(), member)));
+            without_digests(&Json::Object(members), &stored)
+        };
+        let names = |names: &[&'static str]| Some(names.iter().copied().collect());
+        let tools = json("[1]");
+        assert_eq!(seen("tools", Some(tools.clone())), names(&[]));
+        assert_eq!(seen("tools", Some(digest(&tools))), names(&["tools"]));
+        assert_eq!(seen("system", Some(digest(&json(r#""s""#)))), names(&["system"]));
+        // Another member, none, one too many, and one that has no digest.
+        assert_eq!(seen("tools", Some(digest(&json("[2]")))), None);
+        assert_eq!(seen("tools", None), None);
+        assert_eq!(seen("instructions", Some(json(r#""s""#))), None);
+        assert_eq!(seen("model", Some(digest(&json(r#""m""#)))), None);
+        // What was said is compared elsewhere.
+        assert_eq!(seen("messages", Some(json("[]"))), names(&[]));
     }
 }
