@@ -118,7 +118,6 @@ async fn sixty_turns_with_a_long_prompt_and_long_tools_store_each_part_once() {
         assert_eq!(summary["kinds"]["call.completed"], TURNS, "{summary}");
         let all = payloads(&database);
         let bytes: usize = all.iter().map(|row| row.body.len()).sum();
-        eprintln!("{}: {bytes} bytes in {} payloads", dialect.name, all.len());
         assert!(bytes <= 1_200_000, "{}: {bytes} bytes of payloads", dialect.name);
         let (is_chat, beside) = (dialect.name == "chat", of_role(&all, "instructions").len());
         assert_eq!((beside, of_role(&all, "offer").len()), (usize::from(!is_chat), 1));

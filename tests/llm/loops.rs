@@ -26,6 +26,7 @@ async fn a_client_that_asks_for_the_same_with_other_ids_is_stopped_after_ten() {
         let refused = gate.asks(dialect, &again(dialect, 10)).await;
         assert_eq!(refused.status, 403, "{refused:?}");
         assert!(refused.body.contains("limit.repeated_calls"), "{refused:?}");
+        assert!(refused.body.contains("came 10 times in a row"), "{refused:?}");
         assert_eq!(gate.provider.asked().len(), asked);
         // Something else may be asked.
         gate.provider.answers(Answer::json(200, &dialect.whole("hello", &[])));

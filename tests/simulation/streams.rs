@@ -19,7 +19,7 @@ use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::{FlowPart, ModelFault, ModelReply, ModelRequest};
+use wicketgate::enforce::{Answer, FlowPart, ModelFault, ModelReply, ModelRequest};
 use wicketgate::identity::client_tools::ClientTool;
 use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger::flow::{Clearance, Flow, FlowStopped, ProposedCall};
@@ -284,11 +284,11 @@ impl World {
         let mut flowing = match reply {
             Ok(ModelReply::Begun(flowing)) => flowing,
             Ok(ModelReply::Whole(released, _)) => {
-                return self.answered(life, &key, Ok(released));
+                return self.answered(life, &key, &Ok(released));
             }
             Err(fault) => {
                 let ModelFault { fault, .. } = *fault;
-                return self.answered(life, &key, Err(fault));
+                return self.answered(life, &key, &Err(fault));
             }
         };
         self.recorded(&key, &flowing.head.receipt, "call.authorized");
@@ -323,7 +323,7 @@ impl World {
                 FlowPart::Broken(fault) => {
                     self.happens("a stream broke");
                     let code = fault.code.as_str().to_owned();
-                    self.answered(life, &key, Err(*fault));
+                    self.answered(life, &key, &Err(*fault));
                     return StreamEnd::Broken(code);
                 }
             }
@@ -345,10 +345,10 @@ impl World {
         *track.waiting.entry(life.number).or_default() -= 1;
     }
 
-    fn answered(&self, life: &Life, key: &Key, answer: wicketgate::enforce::Answer) -> StreamEnd {
+    fn answered(&self, life: &Life, key: &Key, answer: &Answer) -> StreamEnd {
         self.rests(life, key);
-        self.told(key, None, &answer);
-        StreamEnd::Answered(match &answer {
+        self.told(key, None, answer);
+        StreamEnd::Answered(match answer {
             Ok(_) => "ok".to_owned(),
             Err(fault) => fault.code.as_str().to_owned(),
         })
@@ -628,7 +628,7 @@ fn an_answer_whose_outcome_is_not_recorded_has_no_end() {
         let ask = world.ask_model(&life, &known, &asked, Cut::Never);
         let (end, ()) = tokio::join!(ask, async {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let until = Instant::now() + Duration::from_millis(1200);
+            let until = Instant::now() + Duration::from_millis(900);
             *world.sky.weather.lock() = Weather { down_until: Some(until), ..Weather::default() };
         });
         assert_eq!(end, StreamEnd::Broken("call.unknown".into()));

@@ -1,15 +1,16 @@
 //! When a call is the same again: by its bytes, and for requests to models by what they say.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use super::run::Run;
 use super::runs::Runs;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::identity::manifest::RunLimits;
+use crate::limits::Usage;
 use crate::record::conversation::list_member;
 
 /// Requests to models that say the same in a row, where the manifest names no number.
@@ -50,14 +51,27 @@ impl Runs {
 }
 
 impl Run {
-    /// The limits of the run for this call. WHY a number of repetitions of their own for requests in
-    /// a dialect: their clients repeat a request that they take for failed, without end.
-    pub(super) fn limits_for(&self, call: &ToolCall) -> Cow<'_, RunLimits> {
+    /// Counts a new call, and gives the limits of the run that it violates. WHY requests in a dialect
+    /// have a number of repetitions where the manifest names none: their clients repeat a request that
+    /// they take for failed, without end.
+    pub(super) fn count(
+        &self,
+        usage: &mut Usage,
+        (call, pattern): (&ToolCall, Digest),
+        now: Duration,
+    ) -> Vec<LayerReason> {
         let limits = &self.manifest.limits;
         if call.dialect().is_none() || limits.repeated_calls.is_some() {
-            return Cow::Borrowed(limits);
+            return usage.begin(limits, pattern, now);
         }
-        Cow::Owned(RunLimits { repeated_calls: Some(REPEATED_MAX), ..limits.clone() })
+        let limits = RunLimits { repeated_calls: Some(REPEATED_MAX), ..limits.clone() };
+        let mut reasons = usage.begin(&limits, pattern, now);
+        for reason in reasons.iter_mut().filter(|one| one.detail == "limit.repeated_calls") {
+            reason.message = format!(
+                "the same conversation came {REPEATED_MAX} times in a row; `spec.limits.repeated_calls` of the manifest allows another number"
+            );
+        }
+        reasons
     }
 }
 

@@ -240,7 +240,7 @@ impl Run {
         budget::may_enter(self, &state, call)?;
         let slot = slot.ok_or_else(|| budget::no_room(call))?;
         let facts = self.facts(&state.usage, attested);
-        let mut refusals = state.usage.begin(&self.limits_for(asked), like.pattern, now);
+        let mut refusals = self.count(&mut state.usage, (asked, like.pattern), now);
         refusals.extend(self.begin_above(now));
         self.within_an_answer(asked, &mut refusals);
         let (sender, answer) = watch::channel(None);

@@ -165,8 +165,8 @@ fn settled(text: &str) -> usize {
         return chain;
     }
     let end = text.len().saturating_sub(HELD_KEPT);
-    let starts = words.iter().map(|word| word.start);
-    let start = starts.filter(|start| *start > chain && *start <= end).last();
+    let mut starts = words.iter().map(|word| word.start);
+    let start = starts.rfind(|start| *start > chain && *start <= end);
     start.unwrap_or_else(|| floor(text, end))
 }
 

@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_result_past_the_gate_is_no_finding_that_the_firewall_would_make_again() {
-        let seen = ShownArguments { shown: Some(vec![(0, true)]) };
+        let seen = ShownArguments { shown: Some(vec![(0, true)]), digests: BTreeSet::new() };
         let one =
             |kind: &str| format!(r#"[{{"kind":"{kind}","path":"/messages/0","since":"new"}}]"#);
         assert!(seen.finds(&input("[]")).is_ok());

@@ -6,6 +6,7 @@ use super::parts::{EarlierMessages, StepParts, in_parts};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::RunId;
 use crate::domain::json::{self, Json, Limits};
+use crate::domain::time::Timestamp;
 use crate::evidence::payloads::{self, Payload, Payloads, WithheldReason};
 use crate::evidence::projection::decides;
 use crate::ledger::verify::EntryLine;
@@ -68,6 +69,12 @@ pub(super) fn bound_to(payloads: &Payloads, committed: &Commitment) -> Result<Bo
     }
 }
 
+/// When the rules decided. An input of an earlier version may have other members; its time is in the
+/// same place.
+fn decided_at(input: &Json) -> Option<Timestamp> {
+    input.read::<Document>().ok()?.time.rfc3339
+}
+
 /// The members of one step. `child`: its run, if that is a child.
 pub(super) fn step(
     (number, child): (u64, Option<&RunId>),
@@ -100,10 +107,7 @@ pub(super) fn step(
     let (salt, mut args) = (args.salt, args.body.map(json).transpose()?);
     let asked = draft.committed(Role::PolicyInput).is_some();
     let input = if asked { take(main, Role::PolicyInput)?.body } else { None };
-    let input = input.map(json).transpose()?;
-    if let Some(dialect) = input.as_ref().and_then(dialect) {
-        return Err(StepGap::Dialect { tool: tool.clone(), dialect });
-    }
+    let input = seen(input, &tool)?;
     let break_glass = main.get::<CallAuthorized>().and_then(|call| call.break_glass.as_ref());
     let signed = |order| Ok::<_, StepGap>((order, take(main, Role::Approval)?.body));
     let break_glass = break_glass.map(signed).transpose()?;
@@ -117,9 +121,7 @@ pub(super) fn step(
     if main.is(Kind::CallAuthorized) && (decides(last) || last.is(Kind::CallProgress)) {
         return Err(StepGap::Open(tool));
     }
-    // An input of an earlier version may have other members; its time is in the same place.
-    let document = input.as_ref().and_then(|input| input.read::<Document>().ok());
-    let at = document.and_then(|document| document.time.rfc3339).unwrap_or(main.entry.ts);
+    let at = input.as_ref().and_then(decided_at).unwrap_or(main.entry.ts);
     let run_seq = last.entry.run.as_ref().map_or(0, |link| link.seq);
     let mut members = vec![
         ("t", Json::from("step")),
@@ -152,9 +154,16 @@ pub(super) fn step(
     Ok(members)
 }
 
-/// The dialect in which a model was asked, as the policy saw it; none for other calls.
-fn dialect(input: &Json) -> Option<String> {
-    Some(input.get("effect")?.get("dialect")?.as_str()?.to_owned())
+/// What the policy saw, unless that is a request to a model in a dialect.
+fn seen(input: Option<Vec<u8>>, tool: &str) -> Result<Option<Json>, StepGap> {
+    let input = input.map(|body| Json::parse(&body, &Limits::FILE)).transpose()?;
+    let dialect = input.as_ref().and_then(|input| input.get("effect")?.get("dialect")?.as_str());
+    match dialect {
+        Some(dialect) => {
+            Err(StepGap::Dialect { tool: tool.to_owned(), dialect: dialect.to_owned() })
+        }
+        None => Ok(input),
+    }
 }
 
 /// The break-glass order under which a call ran: the signed bytes, and what the entry records of

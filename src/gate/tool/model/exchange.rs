@@ -450,7 +450,7 @@ mod tests {
     fn what_an_upstream_that_was_left_may_bill_counts_beside_what_the_next_one_counts() {
         let here = usage("b", 3, Some(7));
         assert_eq!(with_abandoned(here.clone(), None), here);
-        let all = with_abandoned(here.clone(), Some(&usage("a", 10, Some(100))));
+        let all = with_abandoned(here, Some(&usage("a", 10, Some(100))));
         assert_eq!((all.input_tokens, all.output_tokens, all.cost_micro_usd), (13, 15, Some(107)));
         assert_eq!((all.upstream.as_str(), all.estimated), ("b", true));
         assert_eq!(all.cached_input_tokens, 4);
