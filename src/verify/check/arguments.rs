@@ -11,7 +11,7 @@ use super::input::Input;
 use crate::conversation::RunMessages;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::facts::{Finding, FindingAge};
+use crate::domain::facts::{BYPASSED, Finding, FindingAge};
 use crate::domain::json::{Json, Limits};
 use crate::firewall;
 use crate::payloads::Payloads;
@@ -180,6 +180,8 @@ impl ShownArguments {
         let unseen = |one: &Finding| {
             one.path.is_empty()
                 || one.since == FindingAge::Earlier
+                // The gate compared the results with the calls that had come.
+                || one.kind == BYPASSED
                 || cut.iter().any(|top| below(&one.path, top))
         };
         let all_there = again.iter().all(|one| recorded.contains(one));
@@ -195,6 +197,28 @@ fn number(of: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn input(findings: &str) -> Input {
+        let text = format!(
+            r#"{{"v":"wicketgate/input/1","agent":{{"id":"a","version":"1","manifest":"m","binding":"claimed",
+            "owner":"o","labels":{{}},"delegation":[]}},"approvals":[],"args":{{"messages":[{{"role":"tool","content":"done"}}]}},
+            "break_glass":false,"call":{{"id":"c"}},"context":{{"claimed":{{}}}},"effect":{{}},"findings":{findings},
+            "history":{{"calls":0,"errors":0}},"observe":[],"pools":[],"quorum":{{}},"run":{{"id":"r","mode":"enforce",
+            "opened_at":"2026-11-27T12:00:00.000Z","labels":{{}},"calls":0,"errors":0}},"time":{{}},
+            "tool":{{"name":"t","tier":"T1","definition":"d"}}}}"#
+        );
+        Input::of(&Json::parse(text.as_bytes(), &Limits::FILE).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_result_past_the_gate_is_no_finding_that_the_firewall_would_make_again() {
+        let seen = ShownArguments { shown: Some(vec![(0, true)]), digests: BTreeSet::new() };
+        let one =
+            |kind: &str| format!(r#"[{{"kind":"{kind}","path":"/messages/0","since":"new"}}]"#);
+        assert!(seen.finds(&input("[]")).is_ok());
+        assert!(seen.finds(&input(&one(BYPASSED))).is_ok());
+        assert!(seen.finds(&input(&one("email"))).is_err());
+    }
 
     fn json(text: &str) -> Json {
         Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
