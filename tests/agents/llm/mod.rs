@@ -161,7 +161,7 @@ fn model_sdks_and_frameworks_deliver_through_the_gate_what_they_deliver_without_
     comparison.finish();
 }
 
-/// Three programs are started 50 times, and some of them wait a second before they ask again.
+/// Three programs are started 45 times, and some of them wait a second before they ask again.
 #[test]
 fn coding_agents_do_through_the_gate_what_they_do_without_it_but_for_what_is_denied() {
     let comparison = Comparison::new("programs.json", &Offer::program());

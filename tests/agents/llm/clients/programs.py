@@ -124,8 +124,8 @@ name = "gate"
 base_url = "{url}/v1"
 wire_api = "responses"
 env_key = "GATE_TOKEN"
-request_max_retries = 2
-stream_max_retries = 2
+request_max_retries = 1
+stream_max_retries = 1
 
 [mcp_servers.gov]
 """
