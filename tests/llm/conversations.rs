@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::checker::{StoredPayload, payloads};
+use crate::checker::{StoredPayload, check_ledger, payloads};
 use crate::gate::Gate;
 use crate::provider::Answer;
 use crate::said::{DIALECTS, Dialect, output_text};
@@ -111,12 +111,12 @@ fn is_digest(member: &Value) -> bool {
 async fn sixty_turns_with_a_long_prompt_and_long_tools_store_each_part_once() {
     let prompt = text(5000, PROMPT);
     for dialect in &DIALECTS {
-        let gate = pinning(&prompt).await;
+        let mut gate = pinning(&prompt).await;
         sixty_turns(&gate, dialect, &prompt).await;
-        let database = gate.estate.database.clone();
-        let summary = gate.checked().await;
+        gate.sidecar.stop().await;
+        let summary = check_ledger(&gate.estate.database, &gate.estate.receipts);
         assert_eq!(summary["kinds"]["call.completed"], TURNS, "{summary}");
-        let all = payloads(&database);
+        let all = payloads(&gate.estate.database);
         let bytes: usize = all.iter().map(|row| row.body.len()).sum();
         assert!(bytes <= 1_200_000, "{}: {bytes} bytes of payloads", dialect.name);
         let (is_chat, beside) = (dialect.name == "chat", of_role(&all, "instructions").len());

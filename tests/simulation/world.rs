@@ -199,6 +199,7 @@ impl World {
             queue_wait: QUEUE_WAIT,
             commit_wait: COMMIT_WAIT,
             queue_max: 256,
+            marks: Some(tokens()),
             ..ledger::LedgerSettings::default()
         };
         let (ledger, writer) = Ledger::new(settings, parts);
@@ -232,7 +233,7 @@ impl World {
             ledger: ledger.clone(),
             toolbox: script::toolbox(self, number, &dead),
             agents: Agents::fixed([Arc::clone(&self.manifest), Arc::clone(&self.helper)]),
-            tokens: Arc::new(RunTokens::new([7; 32])),
+            tokens: tokens(),
             clock: Arc::clone(&self.clock) as _,
             entropy,
             metrics,
@@ -364,4 +365,9 @@ fn manifest(wall_seconds: Option<u64>) -> Manifest {
 /// How long since.
 pub fn since(start: Instant) -> Duration {
     Instant::now().saturating_duration_since(start)
+}
+
+/// The secret of a gate, which outlives its process.
+fn tokens() -> Arc<RunTokens> {
+    Arc::new(RunTokens::new([7; 32]))
 }

@@ -103,13 +103,11 @@ impl AskReader<'_> {
         let at = RequestPath::top("stream_options");
         let Some(options) = given(members, "stream_options") else {
             self.ask.wants_usage = !self.ask.stream;
-            self.ask.edits.include_usage = self.ask.stream;
             return Ok(());
         };
         let options = self.closed(options, &at, &["include_usage", "include_obfuscation"])?;
         let wants = given(options, "include_usage").and_then(Json::as_bool).unwrap_or_default();
         self.ask.wants_usage = wants || !self.ask.stream;
-        self.ask.edits.include_usage = self.ask.stream && !wants;
         Ok(())
     }
 
