@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use sqlx::Connection as _;
 use wicketgate::catalog::address::Cidr;
 use wicketgate::catalog::binding::{Api, Kind, Model, ModelUpstream};
 use wicketgate::catalog::host::Origin;
+use wicketgate::catalog::model::InputReserve;
 use wicketgate::catalog::sql::{Named, Postgres, Sql, SqlTarget, Statement, StatementSource};
 use wicketgate::domain::tier::Tier;
 
@@ -58,7 +60,7 @@ fn model(at: SocketAddr) -> Kind {
     let (origin, _) = Origin::parse(&format!("http://{at}/")).unwrap();
     Kind::Model(Model {
         output_tokens_max: 16,
-        image_tokens_max: 50_000,
+        reserve: InputReserve { image_tokens: 50_000, bytes_per_token: NonZeroU64::MIN },
         face: None,
         upstreams: vec![ModelUpstream {
             provider: None,

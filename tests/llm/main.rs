@@ -26,6 +26,7 @@ mod pin;
 mod proposals;
 mod refusals;
 mod remembered;
+mod spans;
 mod streams;
 mod traps;
 mod upstreams;

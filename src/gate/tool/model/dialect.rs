@@ -3,7 +3,7 @@
 
 use hyper::body::Bytes;
 
-use super::{Model, PreparedResource};
+use super::{Model, PreparedResource, UpstreamRequest};
 use crate::catalog::llm::ask::{self, Ask, AskError, DefinitionMatch, Edits, OfferedForm};
 use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
@@ -16,8 +16,8 @@ use crate::limits::Spend;
 /// A request that is written for each upstream and waits for its permit. It holds no secrets.
 #[derive(Debug)]
 pub(super) struct PreparedAsk {
-    /// The upstream's index and the request body, in order.
-    pub requests: Vec<(usize, Bytes)>,
+    /// What each upstream would be asked, in order.
+    pub requests: Vec<UpstreamRequest>,
     pub dialect: Dialect,
     pub operation: Operation,
     /// Whether the answer comes in pieces.
@@ -96,7 +96,7 @@ impl Model {
         asked: &Ask,
         sent: &[u8],
         (output_tokens, only): (u64, Option<&str>),
-    ) -> Result<Vec<(usize, Bytes)>, AskError> {
+    ) -> Result<Vec<UpstreamRequest>, AskError> {
         let mut requests = Vec::new();
         for (index, place) in self.places.iter().enumerate() {
             let speaks = place.api.dialect() == Some(asked.dialect)
@@ -119,7 +119,8 @@ impl Model {
                 ..asked.edits.clone()
             };
             let body = ask::upstream_body(sent, asked.dialect, &edits)?;
-            requests.push((index, Bytes::from(body)));
+            let (model, body) = (model.clone(), Bytes::from(body));
+            requests.push(UpstreamRequest { upstream: index, model, body });
         }
         Ok(requests)
     }
@@ -146,14 +147,13 @@ impl Model {
     fn effect_of(
         &self,
         asked: &Ask,
-        requests: &[(usize, Bytes)],
+        requests: &[UpstreamRequest],
         (output_tokens, facts, betas): (u64, AskFacts, Vec<String>),
     ) -> Effect {
-        let upstreams = requests.iter().filter_map(|(index, _)| {
-            let place = self.places.get(*index)?;
-            Some(place.facts(place.models.get(&asked.model)?))
-        });
-        let longest = requests.iter().map(|(_, body)| body.len()).max().unwrap_or_default();
+        let upstreams = requests
+            .iter()
+            .filter_map(|request| Some(self.places.get(request.upstream)?.facts(&request.model)));
+        let longest = requests.iter().map(|request| request.body.len()).max().unwrap_or_default();
         Effect::Model {
             model: asked.model.clone(),
             upstreams: upstreams.collect(),

@@ -6,6 +6,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
 
 use super::answered::{attempt, down, expect, priced, provider_words};
 use super::broken::Broken;
@@ -13,6 +14,7 @@ use super::dialect::PreparedAsk;
 use super::hold_back::{HoldBack, HoldsCredential};
 use super::masking::EventMask;
 use super::pump::Pump;
+use super::upstream::traced;
 use super::{Model, ModelUpstream, UpstreamOutcome, passing};
 use crate::catalog::llm::answer::{
     self, AnswerError, AnswerRules, AnsweredCall, Assembled, DenialForm, DeniedCall, Frame,
@@ -26,6 +28,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Redaction, Unmasked, Usage};
 use crate::ledger::flow::{Clearance, DeniedProposal, Flow, ProposedCall};
 use crate::ledger::permit::Permit;
+use crate::telemetry::trace::{self, ChatResponse};
 use crate::tool::net::{BodyError, Pace, SendError, whole};
 use crate::tool::request::{RequestError, failed, headers_of, of_call};
 use crate::tool::scrub::Scrub;
@@ -51,21 +54,35 @@ impl Exchange<'_> {
     pub async fn run(&self, mut flow: Flow<'_>, scrub: &Scrub) -> Unmasked {
         let mut last = failed(FailureClass::Connect, false, "no upstream could be asked");
         let mut opened = None;
-        for (at, (index, body)) in (1_usize..).zip(&self.ready.requests) {
+        for (at, request) in (1_usize..).zip(&self.ready.requests) {
             let is_last = at == self.ready.requests.len();
-            let Some(place) = self.model.places.get(*index) else { continue };
+            let Some(place) = self.model.places.get(request.upstream) else { continue };
+            let span = place.span(&request.model);
             // Until the provider reports its usage, the maximum counts as used.
             self.uses(self.guess(place));
-            match self.open(place, body, (&mut flow, is_last)).await {
+            let opening = self.open(place, &request.body, (&mut flow, is_last));
+            match opening.instrument(span.clone()).await.map_err(|outcome| outcome.traced(&span)) {
                 Ok(response) => {
-                    opened = Some((place, response));
+                    opened = Some((place, response, span));
                     break;
                 }
                 Err(UpstreamOutcome::Over(outcome)) => return outcome,
                 Err(UpstreamOutcome::Next(outcome)) => last = outcome,
             }
         }
-        let Some((place, response)) = opened else { return last };
+        let Some((place, response, span)) = opened else { return last };
+        let outcome = self.answered(place, response, (flow, scrub)).instrument(span.clone()).await;
+        traced(&span, &outcome);
+        outcome
+    }
+
+    /// Reads the answer of an upstream.
+    async fn answered(
+        &self,
+        place: &ModelUpstream,
+        response: http::Response<Incoming>,
+        (flow, scrub): (Flow<'_>, &Scrub),
+    ) -> Unmasked {
         let status = response.status().as_u16();
         let done = match self.ready.stream {
             true => self.stream(place, response, flow, scrub).await,
@@ -127,6 +144,10 @@ impl Exchange<'_> {
         let words = provider_words(response.into_body()).await;
         let message =
             format!("model upstream `{}` answered `{}`{words}", place.name, status.as_u16());
+        if status.is_redirection() {
+            let message = format!("{message}, and redirects are not followed");
+            return Err(UpstreamOutcome::Over(failed(FailureClass::Protocol, true, &message)));
+        }
         let outcome = failed(FailureClass::ToolError, true, &message);
         if passing(status) && !is_last {
             return Err(UpstreamOutcome::Next(outcome));
@@ -379,9 +400,20 @@ impl Exchange<'_> {
             Some(counted) => self.counted(place, counted),
             None => self.guess(place),
         };
+        self.trace(assembled, &usage);
         self.uses(usage);
         let model = assembled.model.clone();
         self.permit.observe(|seen| seen.model = model);
+    }
+
+    /// Puts the answer on the span of its request.
+    fn trace(&self, assembled: &Assembled, usage: &Usage) {
+        let response = ChatResponse {
+            model: assembled.model.as_deref().unwrap_or_default(),
+            finish_reason: &assembled.stop,
+            tokens: (!usage.estimated).then_some((usage.input_tokens, usage.output_tokens)),
+        };
+        trace::chat_response(&Span::current(), &response);
     }
 
     fn counted(&self, place: &ModelUpstream, counted: &TokenUsage) -> Usage {

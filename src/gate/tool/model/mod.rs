@@ -88,6 +88,7 @@ struct PreparedModel {
     input_tokens: u64,
 }
 
+#[derive(Debug)]
 struct UpstreamRequest {
     /// The upstream's index.
     upstream: usize,
@@ -182,12 +183,7 @@ impl Model {
             let span = place.span(&request.model);
             let asking = self.ask_at(place, permit, ready, &request.body);
             let outcome = asking.instrument(span.clone()).await;
-            if let UpstreamOutcome::Over(Unmasked::Failed { class, .. })
-            | UpstreamOutcome::Next(Unmasked::Failed { class, .. }) = &outcome
-            {
-                trace::error(&span, class.as_str());
-            }
-            match outcome {
+            match outcome.traced(&span) {
                 UpstreamOutcome::Over(outcome) => return outcome,
                 UpstreamOutcome::Next(outcome) => last = outcome,
             }

@@ -7,7 +7,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use tracing::Span;
 
-use super::{ModelUpstream, PreparedModel, cost};
+use super::{ModelUpstream, PreparedModel, UpstreamOutcome, cost};
 use crate::catalog::binding;
 use crate::domain::call::ToolCall;
 use crate::domain::effect;
@@ -16,6 +16,22 @@ use crate::telemetry::trace::{self, Chat};
 use crate::tool::Error;
 use crate::tool::net::{self, Client, Resolve, TrustRoots};
 use crate::tool::request::{RequestError, failed, headers_of, of_call, refusal};
+
+impl UpstreamOutcome {
+    /// The same, after its error is on the span of its request.
+    pub(super) fn traced(self, span: &Span) -> Self {
+        let (Self::Over(outcome) | Self::Next(outcome)) = &self;
+        traced(span, outcome);
+        self
+    }
+}
+
+/// Records the error of a request to an upstream on its span.
+pub(super) fn traced(span: &Span, outcome: &Unmasked) {
+    if let Unmasked::Failed { class, .. } = outcome {
+        trace::error(span, class.as_str());
+    }
+}
 
 impl ModelUpstream {
     pub(super) fn new(
