@@ -84,6 +84,9 @@ replayed! {
     no_message_lets_a_denied_call_leave: "answer_messages";
     no_response_lets_a_denied_call_leave: "answer_responses";
     no_archive_of_policies_breaks_its_reader: "archive";
+    an_edited_chat_request_asks_the_same: "ask_chat";
+    an_edited_message_request_asks_the_same: "ask_messages";
+    an_edited_response_request_asks_the_same: "ask_responses";
     no_file_of_a_bundle_breaks_the_verifier_or_passes: "bundle";
     damaged_consistency_proofs_fool_neither_implementation: "consistency";
     no_bytes_are_a_cosignature_but_the_witnesss_own: "cosignature";
@@ -97,6 +100,7 @@ replayed! {
     range_proofs_hold_for_their_own_leaves_only: "range";
     events_are_the_same_however_they_are_cut: "sse";
     no_stamp_holds_that_the_authority_did_not_make: "stamp";
+    a_template_fixes_what_it_says: "template";
     no_trust_file_trusts_more_than_it_says: "trust";
     a_key_in_text_has_one_spelling: "vkey";
     no_zip_leads_out_of_its_folder_or_reads_as_two: "zip";
@@ -125,8 +129,10 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
     use wicketgate::domain::dialect::Dialect;
     use wicketgate::domain::digest::Digest;
     use wicketgate::evidence::trust::Trust;
+    use wicketgate::identity::templates::InstructionTemplate;
     use wicketgate::ledger::verify::EntryLine;
     use wicketgate::policy::bundle::Bundle;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let any = |name: &str, good: &dyn Fn(&[u8]) -> bool| {
         assert!(inputs(name).iter().any(|(_, bytes)| good(bytes)), "no good input for `{name}`");
     };
@@ -138,8 +144,22 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
         let calls = |b: &[u8]| bodies::answers::read(dialect, &[b], None).map(|left| left.1.len());
         any(name, &|b| calls(b).is_ok_and(|calls| calls > 1));
     }
+    for (name, dialect) in [
+        ("ask_chat", Dialect::Chat),
+        ("ask_messages", Dialect::Messages),
+        ("ask_responses", Dialect::Responses),
+    ] {
+        let asked = |b: &[u8]| bodies::asks::read(dialect, b).map(|(_, asked)| asked);
+        any(name, &|b| {
+            asked(b).is_some_and(|asked| !asked.calls.is_empty() && !asked.offered.is_empty())
+        });
+    }
+    any("template", &|b| {
+        let at = b.iter().position(|byte| *byte == 0).unwrap_or(b.len());
+        let template = InstructionTemplate::parse(&b[..at]);
+        template.is_ok_and(|template| template.loose_bytes(&text(&b[at + 1..])).is_some())
+    });
     any("sse", &|b| Reader::new(1 << 20).push(b).is_ok_and(|events| events.len() > 2));
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let key = bodies::key(1).public();
     any("note", &|b| Checkpoint::open(&text(b), &key).is_ok());
     any("vkey", &|b| VerifierKey::parse(&text(b)).is_ok());

@@ -4,6 +4,7 @@
 //! every run, `fuzz/` hands them to libFuzzer.
 
 pub mod answers;
+pub mod asks;
 pub mod files;
 pub mod notes;
 pub mod texts;
@@ -16,11 +17,14 @@ use wicketgate::crypto::keys::SecretKey;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its corpus.
-pub const BODIES: [(&str, Body); 20] = [
+pub const BODIES: [(&str, Body); 24] = [
     ("answer_chat", answers::chat),
     ("answer_messages", answers::messages),
     ("answer_responses", answers::responses),
     ("archive", files::archive),
+    ("ask_chat", asks::chat),
+    ("ask_messages", asks::messages),
+    ("ask_responses", asks::responses),
     ("bundle", files::bundle),
     ("consistency", trees::consistency),
     ("cosignature", notes::cosignature),
@@ -34,6 +38,7 @@ pub const BODIES: [(&str, Body); 20] = [
     ("range", trees::range),
     ("sse", answers::sse),
     ("stamp", notes::stamp),
+    ("template", asks::template),
     ("trust", texts::trust),
     ("vkey", notes::vkey),
     ("zip", files::zip),
