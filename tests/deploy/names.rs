@@ -38,6 +38,7 @@ fn everything() -> String {
     metrics.model_tokens("tool", 1, 1);
     metrics.first_byte(moment);
     metrics.proposal_denied("tool");
+    metrics.proposal_bypassed("tool");
     metrics.text().unwrap()
 }
 
