@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """An agent on the openai library, with two tools of its own. It reaches its model through the gate: OPENAI_BASE_URL and
-OPENAI_API_KEY are all that it takes from its surroundings.
+OPENAI_API_KEY are all that it takes from its environment.
 
     agent_openai.py INSTRUCTIONS PROMPT
 """
@@ -35,7 +35,7 @@ TOOLS = {"list_folder": list_folder, "remove_folder": remove_folder}
 
 def use(name, arguments):
     """Runs a tool. An agent has to go on if the model asks for one that it does not have: `wicketgate_denied` is the
-    gate's word for a call that was denied."""
+    name that the gate gives a denied call."""
     print("tool ", name, arguments)
     return TOOLS[name](**json.loads(arguments)) if name in TOOLS else f"there is no tool {name}"
 

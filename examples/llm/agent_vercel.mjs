@@ -1,4 +1,4 @@
-// The agent of agent_openai.py on Vercel's ai. It takes OPENAI_BASE_URL and OPENAI_API_KEY from its surroundings.
+// The agent of agent_openai.py on Vercel's ai. It takes OPENAI_BASE_URL and OPENAI_API_KEY from its environment.
 //
 //     node agent_vercel.mjs INSTRUCTIONS PROMPT
 import { readFileSync, readdirSync, rmSync } from "node:fs";

@@ -4,7 +4,7 @@
     provider.py SCRIPT [--port N]
 
 It serves the APIs of OpenAI (chat completions, responses) and Anthropic (messages) at http://127.0.0.1:7400/v1, until it
-is ended. It is the scripted provider of the tests; what a script may say stands in tests/agents/llm/provider.py.
+is ended. It is the scripted provider of the tests; tests/agents/llm/provider.py describes scripts.
 """
 
 import os

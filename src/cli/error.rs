@@ -78,7 +78,7 @@ pub struct FileError {
 }
 
 /// What every command says of a file that it would have to replace.
-const EXISTS: &str = " exists and is not replaced";
+const EXISTS: &str = " exists and is not replaced; name another file, or move this one away";
 
 /// What the system says; of what stands in the way, what every command says of that.
 fn because(source: &io::Error) -> String {

@@ -36,6 +36,18 @@ pub enum LedgerLocation<'a> {
     PostgresUrlFile(&'a Path),
 }
 
+/// The option of a command line that names the place.
+impl std::fmt::Display for LedgerLocation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (option, path) = match self {
+            Self::Config(path) => ("--config", path),
+            Self::Sqlite(path) => ("--sqlite", path),
+            Self::PostgresUrlFile(path) => ("--postgres-url-file", path),
+        };
+        write!(f, "{option} {}", path.display())
+    }
+}
+
 impl LedgerSource {
     /// The place that was named; the command line holds exactly one.
     pub fn place(&self) -> Option<LedgerLocation<'_>> {

@@ -158,7 +158,7 @@ fn shows_the_difference(gate: &Gate, run: &str) {
         "Answer in one sentence, and",
         "Answer in two sentences, and",
         "wicketgate manifest pin --from-run",
-        "--include-denied",
+        "--include-denied --config wicketgate.yaml\n",
     ] {
         assert!(shown.out.contains(part), "`{part}` is not in {}", shown.out);
     }

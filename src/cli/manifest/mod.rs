@@ -65,15 +65,18 @@ enum Command {
 /// Check signatures, fields and validity of a manifest, and that it is not older than another.
 ///
 /// With --seen, also compare the instructions of recorded requests with those that the manifest pins, and show where a
-/// text leaves the pinned one that is closest to it. The pinned texts are those in `templates/` and `instructions/`
-/// beside the manifest (`manifest pin` writes them) and in the runs themselves: also name a run that still matched.
+/// text differs from the closest pinned one. The manifest has only digests: the texts come from `templates/` and
+/// `instructions/` beside it (`manifest pin` writes them) or from the requests. If the files are gone, also name a run
+/// that still matched.
 #[derive(clap::Args, Debug)]
 #[command(
     mut_group("LedgerSource", |group| group.required(false)),
     after_help = "Examples:\n  wicketgate manifest verify agent.yaml --public-key keys/a.pem.pub\n  \
     wicketgate manifest verify agent.yaml --public-key a.pub --public-key b.pub --threshold 2 --json\n  \
     wicketgate manifest verify new.yaml --previous agent.yaml --public-key a.pub\n  \
-    wicketgate manifest verify agent.yaml --public-key a.pub --seen RUN --config wicketgate.yaml"
+    wicketgate manifest verify agent.yaml --public-key a.pub --seen RUN --config wicketgate.yaml\n\n\
+    Exits with 1 if the manifest is not valid or a request differs, 2 if a file or the ledger cannot be read, 64 if the\n\
+    ledger has no such run."
 )]
 struct VerifyArgs {
     /// The manifest; its envelope is FILE.sig.json.
@@ -87,7 +90,7 @@ struct VerifyArgs {
     /// Manifest used before: refuse an older version, or the same version with other bytes.
     #[arg(long, value_name = "FILE")]
     previous: Option<PathBuf>,
-    /// Also compare the requests to models of these runs with the instructions.
+    /// Also compare the instructions in the requests of these runs, by their ids, with those that the manifest lists.
     #[arg(long, value_name = "RUN", num_args = 1.., requires = "LedgerSource", value_parser = super::evidence::run_id)]
     seen: Vec<RunId>,
     // A ledger may be named, and need not be.
@@ -139,7 +142,8 @@ async fn compare(
     let vault = args.keys.vault(source)?;
     let reader = reader::open_reader(source).await?;
     let recorded = requests::read(reader.as_ref(), vault.as_deref(), &args.seen).await?;
-    Ok(SeenReport::of(manifest, &args.file, recorded.usable(true)?))
+    let ledger = source.place().map(|place| place.to_string()).unwrap_or_default();
+    Ok(SeenReport::of(manifest, &args.file, recorded.usable(true)?, ledger))
 }
 
 /// Prints the errors, line by line, with their codes.

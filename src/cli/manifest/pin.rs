@@ -37,7 +37,7 @@ use crate::identity::manifest::Manifest;
     Name several runs, of other days and directories: what differs between them becomes a hole of a template.\n\
     Exits with 1 if no request can be used, 2 if the ledger cannot be read, 64 if it has no such run.")]
 pub(super) struct Args {
-    /// Runs with the requests, by their ids.
+    /// Ids of the runs with the requests: the header `wicketgate-run` of an answer names its run.
     #[arg(long, value_name = "RUN", num_args = 1.., required = true, value_parser = crate::cli::evidence::run_id)]
     from_run: Vec<RunId>,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(super) struct Args {
     artifacts: Option<PathBuf>,
     #[command(flatten)]
     keys: DecryptionKeys,
-    /// Also use the requests that the gate denied: of an agent whose instructions or tools are not listed yet, all are.
+    /// Also use the requests that the gate denied, as it does while the manifest does not list the agent's tools or instructions.
     #[arg(long)]
     include_denied: bool,
     /// Write the fragment to this new file instead of printing it.

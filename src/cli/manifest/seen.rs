@@ -22,6 +22,8 @@ pub(super) struct SeenReport {
     left_out: Vec<LeftOut>,
     /// The names of the manifest's entries.
     entries: Vec<String>,
+    /// The option that names the ledger, for the next command.
+    ledger: String,
 }
 
 /// A request that does not match, and the number of those like it.
@@ -48,8 +50,13 @@ struct UnlistedBlock {
 }
 
 impl SeenReport {
-    /// Compares all requests. `file` is the manifest.
-    pub fn of(manifest: &Manifest, file: &Path, recorded: RecordedRequests) -> Self {
+    /// Compares all requests. `file` is the manifest, `ledger` the option that names the ledger.
+    pub fn of(
+        manifest: &Manifest,
+        file: &Path,
+        recorded: RecordedRequests,
+        ledger: String,
+    ) -> Self {
         let pinned = pinned(manifest, file, &recorded);
         let mut different: Vec<SeenDifference> = Vec::new();
         for request in &recorded.requests {
@@ -64,7 +71,7 @@ impl SeenReport {
         }
         let entries = manifest.instructions.iter().enumerate().map(named).collect();
         let (requests, left_out) = (recorded.requests.len(), recorded.left_out);
-        Self { requests, different, left_out, entries }
+        Self { requests, different, left_out, entries, ledger }
     }
 
     /// Whether every request matches.
@@ -122,8 +129,8 @@ impl SeenReport {
             }
             let denied = if one.is_denied { " --include-denied" } else { "" };
             say(format!(
-                "  next: give the agent the pinned text again, or pin the new one: wicketgate manifest pin --from-run {}{denied}",
-                one.run
+                "  next: give the agent the pinned text again, or pin the new one: wicketgate manifest pin --from-run {}{denied} {}",
+                one.run, self.ledger
             ));
         }
     }

@@ -268,7 +268,7 @@ fn write_meta(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// The bundle's name or version differs from the command line's.
 #[derive(Debug, thiserror::Error)]
-#[error("`{}` sets a different value; change it there", .0.display())]
+#[error("`{}` differs from `--name` and `--version`; change it there, and sign without these options", .0.display())]
 struct OtherName(PathBuf);
 
 fn self_test(dir: &Path) -> Exit {

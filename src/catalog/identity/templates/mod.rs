@@ -194,8 +194,12 @@ pub(super) fn beside<'a>(
     for digest in named {
         let path = template_path(manifest, digest);
         let refused = |why: String| Error::Template { path: path.display().to_string(), why };
-        let bytes =
-            bounded(&path).map_err(|source| refused(format!("cannot be read: {source}")))?;
+        let unread = |source: std::io::Error| {
+            refused(format!(
+                "cannot be read: {source}; put the template there, which the manifest names by its SHA-256"
+            ))
+        };
+        let bytes = bounded(&path).map_err(unread)?;
         let actual = Digest::of(&[&bytes]);
         if actual != *digest {
             let why =
