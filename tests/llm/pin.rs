@@ -123,6 +123,7 @@ async fn the_fragment_pins_what_the_runs_showed_and_nothing_else() {
     assert_eq!(again.out, "");
     assert_eq!(std::fs::read_to_string(gate.estate.path("pinned.yaml")).unwrap(), printed.out);
     pin(&gate, &runs, &["--out", "pinned.yaml"]).ends(64).complains("exists and is not replaced");
+    pin(&gate, &runs, &["--artifacts", "nowhere"]).ends(64).complains("`nowhere`: ");
     assert!(printed.out.contains("loose_bytes: 4 bytes"), "{}", printed.out);
 
     gate.estate.write("agent.yaml", with_fragment(&gate, &printed.out));

@@ -47,7 +47,8 @@ pub(super) struct Args {
     artifacts: Option<PathBuf>,
     #[command(flatten)]
     keys: DecryptionKeys,
-    /// Also use the requests that the gate denied, as it does while the manifest does not list the agent's tools or instructions.
+    /// Also use the requests that the gate denied, as it does while the manifest does not list the agent's tools or
+    /// instructions.
     #[arg(long)]
     include_denied: bool,
     /// Write the fragment to this new file instead of printing it.
@@ -69,6 +70,10 @@ pub(super) fn run(args: &Args) -> Exit {
 async fn propose(args: &Args) -> Result<(), Failure> {
     if let Some(out) = args.out.as_ref().filter(|out| out.exists()) {
         return Err(Failure::usage(Occupied::File(out.clone())));
+    }
+    // A directory that is not there would look like one without manifests, and tools of the gate like the agent's.
+    if let Some(dir) = &args.artifacts {
+        std::fs::read_dir(dir).map_err(FileError::at(dir)).map_err(Failure::usage)?;
     }
     let vault = args.keys.vault(&args.source)?;
     let reader = reader::open_reader(&args.source).await?;

@@ -237,7 +237,9 @@ pub fn surface() -> Vec<(String, Access)> {
 #[derive(thiserror::Error, Debug)]
 pub enum Error {
     /// The address or path cannot be listened on.
-    #[error("cannot listen on `{place}`: {source}")]
+    #[error(
+        "cannot listen on `{place}`: {source}; end the program that uses it, or configure another"
+    )]
     Bind {
         /// The address or path.
         place: String,
@@ -245,7 +247,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Another process answers on the socket.
-    #[error("cannot listen on `{0}`: another process answers there")]
+    #[error(
+        "cannot listen on `{0}`: another process answers there; end it, or configure another path"
+    )]
     Taken(String),
     /// The path exists and is not a socket, or names no file.
     #[error("cannot listen on `{0}`: not a socket path")]
