@@ -18,6 +18,7 @@ use super::given;
 use super::proposals::{AnswerKeeper, Offered};
 use super::request::{malformed, unread};
 use super::run::Run;
+use super::sight::OTHER_ANSWERED;
 use crate::catalog::llm::ask::{self, Ask, AskError, Edits, OfferedKind, Restored};
 use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
@@ -135,7 +136,9 @@ impl Road {
         run: &Arc<Run>,
         request: ModelRequest,
     ) -> Result<ModelReply, Box<ModelFault>> {
-        let again = Digest::of(&[request.dialect.as_str().as_bytes(), b"\0", &request.body]);
+        let asked = [request.dialect.as_str(), request.operation.as_str()].map(str::as_bytes);
+        let [dialect, operation] = asked;
+        let again = Digest::of(&[dialect, b"\0", operation, b"\0", &request.body]);
         if let Some(fault) = run.models.denied.lock().again(&again, self.clock.monotonic()) {
             return Err(fault.into());
         }
@@ -181,7 +184,9 @@ impl Road {
                 Ok(ModelReply::Whole(released, headers))
             }
             Err(fault) => {
-                if fault.receipt.is_some() && fault.code.denies() {
+                // WHY not a limit that frees itself: the client is told to come again sooner.
+                let stands = fault.code.denies() && fault.retry_after.is_none();
+                if fault.receipt.is_some() && stands {
                     run.models.denied.lock().note(again, &fault, self.clock.monotonic());
                 }
                 Err(Box::new(ModelFault { fault, upstream: head }))
@@ -323,6 +328,7 @@ impl Road {
         edits.restore = again
             .into_iter()
             .filter_map(|id| said.denied(id))
+            .filter(|denied| !denied.is_another(&ask.calls))
             .map(|denied| Restored {
                 id: denied.id.clone(),
                 name: denied.name.clone(),
@@ -397,10 +403,10 @@ fn seen(run: &Run, ask: &Ask, provider: Option<&str>) -> AskSeen {
         .collect();
 
     let mut refusals = Vec::new();
-    if let Some(other) = run.models.other.lock().take() {
+    if let Some(other) = run.models.other.lock().clone() {
         refusals.push(LayerReason {
             code: Code::ManifestMismatch,
-            detail: "manifest.responded".to_owned(),
+            detail: OTHER_ANSWERED.to_owned(),
             message: format!("model `{other}` answered the request before, and `spec.model.responded` does not list it"),
             rule: "manifest".to_owned(),
         });
