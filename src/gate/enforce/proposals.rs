@@ -110,6 +110,11 @@ impl RunProposals {
         self.unspent.remove(at).map(|one| one.by)
     }
 
+    /// Forgets what this call of a model asked for: its answer has no end.
+    pub fn forget(&mut self, by: &CallId) {
+        self.unspent.retain(|one| one.by != *by);
+    }
+
     /// Forgets what models asked for: the gate no longer knows who asks.
     pub fn lose_sight(&mut self) {
         self.unspent.clear();
@@ -331,6 +336,12 @@ mod tests {
         assert_eq!(asked.spend(&like, Duration::ZERO), None);
         asked.remember(like, &by, Duration::ZERO);
         assert_eq!(asked.spend(&like, STANDS), None);
+        let other = CallId::parse("n").unwrap();
+        asked.remember(like, &by, Duration::ZERO);
+        asked.remember(like, &other, Duration::ZERO);
+        asked.forget(&by);
+        assert_eq!(asked.spend(&like, Duration::ZERO), Some(other));
+        assert_eq!(asked.spend(&like, Duration::ZERO), None);
         asked.remember(like, &by, Duration::ZERO);
         asked.lose_sight();
         assert_eq!(asked.spend(&like, Duration::ZERO), None);

@@ -115,8 +115,9 @@ impl Road {
         self.answered(run, entry).await
     }
 
-    /// A request to a model is over. One that failed, or that a model answered which the manifest does
-    /// not expect, ends what the gate knew of who asks.
+    /// A request to a model is over. An answer of a model that the manifest does not expect ends what the
+    /// gate knew of who asks. WHY not a request that failed: clients ask side by side, and count tokens
+    /// where a provider cannot; what its own answer asked for is forgotten.
     pub(super) fn looked_through(&self, at: &Passage, finished: &Finished) {
         if at.asks.is_none() {
             return;
@@ -135,8 +136,10 @@ impl Road {
         }
         let manifest = &at.run.manifest;
         let other = seen.model.as_ref().filter(|model| !models::responded(manifest, model));
-        if other.is_some() || !matches!(finished.ended().outcome, Outcome::Completed { .. }) {
+        if other.is_some() {
             models.proposals.lock().lose_sight();
+        } else if !matches!(finished.ended().outcome, Outcome::Completed { .. }) {
+            models.proposals.lock().forget(&at.id);
         }
         if let Some(other) = other {
             *models.other.lock() = Some(other.clone());
