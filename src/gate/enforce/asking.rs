@@ -38,6 +38,10 @@ use crate::ledger::flow::{self, FlowHead, FlowItem, FlowReceiver};
 use crate::telemetry::trace;
 use crate::tool::toolbox::Toolbox;
 
+/// Tools that are neither granted nor listed and that a refusal names. WHY a bound: a request may offer
+/// hundreds of thousands, and a run remembers its refusals.
+const UNLISTED_NAMED_MAX: usize = 8;
+
 /// One request to a model, as an agent sent it.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
@@ -308,16 +312,10 @@ impl Road {
         let mut edits = ask.edits.clone();
         match run.manifest.unknown_tools {
             UnknownTools::Strip => edits.strip_tools.extend(unknown.map(|tool| tool.place)),
-            UnknownTools::Deny => seen.refusals.extend(unknown.map(|tool| {
-                let name = &tool.name;
-                let message = format!("the request offers tool `{name}`, which is neither granted nor one of `spec.client_tools`");
-                LayerReason {
-                    code: Code::ManifestMismatch,
-                    detail: "manifest.tools".to_owned(),
-                    message,
-                    rule: "manifest".to_owned(),
-                }
-            })),
+            UnknownTools::Deny => {
+                let names: Vec<&str> = unknown.map(|tool| tool.name.as_str()).collect();
+                seen.refusals.extend(unlisted(&names));
+            }
         }
         let said = run.models.proposals.lock();
         // WHY by the id alone: some clients give a call of an unknown tool another name. WHY results
@@ -351,6 +349,22 @@ impl Road {
         });
         (offered.collect(), (edits != Edits::default()).then_some(edits))
     }
+}
+
+/// The reasons against offered tools that are neither granted nor listed.
+fn unlisted(names: &[&str]) -> Vec<LayerReason> {
+    let named = names.iter().take(UNLISTED_NAMED_MAX).map(|name| {
+        format!("the request offers tool `{name}`, which is neither granted nor one of `spec.client_tools`")
+    });
+    let more = names.len().saturating_sub(UNLISTED_NAMED_MAX);
+    let more = (more > 0).then(|| format!("the request offers {more} more tools that are neither"));
+    let reason = |message: String| LayerReason {
+        code: Code::ManifestMismatch,
+        detail: "manifest.tools".to_owned(),
+        message,
+        rule: "manifest".to_owned(),
+    };
+    named.chain(more).map(reason).collect()
 }
 
 /// Refuses a run whose manifest switches the model faces off: another face opened it.
@@ -470,5 +484,23 @@ impl DeniedAsks {
             self.0.remove(0);
         }
         self.0.push((request, now, fault.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_unknown_tools_is_a_few_reasons() {
+        let names: Vec<String> = (0..20_u64).map(|n| format!("t{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(unlisted(&[]).is_empty());
+        assert_eq!(unlisted(&names[..8]).len(), 8);
+        let reasons = unlisted(&names);
+        assert_eq!(reasons.len(), 9);
+        assert!(reasons[0].message.contains("`t0`"), "{reasons:?}");
+        assert_eq!(reasons[8].message, "the request offers 12 more tools that are neither");
+        assert!(reasons.iter().all(|reason| reason.code == Code::ManifestMismatch));
     }
 }
