@@ -218,8 +218,9 @@ impl AnswerKeeper {
     /// Remembers a call that the agent is to make at the gate.
     fn remember(&self, tool: &ToolName, asked: &ProposedCall) {
         // The agent's call is compared by value. One that is no strict JSON cannot come.
+        let arguments = asked.leaves.as_ref().unwrap_or(&asked.arguments);
         let likeness = self
-            .parsed(tool.as_str(), asked, &self.call, asked.arguments.as_bytes())
+            .parsed(tool.as_str(), asked, &self.call, arguments.as_bytes())
             .map(|call| self.road.runs.fingerprint(&call));
         self.run.models.governed.lock().ask(&asked.id, tool, likeness);
         if let Some(likeness) = likeness.filter(|_| self.is_seen) {
@@ -391,7 +392,8 @@ mod tests {
     fn arguments_that_are_no_object_of_strict_json_are_refused_and_named_by_their_hash() {
         let of = |text: &str| {
             let (index, id, name) = (0, "i".to_owned(), "n".to_owned());
-            arguments(&ProposedCall { index, id, name, arguments: text.to_owned(), custom: false })
+            let (text, custom, leaves) = (text.to_owned(), false, None);
+            arguments(&ProposedCall { index, id, name, arguments: text, custom, leaves })
         };
         assert_eq!(of("{}"), (b"{}".to_vec(), Vec::new()));
         for text in ["", "[]", "{\"a\":1,\"a\":2}", "{\"a\":"] {
