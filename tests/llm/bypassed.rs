@@ -80,3 +80,34 @@ async fn a_call_that_came_to_the_gate_is_no_finding_and_neither_is_an_error_that
     assert_eq!(gate.tool.count(), 1);
     gate.checked().await;
 }
+
+const MASK: &str = r#"
+obligations contains {"type": "redact", "kinds": ["email"]} if input.tool.kind == "model"
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_with_the_arguments_that_left_is_no_finding_where_a_policy_masks_them() {
+    let gate = Gate::start_under(MASK).await;
+    let messages = &DIALECTS[2];
+    for (n, stream) in [false, true].into_iter().enumerate() {
+        let (id, arguments) =
+            (format!("toolu_{n}"), format!(r#"{{"n": {n}, "s": "ann@example.com"}}"#));
+        let call = (id.as_str(), "work_do", arguments.as_str());
+        let mut body = messages.offering(&format!("do {n}"), stream, &["work_do"]);
+        gate.provider.answers(match stream {
+            true => Answer::events(&messages.streamed("look", &[call])),
+            false => Answer::json(200, &messages.whole("look", &[call])),
+        });
+        let reply = gate.ask("POST", "/r/job/v1/messages", &[], &body.to_string()).await;
+        assert!(reply.body.contains("[REDACTED:email]"), "{reply:?}");
+        let left = json!({"n": n, "s": "[REDACTED:email]"});
+        let done = called(&gate, left.clone()).await;
+        assert_eq!(done["result"]["isError"], Value::Null, "{done}");
+        body["stream"] = json!(false);
+        let next = messages.followed(&body, (&id, "work_do", &left.to_string()), "done");
+        asked(&gate, messages, &next, &messages.whole("thanks", &[])).await;
+        assert_eq!(findings(&gate), Vec::<Value>::new());
+    }
+    assert_eq!(gate.tool.count(), 2);
+    gate.checked().await;
+}

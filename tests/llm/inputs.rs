@@ -83,6 +83,34 @@ async fn a_policy_sees_the_features_that_reach_the_provider() {
     assert_eq!(gate.provider.last().headers["anthropic-beta"], "effort-2025-11-24");
 }
 
+/// What may be counted, and not be answered.
+const NO_ANSWER: &str = r#"
+deny contains {"code": "secret", "message": "no answer about it"} if {
+    input.effect.operation == "generate"
+    contains(input.args.messages[_].content, "project x")
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_was_allowed_for_one_operation_is_new_to_another() {
+    let gate = Gate::start_under(NO_ANSWER).await;
+    let messages = &DIALECTS[2];
+    let body = messages.request("about project x", false);
+    let mut count = body.clone();
+    for name in ["max_tokens", "stream"] {
+        count.as_object_mut().unwrap().remove(name);
+    }
+    gate.provider.answers(Answer::json(200, &json!({"input_tokens": 7})));
+    let path = "/v1/messages/count_tokens";
+    let counted = gate.ask("POST", path, &[], &count.to_string()).await;
+    assert_eq!(counted.status, 200, "{counted:?}");
+    let reply = gate.asks(messages, &body).await;
+    assert_eq!(reply.status, 403, "{reply:?}");
+    assert!(reply.body.contains("no answer about it"), "{reply:?}");
+    assert_eq!(gate.provider.last().path, path);
+    gate.checked().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instructions_that_no_manifest_lists_have_no_name_and_are_loose() {
     let gate = Gate::start_with(|_| {}, |spec| spec["instructions"] = json!([])).await;

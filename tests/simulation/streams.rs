@@ -179,6 +179,7 @@ impl ScriptedModel {
             name: "Bash".into(),
             arguments: arguments.to_string(),
             custom: false,
+            leaves: None,
         });
         let cleared = flow.propose(proposed.collect()).await.map_err(stopped)?;
         for (index, clearance) in cleared.into_iter().enumerate() {

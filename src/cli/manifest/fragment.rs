@@ -298,9 +298,18 @@ fn entry(one: &ProposedInstruction) -> Value {
     entry
 }
 
-/// A text in double quotes, which YAML reads as JSON does.
+/// A text in double quotes, which YAML reads as JSON does. WHY only ASCII: an agent chose it, and other
+/// characters break lines in some readers, or move what a terminal shows.
 fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+    let mut written = String::new();
+    for c in Value::from(text).to_string().chars() {
+        match u32::from(c) {
+            // Without those of two halves: YAML knows no pairs.
+            code @ 0x7f..=0xffff => written.push_str(&format!("\\u{code:04x}")),
+            _other => written.push(c),
+        }
+    }
+    written
 }
 
 #[cfg(test)]
@@ -366,6 +375,17 @@ mod tests {
         assert!(yaml.contains("No entry can have the name \"a b\""), "{yaml}");
         assert!(yaml.contains("loose_bytes: 4 bytes"), "{yaml}");
         assert_eq!(proposal.facts()["spec"]["binding"], json!({"minimum": "unclaimed"}));
+    }
+
+    #[test]
+    fn a_name_neither_breaks_a_line_nor_moves_what_a_terminal_shows() {
+        let name = "a\u{85}b\u{2028}c\u{9b}31m\u{202e}d\n\u{1f600}";
+        let written = quoted(name);
+        assert_eq!(written, "\"a\\u0085b\\u2028c\\u009b31m\\u202ed\\n\u{1f600}\"");
+        let known = Surroundings { provider: Some("p".to_owned()), ..Surroundings::default() };
+        let proposal = PinProposal::of(&recorded(&["x"], &[name]), known);
+        assert!(proposal.yaml().contains(&written));
+        assert!(read(&proposal.yaml()).client_tools.is_empty());
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::given;
 use super::proposals::{AnswerKeeper, Offered};
 use super::request::{malformed, unread};
 use super::run::Run;
+use super::sight::OTHER_ANSWERED;
 use crate::catalog::llm::ask::{self, Ask, AskError, Edits, OfferedKind, Restored};
 use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
@@ -36,6 +37,10 @@ use crate::identity::models;
 use crate::ledger::flow::{self, FlowHead, FlowItem, FlowReceiver};
 use crate::telemetry::trace;
 use crate::tool::toolbox::Toolbox;
+
+/// Tools that are neither granted nor listed and that a refusal names. WHY a bound: a request may offer
+/// hundreds of thousands, and a run remembers its refusals.
+const UNLISTED_NAMED_MAX: usize = 8;
 
 /// One request to a model, as an agent sent it.
 #[derive(Clone, Debug)]
@@ -135,7 +140,9 @@ impl Road {
         run: &Arc<Run>,
         request: ModelRequest,
     ) -> Result<ModelReply, Box<ModelFault>> {
-        let again = Digest::of(&[request.dialect.as_str().as_bytes(), b"\0", &request.body]);
+        let asked = [request.dialect.as_str(), request.operation.as_str()].map(str::as_bytes);
+        let [dialect, operation] = asked;
+        let again = Digest::of(&[dialect, b"\0", operation, b"\0", &request.body]);
         if let Some(fault) = run.models.denied.lock().again(&again, self.clock.monotonic()) {
             return Err(fault.into());
         }
@@ -181,7 +188,9 @@ impl Road {
                 Ok(ModelReply::Whole(released, headers))
             }
             Err(fault) => {
-                if fault.receipt.is_some() && fault.code.denies() {
+                // WHY not a limit that frees itself: the client is told to come again sooner.
+                let stands = fault.code.denies() && fault.retry_after.is_none();
+                if fault.receipt.is_some() && stands {
                     run.models.denied.lock().note(again, &fault, self.clock.monotonic());
                 }
                 Err(Box::new(ModelFault { fault, upstream: head }))
@@ -303,16 +312,10 @@ impl Road {
         let mut edits = ask.edits.clone();
         match run.manifest.unknown_tools {
             UnknownTools::Strip => edits.strip_tools.extend(unknown.map(|tool| tool.place)),
-            UnknownTools::Deny => seen.refusals.extend(unknown.map(|tool| {
-                let name = &tool.name;
-                let message = format!("the request offers tool `{name}`, which is neither granted nor one of `spec.client_tools`");
-                LayerReason {
-                    code: Code::ManifestMismatch,
-                    detail: "manifest.tools".to_owned(),
-                    message,
-                    rule: "manifest".to_owned(),
-                }
-            })),
+            UnknownTools::Deny => {
+                let names: Vec<&str> = unknown.map(|tool| tool.name.as_str()).collect();
+                seen.refusals.extend(unlisted(&names));
+            }
         }
         let said = run.models.proposals.lock();
         // WHY by the id alone: some clients give a call of an unknown tool another name. WHY results
@@ -323,6 +326,7 @@ impl Road {
         edits.restore = again
             .into_iter()
             .filter_map(|id| said.denied(id))
+            .filter(|denied| !denied.is_another(&ask.calls))
             .map(|denied| Restored {
                 id: denied.id.clone(),
                 name: denied.name.clone(),
@@ -345,6 +349,22 @@ impl Road {
         });
         (offered.collect(), (edits != Edits::default()).then_some(edits))
     }
+}
+
+/// The reasons against offered tools that are neither granted nor listed.
+fn unlisted(names: &[&str]) -> Vec<LayerReason> {
+    let named = names.iter().take(UNLISTED_NAMED_MAX).map(|name| {
+        format!("the request offers tool `{name}`, which is neither granted nor one of `spec.client_tools`")
+    });
+    let more = names.len().saturating_sub(UNLISTED_NAMED_MAX);
+    let more = (more > 0).then(|| format!("the request offers {more} more tools that are neither"));
+    let reason = |message: String| LayerReason {
+        code: Code::ManifestMismatch,
+        detail: "manifest.tools".to_owned(),
+        message,
+        rule: "manifest".to_owned(),
+    };
+    named.chain(more).map(reason).collect()
 }
 
 /// Refuses a run whose manifest switches the model faces off: another face opened it.
@@ -397,10 +417,10 @@ fn seen(run: &Run, ask: &Ask, provider: Option<&str>) -> AskSeen {
         .collect();
 
     let mut refusals = Vec::new();
-    if let Some(other) = run.models.other.lock().take() {
+    if let Some(other) = run.models.other.lock().clone() {
         refusals.push(LayerReason {
             code: Code::ManifestMismatch,
-            detail: "manifest.responded".to_owned(),
+            detail: OTHER_ANSWERED.to_owned(),
             message: format!("model `{other}` answered the request before, and `spec.model.responded` does not list it"),
             rule: "manifest".to_owned(),
         });
@@ -464,5 +484,23 @@ impl DeniedAsks {
             self.0.remove(0);
         }
         self.0.push((request, now, fault.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_unknown_tools_is_a_few_reasons() {
+        let names: Vec<String> = (0..20_u64).map(|n| format!("t{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(unlisted(&[]).is_empty());
+        assert_eq!(unlisted(&names[..8]).len(), 8);
+        let reasons = unlisted(&names);
+        assert_eq!(reasons.len(), 9);
+        assert!(reasons[0].message.contains("`t0`"), "{reasons:?}");
+        assert_eq!(reasons[8].message, "the request offers 12 more tools that are neither");
+        assert!(reasons.iter().all(|reason| reason.code == Code::ManifestMismatch));
     }
 }

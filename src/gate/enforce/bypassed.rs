@@ -68,8 +68,15 @@ impl GovernedAsks {
         self.asked.push_back(GovernedAsk { id, tool, likeness, fate: AskFate::Open });
     }
 
-    /// Remembers a call of the agent.
+    /// Remembers a call of the agent. WHY what asked for it first: the result may come hours later,
+    /// after an approver, and after more calls than are remembered.
     pub fn come(&mut self, likeness: Digest) {
+        let asks = &mut self.asked;
+        let mut open = asks.iter_mut().filter(|ask| ask.fate == AskFate::Open);
+        if let Some(ask) = open.find(|ask| ask.likeness == Some(likeness)) {
+            ask.fate = AskFate::Came;
+            return;
+        }
         if self.came.len() >= CAME_MAX {
             self.came.pop_front();
         }
@@ -177,6 +184,20 @@ mod tests {
         asks.come(like);
         assert!(asks.unaccounted(&both).is_empty());
         assert_eq!(asks.bypassed(&both), BTreeSet::from([3]));
+    }
+
+    #[test]
+    fn a_call_that_came_is_remembered_however_many_others_come_before_its_result() {
+        let mut asks = GovernedAsks::default();
+        let tool = ToolName::parse("work.do").unwrap();
+        let like = Digest::of(&[b"a"]);
+        asks.ask("c1", &tool, Some(like));
+        asks.come(like);
+        for n in 0..300_usize {
+            asks.come(Digest::of(&[&n.to_be_bytes()]));
+        }
+        assert!(asks.unaccounted(&[result("c1", 2, None)]).is_empty());
+        assert!(asks.bypassed(&[result("c1", 2, None)]).is_empty());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::commitment::derived;
 use crate::domain::decision::{Course, Verdict};
+use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
 use crate::domain::facts::{BYPASSED, Finding, FindingAge};
 use crate::domain::id::ToolName;
@@ -43,7 +44,8 @@ const SHOWN_ALWAYS: u64 = 1024;
 /// Combinations of tool and policy, or of obligations, that are told apart.
 const BASES_MAX: usize = 64;
 
-/// What a message was judged for. A message that one tool or policy may see is new to any other.
+/// What a message was judged for. A message that one tool, model or policy may see is new to any
+/// other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct JudgementBasis {
     /// The tool.
@@ -52,6 +54,19 @@ pub(super) struct JudgementBasis {
     pub definition: Digest,
     /// The policy in force.
     pub policy: Digest,
+    /// The model that the arguments name. One tool may serve several.
+    pub model: Option<String>,
+    /// The protocol, and what is asked for in it.
+    pub form: Option<(Dialect, Operation)>,
+}
+
+impl JudgementBasis {
+    /// What the messages of this call are judged for.
+    pub fn of(call: &ToolCall, definition: Digest, policy: Digest) -> Self {
+        let model = call.args().get("model").and_then(Json::as_str).map(str::to_owned);
+        let form = call.dialect().map(|request| (request.dialect, request.operation));
+        Self { tool: call.tool().clone(), definition, policy, model, form }
+    }
 }
 
 /// The messages of one run.

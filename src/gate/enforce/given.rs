@@ -29,26 +29,45 @@ pub(super) struct GivenBy {
     pub upstream: String,
 }
 
-/// The ids in an answer: of a response and the items of its output, or of a message.
+/// The ids in an answer: of a response and the items of its output, or of a message. And the earlier
+/// messages that the provider sealed in it.
 #[derive(Deserialize)]
 struct IdsOfAnswer {
     id: Option<String>,
     #[serde(default)]
-    output: Vec<IdOfItem>,
+    output: Vec<PartOfAnswer>,
+    #[serde(default)]
+    content: Vec<PartOfAnswer>,
 }
 
+/// An item of a response, or a block of a message.
 #[derive(Deserialize)]
-struct IdOfItem {
+struct PartOfAnswer {
     id: Option<String>,
+    r#type: Option<String>,
+    encrypted_content: Option<String>,
+}
+
+impl PartOfAnswer {
+    fn sealed(&self) -> Option<String> {
+        let kind = self.r#type.as_deref()?;
+        let seals = matches!(kind, "compaction" | "compaction_summary");
+        self.encrypted_content.clone().filter(|_| seals)
+    }
 }
 
 impl GivenIds {
     /// Remembers the ids in a complete answer.
     pub fn give(&mut self, answer: &[u8], by: GivenBy) {
         // An answer of another form has no ids.
-        let Ok(IdsOfAnswer { id, output }) = serde_json::from_slice(answer) else { return };
+        let Ok(IdsOfAnswer { id, output, content }) = serde_json::from_slice(answer) else {
+            return;
+        };
         let by = Arc::new(by);
-        for id in id.into_iter().chain(output.into_iter().filter_map(|item| item.id)) {
+        let sealed: Vec<String> =
+            output.iter().chain(&content).filter_map(PartOfAnswer::sealed).collect();
+        let items = output.into_iter().filter_map(|item| item.id);
+        for id in id.into_iter().chain(items).chain(sealed) {
             let id = Digest::of(&[id.as_bytes()]);
             if self.by.insert(id, Arc::clone(&by)).is_none() {
                 self.order.push_back(id);
@@ -122,6 +141,25 @@ mod tests {
         assert_eq!(upstream(&["resp_1", "resp_3"]), Err("resp_3".to_owned()));
         let other = ToolName::parse("llm.other").unwrap();
         assert!(given.upstream(&other, &refers(&["resp_1"])).is_err());
+    }
+
+    #[test]
+    fn what_only_the_provider_can_read_is_of_the_same_run() {
+        let mut given = GivenIds::default();
+        let response = br#"{"id":"resp_1","output":[
+            {"id":"cmp_1","type":"compaction","encrypted_content":"sealed 1"},
+            {"id":"rs_1","type":"reasoning","encrypted_content":"thought"}]}"#;
+        given.give(response, by("a"));
+        let message = br#"{"id":"msg_1","type":"message","content":[{"type":"text","text":"x"},
+            {"type":"compaction","content":"c","encrypted_content":"sealed 2"}]}"#;
+        given.give(message, by("a"));
+        let tool = ToolName::parse("llm.main").unwrap();
+        let knows = |id: &str| given.upstream(&tool, &refers(&[id])).is_ok();
+        for id in ["resp_1", "cmp_1", "rs_1", "msg_1", "sealed 1", "sealed 2"] {
+            assert!(knows(id), "{id}");
+        }
+        assert!(!knows("thought"));
+        assert!(!knows("sealed 3"));
     }
 
     #[test]

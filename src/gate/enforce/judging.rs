@@ -121,7 +121,7 @@ impl Road {
     ) -> Option<ModelArgs> {
         let facts = &toolbox.get(call.tool())?.facts;
         let (policy, definition) = (engine?.digest(), facts.definition);
-        let basis = JudgementBasis { tool: call.tool().clone(), definition, policy };
+        let basis = JudgementBasis::of(call, definition, policy);
         let is_model = facts.kind == ToolKind::Model.as_str();
         let mut said = is_model.then(|| run.models.conversations.lock())?;
         said.compare(&*self.entropy, call, basis, !run.incognito)

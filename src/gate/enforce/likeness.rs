@@ -16,8 +16,22 @@ use crate::record::conversation::list_member;
 /// Requests to models that say the same in a row, where the manifest names no number.
 const REPEATED_MAX: u64 = 10;
 
-/// Members of a request that say something besides its messages.
-const SAID: [&str; 5] = ["model", "system", "instructions", "previous_response_id", "conversation"];
+/// Members of a request that say something besides its messages. WHY tools and the form of the answer:
+/// clients count the tokens of each tool with the same message, and read one text in several forms.
+const SAID: [&str; 12] = [
+    "model",
+    "system",
+    "instructions",
+    "previous_response_id",
+    "conversation",
+    "thread",
+    "tools",
+    "functions",
+    "response_format",
+    "text",
+    "output_config",
+    "output_format",
+];
 /// Members that differ when a client asks for the same again.
 const MARKS: [&str; 8] = [
     "cache_control",
@@ -75,7 +89,8 @@ impl Run {
     }
 }
 
-/// What a request in a dialect says: its instructions and messages, without ids and marks.
+/// What a request in a dialect says: its instructions and messages, without ids and marks, the offered
+/// tools, and the form of the answer.
 fn said(call: &ToolCall) -> Option<Digest> {
     let request = call.dialect()?;
     let mut said = Said(Vec::with_capacity(call.canonical().len()));
@@ -214,6 +229,9 @@ mod tests {
             r#"{"model":"m","input":"hi","instructions":"s"}"#,
             r#"{"model":"m","input":"hi","previous_response_id":"resp_1"}"#,
             r#"{"model":"m","input":"hi","previous_response_id":"resp_2"}"#,
+            r#"{"model":"m","input":"hi","tools":[{"type":"function","name":"f"}]}"#,
+            r#"{"model":"m","input":"hi","tools":[{"type":"function","name":"g"}]}"#,
+            r#"{"model":"m","input":"hi","text":{"format":{"type":"json_object"}}}"#,
             r#"{"model":"m","input":[{"role":"user","content":"hi"}]}"#,
             r#"{"model":"m","input":[{"role":"user","content":"hi"},{"type":"item_reference","id":"a"}]}"#,
             r#"{"model":"m","input":[{"role":"user","content":"hi"},{"type":"item_reference","id":"b"}]}"#,

@@ -45,7 +45,7 @@ pub use tools::ToolView;
 pub use words::ModelWords;
 
 use crate::clock::{Clock, Entropy};
-use crate::domain::call::{CallSource, ToolCall};
+use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
 use crate::domain::time::Timestamp;
@@ -210,8 +210,7 @@ impl Road {
         }
         self.budget.pace(&run.opener.name, &run.auth)?;
         let call = self.decode(run, request)?;
-        let sight = self.sight(run, &call);
-        self.set_off(run, call, CallExtras { sight, ..CallExtras::default() })
+        self.set_off(run, call, CallExtras { spends: true, ..CallExtras::default() })
     }
 
     /// Counts a call in its run and starts it; of a known call, returns the way to its answer.
@@ -243,7 +242,7 @@ impl Road {
         extras: CallExtras,
     ) -> Result<Entered, Fault> {
         let like = self.runs.likeness(&call, window);
-        if *call.source() == CallSource::Agent {
+        if extras.spends {
             run.models.governed.lock().come(like.fingerprint);
         }
         self.budget.may_go_on(run, &call)?;
@@ -264,7 +263,9 @@ impl Road {
             Admitted::New(new) => new,
         };
         refusals.extend(drifted);
-        let CallExtras { refusals: against, sight, flow } = extras;
+        let CallExtras { refusals: against, sight, flow, spends } = extras;
+        // WHY only now: a request that was not admitted, or that repeats a call, spends nothing.
+        let sight = if spends { self.sight(run, &like.fingerprint) } else { sight };
         refusals.extend(against);
         let (run, span) = (Arc::clone(run), call_span(run, &call));
         let (resumed, asked_by) = (None, None);

@@ -16,6 +16,7 @@ use super::Road;
 use super::answer::{Answer, Fault};
 use super::follow::AnswerProgress;
 use super::run::Run;
+use crate::catalog::llm::ask::EarlierCall;
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
@@ -33,6 +34,8 @@ use crate::tool::client;
 const UNSPENT_MAX: usize = 128;
 /// Denied proposals of one run whose next request is made whole again.
 const DENIED_MAX: usize = 128;
+/// Bytes of their texts: the arguments of one may have a MiB.
+const DENIED_BYTES_MAX: usize = 4 << 20;
 /// How long a proposal stands.
 const STANDS: Duration = Duration::from_secs(15 * 60);
 
@@ -52,6 +55,8 @@ pub(super) enum Offered {
 pub(super) struct RunProposals {
     unspent: VecDeque<Unspent>,
     denied: VecDeque<DeniedAsk>,
+    /// Bytes of the texts of these.
+    denied_bytes: usize,
     /// Tool calls that waited for an approver when their answer ended, by tool and arguments. A run
     /// has few held calls.
     held: BTreeMap<Digest, CallId>,
@@ -75,6 +80,20 @@ pub(super) struct DeniedAsk {
     pub words: String,
 }
 
+impl DeniedAsk {
+    fn bytes(&self) -> usize {
+        let texts = [&self.id, &self.name, &self.arguments, &self.words];
+        texts.iter().fold(0, |sum, text| text.len().saturating_add(sum))
+    }
+
+    /// Whether the conversation has another call under this id. Some providers give an id twice, to
+    /// calls of several conversations or answers. WHY by the name: the agent was shown a name of the
+    /// gate's in place of that of the denied call.
+    pub fn is_another(&self, calls: &[EarlierCall]) -> bool {
+        calls.iter().any(|call| call.id == self.id && call.name == self.name)
+    }
+}
+
 impl RunProposals {
     fn remember(&mut self, likeness: Digest, by: &CallId, now: Duration) {
         if self.unspent.len() >= UNSPENT_MAX {
@@ -91,9 +110,9 @@ impl RunProposals {
         self.unspent.remove(at).map(|one| one.by)
     }
 
-    /// Whether nothing was asked for.
-    pub fn is_empty(&self) -> bool {
-        self.unspent.is_empty()
+    /// Forgets what this call of a model asked for: its answer has no end.
+    pub fn forget(&mut self, by: &CallId) {
+        self.unspent.retain(|one| one.by != *by);
     }
 
     /// Forgets what models asked for: the gate no longer knows who asks.
@@ -102,10 +121,18 @@ impl RunProposals {
     }
 
     fn deny(&mut self, ask: DeniedAsk) {
-        if self.denied.len() >= DENIED_MAX {
-            self.denied.pop_front();
+        // WHY not without an id: every other call without one would count as this one.
+        if ask.id.is_empty() {
+            return;
         }
+        self.denied_bytes = self.denied_bytes.saturating_add(ask.bytes());
         self.denied.push_back(ask);
+        while self.denied.len() > DENIED_MAX
+            || self.denied.len() > 1 && self.denied_bytes > DENIED_BYTES_MAX
+        {
+            let Some(oldest) = self.denied.pop_front() else { break };
+            self.denied_bytes = self.denied_bytes.saturating_sub(oldest.bytes());
+        }
     }
 
     /// What the model asked for under this id, if that was denied.
@@ -191,8 +218,9 @@ impl AnswerKeeper {
     /// Remembers a call that the agent is to make at the gate.
     fn remember(&self, tool: &ToolName, asked: &ProposedCall) {
         // The agent's call is compared by value. One that is no strict JSON cannot come.
+        let arguments = asked.leaves.as_ref().unwrap_or(&asked.arguments);
         let likeness = self
-            .parsed(tool.as_str(), asked, &self.call, asked.arguments.as_bytes())
+            .parsed(tool.as_str(), asked, &self.call, arguments.as_bytes())
             .map(|call| self.road.runs.fingerprint(&call));
         self.run.models.governed.lock().ask(&asked.id, tool, likeness);
         if let Some(likeness) = likeness.filter(|_| self.is_seen) {
@@ -309,16 +337,63 @@ mod tests {
         assert_eq!(asked.spend(&like, Duration::ZERO), None);
         asked.remember(like, &by, Duration::ZERO);
         assert_eq!(asked.spend(&like, STANDS), None);
+        let other = CallId::parse("n").unwrap();
+        asked.remember(like, &by, Duration::ZERO);
+        asked.remember(like, &other, Duration::ZERO);
+        asked.forget(&by);
+        assert_eq!(asked.spend(&like, Duration::ZERO), Some(other));
+        assert_eq!(asked.spend(&like, Duration::ZERO), None);
         asked.remember(like, &by, Duration::ZERO);
         asked.lose_sight();
         assert_eq!(asked.spend(&like, Duration::ZERO), None);
+    }
+
+    fn denied_ask(id: &str, arguments: String) -> DeniedAsk {
+        let (name, words) = ("Bash".to_owned(), "no".to_owned());
+        DeniedAsk { id: id.to_owned(), name, arguments, custom: false, words }
+    }
+
+    #[test]
+    fn what_is_remembered_of_denied_calls_is_bounded_in_number_and_in_bytes() {
+        let mut asked = RunProposals::default();
+        for n in 0..=DENIED_MAX {
+            asked.deny(denied_ask(&n.to_string(), "{}".to_owned()));
+        }
+        assert!(asked.denied("0").is_none());
+        assert!(asked.denied("1").is_some());
+        for n in 0..8 {
+            asked.deny(denied_ask(&format!("long {n}"), "x".repeat(1 << 20)));
+        }
+        assert!(asked.denied_bytes <= DENIED_BYTES_MAX);
+        let bytes = asked.denied.iter().map(DeniedAsk::bytes).sum::<usize>();
+        assert_eq!((asked.denied.len(), asked.denied_bytes), (3, bytes));
+        asked.deny(denied_ask("huge", "x".repeat(8 << 20)));
+        assert!(asked.denied("huge").is_some());
+        assert_eq!(asked.denied.len(), 1);
+        asked.deny(denied_ask("", "{}".to_owned()));
+        assert!(asked.denied("").is_none());
+    }
+
+    #[test]
+    fn a_call_of_the_same_id_and_name_is_another_one() {
+        let call = |id: &str, name: &str| EarlierCall {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let denied = denied_ask("c1", "{}".to_owned());
+        assert!(!denied.is_another(&[]));
+        assert!(!denied.is_another(&[call("c1", "wicketgate_denied"), call("c2", "Bash")]));
+        assert!(!denied.is_another(&[call("c1", "invalid")]));
+        assert!(denied.is_another(&[call("c1", "wicketgate_denied"), call("c1", "Bash")]));
     }
 
     #[test]
     fn arguments_that_are_no_object_of_strict_json_are_refused_and_named_by_their_hash() {
         let of = |text: &str| {
             let (index, id, name) = (0, "i".to_owned(), "n".to_owned());
-            arguments(&ProposedCall { index, id, name, arguments: text.to_owned(), custom: false })
+            let (text, custom, leaves) = (text.to_owned(), false, None);
+            arguments(&ProposedCall { index, id, name, arguments: text, custom, leaves })
         };
         assert_eq!(of("{}"), (b"{}".to_vec(), Vec::new()));
         for text in ["", "[]", "{\"a\":1,\"a\":2}", "{\"a\":"] {

@@ -18,6 +18,7 @@ use super::trip::{CallExtras, CallSight, Passage};
 use crate::domain::call::{CallSource, ToolCall};
 use crate::domain::decision::LayerReason;
 use crate::domain::dialect::Dialect;
+use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::outcome::Outcome;
 use crate::identity::manifest::Grant;
@@ -25,6 +26,9 @@ use crate::identity::models;
 use crate::ledger::flow::FlowSender;
 use crate::ledger::permit::Finished;
 use crate::tool::client;
+
+/// The detail of the reason that another model answered the request before.
+pub(super) const OTHER_ANSWERED: &str = "manifest.responded";
 
 /// What a run and its models said to each other.
 #[derive(Debug, Default)]
@@ -68,13 +72,9 @@ impl Run {
 
 impl Road {
     /// What the gate saw of a call that an agent makes: it spends the proposal of exactly this call.
-    pub(super) fn sight(&self, run: &Run, call: &ToolCall) -> CallSight {
-        let mut proposals = run.models.proposals.lock();
-        if *call.source() != CallSource::Agent || proposals.is_empty() {
-            return CallSight::default();
-        }
-        let (likeness, now) = (self.runs.fingerprint(call), self.clock.monotonic());
-        CallSight { proposed_by: proposals.spend(&likeness, now), asks: None }
+    pub(super) fn sight(&self, run: &Run, likeness: &Digest) -> CallSight {
+        let proposed_by = run.models.proposals.lock().spend(likeness, self.clock.monotonic());
+        CallSight { proposed_by, asks: None }
     }
 
     /// Takes a request to a model down the road.
@@ -88,8 +88,16 @@ impl Road {
         if !refusals.is_empty() {
             run.models.proposals.lock().lose_sight();
         }
+        // WHY not when it was read: a request that comes to nothing must not use it up.
+        if refusals.iter().any(|reason| reason.detail == OTHER_ANSWERED) {
+            run.models.other.lock().take();
+        }
         let sight = CallSight { proposed_by: None, asks: Some(is_seen) };
-        let entry = self.set_off(run, call, CallExtras { refusals, sight, flow: Some(flow) });
+        let entry = self.set_off(
+            run,
+            call,
+            CallExtras { refusals, sight, flow: Some(flow), spends: false },
+        );
         self.answered(run, entry).await
     }
 
@@ -102,12 +110,14 @@ impl Road {
         (refusals, proposed_by): (Vec<LayerReason>, Option<CallId>),
     ) -> Answer {
         let sight = CallSight { proposed_by, asks: None };
-        let entry = self.set_off(run, call, CallExtras { refusals, sight, flow: None });
+        let entry =
+            self.set_off(run, call, CallExtras { refusals, sight, flow: None, spends: false });
         self.answered(run, entry).await
     }
 
-    /// A request to a model is over. One that failed, or that a model answered which the manifest does
-    /// not expect, ends what the gate knew of who asks.
+    /// A request to a model is over. An answer of a model that the manifest does not expect ends what the
+    /// gate knew of who asks. WHY not a request that failed: clients ask side by side, and count tokens
+    /// where a provider cannot; what its own answer asked for is forgotten.
     pub(super) fn looked_through(&self, at: &Passage, finished: &Finished) {
         if at.asks.is_none() {
             return;
@@ -126,8 +136,10 @@ impl Road {
         }
         let manifest = &at.run.manifest;
         let other = seen.model.as_ref().filter(|model| !models::responded(manifest, model));
-        if other.is_some() || !matches!(finished.ended().outcome, Outcome::Completed { .. }) {
+        if other.is_some() {
             models.proposals.lock().lose_sight();
+        } else if !matches!(finished.ended().outcome, Outcome::Completed { .. }) {
+            models.proposals.lock().forget(&at.id);
         }
         if let Some(other) = other {
             *models.other.lock() = Some(other.clone());

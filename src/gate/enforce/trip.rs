@@ -69,6 +69,8 @@ pub(super) struct CallExtras {
     pub refusals: Vec<LayerReason>,
     pub sight: CallSight,
     pub flow: Option<FlowSender>,
+    /// The agent itself makes the call: it spends a proposal, if it is a new one.
+    pub spends: bool,
 }
 
 /// The hold of a call that is judged again.

@@ -106,6 +106,9 @@ pub struct ProposedCall {
     pub arguments: String,
     /// Whether the tool takes free text, which stands in `{"input": …}`.
     pub custom: bool,
+    /// The arguments of a call that leaves as it is, if something in them is masked: those of the call
+    /// that the agent then makes.
+    pub leaves: Option<String>,
 }
 
 /// Proof that a tool call of an answer may leave, and that this is durable.

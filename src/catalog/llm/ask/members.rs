@@ -307,6 +307,14 @@ impl<'r> AskReader<'r> {
         self.ask.remote_state.push(RemoteState { member, id: id.to_owned() });
     }
 
+    /// Adds the earlier messages that only the provider can read: they may be those of another run.
+    pub fn sealed(&mut self, members: &ObjectMembers, at: &RequestPath<'_>) -> AskResult<()> {
+        if let Some(sealed) = maybe_text(members, "encrypted_content", at)? {
+            self.refers("compaction", sealed);
+        }
+        Ok(())
+    }
+
     /// Reads the bound of the answer, which stands in one of these members, and lowers it to that of
     /// the rules.
     pub fn bound(&mut self, members: &ObjectMembers, names: &[&'static str]) -> AskResult<()> {

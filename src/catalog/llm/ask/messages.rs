@@ -323,6 +323,7 @@ impl AskReader<'_> {
         let known =
             &["type", "content", "encrypted_content", "signature", "tool_changes", "cache_control"];
         self.only(members, at, known)?;
+        self.sealed(members, at)?;
         let at = at.member("tool_changes");
         let changes = given(members, "tool_changes").map(|all| list(all, &at)).transpose()?;
         for (index, change) in changes.into_iter().flatten().enumerate() {

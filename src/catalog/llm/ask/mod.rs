@@ -115,13 +115,13 @@ pub struct EarlierResult {
     pub message: usize,
 }
 
-/// A reference to something that the provider remembers. The run must have been given its id: the
-/// caller of [`read`] decides that.
+/// A reference to something that the provider remembers, or that only the provider can read. The run
+/// must have been given its id, or its sealed text: the caller of [`read`] decides that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemoteState {
-    /// The member: `previous_response_id`, `conversation`, `thread`, `item_reference`.
+    /// The member: `previous_response_id`, `conversation`, `thread`, `item_reference`, `compaction`.
     pub member: &'static str,
-    /// The id.
+    /// The id, or the sealed text.
     pub id: String,
 }
 

@@ -153,7 +153,8 @@ impl AskReader<'_> {
                 self.only(members, at, known)
             }
             "compaction" | "compaction_summary" => {
-                self.only(members, at, &["type", "id", "encrypted_content"])
+                self.only(members, at, &["type", "id", "encrypted_content"])?;
+                self.sealed(members, at)
             }
             "compaction_trigger" => self.only(members, at, &["type", "id"]),
             "configuration_update" => self.only(members, at, &["type", "id", "reasoning", "text"]),

@@ -253,7 +253,14 @@ impl Exchange<'_> {
     async fn judged(&self, body: &[u8], flow: &mut Flow<'_>) -> Result<Assembled, Broken> {
         let mut answer = answer::whole(self.ready.dialect, body, self.rules(false))?;
         let calls = answer.calls().to_vec();
-        let cleared = flow.propose(calls.iter().map(proposed).collect()).await?;
+        // The whole answer is masked once its outcome is there.
+        let mask = EventMask::of(self.ready.dialect, self.permit.obligations());
+        let mut mask = mask.ok().flatten();
+        let asked = calls.iter().map(|call| {
+            let masked = mask.as_mut().map(|mask| mask.arguments(&call.arguments));
+            ProposedCall { leaves: masked.and_then(Result::ok).flatten(), ..proposed(call) }
+        });
+        let cleared = flow.propose(asked.collect()).await?;
         for (call, clearance) in calls.iter().zip(cleared) {
             match clearance {
                 Clearance::Allowed(cleared) => match cleared.arguments() {
@@ -456,6 +463,7 @@ pub(super) fn proposed(call: &AnsweredCall) -> ProposedCall {
         name: call.name.clone(),
         arguments: call.arguments.clone(),
         custom: call.custom,
+        leaves: None,
     }
 }
 

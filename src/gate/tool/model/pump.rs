@@ -8,7 +8,7 @@ use super::hold_back::{HoldBack, HoldsCredential};
 use super::masking::EventMask;
 use crate::catalog::llm::answer::{AnsweredCall, Frame, Step, StreamReader};
 use crate::catalog::llm::sse;
-use crate::ledger::flow::{Clearance, Flow};
+use crate::ledger::flow::{Clearance, Flow, ProposedCall};
 
 /// A streamed answer on its way from the provider to the agent.
 pub(super) struct Pump<'a, 'b> {
@@ -60,11 +60,20 @@ impl Pump<'_, '_> {
         }
         let all = calls.iter().map(|call| length(&call.arguments));
         self.shown = all.fold(self.shown, u64::saturating_add);
-        let cleared = flow.propose(calls.iter().map(proposed).collect()).await?;
-        for (call, clearance) in calls.iter().zip(cleared) {
+        // WHY before they are judged: the agent makes the call with the arguments that left.
+        let left: Vec<_> = calls.iter().map(|call| self.masked(&call.arguments)).collect();
+        let asked = calls.iter().zip(&left).map(|(call, left)| {
+            let leaves = left.as_ref().ok().cloned().flatten();
+            ProposedCall { leaves, ..proposed(call) }
+        });
+        let cleared = flow.propose(asked.collect()).await?;
+        for ((call, left), clearance) in calls.iter().zip(left).zip(cleared) {
             match clearance {
                 Clearance::Allowed(cleared) => {
-                    let masked = self.masked(cleared.arguments().unwrap_or(&call.arguments))?;
+                    let masked = match cleared.arguments() {
+                        Some(arguments) => self.masked(arguments)?,
+                        None => left?,
+                    };
                     let frames = match masked.as_deref().or(cleared.arguments()) {
                         Some(arguments) => self.answer.allow_with(call.index, arguments)?,
                         None => self.answer.allow(call.index)?,

@@ -178,6 +178,11 @@ fn state_that_the_provider_keeps_is_refused_or_named() {
     let items = r#"{"type":"item_reference","id":"i"},{"id":"j"}"#;
     let expected = ["item_reference i", "item_reference j"];
     assert_eq!(named(Responses, conversation(Responses, items)), expected);
+    let sealed = r#"{"type":"compaction","id":"i","encrypted_content":"s"}"#;
+    assert_eq!(named(Responses, conversation(Responses, sealed)), ["compaction s"]);
+    let sealed = r#"{"role":"assistant","content":[{"type":"compaction","content":"c","encrypted_content":"s"}]}"#;
+    assert_eq!(named(Messages, conversation(Messages, sealed)), ["compaction s"]);
+    assert!(named(Messages, conversation(Messages, &sealed.replace(r#""s""#, "null"))).is_empty());
     let thread = r#""thread":{"type":"continue","previous_message_id":"t"}"#;
     assert_eq!(named(Messages, request(Messages, thread)), ["thread t"]);
     assert!(named(Messages, request(Messages, r#""thread":{"type":"create"}"#)).is_empty());
