@@ -266,7 +266,10 @@ impl Exchange<'_> {
                 Clearance::Undecided => return Err(Broken::Undecided),
             }
         }
-        Ok(answer.finish()?)
+        let assembled = answer.finish()?;
+        let mask = EventMask::of(self.ready.dialect, self.permit.obligations())?;
+        let Some(mask) = mask else { return Ok(assembled) };
+        Ok(Assembled { json: mask.without_tokens(assembled.json), ..assembled })
     }
 
     /// An answer in pieces, as it is kept.
@@ -375,6 +378,10 @@ impl Exchange<'_> {
     }
 
     fn guess(&self, place: &ModelUpstream) -> Usage {
+        // Providers count tokens for nothing.
+        if self.ready.operation == Operation::CountTokens {
+            return place.used(0, 0, self.model.flat);
+        }
         let (input, output) = (self.ready.input_tokens, self.ready.output_tokens);
         Usage { estimated: true, ..place.used(input, output, self.model.flat) }
     }

@@ -291,6 +291,15 @@ fn texts_that_never_came_in_pieces_are_shown_once() {
 }
 
 #[test]
+fn a_shell_call_begins_with_the_action_that_was_judged() {
+    let begun = SHELL.replace(r#"["ls"]"#, r#"["rm","-r","/"]"#);
+    let events = [created(), item("added", 0, &begun), item("done", 0, SHELL), completed(&[SHELL])];
+    let run = run(Dialect::Responses, &numbered(&events), &[]);
+    assert_eq!(run.calls.len(), 1);
+    assert!(run.out.contains(r#"["ls"]"#) && !run.out.contains(r#""rm""#), "{}", run.out);
+}
+
+#[test]
 fn of_two_equal_calls_only_the_denied_one_does_not_leave() {
     let events =
         [created(), item("done", 0, BASH), item("done", 1, BASH), completed(&[BASH, BASH])];
