@@ -200,6 +200,7 @@ trait DialectStream: std::fmt::Debug + Send {
     fn leave(&mut self, call: usize, form: CallForm) -> Result<Vec<Frame>, AnswerError>;
     fn finish(self: Box<Self>) -> Result<(Vec<Frame>, Assembled), AnswerError>;
     fn usage(&self) -> Option<TokenUsage>;
+    fn is_over(&self) -> bool;
 }
 
 /// Reads the events of one streamed answer.
@@ -283,6 +284,11 @@ impl StreamReader {
     /// What the provider counted up to here: also of an answer that breaks off.
     pub fn usage(&self) -> Option<TokenUsage> {
         self.inner.usage()
+    }
+
+    /// Whether the provider has ended the answer. Clients read nothing behind that.
+    pub fn is_over(&self) -> bool {
+        self.inner.is_over()
     }
 
     /// The frames that end the answer, and the answer.

@@ -360,6 +360,10 @@ impl DialectStream for ChatStream {
     fn usage(&self) -> Option<TokenUsage> {
         TokenUsage::read(Dialect::Chat, &self.usage)
     }
+
+    fn is_over(&self) -> bool {
+        self.is_done
+    }
 }
 
 /// An unknown member.

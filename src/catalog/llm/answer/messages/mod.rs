@@ -291,6 +291,10 @@ impl DialectStream for MessagesStream {
     fn usage(&self) -> Option<TokenUsage> {
         TokenUsage::read(Dialect::Messages, &self.usage)
     }
+
+    fn is_over(&self) -> bool {
+        self.is_done
+    }
 }
 
 impl MessagesStream {

@@ -436,6 +436,10 @@ impl DialectStream for ResponsesStream {
     fn usage(&self) -> Option<TokenUsage> {
         self.usage
     }
+
+    fn is_over(&self) -> bool {
+        self.last.is_some()
+    }
 }
 
 /// The part of the output that an event is about.
