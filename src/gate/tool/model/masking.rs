@@ -235,7 +235,9 @@ impl EventMask {
         if !had_tokens {
             choice.remove("logprobs");
         }
-        let is_last = choice.get("finish_reason").is_some_and(|reason| *reason != Json::Null);
+        // Some servers say in every chunk that the message goes on: with an empty reason.
+        let goes_on = |reason: &Json| *reason == Json::Null || *reason == Json::from("");
+        let is_last = choice.get("finish_reason").is_some_and(|reason| !goes_on(reason));
         // Some servers end a message without a delta: the rests of its texts leave in one.
         if is_last && choice.get("delta").is_none_or(|delta| *delta == Json::Null) {
             choice.insert("delta".into(), Json::Object(BTreeMap::new()));

@@ -117,6 +117,8 @@ impl ChatStream {
         let rest = rest(members, data)?;
         let finish = given(choice, "finish_reason").map(|reason| reason.as_str().ok_or(reason));
         let finish = finish.transpose().map_err(|_other| unexpected("finish_reason"))?;
+        // Some servers say so in every chunk that the message goes on.
+        let finish = finish.filter(|reason| !reason.is_empty());
         let is_late = self.finish.is_some();
         if is_late && (!steps.is_empty() || self.open.is_some() || !rest.texts.is_empty()) {
             return Err(broken("the message goes on after its finish reason"));
@@ -303,7 +305,11 @@ impl DialectStream for ChatStream {
         let Json::Object(members) = &chunk else { return Err(unexpected("chunk")) };
         for (name, value) in members {
             if HEAD.contains(&name.as_str()) {
-                self.head.entry(name.clone()).or_insert_with(|| value.clone());
+                // Some servers begin with a chunk about the request, whose members are empty.
+                let own = self.head.entry(name.clone()).or_default();
+                if [Json::Null, Json::from(""), Json::Int(0)].contains(own) {
+                    own.clone_from(value);
+                }
             } else if !["choices", "usage"].contains(&name.as_str()) {
                 refuse_member(name, value)?;
             }
