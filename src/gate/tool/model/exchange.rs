@@ -324,12 +324,12 @@ impl Exchange<'_> {
         if let Some(mask) = mask {
             mask.verify(&assembled.json)?;
         }
-        for bytes in text.flush() {
-            flow.piece(bytes).await?;
-        }
         let end = encoded(&frames);
         if self.scrub.hides_in(&end) || self.scrub.hides_in(&assembled.json) {
             return Err(HoldsCredential.into());
+        }
+        for bytes in text.flush() {
+            flow.piece(bytes).await?;
         }
         flow.end(end).await?;
         let cut = is_cut(&assembled.stop);
