@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::gate::Gate;
+use crate::gate::{Gate, KEY};
 use crate::provider::{Answer, Part};
 use crate::said::DIALECTS;
 
@@ -72,6 +72,50 @@ async fn a_page_in_place_of_an_answer_is_a_failure_of_the_tool() {
         let reply = gate.asks(dialect, &dialect.request("hi", true)).await;
         assert_eq!((reply.status, reply.header("location")), (502, None), "{reply:?}");
         assert!(reply.body.contains("redirects are not followed"), "{reply:?}");
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_in_an_encoding_that_nobody_asked_for_is_a_failure_of_the_tool() {
+    let gate = Gate::start().await;
+    for dialect in &DIALECTS {
+        for (stream, kind) in [(true, "text/event-stream"), (false, "application/json")] {
+            let mut encoded = Answer::of(200, kind, "{}");
+            encoded.headers.push(("content-encoding", "gzip"));
+            gate.provider.answers(encoded);
+            let reply = gate.asks(dialect, &dialect.request("hi", stream)).await;
+            assert_eq!(reply.status, 502, "{reply:?}");
+            assert!(reply.body.contains("content-encoding: gzip"), "{reply:?}");
+        }
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_answer_ends_although_its_provider_does_not_hang_up() {
+    let gate = Gate::start().await;
+    for dialect in &DIALECTS {
+        let text = dialect.streamed("look", &[]);
+        gate.provider.answers(Answer::stream(vec![Part::Bytes(text), Part::Wait]));
+        let reply = gate.asks(dialect, &dialect.request("hi", true)).await;
+        let (text, calls, ended) = dialect.read(&reply.body);
+        assert!(ended && calls.is_empty() && text == "look", "{}: {}", dialect.name, reply.body);
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_header_with_a_credential_of_the_gate_does_not_go_down() {
+    let gate = Gate::start().await;
+    for dialect in &DIALECTS {
+        let mut answer = Answer::events(&dialect.streamed("look", &[]));
+        answer.headers.push(("x-ratelimit-key", KEY));
+        answer.headers.push(("x-request-id", "r-1"));
+        gate.provider.answers(answer);
+        let reply = gate.asks(dialect, &dialect.request("hi", true)).await;
+        assert_eq!(reply.header("x-request-id"), Some("r-1"), "{reply:?}");
+        assert_eq!(reply.header("x-ratelimit-key"), None, "{reply:?}");
     }
     gate.checked().await;
 }

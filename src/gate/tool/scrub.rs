@@ -237,10 +237,10 @@ impl Scrub {
         self.finder().hides_in(json)
     }
 
-    /// Whether a text ends with what may be the beginning of one of the secrets.
+    /// Whether a text ends with what may be the beginning of one of the secrets or of a token.
     #[must_use]
     pub fn may_begin(&self, text: &str) -> bool {
-        self.finder().may_begin(text)
+        token::may_begin(text) || self.finder().may_begin(text)
     }
 
     /// Bytes of the longest form of a secret.

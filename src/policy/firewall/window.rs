@@ -31,6 +31,9 @@ pub enum Unmaskable {
     /// Each mask makes another finding.
     #[error("it cannot be masked")]
     Endless,
+    /// What must stay as it is has a finding.
+    #[error("the id or the name of a tool call holds what must be masked")]
+    Named,
 }
 
 /// One text on its way out.

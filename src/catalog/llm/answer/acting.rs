@@ -79,9 +79,10 @@ pub(super) fn texts<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
         Json::Object(members) => {
             for (name, value) in members {
                 match (name.as_str(), value) {
-                    ("text" | "refusal" | "thinking" | "delta" | "summary", Json::String(text)) => {
-                        found.push(text);
-                    }
+                    (
+                        "text" | "refusal" | "thinking" | "delta" | "summary" | "transcript",
+                        Json::String(text),
+                    ) => found.push(text),
                     (_, value) => texts(value, found),
                 }
             }

@@ -80,13 +80,30 @@ pub enum Step {
         /// The frame.
         frame: Frame,
         /// The texts of the model that leave with it and have not left before: content, refusals,
-        /// reasoning.
-        text: String,
+        /// reasoning. None is empty.
+        texts: Vec<FrameText>,
     },
     /// A tool call is complete and waits: [`StreamReader::allow`] or [`StreamReader::deny`] gives its frames.
     Call(AnsweredCall),
     /// Nothing leaves yet; the event counts as activity.
     Hold,
+}
+
+/// A piece of a text of the model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FrameText {
+    /// The member or the part that it belongs to: clients put the pieces of one place together.
+    pub place: String,
+    /// The piece.
+    pub text: String,
+}
+
+impl FrameText {
+    /// The pieces of a frame that has one, or none.
+    fn of(place: impl Into<String>, text: String) -> Vec<Self> {
+        let piece = (!text.is_empty()).then(|| Self { place: place.into(), text });
+        piece.into_iter().collect()
+    }
 }
 
 /// A tool call that a model asks for.
@@ -183,6 +200,7 @@ trait DialectStream: std::fmt::Debug + Send {
     fn leave(&mut self, call: usize, form: CallForm) -> Result<Vec<Frame>, AnswerError>;
     fn finish(self: Box<Self>) -> Result<(Vec<Frame>, Assembled), AnswerError>;
     fn usage(&self) -> Option<TokenUsage>;
+    fn is_over(&self) -> bool;
 }
 
 /// Reads the events of one streamed answer.
@@ -266,6 +284,11 @@ impl StreamReader {
     /// What the provider counted up to here: also of an answer that breaks off.
     pub fn usage(&self) -> Option<TokenUsage> {
         self.inner.usage()
+    }
+
+    /// Whether the provider has ended the answer. Clients read nothing behind that.
+    pub fn is_over(&self) -> bool {
+        self.inner.is_over()
     }
 
     /// The frames that end the answer, and the answer.

@@ -13,7 +13,8 @@ use crate::catalog::llm::answer::TokenUsage;
 use crate::catalog::model::config::Price;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::UpstreamAttempt;
-use crate::tool::net::{SendError, whole};
+use crate::tool::net::{SendError, is_encoded, whole};
+use crate::tool::scrub::Scrub;
 
 /// Bytes that are read of a provider's error.
 const ERROR_BYTES_MAX: u64 = 64 << 10;
@@ -59,8 +60,8 @@ pub(super) fn attempt(
     Some(UpstreamAttempt { upstream: place.name.clone(), status, ms })
 }
 
-/// The headers of an answer that the agent receives.
-pub(super) fn down(headers: &HeaderMap) -> Vec<(String, String)> {
+/// The headers of an answer that the agent receives: none with a credential of the gate.
+pub(super) fn down(headers: &HeaderMap, scrub: &Scrub) -> Vec<(String, String)> {
     let passes = |name: &str| {
         DOWN.contains(&name) || DOWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
@@ -68,11 +69,17 @@ pub(super) fn down(headers: &HeaderMap) -> Vec<(String, String)> {
     let texts = passed.filter_map(|(name, value)| {
         Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
     });
-    texts.collect()
+    texts.filter(|(name, value)| !scrub.holds(name) && !scrub.holds(value)).collect()
 }
 
-/// Refuses an answer in another form, such as a page of a proxy.
+/// Refuses an answer in another form, such as a page of a proxy, or in an encoding: the gate asks
+/// for none.
 pub(super) fn expect(headers: &HeaderMap, kind: &str) -> Result<(), Broken> {
+    if is_encoded(headers) {
+        let encoding = headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
+        let encoding: String = encoding.unwrap_or_default().chars().take(64).collect();
+        return Err(Broken::Form(format!("content-encoding: {encoding}")));
+    }
     let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let given = given.unwrap_or_default();
     let essence = given.split(';').next().unwrap_or_default().trim();

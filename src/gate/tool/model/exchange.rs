@@ -1,6 +1,8 @@
 //! One permitted request in a dialect: asked at the first upstream that works, answered whole or
 //! piece by piece.
 
+use std::time::Duration;
+
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -37,6 +39,8 @@ use crate::tool::scrub::Scrub;
 const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a streamed answer.
 const STREAM_BYTES_MAX: u64 = 64 << 20;
+/// How long a provider may take to hang up after the end of an answer.
+const END_WAIT: Duration = Duration::from_secs(1);
 /// Characters of an agent's own name that reach the provider.
 const AGENT_CHARS_MAX: usize = 80;
 
@@ -46,12 +50,14 @@ pub(super) struct Exchange<'a> {
     pub face: &'a ModelFace,
     pub permit: &'a Permit,
     pub ready: &'a PreparedAsk,
+    /// The credentials that nothing of the answer may hold.
+    pub scrub: &'a Scrub,
     /// What the upstreams may bill that the gate asked and did not wait for.
     pub abandoned: Mutex<Option<Usage>>,
 }
 
 impl Exchange<'_> {
-    pub async fn run(&self, mut flow: Flow<'_>, scrub: &Scrub) -> Unmasked {
+    pub async fn run(&self, mut flow: Flow<'_>) -> Unmasked {
         let mut last = failed(FailureClass::Connect, false, "no upstream could be asked");
         let mut opened = None;
         for (at, request) in (1_usize..).zip(&self.ready.requests) {
@@ -71,7 +77,7 @@ impl Exchange<'_> {
             }
         }
         let Some((place, response, span)) = opened else { return last };
-        let outcome = self.answered(place, response, (flow, scrub)).instrument(span.clone()).await;
+        let outcome = self.answered(place, response, flow).instrument(span.clone()).await;
         traced(&span, &outcome);
         outcome
     }
@@ -81,11 +87,11 @@ impl Exchange<'_> {
         &self,
         place: &ModelUpstream,
         response: http::Response<Incoming>,
-        (flow, scrub): (Flow<'_>, &Scrub),
+        flow: Flow<'_>,
     ) -> Unmasked {
         let status = response.status().as_u16();
         let done = match self.ready.stream {
-            true => self.stream(place, response, flow, scrub).await,
+            true => self.stream(place, response, flow).await,
             false => self.whole(place, response, flow).await,
         };
         match done {
@@ -140,7 +146,7 @@ impl Exchange<'_> {
         }
         // Providers do not bill an error response.
         nothing();
-        let headers = down(response.headers());
+        let headers = down(response.headers(), self.scrub);
         let words = provider_words(response.into_body()).await;
         let message =
             format!("model upstream `{}` answered `{}`{words}", place.name, status.as_u16());
@@ -224,7 +230,7 @@ impl Exchange<'_> {
         mut flow: Flow<'_>,
     ) -> Result<(Vec<u8>, bool), Broken> {
         expect(response.headers(), "application/json")?;
-        let (status, headers) = (response.status().as_u16(), down(response.headers()));
+        let (status, headers) = (response.status().as_u16(), down(response.headers(), self.scrub));
         let most = self.model.result_bytes_max;
         let (head, stretch) = (self.face.head_timeout, self.face.silence_timeout);
         let pace = Some(Pace { head, stretch, bytes_min: 1 });
@@ -273,7 +279,10 @@ impl Exchange<'_> {
                 Clearance::Undecided => return Err(Broken::Undecided),
             }
         }
-        Ok(answer.finish()?)
+        let assembled = answer.finish()?;
+        let mask = EventMask::of(self.ready.dialect, self.permit.obligations())?;
+        let Some(mask) = mask else { return Ok(assembled) };
+        Ok(Assembled { json: mask.without_tokens(assembled.json), ..assembled })
     }
 
     /// An answer in pieces, as it is kept.
@@ -282,22 +291,22 @@ impl Exchange<'_> {
         place: &ModelUpstream,
         response: http::Response<Incoming>,
         mut flow: Flow<'_>,
-        scrub: &Scrub,
     ) -> Result<(Vec<u8>, bool), Broken> {
         expect(response.headers(), "text/event-stream")?;
         let mask = EventMask::of(self.ready.dialect, self.permit.obligations())?;
-        flow.head((response.status().as_u16(), true), down(response.headers())).await?;
+        let headers = down(response.headers(), self.scrub);
+        flow.head((response.status().as_u16(), true), headers).await?;
         let mut body = response.into_body();
         let mut events = sse::Reader::new(EVENT_BYTES_MAX);
         let mut pump = Pump {
             exchange: self,
             answer: answer::stream(self.ready.dialect, self.rules(mask.is_some())),
             mask,
-            text: HoldBack::new(scrub),
+            text: HoldBack::new(self.scrub),
             shown: 0,
         };
         let mut read = 0_u64;
-        loop {
+        while !pump.answer.is_over() {
             let silence = self.face.silence_timeout;
             let piece = flow.beside(tokio::time::timeout(silence, body.frame())).await?;
             let Some(piece) = piece.map_err(|_| Broken::Silent(silence))? else { break };
@@ -307,22 +316,27 @@ impl Exchange<'_> {
                 return Err(Broken::TooMuch(self.cap()));
             }
             for event in events.push(&data)? {
+                if pump.answer.is_over() {
+                    break;
+                }
                 pump.event(event, &mut flow).await?;
                 self.uses(self.so_far(place, pump.answer.usage(), pump.shown));
             }
         }
+        // A connection that was read to its end takes the next request.
+        let _in_time = flow.beside(tokio::time::timeout(END_WAIT, drained(body))).await?;
         let Pump { answer, mut text, mask, .. } = pump;
         let (frames, assembled) = answer.finish()?;
         self.ended(place, &assembled);
         if let Some(mask) = mask {
             mask.verify(&assembled.json)?;
         }
+        let end = encoded(&frames);
+        if self.scrub.hides_in(&end) || self.scrub.hides_in(&assembled.json) {
+            return Err(HoldsCredential.into());
+        }
         for bytes in text.flush() {
             flow.piece(bytes).await?;
-        }
-        let end = encoded(&frames);
-        if scrub.hides_in(&end) || scrub.hides_in(&assembled.json) {
-            return Err(HoldsCredential.into());
         }
         flow.end(end).await?;
         let cut = is_cut(&assembled.stop);
@@ -382,6 +396,10 @@ impl Exchange<'_> {
     }
 
     fn guess(&self, place: &ModelUpstream) -> Usage {
+        // Providers count tokens for nothing.
+        if self.ready.operation == Operation::CountTokens {
+            return place.used(0, 0, self.model.flat);
+        }
         let (input, output) = (self.ready.input_tokens, self.ready.output_tokens);
         Usage { estimated: true, ..place.used(input, output, self.model.flat) }
     }
@@ -432,6 +450,11 @@ impl Exchange<'_> {
             ..place.used(counted.input, counted.output, self.model.flat)
         }
     }
+}
+
+/// Reads what comes behind an answer. Nothing of it is used.
+async fn drained(mut body: Incoming) {
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 /// The usage at one upstream together with that of the upstreams that were left.

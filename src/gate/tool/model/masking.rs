@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::catalog::llm::answer::AnsweredCall;
 use crate::catalog::llm::sse::Event;
 use crate::domain::canonical;
 use crate::domain::decision::PolicyObligation;
 use crate::domain::dialect::Dialect;
-use crate::domain::json::{Json, Limits, json};
+use crate::domain::json::{Json, Limits};
 use crate::firewall::{self, RedactWindow, Unmaskable};
 
 /// The items of a response that ask for tools of the agent.
@@ -92,8 +93,8 @@ impl EventMask {
     /// # Errors
     /// The answer must end here.
     pub fn event(&mut self, event: Event) -> Result<Vec<Event>, Unmaskable> {
-        // What is no JSON is refused where events are read.
-        let Ok(json) = Json::parse(event.data.as_bytes(), &Limits::MODEL) else {
+        // What is no JSON within the widest limits is refused where events are read.
+        let Ok(json) = Json::parse(event.data.as_bytes(), &Limits::FILE) else {
             return Ok(vec![event]);
         };
         let masked = match self.dialect {
@@ -117,7 +118,7 @@ impl EventMask {
     /// # Errors
     /// They cannot be masked.
     pub fn arguments(&mut self, arguments: &str) -> Result<Option<String>, Unmaskable> {
-        let read = Json::parse(arguments.as_bytes(), &Limits::MODEL);
+        let read = Json::parse(arguments.as_bytes(), &Limits::FILE);
         let is_json = read.is_ok();
         let value = read.unwrap_or_else(|_| Json::from(arguments));
         let masked = self.value(&value)?;
@@ -126,6 +127,50 @@ impl EventMask {
         }
         let text = masked.as_str().filter(|_| !is_json).map(str::to_owned);
         Ok(Some(text.unwrap_or_else(|| canonical::text(&masked))))
+    }
+
+    /// A text of the gate about a tool call, masked.
+    ///
+    /// # Errors
+    /// It cannot be masked.
+    pub fn text(&mut self, text: &str) -> Result<String, Unmaskable> {
+        let masked = self.value(&Json::from(text))?;
+        Ok(masked.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Refuses a tool call whose id or name has a finding: it leaves under these or not at all.
+    ///
+    /// # Errors
+    /// One of them has one.
+    pub fn refuse_named(&self, call: &AnsweredCall) -> Result<(), Unmaskable> {
+        for text in [&call.id, &call.name] {
+            let done = firewall::redact_text(text, &self.kinds).ok_or(Unmaskable::Endless)?;
+            if done.masked > 0 {
+                return Err(Unmaskable::Named);
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole answer without its single tokens: each is a piece of a text, and no finding by itself.
+    pub fn without_tokens(&self, answer: Vec<u8>) -> Vec<u8> {
+        // What is no JSON is refused where a result is limited.
+        let Ok(mut json) = Json::parse(&answer, &Limits::FILE) else { return answer };
+        let before = json.clone();
+        match self.dialect {
+            Dialect::Chat => {
+                if let Some(choice) = at(&mut json, &["choices", "0"]) {
+                    set_if(choice, "logprobs", Json::Null);
+                }
+            }
+            Dialect::Responses => {
+                if let Some(Json::Array(items)) = at(&mut json, &["output"]) {
+                    items.iter_mut().filter(|item| !is_call(item)).for_each(drop_tokens);
+                }
+            }
+            Dialect::Messages => {}
+        }
+        if json == before { answer } else { canonical::bytes(&json) }
     }
 
     /// Looks through a whole answer after its parts have left.
@@ -190,7 +235,13 @@ impl EventMask {
         if !had_tokens {
             choice.remove("logprobs");
         }
-        let is_last = choice.get("finish_reason").is_some_and(|reason| *reason != Json::Null);
+        // Some servers say in every chunk that the message goes on: with an empty reason.
+        let goes_on = |reason: &Json| *reason == Json::Null || *reason == Json::from("");
+        let is_last = choice.get("finish_reason").is_some_and(|reason| !goes_on(reason));
+        // Some servers end a message without a delta: the rests of its texts leave in one.
+        if is_last && choice.get("delta").is_none_or(|delta| *delta == Json::Null) {
+            choice.insert("delta".into(), Json::Object(BTreeMap::new()));
+        }
         let Some(Json::Object(delta)) = choice.get_mut("delta") else {
             return Ok(vec![self.value(&other)?]);
         };
@@ -310,11 +361,8 @@ impl EventMask {
         if let (Some(stem), Some(piece)) = (kind.strip_suffix(".delta"), piece) {
             let place = TextPlace(item.unwrap_or_default(), part, stem.to_owned());
             let mut other = event.clone();
-            if let Json::Object(members) = &mut other {
-                members.insert("delta".into(), "".into());
-                // Each of its tokens is a piece of the text.
-                members.remove("logprobs");
-            }
+            set(&mut other, "delta", "".into());
+            drop_tokens(&mut other);
             let text = self.push(place, piece, &other)?;
             if text.is_empty() && !piece.is_empty() {
                 return Ok(Vec::new());
@@ -336,9 +384,7 @@ impl EventMask {
 
     /// An event that repeats what came in pieces, masked but for its tool calls.
     fn repeated(&mut self, event: &Json) -> Result<Json, Unmaskable> {
-        let is_call = |item: &Json| CALLS.iter().any(|kind| is_kind(item, kind));
         let mut other = event.clone();
-        set_if(&mut other, "logprobs", json!([]));
         let mut calls = BTreeMap::new();
         if let Some(item) = at(&mut other, &["item"]).filter(|item| is_call(item)) {
             calls.insert(None, std::mem::take(item));
@@ -347,6 +393,7 @@ impl EventMask {
             let found = items.iter_mut().enumerate().filter(|(_, item)| is_call(item));
             calls.extend(found.map(|(number, item)| (Some(number), std::mem::take(item))));
         }
+        drop_tokens(&mut other);
         let mut masked = self.value(&other)?;
         for (number, call) in calls {
             let place = match number {
@@ -371,6 +418,28 @@ pub(super) struct UnknownKind(String);
 
 fn is_kind(value: &Json, kind: &str) -> bool {
     value.get("type").and_then(Json::as_str) == Some(kind)
+}
+
+/// Whether an item of a response asks for a tool of the agent.
+fn is_call(item: &Json) -> bool {
+    CALLS.iter().any(|kind| is_kind(item, kind))
+}
+
+/// Empties the lists of tokens in a part of an answer: each token is a piece of its text.
+fn drop_tokens(part: &mut Json) {
+    match part {
+        Json::Object(members) => {
+            for (name, value) in members {
+                if name == "logprobs" && *value != Json::Null {
+                    *value = Json::from(Vec::new());
+                } else {
+                    drop_tokens(value);
+                }
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(drop_tokens),
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => {}
+    }
 }
 
 /// Whether a member of a message has text in parts of it.
@@ -434,6 +503,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::llm::answer::{self, AnswerRules, Assembled, Step};
+    use crate::domain::json::json;
 
     const TEXT: &str = "Write to ann@example.com, or pay with 4111 1111 1111 1111 in 2026: thanks.";
     const MASKED: &str = "Write to [REDACTED:email], or pay with [REDACTED:card] in 2026: thanks.";
@@ -511,7 +581,9 @@ mod tests {
             for event in mask.event(event).unwrap() {
                 for step in reader.event(&event).unwrap() {
                     match step {
-                        Step::Frame { text, .. } => said.push_str(&text),
+                        Step::Frame { texts, .. } => {
+                            said.extend(texts.into_iter().map(|piece| piece.text));
+                        }
                         Step::Call(_) | Step::Hold => {}
                     }
                 }
@@ -555,6 +627,81 @@ mod tests {
         let left = mask.event(event(None, &chunk)).unwrap();
         let data = &left.first().unwrap().data;
         assert!(data.contains("[REDACTED:email] ") && !data.contains("example"), "{data}");
+        assert_eq!(mask.masked(), 1);
+    }
+
+    #[test]
+    fn the_tokens_of_a_response_leave_in_no_event_and_in_no_whole_answer() {
+        let tokens = json!([{"token": "ann@"}, {"token": "example.com"}]);
+        let part = json!({"type": "output_text", "text": "hello", "logprobs": tokens.to_serde()});
+        let item = json!({"type": "message", "id": "i", "content": [part.to_serde()]});
+        let response = json!({"id": "r", "output": [item.to_serde()]});
+        let events = [
+            json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0,
+                "delta": "hello there", "logprobs": tokens.to_serde()}),
+            json!({"type": "response.content_part.done", "output_index": 0, "part": part.to_serde()}),
+            json!({"type": "response.output_item.done", "output_index": 0, "item": item.to_serde()}),
+            json!({"type": "response.completed", "response": response.to_serde()}),
+        ];
+        let of_chat = mask(Dialect::Chat);
+        let mut mask = mask(Dialect::Responses);
+        for one in &events {
+            let left = mask.event(event(None, one)).unwrap();
+            assert!(!left.is_empty(), "{one:?}");
+            for event in left {
+                assert!(!event.data.contains("ann@"), "{event:?}");
+                assert!(event.data.contains("\"logprobs\":[]"), "{event:?}");
+            }
+        }
+        let whole = mask.without_tokens(canonical::bytes(&response));
+        assert!(!String::from_utf8(whole).unwrap().contains("ann@"));
+        let chat = json!({"choices": [{"index": 0, "logprobs": {"content": tokens.to_serde()}}]});
+        let whole = String::from_utf8(of_chat.without_tokens(canonical::bytes(&chat))).unwrap();
+        assert_eq!(whole, r#"{"choices":[{"index":0,"logprobs":null}]}"#);
+    }
+
+    #[test]
+    fn the_rest_of_a_text_leaves_with_a_finish_reason_that_has_no_delta() {
+        let ends = [
+            r#"{"index":0,"finish_reason":"stop"}"#,
+            r#"{"index":0,"delta":null,"finish_reason":"stop"}"#,
+        ];
+        for end in ends {
+            let mut mask = mask(Dialect::Chat);
+            let chunk = json!({"choices": [{"index": 0, "delta": {"content": "so long"}}]});
+            let left = mask.event(event(None, &chunk)).unwrap();
+            assert!(!left.first().unwrap().data.contains("long"), "{left:?}");
+            let data = format!("{{\"choices\":[{end}]}}");
+            let left = mask.event(Event { name: None, id: None, data }).unwrap();
+            assert!(left.first().unwrap().data.contains("\"content\":\"long\""), "{left:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_of_more_values_than_a_request_may_have_is_masked() {
+        let pad = "[],".repeat(1_000_001);
+        let choice = r#"{"index":0,"delta":{"content":"ann@example.com is"}}"#;
+        let data = format!("{{\"pad\":[{pad}[]],\"choices\":[{choice}]}}");
+        let left = mask(Dialect::Chat).event(Event { name: None, id: None, data }).unwrap();
+        assert!(!left.first().unwrap().data.contains("ann@"));
+    }
+
+    #[test]
+    fn a_tool_call_does_not_leave_under_a_name_that_must_be_masked_nor_its_denial() {
+        let call = |id: &str, name: &str| AnsweredCall {
+            index: 0,
+            id: id.to_owned(),
+            name: name.to_owned(),
+            arguments: "{}".to_owned(),
+            custom: false,
+        };
+        let mut mask = mask(Dialect::Chat);
+        assert_eq!(mask.refuse_named(&call("call_1", "bash")), Ok(()));
+        for named in [call("call_1", "4111-1111-1111-1111"), call("ann@example.com", "bash")] {
+            assert_eq!(mask.refuse_named(&named), Err(Unmaskable::Named));
+        }
+        let words = mask.text("the tool 4111-1111-1111-1111 is not known").unwrap();
+        assert_eq!(words, "the tool [REDACTED:card] is not known");
         assert_eq!(mask.masked(), 1);
     }
 

@@ -317,7 +317,7 @@ impl ToolExecutor for Model {
         match prepared {
             Some((ready, face)) => {
                 let abandoned = parking_lot::Mutex::new(None);
-                Exchange { model: self, face, permit, ready, abandoned }.run(flow, scrub).await
+                Exchange { model: self, face, permit, ready, scrub, abandoned }.run(flow).await
             }
             None => failed(FailureClass::Changed, false, "the call was prepared by another tool"),
         }

@@ -6,7 +6,7 @@ use super::broken::Broken;
 use super::exchange::{Exchange, encoded, length, proposed};
 use super::hold_back::{HoldBack, HoldsCredential};
 use super::masking::EventMask;
-use crate::catalog::llm::answer::{AnsweredCall, Frame, Step, StreamReader};
+use crate::catalog::llm::answer::{AnsweredCall, DeniedCall, Frame, Step, StreamReader};
 use crate::catalog::llm::sse;
 use crate::ledger::flow::{Clearance, Flow, ProposedCall};
 
@@ -36,10 +36,11 @@ impl Pump<'_, '_> {
         let mut calls = Vec::new();
         for step in self.answer.event(event)? {
             match step {
-                Step::Frame { frame, text } => {
-                    self.shown = self.shown.saturating_add(length(&text));
+                Step::Frame { frame, texts } => {
+                    let all = texts.iter().map(|piece| length(&piece.text));
+                    self.shown = all.fold(self.shown, u64::saturating_add);
                     let bytes = Bytes::from(frame.encode());
-                    for bytes in self.text.push(bytes, &text)? {
+                    for bytes in self.text.push(bytes, &texts)? {
                         flow.piece(bytes).await?;
                     }
                 }
@@ -70,6 +71,7 @@ impl Pump<'_, '_> {
         for ((call, left), clearance) in calls.iter().zip(left).zip(cleared) {
             match clearance {
                 Clearance::Allowed(cleared) => {
+                    self.refuse_named(call)?;
                     let masked = match cleared.arguments() {
                         Some(arguments) => self.masked(arguments)?,
                         None => left?,
@@ -83,6 +85,7 @@ impl Pump<'_, '_> {
                 }
                 Clearance::Denied(denied) => {
                     let denied = self.exchange.denied(call, &denied)?;
+                    let denied = self.masked_denial(denied)?;
                     let frames = self.answer.deny(call.index, &denied)?;
                     let bytes = self.checked(&frames)?;
                     flow.piece(bytes).await?;
@@ -97,6 +100,21 @@ impl Pump<'_, '_> {
     fn checked(&self, frames: &[Frame]) -> Result<Bytes, Broken> {
         let bytes = encoded(frames);
         if self.text.hides_in(&bytes) { Err(HoldsCredential.into()) } else { Ok(bytes) }
+    }
+
+    /// Refuses a tool call that may leave, if its id or its name must be masked.
+    fn refuse_named(&self, call: &AnsweredCall) -> Result<(), Broken> {
+        let Some(mask) = &self.mask else { return Ok(()) };
+        mask.refuse_named(call)?;
+        Ok(())
+    }
+
+    /// The denial, masked: the model chose the name of the tool, and a rule may repeat its arguments.
+    fn masked_denial(&mut self, denied: DeniedCall) -> Result<DeniedCall, Broken> {
+        let Some(mask) = &mut self.mask else { return Ok(denied) };
+        let (tool, message) = (mask.text(&denied.tool)?, mask.text(&denied.message)?);
+        self.exchange.masked(mask.masked());
+        Ok(DeniedCall { tool, message, ..denied })
     }
 
     /// The arguments of a tool call, if something in them is masked.

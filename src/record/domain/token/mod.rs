@@ -67,6 +67,16 @@ pub fn family(text: &str) -> Option<Family> {
     Family::ALL.iter().copied().find(|family| text.starts_with(family.prefix()))
 }
 
+/// Whether a text ends with the beginning of a token: a prefix, and fewer digits than a token has.
+#[must_use]
+pub fn may_begin(text: &str) -> bool {
+    let digits = text.bytes().rev().take(CHARS).take_while(|byte| DIGITS.contains(byte)).count();
+    // Digits are ASCII, so a character ends before them.
+    let before = text.get(..text.len().saturating_sub(digits)).unwrap_or_default();
+    digits < BODY.saturating_add(CHECK)
+        && Family::ALL.iter().any(|family| before.ends_with(family.prefix()))
+}
+
 fn checksum(checked: &str) -> String {
     base62::<CHECK>(&crc32(checked.as_bytes()).to_be_bytes())
 }
@@ -110,6 +120,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_token_may_begin_where_its_prefix_stands_until_it_is_whole() {
+        for family in Family::ALL {
+            let text = format!("see {}", write(*family, &[7; 32]));
+            for end in 0..=text.len() {
+                let is_begun = (8..text.len()).contains(&end);
+                assert_eq!(may_begin(text.split_at(end).0), is_begun, "{end}");
+            }
+            assert!(!may_begin(&format!("{} ", family.prefix())));
+        }
+    }
 
     #[test]
     fn the_smallest_and_the_greatest_are_tokens() {

@@ -13,8 +13,8 @@ use super::acting::{refuse_acting, texts};
 use super::error::unexpected;
 use super::places::{At, SplicedJson};
 use super::{
-    AnswerError, AnswerRules, Assembled, CallForm, DialectStream, Frame, Step, TokenUsage, broken,
-    given, grow, parse, quoted, text_of, usage,
+    AnswerError, AnswerRules, Assembled, CallForm, DialectStream, Frame, FrameText, Step,
+    TokenUsage, broken, given, grow, parse, quoted, text_of, usage,
 };
 use crate::domain::canonical;
 use crate::domain::dialect::Dialect;
@@ -53,7 +53,7 @@ struct Rest {
     data: SplicedJson,
     /// Whether anything of it is to leave.
     is_some: bool,
-    text: String,
+    texts: Vec<FrameText>,
 }
 
 impl ChatStream {
@@ -94,12 +94,12 @@ impl ChatStream {
             self.end.push(Frame::unnamed(data));
             return vec![Step::Hold];
         }
-        vec![self.pass(data.to_owned(), said(chunk))]
+        vec![self.pass(data.to_owned(), FrameText::of("", said(chunk)))]
     }
 
-    fn pass(&mut self, data: String, text: String) -> Step {
-        self.text.push_str(&text);
-        Step::Frame { frame: Frame::unnamed(data), text }
+    fn pass(&mut self, data: String, texts: Vec<FrameText>) -> Step {
+        self.text.extend(texts.iter().map(|piece| piece.text.as_str()));
+        Step::Frame { frame: Frame::unnamed(data), texts }
     }
 
     /// The choice of a chunk.
@@ -117,8 +117,10 @@ impl ChatStream {
         let rest = rest(members, data)?;
         let finish = given(choice, "finish_reason").map(|reason| reason.as_str().ok_or(reason));
         let finish = finish.transpose().map_err(|_other| unexpected("finish_reason"))?;
+        // Some servers say so in every chunk that the message goes on.
+        let finish = finish.filter(|reason| !reason.is_empty());
         let is_late = self.finish.is_some();
-        if is_late && (!steps.is_empty() || self.open.is_some() || !rest.text.is_empty()) {
+        if is_late && (!steps.is_empty() || self.open.is_some() || !rest.texts.is_empty()) {
             return Err(broken("the message goes on after its finish reason"));
         }
         self.say(members);
@@ -136,7 +138,7 @@ impl ChatStream {
             || given(delta, "tool_calls").or(given(delta, "function_call")).is_none()
         {
             // What a message says comes before its calls.
-            steps.insert(0, self.pass(rest.data.0, rest.text));
+            steps.insert(0, self.pass(rest.data.0, rest.texts));
         } else if steps.is_empty() {
             steps.push(Step::Hold);
         }
@@ -170,7 +172,7 @@ impl ChatStream {
             if given(chunk, "usage").is_some() {
                 first.remove(&[], "usage")?;
             }
-            steps.insert(0, self.pass(first.0, rest.text));
+            steps.insert(0, self.pass(first.0, rest.texts));
             last.put(&CHOICE, "delta", "{}")?;
         } else if steps.is_empty() {
             steps.push(Step::Hold);
@@ -303,7 +305,11 @@ impl DialectStream for ChatStream {
         let Json::Object(members) = &chunk else { return Err(unexpected("chunk")) };
         for (name, value) in members {
             if HEAD.contains(&name.as_str()) {
-                self.head.entry(name.clone()).or_insert_with(|| value.clone());
+                // Some servers begin with a chunk about the request, whose members are empty.
+                let own = self.head.entry(name.clone()).or_default();
+                if [Json::Null, Json::from(""), Json::Int(0)].contains(own) {
+                    own.clone_from(value);
+                }
             } else if !["choices", "usage"].contains(&name.as_str()) {
                 refuse_member(name, value)?;
             }
@@ -360,6 +366,10 @@ impl DialectStream for ChatStream {
     fn usage(&self) -> Option<TokenUsage> {
         TokenUsage::read(Dialect::Chat, &self.usage)
     }
+
+    fn is_over(&self) -> bool {
+        self.is_done
+    }
 }
 
 /// An unknown member.
@@ -389,7 +399,7 @@ fn refuse_other_choices(choice: &Json, message: &str) -> Result<(), AnswerError>
 /// A chunk without its tool calls.
 fn rest(delta: &BTreeMap<String, Json>, data: &str) -> Result<Rest, AnswerError> {
     let mut data = SplicedJson(data.to_owned());
-    let (mut is_some, mut text) = (false, String::new());
+    let (mut is_some, mut texts) = (false, Vec::new());
     for (name, value) in delta {
         match (name.as_str(), value) {
             (_, Json::Null) => {}
@@ -397,11 +407,11 @@ fn rest(delta: &BTreeMap<String, Json>, data: &str) -> Result<Rest, AnswerError>
             ("role", _) => is_some = true,
             (_, value) => {
                 is_some |= *value != Json::from("") && *value != Json::from(Vec::new());
-                text.push_str(&said(value));
+                texts.extend(FrameText::of(name.as_str(), said(value)));
             }
         }
     }
-    Ok(Rest { data, is_some, text })
+    Ok(Rest { data, is_some, texts })
 }
 
 /// The texts of a member of a message.

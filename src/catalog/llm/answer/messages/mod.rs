@@ -12,8 +12,8 @@ use super::acting::refuse_acting;
 use super::error::unexpected;
 use super::places::{At, SplicedJson};
 use super::{
-    AnswerError, AnswerRules, Assembled, CALL_BYTES_MAX, CallForm, DialectStream, Frame, Step,
-    TokenUsage, broken, given, kind_of, parse, quoted, text_of, usage,
+    AnswerError, AnswerRules, Assembled, CALL_BYTES_MAX, CallForm, DialectStream, Frame, FrameText,
+    Step, TokenUsage, broken, given, kind_of, parse, quoted, text_of, usage,
 };
 use crate::domain::canonical;
 use crate::domain::dialect::Dialect;
@@ -82,7 +82,8 @@ impl MessagesStream {
 
     fn pass(&mut self, kind: &str, data: &str, text: String) -> Vec<Step> {
         self.text.push_str(&text);
-        vec![Step::Frame { frame: Frame::named(kind, data), text }]
+        // One block follows another: none goes on behind the next one.
+        vec![Step::Frame { frame: Frame::named(kind, data), texts: FrameText::of("", text) }]
     }
 
     fn start(&mut self, event: &Json, data: &str) -> Result<Vec<Step>, AnswerError> {
@@ -289,6 +290,10 @@ impl DialectStream for MessagesStream {
 
     fn usage(&self) -> Option<TokenUsage> {
         TokenUsage::read(Dialect::Messages, &self.usage)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_done
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::domain::canonical;
 use crate::domain::json::{Json, json};
-use crate::llm::answer::acting::{refuse_acting, refuse_hosted};
+use crate::llm::answer::acting::{refuse_acting, refuse_hosted, short};
 use crate::llm::answer::error::unexpected;
 use crate::llm::answer::{
     AnswerError, AnsweredCall, CallForm, DENIED_NAME, LIMITS, broken, free_text, given,
@@ -36,6 +36,11 @@ impl ItemKind {
             "function_call" => Ok(Self::Function),
             "custom_tool_call" => Ok(Self::Custom),
             "local_shell_call" => Ok(Self::Shell),
+            // The provider asks for these and the agent runs them, and no tool of the gate is one:
+            // that a provider may run tools by itself does not let them leave.
+            kind @ ("apply_patch_call" | "computer_call" | "shell_call") => {
+                Err(AnswerError::Acting { kind: short(kind), member: "action".to_owned() })
+            }
             kind if kind.ends_with("_call")
                 || kind.ends_with("_output")
                 || kind.starts_with("mcp_") =>

@@ -13,8 +13,8 @@ use super::acting::{refuse_acting, short, texts};
 use super::error::unexpected;
 use super::places::{At, SplicedJson};
 use super::{
-    AnswerError, AnswerRules, Assembled, CALL_BYTES_MAX, CallForm, DialectStream, Frame, Step,
-    TokenUsage, broken, given, kind_of, parse, text_of,
+    AnswerError, AnswerRules, Assembled, CALL_BYTES_MAX, CallForm, DialectStream, Frame, FrameText,
+    Step, TokenUsage, broken, given, kind_of, parse, text_of,
 };
 use crate::domain::canonical;
 use crate::domain::dialect::Dialect;
@@ -106,7 +106,7 @@ impl ResponsesStream {
             }
         }
         let frame = self.numbers.frame(kind, event, data.to_owned())?;
-        Ok(vec![Step::Frame { frame, text }])
+        Ok(vec![Step::Frame { frame, texts: FrameText::of(part_of(event), text) }])
     }
 
     /// Nothing leaves of this event.
@@ -125,7 +125,7 @@ impl ResponsesStream {
         }
         self.known(response);
         let frame = self.numbers.frame(kind, event, data.to_owned())?;
-        Ok(vec![Step::Frame { frame, text: String::new() }])
+        Ok(vec![Step::Frame { frame, texts: Vec::new() }])
     }
 
     fn known(&mut self, response: &Json) {
@@ -300,6 +300,12 @@ impl ResponsesStream {
             if let Some((_, member)) = item.kind.argument_events() {
                 added.put(&[At::Member("item")], member, "\"\"")?;
             }
+            // What was judged is the action at its end, and no other leaves.
+            if item.kind == ItemKind::Shell {
+                let action = given(&item.json, "action").map(canonical::text);
+                let action = action.unwrap_or_else(|| "null".to_owned());
+                added.put(&[At::Member("item")], "action", &action)?;
+            }
             frames.push(self.numbers.frame(kind, &parse(&added.0)?, added.0)?);
         }
         if let Some((stem, member)) = item.kind.argument_events() {
@@ -430,6 +436,17 @@ impl DialectStream for ResponsesStream {
     fn usage(&self) -> Option<TokenUsage> {
         self.usage
     }
+
+    fn is_over(&self) -> bool {
+        self.last.is_some()
+    }
+}
+
+/// The part of the output that an event is about.
+fn part_of(event: &Json) -> String {
+    let number = |name: &str| event.get(name).and_then(Json::as_u64).unwrap_or_default();
+    let [item, content, summary] = ["output_index", "content_index", "summary_index"].map(number);
+    format!("{item}/{content}/{summary}")
 }
 
 fn place_and_item(event: &Json) -> Option<(u64, &Json)> {

@@ -36,6 +36,26 @@ pub(super) fn parallel() -> String {
 const WHOLE: &str = r#"{"id":"c1","object":"chat.completion","created":7,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Let me look 😀","refusal":null,"tool_calls":[{"id":"t0","type":"function","function":{"name":"bash","arguments":"{\"z\":1,\"a\":2}"}}, {"id":"t1","type":"function","function":{"name":"read","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":3}}}"#;
 
 #[test]
+fn a_message_goes_on_behind_an_empty_finish_reason_and_has_the_names_that_are_not_empty() {
+    let about = "data: {\"id\":\"\",\"object\":\"\",\"created\":0,\"model\":\"\",\"choices\":[],\
+        \"prompt_filter_results\":[{\"prompt_index\":0}]}\n\n";
+    let text = [
+        about.to_owned(),
+        chunk(r#"{"role":"assistant","content":"Let "}"#, Some("")),
+        chunk(r#"{"content":"me"}"#, Some("")),
+        chunk("{}", Some("stop")),
+        DONE.into(),
+    ]
+    .concat();
+    let run = run(Dialect::Chat, &text, &[]);
+    assert_eq!((run.text.as_str(), run.assembled.stop.as_str()), ("Let me", "stop"));
+    assert_eq!(
+        (run.assembled.model.as_deref(), run.assembled.id.as_deref()),
+        (Some("m"), Some("c1"))
+    );
+}
+
+#[test]
 fn a_call_leaves_in_one_piece_and_only_once_it_was_allowed() {
     let run = run(Dialect::Chat, &parallel(), &[]);
     assert_eq!(run.calls.len(), 2);

@@ -101,8 +101,8 @@ fn read(
         for event in events.push(piece).unwrap() {
             for step in reader.event(&event)? {
                 match step {
-                    Step::Frame { frame, text } => {
-                        texts.push_str(&text);
+                    Step::Frame { frame, texts: pieces } => {
+                        texts.extend(pieces.into_iter().map(|piece| piece.text));
                         send(vec![frame]);
                     }
                     Step::Call(call) => {

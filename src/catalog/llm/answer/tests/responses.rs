@@ -270,6 +270,20 @@ fn what_the_provider_ran_passes_only_if_it_was_allowed() {
 }
 
 #[test]
+fn what_the_agent_would_run_does_not_pass_as_a_tool_of_the_provider() {
+    let rules = hosted(&["apply_patch", "computer", "computer_use_preview", "shell"]);
+    for kind in ["apply_patch_call", "computer_call", "shell_call"] {
+        let call = format!(r#"{{"id":"x_1","type":"{kind}","call_id":"c","action":{{}}}}"#);
+        let text = numbered(&[created(), item("done", 0, &call), completed(&[&call])]);
+        let read = read(Dialect::Responses, &rules, &[text.as_bytes()], &[]);
+        assert_eq!(read.unwrap_err().detail(), "protocol", "{kind}");
+        let whole =
+            whole(Dialect::Responses, response("completed", &[&call]).as_bytes(), rules.clone());
+        assert_eq!(whole.unwrap_err().detail(), "protocol", "{kind}");
+    }
+}
+
+#[test]
 fn an_answer_at_its_bound_is_incomplete_and_ends() {
     let last = completed(&[MESSAGE]).replace("response.completed", "response.incomplete").replace(
         r#""status":"completed","model""#,
@@ -288,6 +302,15 @@ fn texts_that_never_came_in_pieces_are_shown_once() {
     let events = [vec![created(), item("done", 0, MESSAGE)], vec![completed(&[MESSAGE])]].concat();
     let run = run(Dialect::Responses, &numbered(&events), &[]);
     assert_eq!(run.text, "Look 😀");
+}
+
+#[test]
+fn a_shell_call_begins_with_the_action_that_was_judged() {
+    let begun = SHELL.replace(r#"["ls"]"#, r#"["rm","-r","/"]"#);
+    let events = [created(), item("added", 0, &begun), item("done", 0, SHELL), completed(&[SHELL])];
+    let run = run(Dialect::Responses, &numbered(&events), &[]);
+    assert_eq!(run.calls.len(), 1);
+    assert!(run.out.contains(r#"["ls"]"#) && !run.out.contains(r#""rm""#), "{}", run.out);
 }
 
 #[test]
