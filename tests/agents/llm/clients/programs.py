@@ -127,7 +127,10 @@ env_key = "GATE_TOKEN"
 request_max_retries = 1
 stream_max_retries = 1
 
+# Without these Codex asks the model before a server that is slow to start has told its tools.
 [mcp_servers.gov]
+required = true
+startup_timeout_sec = 120
 """
         if mcp is None:
             command, *args = echo_server()
