@@ -1,13 +1,13 @@
 //! A gate in front of the provider and of one tool, as a user sets it up.
 
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use wicketgate_support::bench::gate::MeasuredGate;
 use wicketgate_support::program;
 
 use crate::provider::{AT_ONCE, KEY, PACED, UNTHROTTLED};
@@ -115,73 +115,7 @@ impl Folder {
     }
 
     /// Runs the gate and waits until it serves.
-    pub fn serve(&self) -> Gate {
-        let mut child = Command::new(program::gate())
-            .args(["serve", "--config", "wicketgate.yaml"])
-            .current_dir(self.dir())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut agents = None;
-        let mut said = String::new();
-        loop {
-            let Some(Ok(line)) = lines.next() else { panic!("the gate ended: {said}") };
-            if line.contains("agent API listening") {
-                agents = agents.or_else(|| address(&line));
-            }
-            said.push_str(&line);
-            said.push('\n');
-            if line.contains("ready=true") {
-                break;
-            }
-        }
-        // Somebody has to read on, or the gate would wait for it.
-        std::thread::spawn(move || lines.for_each(drop));
-        Gate { child, agents: agents.expect("an address") }
-    }
-}
-
-fn address(line: &str) -> Option<SocketAddr> {
-    let digits = &line[line.find("127.0.0.1:")?..];
-    let end = digits.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'));
-    digits[..end.unwrap_or(digits.len())].parse().ok()
-}
-
-/// A running gate.
-#[derive(Debug)]
-pub struct Gate {
-    child: Child,
-    /// Where agents with the token connect.
-    pub agents: SocketAddr,
-}
-
-impl Gate {
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// KiB of memory that it has.
-    pub fn memory(&self) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-
-    /// Ends it in order.
-    pub fn stop(mut self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        assert!(self.child.wait().unwrap().success(), "the gate ends in order");
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub fn serve(&self) -> MeasuredGate {
+        MeasuredGate::serve(self.dir())
     }
 }

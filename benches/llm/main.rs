@@ -28,12 +28,12 @@ mod streams;
 
 use std::time::Duration;
 
+use wicketgate_support::bench::gate::{FarSide, MeasuredGate};
 use wicketgate_support::bench::load::Seen;
 use wicketgate_support::bench::table::Table;
 use wicketgate_support::bench::{self, Asked, floor, tool};
 
-use folder::{Folder, Gate};
-use provider::Provider;
+use folder::Folder;
 
 /// What is measured, and for how long each.
 #[derive(Debug)]
@@ -63,9 +63,9 @@ impl Plan {
 #[derive(Debug)]
 pub struct Scene {
     /// The model's provider.
-    pub provider: Provider,
+    pub provider: FarSide,
     /// The gate in front of it.
-    pub gate: Gate,
+    pub gate: MeasuredGate,
     /// The folder of the gate.
     pub folder: Folder,
 }
@@ -80,7 +80,7 @@ fn main() {
 
 async fn measure(plan: &Plan) {
     let mut table = Table::default();
-    let provider = Provider::start();
+    let provider = provider::start();
     let folder = Folder::new(provider.address, tool::start().await);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     table.say(&format!("machine: {cores} cores; SQLite synchronous FULL"));

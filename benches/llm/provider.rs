@@ -2,9 +2,6 @@
 //! the pace of a model, or as fast as they are taken.
 
 use std::convert::Infallible;
-use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http_body_util::combinators::BoxBody;
@@ -18,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
+use wicketgate_support::bench::gate::FarSide;
 
 /// The models. Each writes `max_tokens` deltas.
 pub const AT_ONCE: &str = "at-once";
@@ -30,36 +28,10 @@ pub const KEY: &str = "sk-provider-0123456789abcdefghij";
 /// Between two deltas of the paced model: 50 a second.
 pub const PACE: Duration = Duration::from_millis(20);
 
-/// A running provider. It ends with this process.
-#[derive(Debug)]
-pub struct Provider {
-    child: Child,
-    /// Where it listens.
-    pub address: SocketAddr,
+/// Starts the provider.
+pub fn start() -> FarSide {
+    FarSide::start(&["provider"])
 }
-
-impl Provider {
-    /// Starts it.
-    pub fn start() -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .arg("provider")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, address: line.trim().parse().unwrap() }
-    }
-}
-
-impl Drop for Provider {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
-}
-
 /// This program as the provider, until its standard input ends.
 pub fn serve() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

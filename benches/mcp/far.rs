@@ -2,9 +2,7 @@
 //! but forward.
 
 use std::convert::Infallible;
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -15,48 +13,20 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use wicketgate_support::bench::gate::FarSide;
 
 /// The text every call answers: 256 bytes of result.
 pub const TEXT_BYTES: usize = 200;
 
-/// A process of the far side. Ends with this one.
-pub struct Far {
-    child: Child,
-    /// Where it listens.
-    pub address: SocketAddr,
+/// The MCP server.
+pub fn upstream() -> FarSide {
+    FarSide::start(&["upstream"])
 }
 
-impl Far {
-    /// The MCP server.
-    pub fn upstream() -> Self {
-        Self::start(&["upstream"])
-    }
-
-    /// The reverse proxy in front of it.
-    pub fn proxy(upstream: SocketAddr) -> Self {
-        Self::start(&["proxy", &upstream.to_string()])
-    }
-
-    fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, address: line.trim().parse().unwrap() }
-    }
+/// The reverse proxy in front of it.
+pub fn proxy(upstream: SocketAddr) -> FarSide {
+    FarSide::start(&["proxy", &upstream.to_string()])
 }
-
-impl Drop for Far {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
-}
-
 /// This program as the proxy to `upstream`, or as the MCP server, until its standard input ends.
 pub fn serve(upstream: Option<&str>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

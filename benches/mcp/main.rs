@@ -25,7 +25,6 @@ use wicketgate_support::bench::{self, floor};
 use wicketgate_support::pg;
 
 use client::{Era, Place};
-use far::Far;
 use folder::{Folder, Store};
 use wicketgate_support::bench::load::{self, Seen, short};
 use wicketgate_support::bench::table::{Row, Table, Target};
@@ -58,7 +57,7 @@ fn main() {
 async fn measure(plan: Plan) {
     let mut table = Table::default();
     let database = pg::Pg::cluster().database().await;
-    let upstream = Far::upstream();
+    let upstream = far::upstream();
     let folder = Folder::new(upstream.address);
     table.say(&floor::machine(folder.dir(), &database.admin_url).await);
     let commit = floor::commit(&database.admin_url, plan.each / 2).await;
@@ -68,7 +67,7 @@ async fn measure(plan: Plan) {
         floor::ENTRY_BYTES,
         commit.words("commits")
     ));
-    let proxy = Far::proxy(upstream.address);
+    let proxy = far::proxy(upstream.address);
     let direct = Place::plain(upstream.address);
     let forwarded = Place::plain(proxy.address);
     for store in [Store::Sqlite, Store::Postgres(database.writer_url.clone())] {

@@ -183,7 +183,7 @@ pub(super) async fn read(
 }
 
 /// Marks the payloads whose bytes do not open their commitments as damaged. WHY: what a person signs has to
-/// be what the gate recorded, and whoever can write the rows of a ledger could propose other instructions.
+/// be what the gate recorded, and a person who can write the rows of a ledger could propose other instructions.
 fn distrust(payloads: &mut Payloads) {
     for (c, payload) in &mut payloads.0 {
         if let Payload::Opened { salt, body, .. } = payload

@@ -6,6 +6,7 @@ pub mod chain;
 pub mod cpu;
 pub mod floor;
 pub mod folder;
+pub mod gate;
 pub mod load;
 pub mod policies;
 pub mod server;
