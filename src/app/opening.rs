@@ -97,6 +97,7 @@ async fn settings(checked: &Checked, running: &Running) -> Result<enforce::Setti
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Ok(enforce::Settings {
         in_flight_max: count(limits.in_flight_max),
+        model_streams_max: count(limits.model_streams_max),
         open_runs_max: count(limits.open_runs_max),
         hold: Duration::from_secs(limits.hold_seconds),
         run_idle: Duration::from_secs(limits.run_idle_seconds),

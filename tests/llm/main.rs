@@ -21,6 +21,7 @@ mod conversations;
 mod faults;
 mod inputs;
 mod loops;
+mod many;
 mod masking;
 mod pin;
 mod proposals;

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Response, Uri, Version};
 use axum::routing::post;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 /// One answer.
@@ -68,11 +68,10 @@ impl Asked {
     }
 }
 
-#[derive(Default)]
 struct Shared {
     answers: Mutex<VecDeque<Answer>>,
     asked: Mutex<Vec<Asked>>,
-    go: Notify,
+    go: Semaphore,
     left: Notify,
 }
 
@@ -85,7 +84,12 @@ pub struct Provider {
 
 impl Provider {
     pub async fn start() -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            answers: Mutex::default(),
+            asked: Mutex::default(),
+            go: Semaphore::new(0),
+            left: Notify::new(),
+        });
         let routes = Router::new().fallback(post(answer)).with_state(Arc::clone(&shared));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -100,7 +104,12 @@ impl Provider {
 
     /// Lets an answer go on that waits.
     pub fn go(&self) {
-        self.shared.go.notify_one();
+        self.all_go(1);
+    }
+
+    /// Lets so many answers go on that wait.
+    pub fn all_go(&self, count: usize) {
+        self.shared.go.add_permits(count);
     }
 
     /// Waits until the gate has hung up on an answer.
@@ -146,7 +155,7 @@ async fn answer(
                 }
                 Part::Wait => {
                     tokio::select! {
-                        () = shared.go.notified() => {}
+                        went = shared.go.acquire() => went.unwrap().forget(),
                         () = sender.closed() => {
                             shared.left.notify_one();
                             return;

@@ -243,7 +243,7 @@ impl Road {
             // The approvers signed other arguments than these.
             return None;
         }
-        let slot = self.runs.slots.wait(self.in_force.agents(), &run.opener.name).await;
+        let slot = self.runs.slots(&call).wait(self.in_force.agents(), &run.opener.name).await;
         let fingerprint = self.runs.fingerprint(&call);
         let New { sender, facts, cancel, turn, slot, .. } =
             run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;

@@ -105,7 +105,7 @@ impl Road {
     /// The number of open runs, and of calls on the road.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {
-        (self.runs.len(), self.runs.slots.taken())
+        (self.runs.len(), self.runs.on_road())
     }
 
     /// Puts a policy in force: every earlier decision precedes `policy.activated` in the ledger,

@@ -220,7 +220,7 @@ impl Road {
         call: ToolCall,
         extras: CallExtras,
     ) -> Result<Entry, Fault> {
-        let slot = self.runs.slots.take(self.in_force.agents(), &run.opener.name);
+        let slot = self.runs.slots(&call).take(self.in_force.agents(), &run.opener.name);
         let window = self.dedupe(run, &call);
         match self.enter(run, call, (slot, window), extras)? {
             Entered::Known(entry) => Ok(entry),

@@ -122,7 +122,8 @@ impl Road {
         let by = proposed.map_err(|refusal| {
             Fault::new(Code::OperatorForbidden, refusal.why.to_string()).detail(refusal.code())
         })?;
-        let slot = Some(self.runs.slots.wait(self.in_force.agents(), &run.opener.name).await);
+        let slot =
+            Some(self.runs.slots(&asked).wait(self.in_force.agents(), &run.opener.name).await);
         let Entered::Ready(mut ready) =
             self.enter(run, asked, (slot, None), CallExtras::default())?
         else {

@@ -36,8 +36,10 @@ pub(super) struct Runs {
     pub threads: Threads,
     /// The limit of open runs, shared between agents.
     pub places: Arc<Shares>,
-    /// The limit of calls on the road, shared between agents.
-    pub slots: Arc<Shares>,
+    /// The limit of calls on the road, shared between agents, and that of requests in a dialect, which
+    /// last for minutes and must not keep the calls of tools waiting.
+    slots: Arc<Shares>,
+    model_slots: Arc<Shares>,
     pub large: Large,
     /// Salts the fingerprints of arguments, so that they cannot be guessed outside this process.
     salt: Salt,
@@ -80,9 +82,20 @@ impl Runs {
             threads: Threads::default(),
             places: Shares::new(settings.open_runs_max),
             slots: Shares::new(settings.in_flight_max),
+            model_slots: Shares::new(settings.model_streams_max),
             large: Large::default(),
             salt: random32(&*parts.entropy),
         }
+    }
+
+    /// The places on the road for calls like this one.
+    pub fn slots(&self, call: &ToolCall) -> &Arc<Shares> {
+        if call.dialect().is_some() { &self.model_slots } else { &self.slots }
+    }
+
+    /// Calls on the road.
+    pub fn on_road(&self) -> usize {
+        self.slots.taken().saturating_add(self.model_slots.taken())
     }
 
     /// Identifies tool and arguments, within this process only.

@@ -21,8 +21,10 @@ use crate::tool::toolbox::Toolbox;
 /// Bounds of the gate.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Concurrent calls on the road, over all runs.
+    /// Concurrent calls on the road, over all runs, without requests in a dialect.
     pub in_flight_max: usize,
+    /// Concurrent requests in a dialect on the road, over all runs.
+    pub model_streams_max: usize,
     /// Concurrent open runs.
     pub open_runs_max: usize,
     /// How long a held call waits.
@@ -61,6 +63,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             in_flight_max: 512,
+            model_streams_max: 1024,
             open_runs_max: 20_000,
             hold: Duration::from_secs(15 * 60),
             pending_max: 10,
