@@ -19,7 +19,7 @@ use wicketgate_support::pg::Pg;
 use wicketgate_support::sidecar::Estate;
 use wicketgate_support::tool::Tool;
 
-/// What is written to the files of the ledger.
+/// What is written to some of the gate's files.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     bytes: u64,
@@ -36,8 +36,8 @@ impl Sub for Cost {
 }
 
 impl Cost {
-    /// Reads what `strace -f -y` wrote: one line for a call, or two if others came in between.
-    fn of(trace: &str) -> Self {
+    /// Reads what `strace -f -y` wrote about these files: one line for a call, or two if others came in between.
+    fn of(files: &str, trace: &str) -> Self {
         let mut cost = Self { bytes: 0, syncs: 0 };
         let mut begun: BTreeMap<&str, &str> = BTreeMap::new();
         for line in trace.lines() {
@@ -48,7 +48,7 @@ impl Cost {
                 continue;
             }
             let first = if call.starts_with("<...") { begun.remove(thread) } else { Some(call) };
-            let Some(first) = first.filter(|first| first.contains("/state/ledger.sqlite")) else {
+            let Some(first) = first.filter(|first| first.contains(files)) else {
                 continue;
             };
             let answer = call.rsplit("= ").next().unwrap_or_default().trim();
@@ -68,12 +68,23 @@ impl Cost {
     }
 }
 
-/// What a gate writes from its start to its end, with so many callers that make so many calls each.
+/// The system calls that write, with the names of the files.
+const WRITES: [&str; 3] = ["-y", "-e", "trace=pwrite64,pwritev,write,writev,fsync,fdatasync"];
+
+/// What a gate writes to its ledger from its start to its end, with so many callers that make so many calls each.
 async fn lived(callers: usize, calls: usize) -> Cost {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
-    let traced = "trace=pwrite64,pwritev,write,writev,fsync,fdatasync";
-    Cost::of(&traced_calls(&tool, &estate, (callers, calls), &["-y", "-e", traced]).await)
+    let trace = traced_calls(&tool, &estate, (callers, calls), &WRITES).await;
+    Cost::of("/state/ledger.sqlite", &trace)
+}
+
+/// What a gate on PostgreSQL writes to its spool in the same life, with one caller.
+async fn spooled(calls: usize) -> Cost {
+    let (tool, db) = (Tool::start().await, Pg::cluster().database().await);
+    let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+    let trace = traced_calls(&tool, &estate, (1, calls), &WRITES).await;
+    Cost::of("/state/spool/", &trace)
 }
 
 /// How many messages with entries a gate sends to its database, in the same life. The operators' orders, for which it
@@ -141,6 +152,17 @@ async fn calls_of_16_callers_share_their_commits() {
     // How many share a commit depends on how busy the machine is. The bench `road` measures it.
     assert!(bytes <= 32 * 1024, "{bytes} bytes for one call");
     assert!(syncs < 1.5, "{syncs} syncs for one call");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_alone_on_postgres_waits_for_the_spool_twice() {
+    let (less, more) = (spooled(1).await, spooled(201).await);
+    let cost = more - less;
+    println!("one caller: {} bytes, {} syncs of the spool in 200 calls", cost.bytes, cost.syncs);
+    let (bytes, syncs) = (cost.bytes / 200, cost.syncs as f64 / 200.0);
+    // Each byte is written as a zero first, up to a mebibyte at once.
+    assert!(bytes <= 24 * 1024, "{bytes} bytes for one call");
+    assert!((2.0..2.1).contains(&syncs), "{syncs} syncs for one call");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

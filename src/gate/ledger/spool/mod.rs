@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 
+use file::{SpoolFile, private};
 use line::{batch_line, read_batch};
 
 use super::store::{Batch, HeadRow, LeaseKey};
@@ -22,6 +23,7 @@ use crate::domain::id::ChainId;
 use crate::domain::json::{Json, Limits};
 use crate::record::Entry;
 
+mod file;
 mod line;
 
 /// The last head that this machine remembers signing.
@@ -182,8 +184,7 @@ type SpooledBatches = VecDeque<(ChainId, Batch)>;
 #[derive(Debug)]
 pub struct Spool {
     dir: PathBuf,
-    file: File,
-    written: u64,
+    file: SpoolFile,
     /// Time of the first batch in the current file, by its entries.
     since: Option<i64>,
 }
@@ -196,9 +197,8 @@ impl Spool {
     pub fn open(dir: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(dir)?;
         let path = dir.join("current.spool");
-        let file = private().append(true).create(true).open(&path)?;
-        let written = file.metadata()?.len();
-        let mut spool = Self { dir: dir.to_owned(), file, written, since: None };
+        let file = SpoolFile::open(&path)?;
+        let mut spool = Self { dir: dir.to_owned(), file, since: None };
         spool.since = first_batch(&path)?.as_ref().and_then(time_of);
         Ok(spool)
     }
@@ -208,12 +208,11 @@ impl Spool {
         // WHY the next file first: a rotation that cannot create it has changed nothing, and is
         // tried again.
         let next = self.dir.join("next.spool");
-        let file = private().append(true).create(true).open(&next)?;
+        let file = SpoolFile::open(&next)?;
         std::fs::rename(&current, self.dir.join("previous.spool"))?;
         std::fs::rename(&next, &current)?;
         self.file = file;
         File::open(&self.dir)?.sync_all()?;
-        self.written = 0;
         self.since = None;
         Ok(())
     }
@@ -223,7 +222,7 @@ impl Spool {
         let now = time_of(batch);
         let since = *self.since.get_or_insert(now.unwrap_or_default());
         let aged = now.is_some_and(|now| now.saturating_sub(since) > SPOOL_FILE_AGE_MS);
-        aged || self.written > SPOOL_FILE_MAX
+        aged || self.file.length() > SPOOL_FILE_MAX
     }
 
     /// The last batch of one chain, or of all, and whether the store is known to have it.
@@ -254,7 +253,8 @@ impl Spool {
         }
     }
 
-    /// The last bytes of the spool, from the beginning of a line on, and whether they are all.
+    /// The last bytes of the spool, from the beginning of a line on, and whether they are all. Zeros that
+    /// wait for lines are read as a torn line.
     fn tail(&self, window: u64) -> io::Result<(Vec<u8>, bool)> {
         let (mut lines, mut left, mut whole) = (Vec::new(), window, true);
         for name in ["current.spool", "previous.spool"] {
@@ -292,16 +292,14 @@ impl Spool {
         // A leading newline terminates a line that an earlier crash tore.
         line.insert(0, b'\n');
         line.push(b'\n');
-        self.file.write_all(&line)?;
-        self.written = self.written.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
-        Ok(())
+        self.file.write(&line)
     }
 }
 
 impl Journal for Spool {
     fn keep(&mut self, key: &LeaseKey, batch: &Batch) -> io::Result<()> {
         self.line(batch_line(&key.chain, batch))?;
-        self.file.sync_data()?;
+        self.file.sync()?;
         if self.full(batch) {
             self.rotate()?;
         }
@@ -339,7 +337,7 @@ impl Journal for Spool {
 
     fn withdraw(&mut self, chain: &ChainId, size: u64) -> io::Result<()> {
         self.write_note(WITHDRAWN, chain, size)?;
-        self.file.sync_data()
+        self.file.sync()
     }
 }
 
@@ -406,12 +404,6 @@ fn first_batch(path: &Path) -> io::Result<Option<Batch>> {
 fn time_of(batch: &Batch) -> Option<i64> {
     let last = batch.entries.last()?;
     Entry::parse(&last.body).ok().map(|entry| entry.ts.millis())
-}
-
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600);
-    options
 }
 
 fn garbled(path: &Path) -> io::Error {

@@ -72,6 +72,72 @@ fn a_withdrawn_batch_is_forgotten_and_one_the_ledger_has_never_is() {
 }
 
 #[test]
+fn few_of_the_batches_that_are_kept_make_the_file_longer() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = Spool::open(dir.path()).unwrap();
+    let mut lengths = std::collections::BTreeSet::new();
+    for size in 1..=200 {
+        spool.keep(&KEY, &batch(size)).unwrap();
+        spool.settled(&CHAIN, size).unwrap();
+        lengths.insert(std::fs::metadata(dir.path().join("current.spool")).unwrap().len());
+    }
+    assert!(lengths.len() <= 6, "{lengths:?}");
+    assert_eq!(Spool::open(dir.path()).unwrap().since(&CHAIN, 0).unwrap().len(), 200);
+}
+
+#[test]
+fn a_gate_that_starts_again_and_again_takes_little_of_the_spool() {
+    let dir = tempfile::tempdir().unwrap();
+    for size in 1..=20 {
+        Spool::open(dir.path()).unwrap().keep(&KEY, &batch(size)).unwrap();
+    }
+    let length = std::fs::metadata(dir.path().join("current.spool")).unwrap().len();
+    assert!(length <= 20 * 16 * 1024, "{length} bytes for twenty batches");
+    assert_eq!(Spool::open(dir.path()).unwrap().since(&CHAIN, 0).unwrap().len(), 20);
+}
+
+#[test]
+fn a_batch_longer_than_the_space_that_waits_is_kept_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = Spool::open(dir.path()).unwrap();
+    for size in 1..6 {
+        let mut large = batch(size);
+        large.payloads.push((
+            size - 1,
+            crate::ledger::store::PayloadRow {
+                commitment: crate::domain::digest::commitment(&[0; 32], b"x"),
+                salt: [0; 32],
+                role: "result".into(),
+                media_type: "text/plain".into(),
+                body: vec![b'x'; 900_000],
+            },
+        ));
+        spool.keep(&KEY, &batch(size)).unwrap();
+        spool.keep(&KEY, &large).unwrap();
+    }
+    let kept = Spool::open(dir.path()).unwrap().since(&CHAIN, 0).unwrap();
+    let found: Vec<_> = kept.iter().map(|kept| (kept.head.size, kept.payloads.len())).collect();
+    assert_eq!(found, [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1)]);
+}
+
+#[test]
+fn a_writer_that_was_replaced_writes_over_nothing_of_its_successor() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut old = Spool::open(dir.path()).unwrap();
+    old.keep(&KEY, &batch(1)).unwrap();
+    let mut new = Spool::open(dir.path()).unwrap();
+    for size in 2..4 {
+        new.keep(&KEY, &batch(size)).unwrap();
+        old.keep(&KEY, &batch(1)).unwrap();
+    }
+    assert_eq!(ends(new.unsettled(&CHAIN).unwrap()), Some(3));
+    let sizes = |spool: &Spool| -> Vec<u64> {
+        spool.since(&CHAIN, 1).unwrap().iter().map(|batch| batch.head.size).collect()
+    };
+    assert_eq!(sizes(&Spool::open(dir.path()).unwrap()), [2, 3]);
+}
+
+#[test]
 fn a_file_that_several_replace_at_once_is_replaced_by_each() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("list.sig.json");

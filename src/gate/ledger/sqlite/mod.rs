@@ -4,6 +4,7 @@
 //! both settings back. The writer has a thread and a connection of its own (`thread`); readers, and
 //! what writes seldom, use a connection of sqlx.
 
+mod checkpoint;
 mod eraser;
 mod files;
 mod fleet;
@@ -243,6 +244,9 @@ fn unreadable(error: &sqlx::Error) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::Read as _;
+    use std::path::Path;
     use std::sync::Arc;
 
     use super::*;
@@ -266,11 +270,8 @@ mod tests {
         Batch { entries: vec![entry], payloads: Vec::new(), head }
     }
 
-    #[tokio::test]
-    async fn no_space_writes_nothing_and_the_same_bytes_pass_once_there_is_some() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&dir.path().join("ledger.db")).await.unwrap();
-        let request = LeaseRequest {
+    fn request() -> LeaseRequest {
+        LeaseRequest {
             tenant: "default".into(),
             pool: "local".into(),
             writer: "host".into(),
@@ -278,8 +279,42 @@ mod tests {
             secret: [1; 32],
             chain: ChainId::from_bytes([1; 16]),
             term: Duration::from_secs(15),
-        };
-        let leased = store.lease(&request).await.unwrap();
+        }
+    }
+
+    /// What the WAL begins with: other bytes once it begins anew.
+    fn beginning(wal: &Path) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        File::open(wal).unwrap().read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[tokio::test]
+    async fn the_wal_begins_anew_while_batches_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&dir.path().join("ledger.db")).await.unwrap();
+        let leased = store.lease(&request()).await.unwrap();
+        let (wal, mut head) = (dir.path().join("ledger.db-wal"), leased.head);
+        let first = beginning(&wal);
+        // Sixteen pages each. The limit is twice what the writing thread waits for the other one.
+        let most = 16_000 / 16;
+        for done in 1..=most {
+            let batch = Arc::new(next(&head, 60_000));
+            store.append(&leased.key, &head, &batch).await.unwrap();
+            head = batch.head.clone();
+            if beginning(&wal) != first {
+                assert!(done > 16, "a WAL of few pages is left as it is: {done} batches");
+                return;
+            }
+        }
+        panic!("{most} batches, and everything is in the WAL still");
+    }
+
+    #[tokio::test]
+    async fn no_space_writes_nothing_and_the_same_bytes_pass_once_there_is_some() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&dir.path().join("ledger.db")).await.unwrap();
+        let leased = store.lease(&request()).await.unwrap();
         // SQLite's own limit on this connection stands in for a full disk.
         let limit = |conn: &mut rusqlite::Connection| {
             conn.pragma_update(None, "max_page_count", 1).unwrap();

@@ -11,6 +11,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
+use super::checkpoint::Checkpointer;
 use super::result_codes::before_commit;
 use super::{BUSY, CALL_MAX, PAGE_SIZE, TEMP_STORE, WRITING, taken};
 use crate::ledger::item::Claim;
@@ -58,10 +59,16 @@ impl SqliteThread {
     pub fn start(path: &Path, distrust: &Distrust) -> Result<Self, StoreError> {
         let mut slot = Slot { path: path.to_owned(), conn: None, distrust: Arc::clone(distrust) };
         let (jobs, work) = mpsc::channel::<Job>();
+        let mut checkpointer = Checkpointer::start(path, distrust)?;
         let thread = std::thread::Builder::new().name("sqlite".into()).spawn(move || {
             while let Ok(job) = work.recv() {
                 job(&mut slot);
+                if let Some(conn) = &slot.conn {
+                    checkpointer.look(conn);
+                }
             }
+            // WHY first: the last connection that closes moves the rest and removes the WAL.
+            checkpointer.join();
         });
         let thread = thread.map_err(|e| StoreError::Unavailable(e.to_string()))?;
         Ok(Self { jobs, thread })
@@ -138,7 +145,11 @@ impl Slot {
     ) -> Result<T, StoreError> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
-            None => connect(&self.path)?,
+            None => {
+                let conn = connect(&self.path)?;
+                Checkpointer::watch(&conn);
+                conn
+            }
         };
         let answer = catch_unwind(AssertUnwindSafe(|| work(&mut conn)));
         let answer = answer
@@ -152,7 +163,7 @@ impl Slot {
 }
 
 /// Opens the file, and reads back the settings that make a commit durable.
-fn connect(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let failed = |e: rusqlite::Error| before_commit(&e);
     let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
