@@ -10,7 +10,9 @@ use super::lists::{Error, KeptList, ListFile, ended};
 use crate::approval::approvers::Purpose;
 use crate::approval::order::{self, Loosening, OrderKind};
 use crate::approval::proposal::{self, Proposer};
-use crate::approval::{self, ApprovalRefusal, Approvers, RefusalReason, SignedApproval};
+use crate::approval::{
+    self, ApprovalRefusal, Approvers, PasskeyTerms, RefusalReason, SignedApproval,
+};
 use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::domain::time::Timestamp;
@@ -27,6 +29,7 @@ struct ApproverList {
     list: KeptList,
     owners: bool,
     tenant: String,
+    passkeys: PasskeyTerms,
 }
 
 /// The signers whose approvals, and orders that take back a stop, count by the configured list.
@@ -39,7 +42,9 @@ pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
         tracing::warn!(%why, "approvals are not accepted: the list of approvers cannot be used");
     }
     let (owners, tenant) = (live.config.approvals.owner_may_approve, fleet::tenant(&live.config));
-    let list = list.map(|list| Arc::new(ApproverList { list, owners, tenant }));
+    // As the road, which asks for another key, these terms change with a restart only.
+    let passkeys = checked.config.approvals.passkey_terms();
+    let list = list.map(|list| Arc::new(ApproverList { list, owners, tenant, passkeys }));
     Signers {
         orders: list.clone().map(|list| list as Arc<dyn Releaser>),
         approvals: list.map(|list| list as Arc<dyn Checker>),
@@ -109,6 +114,11 @@ pub(crate) fn in_force(
 }
 
 impl ApproverList {
+    /// The list as it is now, for approvals, refusals and proposals.
+    fn current(&self) -> Result<Approvers, ApprovalRefusal> {
+        Ok(self.list.current(Purpose::Approval)?.admitting(self.passkeys.clone()))
+    }
+
     /// The hold, with every subject who may not approve it.
     fn of(&self, hold: &HeldCall, parties: &Parties) -> approval::Hold {
         let mut excluded = vec![parties.agent.clone()];
@@ -154,7 +164,7 @@ impl Checker for ApproverList {
         parties: &Parties,
         signed: &ApproverStatement<'_>,
     ) -> Result<CountedApproval, ApprovalRefusal> {
-        let (list, held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
+        let (list, held) = (self.current()?, self.of(hold, parties));
         let (statement, signature) = (signed.statement.as_bytes(), signed.signature);
         let counted = approval::check(&held, &list, statement, signature, signed.now)?;
         Ok(CountedApproval {
@@ -172,7 +182,7 @@ impl Checker for ApproverList {
         given: &ApproverStatement<'_>,
         arguments: &[u8],
     ) -> Result<Proposer, ApprovalRefusal> {
-        let (list, mut held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
+        let (list, mut held) = (self.current()?, self.of(hold, parties));
         // The proposer of these arguments may propose others: a proposal approves nothing.
         if let Some(by) = &hold.asked_by {
             held.excluded.retain(|excluded| !by.is(excluded));

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::escape::{hidden_in, quoted, visible};
 use crate::approval::proposal::Proposal;
-use crate::approval::{ApprovalStatement, ApproverVerdict};
+use crate::approval::{Approval, ApprovalStatement, ApproverVerdict};
 use crate::domain::canonical;
 use crate::domain::commitment::{commit, derived};
 use crate::domain::digest::{Digest, Salt, call_digest};
@@ -108,6 +108,27 @@ pub struct Approved {
     pub subject: String,
     /// Id of the approver's key.
     pub key: String,
+    /// Where a passkey signed what that console showed; absent for other keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+}
+
+impl From<&Approval> for Approved {
+    fn from(approval: &Approval) -> Self {
+        let Approval { subject, key, origin, .. } = approval.clone();
+        Self { subject, key, origin }
+    }
+}
+
+impl Approved {
+    /// The key, and where a passkey signed.
+    fn by(&self) -> String {
+        let key = visible(&self.key);
+        match &self.origin {
+            None => key,
+            Some(at) => format!("{key}, signed at {}, shown by that console", visible(at)),
+        }
+    }
 }
 
 /// One claim of the agent about itself.
@@ -279,15 +300,15 @@ impl Facts {
         for Layer { layer, digest } in &self.layers {
             page.fact("policy", &format!("{} {}", visible(layer), visible(digest)));
         }
-        if let Some(Approved { subject, key }) = &self.asked_by {
-            let who = format!("{} {}", visible(subject), visible(key));
+        if let Some(by) = &self.asked_by {
+            let who = format!("{} {}", visible(&by.subject), by.by());
             page.fact(
                 "ARGUMENTS BY",
                 &format!("{who}: not the agent's, and that person cannot approve them"),
             );
         }
-        for Approved { subject, key } in &self.approvals {
-            page.fact("approved", &format!("by {} with {}", visible(subject), visible(key)));
+        for one in &self.approvals {
+            page.fact("approved", &format!("by {} with {}", visible(&one.subject), one.by()));
         }
         page.fact("digest", &digest.hex());
         page.fact("in words", &words(digest));

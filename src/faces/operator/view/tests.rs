@@ -32,7 +32,11 @@ fn facts(arguments: &str) -> Facts {
         held: "2026-11-22T09:00:00.000Z".into(),
         expires: "2026-11-22T09:15:00.000Z".into(),
         nonce: "0123456789abcdef0123456789abcdef".into(),
-        approvals: vec![Approved { subject: "anna".into(), key: "SHA256:abc".into() }],
+        approvals: vec![Approved {
+            subject: "anna".into(),
+            key: "SHA256:abc".into(),
+            origin: None,
+        }],
         asked_by: None,
         claims: vec![Claim { name: "label note".into(), value: "approve me\u{1b}[2J".into() }],
     }
