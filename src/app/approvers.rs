@@ -10,9 +10,7 @@ use super::lists::{Error, KeptList, ListFile, ended};
 use crate::approval::approvers::Purpose;
 use crate::approval::order::{self, Loosening, OrderKind};
 use crate::approval::proposal::{self, Proposer};
-use crate::approval::{
-    self, ApprovalRefusal, Approvers, PasskeyTerms, RefusalReason, SignedApproval,
-};
+use crate::approval::{self, ApprovalRefusal, Approvers, RefusalReason, SignedApproval};
 use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::domain::time::Timestamp;
@@ -29,7 +27,6 @@ struct ApproverList {
     list: KeptList,
     owners: bool,
     tenant: String,
-    passkeys: PasskeyTerms,
 }
 
 /// The signers whose approvals, and orders that take back a stop, count by the configured list.
@@ -42,9 +39,7 @@ pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
         tracing::warn!(%why, "approvals are not accepted: the list of approvers cannot be used");
     }
     let (owners, tenant) = (live.config.approvals.owner_may_approve, fleet::tenant(&live.config));
-    // As the road, which asks for another key, these terms change with a restart only.
-    let passkeys = checked.config.approvals.passkey_terms();
-    let list = list.map(|list| Arc::new(ApproverList { list, owners, tenant, passkeys }));
+    let list = list.map(|list| Arc::new(ApproverList { list, owners, tenant }));
     Signers {
         orders: list.clone().map(|list| list as Arc<dyn Releaser>),
         approvals: list.map(|list| list as Arc<dyn Checker>),
@@ -59,6 +54,8 @@ pub(super) fn signed(checked: &Checked, live: &Live, ledger: &Ledger) -> Option<
         trusted: live.approver_keys.clone(),
         threshold: live.config.trust.approver_threshold,
         apart_from: None,
+        // As the road, which asks for another key, these terms change with a restart only.
+        passkeys: checked.config.approvals.passkey_terms(),
     };
     Some(KeptList::of(file, checked, ledger))
 }
@@ -114,11 +111,6 @@ pub(crate) fn in_force(
 }
 
 impl ApproverList {
-    /// The list as it is now, for approvals, refusals and proposals.
-    fn current(&self) -> Result<Approvers, ApprovalRefusal> {
-        Ok(self.list.current(Purpose::Approval)?.admitting(self.passkeys.clone()))
-    }
-
     /// The hold, with every subject who may not approve it.
     fn of(&self, hold: &HeldCall, parties: &Parties) -> approval::Hold {
         let mut excluded = vec![parties.agent.clone()];
@@ -164,7 +156,7 @@ impl Checker for ApproverList {
         parties: &Parties,
         signed: &ApproverStatement<'_>,
     ) -> Result<CountedApproval, ApprovalRefusal> {
-        let (list, held) = (self.current()?, self.of(hold, parties));
+        let (list, held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
         let (statement, signature) = (signed.statement.as_bytes(), signed.signature);
         let counted = approval::check(&held, &list, statement, signature, signed.now)?;
         Ok(CountedApproval {
@@ -182,7 +174,7 @@ impl Checker for ApproverList {
         given: &ApproverStatement<'_>,
         arguments: &[u8],
     ) -> Result<Proposer, ApprovalRefusal> {
-        let (list, mut held) = (self.current()?, self.of(hold, parties));
+        let (list, mut held) = (self.list.current(Purpose::Approval)?, self.of(hold, parties));
         // The proposer of these arguments may propose others: a proposal approves nothing.
         if let Some(by) = &hold.asked_by {
             held.excluded.retain(|excluded| !by.is(excluded));

@@ -195,13 +195,15 @@ fn ssh_keygen_accepts_a_passkeys_signature_and_refuses_what_we_refuse() {
         (Passkey::new("console.example.com"), statement(ApproverVerdict::Approve));
     let (text, other) = (listed(&passkey, NAMESPACE), statement(ApproverVerdict::Refuse));
     let list = list(&passkey, PasskeyTerms::Audit);
-    // What is made so, whether ssh-keygen takes it, and whether we do.
-    let table: [(bool, bool, Change); 9] = [
+    // Whether ssh-keygen takes it, and whether we do: what it does not ask for, it does not refuse.
+    let table: [(bool, bool, Change); 11] = [
         (true, true, |_| {}),
         (true, true, |how| how.flags = SYNCED),
         (true, true, |how| (how.flags, how.extensions) = (VERIFIED | 0x80, vec![0xa0])),
         (true, true, |how| how.rest = "}"),
         (true, false, |how| how.flags = 0x01),
+        (true, false, |how| how.flags = 0x04),
+        (true, false, |how| how.origin = "https://console.example.org".into()),
         (false, false, |how| how.flags = VERIFIED | 0x40),
         (false, false, |how| how.flags = VERIFIED | 0x80),
         (false, false, |how| how.kind = "webauthn.create"),
