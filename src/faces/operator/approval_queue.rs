@@ -5,17 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::approval::Approval;
+use super::view::Approved;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRef, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};
+use crate::record::approval::ApprovalGranted;
 use crate::record::call::CallHeld;
 use crate::record::calls::{Calls, Phase};
 use crate::record::run::RunOpened;
 use crate::record::{Entry, Kind, Role};
-use crate::verify::entries::approval::granted;
 
 /// Entries that are read at once.
 const BATCH: u32 = 512;
@@ -60,7 +60,7 @@ pub struct Hold {
     /// The whole entry.
     pub entry: Entry,
     /// Recorded approvals: subject and key.
-    pub granted: Vec<Approval>,
+    pub granted: Vec<Approved>,
     /// SHA-256 of its arguments, never shown: an approver sees a repeated call once.
     pub args_digest: Option<Digest>,
 }
@@ -250,8 +250,9 @@ impl Run {
         let Some(call) = entry.draft.call.clone() else { return };
         if let Some(held) = entry.draft.get::<CallHeld>().cloned() {
             self.held.insert(call, Hold { held, entry, granted: Vec::new(), args_digest: None });
-        } else if let Some(approval) = granted(&entry) {
-            self.held.entry(call).and_modify(|hold| hold.granted.push(approval));
+        } else if let Some(grant) = entry.draft.get::<ApprovalGranted>() {
+            let approved = Approved::by(&grant.subject, &grant.key, grant.origin.as_deref());
+            self.held.entry(call).and_modify(|hold| hold.granted.push(approved));
         } else if self.calls.get(&call).and_then(Phase::held_until).is_none() {
             self.held.remove(&call);
         }

@@ -22,7 +22,6 @@ use crate::ledger::store::{PayloadRef, PayloadRow};
 use crate::record::run::Setting;
 use crate::record::{self, Role};
 use crate::serve::problem::Problem;
-use crate::verify::entries::approval::proposer;
 
 /// Held calls in one answer, at most.
 pub(super) const SHOWN_MAX: usize = 200;
@@ -338,8 +337,11 @@ fn find(open_runs: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
         held: hold.entry.ts.to_string(),
         expires: text(held.expires.map(|at| at.to_string())),
         nonce: text(held.nonce.map(|nonce| nonce.to_string())),
-        approvals: hold.granted.iter().map(Approved::from).collect(),
-        asked_by: held.asked_by.as_ref().map(|by| Approved::from(&proposer(by).approval)),
+        approvals: hold.granted.clone(),
+        asked_by: held
+            .asked_by
+            .as_ref()
+            .map(|by| Approved::by(&by.subject, &by.key, by.origin.as_deref())),
         claims: claims(open),
     };
     let at = |c: &Digest| PayloadRef::of(hold.entry.seq, c);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::escape::{hidden_in, quoted, visible};
 use crate::approval::proposal::Proposal;
-use crate::approval::{Approval, ApprovalStatement, ApproverVerdict};
+use crate::approval::{ApprovalStatement, ApproverVerdict};
 use crate::domain::canonical;
 use crate::domain::commitment::{commit, derived};
 use crate::domain::digest::{Digest, Salt, call_digest};
@@ -113,16 +113,15 @@ pub struct Approved {
     pub origin: Option<String>,
 }
 
-impl From<&Approval> for Approved {
-    fn from(approval: &Approval) -> Self {
-        let Approval { subject, key, origin, .. } = approval.clone();
-        Self { subject, key, origin }
-    }
-}
-
 impl Approved {
+    /// The approval of this subject by this key, as an entry records it.
+    pub(super) fn by(subject: &str, key: &str, origin: Option<&str>) -> Self {
+        let (subject, key) = (subject.to_owned(), key.to_owned());
+        Self { subject, key, origin: origin.map(str::to_owned) }
+    }
+
     /// The key, and where a passkey signed.
-    fn by(&self) -> String {
+    fn with(&self) -> String {
         let key = visible(&self.key);
         match &self.origin {
             None => key,
@@ -301,14 +300,14 @@ impl Facts {
             page.fact("policy", &format!("{} {}", visible(layer), visible(digest)));
         }
         if let Some(by) = &self.asked_by {
-            let who = format!("{} {}", visible(&by.subject), by.by());
+            let who = format!("{} {}", visible(&by.subject), by.with());
             page.fact(
                 "ARGUMENTS BY",
                 &format!("{who}: not the agent's, and that person cannot approve them"),
             );
         }
         for one in &self.approvals {
-            page.fact("approved", &format!("by {} with {}", visible(&one.subject), one.by()));
+            page.fact("approved", &format!("by {} with {}", visible(&one.subject), one.with()));
         }
         page.fact("digest", &digest.hex());
         page.fact("in words", &words(digest));

@@ -130,3 +130,15 @@ fn different_digests_are_shown_as_different_words() {
     loopback[..4].copy_from_slice(&[127, 0, 0, 1]);
     assert!(words(&Digest::from_bytes(loopback)).starts_with("lusab-babad-"));
 }
+
+#[test]
+fn where_a_passkey_signed_is_shown_with_it() {
+    let mut facts = facts("{}");
+    let origin = Some("https://console.example.com".to_owned());
+    facts.approvals.push(Approved { subject: "bo".into(), key: "SHA256:def".into(), origin });
+    let text = facts.render().unwrap();
+    let shown =
+        "by bo with SHA256:def, signed at https://console.example.com, shown by that console\n";
+    assert!(text.contains(shown), "{text}");
+    assert!(text.contains("by anna with SHA256:abc\n"), "{text}");
+}
