@@ -54,6 +54,8 @@ pub(super) fn signed(checked: &Checked, live: &Live, ledger: &Ledger) -> Option<
         trusted: live.approver_keys.clone(),
         threshold: live.config.trust.approver_threshold,
         apart_from: None,
+        // As the road, which asks for another key, these terms change with a restart only.
+        passkeys: checked.config.approvals.passkey_terms(),
     };
     Some(KeptList::of(file, checked, ledger))
 }

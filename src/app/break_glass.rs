@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::checked::{self, Checked};
 use super::lists::{KeptList, ListFile};
 use super::{fleet, operators};
-use crate::approval::ApprovalRefusal;
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{self, Open, SignedBreakGlass, Terms};
+use crate::approval::{ApprovalRefusal, PasskeyTerms};
 use crate::config::Config;
 use crate::domain::time::Timestamp;
 use crate::enforce::{Breaker, Readying};
@@ -37,6 +37,7 @@ fn configured(config: &Config) -> Result<Option<(ListFile, Terms)>, Vec<String>>
         trusted,
         threshold: section.threshold,
         apart_from: config.approvals.signers.clone(),
+        passkeys: PasskeyTerms::Off,
     };
     let (quorum, minutes) = (section.quorum, section.max_minutes);
     Ok(Some((list, Terms { tenant: fleet::tenant(config), quorum, minutes })))

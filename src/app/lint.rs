@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{named, never};
-use crate::approval::{Approvers, NAMESPACE, ROLE};
+use crate::approval::{Approvers, NAMESPACE, PasskeyTerms, ROLE};
 use crate::config::Config;
+use crate::crypto::ssh::SshKey;
 use crate::domain::tier::Tier;
 use crate::identity::manifest::Manifest;
 use crate::policy::bundle::Bundle;
@@ -28,11 +29,14 @@ pub fn tiers(
     bound.into_iter().map(strict).collect()
 }
 
-/// The number of people who may approve held calls, by a list as it is signed.
+/// The number of people who may approve held calls, by a list as it is signed and on its terms.
 pub fn approvers(list: &Approvers) -> usize {
     let approves = |roles: &[String]| roles.iter().any(|role| role == ROLE);
     let signers = list.signers().iter();
+    let passkeys = *list.passkeys() != PasskeyTerms::Off;
+    let counts = |key: &SshKey| passkeys || !matches!(key, SshKey::Passkey { .. });
     let signers = signers.filter(|one| one.signs(NAMESPACE) && approves(&one.roles));
+    let signers = signers.filter(|one| counts(&one.key));
     signers.map(|one| one.subject.as_str()).collect::<BTreeSet<_>>().len()
 }
 

@@ -13,7 +13,7 @@ use super::running::Running;
 use super::versions::{self, Versions};
 use super::{PAUSE, approvers as people};
 use crate::approval::approvers::{self, Purpose};
-use crate::approval::{ApprovalRefusal, Approvers, RefusalReason};
+use crate::approval::{ApprovalRefusal, Approvers, PasskeyTerms, RefusalReason};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::crypto::keys::PublicKey;
@@ -68,6 +68,8 @@ pub(super) struct ListFile {
     pub threshold: usize,
     /// The list of approvers, if this list has keys of its own.
     pub apart_from: Option<PathBuf>,
+    /// Which of its passkeys count.
+    pub passkeys: PasskeyTerms,
 }
 
 /// A signed list of this gate, which is read anew for each statement and kept for evidence.
@@ -132,7 +134,7 @@ impl ListFile {
                 return Err(Error::Shared { path, key });
             }
         }
-        Ok((list, signed))
+        Ok((list.admitting(self.passkeys.clone()), signed))
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
     // Errors of the keys are reported with all others.
     let trusted = checked::keys(&config.trust.approver_keys, &mut Vec::new());
     match approvers::read(Purpose::Approval, file, (&trusted, config.trust.approver_threshold)) {
-        Ok((list, _)) => lint::approvers(&list),
+        Ok((list, _)) => lint::approvers(&list.admitting(config.approvals.passkey_terms())),
         Err(why) => {
             problems.push(format!(
                 "approvals.signers: {why}; the gate accepts no approvals until \

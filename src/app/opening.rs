@@ -104,6 +104,7 @@ async fn settings(checked: &Checked, running: &Running) -> Result<enforce::Setti
         run_wall: Some(Duration::from_secs(limits.run_wall_seconds)),
         pending_max: count(config.approvals.pending_max),
         pending_all_max: count(config.approvals.pending_all_max),
+        passkeys: config.approvals.passkeys,
         attested: config.attested.clone(),
         switch_file: Some(config.control.switch_file.clone()),
         manifest_threshold: config.trust.manifest_threshold,

@@ -199,10 +199,10 @@ fn remark(draft: &Draft) -> Option<String> {
         return Some("(not enforced: IT RAN)".to_owned());
     }
     if let Some(grant) = draft.get::<ApprovalGranted>() {
-        return Some(format!("approve by {}, counted", visible(&grant.subject)));
+        return Some(said("approve", &grant.subject, grant.origin.as_deref()));
     }
     if let Some(refusal) = draft.get::<ApprovalRefused>() {
-        return Some(format!("refuse by {}, counted", visible(&refusal.subject)));
+        return Some(said("refuse", &refusal.subject, refusal.origin.as_deref()));
     }
     if let Some(health) = draft.get::<HealthChanged>() {
         let reasons: Vec<String> = health.reasons.iter().map(|reason| visible(reason)).collect();
@@ -228,6 +228,12 @@ fn remark(draft: &Draft) -> Option<String> {
     }
     let by = draft.body.decision()?.asked_by?;
     Some(format!("(arguments by {})", visible(&by.subject)))
+}
+
+/// An approver's verdict, and where a passkey signed it.
+fn said(verdict: &str, subject: &str, origin: Option<&str>) -> String {
+    let at = origin.map(|at| format!(" (passkey, signed at {})", visible(at)));
+    format!("{verdict} by {}{}, counted", visible(subject), at.unwrap_or_default())
 }
 
 /// An order and the operator who gave it, as text.

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tls::{self, TlsError};
+use crate::approval::{PasskeyScope, PasskeyTerms};
 use crate::catalog::form::{FilePath, WebAddress};
+use crate::crypto::passkey::WebOrigin;
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
 use crate::operator::operators::Member;
@@ -63,6 +65,16 @@ pub struct Approvals {
     /// Maximum number of held calls over all runs. The gate denies a call that would exceed it.
     #[schemars(range(min = 1, max = 100_000))]
     pub pending_all_max: u64,
+    /// The calls that passkeys alone may approve: `off` none, `t2` calls up to T2 (a T3 call also needs
+    /// an approval by an SSH key of a file, an agent or a security key), `all` every call.
+    #[schemars(schema_with = "passkey_calls")]
+    pub passkeys: PasskeyScope,
+    /// Where passkeys may sign: the origins of the consoles that you trust to show a call as it is, such as
+    /// `https://console.example.com`. Without one no passkey counts.
+    #[schemars(with = "Vec<WebAddress>", length(max = 16))]
+    pub passkey_origins: Vec<String>,
+    /// Whether passkeys count that their owner's devices share (flag BE of WebAuthn).
+    pub synced_passkeys: bool,
     /// Where the gate announces held calls. Default: nowhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
@@ -75,9 +87,32 @@ impl Default for Approvals {
             signers: None,
             pending_max: 10,
             pending_all_max: 1000,
+            passkeys: PasskeyScope::T2,
+            passkey_origins: Vec::new(),
+            synced_passkeys: true,
             webhook: None,
         }
     }
+}
+
+impl Approvals {
+    /// Which passkeys of the list count.
+    #[must_use]
+    pub fn passkey_terms(&self) -> PasskeyTerms {
+        let origins = self.passkey_origins.iter().filter_map(|text| WebOrigin::parse(text));
+        let origins: Vec<WebOrigin> = origins.collect();
+        match self.passkeys {
+            PasskeyScope::T2 | PasskeyScope::All if !origins.is_empty() => {
+                PasskeyTerms::At { origins, synced: self.synced_passkeys }
+            }
+            PasskeyScope::Off | PasskeyScope::T2 | PasskeyScope::All => PasskeyTerms::Off,
+        }
+    }
+}
+
+/// The schema of [`PasskeyScope`].
+fn passkey_calls(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": PasskeyScope::TEXTS})
 }
 
 /// `approvals.webhook`.
@@ -112,10 +147,26 @@ pub fn unheard(config: &super::Config) -> Option<String> {
     })
 }
 
+/// The origins that no browser would name so.
+fn origins(value: &Value) -> Vec<(String, String)> {
+    let origins = value.pointer("/approvals/passkey_origins").and_then(Value::as_array);
+    let texts = origins.into_iter().flatten().enumerate();
+    let invalid = texts.filter_map(|(i, one)| Some((i, one.as_str()?)));
+    let invalid = invalid.filter(|(_, text)| WebOrigin::parse(text).is_none());
+    let message = |text: &str| {
+        format!(
+            "`{text}` is no origin as browsers write it: `https://` and a host name in lower case, with a port only if \
+             it is not 443 (or `http://localhost:PORT`); browsers make no passkeys for IP addresses"
+        )
+    };
+    invalid.map(|(i, text)| (format!("/approvals/passkey_origins/{i}"), message(text))).collect()
+}
+
 /// Checks beyond the schema, each error with its place.
 pub(super) fn check(value: &Value) -> Vec<(String, String)> {
     let members = value.pointer("/operators").and_then(Value::as_array);
-    let (mut seen, mut certificates, mut problems) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let (mut seen, mut certificates, mut problems) =
+        (BTreeSet::new(), BTreeSet::new(), origins(value));
     for (i, member) in members.into_iter().flatten().enumerate() {
         // What the schema refused is reported already.
         let Ok(member) = Member::deserialize(member) else { continue };

@@ -225,7 +225,7 @@ impl PublicKey {
         if text.trim_start().starts_with("ssh-") {
             return match SshKey::parse(text.trim()) {
                 Ok(SshKey::Plain(key)) => Ok(key),
-                Ok(SshKey::Hardware { .. }) | Err(_) => {
+                Ok(SshKey::Hardware { .. } | SshKey::Passkey { .. }) | Err(_) => {
                     Err(malformed("expected one line `ssh-ed25519 …`"))
                 }
             };

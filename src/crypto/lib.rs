@@ -1,6 +1,6 @@
 //! Keys, envelopes, notes and trees: pure functions over bytes, each after a public specification.
 //!
-//! Ed25519 only (RFC 8032, verified strictly); DSSE v1; C2SP signed-note, tlog-checkpoint,
+//! Ed25519 (RFC 8032, verified strictly), and P-256 for passkeys; DSSE v1; C2SP signed-note, tlog-checkpoint,
 //! tlog-cosignature and tlog-proof; RFC 6962 Merkle trees; RFC 3161 time stamps; OpenSSH keys and
 //! SSHSIG. Nothing here reads a clock or the network; only `agent` uses a Unix socket.
 
@@ -15,6 +15,7 @@ pub mod keys;
 pub mod merkle;
 pub mod note;
 pub mod openssh;
+pub mod passkey;
 pub mod private;
 pub mod range;
 pub mod signer;

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::files::beside;
 use super::keys::{SecretKey, keep_secret};
-use super::ssh::{self, HARDWARE, PLAIN, SshKey, Wire, put};
+use super::ssh::{self, PLAIN, SshKey, Wire, put};
 
 const BEGIN: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
 const END: &str = "-----END OPENSSH PRIVATE KEY-----";
@@ -63,6 +63,9 @@ pub enum Flaw {
     /// A key that never leaves its device.
     #[error("its key is in hardware: sign through ssh-agent (ssh-add)")]
     Hardware,
+    /// A key that counts only when it signs in a browser.
+    #[error("keys of its type sign in a browser only: make an ed25519 or ed25519-sk key")]
+    Passkey,
     /// Encrypted, and there is no terminal for the passphrase.
     #[error(
         "it has a passphrase, and there is no terminal to ask for it: sign through ssh-agent (ssh-add)"
@@ -120,8 +123,10 @@ fn read(text: &str, ask: &dyn Fn() -> Option<Zeroizing<String>>) -> Result<Secre
         return Err(Flaw::Form);
     };
     let public = SshKey::from_blob(public)?;
-    if public.name() == HARDWARE {
-        return Err(Flaw::Hardware);
+    match public {
+        SshKey::Plain(_) => {}
+        SshKey::Hardware { .. } => return Err(Flaw::Hardware),
+        SshKey::Passkey { .. } => return Err(Flaw::Passkey),
     }
     let secret = Zeroizing::new(secret.to_vec());
     match (cipher, kdf) {

@@ -1,15 +1,23 @@
-//! OpenSSH public keys of the two supported types: `ssh-ed25519`, and the same on hardware.
+//! OpenSSH public keys of the three supported types: `ssh-ed25519`, the same on hardware, and
+//! passkeys.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
 use super::keys::PublicKey;
+use super::passkey::P256Key;
 use crate::domain::digest::Digest;
 
 /// The name of a key in a file or an agent.
 pub const PLAIN: &str = "ssh-ed25519";
 /// The name of a key in a security key (FIDO), which asks for a touch before it signs.
 pub const HARDWARE: &str = "sk-ssh-ed25519@openssh.com";
+/// The name of a passkey, which signs in a browser.
+pub const PASSKEY: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
+/// The curve of passkeys.
+const CURVE: &str = "nistp256";
+/// The most bytes of a key's application: the longest host has fewer.
+const APPLICATION_MAX: usize = 255;
 /// The most bytes of one line with a key.
 const LINE_MAX: usize = 4096;
 
@@ -31,8 +39,8 @@ pub enum Error {
     /// The blob is not in SSH's encoding, or the key is of small order.
     #[error("the key is malformed")]
     Malformed,
-    /// A type that is neither [`PLAIN`] nor [`HARDWARE`], printable and cut to 64 characters.
-    #[error("keys of type `{0}` are not supported: use {PLAIN} or {HARDWARE}")]
+    /// A type other than [`PLAIN`], [`HARDWARE`] and [`PASSKEY`], printable and cut to 64 characters.
+    #[error("keys of type `{0}` are not supported: use {PLAIN}, {HARDWARE} or {PASSKEY}")]
     Unsupported(String),
 }
 
@@ -46,6 +54,13 @@ pub enum SshKey {
         /// The key.
         key: PublicKey,
         /// Its application, mostly `ssh:`. Part of everything it signs.
+        application: String,
+    },
+    /// `sk-ecdsa-sha2-nistp256@openssh.com`.
+    Passkey {
+        /// The key.
+        key: P256Key,
+        /// Its application: the domain where browsers use it. Part of everything it signs.
         application: String,
     },
 }
@@ -77,13 +92,17 @@ impl SshKey {
         let mut wire = Wire(blob);
         let name = wire.text().ok_or(Error::Malformed)?;
         known(name)?;
-        let raw = wire.string().and_then(|raw| <[u8; 32]>::try_from(raw).ok());
-        let key = raw.and_then(|raw| PublicKey::from_bytes(&raw)).ok_or(Error::Malformed)?;
-        let key = if name == HARDWARE {
-            let application = wire.text().ok_or(Error::Malformed)?.to_owned();
-            Self::Hardware { key, application }
-        } else {
-            Self::Plain(key)
+        let key = match name {
+            HARDWARE => {
+                Self::Hardware { key: ed25519(&mut wire)?, application: wire.application()? }
+            }
+            PASSKEY => {
+                let curve = wire.text().filter(|curve| *curve == CURVE);
+                let point = curve.and_then(|_| wire.string()).and_then(P256Key::from_point);
+                let key = point.ok_or(Error::Malformed)?;
+                Self::Passkey { key, application: wire.application()? }
+            }
+            _ => Self::Plain(ed25519(&mut wire)?),
         };
         if wire.ends() { Ok(key) } else { Err(Error::Malformed) }
     }
@@ -98,6 +117,11 @@ impl SshKey {
                 put(&mut out, &key.to_bytes());
                 put(&mut out, application.as_bytes());
             }
+            Self::Passkey { key, application } => {
+                put(&mut out, CURVE.as_bytes());
+                put(&mut out, key.point());
+                put(&mut out, application.as_bytes());
+            }
         }
         out
     }
@@ -107,6 +131,7 @@ impl SshKey {
         match self {
             Self::Plain(_) => PLAIN,
             Self::Hardware { .. } => HARDWARE,
+            Self::Passkey { .. } => PASSKEY,
         }
     }
 
@@ -121,9 +146,15 @@ impl SshKey {
     }
 }
 
+/// The next string as a key of Ed25519.
+fn ed25519(wire: &mut Wire<'_>) -> Result<PublicKey, Error> {
+    let raw = wire.string().and_then(|raw| <[u8; 32]>::try_from(raw).ok());
+    raw.and_then(|raw| PublicKey::from_bytes(&raw)).ok_or(Error::Malformed)
+}
+
 /// Whether keys of this type are supported.
 fn known(name: &str) -> Result<(), Error> {
-    if name == PLAIN || name == HARDWARE {
+    if [PLAIN, HARDWARE, PASSKEY].contains(&name) {
         return Ok(());
     }
     let shown: String = name.chars().filter(char::is_ascii_graphic).take(64).collect();
@@ -156,6 +187,12 @@ impl<'a> Wire<'a> {
     /// The next string, if it is UTF-8.
     pub fn text(&mut self) -> Option<&'a str> {
         self.string().and_then(|raw| std::str::from_utf8(raw).ok())
+    }
+
+    /// The next string as the application of a key.
+    fn application(&mut self) -> Result<String, Error> {
+        let text = self.text().filter(|text| text.len() <= APPLICATION_MAX);
+        text.map(str::to_owned).ok_or(Error::Malformed)
     }
 
     /// Whether nothing is left.

@@ -1,11 +1,13 @@
-//! SSHSIG, the signatures of `ssh-keygen -Y sign` (OpenSSH, PROTOCOL.sshsig): by two types of keys,
-//! over SHA-256 or SHA-512, for one namespace.
+//! SSHSIG, the signatures of `ssh-keygen -Y sign` (OpenSSH, PROTOCOL.sshsig): by three types of keys,
+//! over SHA-256 or SHA-512, for one namespace. Passkeys sign in a browser; the challenge is what any
+//! other key signs, so stock tools check them too.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256, Sha512};
 
-use super::ssh::{self, HARDWARE, SshKey, Wire, put};
+use super::passkey::Assertion;
+use super::ssh::{self, SshKey, Wire, put};
 use crate::domain::closed::texts;
 
 const MAGIC: &[u8] = b"SSHSIG";
@@ -14,7 +16,9 @@ const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";
 /// Characters of an armored line, the width of OpenSSH.
 const WIDTH: usize = 70;
-/// The most characters of a signature: supported ones have some 300.
+/// The type of a passkey's signatures.
+const WEBAUTHN: &str = "webauthn-sk-ecdsa-sha2-nistp256@openssh.com";
+/// The most characters of a signature: those of a passkey have some 900, others some 300.
 const TEXT_MAX: usize = 8192;
 /// Flag: a person touched the hardware key.
 const PRESENT: u8 = 0x01;
@@ -34,6 +38,21 @@ pub enum Error {
     /// A hardware key signed without a touch.
     #[error("the signature was made without a touch of the key")]
     Absent,
+    /// A passkey signed without verifying who is there.
+    #[error("the passkey signed without a PIN, finger or face: user verification is required")]
+    Unverified,
+    /// A passkey's flags do not fit the rest of its answer, or no signature has them.
+    #[error("the passkey's flags {0:#04x} do not fit its answer")]
+    Flags(u8),
+    /// The browser's data begin in another way than they must.
+    #[error("the browser signed another statement, or at another origin than the signature names")]
+    ClientData,
+    /// A passkey's signature names no origin in the spelling of browsers.
+    #[error("the passkey's answer names no origin such as `https://console.example.com`")]
+    Origin,
+    /// The origin (first) is not the key's application (second), nor a host below it.
+    #[error("the passkey is of `{1}` and cannot sign at {0}")]
+    Application(String, String),
     /// It is not a signature of this message by this key.
     #[error("the signature does not hold")]
     Wrong,
@@ -66,9 +85,15 @@ pub struct SshSig {
     /// Its purpose.
     pub namespace: String,
     hash: SshHash,
-    signature: [u8; 64],
-    /// Flags and counter of a hardware key.
-    touched: Option<(u8, u32)>,
+    seal: Seal,
+}
+
+/// The signature itself, in the form of its type of key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Seal {
+    Plain([u8; 64]),
+    Touched { signature: [u8; 64], flags: u8, counter: u32 },
+    Browser(Assertion),
 }
 
 impl SshSig {
@@ -108,8 +133,8 @@ impl SshSig {
         if !reserved.is_empty() || !wire.ends() {
             return Err(malformed());
         }
-        let (signature, touched) = raw(&key, inner).ok_or_else(malformed)?;
-        Ok(Self { key, namespace, hash, signature, touched })
+        let seal = Seal::read(&key, inner)?;
+        Ok(Self { key, namespace, hash, seal })
     }
 
     /// Makes a signature from a key's answer to a request to sign [`covered`] bytes.
@@ -122,13 +147,21 @@ impl SshSig {
         hash: SshHash,
         answer: &[u8],
     ) -> Result<Self, Error> {
-        let (signature, touched) =
-            raw(&key, answer).ok_or_else(|| Error::Form("the answer is malformed".into()))?;
-        Ok(Self { key, namespace: namespace.to_owned(), hash, signature, touched })
+        let seal = Seal::read(&key, answer)?;
+        Ok(Self { key, namespace: namespace.to_owned(), hash, seal })
+    }
+
+    /// What a browser signed, if the key is a passkey.
+    #[must_use]
+    pub const fn assertion(&self) -> Option<&Assertion> {
+        match &self.seal {
+            Seal::Browser(assertion) => Some(assertion),
+            Seal::Plain(_) | Seal::Touched { .. } => None,
+        }
     }
 
     /// Verifies the signature over a message, for exactly this namespace. The caller checks whether
-    /// the key is a trusted one.
+    /// the key is a trusted one, and whether a passkey may sign at its origin.
     ///
     /// # Errors
     /// See [`Error`].
@@ -138,32 +171,41 @@ impl SshSig {
             return Err(Error::Namespace(shown));
         }
         let covered = covered(namespace, self.hash, message);
-        let (holds, present) = match (&self.key, self.touched) {
-            (SshKey::Plain(key), None) => (key.verifies(&covered, &self.signature), true),
-            (SshKey::Hardware { key, application }, Some((flags, counter))) => {
+        match (&self.key, &self.seal) {
+            (SshKey::Plain(key), Seal::Plain(signature)) => held(key.verifies(&covered, signature)),
+            (
+                SshKey::Hardware { key, application },
+                Seal::Touched { signature, flags, counter },
+            ) => {
                 let mut signed = Sha256::digest(application.as_bytes()).to_vec();
-                signed.push(flags);
+                signed.push(*flags);
                 signed.extend_from_slice(&counter.to_be_bytes());
                 signed.extend_from_slice(&Sha256::digest(&covered));
-                (key.verifies(&signed, &self.signature), flags & PRESENT != 0)
+                held(key.verifies(&signed, signature))?;
+                if flags & PRESENT == 0 { Err(Error::Absent) } else { Ok(()) }
             }
-            (SshKey::Plain(_), Some(_)) | (SshKey::Hardware { .. }, None) => (false, true),
-        };
-        match (holds, present) {
-            (true, true) => Ok(()),
-            (true, false) => Err(Error::Absent),
-            (false, _) => Err(Error::Wrong),
+            (SshKey::Passkey { key, application }, Seal::Browser(assertion)) => {
+                assertion.verify(key, application, &covered)
+            }
+            (
+                SshKey::Plain(_) | SshKey::Hardware { .. } | SshKey::Passkey { .. },
+                Seal::Plain(_) | Seal::Touched { .. } | Seal::Browser(_),
+            ) => Err(Error::Wrong),
         }
     }
 
     /// The armored text of this signature, as stock tools write it.
     pub fn armored(&self) -> String {
         let mut inner = Vec::new();
-        put(&mut inner, self.key.name().as_bytes());
-        put(&mut inner, &self.signature);
-        if let Some((flags, counter)) = self.touched {
-            inner.push(flags);
-            inner.extend_from_slice(&counter.to_be_bytes());
+        put(&mut inner, sealed_as(&self.key).as_bytes());
+        match &self.seal {
+            Seal::Plain(signature) => put(&mut inner, signature),
+            Seal::Touched { signature, flags, counter } => {
+                put(&mut inner, signature);
+                inner.push(*flags);
+                inner.extend_from_slice(&counter.to_be_bytes());
+            }
+            Seal::Browser(assertion) => assertion.write(&mut inner),
         }
         let mut blob = MAGIC.to_vec();
         blob.extend_from_slice(&VERSION.to_be_bytes());
@@ -194,18 +236,44 @@ pub fn covered(namespace: &str, hash: SshHash, message: &[u8]) -> Vec<u8> {
     out
 }
 
-type Raw = ([u8; 64], Option<(u8, u32)>);
+/// The type of the signatures of this key.
+const fn sealed_as(key: &SshKey) -> &'static str {
+    match key {
+        SshKey::Plain(_) | SshKey::Hardware { .. } => key.name(),
+        SshKey::Passkey { .. } => WEBAUTHN,
+    }
+}
 
-/// The signature in the form for keys of this type.
-fn raw(key: &SshKey, blob: &[u8]) -> Option<Raw> {
-    let mut wire = Wire(blob);
-    let name = wire.text().filter(|name| *name == key.name())?;
-    let signature = <[u8; 64]>::try_from(wire.string()?).ok()?;
-    let touched = if name == HARDWARE {
-        let flags = *wire.take(1)?.first()?;
-        Some((flags, wire.number()?))
-    } else {
-        None
-    };
-    wire.ends().then_some((signature, touched))
+const fn held(holds: bool) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(Error::Wrong) }
+}
+
+impl Seal {
+    /// The signature in the form for keys of this type.
+    fn read(key: &SshKey, blob: &[u8]) -> Result<Self, Error> {
+        let malformed = || Error::Form("it is malformed".into());
+        let mut wire = Wire(blob);
+        let name = wire.text().ok_or_else(malformed)?;
+        if name != sealed_as(key) {
+            return Err(match key {
+                SshKey::Passkey { .. } => {
+                    Error::Form(format!("a key of type {} signs in a browser only", key.name()))
+                }
+                SshKey::Plain(_) | SshKey::Hardware { .. } => malformed(),
+            });
+        }
+        if let SshKey::Passkey { .. } = key {
+            return Ok(Self::Browser(Assertion::read(wire)?));
+        }
+        let raw = wire.string().and_then(|raw| <[u8; 64]>::try_from(raw).ok());
+        let signature = raw.ok_or_else(malformed)?;
+        let seal = if let SshKey::Hardware { .. } = key {
+            let flags = wire.take(1).and_then(|one| one.first().copied()).ok_or_else(malformed)?;
+            let counter = wire.number().ok_or_else(malformed)?;
+            Self::Touched { signature, flags, counter }
+        } else {
+            Self::Plain(signature)
+        };
+        if wire.ends() { Ok(seal) } else { Err(malformed()) }
+    }
 }

@@ -350,11 +350,13 @@ pub fn break_glass_json(open: Option<&Broken>) -> Json {
 
 /// One approval, as the policy sees it.
 pub fn approval_json(approval: &Approval) -> Json {
-    Json::object([
+    let mut members = vec![
         ("approver", Json::from(approval.subject.as_str())),
         ("roles", Json::of(&approval.roles)),
         ("key", Json::from(approval.key.as_str())),
-    ])
+    ];
+    members.extend(approval.key_kind.map(|kind| ("key_kind", Json::from(kind.as_str()))));
+    Json::object(members)
 }
 
 /// One finding, as the policy sees it.
@@ -399,6 +401,7 @@ mod tests {
     use crate::domain::json::{Limits, json};
     use crate::domain::tier::Tier;
     use crate::lint::schema;
+    use crate::record::approval::KeyKind;
 
     fn texts<const N: usize>(texts: [(&str, &str); N]) -> BTreeMap<String, String> {
         texts.map(|(name, text)| (name.to_owned(), text.to_owned())).into()
@@ -480,7 +483,7 @@ mod tests {
                 "minute": 0, "tz": "UTC"
             },
             "findings": [{"kind": "email", "path": "/a", "since": "new"}, {"kind": "card", "path": "/b", "since": "earlier"}],
-            "approvals": [{"approver": "ann", "roles": ["lead"], "key": "SHA256:x"}],
+            "approvals": [{"approver": "ann", "roles": ["lead"], "key": "SHA256:x", "key_kind": "passkey"}],
             "quorum": {"by_hand": ["team"]},
             "break_glass": {"open": false, "nonce": "", "until": "", "by": []},
             "pools": [{"name": "p", "unit": "requests", "left_permille": 7, "size": 9}],
@@ -505,8 +508,13 @@ mod tests {
         let findings = [Finding::new("email", "/a"), earlier];
         let input =
             CallInput { call: &call, shown: None, effect: &Effect::None, findings: &findings };
-        let by =
-            Approval { subject: "ann".into(), roles: vec!["lead".into()], key: "SHA256:x".into() };
+        let by = Approval {
+            subject: "ann".into(),
+            roles: vec!["lead".into()],
+            key: "SHA256:x".into(),
+            key_kind: Some(KeyKind::Passkey),
+            origin: Some("https://console.example.com".into()),
+        };
         let circumstances = Circumstances {
             now: Timestamp::from_millis(1_795_003_200_000),
             observe: &["org", "team"],

@@ -5,6 +5,18 @@ use super::text::{HexDigest, List, Nonce, TaggedDigest, Text};
 use crate::domain::closed::{closed, members};
 use crate::domain::time::Timestamp;
 
+closed! {
+    /// The kind of an approver's key.
+    pub enum KeyKind {
+        /// A key that a file or an agent holds.
+        File = "file",
+        /// A security key, which signs in its owner's own terminal.
+        Hardware = "hardware",
+        /// A passkey, which signs in a browser what a console shows.
+        Passkey = "passkey",
+    }
+}
+
 members! {
     /// `approval.granted`: an approver signed a held call.
     pub struct ApprovalGranted {
@@ -14,8 +26,12 @@ members! {
         pub expires: Timestamp,
         /// Id of the approver's key.
         pub key: Text,
+        /// The kind of that key; absent in entries of gates that knew no passkeys.
+        pub key_kind: Option<KeyKind>,
         /// Nonce of the hold.
         pub nonce: Nonce,
+        /// Where a passkey signed what that console showed.
+        pub origin: Option<Text>,
         /// The approver's reason.
         pub reason: Option<Text>,
         /// The approver's roles.
@@ -32,8 +48,12 @@ members! {
         pub call_digest: HexDigest,
         /// Id of the approver's key.
         pub key: Text,
+        /// The kind of that key; absent in entries of gates that knew no passkeys.
+        pub key_kind: Option<KeyKind>,
         /// Nonce of the hold.
         pub nonce: Nonce,
+        /// Where a passkey signed what that console showed.
+        pub origin: Option<Text>,
         /// The approver's reason.
         pub reason: Option<Text>,
         /// The approver's roles.

@@ -6,6 +6,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;
 
+use super::approval::KeyKind;
 use super::text::{HexDigest, Int, List, Nonce, TaggedDigest, Text, True};
 use crate::domain::closed::{closed, members};
 use crate::domain::decision::Alarm;
@@ -83,6 +84,10 @@ members! {
     pub struct Proposer {
         /// Id of the key that signed the proposal.
         pub key: Text,
+        /// The kind of that key; absent in entries of gates that knew no passkeys.
+        pub key_kind: Option<KeyKind>,
+        /// Where a passkey signed what that console showed.
+        pub origin: Option<Text>,
         /// Roles of the person in the list of approvers.
         pub roles: List<Text>,
         /// Digest of that list.

@@ -14,5 +14,6 @@
 mod hardware;
 mod holds;
 mod list;
+mod passkey;
 mod statement;
 mod stock;

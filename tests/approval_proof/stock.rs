@@ -1,6 +1,5 @@
 //! Both directions with the OpenSSH of this machine: its keys, signatures, agent and verifier.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -42,7 +41,13 @@ fn listed(key: &str) -> String {
 }
 
 /// What stock tools say about a signature over this message at noon of a day in 2027.
-fn verified(dir: &TempDir, list: &str, namespace: &str, signature: &str, message: &[u8]) -> bool {
+pub fn verified(
+    dir: &TempDir,
+    list: &str,
+    namespace: &str,
+    signature: &str,
+    message: &[u8],
+) -> bool {
     let (signers, sig) = (dir.path().join("allowed_signers"), dir.path().join("word.sig"));
     std::fs::write(&signers, list).unwrap();
     std::fs::write(&sig, signature).unwrap();
@@ -58,10 +63,11 @@ fn verified(dir: &TempDir, list: &str, namespace: &str, signature: &str, message
         namespace,
     ]);
     asked.arg("-f").arg(signers).arg("-s").arg(sig);
-    let mut asked =
-        asked.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    asked.stdin.take().unwrap().write_all(message).unwrap();
-    asked.wait().unwrap().success()
+    // From a file: it may end before it reads the message.
+    let file = dir.path().join("message");
+    std::fs::write(&file, message).unwrap();
+    asked.stdin(std::fs::File::open(file).unwrap()).stdout(Stdio::null()).stderr(Stdio::null());
+    asked.status().unwrap().success()
 }
 
 fn no_passphrase(_: &Path) -> Option<Zeroizing<String>> {

@@ -26,6 +26,7 @@ mod glass;
 mod glass_fleet;
 mod hub;
 mod names;
+mod passkeys;
 mod projected;
 mod proposals;
 mod reaper;

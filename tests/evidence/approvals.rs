@@ -182,6 +182,20 @@ fn a_signature_for_something_else_or_by_somebody_else_is_noticed() {
 }
 
 #[test]
+fn another_kind_of_key_or_a_console_where_nobody_signed_is_noticed() {
+    for (name, value) in [
+        ("key_kind", "hardware"),
+        ("key_kind", "passkey"),
+        ("origin", "https://console.example.com"),
+    ] {
+        noticed("not those of the signature", |s| s.votes[0].more = vec![(name, value)]);
+    }
+    // The right kind, which the policy was not told.
+    let report = judged(|s| s.votes[0].more = vec![("key_kind", "file")]);
+    caught(&report, "P4");
+}
+
+#[test]
 fn one_person_is_one_person() {
     noticed("`alice` approves it a second time", |s| {
         s.votes[1].by = ALICE;

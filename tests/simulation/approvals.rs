@@ -47,7 +47,8 @@ impl Checker for Words {
         let (word, name) = said.statement.split_once(' ').ok_or_else(malformed)?;
         let word = ApproverVerdict::parse(word).ok_or_else(malformed)?;
         let key = "SHA256:sim".into();
-        let approval = Approval { subject: name.into(), roles: Vec::new(), key };
+        let approval =
+            Approval { subject: name.into(), roles: Vec::new(), key, key_kind: None, origin: None };
         Ok(CountedApproval { approval, verdict: word, signers: None, signature: "-".into() })
     }
 
@@ -61,7 +62,8 @@ impl Checker for Words {
     ) -> Result<Proposer, ApprovalRefusal> {
         let name = said.statement.strip_prefix("modify ").ok_or_else(malformed)?;
         let key = "SHA256:sim".into();
-        let approval = Approval { subject: name.into(), roles: Vec::new(), key };
+        let approval =
+            Approval { subject: name.into(), roles: Vec::new(), key, key_kind: None, origin: None };
         let signed = SignedApproval { statement: said.statement.into(), signature: "-".into() };
         Ok(Proposer { approval, signers: None, signed: Some(signed) })
     }
@@ -140,6 +142,7 @@ async fn ask(life: &Life, run: &Arc<Run>, id: &str, args: Value) -> String {
 async fn say(life: &Life, run: &Run, id: &str, word: &str) -> String {
     match life.road.take_statement(run.id(), &CallId::parse(id).unwrap(), (word, "-")).await {
         Some(CallParties::Counted(state)) => state.into(),
+        Some(CallParties::OtherKey) => "other key".into(),
         Some(CallParties::Refused(refusal)) => refusal.code().into(),
         Some(CallParties::NotHeld) => "not held".into(),
         Some(CallParties::Unavailable(why)) => why,

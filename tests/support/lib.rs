@@ -38,6 +38,7 @@ pub mod inside;
 pub mod keeper;
 pub mod memory;
 pub mod observed;
+pub mod passkey;
 pub mod people;
 pub mod pg;
 pub mod ports;

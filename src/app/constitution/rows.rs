@@ -119,7 +119,9 @@ pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
     let field = |name| text(done, name).unwrap_or_default().to_owned();
     if text(done, "verdict") == Some(ApproverVerdict::Approve.as_str()) {
         let (subject, key) = (field("subject"), field("key"));
-        open.granted.push(Approval { subject, roles: Vec::new(), key });
+        // Only subject and key of a recorded approval matter here.
+        let (roles, key_kind, origin) = (Vec::new(), None, None);
+        open.granted.push(Approval { subject, roles, key, key_kind, origin });
     } else {
         open.refused = Some(field("subject"));
     }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::view::Approved;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
@@ -59,7 +60,7 @@ pub struct Hold {
     /// The whole entry.
     pub entry: Entry,
     /// Recorded approvals: subject and key.
-    pub granted: Vec<(String, String)>,
+    pub granted: Vec<Approved>,
     /// SHA-256 of its arguments, never shown: an approver sees a repeated call once.
     pub args_digest: Option<Digest>,
 }
@@ -250,8 +251,8 @@ impl Run {
         if let Some(held) = entry.draft.get::<CallHeld>().cloned() {
             self.held.insert(call, Hold { held, entry, granted: Vec::new(), args_digest: None });
         } else if let Some(grant) = entry.draft.get::<ApprovalGranted>() {
-            let approver = (grant.subject.to_string(), grant.key.to_string());
-            self.held.entry(call).and_modify(|hold| hold.granted.push(approver));
+            let approved = Approved::by(&grant.subject, &grant.key, grant.origin.as_deref());
+            self.held.entry(call).and_modify(|hold| hold.granted.push(approved));
         } else if self.calls.get(&call).and_then(Phase::held_until).is_none() {
             self.held.remove(&call);
         }

@@ -25,7 +25,7 @@ use crate::serve::problem::Problem;
 
 /// Held calls in one answer, at most.
 pub(super) const SHOWN_MAX: usize = 200;
-/// Bytes of a signature: an armored SSHSIG of an ed25519 key, plain or in hardware, is below 1 KiB.
+/// Bytes of a signature: an armored SSHSIG of an ed25519 key or a passkey is about 1 KiB.
 const SIGNATURE_MAX: usize = 8 * 1024;
 /// Limits of the policy's input: it is never larger than a stored one.
 const INPUT: Limits =
@@ -317,8 +317,6 @@ fn find(open_runs: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
         rule: one.rule.to_string(),
     };
     let text = |value: Option<String>| value.unwrap_or_default();
-    let approved =
-        |(subject, key): &(String, String)| Approved { subject: subject.clone(), key: key.clone() };
     let facts = Facts {
         run: run.to_string(),
         call: call.to_string(),
@@ -339,11 +337,11 @@ fn find(open_runs: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
         held: hold.entry.ts.to_string(),
         expires: text(held.expires.map(|at| at.to_string())),
         nonce: text(held.nonce.map(|nonce| nonce.to_string())),
-        approvals: hold.granted.iter().map(approved).collect(),
+        approvals: hold.granted.clone(),
         asked_by: held
             .asked_by
             .as_ref()
-            .map(|by| approved(&(by.subject.to_string(), by.key.to_string()))),
+            .map(|by| Approved::by(&by.subject, &by.key, by.origin.as_deref())),
         claims: claims(open),
     };
     let at = |c: &Digest| PayloadRef::of(hold.entry.seq, c);

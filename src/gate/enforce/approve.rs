@@ -25,7 +25,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::judge::Resumed;
+use crate::judge::{OTHER_KEY, Resumed};
 use crate::ledger::hold::HeldCall;
 use crate::ledger::{self, drafts};
 use crate::limits::BudgetOutcome;
@@ -112,6 +112,8 @@ pub enum CallParties {
     /// The statement is counted, and this is the call's state now: `authorized`, `denied`, `held`
     /// (more approvals are required), `cancelled` or `unsure` (the ledger did not confirm in time).
     Counted(&'static str),
+    /// The approval is counted, and the call waits for one by a key that is no passkey.
+    OtherKey,
     /// The statement is not counted, and nothing changed.
     Refused(ApprovalRefusal),
     /// The call is not held at this gate, or no longer.
@@ -134,6 +136,7 @@ impl CallParties {
         };
         match self {
             Self::Counted(call) => object(true, call, "", ""),
+            Self::OtherKey => object(true, "held", OTHER_KEY.0, OTHER_KEY.1),
             Self::Refused(refusal) => {
                 object(false, "held", refusal.code(), &refusal.why.to_string())
             }
@@ -173,6 +176,7 @@ impl Road {
         checker.ready().await.map_err(|why| CallParties::Unavailable(why.why.to_string()))?;
         let counts =
             checker.check(&hold, &parties(run), statement).map_err(CallParties::Refused)?;
+        let waits = self.needs_other_key(&hold, &counts);
         let CountedApproval { approval, verdict, signers, signature } = counts;
         if verdict == ApproverVerdict::Approve {
             second_person(&hold, &approval).map_err(CallParties::Refused)?;
@@ -192,7 +196,7 @@ impl Road {
             }
             Err(error) => return Err(CallParties::Unavailable(error.to_string())),
         }
-        Ok(CallParties::Counted(match self.weigh(run, call).await {
+        let state = match self.weigh(run, call).await {
             Ok(Some(decision)) => decision.await.unwrap_or("unsure"),
             Ok(None) => "cancelled",
             // The statement is recorded and takes effect once the ledger can be read.
@@ -200,7 +204,20 @@ impl Road {
                 self.weigh_soon(run, call);
                 "unsure"
             }
-        }))
+        };
+        Ok(if waits && state == "held" {
+            CallParties::OtherKey
+        } else {
+            CallParties::Counted(state)
+        })
+    }
+
+    /// Whether with this approval, too, only passkeys approved a call that needs another key.
+    fn needs_other_key(&self, hold: &HeldCall, counted: &CountedApproval) -> bool {
+        let mut approvals = hold.granted.clone();
+        approvals.push(counted.approval.clone());
+        counted.verdict == ApproverVerdict::Approve
+            && !self.settings.passkeys.allows(hold.tier, &approvals)
     }
 
     /// Judges a held call again, with every approval so far. `None` if it is no longer held. Runs

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::conversations::JudgementBasis;
 use super::trip::CallSight;
 use super::{Road, Trip};
+use crate::approval::PasskeyScope;
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
@@ -45,6 +46,7 @@ impl Road {
             toolbox::prepare(toolbox, run.granted(call.tool()).as_deref(), call, model)
         };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
+        let passkeys = recorded.as_ref().map_or(self.settings.passkeys, |_| PasskeyScope::All);
         let mut against = self.against(&run, &tool, &cancel);
         let (mut now, mut resumed, mut break_glass) = (self.clock.now(), resumed, None);
         match recorded {
@@ -86,6 +88,7 @@ impl Road {
                 break_glass,
                 asked_by,
                 proposed_by: sight.proposed_by,
+                passkeys,
             };
             let began = road.clock.monotonic();
             let judged = judge_messages(&criteria, prepared);

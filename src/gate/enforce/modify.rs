@@ -91,7 +91,10 @@ impl Road {
         let missing = || Fault::new(Code::CallNotFound, held::NOT_HELD);
         let unread = |refusal: CallParties| match refusal {
             CallParties::Unavailable(why) => Fault::new(Code::LedgerUnavailable, why),
-            CallParties::Counted(_) | CallParties::Refused(_) | CallParties::NotHeld => missing(),
+            CallParties::Counted(_)
+            | CallParties::OtherKey
+            | CallParties::Refused(_)
+            | CallParties::NotHeld => missing(),
         };
         let hold = self.holds.find(run, call).await.map_err(unread)?.ok_or_else(missing)?;
         // A call that an approver refused can only be denied.

@@ -11,6 +11,7 @@ use super::control::Commands;
 use super::holds::Signers;
 use super::posture::Isolation;
 use super::replaying::Replaying;
+use crate::approval::PasskeyScope;
 use crate::clock::{Clock, Entropy};
 use crate::identity::token::RunTokens;
 use crate::ledger::Ledger;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub pending_max: usize,
     /// Held calls in all; a further one is denied.
     pub pending_all_max: usize,
+    /// The calls that passkeys alone may approve.
+    pub passkeys: PasskeyScope,
     /// How long an implicit run stays open without a call.
     pub idle: Duration,
     /// How long an explicit run stays open without a call, of its own or of a run below it.
@@ -68,6 +71,7 @@ impl Default for Settings {
             hold: Duration::from_secs(15 * 60),
             pending_max: 10,
             pending_all_max: 1000,
+            passkeys: PasskeyScope::T2,
             idle: Duration::from_secs(15 * 60),
             run_idle: Duration::from_secs(3600),
             run_wall: None,

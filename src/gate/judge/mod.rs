@@ -8,8 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::approval::PasskeyScope;
 use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
+use crate::domain::code::Code;
 use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::facts::ToolFacts;
@@ -86,6 +88,12 @@ impl Judged {
     }
 }
 
+/// Code and message where passkeys alone do not release a call.
+pub const OTHER_KEY: (&str, &str) = (
+    "approval.passkey",
+    "passkeys alone do not release this call: one approver has to sign with a key of a file or an agent",
+);
+
 /// The inputs of a judgement besides the call.
 #[derive(Debug)]
 pub struct Criteria<'a> {
@@ -114,6 +122,8 @@ pub struct Criteria<'a> {
     pub asked_by: Option<Arc<Proposer>>,
     /// The call of a model whose answer asks for exactly this call.
     pub proposed_by: Option<CallId>,
+    /// The calls that passkeys alone may approve.
+    pub passkeys: PasskeyScope,
 }
 
 /// Reserves a place among the held calls, or returns why there is none. Called only when a call is
@@ -262,7 +272,29 @@ fn evaluated(
     let (answer, rule) = asked.unwrap_or_else(|failure| (denial(&failure), None));
     let proposer = criteria.asked_by.as_deref().map(|by| by.approval.subject.as_str());
     let answer = weighed(answer, proposer, context.approvals);
+    let answer = match criteria.passkeys.allows(tool.tier, context.approvals) {
+        true => answer,
+        false => keyed(answer, context),
+    };
     Evaluated { ground: rule.filter(|_| answer.verdict == Verdict::Allow), answer, input }
+}
+
+/// The answer to a call whose approvals are by passkeys where another key is needed: it waits for
+/// one if it would run. An order of break-glass needs no approver. No decision is recorded until
+/// then, so an audit needs no such rule.
+fn keyed(answer: Answer, context: &Circumstances<'_>) -> Answer {
+    let runs = answer.verdict == Verdict::Allow || !answer.enforced;
+    if !runs || context.break_glass.is_some() {
+        return answer;
+    }
+    let reason = LayerReason {
+        code: Code::CallHeld,
+        detail: OTHER_KEY.0.into(),
+        message: OTHER_KEY.1.into(),
+        rule: "approval".into(),
+    };
+    let (verdict, reasons) = (Verdict::RequireApproval, vec![reason]);
+    Answer { verdict, reasons, obligations: Vec::new(), enforced: true }
 }
 
 /// Adopts the policy's answer about this input.

@@ -262,9 +262,11 @@ impl DecisionFacts<'_> {
 
 /// The approver who wrote a call's arguments.
 fn asked_by(by: &Proposer) -> record::call::Proposer {
-    let Proposer { approval: Approval { subject, roles, key }, signers, .. } = by;
+    let Proposer { approval: Approval { subject, roles, key, key_kind, origin }, signers, .. } = by;
     record::call::Proposer {
         key: key.as_str().into(),
+        key_kind: *key_kind,
+        origin: origin.as_deref().map(Text::from),
         roles: roles.iter().map(|role| role.as_str().into()).collect(),
         signers: signers.map(TaggedDigest),
         subject: Text::clip(subject, 256),
@@ -379,16 +381,34 @@ pub fn approver_decision(
     let (key, nonce) = (approval.key.as_str().into(), hold.nonce);
     let roles = approval.roles.iter().map(|role| role.as_str().into()).collect();
     let (reason, signers) = (None, signers.map(TaggedDigest));
+    let (key_kind, origin) = (approval.key_kind, approval.origin.as_deref().map(Text::from));
     let subject = Text::clip(&approval.subject, 256);
     let body: Body = match verdict {
-        ApproverVerdict::Approve => {
-            let expires = hold.expires;
-            ApprovalGranted { call_digest, expires, key, nonce, reason, roles, signers, subject }
-                .into()
+        ApproverVerdict::Approve => ApprovalGranted {
+            call_digest,
+            expires: hold.expires,
+            key,
+            key_kind,
+            nonce,
+            origin,
+            reason,
+            roles,
+            signers,
+            subject,
         }
-        ApproverVerdict::Refuse => {
-            ApprovalRefused { call_digest, key, nonce, reason, roles, signers, subject }.into()
+        .into(),
+        ApproverVerdict::Refuse => ApprovalRefused {
+            call_digest,
+            key,
+            key_kind,
+            nonce,
+            origin,
+            reason,
+            roles,
+            signers,
+            subject,
         }
+        .into(),
     };
     let mut written = DraftWithPayloads::bare(Draft {
         run: Some(hold.run),

@@ -252,6 +252,8 @@ impl BreakGlassStep {
             subject: subject.clone(),
             roles: vec![ROLE.to_owned()],
             key: String::new(),
+            key_kind: None,
+            origin: None,
         });
         Open {
             statement: self.statement.clone(),

@@ -16,7 +16,7 @@ use crate::record::chain::SignerList;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::list::{Error, LineError, ListError, Namespaces};
-use super::{NAMESPACE, amendment, break_glass, order};
+use super::{NAMESPACE, PasskeyTerms, amendment, break_glass, order};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::ssh::SshKey;
@@ -174,13 +174,14 @@ impl Edition {
     }
 }
 
-/// The list, and keys of it that were revoked since.
+/// The list, keys of it that were revoked since, and which of its passkeys count.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Approvers {
     digest: Digest,
     edition: Edition,
     signers: Vec<Signer>,
     revoked: BTreeSet<String>,
+    passkeys: PasskeyTerms,
 }
 
 impl Approvers {
@@ -257,7 +258,8 @@ impl Approvers {
         }
         alike(&signers)?;
         let (digest, edition) = (Digest::of(&[text]), edition.unwrap_or_default());
-        Ok(Self { digest, edition, signers, revoked: BTreeSet::new() })
+        let (revoked, passkeys) = (BTreeSet::new(), PasskeyTerms::Off);
+        Ok(Self { digest, edition, signers, revoked, passkeys })
     }
 
     /// The same list without these keys, named by fingerprint (`SHA256:…`).
@@ -265,6 +267,19 @@ impl Approvers {
     pub fn without(mut self, revoked: impl IntoIterator<Item = String>) -> Self {
         self.revoked = revoked.into_iter().collect();
         self
+    }
+
+    /// The same list, whose passkeys count on these terms. Without terms none counts.
+    #[must_use]
+    pub fn admitting(mut self, passkeys: PasskeyTerms) -> Self {
+        self.passkeys = passkeys;
+        self
+    }
+
+    /// Which of its passkeys count.
+    #[must_use]
+    pub const fn passkeys(&self) -> &PasskeyTerms {
+        &self.passkeys
     }
 
     /// SHA-256 of the list's text: entries name the list by it.

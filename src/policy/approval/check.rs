@@ -7,10 +7,12 @@ use super::{
     Approval, ApprovalRefusal, ApprovalStatement, ApproverVerdict, Approvers, RefusalReason,
     Statement,
 };
+use crate::crypto::ssh::SshKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::time::Timestamp;
+use crate::record::approval::KeyKind;
 
 /// The role that an approver needs for a decision to count.
 pub const ROLE: &str = "approver";
@@ -33,7 +35,9 @@ impl<S: Statement> VerifiedStatement<S> {
     /// The first thing that is wrong, under its code: `approval.statement` (not canonical, or not
     /// exactly a statement's members), `approval.signature`, `approval.namespace`, `approval.signer`
     /// (not in the list), `approval.revoked`, `approval.early` and `approval.lapsed` (the key's own
-    /// time), `approval.role`; of orders and break-glass with their own first word.
+    /// time), `approval.role`; of passkeys `approval.unverified` (nobody was verified),
+    /// `approval.passkey` (none count here), `approval.origin`, `approval.synced`; of orders and
+    /// break-glass with their own first word.
     pub fn check(
         list: &Approvers,
         (statement, signature): (&[u8], &str),
@@ -121,7 +125,20 @@ pub(super) fn signer(
     if !signer.roles.iter().any(|one| one == role) {
         return purpose.refuse(RefusalReason::Role(subject, role));
     }
-    Ok((Approval { subject, roles: signer.roles.clone(), key }, signature.armored()))
+    if let Some(assertion) = signature.assertion() {
+        list.passkeys().check(assertion, purpose)?;
+    }
+    let origin = signature.assertion().map(|made| made.origin().as_str().to_owned());
+    let (roles, key_kind) = (signer.roles.clone(), Some(kind(&signature.key)));
+    Ok((Approval { subject, roles, key, key_kind, origin }, signature.armored()))
+}
+
+const fn kind(key: &SshKey) -> KeyKind {
+    match key {
+        SshKey::Plain(_) => KeyKind::File,
+        SshKey::Hardware { .. } => KeyKind::Hardware,
+        SshKey::Passkey { .. } => KeyKind::Passkey,
+    }
 }
 
 /// What waits for approvals: its end, and whose approvals do not count.

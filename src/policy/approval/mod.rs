@@ -6,7 +6,7 @@
 //! sign, [`check()`] decides whether one signature counts for one hold, [`amendment`] does the same
 //! for a new policy, [`break_glass`] replaces approvers for a short time, [`order`] reinstates what
 //! operators stopped, [`proposal`] submits a call again with other arguments, `sign` makes a
-//! signature with a key file or an ssh-agent.
+//! signature with a key file or an ssh-agent. Passkeys sign in a browser: see [`PasskeyTerms`].
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -15,6 +15,7 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::List;
+use crate::record::approval::KeyKind;
 use approvers::Purpose;
 
 pub mod amendment;
@@ -23,6 +24,7 @@ pub mod break_glass;
 mod check;
 mod list;
 pub mod order;
+mod passkey;
 pub mod proposal;
 mod refusal;
 pub mod sign;
@@ -31,6 +33,7 @@ mod statement;
 
 pub use approvers::Approvers;
 pub use check::{Hold, ROLE, VerifiedStatement, check, people};
+pub use passkey::{PasskeyScope, PasskeyTerms};
 pub use refusal::{ApprovalRefusal, RefusalReason};
 pub use signed::SignedApproval;
 pub use statement::{MalformedStatement, Statement};
@@ -150,6 +153,11 @@ pub struct Approval {
     pub roles: Vec<String>,
     /// The key's fingerprint as `ssh-keygen -l` shows it: `SHA256:…`.
     pub key: String,
+    /// The kind of that key; `None` in what gates recorded that knew no passkeys.
+    pub key_kind: Option<KeyKind>,
+    /// Where a passkey signed what that console showed. The policy does not see it.
+    #[serde(skip)]
+    pub origin: Option<String>,
 }
 
 impl Approval {
@@ -158,6 +166,14 @@ impl Approval {
     #[must_use]
     pub fn is(&self, subject: &str) -> bool {
         self.subject.eq_ignore_ascii_case(subject)
+    }
+
+    /// Whether an entry records this approval. Gates that knew no passkeys recorded no kind of key.
+    #[must_use]
+    pub fn is_recorded_as(&self, recorded: &Self) -> bool {
+        let older = recorded.key_kind.is_none() && !self.is_by_passkey();
+        let key_kind = self.key_kind.filter(|_| !older);
+        Self { key_kind, ..self.clone() } == *recorded
     }
 }
 

@@ -99,6 +99,9 @@ macro_rules! reasons {
                 if let Self::Signature(sshsig::Error::Namespace(_)) = self {
                     return code!(purpose of "namespace");
                 }
+                if let Self::Signature(sshsig::Error::Unverified) = self {
+                    return code!(purpose of "unverified");
+                }
                 match self { $(Self::$reason { .. } => code!(purpose $how $code),)* }
             }
         }
@@ -124,6 +127,15 @@ reasons! {
     Lapsed(String, Timestamp), of "lapsed", "{0} was valid only until {1}";
     /// The subject (first) lacks the role (second).
     Role(String, &'static str), of "role", "`{0}` has no role `{1}`";
+    /// Passkeys do not count at this gate.
+    NoPasskeys, of "passkey", "approvals by passkey are off: see `approvals.passkeys` and `approvals.passkey_origins`";
+    /// Passkeys do not sign in this namespace.
+    PasskeyPurpose(&'static str), of "passkey",
+        "a passkey signs approvals of calls only: sign `{0}` with a key of a file or an agent";
+    /// The passkey signed at a console that is not trusted.
+    Origin(String), of "origin", "the passkey signed at {0}, which `approvals.passkey_origins` does not list";
+    /// The passkey may be on several devices.
+    SyncedPasskey, of "synced", "the passkey may be copied to other devices, which `approvals.synced_passkeys` forbids";
     /// The statement names something else (second); the code (first) says which member differs.
     Other(&'static str, &'static str), of "other", "the statement is about {1}";
     /// What the statement is about (first) has ended.

@@ -6,6 +6,7 @@
 use crate::domain::effect::ToolKind;
 use crate::domain::facts::FindingAge;
 use crate::effect;
+use crate::record::approval::KeyKind;
 
 /// The values at one place of the input.
 #[derive(Debug, PartialEq)]
@@ -162,6 +163,7 @@ pub(crate) static INPUT: Shape = Shape::Object(&[
             has("approver", Shape::Text),
             has("roles", Shape::List(&Shape::Text)),
             has("key", Shape::Text),
+            may("key_kind", Shape::OneOf(KeyKind::TEXTS)),
         ])),
     ),
     has("quorum", Shape::Object(&[has("by_hand", Shape::List(&LAYERS))])),

@@ -11,7 +11,9 @@ use super::orders::{self, Orders};
 use super::report::{Outcome, Report};
 use super::{break_glass, lists, proposals};
 use crate::approval::approvers::Purpose;
-use crate::approval::{Approval, ApproverVerdict, Approvers, Hold, SignedApproval, check as worth};
+use crate::approval::{
+    Approval, ApproverVerdict, Approvers, Hold, PasskeyTerms, SignedApproval, check as worth,
+};
 use crate::approvals::{
     break_glass_lists, committed, is_verdict, list, list_of, order_lists, signed_files,
 };
@@ -28,6 +30,7 @@ use crate::entries::EntryLine;
 use crate::entries::approval::{self, layers};
 use crate::entries::approved::{LATE_MILLIS, is_break_glass};
 use crate::payloads::Payload;
+use crate::policy::input::approval_json;
 use crate::projection::{BundleMaterial, decides};
 use crate::record::call::CallHeld;
 use crate::record::{Kind, Role};
@@ -46,6 +49,8 @@ struct ApprovalCounts {
     /// Calls whose arguments an approver wrote.
     proposed: usize,
     subjects: BTreeSet<String>,
+    /// Where passkeys signed: an auditor has to trust what these consoles showed.
+    origins: BTreeSet<String>,
     missing: Option<Missing>,
 }
 
@@ -56,6 +61,11 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         Err(flaw) => return report.put("P4", Outcome::invalid(flaw)),
     };
     let ApprovalCounts { granted, refused, released, broken, proposed, subjects, .. } = &seen;
+    let at = seen.origins.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    for origin in &seen.origins {
+        let shown = format!("that the console at {origin} showed its approvers what they signed");
+        report.not_proven.push(shown);
+    }
     if seen.cut > 0 {
         let cut = many(seen.cut, "approval");
         report.not_proven.push(format!("what {cut} signed: it was held before the span"));
@@ -86,6 +96,10 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
                         let n = many(n, "call");
                         format!("{details}; {n} repeated with arguments that an approver wrote")
                     }
+                };
+                let details = match at.as_str() {
+                    "" => details,
+                    at => format!("{details}; some signed at {at}, shown by that console"),
                 };
                 Outcome::Valid(format!(
                     "{} and {} by {}; {} released{details}{orders}",
@@ -207,6 +221,7 @@ impl ApprovalCounts {
     fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), SignatureFlaw> {
         if let Some(by) = self.known(checked)?.flatten() {
             self.proposed = self.proposed.saturating_add(1);
+            self.origins.extend(by.origin);
             self.subjects.insert(by.subject);
         }
         Ok(())
@@ -226,6 +241,7 @@ impl ApprovalCounts {
 
     fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, verdict: ApproverVerdict) {
         self.subjects.insert(approval.subject.clone());
+        self.origins.extend(approval.origin.clone());
         match verdict {
             ApproverVerdict::Approve => {
                 self.granted = self.granted.saturating_add(1);
@@ -264,10 +280,9 @@ fn check_statement(
         return Err(SignatureFlaw::Verdict(line.kind().to_owned(), verdict.as_str()).into());
     }
     let recorded = approval::granted(&line.entry).or_else(|| approval::refused(&line.entry));
-    if recorded.as_ref() == Some(&approval) {
-        Ok((approval, verdict))
-    } else {
-        Err(SignatureFlaw::Differ("subject, roles or key", "signature").into())
+    match recorded.filter(|recorded| approval.is_recorded_as(recorded)) {
+        Some(recorded) => Ok((recorded, verdict)),
+        None => Err(SignatureFlaw::Differ("subject, roles or key", "signature").into()),
     }
 }
 
@@ -346,7 +361,7 @@ pub(super) fn known(
             return Err(SignatureFlaw::OtherList(whose).into());
         }
     }
-    Ok(Approvers::parse_for(purpose, text)?)
+    Ok(Approvers::parse_for(purpose, text)?.admitting(PasskeyTerms::Audit))
 }
 
 /// The approvals that the policy saw.
@@ -370,7 +385,8 @@ fn check_policy_view(
     let list = Json::parse(body, &Limits::FILE)?.read::<ApprovalsInput>();
     // Approvals in another form were never given.
     let list = list.map_err(|_| SignatureFlaw::Ungiven)?.approvals;
-    if !list.iter().all(|approval| given.contains(approval)) {
+    let given: Vec<Json> = given.iter().map(approval_json).collect();
+    if !list.iter().map(approval_json).all(|approval| given.contains(&approval)) {
         return Err(SignatureFlaw::Ungiven);
     }
     if list.is_empty() && released && !is_break_glass(line) {

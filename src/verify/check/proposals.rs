@@ -60,7 +60,7 @@ pub(super) fn check(
     let statement = (signed.statement.as_bytes(), signed.signature.as_str());
     let counted = proposal::check(&hold, &list, statement, at(line, hold.expires))?;
     let (proposal, by) = (counted.statement, counted.by);
-    if approval::proposer(named).approval != by {
+    if !by.is_recorded_as(&approval::proposer(named).approval) {
         return Err(SignatureFlaw::Proposer.into());
     }
     if old.entry.draft.tool != line.entry.draft.tool {

@@ -345,6 +345,7 @@ struct Signature {
     subject: String,
     roles: Vec<String>,
     key: String,
+    origin: String,
     reason: String,
     bundle: String,
 }
@@ -366,6 +367,7 @@ fn statement(survey: &Survey<'_>, noted: &Noted<'_>) -> Markup {
             @if !data.reason.is_empty() { ", saying: " (data.reason) }
             p .small {
                 "Key " code { (data.key) } ". "
+                @if !data.origin.is_empty() { "A passkey, signed at " (data.origin) ", shown by that console. " }
                 @if shown { "What was signed: " code { (statement) } ", " code { (signature) } }
                 @else { "What was signed is not disclosed." }
             }

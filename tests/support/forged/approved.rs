@@ -58,6 +58,8 @@ pub struct Vote {
     pub signature: Option<String>,
     /// Changed after it was signed.
     pub text: Option<String>,
+    /// Further members of its entry.
+    pub more: Vec<(&'static str, &'static str)>,
     pub after_ms: i64,
 }
 
@@ -121,6 +123,7 @@ pub fn approved_call(ledger: &mut TestLedger) -> ApprovedCall {
         statement: statement.clone(),
         signature: None,
         text: None,
+        more: Vec::new(),
         after_ms: 1000,
     };
     let mut released =
@@ -203,6 +206,7 @@ pub fn record_vote(ledger: &mut TestLedger, vote: Vote) {
     if vote.kind == Kind::ApprovalGranted {
         set(&mut draft, "expires", vote.statement.expires.to_string());
     }
+    vote.more.iter().for_each(|(name, value)| set(&mut draft, name, *value));
     draft.run = Some(run_id(1));
     draft.call = wicketgate_record::domain::id::CallId::parse("c1");
     draft.commit = vec![commitment];

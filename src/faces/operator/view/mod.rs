@@ -108,6 +108,26 @@ pub struct Approved {
     pub subject: String,
     /// Id of the approver's key.
     pub key: String,
+    /// Where a passkey signed what that console showed; absent for other keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+}
+
+impl Approved {
+    /// The approval of this subject by this key, as an entry records it.
+    pub(super) fn by(subject: &str, key: &str, origin: Option<&str>) -> Self {
+        let (subject, key) = (subject.to_owned(), key.to_owned());
+        Self { subject, key, origin: origin.map(str::to_owned) }
+    }
+
+    /// The key, and where a passkey signed.
+    fn with(&self) -> String {
+        let key = visible(&self.key);
+        match &self.origin {
+            None => key,
+            Some(at) => format!("{key}, signed at {}, shown by that console", visible(at)),
+        }
+    }
 }
 
 /// One claim of the agent about itself.
@@ -279,15 +299,15 @@ impl Facts {
         for Layer { layer, digest } in &self.layers {
             page.fact("policy", &format!("{} {}", visible(layer), visible(digest)));
         }
-        if let Some(Approved { subject, key }) = &self.asked_by {
-            let who = format!("{} {}", visible(subject), visible(key));
+        if let Some(by) = &self.asked_by {
+            let who = format!("{} {}", visible(&by.subject), by.with());
             page.fact(
                 "ARGUMENTS BY",
                 &format!("{who}: not the agent's, and that person cannot approve them"),
             );
         }
-        for Approved { subject, key } in &self.approvals {
-            page.fact("approved", &format!("by {} with {}", visible(subject), visible(key)));
+        for one in &self.approvals {
+            page.fact("approved", &format!("by {} with {}", visible(&one.subject), one.with()));
         }
         page.fact("digest", &digest.hex());
         page.fact("in words", &words(digest));

@@ -32,7 +32,11 @@ fn facts(arguments: &str) -> Facts {
         held: "2026-11-22T09:00:00.000Z".into(),
         expires: "2026-11-22T09:15:00.000Z".into(),
         nonce: "0123456789abcdef0123456789abcdef".into(),
-        approvals: vec![Approved { subject: "anna".into(), key: "SHA256:abc".into() }],
+        approvals: vec![Approved {
+            subject: "anna".into(),
+            key: "SHA256:abc".into(),
+            origin: None,
+        }],
         asked_by: None,
         claims: vec![Claim { name: "label note".into(), value: "approve me\u{1b}[2J".into() }],
     }
@@ -125,4 +129,16 @@ fn different_digests_are_shown_as_different_words() {
     let mut loopback = [0; 32];
     loopback[..4].copy_from_slice(&[127, 0, 0, 1]);
     assert!(words(&Digest::from_bytes(loopback)).starts_with("lusab-babad-"));
+}
+
+#[test]
+fn where_a_passkey_signed_is_shown_with_it() {
+    let mut facts = facts("{}");
+    let origin = Some("https://console.example.com".to_owned());
+    facts.approvals.push(Approved { subject: "bo".into(), key: "SHA256:def".into(), origin });
+    let text = facts.render().unwrap();
+    let shown =
+        "by bo with SHA256:def, signed at https://console.example.com, shown by that console\n";
+    assert!(text.contains(shown), "{text}");
+    assert!(text.contains("by anna with SHA256:abc\n"), "{text}");
 }
