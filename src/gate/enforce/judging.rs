@@ -37,10 +37,8 @@ impl Road {
         // WHY before preparation: only after this match does the recording know which of its calls
         // is being prepared.
         let recorded = self.replaying.recorded_step(&call).await;
-        let mut engine = self.in_force.engine();
-        if let Some(Ok(step)) = &recorded {
-            engine = step.engine.clone().or(engine);
-        }
+        let replayed = recorded.as_ref().and_then(|step| step.as_ref().ok()?.engine.clone());
+        let engine = replayed.or_else(|| self.in_force.engine());
         let preparing = async {
             let model = self.messages(&run, &call, engine.as_ref(), toolbox);
             toolbox::prepare(toolbox, run.granted(call.tool()).as_deref(), call, model)
