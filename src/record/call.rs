@@ -361,7 +361,7 @@ members! {
     /// What the gate measured while a call ran.
     #[cfg_attr(test, schemars(rename = "observed"))]
     pub struct Observed {
-        /// Upstreams of a model that were asked in a dialect, in order.
+        /// Upstreams of a model that were asked, in order.
         pub attempts: Option<List<ModelAttempt>>,
         /// Limits that control groups enforced for all processes of the tool together.
         pub cgroup: Option<Cgroup>,

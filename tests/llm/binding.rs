@@ -132,3 +132,22 @@ async fn an_answer_of_a_model_that_the_manifest_does_not_expect_fails_the_next_r
     assert!(refused.body.contains("manifest.responded"), "{refused:?}");
     gate.checked().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_fails_the_next_request_after_a_restart_too_and_only_that() {
+    let mut gate = Gate::start_with(
+        |_| {},
+        |spec| spec["model"]["responded"] = json!(["small-2025*", "large"]),
+    )
+    .await;
+    let chat = &DIALECTS[0];
+    gate.provider.answers(Answer::json(200, &chat.whole("hello", &[])));
+    assert_eq!(gate.asks(chat, &chat.request("hi", false)).await.status, 200);
+    gate.killed().await;
+    let refused = gate.asks(chat, &chat.request("hi again", false)).await;
+    assert!(refused.body.contains("manifest.responded"), "{refused:?}");
+    gate.killed().await;
+    gate.provider.answers(Answer::json(200, &chat.whole("hello", &[])));
+    assert_eq!(gate.asks(chat, &chat.request("and again", false)).await.status, 200);
+    gate.checked().await;
+}

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::{Answer, Part};
-use crate::said::{DIALECTS, Dialect, chat_call, chunks};
+use crate::said::{
+    DIALECTS, Dialect, chat_call, chunks, function_call, message_events, named, output_text,
+    response_events,
+};
 
 const MASK: &str = r#"
 obligations contains {"type": "redact", "kinds": ["card", "email"]} if input.tool.kind == "model"
@@ -127,18 +130,106 @@ async fn the_arguments_of_a_tool_call_are_masked_like_the_text_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_text_that_goes_on_from_a_part_that_has_left_has_no_end() {
+async fn a_tool_call_is_judged_and_recorded_with_the_arguments_that_leave() {
+    let rule = r#"
+deny contains {"code": "mail", "message": "not to Ann"} if contains(input.args.command, "ann@")
+"#;
+    let gate = Gate::start_under(&format!("{MASK}{rule}")).await;
+    for dialect in &DIALECTS {
+        for stream in [false, true] {
+            let calls = [("c1", "Bash", r#"{"command": "mail ann@example.com"}"#)];
+            gate.provider.answers(match stream {
+                true => Answer::events(&dialect.streamed("look", &calls)),
+                false => Answer::json(200, &dialect.whole("look", &calls)),
+            });
+            let text = format!("go {stream}");
+            let reply = gate.asks(dialect, &dialect.offering(&text, stream, &["Bash"])).await;
+            assert_eq!(reply.status, 200, "{reply:?}");
+            assert!(reply.body.contains("mail [REDACTED:email]"), "{reply:?}");
+            assert!(!reply.body.contains("wicketgate_denied"), "{reply:?}");
+        }
+    }
+    let completed = gate.entries("call.completed");
+    let handed = completed.iter().filter(|entry| entry["tool"] == "client.Bash").count();
+    assert_eq!(handed, 2 * DIALECTS.len());
+    let both = [gate.payloads("args"), gate.payloads("result")].concat();
+    let recorded = both.iter().filter(|text| text.contains("mail [REDACTED:email]"));
+    assert!(recorded.count() >= 4 * DIALECTS.len(), "{both:?}");
+    assert!(!both.concat().contains("example.com"), "{both:?}");
+    gate.checked().await;
+}
+
+/// A text in two parts and a tool call between them.
+pub fn around_a_call(dialect: &Dialect, (first, second): (&str, &str)) -> String {
+    let command = r#"{"command": "ls"}"#;
+    match dialect.name {
+        "chat" => {
+            let mut deltas = vec![json!({"role": "assistant", "content": first})];
+            deltas.extend(chat_call(0, "c1", "Bash", command));
+            deltas.push(json!({"content": second}));
+            chunks(&deltas, "tool_calls")
+        }
+        "responses" => {
+            let call = function_call("c1", "Bash", command);
+            named(&response_events(&[output_text(first), call, output_text(second)]))
+        }
+        _ => {
+            let call =
+                json!({"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}});
+            let text = |text: &str| json!({"type": "text", "text": text});
+            named(&message_events(&[text(first), call, text(second)], "tool_use"))
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_that_goes_on_behind_a_tool_call_is_masked_or_has_no_end() {
     let gate = Gate::start_under(MASK).await;
-    let chat = &DIALECTS[0];
-    // A tool call lets the text before it leave.
-    let mut deltas = vec![json!({"role": "assistant", "content": "ask ann@exam"})];
-    deltas.extend(chat_call(0, "c1", "Bash", r#"{"command": "ls"}"#));
-    deltas.push(json!({"content": "ple.com now"}));
-    gate.provider.answers(Answer::events(&chunks(&deltas, "tool_calls")));
-    let reply = gate.asks(chat, &chat.offering("go", true, &["Bash"])).await;
-    let data = reply.body.lines().filter_map(|line| line.strip_prefix("data: "));
-    let events: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
-    assert!(events.last().unwrap()["error"].is_object(), "{}", reply.body);
-    assert!(!reply.body.contains("ple.com") && !reply.body.contains("[DONE]"), "{}", reply.body);
+    for dialect in &DIALECTS {
+        let stream = around_a_call(dialect, ("ask ann@exam", "ple.com now"));
+        gate.provider.answers(Answer::events(&stream));
+        let reply = gate.asks(dialect, &dialect.offering("go", true, &["Bash"])).await;
+        let (text, calls, ended) = dialect.read(&reply.body);
+        assert!(!reply.body.contains("ann@") && !reply.body.contains("ple.com"), "{reply:?}");
+        if dialect.name == "chat" {
+            assert_eq!((text.as_str(), ended), ("ask [REDACTED:email] now", true), "{reply:?}");
+            assert_eq!(calls, [("Bash".to_owned(), json!({"command": "ls"}))]);
+        } else {
+            assert_eq!((text.as_str(), ended), ("ask ", false), "{reply:?}");
+            assert!(calls.is_empty(), "{calls:?}");
+        }
+
+        let stream = around_a_call(dialect, ("I look at 4111 1111", "and 2222 too"));
+        gate.provider.answers(Answer::events(&stream));
+        let reply = gate.asks(dialect, &dialect.offering("on", true, &["Bash"])).await;
+        let (text, calls, ended) = dialect.read(&reply.body);
+        assert_eq!((text.as_str(), ended), ("I look at 4111 1111and 2222 too", true), "{reply:?}");
+        assert_eq!(calls.len(), 1, "{reply:?}");
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_finding_over_two_texts_of_a_whole_answer_does_not_leave() {
+    let gate = Gate::start_under(MASK).await;
+    let texts = ["ask ann@exam", "ple.com now"];
+    let messages = |texts: [&str; 2]| {
+        let mut answer = DIALECTS[2].whole("", &[]);
+        answer["content"] =
+            texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+        answer
+    };
+    let responses = |texts: [&str; 2]| {
+        let items = texts.map(output_text);
+        response_events(&items).pop().unwrap()["response"].clone()
+    };
+    for (dialect, answer) in [(&DIALECTS[2], messages(texts)), (&DIALECTS[1], responses(texts))] {
+        gate.provider.answers(Answer::json(200, &answer));
+        let reply = gate.asks(dialect, &dialect.request("go", false)).await;
+        assert!(reply.status >= 500 && !reply.body.contains("ann@"), "{reply:?}");
+    }
+    gate.provider.answers(Answer::json(200, &messages(["ask ann@example.com. ", "Then go."])));
+    let reply = gate.asks(&DIALECTS[2], &DIALECTS[2].request("on", false)).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
     gate.checked().await;
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::gate::{Gate, KEY, TOKEN};
+use crate::masking::around_a_call;
 use crate::provider::Answer;
 use crate::said::DIALECTS;
 
@@ -91,6 +92,30 @@ async fn an_error_of_the_provider_keeps_its_status_and_its_words() {
             assert!(reply.body.contains("too much of it"), "{reply:?}");
             assert_eq!(reply.header("retry-after"), retry, "{reply:?}");
         }
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_a_credential_leaves_that_goes_on_behind_a_tool_call() {
+    let gate = Gate::start().await;
+    for dialect in &DIALECTS {
+        let (first, rest) = KEY.split_at(KEY.len() - 4);
+        let stream = around_a_call(dialect, (&format!("see {first}"), rest));
+        gate.provider.answers(Answer::events(&stream));
+        let reply = gate.asks(dialect, &dialect.offering("tell me", true, &["Bash"])).await;
+        let (text, calls, ended) = dialect.read(&reply.body);
+        assert_eq!((text.as_str(), calls, ended), ("", Vec::new(), false), "{reply:?}");
+        assert!(!reply.body.contains(&KEY[..8]), "{}: {}", dialect.name, reply.body);
+    }
+    // One that only begins like it leaves, and the tool call behind it.
+    for dialect in &DIALECTS {
+        let stream = around_a_call(dialect, ("see sk-provider-01", "9 or so"));
+        gate.provider.answers(Answer::events(&stream));
+        let reply = gate.asks(dialect, &dialect.offering("and", true, &["Bash"])).await;
+        let (text, calls, ended) = dialect.read(&reply.body);
+        assert_eq!((text.as_str(), ended), ("see sk-provider-019 or so", true), "{reply:?}");
+        assert_eq!(calls.len(), 1, "{reply:?}");
     }
     gate.checked().await;
 }

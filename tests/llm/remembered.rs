@@ -41,6 +41,24 @@ async fn a_response_is_continued_by_the_run_that_it_was_given_to_and_by_no_other
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_answer_gave_is_known_after_a_restart() {
+    let mut gate = Gate::start().await;
+    let responses = &DIALECTS[1];
+    gate.provider.answers(Answer::events(&responses.streamed("hello", &[])));
+    let first = asked(&gate, "/r/a", &responses.request("hi", true)).await;
+    assert_eq!(first.status, 200, "{first:?}");
+    gate.killed().await;
+    let mut next = responses.request("go on", false);
+    next["previous_response_id"] = json!("resp_1");
+    gate.provider.answers(Answer::json(200, &responses.whole("more", &[])));
+    let second = asked(&gate, "/r/a", &next).await;
+    assert_eq!(second.status, 200, "{second:?}");
+    let other = asked(&gate, "/r/b", &next).await;
+    assert_eq!(other.status, 403, "{other:?}");
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_item_of_a_streamed_answer_is_referred_to_and_every_request_shows_its_own_instructions()
 {
     let gate = Gate::start().await;

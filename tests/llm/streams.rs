@@ -117,6 +117,61 @@ async fn an_agent_that_leaves_ends_the_call_at_the_provider() {
     drop(checked);
 }
 
+/// Gives the gate time to notice that somebody hung up: it answers other requests meanwhile.
+async fn busy(gate: &Gate) {
+    for _ in 0..20 {
+        assert_eq!(gate.ask("GET", "/v1/models", &[], "").await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_ends_when_the_last_request_for_it_leaves_and_not_before() {
+    let mut gate = Gate::start().await;
+    let chat = &DIALECTS[0];
+    let text = chat.streamed("hello", &[]).replacen("hello", "one", 1);
+    let more = chat.streamed("two", &[]);
+    let end_of = |text: &str, word: &str| {
+        let at = text.find(word).unwrap();
+        at + text[at..].find("\n\n").unwrap() + 2
+    };
+    let parts = [
+        text.split_at(end_of(&text, "one")).0.to_owned(),
+        more.split_at(end_of(&more, "two")).0.to_owned(),
+        text.split_at(end_of(&text, "one")).1.to_owned(),
+    ];
+    let [first, second, rest] = parts.map(Part::Bytes);
+    let all = vec![first, Part::Wait, second, Part::Wait, rest];
+    gate.provider.answers(Answer::stream(all));
+    let lines = [("Idempotency-Key", "once")];
+    let body = chat.request("hi", true).to_string();
+    let mut maker = gate.begin("POST", chat.path, &lines, &body).await;
+    maker.head().await.unwrap();
+    maker.chunk().await.unwrap();
+    // They wait for the whole answer, and get a sign of life when that takes long.
+    let mut leaves = gate.begin("POST", chat.path, &lines, &body).await;
+    let mut stays = gate.begin("POST", chat.path, &lines, &body).await;
+    assert_eq!(leaves.head().await.unwrap().status, 200);
+    assert_eq!(stays.head().await.unwrap().status, 200);
+
+    drop(leaves);
+    busy(&gate).await;
+    gate.provider.go();
+    let mut seen = String::new();
+    while !seen.contains("two") {
+        seen.push_str(&String::from_utf8(maker.chunk().await.unwrap()).unwrap());
+    }
+
+    drop(maker);
+    busy(&gate).await;
+    gate.provider.go();
+    while stays.chunk().await.is_some() {}
+    gate.sidecar.stop().await;
+    assert_eq!(gate.entries("call.cancelled"), Vec::<Value>::new());
+    let completed = gate.entries("call.completed");
+    assert_eq!(completed.len(), 1, "{completed:?}");
+    assert!(gate.payloads("result").concat().contains("onetwo"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_its_agent_left_is_on_record_as_cancelled() {
     let mut gate = Gate::start().await;
@@ -166,6 +221,37 @@ async fn tokens_are_counted_by_the_provider_as_a_governed_call() {
     assert_eq!(gate.provider.last().path, "/v1/messages/count_tokens?beta=true");
     let usage: &Value = &gate.entries("call.completed")[0]["data"]["observed"]["usage"];
     assert_eq!(usage["output_tokens"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_price_of_each_call_is_none_of_counting_tokens() {
+    let gate = Gate::start_with(
+        |config| {
+            let tools = config["tools"].as_array_mut().unwrap();
+            let model = tools.iter_mut().find(|tool| tool["name"] == "llm.main").unwrap();
+            model["cost_micro_usd"] = json!(5000);
+        },
+        |_| {},
+    )
+    .await;
+    let messages = &DIALECTS[2];
+    let body = messages.request("hi", false);
+    gate.provider.answers(Answer::json(200, &messages.whole("hello", &[])));
+    assert_eq!(gate.asks(messages, &body).await.status, 200);
+    let mut counted = body;
+    counted.as_object_mut().unwrap().remove("max_tokens");
+    counted.as_object_mut().unwrap().remove("stream");
+    let path = "/v1/messages/count_tokens";
+    for answer in
+        [Answer::json(200, &json!({"input_tokens": 7})), Answer::of(404, "text/plain", "no")]
+    {
+        gate.provider.answers(answer);
+        gate.ask("POST", path, &[], &counted.to_string()).await;
+        counted["messages"][0]["content"] = json!("hi again");
+    }
+    let ended = [gate.entries("call.completed"), gate.entries("call.failed")].concat();
+    let costs = ended.iter().map(|entry| &entry["data"]["observed"]["usage"]["cost_micro_usd"]);
+    assert_eq!(costs.collect::<Vec<_>>(), [&json!(5000), &json!(0), &json!(0)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -179,7 +179,6 @@ impl ScriptedModel {
             name: "Bash".into(),
             arguments: arguments.to_string(),
             custom: false,
-            leaves: None,
         });
         let cleared = flow.propose(proposed.collect()).await.map_err(stopped)?;
         for (index, clearance) in cleared.into_iter().enumerate() {

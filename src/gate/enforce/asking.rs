@@ -13,7 +13,7 @@ use super::Road;
 use super::answer::{Answer, Fault, Released};
 use super::ask_facts;
 use super::condition::Condition;
-use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
+use super::flowing::{AnswerToCome, Flowing};
 use super::given;
 use super::proposals::{AnswerKeeper, Offered};
 use super::request::{malformed, unread};
@@ -146,8 +146,9 @@ impl Road {
         if let Some(fault) = run.models.denied.lock().again(&again, self.clock.monotonic()) {
             return Err(fault.into());
         }
+        self.reread_given(run).await;
         let begun = self.begin_asking(run, &request).inspect_err(|fault| self.reject(fault.code));
-        let (mut items, mut answer, leaving) = begun?;
+        let (mut items, mut answer) = begun?;
         let mut head = None;
         loop {
             tokio::select! {
@@ -156,7 +157,7 @@ impl Road {
                     Some(FlowItem::Head(began)) if (200..300).contains(&began.status) && began.streams => {
                         let (end, over, _open) = (None, false, self.metrics.streams());
                         return Ok(ModelReply::Begun(Flowing {
-                            head: began, items, answer, end, over, leaving, _open,
+                            head: began, items, answer, end, over, _open,
                         }));
                     }
                     Some(FlowItem::Head(began)) => head = Some(began),
@@ -166,12 +167,12 @@ impl Road {
                 },
                 // The call ended before it began to answer.
                 answered = &mut answer => {
-                    return self.ended(run, answered, (head, again), leaving);
+                    return self.ended(run, answered, (head, again));
                 }
             }
         }
         let answered = answer.await;
-        self.ended(run, answered, (head, again), leaving)
+        self.ended(run, answered, (head, again))
     }
 
     fn ended(
@@ -179,9 +180,7 @@ impl Road {
         run: &Run,
         answer: Answer,
         (head, again): (Option<FlowHead>, Digest),
-        mut leaving: LeaveGuard,
     ) -> Result<ModelReply, Box<ModelFault>> {
-        leaving.disarm();
         match answer {
             Ok(released) => {
                 let headers = head.map(|head| head.headers).unwrap_or_default();
@@ -202,7 +201,7 @@ impl Road {
         self: &Arc<Self>,
         run: &Arc<Run>,
         request: &ModelRequest,
-    ) -> Result<(FlowReceiver, AnswerToCome, LeaveGuard), Fault> {
+    ) -> Result<(FlowReceiver, AnswerToCome), Fault> {
         if self.tasks.is_stopping() {
             return Err(Condition::Draining.fault());
         }
@@ -223,14 +222,11 @@ impl Road {
             hold_wait: read.hold_wait,
         };
         let (sender, items) = flow::channel(Arc::new(keeper));
-        let id = call.id().clone();
         let (road, on) = (Arc::clone(self), Arc::clone(run));
-        let leaving =
-            LeaveGuard { road: Arc::clone(self), run: Arc::clone(run), call: id, armed: true };
         let asked = (sender, read.seen);
         let answer: AnswerToCome =
             Box::pin(async move { road.walk_request(&on, call, asked).await });
-        Ok((items, answer, leaving))
+        Ok((items, answer))
     }
 
     fn model_call(
@@ -308,7 +304,7 @@ impl Road {
         let unknown = classified.iter().filter(|tool| tool.kind == OfferedKind::Unknown);
         let strips = run.manifest.unknown_tools == UnknownTools::Strip;
         seen.facts.offered = ask_facts::tools(&classified, strips);
-        seen.facts.bypassed = self.bypassed(run, &ask.results);
+        seen.facts.bypassed = self.bypassed(run, ask);
         let mut edits = ask.edits.clone();
         match run.manifest.unknown_tools {
             UnknownTools::Strip => edits.strip_tools.extend(unknown.map(|tool| tool.place)),

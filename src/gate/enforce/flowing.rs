@@ -1,16 +1,11 @@
 //! The answer of a model on its way to the agent.
 
 use std::pin::Pin;
-use std::sync::Arc;
 
-use super::Road;
 use super::answer::{Answer, Fault};
-use super::run::Run;
 use crate::domain::code::Code;
-use crate::domain::id::CallId;
 use crate::ledger::flow::{FlowHead, FlowItem, FlowReceiver, Last, Piece, SealedEnd};
 use crate::telemetry::metrics::InFlight;
-use crate::tool;
 
 /// The next part of an answer.
 #[derive(Debug)]
@@ -25,7 +20,8 @@ pub enum FlowPart {
 
 pub(super) type AnswerToCome = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// An answer that is on its way. Dropping it stops the call.
+/// An answer that is on its way. Dropping it stops the call, unless another request waits for the
+/// same.
 pub struct Flowing {
     /// The provider's status and headers.
     pub head: FlowHead,
@@ -33,7 +29,6 @@ pub struct Flowing {
     pub(super) answer: AnswerToCome,
     pub(super) end: Option<SealedEnd>,
     pub(super) over: bool,
-    pub(super) leaving: LeaveGuard,
     /// Counts the stream while it is open.
     pub(super) _open: InFlight,
 }
@@ -53,7 +48,6 @@ impl Flowing {
             }
         }
         let answer = (&mut self.answer).await;
-        self.leaving.disarm();
         self.answer = Box::pin(std::future::pending());
         match (answer, self.end.take()) {
             // WHY not one whose outcome is only queued: the end is the proof that it is durable.
@@ -62,28 +56,6 @@ impl Flowing {
             }
             (Ok(_), _) => FlowPart::Broken(Box::new(Fault::of(Code::CallUnknown))),
             (Err(fault), _) => FlowPart::Broken(Box::new(fault)),
-        }
-    }
-}
-
-/// Stops a call whose agent left before the end of its answer.
-pub(super) struct LeaveGuard {
-    pub road: Arc<Road>,
-    pub run: Arc<Run>,
-    pub call: CallId,
-    pub armed: bool,
-}
-
-impl LeaveGuard {
-    pub fn disarm(&mut self) {
-        self.armed = false;
-    }
-}
-
-impl Drop for LeaveGuard {
-    fn drop(&mut self) {
-        if self.armed {
-            self.road.stop_call(&self.run, &self.call, tool::LEFT);
         }
     }
 }

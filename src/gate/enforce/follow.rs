@@ -80,6 +80,7 @@ impl CallStage {
             pattern,
             tool,
             answer,
+            listeners: Arc::default(),
             cancel,
             permitted: false,
             progress: None,

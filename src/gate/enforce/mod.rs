@@ -108,6 +108,7 @@ mod large;
 mod life;
 mod likeness;
 mod lineage;
+mod listening;
 mod modify;
 mod opened;
 mod opening;
@@ -187,7 +188,11 @@ impl Road {
     /// Waits for the answer of an admitted call.
     async fn answered(self: &Arc<Self>, run: &Arc<Run>, entry: Result<Entry, Fault>) -> Answer {
         match entry {
-            Ok(Entry::Wait(waiting)) => run.wait(waiting).await,
+            Ok(Entry::Wait(listening)) => {
+                let answer = run.wait(listening.answer()).await;
+                listening.end();
+                answer
+            }
             Ok(Entry::Recall(call)) => self.recall(run, &call).await,
             Ok(Entry::Answered(answer)) => run.give(*answer),
             Err(fault) => {
@@ -225,9 +230,11 @@ impl Road {
         match self.enter(run, call, (slot, window), extras)? {
             Entered::Known(entry) => Ok(entry),
             Entered::Ready(ready) => {
-                let waiting = ready.sender.subscribe();
+                let id = ready.trip.call.id().clone();
+                // A call that has not set out is on the road.
+                let listening = run.listen(&id);
                 self.set_out(*ready);
-                Ok(Entry::Wait(waiting))
+                listening.map(Entry::Wait).ok_or_else(|| answer::unknown_for_now(&id))
             }
         }
     }
@@ -258,7 +265,7 @@ impl Road {
         let entering = (like, slot, condition);
         let admitted = run.admit(&call, entering, &*self.clock, &self.settings.attested)?;
         let New { sender, mut refusals, facts, cancel, turn, slot } = match admitted {
-            Admitted::Join(waiting) => return Ok(Entered::Known(Entry::Wait(waiting))),
+            Admitted::Join(listening) => return Ok(Entered::Known(Entry::Wait(listening))),
             Admitted::Recall(id) => return Ok(Entered::Known(Entry::Recall(call.under(id)))),
             Admitted::New(new) => new,
         };

@@ -186,6 +186,10 @@ impl FlowKeeper for AnswerKeeper {
     fn now(&self) -> Duration {
         self.road.clock.monotonic()
     }
+
+    fn is_awaited(&self) -> bool {
+        self.run.is_awaited(&self.call)
+    }
 }
 
 impl AnswerKeeper {
@@ -218,11 +222,11 @@ impl AnswerKeeper {
     /// Remembers a call that the agent is to make at the gate.
     fn remember(&self, tool: &ToolName, asked: &ProposedCall) {
         // The agent's call is compared by value. One that is no strict JSON cannot come.
-        let arguments = asked.leaves.as_ref().unwrap_or(&asked.arguments);
         let likeness = self
-            .parsed(tool.as_str(), asked, &self.call, arguments.as_bytes())
+            .parsed(tool.as_str(), asked, &self.call, asked.arguments.as_bytes())
             .map(|call| self.road.runs.fingerprint(&call));
-        self.run.models.governed.lock().ask(&asked.id, tool, likeness);
+        let said = (asked.arguments.as_str(), likeness);
+        self.run.models.governed.lock().ask(&asked.id, tool, said);
         if let Some(likeness) = likeness.filter(|_| self.is_seen) {
             self.run.models.proposals.lock().remember(likeness, &self.call, self.now());
         }
@@ -392,8 +396,8 @@ mod tests {
     fn arguments_that_are_no_object_of_strict_json_are_refused_and_named_by_their_hash() {
         let of = |text: &str| {
             let (index, id, name) = (0, "i".to_owned(), "n".to_owned());
-            let (text, custom, leaves) = (text.to_owned(), false, None);
-            arguments(&ProposedCall { index, id, name, arguments: text, custom, leaves })
+            let (text, custom) = (text.to_owned(), false);
+            arguments(&ProposedCall { index, id, name, arguments: text, custom })
         };
         assert_eq!(of("{}"), (b"{}".to_vec(), Vec::new()));
         for text in ["", "[]", "{\"a\":1,\"a\":2}", "{\"a\":"] {

@@ -274,7 +274,7 @@ fn resumed(
         ordered: false,
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,
-        models: RunModels::default(),
+        models: RunModels::recovered(&found.past.models, manifest),
         state: Mutex::new(RunState { usage, calls, held, touched: now, ..RunState::default() }),
         released: AtomicU64::new(found.last_seq),
         idle: Notify::new(),

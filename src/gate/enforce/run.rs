@@ -16,6 +16,7 @@ use super::follow::AnswerProgress;
 use super::implicit::Rest;
 use super::keeping::Keeping;
 use super::likeness::CallLikeness;
+use super::listening::Listening;
 use super::sight::RunModels;
 use crate::clock::Clock;
 use crate::domain::call::{CallerAuth, ToolCall};
@@ -135,6 +136,8 @@ pub(super) struct CallOnRoad {
     pub pattern: Digest,
     pub tool: ToolName,
     pub answer: PendingAnswer,
+    /// How many requests wait for that.
+    pub listeners: Arc<AtomicUsize>,
     pub cancel: Cancel,
     /// Its permission was recorded while the run had a follower.
     pub permitted: bool,
@@ -156,7 +159,7 @@ pub(super) enum Admitted {
     /// A new call, to be taken down the road.
     New(New),
     /// The same call is on the road: wait for its answer.
-    Join(PendingAnswer),
+    Join(Listening),
     /// The ledger has the call under this id.
     Recall(CallId),
 }
@@ -223,7 +226,7 @@ impl Run {
         let known = state.first(call, (fingerprint, like.window), now);
         match state.calls.get(&known) {
             Some(CallStage::OnRoad(same)) if same.fingerprint == fingerprint => {
-                return Ok(Admitted::Join(same.answer.clone()));
+                return Ok(Admitted::Join(same.listen()));
             }
             Some(CallStage::OnRoad(_other)) => return Err(conflict(call)),
             Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) => {

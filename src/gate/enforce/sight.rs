@@ -1,6 +1,7 @@
 //! What the gate sees of the models behind calls.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,21 +15,22 @@ use super::conversations::RunConversations;
 use super::given::{GivenBy, GivenIds};
 use super::proposals::RunProposals;
 use super::run::Run;
-use super::trip::{CallExtras, CallSight, Passage};
+use super::trip::{CallExtras, CallSight, Entry, Passage};
 use crate::domain::call::{CallSource, ToolCall};
 use crate::domain::decision::LayerReason;
 use crate::domain::dialect::Dialect;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::outcome::Outcome;
-use crate::identity::manifest::Grant;
+use crate::identity::manifest::{Grant, Manifest};
 use crate::identity::models;
 use crate::ledger::flow::FlowSender;
-use crate::ledger::permit::Finished;
-use crate::tool::client;
+use crate::ledger::permit::{Finished, Recalled, RecalledState};
+use crate::ledger::{PastAnswer, PastModels};
+use crate::tool::{self, client};
 
 /// The detail of the reason that another model answered the request before.
-pub(super) const OTHER_ANSWERED: &str = "manifest.responded";
+pub(super) const OTHER_ANSWERED: &str = PastModels::OTHER_ANSWERED;
 
 /// What a run and its models said to each other.
 #[derive(Debug, Default)]
@@ -45,6 +47,21 @@ pub(super) struct RunModels {
     pub denied: Mutex<DeniedAsks>,
     /// A model that answered the last request and that the manifest does not expect.
     pub other: Mutex<Option<String>>,
+    /// Answers that an earlier process of the gate gave to the run, and that this one has not read.
+    pub unread: tokio::sync::Mutex<VecDeque<PastAnswer>>,
+}
+
+impl RunModels {
+    /// What a run and its models said to each other before a restart, as far as the ledger has it.
+    pub fn recovered(past: &PastModels, manifest: &Manifest) -> Self {
+        let expected = |model: &&String| models::responded(manifest, model);
+        let other = past.responded.iter().find(|model| !expected(model)).cloned();
+        Self {
+            other: Mutex::new(other),
+            unread: tokio::sync::Mutex::new(past.answers.clone()),
+            ..Self::default()
+        }
+    }
 }
 
 impl Run {
@@ -77,7 +94,25 @@ impl Road {
         CallSight { proposed_by, asks: None }
     }
 
-    /// Takes a request to a model down the road.
+    /// Reads what the providers gave to a run before a restart. WHY not when the run is resumed: only a
+    /// request to a model needs it. What cannot be read now is read before the next one.
+    pub(super) async fn reread_given(&self, run: &Run) {
+        let mut unread = run.models.unread.lock().await;
+        while let Some(PastAnswer { call, tool, upstream }) = unread.front() {
+            let Ok(answer) = self.ledger.recall(run.id(), call).await else { return };
+            let answer = answer.map(|answer| answer.recalled);
+            if let Some(RecalledState::Ended(Outcome::Completed { result, .. })) =
+                answer.as_ref().map(Recalled::state)
+            {
+                let by = GivenBy { tool: tool.clone(), upstream: upstream.clone() };
+                run.models.given.lock().give(result, by);
+            }
+            unread.pop_front();
+        }
+    }
+
+    /// Takes a request to a model down the road. Dropping the answer to come leaves the call, which ends
+    /// unless another request waits for the same.
     pub(super) async fn walk_request(
         self: &Arc<Self>,
         run: &Arc<Run>,
@@ -93,11 +128,14 @@ impl Road {
             run.models.other.lock().take();
         }
         let sight = CallSight { proposed_by: None, asks: Some(is_seen) };
-        let entry = self.set_off(
-            run,
-            call,
-            CallExtras { refusals, sight, flow: Some(flow), spends: false },
-        );
+        let id = call.id().clone();
+        let extras = CallExtras { refusals, sight, flow: Some(flow), spends: false };
+        let mut entry = self.set_off(run, call, extras);
+        if let Ok(Entry::Wait(listening)) = &mut entry {
+            let (road, on) = (Arc::clone(self), Arc::clone(run));
+            let id = run.state.lock().known(id);
+            listening.on_leaving(move || road.stop_call(&on, &id, tool::LEFT));
+        }
         self.answered(run, entry).await
     }
 

@@ -9,7 +9,8 @@ use super::answer::Answer;
 use super::budget::{InTurn, Spending};
 use super::conversations::SentMessages;
 use super::decided::DecisionLine;
-use super::run::{PendingAnswer, Run};
+use super::listening::Listening;
+use super::run::Run;
 use crate::approval::proposal::Proposer;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::LayerReason;
@@ -157,7 +158,7 @@ pub(super) enum Entered {
 
 /// The result of `admit`.
 pub(super) enum Entry {
-    Wait(PendingAnswer),
+    Wait(Listening),
     Recall(ToolCall),
     Answered(Box<Answer>),
 }

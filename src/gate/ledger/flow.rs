@@ -102,13 +102,11 @@ pub struct ProposedCall {
     pub id: String,
     /// The name under which the tool was offered; `<namespace>.<name>` for one of a namespace.
     pub name: String,
-    /// The arguments as the model wrote them.
+    /// The arguments of the call if it leaves: as the model wrote them, but for what the policy of the
+    /// model's call masks. The agent makes the call with them, so they are judged and recorded.
     pub arguments: String,
     /// Whether the tool takes free text, which stands in `{"input": …}`.
     pub custom: bool,
-    /// The arguments of a call that leaves as it is, if something in them is masked: those of the call
-    /// that the agent then makes.
-    pub leaves: Option<String>,
 }
 
 /// Proof that a tool call of an answer may leave, and that this is durable.
@@ -120,12 +118,12 @@ pub struct Cleared {
 
 impl Cleared {
     /// A tool call whose allowance is durable. `arguments`: those that leave, if they are not those
-    /// of the model. Only `enforce::proposals` calls this.
+    /// that were proposed. Only `enforce::proposals` calls this.
     pub(crate) const fn of(arguments: Option<String>) -> Self {
         Self { arguments }
     }
 
-    /// The arguments that leave, if they are not those of the model.
+    /// The arguments that leave, if they are not those that were proposed.
     pub(crate) fn arguments(&self) -> Option<&str> {
         self.arguments.as_deref()
     }
@@ -167,6 +165,9 @@ pub trait FlowKeeper: Send + Sync {
 
     /// The time since an arbitrary moment.
     fn now(&self) -> Duration;
+
+    /// Whether a request waits for the answer, be it another than the one that takes the pieces.
+    fn is_awaited(&self) -> bool;
 }
 
 /// Why an answer stops before its end.
@@ -264,6 +265,16 @@ impl ProgressRecorder {
         }
     }
 
+    /// What was taken. WHY none is no reason to stop while another request waits for the answer: that
+    /// one gets it whole.
+    fn unless_awaited<T>(&self, taken: Result<T, FlowStopped>) -> Result<Option<T>, FlowStopped> {
+        match taken {
+            Ok(taken) => Ok(Some(taken)),
+            Err(FlowStopped::Left) if self.keeper.is_awaited() => Ok(None),
+            Err(stopped) => Err(stopped),
+        }
+    }
+
     fn is_due(&self) -> bool {
         let now = self.keeper.now();
         self.pending.is_some_and(|(since, bytes)| {
@@ -347,7 +358,8 @@ impl Flow<'_> {
     ) -> Result<(), FlowStopped> {
         let receipt = self.permit.receipt().clone();
         let head = FlowItem::Head(FlowHead { status, headers, streams, receipt });
-        self.items.send(head).await.map_err(|_| FlowStopped::Left)
+        let taken = self.items.send(head).await.map_err(|_| FlowStopped::Left);
+        self.progress.unless_awaited(taken).map(|_| ())
     }
 
     /// Sends bytes of the answer that are no tool call and not its end.
@@ -395,9 +407,12 @@ impl Flow<'_> {
     /// # Errors
     /// As [`Self::piece`].
     pub async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
-        self.progress.count(&bytes);
+        if !self.items.is_closed() {
+            self.progress.count(&bytes);
+        }
         let end = FlowItem::End(SealedEnd(bytes));
-        self.items.send(end).await.map_err(|_| FlowStopped::Left)
+        let taken = self.items.send(end).await.map_err(|_| FlowStopped::Left);
+        self.progress.unless_awaited(taken).map(|_| ())
     }
 
     async fn send(&mut self, bytes: Bytes) -> Result<(), FlowStopped> {
@@ -420,9 +435,12 @@ impl Flow<'_> {
             room.forget();
             Ok(place)
         };
-        let place = progress.beside(taken).await??;
-        progress.count(&bytes);
-        place.send(FlowItem::Piece(Piece(bytes)));
+        let taken = progress.beside(taken).await?;
+        // What nobody takes has not left.
+        if let Some(place) = progress.unless_awaited(taken)? {
+            progress.count(&bytes);
+            place.send(FlowItem::Piece(Piece(bytes)));
+        }
         Ok(())
     }
 }
@@ -474,6 +492,10 @@ mod tests {
 
         fn now(&self) -> Duration {
             self.began.elapsed()
+        }
+
+        fn is_awaited(&self) -> bool {
+            false
         }
     }
 

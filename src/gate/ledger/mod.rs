@@ -199,7 +199,9 @@ debug_by!(LedgerParts);
 
 pub use in_force::Activated;
 pub use later::Promised;
-pub use recovered::{Delegated, PastSpending, PastUsage, RecoveredRun, Unmeasured};
+pub use recovered::{
+    Delegated, PastAnswer, PastModels, PastSpending, PastUsage, RecoveredRun, Unmeasured,
+};
 
 /// A handle on the ledger. Cheap to clone.
 #[derive(Clone)]

@@ -1,10 +1,10 @@
 //! A run that outlived its writer, rebuilt from its entries for the next writer.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::time::Timestamp;
-use crate::record::call::{CallCompleted, CallDenied, Usage};
+use crate::record::call::{CallCompleted, CallDenied, Reason, Usage};
 use crate::record::calls::{Calls, Phase};
 use crate::record::{Entry, Int, Kind, Role};
 
@@ -40,6 +40,56 @@ pub struct PastUsage {
     pub denied: BTreeMap<ToolName, u64>,
     /// The tools of calls that are or were held.
     pub held: BTreeMap<CallId, ToolName>,
+    /// What models answered.
+    pub models: PastModels,
+}
+
+/// What models answered to a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PastModels {
+    /// The last complete answers, the oldest first.
+    pub answers: VecDeque<PastAnswer>,
+    /// The models that answered since a request was last denied because of one of them.
+    pub responded: BTreeSet<String>,
+}
+
+/// A complete answer of a model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PastAnswer {
+    /// Its call.
+    pub call: CallId,
+    /// The tool that was called.
+    pub tool: ToolName,
+    /// The upstream that answered.
+    pub upstream: String,
+}
+
+impl PastModels {
+    /// Answers remembered at most.
+    const ANSWERS: usize = 256;
+    /// The detail of the reason that another model answered than the manifest lists.
+    pub(crate) const OTHER_ANSWERED: &str = "manifest.responded";
+
+    fn add(&mut self, entry: &Entry) {
+        let draft = &entry.draft;
+        if let Some(denied) = draft.get::<CallDenied>() {
+            let is_other = |reason: &Reason| reason.detail.as_str() == Self::OTHER_ANSWERED;
+            if denied.reasons.iter().any(is_other) {
+                self.responded.clear();
+            }
+        }
+        let Some(observed) = draft.body.observed() else { return };
+        self.responded.extend(observed.model.as_ref().map(ToString::to_string));
+        if let (Kind::CallCompleted, Some(usage), Some(call), Some(tool)) =
+            (draft.kind(), &observed.usage, &draft.call, &draft.tool)
+        {
+            if self.answers.len() >= Self::ANSWERS {
+                self.answers.pop_front();
+            }
+            let (call, tool, upstream) = (call.clone(), tool.clone(), usage.upstream.to_string());
+            self.answers.push_back(PastAnswer { call, tool, upstream });
+        }
+    }
 }
 
 impl PastUsage {
@@ -52,6 +102,7 @@ impl PastUsage {
         let mut asked = BTreeMap::new();
         for entry in entries {
             let draft = &entry.draft;
+            past.models.add(entry);
             if let (Kind::CallHeld, Some(call), Some(tool)) =
                 (draft.kind(), &draft.call, &draft.tool)
             {

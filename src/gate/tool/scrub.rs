@@ -31,6 +31,8 @@ const MASK: &str = "[REDACTED:credential]";
 const FRONT: usize = 16;
 /// Shortest beginning of a form that is held back.
 const BEGINNING_MIN: usize = 4;
+/// Bytes of the longest escape.
+const ESCAPE: usize = 10;
 /// Shortest form that counts as a match in text that was reassembled.
 const TOGETHER_MIN: usize = 12;
 
@@ -237,10 +239,16 @@ impl Scrub {
         self.finder().hides_in(json)
     }
 
-    /// Whether a text ends with what may be the beginning of one of the secrets or of a token.
+    /// Whether a text ends with what may be the beginning of one of the secrets or of a token, as it is
+    /// written or as a reader behind us would decode it.
     #[must_use]
     pub fn may_begin(&self, text: &str) -> bool {
-        token::may_begin(text) || self.finder().may_begin(text)
+        let finder = self.finder();
+        let begins = |text: &str| token::may_begin(text) || finder.may_begin(text);
+        let begins = |text: &str| begins(text) || before_escape(text).is_some_and(begins);
+        let mut begun = begins(text) || token::may_begin_reversed(text);
+        readings(text, |reading| begun = begun || begins(reading.text));
+        begun
     }
 
     /// Bytes of the longest form of a secret.
@@ -295,6 +303,12 @@ impl Scrub {
             Unmasked::Unknown { .. } | Unmasked::Cancelled { .. } => outcome,
         }
     }
+}
+
+/// A text without what may be the beginning of an escape at its end.
+fn before_escape(text: &str) -> Option<&str> {
+    let at = text.rfind(['%', '\\', '&', '='])?;
+    text.get(..at).filter(|before| text.len().saturating_sub(before.len()) < ESCAPE)
 }
 
 /// Where a byte is in a set of bytes: the word and its bit.

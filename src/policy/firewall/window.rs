@@ -3,8 +3,12 @@
 //! A part of the text leaves once nothing that follows can make it a part of a finding. White space
 //! ends a finding, but for numbers in groups, letters that are spaced apart and broken lines: the
 //! window holds back the last word and all that such a chain joins to it. What has left stays in
-//! sight for a while. A finding that begins there and goes on cannot be masked any more: it ends the
-//! text.
+//! sight for a while. A finding that begins there, unmasked, and goes on cannot be masked any more: it
+//! ends the text.
+//!
+//! A text may pause, and go on elsewhere: in the next block of an answer. What was held leaves then,
+//! and the window is [open](RedactWindow::is_open) until nothing that follows can make it a part of a
+//! finding.
 
 use std::ops::Range;
 
@@ -16,6 +20,8 @@ const HELD_MAX: usize = 16 * 1024;
 const HELD_KEPT: usize = 4 * 1024;
 /// Bytes that have left and are looked through together with those that follow.
 const SIGHT: usize = 1024;
+/// Bytes of a plain word, at most.
+const WORD: usize = 24;
 /// Bytes of the longest address, about.
 const ADDRESS: usize = 640;
 
@@ -31,6 +37,9 @@ pub enum Unmaskable {
     /// Each mask makes another finding.
     #[error("it cannot be masked")]
     Endless,
+    /// Two of its texts come in turns, so that neither can be followed.
+    #[error("two of its texts come mixed with each other")]
+    Mixed,
     /// What must stay as it is has a finding.
     #[error("the id or the name of a tool call holds what must be masked")]
     Named,
@@ -44,7 +53,9 @@ pub struct RedactWindow {
     opaque: bool,
     /// The newest that has left, as it came.
     left: String,
-    /// The findings in that.
+    /// Bytes at its end that left when the text paused, and that may be the beginning of a finding.
+    open: usize,
+    /// The findings in `left`.
     found: Vec<Range<usize>>,
     held: String,
     masked: u64,
@@ -56,7 +67,7 @@ impl RedactWindow {
     #[must_use]
     pub fn new(kinds: &[String], opaque: bool) -> Self {
         let (left, held) = (String::new(), String::new());
-        Self { kinds: kinds.to_vec(), opaque, left, found: Vec::new(), held, masked: 0 }
+        Self { kinds: kinds.to_vec(), opaque, left, open: 0, found: Vec::new(), held, masked: 0 }
     }
 
     /// Takes a piece of the text; returns what may leave now, masked.
@@ -65,15 +76,35 @@ impl RedactWindow {
     /// The text must end here.
     pub fn push(&mut self, piece: &str) -> Result<String, Unmaskable> {
         self.held.push_str(piece);
-        self.leave(settled(&self.held))
+        let (settled, was_open) = (self.settled(), self.open);
+        self.open = was_open.saturating_sub(settled);
+        self.leave(settled.saturating_sub(was_open), was_open > 0)
     }
 
-    /// The text ends here or pauses: returns the rest, masked.
+    /// The text ends here or pauses: returns the rest, masked. The window stays open for what follows.
     ///
     /// # Errors
     /// As [`Self::push`].
     pub fn flush(&mut self) -> Result<String, Unmaskable> {
-        self.leave(self.held.len())
+        let ahead = self.open.saturating_add(self.held.len());
+        self.open = ahead.saturating_sub(self.settled());
+        self.leave(self.held.len(), false)
+    }
+
+    /// Whether the text has paused, and what follows may show that its last part is the beginning of a
+    /// finding.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.open > 0
+    }
+
+    /// Whether the window is open, and its last part is more than a plain word.
+    #[must_use]
+    pub fn is_open_behind_more_than_a_word(&self) -> bool {
+        let from = self.left.len().saturating_sub(self.open);
+        let tail = self.left.get(from..).unwrap_or_default().trim();
+        let is_plain = |c: char| c.is_alphabetic() || ".,;:!?'\"()*`".contains(c);
+        self.is_open() && !(tail.chars().all(is_plain) && tail.len() <= WORD)
     }
 
     /// The number of findings that were masked.
@@ -82,9 +113,19 @@ impl RedactWindow {
         self.masked
     }
 
-    /// Lets so many bytes of what is held leave; fewer, if they end within a finding.
-    fn leave(&mut self, bytes: usize) -> Result<String, Unmaskable> {
-        if bytes == 0 {
+    /// How many bytes are settled, from where the text is open.
+    fn settled(&self) -> usize {
+        if self.open == 0 {
+            return settled(&self.held);
+        }
+        let from = self.left.len().saturating_sub(self.open);
+        settled(&format!("{}{}", self.left.get(from..).unwrap_or_default(), self.held))
+    }
+
+    /// Lets so many bytes of what is held leave; fewer, if they end within a finding. `looks`: whether
+    /// to look through the text even if nothing leaves.
+    fn leave(&mut self, bytes: usize, looks: bool) -> Result<String, Unmaskable> {
+        if bytes == 0 && !looks {
             return Ok(String::new());
         }
         let begin = self.left.len();
@@ -94,18 +135,22 @@ impl RedactWindow {
             return Err(Unmaskable::Unscanned);
         }
         seen.spans.retain(|(kind, _)| self.kinds.iter().any(|wanted| wanted == kind));
-        let is_known = |span: &Range<usize>| self.found.iter().any(|known| within(span, known));
-        if seen.spans.iter().any(|(_, span)| span.start < begin && !is_known(span)) {
-            return Err(Unmaskable::Late);
+        let found: Vec<Range<usize>> = seen.spans.iter().map(|(_, span)| span.clone()).collect();
+        // What follows a masked beginning is masked as well.
+        for (_, span) in seen.spans.iter_mut().filter(|(_, span)| span.start < begin) {
+            if !is_covered(span.start..span.end.min(begin), &self.found) {
+                return Err(Unmaskable::Late);
+            }
+            span.start = begin;
         }
         let end = uncut(&seen.spans, begin.saturating_add(bytes));
         let leaves = all.get(begin..end).unwrap_or_default();
-        let sight = floor(&all, end.saturating_sub(SIGHT));
-        self.found.extend(seen.spans.iter().map(|(_, span)| span.clone()));
+        let sight = floor(&all, end.saturating_sub(SIGHT.max(self.open)));
+        self.found.extend(found);
         self.found.retain(|span| span.end <= end && span.end > sight);
         self.found.iter_mut().for_each(|span| *span = moved(span, sight));
         self.found.dedup();
-        seen.spans.retain(|(_, span)| span.start >= begin && span.end <= end);
+        seen.spans.retain(|(_, span)| span.start < span.end && span.end <= end);
         seen.spans.iter_mut().for_each(|(_, span)| *span = moved(span, begin));
         let value = self.masks(leaves, seen)?;
         self.held = all.get(end..).unwrap_or_default().to_owned();
@@ -127,8 +172,15 @@ impl RedactWindow {
     }
 }
 
-fn within(span: &Range<usize>, other: &Range<usize>) -> bool {
-    span.start >= other.start && span.end <= other.end
+/// Whether these findings cover a stretch together.
+fn is_covered(stretch: Range<usize>, found: &[Range<usize>]) -> bool {
+    let mut at = stretch.start;
+    while at < stretch.end {
+        let covering = found.iter().filter(|span| span.start <= at && span.end > at);
+        let Some(end) = covering.map(|span| span.end).max() else { return false };
+        at = end;
+    }
+    true
 }
 
 /// The same stretch, counted from this place.
@@ -305,6 +357,45 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_pauses_is_open_until_what_follows_shows_that_nothing_goes_on() {
+        let mut window = RedactWindow::new(&kinds(), true);
+        assert_eq!(window.push("I use ls.").unwrap(), "I use ");
+        assert!(!window.is_open(), "it goes on in the same place");
+        assert_eq!(window.flush().unwrap(), "ls.");
+        assert!(window.is_open() && !window.is_open_behind_more_than_a_word());
+        assert_eq!(window.push("n").unwrap(), "");
+        assert!(window.is_open(), "`ls.n` may be a name of a host");
+        assert_eq!(window.push("ow, it").unwrap(), "now, ");
+        assert!(!window.is_open());
+        // Nothing is left of a number whose groups stand on both sides of a pause.
+        window.push("is. Pay 4111 1111").unwrap();
+        assert_eq!(window.flush().unwrap(), "4111 1111");
+        assert!(window.is_open_behind_more_than_a_word());
+        assert_eq!(window.push(" 1111").unwrap(), "");
+        assert!(window.is_open());
+        assert_eq!(window.push(" 1111 now").unwrap_err(), Unmaskable::Late);
+    }
+
+    #[test]
+    fn what_goes_on_from_a_masked_part_does_not_end_the_text() {
+        let mut window = RedactWindow::new(&kinds(), true);
+        window.push("see ann@example.com").unwrap();
+        assert_eq!(window.flush().unwrap(), "[REDACTED:email]");
+        assert!(window.push("munity of ").is_ok());
+        assert!(!window.is_open());
+    }
+
+    #[test]
+    fn a_long_text_that_paused_stays_in_sight() {
+        let mut window = RedactWindow::new(&kinds(), true);
+        // Numbers in a row are one chain.
+        let long = "12 ".repeat(1000);
+        window.push(&format!("{long}4111 1111")).unwrap();
+        window.flush().unwrap();
+        assert_eq!(window.push(" 1111 1111 now").unwrap_err(), Unmaskable::Late);
+    }
+
+    #[test]
     fn a_word_without_end_leaves_in_parts_and_its_findings_do_not() {
         let long = "x".repeat(HELD_MAX);
         let text = format!("{long}{long}/ann@example.com/{long}{long}");
@@ -343,6 +434,32 @@ mod tests {
         ) {
             let text: String = parts.iter().flat_map(|(part, gap)| [*part, *gap]).collect();
             prop_assert_eq!(masked(&text, &cuts), Ok(whole(&text)), "{:?}", text);
+        }
+
+        #[test]
+        fn a_text_with_pauses_is_masked_or_ends(
+            before in prop::sample::select(vec!["", "hello the ", "x=5; 10 ", "GB29 "]),
+            item in prop::sample::select(vec![
+                "ann@example.com", "4111 1111 1111 1111", "219-09-9999", "a n n @ b . d e",
+                "GB29 NWBK 6016 1331 9268 19",
+            ]),
+            after in prop::sample::select(vec!["", " now", ". In 2024"]),
+            cuts in prop::collection::vec(1_usize..9, 1..8),
+        ) {
+            let text = format!("{before}{item}{after}");
+            let (mut window, mut left) = (RedactWindow::new(&kinds(), true), String::new());
+            let mut chars = text.chars();
+            for cut in cuts.iter().cycle() {
+                let piece: String = chars.by_ref().take(*cut).collect();
+                let leaves = window.push(&piece).and_then(|text| Ok(text + &window.flush()?));
+                match leaves {
+                    Ok(leaves) if !piece.is_empty() => left.push_str(&leaves),
+                    Ok(_) | Err(_) => break,
+                }
+            }
+            // A finding never leaves whole: the text ends before its last piece.
+            let is_found = !whole(&text).contains(item);
+            prop_assert!(!is_found || !left.contains(item), "{} {:?}", left, cuts);
         }
 
         #[test]

@@ -266,6 +266,21 @@ struct CallEnd {
     attempts: Option<u64>,
     /// Of progress.
     bytes: Option<u64>,
+    observed: EndObserved,
+}
+
+/// What the gate measured, as far as the page shows it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EndObserved {
+    attempts: Vec<AskedUpstream>,
+}
+
+/// One upstream of a model that was asked.
+#[derive(Deserialize)]
+struct AskedUpstream {
+    upstream: String,
+    status: String,
 }
 
 fn one(line: &EntryLine) -> Markup {
@@ -283,6 +298,10 @@ fn one(line: &EntryLine) -> Markup {
     parts.extend(data.bytes.map(|bytes| format!("{} had left", many(bytes, "byte"))));
     parts.extend(data.us.map(|us| many(us, "microsecond")));
     parts.extend(data.attempts.filter(|n| *n > 1).map(|n| format!("{n} attempts")));
+    let upstreams = data.observed.attempts.into_iter();
+    parts.extend(upstreams.map(|AskedUpstream { upstream, status }| {
+        format!("upstream {upstream} answered: {status}")
+    }));
     html! {
         li {
             (event(line.kind())) " "

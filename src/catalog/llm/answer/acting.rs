@@ -75,6 +75,13 @@ pub(super) fn short(text: &str) -> String {
 
 /// The texts of a model in this value, in the order of their members.
 pub(super) fn texts<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
+    let mut named = Vec::new();
+    named_texts(value, &mut named);
+    found.extend(named.into_iter().map(|(_, text)| text));
+}
+
+/// The same, each with the name of its member.
+pub(super) fn named_texts<'a>(value: &'a Json, found: &mut Vec<(&'a str, &'a str)>) {
     match value {
         Json::Object(members) => {
             for (name, value) in members {
@@ -82,12 +89,12 @@ pub(super) fn texts<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
                     (
                         "text" | "refusal" | "thinking" | "delta" | "summary" | "transcript",
                         Json::String(text),
-                    ) => found.push(text),
-                    (_, value) => texts(value, found),
+                    ) => found.push((name, text)),
+                    (_, value) => named_texts(value, found),
                 }
             }
         }
-        Json::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Json::Array(items) => items.iter().for_each(|item| named_texts(item, found)),
         Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => {}
     }
 }

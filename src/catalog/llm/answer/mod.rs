@@ -94,14 +94,17 @@ pub enum Step {
 pub struct FrameText {
     /// The member or the part that it belongs to: clients put the pieces of one place together.
     pub place: String,
+    /// What kind of text it is: clients put the texts of one kind together, whatever comes between.
+    pub kind: String,
     /// The piece.
     pub text: String,
 }
 
 impl FrameText {
     /// The pieces of a frame that has one, or none.
-    fn of(place: impl Into<String>, text: String) -> Vec<Self> {
-        let piece = (!text.is_empty()).then(|| Self { place: place.into(), text });
+    fn of((place, kind): (&str, &str), text: String) -> Vec<Self> {
+        let (place, kind) = (place.to_owned(), kind.to_owned());
+        let piece = (!text.is_empty()).then_some(Self { place, kind, text });
         piece.into_iter().collect()
     }
 }
@@ -304,6 +307,21 @@ impl StreamReader {
         }
         self.inner.finish()
     }
+}
+
+/// The texts of a whole answer by their kinds, in their order: what clients put together of it. Tool
+/// calls have none.
+pub fn texts_by_kind(answer: &Json) -> Vec<(&str, &str)> {
+    let is_call = |part: &&Json| {
+        let kind = text_of(part, "type").unwrap_or_default();
+        kind == "tool_use" || kind.ends_with("_call")
+    };
+    let parts = ["content", "output"].into_iter().filter_map(|name| answer.get(name)?.as_array());
+    let mut found = Vec::new();
+    for part in parts.flatten().filter(|part| !is_call(part)) {
+        acting::named_texts(part, &mut found);
+    }
+    found
 }
 
 /// Reads one strict document of a provider.

@@ -30,7 +30,9 @@ pub enum AskError {
     #[error("`{0}`: the name `wicketgate_denied` belongs to the gate; remove the tool")]
     Reserved(String),
     /// Other models that the provider may answer with.
-    #[error("`{0}`: the provider would ask other models past the gate; remove it")]
+    #[error(
+        "`{0}`: the provider would ask other models past the gate; remove it, or ask the operator to list their provider in `model.upstreams`"
+    )]
     OtherModel(String),
     /// An operation that the dialect does not have.
     #[error("this protocol counts no tokens; use `/v1/messages/count_tokens`")]
@@ -49,7 +51,9 @@ pub enum AskError {
         kind: String,
     },
     /// State at the provider, which the gate cannot see.
-    #[error("`{0}`: the gate cannot see what the provider remembers; send the whole conversation")]
+    #[error(
+        "`{0}`: the gate cannot see what the provider remembers, and no setting allows it; send the whole conversation"
+    )]
     RemoteState(String),
     /// Content that the provider would fetch.
     #[error(
@@ -57,10 +61,14 @@ pub enum AskError {
     )]
     RemoteContent(String),
     /// More than one answer.
-    #[error("`{0}`: each answer is judged by itself; ask for one")]
+    #[error(
+        "`{0}`: each answer is judged by itself, and no setting allows more in one request; ask for one"
+    )]
     Choices(String),
     /// Content of a type that the gate does not read.
-    #[error("`{at}`: the gate does not read content of type `{kind}`; remove it")]
+    #[error(
+        "`{at}`: the gate does not read content of type `{kind}`, and no setting lets it pass; remove it"
+    )]
     Content {
         /// The part, block or item.
         at: String,

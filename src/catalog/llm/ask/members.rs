@@ -298,8 +298,9 @@ impl<'r> AskReader<'r> {
 
     /// Adds the result of a tool call.
     pub fn resulted(&mut self, id: &str, is_error: Option<bool>) {
+        let call = self.ask.calls.iter().rposition(|call| call.id == id);
         let (id, message) = (id.to_owned(), self.turn);
-        self.ask.results.push(EarlierResult { id, is_error, message });
+        self.ask.results.push(EarlierResult { id, is_error, message, call });
     }
 
     /// Adds a reference to what the provider remembers.

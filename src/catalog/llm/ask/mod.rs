@@ -113,6 +113,9 @@ pub struct EarlierResult {
     pub is_error: Option<bool>,
     /// The index of its message, or of its item of the input.
     pub message: usize,
+    /// The place of that call in [`Ask::calls`], if the request holds it: the last one before with this
+    /// id. Providers give an id twice.
+    pub call: Option<usize>,
 }
 
 /// A reference to something that the provider remembers, or that only the provider can read. The run

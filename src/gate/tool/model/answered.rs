@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use http::{HeaderMap, Response, header};
 use hyper::body::Incoming;
-use tokio::time::error::Elapsed;
 
 use super::ModelUpstream;
 use super::broken::Broken;
@@ -42,19 +41,20 @@ pub(super) fn priced(price: Price, counted: &TokenUsage) -> u64 {
     u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// What became of one question, for the record. One that was never sent is none.
+/// What became of one question, for the record. One that was never sent is none. Without an answer
+/// its time was over.
 pub(super) fn attempt(
     place: &ModelUpstream,
     took: Duration,
-    answered: &Result<Result<Response<Incoming>, SendError>, Elapsed>,
+    answered: Option<&Result<Response<Incoming>, SendError>>,
 ) -> Option<UpstreamAttempt> {
     let status = match answered {
-        Err(_elapsed) => "timeout".to_owned(),
-        Ok(Ok(response)) => response.status().as_u16().to_string(),
-        Ok(Err(SendError::Late(_))) => return None,
-        Ok(Err(error)) if error.is_connect() => "connect".to_owned(),
-        Ok(Err(SendError::Http(_))) => "lost".to_owned(),
-        Ok(Err(SendError::Framing(_))) => "protocol".to_owned(),
+        None => "timeout".to_owned(),
+        Some(Ok(response)) => response.status().as_u16().to_string(),
+        Some(Err(SendError::Late(_))) => return None,
+        Some(Err(error)) if error.is_connect() => "connect".to_owned(),
+        Some(Err(SendError::Http(_))) => "lost".to_owned(),
+        Some(Err(SendError::Framing(_))) => "protocol".to_owned(),
     };
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     Some(UpstreamAttempt { upstream: place.name.clone(), status, ms })

@@ -15,23 +15,21 @@ use super::broken::Broken;
 use super::dialect::PreparedAsk;
 use super::hold_back::{HoldBack, HoldsCredential};
 use super::masking::EventMask;
-use super::pump::Pump;
+use super::pump::{Pump, leave};
 use super::upstream::traced;
 use super::{Model, ModelUpstream, UpstreamOutcome, passing};
 use crate::catalog::llm::answer::{
-    self, AnswerError, AnswerRules, AnsweredCall, Assembled, DenialForm, DeniedCall, Frame,
-    TokenUsage,
+    self, AnswerRules, AnsweredCall, Assembled, DenialForm, DeniedCall, Frame, TokenUsage,
 };
 use crate::catalog::llm::sse;
 use crate::catalog::model::{DeniedAs, ModelFace};
 use crate::domain::decision::PolicyObligation;
 use crate::domain::dialect::{Dialect, Operation};
-use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Redaction, Unmasked, Usage};
-use crate::ledger::flow::{Clearance, DeniedProposal, Flow, ProposedCall};
+use crate::ledger::flow::{DeniedProposal, Flow};
 use crate::ledger::permit::Permit;
 use crate::telemetry::trace::{self, ChatResponse};
-use crate::tool::net::{BodyError, Pace, SendError, whole};
+use crate::tool::net::SendError;
 use crate::tool::request::{RequestError, failed, headers_of, of_call};
 use crate::tool::scrub::Scrub;
 
@@ -110,7 +108,7 @@ impl Exchange<'_> {
         body: &Bytes,
         (flow, is_last): (&mut Flow<'_>, bool),
     ) -> Result<http::Response<Incoming>, UpstreamOutcome> {
-        let nothing = || self.uses(place.used(0, 0, self.model.flat));
+        let nothing = || self.uses(self.nothing(place));
         let Ok(request) = self.request(place, body) else {
             nothing();
             let message = "the request cannot be written";
@@ -119,7 +117,7 @@ impl Exchange<'_> {
         let begun = Instant::now();
         let sending = place.client.send(request, self.permit.fuse());
         let answered = tokio::time::timeout(self.face.head_timeout, sending).await;
-        let tried = attempt(place, begun.elapsed(), &answered);
+        let tried = attempt(place, begun.elapsed(), answered.as_ref().ok());
         self.permit.observe(|seen| seen.attempts.extend(tried));
         let response = match answered {
             Err(_elapsed) => {
@@ -216,73 +214,10 @@ impl Exchange<'_> {
     }
 
     /// What the answer may hold. `renumber`: whether the gate changes the number of its events.
-    fn rules(&self, renumber: bool) -> AnswerRules {
+    pub fn rules(&self, renumber: bool) -> AnswerRules {
         let swallow_usage = self.ready.dialect == Dialect::Chat && !self.ready.wants_usage;
         let hosted_allowed = self.ready.hosted.iter().cloned().collect();
         AnswerRules { swallow_usage, hosted_allowed, renumber }
-    }
-
-    /// An answer in one piece, as it is released.
-    async fn whole(
-        &self,
-        place: &ModelUpstream,
-        response: http::Response<Incoming>,
-        mut flow: Flow<'_>,
-    ) -> Result<(Vec<u8>, bool), Broken> {
-        expect(response.headers(), "application/json")?;
-        let (status, headers) = (response.status().as_u16(), down(response.headers(), self.scrub));
-        let most = self.model.result_bytes_max;
-        let (head, stretch) = (self.face.head_timeout, self.face.silence_timeout);
-        let pace = Some(Pace { head, stretch, bytes_min: 1 });
-        let body = whole(response.into_body(), most, pace).await.map_err(|why| match why {
-            BodyError::TooLarge => Broken::TooMuch(most),
-            BodyError::Slow => Broken::Silent(stretch),
-            BodyError::Broken(_) => Broken::Lost,
-        })?;
-        let assembled = match self.ready.operation {
-            Operation::CountTokens => {
-                let counted = Json::parse(&body, &Limits::MODEL);
-                counted.map_err(|error| AnswerError::NotJson(error.code))?;
-                self.uses(place.used(0, 0, self.model.flat));
-                flow.head((status, false), headers).await?;
-                return Ok((body, false));
-            }
-            Operation::Generate => self.judged(&body, &mut flow).await?,
-        };
-        self.ended(place, &assembled);
-        flow.head((status, false), headers).await?;
-        let cut = is_cut(&assembled.stop);
-        Ok((assembled.json, cut))
-    }
-
-    /// A whole answer after its tool calls were judged.
-    async fn judged(&self, body: &[u8], flow: &mut Flow<'_>) -> Result<Assembled, Broken> {
-        let mut answer = answer::whole(self.ready.dialect, body, self.rules(false))?;
-        let calls = answer.calls().to_vec();
-        // The whole answer is masked once its outcome is there.
-        let mask = EventMask::of(self.ready.dialect, self.permit.obligations());
-        let mut mask = mask.ok().flatten();
-        let asked = calls.iter().map(|call| {
-            let masked = mask.as_mut().map(|mask| mask.arguments(&call.arguments));
-            ProposedCall { leaves: masked.and_then(Result::ok).flatten(), ..proposed(call) }
-        });
-        let cleared = flow.propose(asked.collect()).await?;
-        for (call, clearance) in calls.iter().zip(cleared) {
-            match clearance {
-                Clearance::Allowed(cleared) => match cleared.arguments() {
-                    Some(arguments) => answer.allow_with(call.index, arguments)?,
-                    None => answer.allow(call.index)?,
-                },
-                Clearance::Denied(denied) => {
-                    answer.deny(call.index, &self.denied(call, &denied)?)?;
-                }
-                Clearance::Undecided => return Err(Broken::Undecided),
-            }
-        }
-        let assembled = answer.finish()?;
-        let mask = EventMask::of(self.ready.dialect, self.permit.obligations())?;
-        let Some(mask) = mask else { return Ok(assembled) };
-        Ok(Assembled { json: mask.without_tokens(assembled.json), ..assembled })
     }
 
     /// An answer in pieces, as it is kept.
@@ -320,7 +255,7 @@ impl Exchange<'_> {
                     break;
                 }
                 pump.event(event, &mut flow).await?;
-                self.uses(self.so_far(place, pump.answer.usage(), pump.shown));
+                self.uses(self.so_far(place, pump.answer.usage(), pump.seen()));
             }
         }
         // A connection that was read to its end takes the next request.
@@ -335,9 +270,7 @@ impl Exchange<'_> {
         if self.scrub.hides_in(&end) || self.scrub.hides_in(&assembled.json) {
             return Err(HoldsCredential.into());
         }
-        for bytes in text.flush() {
-            flow.piece(bytes).await?;
-        }
+        leave(text.flush(), &mut flow).await?;
         flow.end(end).await?;
         let cut = is_cut(&assembled.stop);
         Ok((assembled.json, cut))
@@ -380,7 +313,7 @@ impl Exchange<'_> {
     }
 
     /// Notes what the call uses: at this upstream, and at those that were left before.
-    fn uses(&self, usage: Usage) {
+    pub fn uses(&self, usage: Usage) {
         let usage = with_abandoned(usage, self.abandoned.lock().as_ref());
         self.permit.observe(|seen| seen.usage = Some(usage));
     }
@@ -395,10 +328,21 @@ impl Exchange<'_> {
         *abandoned = Some(with_abandoned(usage, abandoned.as_ref()));
     }
 
+    /// What a request costs of which no token is billed. Providers count tokens for nothing, so the
+    /// price of a call is none of that.
+    pub fn nothing(&self, place: &ModelUpstream) -> Usage {
+        let used = place.used(0, 0, self.model.flat);
+        match self.ready.operation {
+            Operation::CountTokens => {
+                Usage { cost_micro_usd: used.cost_micro_usd.map(|_flat| 0), ..used }
+            }
+            Operation::Generate => used,
+        }
+    }
+
     fn guess(&self, place: &ModelUpstream) -> Usage {
-        // Providers count tokens for nothing.
         if self.ready.operation == Operation::CountTokens {
-            return place.used(0, 0, self.model.flat);
+            return self.nothing(place);
         }
         let (input, output) = (self.ready.input_tokens, self.ready.output_tokens);
         Usage { estimated: true, ..place.used(input, output, self.model.flat) }
@@ -420,7 +364,7 @@ impl Exchange<'_> {
         }
     }
 
-    fn ended(&self, place: &ModelUpstream, assembled: &Assembled) {
+    pub fn ended(&self, place: &ModelUpstream, assembled: &Assembled) {
         let usage = match &assembled.usage {
             Some(counted) => self.counted(place, counted),
             None => self.guess(place),
@@ -479,19 +423,8 @@ pub(super) fn length(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn proposed(call: &AnsweredCall) -> ProposedCall {
-    ProposedCall {
-        index: u64::try_from(call.index).unwrap_or(u64::MAX),
-        id: call.id.clone(),
-        name: call.name.clone(),
-        arguments: call.arguments.clone(),
-        custom: call.custom,
-        leaves: None,
-    }
-}
-
 /// Whether the answer was cut at its token limit, in the words of any dialect.
-fn is_cut(stop: &str) -> bool {
+pub(super) fn is_cut(stop: &str) -> bool {
     matches!(stop, "length" | "max_tokens" | "incomplete" | "max_output_tokens")
 }
 

@@ -5,28 +5,40 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use hyper::body::Bytes;
 
 use crate::catalog::llm::answer::FrameText;
+use crate::ledger::flow::Cleared;
 use crate::tool::scrub::Scrub;
 
 /// Bytes of text that are looked through together with the next, at least: room for a token of a
-/// gate, whatever stands between its characters.
-const WINDOW: usize = 256;
+/// gate, however each of its characters is escaped (`&amp;#x77;`).
+const WINDOW: usize = 1024;
 
 /// An answer holds a credential of the gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the answer holds a credential of the gate")]
 pub(super) struct HoldsCredential;
 
-/// Frames that may leave only if what follows does not complete a credential.
+/// A part of an answer on its way out.
+#[derive(Debug)]
+pub(super) enum Leaving {
+    /// Frames that are no tool call.
+    Piece(Bytes),
+    /// The frames of a tool call that was allowed.
+    Call(Cleared, Bytes),
+}
+
+/// Frames that may leave only if what follows does not complete a credential. Tool calls wait with the
+/// text before them: it may go on behind them.
 #[derive(Debug)]
 pub(super) struct HoldBack<'a> {
     scrub: &'a Scrub,
     /// The end of all texts, in the order in which they come.
     all: String,
-    /// The end of each text by itself: clients put its pieces together, whatever comes between.
+    /// The end of each text, and of all texts of each kind: clients put them together, whatever comes
+    /// between.
     windows: BTreeMap<String, String>,
     /// The texts that end with what may be the beginning of a credential.
     begun: BTreeSet<String>,
-    waiting: VecDeque<Bytes>,
+    waiting: VecDeque<Leaving>,
 }
 
 impl<'a> HoldBack<'a> {
@@ -43,39 +55,50 @@ impl<'a> HoldBack<'a> {
         &mut self,
         frame: Bytes,
         texts: &[FrameText],
-    ) -> Result<Vec<Bytes>, HoldsCredential> {
+    ) -> Result<Vec<Leaving>, HoldsCredential> {
         if self.scrub.hides_in(&frame) {
             return Err(HoldsCredential);
         }
         for piece in texts {
             self.look(piece)?;
         }
-        self.waiting.push_back(frame);
+        Ok(self.follow(Leaving::Piece(frame)))
+    }
+
+    /// Takes a part in which nothing goes on; returns what may leave now.
+    pub fn follow(&mut self, part: Leaving) -> Vec<Leaving> {
+        self.waiting.push_back(part);
         if !self.begun.is_empty() || self.scrub.may_begin(&self.all) {
-            return Ok(Vec::new());
+            return Vec::new();
         }
-        Ok(self.flush())
+        self.flush()
     }
 
     fn look(&mut self, piece: &FrameText) -> Result<(), HoldsCredential> {
-        let FrameText { place, text } = piece;
-        let window = self.windows.entry(place.clone()).or_default();
-        // A text that is the only one is looked through once.
-        let is_apart = *window != self.all;
-        self.all.push_str(text);
-        window.push_str(text);
-        if self.scrub.holds(&self.all) || is_apart && self.scrub.holds(window) {
-            return Err(HoldsCredential);
-        }
+        let FrameText { place, kind, text } = piece;
         // Twice the longest: characters between its own do not push its beginning out.
         let kept = self.scrub.longest().saturating_mul(2).max(WINDOW);
-        shorten(&mut self.all, kept);
-        shorten(window, kept);
-        if self.scrub.may_begin(window) {
-            self.begun.insert(place.clone());
-        } else {
-            self.begun.remove(place);
+        let windows = [Some(place), Some(kind).filter(|kind| *kind != place)];
+        for name in windows.into_iter().flatten() {
+            let window = self.windows.entry(name.clone()).or_default();
+            // A text that is the only one is looked through once.
+            let is_apart = *window != self.all;
+            window.push_str(text);
+            if is_apart && self.scrub.holds(window) {
+                return Err(HoldsCredential);
+            }
+            shorten(window, kept);
+            if self.scrub.may_begin(window) {
+                self.begun.insert(name.clone());
+            } else {
+                self.begun.remove(name);
+            }
         }
+        self.all.push_str(text);
+        if self.scrub.holds(&self.all) {
+            return Err(HoldsCredential);
+        }
+        shorten(&mut self.all, kept);
         Ok(())
     }
 
@@ -85,7 +108,7 @@ impl<'a> HoldBack<'a> {
     }
 
     /// The text ends here: what waits may leave.
-    pub fn flush(&mut self) -> Vec<Bytes> {
+    pub fn flush(&mut self) -> Vec<Leaving> {
         self.waiting.drain(..).collect()
     }
 }
@@ -101,6 +124,8 @@ fn shorten(text: &mut String, kept: usize) {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+
     use super::*;
     use crate::catalog::secret::Secret;
     use crate::domain::token::{self, Family};
@@ -108,7 +133,17 @@ mod tests {
     const TOKEN: &str = "sk-live/Abc+123=xyz";
 
     fn piece(place: &str, text: &str) -> FrameText {
-        FrameText { place: place.to_owned(), text: text.to_owned() }
+        let (place, kind) = place.split_once(' ').unwrap_or((place, place));
+        let [place, kind, text] = [place, kind, text].map(str::to_owned);
+        FrameText { place, kind, text }
+    }
+
+    /// The text of what leaves.
+    fn text_of(parts: Vec<Leaving>) -> String {
+        let bytes = parts.into_iter().map(|part| match part {
+            Leaving::Piece(bytes) | Leaving::Call(_, bytes) => bytes,
+        });
+        bytes.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()).collect()
     }
 
     /// Whether these pieces end in a credential, and what left before.
@@ -116,11 +151,7 @@ mod tests {
         let (mut out, mut left) = (HoldBack::new(scrub), String::new());
         for (place, text) in pieces {
             match out.push(Bytes::from((*text).to_owned()), &[piece(place, text)]) {
-                Ok(frames) => {
-                    for frame in frames {
-                        left.push_str(std::str::from_utf8(&frame).unwrap());
-                    }
-                }
+                Ok(parts) => left.push_str(&text_of(parts)),
                 Err(HoldsCredential) => return (true, left),
             }
         }
@@ -147,9 +178,68 @@ mod tests {
     #[test]
     fn a_token_of_a_gate_does_not_leave_character_by_character() {
         let written = token::write(Family::Run, &[7; 32]);
+        assert_eq!(left_of(&Scrub::default(), &written), (true, "wgr".to_owned()));
+    }
+
+    /// What leaves of a text that comes character by character.
+    fn left_of(scrub: &Scrub, written: &str) -> (bool, String) {
         let characters: Vec<String> = written.chars().map(String::from).collect();
         let pieces: Vec<(&str, &str)> = characters.iter().map(|c| ("", c.as_str())).collect();
-        assert_eq!(left(&Scrub::default(), &pieces), (true, "wgr".to_owned()));
+        left(scrub, &pieces)
+    }
+
+    #[test]
+    fn nor_does_one_that_is_encoded_or_the_rest_of_a_secret() {
+        let token = token::write(Family::Run, &[7; 32]);
+        let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
+        for (text, fronts) in [(token.as_str(), 4), (TOKEN, 4)] {
+            let each = |form: fn(u8) -> String| text.bytes().map(form).collect::<String>();
+            // As written, and the bytes that each of the first characters takes.
+            for (written, width) in [
+                (each(|b| format!("%{b:02X}")), 3),
+                (each(|b| format!("%25{b:02x}")), 5),
+                (each(|b| format!("\\u{b:04x}")), 6),
+                (each(|b| format!("\\x{b:02X}")), 4),
+                (each(|b| format!("&#x{b:x};")), 6),
+                (each(|b| format!("={b:02X}")), 3),
+                (each(|b| format!("{b:02x}")), 2),
+                (each(|b| format!("{b:02X} ")), 3),
+                (each(|b| format!("{b},")), 4),
+                (base64::engine::general_purpose::STANDARD.encode(text), 2),
+                (base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(format!("x{text}")), 3),
+            ] {
+                let (is_found, left) = left_of(&scrub, &written);
+                assert!(is_found, "{written}");
+                assert!(left.len() <= fronts * width + 12, "{written}: {left}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tool_call_waits_behind_the_beginning_of_a_credential() {
+        let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
+        let mut out = HoldBack::new(&scrub);
+        let call = || Leaving::Call(Cleared::of(None), Bytes::from_static(b"call"));
+        let push = |out: &mut HoldBack<'_>, text: &str| {
+            out.push(Bytes::from(text.to_owned()), &[piece("", text)]).map(text_of)
+        };
+        assert_eq!(push(&mut out, "see "), Ok("see ".to_owned()));
+        assert_eq!(text_of(out.follow(call())), "call");
+        assert_eq!(push(&mut out, "sk-live/Abc"), Ok(String::new()));
+        assert_eq!(text_of(out.follow(call())), "");
+        assert_eq!(push(&mut out, "+123=xyz"), Err(HoldsCredential));
+        let mut out = HoldBack::new(&scrub);
+        assert_eq!(push(&mut out, "sk-live/Abc"), Ok(String::new()));
+        assert_eq!(text_of(out.follow(call())), "");
+        assert_eq!(push(&mut out, "d"), Ok("sk-live/Abccalld".to_owned()));
+    }
+
+    #[test]
+    fn texts_of_one_kind_are_put_together_over_others() {
+        let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
+        let (first, rest) = TOKEN.split_at(9);
+        let blocks = [("0/0 text", first), ("1/0 thought", "zzz"), ("2/0 text", rest)];
+        assert_eq!(left(&scrub, &blocks), (true, String::new()));
     }
 
     #[test]
@@ -164,10 +254,8 @@ mod tests {
                 let mut left = String::from("");
                 let broke = ["see ", parts[0], parts[1], parts[2]].iter().any(|text| {
                     match out.push(Bytes::from(text.to_string()), &[piece("", text)]) {
-                        Ok(frames) => {
-                            for frame in frames {
-                                left.push_str(std::str::from_utf8(&frame).unwrap());
-                            }
+                        Ok(parts) => {
+                            left.push_str(&text_of(parts));
                             false
                         }
                         Err(HoldsCredential) => true,

@@ -14,16 +14,20 @@ mod model_request;
 mod ollama;
 mod openai;
 mod probing;
+mod proposed;
 mod pump;
 mod upstream;
+mod whole;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{HeaderName, HeaderValue, StatusCode};
 use hyper::body::{Bytes, Incoming};
+use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
+use self::answered::attempt;
 use self::dialect::PreparedAsk;
 use self::exchange::Exchange;
 use self::model_request::{ModelQuestion, ModelQuestionError, Size};
@@ -202,7 +206,11 @@ impl Model {
             let message = "the request cannot be written";
             return UpstreamOutcome::Over(failed(FailureClass::Protocol, false, message));
         };
-        let response = match place.client.send(request, permit.fuse()).await {
+        let begun = Instant::now();
+        let answered = place.client.send(request, permit.fuse()).await;
+        let tried = attempt(place, begun.elapsed(), Some(&answered));
+        permit.observe(|seen| seen.attempts.extend(tried));
+        let response = match answered {
             Ok(response) => response,
             Err(SendError::Late(late)) => {
                 permit.observe(|seen| seen.usage = Some(place.used(0, 0, self.flat)));

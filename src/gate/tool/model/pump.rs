@@ -3,12 +3,13 @@
 use hyper::body::Bytes;
 
 use super::broken::Broken;
-use super::exchange::{Exchange, encoded, length, proposed};
-use super::hold_back::{HoldBack, HoldsCredential};
+use super::exchange::{Exchange, encoded, length};
+use super::hold_back::{HoldBack, HoldsCredential, Leaving};
 use super::masking::EventMask;
+use super::proposed::Proposed;
 use crate::catalog::llm::answer::{AnsweredCall, DeniedCall, Frame, Step, StreamReader};
 use crate::catalog::llm::sse;
-use crate::ledger::flow::{Clearance, Flow, ProposedCall};
+use crate::ledger::flow::{Clearance, Flow, FlowStopped};
 
 /// A streamed answer on its way from the provider to the agent.
 pub(super) struct Pump<'a, 'b> {
@@ -39,10 +40,8 @@ impl Pump<'_, '_> {
                 Step::Frame { frame, texts } => {
                     let all = texts.iter().map(|piece| length(&piece.text));
                     self.shown = all.fold(self.shown, u64::saturating_add);
-                    let bytes = Bytes::from(frame.encode());
-                    for bytes in self.text.push(bytes, &texts)? {
-                        flow.piece(bytes).await?;
-                    }
+                    let parts = self.text.push(Bytes::from(frame.encode()), &texts)?;
+                    leave(parts, flow).await?;
                 }
                 Step::Call(call) => calls.push(call),
                 Step::Hold => {}
@@ -56,44 +55,37 @@ impl Pump<'_, '_> {
 
     /// Has the tool calls judged that became complete together.
     async fn calls(&mut self, calls: Vec<AnsweredCall>, flow: &mut Flow<'_>) -> Result<(), Broken> {
-        for bytes in self.text.flush() {
-            flow.piece(bytes).await?;
-        }
         let all = calls.iter().map(|call| length(&call.arguments));
         self.shown = all.fold(self.shown, u64::saturating_add);
-        // WHY before they are judged: the agent makes the call with the arguments that left.
-        let left: Vec<_> = calls.iter().map(|call| self.masked(&call.arguments)).collect();
-        let asked = calls.iter().zip(&left).map(|(call, left)| {
-            let leaves = left.as_ref().ok().cloned().flatten();
-            ProposedCall { leaves, ..proposed(call) }
-        });
-        let cleared = flow.propose(asked.collect()).await?;
-        for ((call, left), clearance) in calls.iter().zip(left).zip(cleared) {
-            match clearance {
+        let asked = self.exchange.proposed(&calls, self.mask.as_mut())?;
+        let cleared = flow.propose(asked.iter().map(Proposed::asked).collect()).await?;
+        for (asked, clearance) in asked.iter().zip(cleared) {
+            let index = asked.call.index;
+            let part = match clearance {
                 Clearance::Allowed(cleared) => {
-                    self.refuse_named(call)?;
-                    let masked = match cleared.arguments() {
-                        Some(arguments) => self.masked(arguments)?,
-                        None => left?,
+                    self.refuse_named(asked.call)?;
+                    let frames = match self.exchange.leaves(asked, &cleared, self.mask.as_mut())? {
+                        Some(arguments) => self.answer.allow_with(index, &arguments)?,
+                        None => self.answer.allow(index)?,
                     };
-                    let frames = match masked.as_deref().or(cleared.arguments()) {
-                        Some(arguments) => self.answer.allow_with(call.index, arguments)?,
-                        None => self.answer.allow(call.index)?,
-                    };
-                    let bytes = self.checked(&frames)?;
-                    flow.cleared(cleared, bytes).await?;
+                    Leaving::Call(cleared, self.checked(&frames)?)
                 }
                 Clearance::Denied(denied) => {
-                    let denied = self.exchange.denied(call, &denied)?;
+                    let denied = self.exchange.denied(asked.call, &denied)?;
                     let denied = self.masked_denial(denied)?;
-                    let frames = self.answer.deny(call.index, &denied)?;
-                    let bytes = self.checked(&frames)?;
-                    flow.piece(bytes).await?;
+                    let frames = self.answer.deny(index, &denied)?;
+                    Leaving::Piece(self.checked(&frames)?)
                 }
                 Clearance::Undecided => return Err(Broken::Undecided),
-            }
+            };
+            leave(self.text.follow(part), flow).await?;
         }
         Ok(())
+    }
+
+    /// Bytes of the answer that came so far, about.
+    pub fn seen(&self) -> u64 {
+        self.shown.saturating_add(self.mask.as_ref().map_or(0, EventMask::waiting))
     }
 
     /// The bytes of frames without a credential.
@@ -116,12 +108,15 @@ impl Pump<'_, '_> {
         self.exchange.masked(mask.masked());
         Ok(DeniedCall { tool, message, ..denied })
     }
+}
 
-    /// The arguments of a tool call, if something in them is masked.
-    fn masked(&mut self, arguments: &str) -> Result<Option<String>, Broken> {
-        let Some(mask) = &mut self.mask else { return Ok(None) };
-        let masked = mask.arguments(arguments)?;
-        self.exchange.masked(mask.masked());
-        Ok(masked)
+/// Sends these parts.
+pub(super) async fn leave(parts: Vec<Leaving>, flow: &mut Flow<'_>) -> Result<(), FlowStopped> {
+    for part in parts {
+        match part {
+            Leaving::Piece(bytes) => flow.piece(bytes).await?,
+            Leaving::Call(cleared, bytes) => flow.cleared(cleared, bytes).await?,
+        }
     }
+    Ok(())
 }

@@ -1,11 +1,11 @@
 //! Finds tokens in a text, in each encoding that can be decoded without knowing the token.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{CHARS, Family, PREFIX, parse};
+use super::{CHARS, DIGITS, Family, PREFIX, parse};
 use crate::domain::json::Json;
 use crate::domain::readings::readings;
 
@@ -33,6 +33,9 @@ struct Fronts {
     /// All of them in one pass.
     any: Option<Regex>,
 }
+
+/// Bytes of a token in the longest of these encodings: numbers.
+const WRITTEN_MAX: usize = CHARS * 4;
 
 static FRONTS: LazyLock<Fronts> = LazyLock::new(|| {
     let all: Vec<_> = Family::ALL.iter().flat_map(|family| fronts(family.prefix())).collect();
@@ -137,6 +140,45 @@ fn next(any: Option<&Regex>, text: &str, from: usize) -> Option<usize> {
     }
 }
 
+/// How many letters and digits at the end of a text may be the end of a token in reverse order. WHY not
+/// any number: a text without gaps would never leave.
+const REVERSED: RangeInclusive<usize> = 16..=CHARS * 4;
+
+/// Whether a text ends with what may be a token in reverse order, whose prefix comes last.
+#[must_use]
+pub fn may_begin_reversed(text: &str) -> bool {
+    // Of the prefix, the part that is no letter comes first.
+    let text =
+        text.rsplit_once('_').filter(|(_, end)| end.len() < PREFIX).map_or(text, |cut| cut.0);
+    let digits = text.bytes().rev().take_while(|byte| DIGITS.contains(byte)).count();
+    REVERSED.contains(&digits)
+}
+
+/// Whether a text ends with the beginning of a token, in any of the other encodings: its prefix, and
+/// fewer characters than a token has.
+#[must_use]
+pub fn may_begin(text: &str) -> bool {
+    let Fronts { all, any } = &*FRONTS;
+    let mut from = floor(text, text.len().saturating_sub(WRITTEN_MAX));
+    while let Some(at) = next(any.as_ref(), text, from) {
+        let rest = text.get(at..).unwrap_or_default();
+        let mut here = all.iter().filter(|(front, _)| rest.starts_with(front.as_str()));
+        if here.any(|(_, writing)| writing.goes_on(rest)) {
+            return true;
+        }
+        from = at.saturating_add(1);
+    }
+    false
+}
+
+/// The character boundary at or before this place.
+fn floor(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at = at.saturating_sub(1);
+    }
+    at
+}
+
 /// Whether this text holds a token, directly or after decoding by a later reader.
 #[must_use]
 pub fn holds(text: &str) -> bool {
@@ -170,6 +212,31 @@ fn in_a_text(value: &Json) -> bool {
 }
 
 impl Writing {
+    /// Whether a text that begins with the front of this encoding is a token so far, and not all of it.
+    fn goes_on(&self, text: &str) -> bool {
+        let is_digit = |byte: u8| DIGITS.contains(&byte);
+        let after = text.bytes().skip(PREFIX);
+        match self {
+            Self::Plain => text.len() < CHARS && after.clone().all(is_digit),
+            Self::Turned => {
+                let all = text.len() < CHARS && text.is_ascii();
+                all && text.chars().skip(PREFIX).all(|c| c.is_ascii_alphanumeric())
+            }
+            Self::Backwards => false,
+            Self::Hex => text.len() < CHARS * 2 && text.bytes().all(|b| b.is_ascii_hexdigit()),
+            Self::Numbers => {
+                let is_number = |byte: u8| byte.is_ascii_digit() || byte == b',';
+                text.split(',').count() <= CHARS && text.bytes().all(is_number)
+            }
+            Self::Digits { bits, shift, known } => {
+                let all = div_ceil(shift.saturating_add(CHARS).saturating_mul(8), *bits);
+                let alphabets = alphabets(*bits);
+                let is_letter = |b: u8| alphabets.iter().any(|letters| letters.contains(&b));
+                text.len() < all.saturating_sub(known.len()) && text.bytes().all(is_letter)
+            }
+        }
+    }
+
     /// The token of this encoding whose front is at `at`, and its place.
     fn token(&self, text: &str, at: usize) -> Option<Range<usize>> {
         let after = |length: usize| at..at.saturating_add(length);

@@ -10,7 +10,7 @@ use crate::domain::crc32::crc32;
 
 mod find;
 
-pub use find::{find, holds, stands_in, turned};
+pub use find::{find, holds, may_begin, may_begin_reversed, stands_in, turned};
 
 /// Characters of 256 bits in base62.
 const BODY: usize = 43;
@@ -67,16 +67,6 @@ pub fn family(text: &str) -> Option<Family> {
     Family::ALL.iter().copied().find(|family| text.starts_with(family.prefix()))
 }
 
-/// Whether a text ends with the beginning of a token: a prefix, and fewer digits than a token has.
-#[must_use]
-pub fn may_begin(text: &str) -> bool {
-    let digits = text.bytes().rev().take(CHARS).take_while(|byte| DIGITS.contains(byte)).count();
-    // Digits are ASCII, so a character ends before them.
-    let before = text.get(..text.len().saturating_sub(digits)).unwrap_or_default();
-    digits < BODY.saturating_add(CHECK)
-        && Family::ALL.iter().any(|family| before.ends_with(family.prefix()))
-}
-
 fn checksum(checked: &str) -> String {
     base62::<CHECK>(&crc32(checked.as_bytes()).to_be_bytes())
 }
@@ -124,13 +114,27 @@ mod tests {
     #[test]
     fn a_token_may_begin_where_its_prefix_stands_until_it_is_whole() {
         for family in Family::ALL {
-            let text = format!("see {}", write(*family, &[7; 32]));
+            let token = write(*family, &[7; 32]);
+            let text = format!("see {token}");
             for end in 0..=text.len() {
                 let is_begun = (8..text.len()).contains(&end);
                 assert_eq!(may_begin(text.split_at(end).0), is_begun, "{end}");
             }
             assert!(!may_begin(&format!("{} ", family.prefix())));
+            let reversed: String = token.chars().rev().collect();
+            for end in 0..CHARS {
+                assert_eq!(may_begin_reversed(reversed.split_at(end).0), end >= 16, "{end}");
+            }
+            let numbers: String = token.bytes().map(|byte| format!("{byte},")).collect();
+            for (written, front) in [(hex::encode(&token), 8), (numbers, 15)] {
+                for end in front..CHARS * 2 {
+                    let (begun, _) = written.split_at(end);
+                    assert!(may_begin(begun), "{begun}");
+                    assert!(!may_begin(&format!("{begun} ")), "{begun}");
+                }
+            }
         }
+        assert!(!may_begin("as she said") && !may_begin_reversed("she said a word"));
     }
 
     #[test]

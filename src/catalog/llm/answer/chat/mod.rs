@@ -94,7 +94,7 @@ impl ChatStream {
             self.end.push(Frame::unnamed(data));
             return vec![Step::Hold];
         }
-        vec![self.pass(data.to_owned(), FrameText::of("", said(chunk)))]
+        vec![self.pass(data.to_owned(), FrameText::of(("", ""), said(chunk)))]
     }
 
     fn pass(&mut self, data: String, texts: Vec<FrameText>) -> Step {
@@ -319,7 +319,11 @@ impl DialectStream for ChatStream {
             None | Some(Ok([])) => Ok(self.without_choice(&chunk, data)),
             Some(Ok([choice])) => {
                 refuse_other_choices(choice, "delta")?;
-                self.choice(&chunk, choice, data)
+                let mut steps = self.choice(&chunk, choice, data)?;
+                if let Some(Step::Frame { texts, .. }) = steps.first_mut() {
+                    texts.extend(said_again(choice));
+                }
+                Ok(steps)
             }
             Some(Ok(_)) => Err(AnswerError::Choices),
             Some(Err(_)) => Err(unexpected("choices")),
@@ -407,7 +411,7 @@ fn rest(delta: &BTreeMap<String, Json>, data: &str) -> Result<Rest, AnswerError>
             ("role", _) => is_some = true,
             (_, value) => {
                 is_some |= *value != Json::from("") && *value != Json::from(Vec::new());
-                texts.extend(FrameText::of(name.as_str(), said(value)));
+                texts.extend(FrameText::of((name, name), said(value)));
             }
         }
     }
@@ -422,6 +426,15 @@ fn said(value: &Json) -> String {
     let mut found = Vec::new();
     texts(value, &mut found);
     found.concat()
+}
+
+/// The texts of a message that some servers send beside the delta: all that was said, again and again.
+fn said_again(choice: &Json) -> impl Iterator<Item = FrameText> {
+    let members = given(choice, "message").and_then(Json::as_object).into_iter().flatten();
+    members.filter(|(name, _)| *name != "role").flat_map(|(name, value)| {
+        let place = format!("message.{name}");
+        FrameText::of((&place, &place), said(value))
+    })
 }
 
 /// A text behind another of the same message.

@@ -80,10 +80,11 @@ impl MessagesStream {
         }
     }
 
-    fn pass(&mut self, kind: &str, data: &str, text: String) -> Vec<Step> {
+    /// Lets an event leave. `of`: the type of the block whose text it has.
+    fn pass(&mut self, kind: &str, data: &str, (of, text): (&str, String)) -> Vec<Step> {
         self.text.push_str(&text);
-        // One block follows another: none goes on behind the next one.
-        vec![Step::Frame { frame: Frame::named(kind, data), texts: FrameText::of("", text) }]
+        // One block follows another: none goes on behind the next one, but its text may.
+        vec![Step::Frame { frame: Frame::named(kind, data), texts: FrameText::of((of, of), text) }]
     }
 
     fn start(&mut self, event: &Json, data: &str) -> Result<Vec<Step>, AnswerError> {
@@ -98,7 +99,7 @@ impl MessagesStream {
         }
         usage::merge(&mut self.usage, message.get("usage").unwrap_or(&Json::Null));
         self.message = Some(message);
-        Ok(self.pass("message_start", data, String::new()))
+        Ok(self.pass("message_start", data, Default::default()))
     }
 
     fn block_start(&mut self, event: &Json, data: &str) -> Result<Vec<Step>, AnswerError> {
@@ -122,9 +123,9 @@ impl MessagesStream {
             return Ok(vec![Step::Hold]);
         }
         let is_hosted = refuse_block(&block, &self.rules.hosted_allowed)?;
-        let text = said(&block);
+        let (of, text) = (block_kind(&block)?.to_owned(), said(&block));
         self.open = Some(Block::Passing { index, block, is_hosted, input: String::new() });
-        Ok(self.pass(KIND, data, text))
+        Ok(self.pass(KIND, data, (&of, text)))
     }
 
     fn block_delta(&mut self, event: &Json, data: &str) -> Result<Vec<Step>, AnswerError> {
@@ -146,7 +147,8 @@ impl MessagesStream {
                 }
                 input.push_str(text_of(delta, "partial_json").unwrap_or_default());
                 grow_block(block, kind, delta);
-                Ok(self.pass(KIND, data, said(delta)))
+                let of = block_kind(block)?.to_owned();
+                Ok(self.pass(KIND, data, (&of, said(delta))))
             }
             Some(Block::ToolUse(_) | Block::Passing { .. }) | None => Err(unexpected(KIND)),
         }
@@ -169,7 +171,7 @@ impl MessagesStream {
                     members.insert("input".into(), input);
                 }
                 self.content.push(block);
-                Ok(self.pass(KIND, data, String::new()))
+                Ok(self.pass(KIND, data, Default::default()))
             }
             Some(Block::ToolUse(_) | Block::Passing { .. }) | None => Err(unexpected(KIND)),
         }
@@ -226,7 +228,7 @@ impl DialectStream for MessagesStream {
             "error" => Err(AnswerError::provider(given(&event, "error").unwrap_or(&event))),
             kind => {
                 refuse_acting(kind, &event)?;
-                Ok(self.pass(kind, data, said(&event)))
+                Ok(self.pass(kind, data, ("", said(&event))))
             }
         }
     }

@@ -106,7 +106,8 @@ impl ResponsesStream {
             }
         }
         let frame = self.numbers.frame(kind, event, data.to_owned())?;
-        Ok(vec![Step::Frame { frame, texts: FrameText::of(part_of(event), text) }])
+        let of = kind.strip_suffix(".delta").or(kind.strip_suffix(".done")).unwrap_or(kind);
+        Ok(vec![Step::Frame { frame, texts: FrameText::of((&part_of(event), of), text) }])
     }
 
     /// Nothing leaves of this event.
