@@ -13,6 +13,7 @@ use hyper::body::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use super::drafts::STORED_MAX;
 use super::permit::{Permit, Receipt};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -165,6 +166,11 @@ pub trait FlowKeeper: Send + Sync {
     /// cannot be.
     fn progress(&self, seen: StreamSeen) -> oneshot::Receiver<()>;
 
+    /// Whether the bytes that leave are kept: the run is recorded for a replay.
+    fn keeps(&self) -> bool {
+        false
+    }
+
     /// The time since an arbitrary moment.
     fn now(&self) -> Duration;
 }
@@ -223,6 +229,8 @@ fn weight(bytes: &Bytes) -> usize {
 struct ProgressRecorder {
     keeper: Arc<dyn FlowKeeper>,
     hash: Sha256,
+    /// The bytes, if they are kept and can be stored.
+    kept: Option<Vec<u8>>,
     bytes: u64,
     pieces: u64,
     first_ms: Option<u64>,
@@ -237,12 +245,19 @@ impl ProgressRecorder {
     fn new(keeper: Arc<dyn FlowKeeper>) -> Self {
         let began = keeper.now();
         let (hash, first_ms, pending, recording) = (Sha256::new(), None, None, None);
-        Self { keeper, hash, bytes: 0, pieces: 0, first_ms, began, pending, recording }
+        let kept = keeper.keeps().then(Vec::new);
+        Self { keeper, hash, kept, bytes: 0, pieces: 0, first_ms, began, pending, recording }
     }
 
     /// Counts bytes that leave next.
     fn count(&mut self, bytes: &Bytes) {
         self.hash.update(bytes);
+        // WHY not a part: what cannot be stored whole cannot be played either.
+        let fits = |kept: &Vec<u8>| kept.len().saturating_add(bytes.len()) <= STORED_MAX;
+        self.kept = self.kept.take().filter(fits);
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(bytes);
+        }
         let now = self.keeper.now();
         self.first_ms.get_or_insert_with(|| {
             u64::try_from(now.saturating_sub(self.began).as_millis()).unwrap_or(u64::MAX)
@@ -434,6 +449,7 @@ impl Drop for Flow<'_> {
         if self.progress.pieces > 0 {
             let seen = self.progress.seen();
             self.permit.observe(|observed| observed.stream = Some(seen));
+            self.permit.keep_stream(self.progress.kept.take());
         }
     }
 }
@@ -479,6 +495,24 @@ mod tests {
 
     fn of(keeper: &Arc<Keeper>) -> ProgressRecorder {
         ProgressRecorder::new(Arc::<Keeper>::clone(keeper))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_left_is_kept_only_for_a_replay_and_only_whole() {
+        let keeper = Keeper::begin();
+        let mut progress = of(&keeper);
+        progress.count(&Bytes::from_static(b"one"));
+        assert_eq!(progress.kept, None, "this run is not recorded for a replay");
+        progress.kept = Some(Vec::new());
+        progress.count(&Bytes::from_static(b"one"));
+        progress.count(&Bytes::from_static(b"two"));
+        assert_eq!(progress.kept.as_deref(), Some(&b"onetwo"[..]));
+        progress.count(&Bytes::from(vec![b'x'; STORED_MAX - 6]));
+        assert_eq!(progress.kept.as_ref().map(Vec::len), Some(STORED_MAX));
+        progress.count(&Bytes::from_static(b"x"));
+        assert_eq!(progress.kept, None, "it is too long to be stored");
+        progress.count(&Bytes::from_static(b"one"));
+        assert_eq!(progress.kept, None, "and nothing of it is kept");
     }
 
     async fn silence(seconds: u64) {

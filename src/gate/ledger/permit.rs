@@ -53,6 +53,8 @@ pub struct Permit {
     fuse: Fuse,
     /// Whether an answer left while the call ran.
     flows: AtomicBool,
+    /// What left of that answer, if it is kept for a replay.
+    stream: Mutex<Option<Vec<u8>>>,
 }
 
 impl Permit {
@@ -60,8 +62,9 @@ impl Permit {
         let (prepared, decision) = judged.into_parts();
         let fuse = tenure.fuse(prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout));
         let (verdict, obligations) = (decision.verdict, decision.obligations);
-        let (observed, flows) = (Mutex::default(), AtomicBool::new(false));
-        Self { prepared, verdict, obligations, receipt, observed, fuse, flows }
+        let (observed, flows, stream) =
+            (Mutex::default(), AtomicBool::new(false), Mutex::default());
+        Self { prepared, verdict, obligations, receipt, observed, fuse, flows, stream }
     }
 
     /// The call that was allowed.
@@ -105,6 +108,11 @@ impl Permit {
         self.flows.store(true, Ordering::Relaxed);
     }
 
+    /// Keeps the exact bytes that left; the call's last entry commits to them.
+    pub(super) fn keep_stream(&self, bytes: Option<Vec<u8>>) {
+        *self.stream.lock() = bytes;
+    }
+
     /// Spends the permit: the call ended like this.
     pub(crate) fn finish(self, ended: Ended) -> Finished {
         let call = self.prepared.call();
@@ -119,6 +127,7 @@ impl Permit {
             authorized: self.receipt,
             ended,
             observed: self.observed.into_inner(),
+            stream: self.stream.into_inner(),
         }
     }
 
@@ -150,12 +159,14 @@ pub struct Finished {
     ended: Ended,
     observed: Observed,
     inert: bool,
+    stream: Option<Vec<u8>>,
 }
 
 impl Finished {
     /// The same call with an outcome that the storage cannot keep: the result is lost for good.
     pub(super) fn lost(mut self) -> Self {
         self.ended.outcome = Outcome::Unknown { cause: "result_lost".into() };
+        self.stream = None;
         self
     }
 
@@ -192,6 +203,11 @@ impl Finished {
     /// What its executor saw.
     pub const fn observed(&self) -> &Observed {
         &self.observed
+    }
+
+    /// The exact bytes that left while it ran, if they are kept for a replay.
+    pub fn stream(&self) -> Option<&[u8]> {
+        self.stream.as_deref()
     }
 }
 
