@@ -326,6 +326,39 @@ impl ProgressRecorder {
     }
 }
 
+/// What had left of an answer when its end was handed over, and how many bytes of that are kept.
+#[derive(Debug)]
+struct BeforeEnd {
+    seen: StreamSeen,
+    kept: usize,
+}
+
+/// What left of an answer, and the bytes themselves if they are kept. The end is among it, which leaves
+/// only if the call completes.
+#[derive(Debug, Default)]
+pub(super) struct LeftStream {
+    whole: Option<Left>,
+    before_end: Option<BeforeEnd>,
+}
+
+/// What left, and the bytes if they are kept.
+type Left = (StreamSeen, Option<Vec<u8>>);
+
+impl LeftStream {
+    /// What left of the answer of a call that completed or did not; `None` if nothing did.
+    pub fn of(self, completed: bool) -> Option<Left> {
+        let Self { whole, before_end } = self;
+        let (seen, mut kept) = whole?;
+        let Some(BeforeEnd { seen, kept: length }) = before_end.filter(|_| !completed) else {
+            return Some((seen, kept));
+        };
+        if let Some(kept) = &mut kept {
+            kept.truncate(length);
+        }
+        (seen.pieces > 0).then_some((seen, kept))
+    }
+}
+
 /// The way of the answer of one permitted call to its agent. It borrows the permit: it ends before
 /// the permit is spent, and leaves in it what has left of the answer.
 pub struct Flow<'permit> {
@@ -333,6 +366,8 @@ pub struct Flow<'permit> {
     items: mpsc::Sender<FlowItem>,
     room: Arc<Semaphore>,
     progress: ProgressRecorder,
+    /// What had left before the end was handed over.
+    before_end: Option<BeforeEnd>,
 }
 
 impl std::fmt::Debug for Flow<'_> {
@@ -346,7 +381,8 @@ impl Permit {
     pub(crate) fn flow(&self, to: FlowSender) -> Flow<'_> {
         self.flows();
         let FlowSender { items, room, keeper } = to;
-        Flow { permit: self, items, room, progress: ProgressRecorder::new(keeper) }
+        let progress = ProgressRecorder::new(keeper);
+        Flow { permit: self, items, room, progress, before_end: None }
     }
 }
 
@@ -410,6 +446,8 @@ impl Flow<'_> {
     /// # Errors
     /// As [`Self::piece`].
     pub async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
+        let (seen, kept) = (self.progress.seen(), self.progress.kept.as_ref().map_or(0, Vec::len));
+        self.before_end = Some(BeforeEnd { seen, kept });
         self.progress.count(&bytes);
         let end = FlowItem::End(SealedEnd(bytes));
         self.items.send(end).await.map_err(|_| FlowStopped::Left)
@@ -447,9 +485,9 @@ impl Drop for Flow<'_> {
     /// call.
     fn drop(&mut self) {
         if self.progress.pieces > 0 {
-            let seen = self.progress.seen();
-            self.permit.observe(|observed| observed.stream = Some(seen));
-            self.permit.keep_stream(self.progress.kept.take());
+            let (seen, kept) = (self.progress.seen(), self.progress.kept.take());
+            let before_end = self.before_end.take();
+            self.permit.keep_stream(LeftStream { whole: Some((seen, kept)), before_end });
         }
     }
 }
@@ -495,6 +533,26 @@ mod tests {
 
     fn of(keeper: &Arc<Keeper>) -> ProgressRecorder {
         ProgressRecorder::new(Arc::<Keeper>::clone(keeper))
+    }
+
+    #[test]
+    fn the_end_of_an_answer_left_only_if_its_call_completed() {
+        let seen = |text: &str, pieces| StreamSeen {
+            bytes: u64::try_from(text.len()).unwrap(),
+            sha256: Digest::of(&[text.as_bytes()]),
+            pieces,
+            first_ms: None,
+        };
+        let left = |before: &str, pieces| {
+            let whole = format!("{before}end");
+            let before_end = Some(BeforeEnd { seen: seen(before, pieces), kept: before.len() });
+            let whole = Some((seen(&whole, pieces + 1), Some(whole.into_bytes())));
+            LeftStream { whole, before_end }
+        };
+        assert_eq!(left("one", 1).of(true), Some((seen("oneend", 2), Some(b"oneend".to_vec()))));
+        assert_eq!(left("one", 1).of(false), Some((seen("one", 1), Some(b"one".to_vec()))));
+        assert_eq!(left("", 0).of(false), None);
+        assert_eq!(LeftStream::default().of(true), None);
     }
 
     #[tokio::test(start_paused = true)]

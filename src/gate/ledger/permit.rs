@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::flow::LeftStream;
 use super::fuse::{Fuse, Tenure};
 use crate::domain::call::ToolCall;
 use crate::domain::decision::{Alarm, Course, LayerReason, PolicyObligation, Verdict};
@@ -53,8 +54,8 @@ pub struct Permit {
     fuse: Fuse,
     /// Whether an answer left while the call ran.
     flows: AtomicBool,
-    /// What left of that answer, if it is kept for a replay.
-    stream: Mutex<Option<Vec<u8>>>,
+    /// What left of that answer.
+    stream: Mutex<LeftStream>,
 }
 
 impl Permit {
@@ -108,9 +109,9 @@ impl Permit {
         self.flows.store(true, Ordering::Relaxed);
     }
 
-    /// Keeps the exact bytes that left; the call's last entry commits to them.
-    pub(super) fn keep_stream(&self, bytes: Option<Vec<u8>>) {
-        *self.stream.lock() = bytes;
+    /// Keeps what left of the answer; the call's last entry has it.
+    pub(super) fn keep_stream(&self, left: LeftStream) {
+        *self.stream.lock() = left;
     }
 
     /// Spends the permit: the call ended like this.
@@ -119,6 +120,9 @@ impl Permit {
         // WHY never with a flow: its end proves that the outcome is durable.
         let inert = !self.flows.into_inner()
             && self.prepared.tool().is_some_and(|tool| tool.tier == Tier::T0 && tool.read_only);
+        let completed = matches!(ended.outcome, Outcome::Completed { .. });
+        let (left, events) = self.stream.into_inner().of(completed).unzip();
+        let observed = Observed { stream: left, ..self.observed.into_inner() };
         Finished {
             inert,
             run: *call.run(),
@@ -126,8 +130,8 @@ impl Permit {
             tool: call.tool().clone(),
             authorized: self.receipt,
             ended,
-            observed: self.observed.into_inner(),
-            stream: self.stream.into_inner(),
+            observed,
+            stream: events.flatten(),
         }
     }
 

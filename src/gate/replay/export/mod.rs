@@ -28,9 +28,9 @@ use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
 use crate::ledger::verify::EntryLine;
-use crate::record::Role;
 use crate::record::debug_by;
 use crate::record::run::RunOpened;
+use crate::record::{Kind, Role};
 use crate::tool::client;
 use crate::verify::contents::templates_of;
 
@@ -335,7 +335,11 @@ fn asked_for<'a>(
     match model_call.and_then(|model_call| ends.get(&model_call)) {
         Some(end) if last.entry.seq < *end => Ok(()),
         Some(_) => Err(StepGap::Outlived(tool.to_string())),
-        None => Err(StepGap::Unassigned(tool.to_string())),
+        // Only a tool call of an answer is ever allowed; an agent that calls such a tool is denied.
+        None if lines.iter().any(|line| line.is(Kind::CallAuthorized)) => {
+            Err(StepGap::Unassigned(tool.to_string()))
+        }
+        None => Ok(()),
     }
 }
 
