@@ -474,3 +474,46 @@ pub(super) fn refusal(drift: &Drift) -> LayerReason {
     let detail = format!("replay.{}", drift.kind.as_str());
     LayerReason::effect_refused("replay", &detail, drift.message.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHAT: Form = Some((Dialect::Chat, Operation::Generate));
+    const COUNT: Form = Some((Dialect::Messages, Operation::CountTokens));
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes(), &crate::domain::json::Limits::FILE).unwrap()
+    }
+
+    #[test]
+    fn a_request_has_the_key_of_its_dialect_and_what_it_asks_for() {
+        let settings = ReplaySettings {
+            collect: false,
+            engines: BTreeMap::new(),
+            now: None,
+            volatile: BTreeMap::from([("m".to_owned(), vec!["/at".to_owned()])]),
+        };
+        let of = |form, args: &str| key(&settings, ("m", form), &json(args));
+        let same = r#"{"model":"m","at":1}"#;
+        let messages = Some((Dialect::Messages, Operation::Generate));
+        let keys = [CHAT, COUNT, messages, None].map(|form| of(form, same));
+        let apart: BTreeSet<_> = keys.iter().collect();
+        assert_eq!(apart.len(), keys.len());
+        assert_eq!(of(CHAT, same), of(CHAT, r#"{"model":"m","at":2}"#));
+    }
+
+    #[test]
+    fn a_drift_says_how_a_request_to_a_model_differs() {
+        let of = |was: &str, is: &str| differences(&json(was), &json(is));
+        let stream = of("{}", r#"{"stream":true,"n":1}"#);
+        assert!(otherwise(&stream, CHAT, CHAT).starts_with("asks for a stream, and"));
+        let whole = of(r#"{"stream":true}"#, r#"{"stream":false}"#);
+        assert!(otherwise(&whole, CHAT, CHAT).starts_with("asks for an answer in one piece, and"));
+        assert_eq!(otherwise(&whole, None, None), "has other arguments at `/stream`");
+        let null = of("{}", r#"{"stream":false}"#);
+        assert_eq!(otherwise(&null, CHAT, CHAT), "has other arguments at `/stream`");
+        let form = "asked for `chat generate`, and asks for `messages count_tokens`";
+        assert_eq!(otherwise(&[], CHAT, COUNT), form);
+    }
+}
