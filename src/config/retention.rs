@@ -81,6 +81,8 @@ struct PayloadTerms {
     pre_image: Option<Term>,
     /// How long to keep lists of the tools that runs were granted when they were opened.
     tools: Option<Term>,
+    /// How long to keep the events of streamed answers of runs that are recorded for a replay.
+    stream: Option<Term>,
 }
 
 impl Retention {

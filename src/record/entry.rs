@@ -47,6 +47,9 @@ closed! {
         PreImage = "pre_image",
         /// A list of tools as an agent received it.
         Tools = "tools",
+        /// The events of a streamed answer, exactly as they left. Only runs that are recorded for a
+        /// replay have it.
+        Stream = "stream",
     }
 }
 

@@ -79,7 +79,8 @@ pub fn templates(slices: &[ChainSlice], files: &Files) -> BTreeMap<String, Diges
     named.map(|digest| (bundle::template_file(&digest), digest)).collect()
 }
 
-fn templates_of(yaml: &[u8]) -> Vec<Digest> {
+/// The templates of instructions that a manifest names.
+pub fn templates_of(yaml: &[u8]) -> Vec<Digest> {
     // What is no manifest of this form names none; no gate would have bound it.
     let Ok(document) = Document::parse(yaml, bundle::AGENT) else { return Vec::new() };
     let entries = document.value.pointer("/spec/instructions").and_then(Value::as_array);

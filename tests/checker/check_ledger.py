@@ -33,7 +33,7 @@ DEPTH_MAX = 6
 ARRAY_MAX = 256
 REQUIRED = {"v", "chain", "epoch", "seq", "prev", "ts", "boot", "mono", "kind", "data"}
 OPTIONAL = {"run", "run_seq", "run_prev", "call", "tool", "verdict", "rule", "policy", "commit"}
-ROLES = {"args", "result", "policy_input", "approval", "message", "conversation", "offer", "instructions", "raw", "pre_image", "tools", "principal"}
+ROLES = {"args", "result", "policy_input", "approval", "message", "conversation", "offer", "instructions", "raw", "pre_image", "tools", "stream", "principal"}
 KINDS_OF_NO_CALL = {
     "chain.genesis", "writer.started", "writer.stopped", "heartbeat", "clock.step", "key.rotated", "key.revoked",
     "config.changed", "policy.activated", "posture.observed", "manifest.bound", "manifest.refused", "signers.bound",
@@ -541,6 +541,9 @@ class Checker:
             return
         if "covered_bytes" in data and (last is None or data["covered_bytes"] != last[0]):
             self.bad(where, "stream", f"{data['covered_bytes']} bytes are not what the last progress covers")
+        kept = [commitment["len"] for commitment in entry.get("commit", []) if commitment["role"] == "stream"]
+        if kept and kept != [data.get("observed", {}).get("stream", {}).get("bytes")]:
+            self.bad(where, "stream", f"{kind} commits to other events than left")
         if last is None or AUTOMATON["authorized"].get(kind) not in TERMINAL:
             return
         stream = data.get("observed", {}).get("stream")

@@ -209,6 +209,18 @@ class GoodLedger(unittest.TestCase):
         self.assertEqual(problems(streamed(3, 7, **lost, covered_bytes=7).seal()), set())
         self.assertEqual(problems(streamed(3, 7, **lost).seal()), set())
 
+    def test_events_that_are_kept_are_as_long_as_what_left(self):
+        for length, found in ((9, set()), (8, {"stream"})):
+            book = streamed(observed={"stream": left(9)})
+            seal = book.entries.pop()
+            end = book.entries.pop()
+            book.run_seq -= 2
+            kept = [{"c": "0" * 64, "len": length, "role": "stream"}]
+            book.add("call.completed", end["data"], run=True, call="m", tool="llm.main", commit=kept)
+            book.add("run.sealed", {"entries": book.run_seq + 1}, run=True)
+            self.assertEqual(seal["kind"], "run.sealed")
+            self.assertEqual(problems(book.seal()), found)
+
     def test_progress_grows_and_the_end_of_a_call_says_no_less(self):
         for book in (
             streamed(7, 7, observed={"stream": left(9)}),

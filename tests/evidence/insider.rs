@@ -4,7 +4,7 @@
 use crate::forged::Draft;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
-use wicketgate::domain::id::ChainId;
+use wicketgate::domain::id::{CallId, ChainId};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Report, verify_files};
@@ -144,6 +144,40 @@ fn what_left_of_an_answer_after_its_last_progress_is_named_as_not_proven() {
     assert!(report.to_text().contains(tail), "{}", report.to_text());
     caught(&ended([7, 3], 3), "S5");
     caught(&ended([3, 7], 3), "S5");
+}
+
+/// A run whose ledger says that `left` left, and that stores `kept` as the events.
+fn streamed(left: &str, kept: &str) -> Report {
+    let (bytes, sha256) = (left.len(), Digest::of(&[left.as_bytes()]).hex());
+    let ledger = log(|b| {
+        b.allow(run_id(1), "c1");
+        let result = b.commit("result", br#"{"text":"hello"}"#);
+        let stream = format!(r#"{{"bytes":{bytes},"pieces":1,"sha256":"{sha256}"}}"#);
+        let data = format!(
+            r#"{{"us":1200,"status":"200","attempts":1,"observed":{{"stream":{stream}}}}}"#
+        );
+        let mut draft = Draft::of(Kind::CallCompleted, json(&data));
+        draft.run = Some(run_id(1));
+        draft.call = CallId::parse("c1");
+        draft.commit = vec![result, b.commit("stream", kept.as_bytes())];
+        b.add(draft);
+        b.seal(run_id(1));
+    });
+    judged(&ledger)
+}
+
+#[test]
+fn events_that_are_kept_are_those_that_left() {
+    let left = "data: {\"text\":\"hello\"}\n\n";
+    let report = streamed(left, left);
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text());
+    // Of the same length, and with a commitment of its own.
+    let other = left.replace("hello", "jello");
+    let report = streamed(left, &other);
+    caught(&report, "P1");
+    assert!(report.to_text().contains("not the events that left"), "{}", report.to_text());
+    // Cut, with a commitment of its own.
+    caught(&streamed(left, left.trim_end()), "S5");
 }
 
 #[test]

@@ -9,7 +9,6 @@ use crate::gate::Gate;
 use crate::provider::Answer;
 use crate::said::{DIALECTS, Dialect, output_text};
 use wicketgate_support::evidence::{evidence, outcome};
-use wicketgate_support::ran::Ran;
 
 const TURNS: usize = 60;
 /// New text of each turn: results of tools and questions, and what the model says. 0.41 MB in all. What
@@ -168,22 +167,4 @@ async fn evidence_has_the_instructions_beside_a_conversation_and_decides_the_sam
         let shown = &step["conversation"][*name];
         assert_eq!((&shown["state"], &shown["json"]), (&json!("opened"), sent), "{step}");
     }
-}
-
-/// The gate keeps no bytes of streamed answers, so a recording could not give them again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_asked_a_model_in_a_dialect_is_not_exported_as_a_recording() {
-    let record = |spec: &mut Value| spec["replay"] = json!({"mode": "record"});
-    let mut gate = Gate::start_with(|_| {}, record).await;
-    gate.provider.answers(Answer::json(200, &DIALECTS[0].whole("hello", &[])));
-    let reply = gate.asks(&DIALECTS[0], &DIALECTS[0].request("hi", false)).await;
-    assert_eq!(reply.status, 200, "{reply:?}");
-    let run = reply.header("wicketgate-run").expect("the run").to_owned();
-    // The implicit run ends with the gate.
-    gate.sidecar.stop().await;
-    let order = ["run", "replay", "export", &run, "--config", "wicketgate.yaml"];
-    let out = ["--out", "run.recording"];
-    let refused = Ran::gate(gate.estate.path("."), [&order[..], &out].concat());
-    refused.ends(1).complains("step 1: `llm.main` was asked as a model in the dialect `chat`");
-    assert!(!gate.estate.path("run.recording").exists());
 }

@@ -27,6 +27,7 @@ mod pin;
 mod proposals;
 mod refusals;
 mod remembered;
+mod replayed;
 mod spans;
 mod streams;
 mod traps;

@@ -193,6 +193,9 @@ impl ReplayDirectory {
             let callers = json!([{"socket": socket, "uid": uid}, {"token_file": token}]);
             agents.push(json!({"manifest": yaml, "callers": callers}));
         }
+        for (name, text) in recording.templates() {
+            self.write(&name, text)?;
+        }
         for (name, bytes) in policies.in_force.as_written() {
             self.write(&format!("policy/{name}"), bytes)?;
         }

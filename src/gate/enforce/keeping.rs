@@ -46,9 +46,23 @@ impl Keeping {
         self.seed
     }
 
+    /// Whether the exact bytes of streamed answers are kept: a replay plays them.
+    pub fn keeps_streams(&self) -> bool {
+        self.keep != Keep::Nothing
+    }
+
     /// For a run that is neither a replay nor a fork.
     pub fn of(keep: Keep, seed: Option<Seed>) -> Self {
         Self { keep, seed, ..Self::default() }
+    }
+
+    /// For a run that is taken up after a restart. Its ids come from no seed any more: how many were
+    /// minted is not known.
+    pub fn taken_up(replay: Option<&Replay>) -> Self {
+        let recorded = replay.is_some_and(|replay| {
+            matches!(replay.mode, ReplayMode::Record | ReplayMode::Deterministic)
+        });
+        Self { keep: if recorded { Keep::Record } else { Keep::Nothing }, ..Self::default() }
     }
 
     /// For a run that replays a run of this recording.

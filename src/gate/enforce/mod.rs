@@ -42,7 +42,7 @@ pub use run::{Run, Sealed};
 pub use run_view::RunView;
 pub use settings::{Parts, Settings};
 pub use tools::ToolView;
-pub use words::ModelWords;
+pub use words::{ModelWords, without_receipts};
 
 use crate::clock::{Clock, Entropy};
 use crate::domain::call::ToolCall;

@@ -183,6 +183,10 @@ impl FlowKeeper for AnswerKeeper {
         recording
     }
 
+    fn keeps(&self) -> bool {
+        self.run.keeping.keeps_streams()
+    }
+
     fn now(&self) -> Duration {
         self.road.clock.monotonic()
     }
@@ -208,7 +212,7 @@ impl AnswerKeeper {
             }
             Err(fault) if fault.receipt.is_some() => {
                 let denied = denied(&fault);
-                self.road.metrics.proposal_denied(&road_name(&asked.name));
+                self.road.metrics.proposal_denied(&client::road_name(&asked.name));
                 let ProposedCall { id, name, arguments, custom, .. } = asked;
                 let words = denied.message.clone();
                 let ask = DeniedAsk { id, name, arguments, custom, words };
@@ -248,7 +252,7 @@ impl AnswerKeeper {
     /// before is asked for, not made again: its answer is given once.
     async fn judged(&self, asked: &ProposedCall) -> Answer {
         let (road, run) = (&self.road, &self.run);
-        let tool = road_name(&asked.name);
+        let tool = client::road_name(&asked.name);
         let (arguments, refusals) = arguments(asked);
         let like = Digest::of(&[tool.as_bytes(), b"\0", &arguments]);
         let waits = run.models.proposals.lock().held.remove(&like);
@@ -278,7 +282,7 @@ impl AnswerKeeper {
 
     /// An id that follows from the call of the model, if it has room for that.
     fn id_of(&self, asked: &ProposedCall, tool: &str, arguments: &[u8]) -> Result<CallId, Fault> {
-        let derived = CallId::parse(&format!("{}-p{}", self.call, asked.index));
+        let derived = client::proposal_id(&self.call, asked.index);
         let minted = || CallId::parse(&self.road.minted_id(&self.run, tool, arguments));
         derived.or_else(minted).ok_or_else(|| Fault::of(Code::RequestMalformed))
     }
@@ -305,14 +309,6 @@ fn arguments(asked: &ProposedCall) -> (Vec<u8>, Vec<LayerReason>) {
     };
     let named = [("unreadable_sha256", Json::from(Digest::of(&[bytes]).hex()))];
     (crate::domain::canonical::bytes(&Json::object(named)), vec![reason])
-}
-
-/// The name of a client's tool on the road. One that could not be a tool's name is granted to
-/// no agent.
-fn road_name(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' };
-    let name: String = name.chars().map(plain).take(120).collect();
-    format!("{}{name}", client::PREFIX)
 }
 
 /// The denial, as the agent and its model read it.
@@ -405,12 +401,5 @@ mod tests {
             assert!(Json::parse(&args, &Limits::ARGUMENTS).unwrap().as_object().is_some());
             assert_eq!(reasons.first().map(|reason| reason.code), Some(Code::ArgumentsInvalid));
         }
-    }
-
-    #[test]
-    fn a_tool_of_the_agent_cannot_take_the_name_of_a_tool_of_the_gate() {
-        assert_eq!(road_name("Bash"), "client.Bash");
-        assert_eq!(road_name("a b/c"), "client.a_b_c");
-        assert!(ToolName::parse(&road_name(&"x".repeat(999))).is_some());
     }
 }

@@ -270,7 +270,7 @@ fn resumed(
         incognito: opened.incognito.is_some(),
         // WHY: how many ids were minted from the seed is unknown after a restart; random ids never
         // clash.
-        keeping: Keeping::default(),
+        keeping: Keeping::taken_up(opened.replay.as_ref()),
         ordered: false,
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,

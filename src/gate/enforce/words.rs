@@ -6,10 +6,16 @@ use std::time::Duration;
 use super::answer::Fault;
 use crate::domain::code::{Code, Rule};
 use crate::domain::decision::LayerReason;
+use crate::domain::id::ChainId;
 use crate::ledger::permit::Receipt;
 
 /// Reasons after the first that the sentence contains.
 const REASONS_MAX: usize = 4;
+
+/// What stands before the number of an entry.
+const RECEIPT: &str = " receipt: entry ";
+/// What stands before the id of its chain.
+const OF_CHAIN: &str = " of chain ";
 
 /// What the sentence for a model is made from.
 #[derive(Clone, Copy, Debug)]
@@ -58,10 +64,34 @@ impl ModelWords<'_> {
             let _ = write!(text, " also: {} ({}).", reason.message, reason.rule);
         }
         if let Some(receipt) = self.receipt {
-            let _ = write!(text, " receipt: entry {} of chain {}.", receipt.seq, receipt.chain);
+            let _ = write!(text, "{RECEIPT}{}{OF_CHAIN}{}.", receipt.seq, receipt.chain);
         }
         text
     }
+}
+
+/// The text without the places in a ledger that [`ModelWords::text`] writes. A replay has a ledger of
+/// its own, with other places.
+#[must_use]
+pub fn without_receipts(text: &str) -> String {
+    let (mut kept, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once(RECEIPT) {
+        kept.push_str(before);
+        rest = behind_receipt(after).unwrap_or_else(|| {
+            kept.push_str(RECEIPT);
+            after
+        });
+    }
+    kept.push_str(rest);
+    kept
+}
+
+/// What follows the place of an entry, if the text begins with one.
+fn behind_receipt(text: &str) -> Option<&str> {
+    let (seq, rest) = text.split_once(OF_CHAIN)?;
+    let (chain, rest) = rest.split_once('.')?;
+    let is_place = seq.parse::<u64>().is_ok() && ChainId::parse(chain).is_some();
+    is_place.then_some(rest)
 }
 
 impl Fault {
@@ -77,5 +107,24 @@ impl Fault {
             receipt: self.receipt.as_ref(),
         };
         words.text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_without_receipts_keeps_everything_else() {
+        let place = " receipt: entry 12 of chain cec64784d02db0f8751e7fdad2d0e3be.";
+        for (text, left) in [
+            (format!("Denied.{place}"), "Denied."),
+            (format!("a{place} b{place}"), "a b"),
+            ("no place".to_owned(), "no place"),
+            (" receipt: entry x of chain y.".to_owned(), " receipt: entry x of chain y."),
+            (" receipt: entry 1".to_owned(), " receipt: entry 1"),
+        ] {
+            assert_eq!(without_receipts(&text), left, "{text}");
+        }
     }
 }

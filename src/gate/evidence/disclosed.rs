@@ -79,6 +79,11 @@ impl Redactions {
                 return Err(RedactionError::Twice { text, role });
             }
         }
+        // A streamed answer has the members of its result, in pieces.
+        if parts.contains_key(Role::Result.as_str()) {
+            let nothing = DisclosedPart::Open(BTreeSet::new());
+            parts.entry(Role::Stream.as_str().to_owned()).or_insert(nothing);
+        }
         // The same members in the arguments as sent.
         if let Some(same) = parts.get(Role::Args.as_str()).cloned() {
             parts.entry("raw".to_owned()).or_insert_with(|| same.clone());

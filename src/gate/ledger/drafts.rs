@@ -109,7 +109,7 @@ impl Payloads {
                 commitment: c,
                 salt: *salt,
                 role: role.as_str().to_owned(),
-                media_type: "application/json".to_owned(),
+                media_type: media_type(role).to_owned(),
                 body: body.to_vec(),
             });
         }
@@ -135,6 +135,11 @@ impl Payloads {
         }
         args
     }
+}
+
+/// What the bytes of a payload are. Every role but one is JSON.
+fn media_type(role: Role) -> &'static str {
+    if role == Role::Stream { "text/event-stream" } else { "application/json" }
 }
 
 /// The entry for the decision about a call.
@@ -324,6 +329,9 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
     });
     if let Outcome::Completed { result, .. } = &ended.outcome {
         written.keep(entropy, Role::Result, result);
+    }
+    if let Some(stream) = finished.stream() {
+        written.keep(entropy, Role::Stream, stream);
     }
     written
 }

@@ -13,6 +13,7 @@ use hyper::body::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use super::drafts::STORED_MAX;
 use super::permit::{Permit, Receipt};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -163,6 +164,11 @@ pub trait FlowKeeper: Send + Sync {
     /// cannot be.
     fn progress(&self, seen: StreamSeen) -> oneshot::Receiver<()>;
 
+    /// Whether the bytes that leave are kept: the run is recorded for a replay.
+    fn keeps(&self) -> bool {
+        false
+    }
+
     /// The time since an arbitrary moment.
     fn now(&self) -> Duration;
 
@@ -224,6 +230,8 @@ fn weight(bytes: &Bytes) -> usize {
 struct ProgressRecorder {
     keeper: Arc<dyn FlowKeeper>,
     hash: Sha256,
+    /// The bytes, if they are kept and can be stored.
+    kept: Option<Vec<u8>>,
     bytes: u64,
     pieces: u64,
     first_ms: Option<u64>,
@@ -238,12 +246,19 @@ impl ProgressRecorder {
     fn new(keeper: Arc<dyn FlowKeeper>) -> Self {
         let began = keeper.now();
         let (hash, first_ms, pending, recording) = (Sha256::new(), None, None, None);
-        Self { keeper, hash, bytes: 0, pieces: 0, first_ms, began, pending, recording }
+        let kept = keeper.keeps().then(Vec::new);
+        Self { keeper, hash, kept, bytes: 0, pieces: 0, first_ms, began, pending, recording }
     }
 
     /// Counts bytes that leave next.
     fn count(&mut self, bytes: &Bytes) {
         self.hash.update(bytes);
+        // WHY not a part: what cannot be stored whole cannot be played either.
+        let fits = |kept: &Vec<u8>| kept.len().saturating_add(bytes.len()) <= STORED_MAX;
+        self.kept = self.kept.take().filter(fits);
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(bytes);
+        }
         let now = self.keeper.now();
         self.first_ms.get_or_insert_with(|| {
             u64::try_from(now.saturating_sub(self.began).as_millis()).unwrap_or(u64::MAX)
@@ -267,10 +282,17 @@ impl ProgressRecorder {
 
     /// What was taken. WHY none is no reason to stop while another request waits for the answer: that
     /// one gets it whole.
-    fn unless_awaited<T>(&self, taken: Result<T, FlowStopped>) -> Result<Option<T>, FlowStopped> {
+    fn unless_awaited<T>(
+        &mut self,
+        taken: Result<T, FlowStopped>,
+    ) -> Result<Option<T>, FlowStopped> {
         match taken {
             Ok(taken) => Ok(Some(taken)),
-            Err(FlowStopped::Left) if self.keeper.is_awaited() => Ok(None),
+            Err(FlowStopped::Left) if self.keeper.is_awaited() => {
+                // What did not leave whole is no stream to play.
+                self.kept = None;
+                Ok(None)
+            }
             Err(stopped) => Err(stopped),
         }
     }
@@ -322,6 +344,39 @@ impl ProgressRecorder {
     }
 }
 
+/// What had left of an answer when its end was handed over, and how many bytes of that are kept.
+#[derive(Debug)]
+struct BeforeEnd {
+    seen: StreamSeen,
+    kept: usize,
+}
+
+/// What left of an answer, and the bytes themselves if they are kept. The end is among it, which leaves
+/// only if the call completes.
+#[derive(Debug, Default)]
+pub(super) struct LeftStream {
+    whole: Option<Left>,
+    before_end: Option<BeforeEnd>,
+}
+
+/// What left, and the bytes if they are kept.
+type Left = (StreamSeen, Option<Vec<u8>>);
+
+impl LeftStream {
+    /// What left of the answer of a call that completed or did not; `None` if nothing did.
+    pub fn of(self, completed: bool) -> Option<Left> {
+        let Self { whole, before_end } = self;
+        let (seen, mut kept) = whole?;
+        let Some(BeforeEnd { seen, kept: length }) = before_end.filter(|_| !completed) else {
+            return Some((seen, kept));
+        };
+        if let Some(kept) = &mut kept {
+            kept.truncate(length);
+        }
+        (seen.pieces > 0).then_some((seen, kept))
+    }
+}
+
 /// The way of the answer of one permitted call to its agent. It borrows the permit: it ends before
 /// the permit is spent, and leaves in it what has left of the answer.
 pub struct Flow<'permit> {
@@ -329,6 +384,8 @@ pub struct Flow<'permit> {
     items: mpsc::Sender<FlowItem>,
     room: Arc<Semaphore>,
     progress: ProgressRecorder,
+    /// What had left before the end was handed over.
+    before_end: Option<BeforeEnd>,
 }
 
 impl std::fmt::Debug for Flow<'_> {
@@ -342,7 +399,8 @@ impl Permit {
     pub(crate) fn flow(&self, to: FlowSender) -> Flow<'_> {
         self.flows();
         let FlowSender { items, room, keeper } = to;
-        Flow { permit: self, items, room, progress: ProgressRecorder::new(keeper) }
+        let progress = ProgressRecorder::new(keeper);
+        Flow { permit: self, items, room, progress, before_end: None }
     }
 }
 
@@ -407,6 +465,8 @@ impl Flow<'_> {
     /// # Errors
     /// As [`Self::piece`].
     pub async fn end(mut self, bytes: Bytes) -> Result<(), FlowStopped> {
+        let (seen, kept) = (self.progress.seen(), self.progress.kept.as_ref().map_or(0, Vec::len));
+        self.before_end = Some(BeforeEnd { seen, kept });
         if !self.items.is_closed() {
             self.progress.count(&bytes);
         }
@@ -450,8 +510,9 @@ impl Drop for Flow<'_> {
     /// call.
     fn drop(&mut self) {
         if self.progress.pieces > 0 {
-            let seen = self.progress.seen();
-            self.permit.observe(|observed| observed.stream = Some(seen));
+            let (seen, kept) = (self.progress.seen(), self.progress.kept.take());
+            let before_end = self.before_end.take();
+            self.permit.keep_stream(LeftStream { whole: Some((seen, kept)), before_end });
         }
     }
 }
@@ -501,6 +562,44 @@ mod tests {
 
     fn of(keeper: &Arc<Keeper>) -> ProgressRecorder {
         ProgressRecorder::new(Arc::<Keeper>::clone(keeper))
+    }
+
+    #[test]
+    fn the_end_of_an_answer_left_only_if_its_call_completed() {
+        let seen = |text: &str, pieces| StreamSeen {
+            bytes: u64::try_from(text.len()).unwrap(),
+            sha256: Digest::of(&[text.as_bytes()]),
+            pieces,
+            first_ms: None,
+        };
+        let left = |before: &str, pieces| {
+            let whole = format!("{before}end");
+            let before_end = Some(BeforeEnd { seen: seen(before, pieces), kept: before.len() });
+            let whole = Some((seen(&whole, pieces + 1), Some(whole.into_bytes())));
+            LeftStream { whole, before_end }
+        };
+        assert_eq!(left("one", 1).of(true), Some((seen("oneend", 2), Some(b"oneend".to_vec()))));
+        assert_eq!(left("one", 1).of(false), Some((seen("one", 1), Some(b"one".to_vec()))));
+        assert_eq!(left("", 0).of(false), None);
+        assert_eq!(LeftStream::default().of(true), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_left_is_kept_only_for_a_replay_and_only_whole() {
+        let keeper = Keeper::begin();
+        let mut progress = of(&keeper);
+        progress.count(&Bytes::from_static(b"one"));
+        assert_eq!(progress.kept, None, "this run is not recorded for a replay");
+        progress.kept = Some(Vec::new());
+        progress.count(&Bytes::from_static(b"one"));
+        progress.count(&Bytes::from_static(b"two"));
+        assert_eq!(progress.kept.as_deref(), Some(&b"onetwo"[..]));
+        progress.count(&Bytes::from(vec![b'x'; STORED_MAX - 6]));
+        assert_eq!(progress.kept.as_ref().map(Vec::len), Some(STORED_MAX));
+        progress.count(&Bytes::from_static(b"x"));
+        assert_eq!(progress.kept, None, "it is too long to be stored");
+        progress.count(&Bytes::from_static(b"one"));
+        assert_eq!(progress.kept, None, "and nothing of it is kept");
     }
 
     async fn silence(seconds: u64) {

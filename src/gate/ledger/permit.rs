@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::flow::LeftStream;
 use super::fuse::{Fuse, Tenure};
 use crate::domain::call::ToolCall;
 use crate::domain::decision::{Alarm, Course, LayerReason, PolicyObligation, Verdict};
@@ -53,6 +54,8 @@ pub struct Permit {
     fuse: Fuse,
     /// Whether an answer left while the call ran.
     flows: AtomicBool,
+    /// What left of that answer.
+    stream: Mutex<LeftStream>,
 }
 
 impl Permit {
@@ -60,8 +63,9 @@ impl Permit {
         let (prepared, decision) = judged.into_parts();
         let fuse = tenure.fuse(prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout));
         let (verdict, obligations) = (decision.verdict, decision.obligations);
-        let (observed, flows) = (Mutex::default(), AtomicBool::new(false));
-        Self { prepared, verdict, obligations, receipt, observed, fuse, flows }
+        let (observed, flows, stream) =
+            (Mutex::default(), AtomicBool::new(false), Mutex::default());
+        Self { prepared, verdict, obligations, receipt, observed, fuse, flows, stream }
     }
 
     /// The call that was allowed.
@@ -105,12 +109,20 @@ impl Permit {
         self.flows.store(true, Ordering::Relaxed);
     }
 
+    /// Keeps what left of the answer; the call's last entry has it.
+    pub(super) fn keep_stream(&self, left: LeftStream) {
+        *self.stream.lock() = left;
+    }
+
     /// Spends the permit: the call ended like this.
     pub(crate) fn finish(self, ended: Ended) -> Finished {
         let call = self.prepared.call();
         // WHY never with a flow: its end proves that the outcome is durable.
         let inert = !self.flows.into_inner()
             && self.prepared.tool().is_some_and(|tool| tool.tier == Tier::T0 && tool.read_only);
+        let completed = matches!(ended.outcome, Outcome::Completed { .. });
+        let (left, events) = self.stream.into_inner().of(completed).unzip();
+        let observed = Observed { stream: left, ..self.observed.into_inner() };
         Finished {
             inert,
             run: *call.run(),
@@ -118,7 +130,8 @@ impl Permit {
             tool: call.tool().clone(),
             authorized: self.receipt,
             ended,
-            observed: self.observed.into_inner(),
+            observed,
+            stream: events.flatten(),
         }
     }
 
@@ -150,12 +163,14 @@ pub struct Finished {
     ended: Ended,
     observed: Observed,
     inert: bool,
+    stream: Option<Vec<u8>>,
 }
 
 impl Finished {
     /// The same call with an outcome that the storage cannot keep: the result is lost for good.
     pub(super) fn lost(mut self) -> Self {
         self.ended.outcome = Outcome::Unknown { cause: "result_lost".into() };
+        self.stream = None;
         self
     }
 
@@ -192,6 +207,11 @@ impl Finished {
     /// What its executor saw.
     pub const fn observed(&self) -> &Observed {
         &self.observed
+    }
+
+    /// The exact bytes that left while it ran, if they are kept for a replay.
+    pub fn stream(&self) -> Option<&[u8]> {
+        self.stream.as_deref()
     }
 }
 

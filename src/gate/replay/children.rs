@@ -72,6 +72,11 @@ pub fn file(manifest: &Digest) -> String {
     format!("agents/{}.yaml", manifest.hex())
 }
 
+/// The name of the file with a template of instructions, whose bytes have this digest.
+pub fn template_file(template: &Digest) -> String {
+    format!("templates/{}.txt", template.hex())
+}
+
 /// The place of a run among these children, and its record.
 pub(super) fn place_of<'a>(children: &'a [Child], run: &RunId) -> Option<(usize, &'a Child)> {
     let mut placed = (1_usize..).zip(children);

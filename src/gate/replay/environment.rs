@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::answer;
 use super::player::Player;
 use super::recording::Recording;
+use crate::catalog::model::ModelFace;
 use crate::clock::{Clock, SystemClock};
 use crate::domain::call::ToolCall;
 use crate::domain::decision::LayerReason;
@@ -16,6 +18,7 @@ use crate::domain::effect::Effect;
 use crate::domain::outcome::{FailureClass, Outcome, Unmasked};
 use crate::domain::time::Timestamp;
 use crate::judge::prepared::PreparedResource;
+use crate::ledger::flow::Flow;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 use crate::tool::scrub::Scrub;
@@ -50,9 +53,11 @@ impl Clock for RecordedClock {
     }
 }
 
-/// The one executor behind every tool of a replay.
+/// The executor behind every tool of a replay.
 struct ReplayExecutor {
     player: Arc<Player>,
+    /// How agents may ask the tool in dialects, if it is a model that they may ask so.
+    face: Option<ModelFace>,
 }
 
 #[async_trait]
@@ -66,6 +71,17 @@ impl ToolExecutor for ReplayExecutor {
         };
         let findings = input.document.findings.clone();
         Ok((Effect::Recorded { effect, findings }, Box::new(())))
+    }
+
+    fn model_face(&self) -> Option<&ModelFace> {
+        self.face.as_ref()
+    }
+
+    async fn stream(&self, permit: &Permit, flow: Flow<'_>, _: &Scrub) -> Unmasked {
+        match &self.face {
+            Some(face) => answer::play(&self.player, face, permit, flow).await,
+            None => self.execute(permit).await,
+        }
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {
@@ -86,7 +102,9 @@ impl ToolExecutor for ReplayExecutor {
 /// # Errors
 /// The recording has an invalid tool.
 pub fn toolbox(recording: &Recording, player: &Arc<Player>) -> Result<Toolbox, String> {
-    let executor: Arc<dyn ToolExecutor> = Arc::new(ReplayExecutor { player: Arc::clone(player) });
+    let executor = |face| {
+        Arc::new(ReplayExecutor { player: Arc::clone(player), face }) as Arc<dyn ToolExecutor>
+    };
     let tools = described::read(&recording.tools, &executor)?;
     Ok(Toolbox::of(tools, Scrub::new(&[])))
 }

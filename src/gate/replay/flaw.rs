@@ -144,7 +144,7 @@ pub enum ReplayObstacle {
     /// A file that the state directory lacks.
     #[error("its {what} `{}` was not kept", digest.prefixed())]
     NotKept {
-        /// `manifest` or `policy bundle`.
+        /// `manifest`, `template` or `policy bundle`.
         what: &'static str,
         /// SHA-256 of the file.
         digest: Digest,
@@ -178,6 +178,16 @@ pub enum ReplayObstacle {
         early: u64,
         /// The step that had no answer yet.
         last: u64,
+    },
+    /// A request to a model in a dialect before the first live step.
+    #[error(
+        "step {step} asked a model in a dialect: it cannot go on from step {at}, only from before that"
+    )]
+    Dialect {
+        /// The requested step.
+        at: u64,
+        /// The step of the model.
+        step: u64,
     },
     /// A child that the live run would not open again.
     #[error("its child run {child} was opened before step {at}: it cannot go on from there")]
@@ -223,18 +233,21 @@ pub enum StepGap {
     /// The call has no end.
     #[error("`{0}` is not over")]
     Open(String),
-    /// The agent asked a model in its own dialect. The ledger has what the model answered, and not the
-    /// bytes in which that left.
+    /// The agent asked a model in a dialect, and the list of tools does not say which requests the tool
+    /// takes.
     #[error(
-        "`{tool}` was asked as a model in the dialect `{dialect}`, and the bytes of such an answer are \
-         not kept; record a run whose agent calls `{tool}` as a tool"
+        "`{0}` was asked as a model in a dialect, and an earlier version recorded it, which did not keep \
+         what a replay of that needs; record the run again"
     )]
-    Dialect {
-        /// The tool.
-        tool: String,
-        /// The dialect.
-        dialect: String,
-    },
+    Dialect(String),
+    /// A tool call of an answer that was decided only after the answer had ended.
+    #[error(
+        "`{0}` waited for an approver when the answer that asked for it ended; a replay has no such wait"
+    )]
+    Outlived(String),
+    /// A tool call of an answer whose id does not name the call of its model.
+    #[error("`{0}` cannot be assigned to an answer: its id does not name the call of the model")]
+    Unassigned(String),
     /// A payload is unavailable.
     #[error("`{role}` of `{tool}` {why}")]
     Payload {

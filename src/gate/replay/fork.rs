@@ -62,6 +62,12 @@ impl Forked {
             let (early, last) = (early.number, last.number);
             return Err(refused(ReplayObstacle::Between { early, last }));
         }
+        for place in prefix {
+            // WHY: the answer of a model leaves as it comes, and what it asked for has to be judged.
+            if recording.step(place)?.form().is_some() {
+                return Err(refused(ReplayObstacle::Dialect { at, step: place.number }));
+            }
+        }
         if let Some(child) = recording.children.iter().find(|child| child.before < at) {
             return Err(refused(ReplayObstacle::ChildBefore { child: child.run, at }));
         }

@@ -1,6 +1,6 @@
 //! The lines of a recording as types. Other members of a line are for people and for the ledger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -86,6 +86,8 @@ pub(super) struct EndLine {
 pub(super) struct ToolDefinition {
     pub name: String,
     pub definition: Digest,
+    /// How it may be asked in dialects, if it may.
+    pub face: Option<Json>,
 }
 
 /// Every tool that the agent was shown.
@@ -95,6 +97,12 @@ pub(super) struct ToolList {
 }
 
 impl ToolList {
+    /// The tools that may be asked in dialects.
+    pub fn models(&self) -> BTreeSet<String> {
+        let models = self.tools.iter().filter(|tool| tool.face.is_some());
+        models.map(|tool| tool.name.clone()).collect()
+    }
+
     /// The digest of each tool's definition.
     pub fn definitions(self) -> BTreeMap<String, Digest> {
         self.tools.into_iter().map(|tool| (tool.name, tool.definition)).collect()

@@ -10,6 +10,7 @@ use super::step::RecordedCall;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
+use crate::enforce::without_receipts;
 use crate::record::conversation::{
     APART, Conversation, Conversations, MessageAt, References, messages, normal, normal_args,
 };
@@ -136,8 +137,53 @@ impl StepMessages {
     }
 }
 
+/// Members of a request to a model that say who asks and what may be reused, and nothing about the
+/// answer: clients write the ids of their own sessions there.
+const ABOUT_CLIENT: [&str; 5] =
+    ["client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "user"];
+
 /// The arguments by which a call is matched. Those of a model are compared in normal form, because
-/// the ledger keeps no other, and clients rewrite earlier messages.
+/// the ledger keeps no other, and clients rewrite earlier messages. They have no places in a ledger:
+/// an agent that was denied a call shows its model that of the denial.
 pub(super) fn matched(args: &Json, is_model: bool) -> Json {
-    if is_model { normal_args(args) } else { args.clone() }
+    if !is_model {
+        return args.clone();
+    }
+    let mut args = normal_args(args);
+    if let Json::Object(members) = &mut args {
+        members.retain(|name, _| !ABOUT_CLIENT.contains(&name.as_str()));
+    }
+    without_places(&mut args);
+    args
+}
+
+fn without_places(value: &mut Json) {
+    match value {
+        Json::String(text) => *text = without_receipts(text),
+        Json::Array(items) => items.iter_mut().for_each(without_places),
+        Json::Object(members) => members.values_mut().for_each(without_places),
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_to_a_model_is_matched_without_what_differs_from_run_to_run() {
+        let json = |text: &str| Json::parse(text.as_bytes(), &Limits::FILE).unwrap();
+        let asked = |session: &str, seq: u64, mark: &str| {
+            json(&format!(
+                r#"{{"model":"m","metadata":{{"user_id":"{session}"}},"user":"{session}","messages":[
+                {{"role":"user","content":[{{"type":"text","text":"x"{mark}}}]}},
+                {{"role":"tool","content":"Denied. receipt: entry {seq} of chain cec64784d02db0f8751e7fdad2d0e3be."}}]}}"#
+            ))
+        };
+        let one = matched(&asked("a", 1, ""), true);
+        let other = asked("b", 2, r#","cache_control":{"type":"ephemeral"}"#);
+        assert_eq!(one, matched(&other, true));
+        assert_ne!(one, matched(&json(r#"{"model":"m","messages":[]}"#), true));
+        assert_eq!(matched(&other, false), other, "the arguments of another tool stay as they are");
+    }
 }

@@ -7,6 +7,7 @@
 //! matches each call with a recorded call. A difference between the agent and the recording is a
 //! `drift`.
 
+mod answer;
 pub mod children;
 mod convert;
 pub mod drift;

@@ -19,9 +19,11 @@ use super::step::RecordedCall;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::LayerReason;
+use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
+use crate::domain::pointer::Difference;
 use crate::policy::PolicyEngine;
 
 /// The role of arguments.
@@ -87,6 +89,9 @@ pub(super) struct PlayerState {
     unread: Option<String>,
 }
 
+/// A call of a model: the place of its run, and its id.
+type ModelCall = (usize, String);
+
 /// One recording that is played.
 #[derive(Debug)]
 pub struct Player {
@@ -96,6 +101,8 @@ pub struct Player {
     pub(super) definitions: BTreeMap<String, Digest>,
     /// The tools that are models.
     models: BTreeSet<String>,
+    /// Tool calls of answers, by the run and the call of the model: place in the answer, and step.
+    proposals: BTreeMap<ModelCall, Vec<(u64, usize)>>,
     pub(super) state: Mutex<PlayerState>,
     pub(super) changed: Notify,
 }
@@ -117,22 +124,30 @@ impl Player {
         clock: Arc<RecordedClock>,
     ) -> Result<Self, Error> {
         let (mut steps, mut models) = (Vec::new(), BTreeSet::new());
-        for place in &recording.places {
+        let mut proposals: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (at, place) in recording.places.iter().enumerate() {
             let StepLocation { run, after, end, .. } = *place;
             let step = recording.step(place)?;
             models.extend(step.is_of_model().then(|| step.tool.clone()));
+            if let Some((model_call, index)) = step.proposal() {
+                proposals.entry((run, model_call.to_owned())).or_default().push((index, at));
+            }
             let known = !place.redacted.iter().any(|role| role == ARGS);
             // Redacted arguments get a key of their own: no call matches them.
             let of = |n: u64| Digest::of(&[b"redacted\0", &n.to_be_bytes()]);
             let args = matched(&step.args, step.is_of_model());
-            let key = if known { key(&settings, &step.tool, &args) } else { of(place.number) };
+            let key = match known {
+                true => key(&settings, (&step.tool, step.form()), &args),
+                false => of(place.number),
+            };
             steps.push(StepFacts { run, key, after, end });
         }
         // A list in another form has no definitions to compare calls with.
         let definitions = recording.tools.read().map(ToolList::definitions).unwrap_or_default();
         let state = PlayerState { matching: Matching::of(steps), ..PlayerState::default() };
         let (state, changed) = (Mutex::new(state), Notify::new());
-        Ok(Self { recording, settings, clock, definitions, models, state, changed })
+        proposals.values_mut().for_each(|all| all.sort_unstable());
+        Ok(Self { recording, settings, clock, definitions, models, proposals, state, changed })
     }
 
     /// The recording being played.
@@ -179,6 +194,15 @@ impl Player {
     pub(super) fn step_of(&self, run: &RunId, call: &CallId) -> Option<Arc<RecordedCall>> {
         let state = self.state.lock();
         state.made.get(&(*run, call.clone())).map(|(_, step)| Arc::clone(step))
+    }
+
+    /// The tool calls that the recorded answer of this step asked for and that were judged, with their
+    /// places in it.
+    pub(super) fn proposals_of(&self, step: &RecordedCall) -> Vec<(u64, RecordedCall)> {
+        let run = step.run.and_then(|run| children::place_of(&self.recording.children, &run));
+        let model_call = (run.map_or(0, |(place, _)| place), step.call.clone());
+        let places = self.proposals.get(&model_call).into_iter().flatten();
+        places.filter_map(|(index, at)| Some((*index, self.read(*at)?))).collect()
     }
 
     /// How far it was played, after the last call: steps that were never made are missing.
@@ -270,12 +294,18 @@ impl Player {
     /// Finds the step of this call, and takes it.
     pub(super) fn meet(&self, call: &ToolCall) -> Result<CallMatch, LayerReason> {
         let tool = call.tool().as_str();
-        let key = key(&self.settings, tool, &matched(call.args(), self.models.contains(tool)));
+        let args = matched(call.args(), self.models.contains(tool));
+        let form = form(call);
+        // A call that no policy saw has no form in its recording.
+        let keys = [form, None].map(|form| key(&self.settings, (tool, form), &args));
         let mut state = self.state.lock();
         if state.stopped {
             return Err(stopped());
         }
-        let step = match state.matching.find(self.place_of(call.run()), &key) {
+        let run = self.place_of(call.run());
+        let found = keys.iter().map(|key| state.matching.find(run, key));
+        let found = found.into_iter().find(|found| *found != StepMatch::Unknown);
+        let step = match found.unwrap_or(StepMatch::Unknown) {
             StepMatch::Wait => return Ok(CallMatch::Wait),
             StepMatch::Step(step) => step,
             StepMatch::Early(step, before) => {
@@ -379,27 +409,60 @@ impl Player {
             stopped()
         })?;
         let is_model = self.models.contains(tool);
+        let was = recorded.as_ref().and_then(RecordedCall::form);
         let recorded = recorded.map_or(Json::Null, |step| matched(&step.args, is_model));
         let made = matched(call.args(), is_model);
         let changes = differences(&without(&recorded, pointers), &without(&made, pointers));
         let (number, _) = self.place(step);
-        let paths: Vec<String> =
-            changes.iter().take(4).map(|change| format!("`{}`", change.at)).collect();
-        let message =
-            format!("step {number} (`{tool}`) has other arguments at {}", paths.join(", "));
+        let message = format!("step {number} (`{tool}`) {}", otherwise(&changes, was, form(call)));
         let drift = Drift::at(DriftKind::Arguments, (number, tool.to_owned()), message);
         self.note(state, Drift { call: id, changes, ..drift })?;
         Ok(step)
     }
 }
 
-/// Digest of tool and arguments, without the volatile ones.
-fn key(settings: &ReplaySettings, tool: &str, args: &Json) -> Digest {
+/// In which dialect a model is asked, and what for.
+type Form = Option<(Dialect, Operation)>;
+
+/// The form of a call; none if it is one of a tool.
+fn form(call: &ToolCall) -> Form {
+    call.dialect().map(|request| (request.dialect, request.operation))
+}
+
+/// Digest of tool, form and arguments, without the volatile ones.
+fn key(settings: &ReplaySettings, (tool, form): (&str, Form), args: &Json) -> Digest {
     let bytes = match settings.volatile.get(tool) {
         Some(pointers) => canonical::bytes(&without(args, pointers)),
         None => canonical::bytes(args),
     };
-    Digest::of(&[tool.as_bytes(), &[0], &bytes])
+    let form = form.map_or_else(String::new, |form| named(form) + "\0");
+    Digest::of(&[tool.as_bytes(), &[0], form.as_bytes(), &bytes])
+}
+
+fn named((dialect, operation): (Dialect, Operation)) -> String {
+    format!("{dialect} {operation}")
+}
+
+/// How a call differs from the recorded one.
+fn otherwise(changes: &[Difference], was: Form, is: Form) -> String {
+    if let (Some(was), Some(is)) = (was, is)
+        && was != is
+    {
+        return format!("asked for `{}`, and asks for `{}`", named(was), named(is));
+    }
+    let streams = |value: Option<&Json>| value == Some(&Json::Bool(true));
+    let stream = changes.iter().find(|change| change.at == "/stream" && is.is_some());
+    if let Some(Difference { old, new, .. }) = stream
+        && streams(old.as_ref()) != streams(new.as_ref())
+    {
+        return match streams(new.as_ref()) {
+            true => "asks for a stream, and the recorded answer came in one piece".to_owned(),
+            false => "asks for an answer in one piece, and the recorded one is a stream".to_owned(),
+        };
+    }
+    let paths: Vec<String> =
+        changes.iter().take(4).map(|change| format!("`{}`", change.at)).collect();
+    format!("has other arguments at {}", paths.join(", "))
 }
 
 pub(super) fn stopped() -> LayerReason {
@@ -410,4 +473,47 @@ pub(super) fn stopped() -> LayerReason {
 pub(super) fn refusal(drift: &Drift) -> LayerReason {
     let detail = format!("replay.{}", drift.kind.as_str());
     LayerReason::effect_refused("replay", &detail, drift.message.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHAT: Form = Some((Dialect::Chat, Operation::Generate));
+    const COUNT: Form = Some((Dialect::Messages, Operation::CountTokens));
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes(), &crate::domain::json::Limits::FILE).unwrap()
+    }
+
+    #[test]
+    fn a_request_has_the_key_of_its_dialect_and_what_it_asks_for() {
+        let settings = ReplaySettings {
+            collect: false,
+            engines: BTreeMap::new(),
+            now: None,
+            volatile: BTreeMap::from([("m".to_owned(), vec!["/at".to_owned()])]),
+        };
+        let of = |form, args: &str| key(&settings, ("m", form), &json(args));
+        let same = r#"{"model":"m","at":1}"#;
+        let messages = Some((Dialect::Messages, Operation::Generate));
+        let keys = [CHAT, COUNT, messages, None].map(|form| of(form, same));
+        let apart: BTreeSet<_> = keys.iter().collect();
+        assert_eq!(apart.len(), keys.len());
+        assert_eq!(of(CHAT, same), of(CHAT, r#"{"model":"m","at":2}"#));
+    }
+
+    #[test]
+    fn a_drift_says_how_a_request_to_a_model_differs() {
+        let of = |was: &str, is: &str| differences(&json(was), &json(is));
+        let stream = of("{}", r#"{"stream":true,"n":1}"#);
+        assert!(otherwise(&stream, CHAT, CHAT).starts_with("asks for a stream, and"));
+        let whole = of(r#"{"stream":true}"#, r#"{"stream":false}"#);
+        assert!(otherwise(&whole, CHAT, CHAT).starts_with("asks for an answer in one piece, and"));
+        assert_eq!(otherwise(&whole, None, None), "has other arguments at `/stream`");
+        let null = of("{}", r#"{"stream":false}"#);
+        assert_eq!(otherwise(&null, CHAT, CHAT), "has other arguments at `/stream`");
+        let form = "asked for `chat generate`, and asks for `messages count_tokens`";
+        assert_eq!(otherwise(&[], CHAT, COUNT), form);
+    }
 }

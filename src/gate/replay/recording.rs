@@ -106,6 +106,15 @@ impl Recording {
         Ok(Self { header, digest, files, tools, children, places, file, name })
     }
 
+    /// The templates of instructions that its manifests name, by the names of their files.
+    pub fn templates(&self) -> impl Iterator<Item = (String, &[u8])> {
+        self.files.iter().filter_map(|(name, text)| {
+            // WHY not by the name that stands there: a file is written under it.
+            let named = children::template_file(&Digest::of(&[text]));
+            (*name == named).then_some((named, text.as_slice()))
+        })
+    }
+
     /// JSON pointers, by tool, to arguments that matching ignores, from the manifests.
     ///
     /// # Errors

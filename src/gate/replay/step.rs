@@ -11,6 +11,7 @@ use crate::approval::break_glass::{BreakGlassStatement, Open, ROLE, SignedBreakG
 use crate::approval::{Approval, MalformedStatement, Statement as _};
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
+use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::effect::EffectKind;
 use crate::domain::id::RunId;
@@ -21,6 +22,7 @@ use crate::domain::time::Timestamp;
 use crate::policy::input::{BreakGlassInput, Document, broken};
 use crate::record::call::{Obligation, Reason};
 use crate::record::{Hex, Kind, List, Nonce};
+use crate::tool::client;
 
 /// One recorded call.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -30,6 +32,9 @@ pub struct RecordedCall {
     pub number: u64,
     /// The run it belongs to; `None` is the header's run.
     pub run: Option<RunId>,
+    /// The id of the call.
+    #[serde(default)]
+    pub(super) call: String,
     /// The tool.
     pub tool: String,
     /// Its arguments; null if part of them is redacted.
@@ -52,6 +57,11 @@ pub struct RecordedCall {
     pub ended: End,
     /// The result that the agent received, if the call completed.
     pub result: Option<String>,
+    /// The events of a streamed answer, exactly as they left.
+    pub stream: Option<String>,
+    /// What the gate saw of the model that answered in a dialect.
+    #[serde(default)]
+    pub(super) answered: ModelAnswered,
     /// Highest `run_seq` that had been answered when the call was made.
     pub(super) after: u64,
     /// `run_seq` of its last entry.
@@ -59,6 +69,17 @@ pub struct RecordedCall {
     payloads: Vec<PayloadCommitment>,
     /// How its arguments are stored, if that is in parts.
     pub(super) stored: Option<StoredParts>,
+}
+
+/// What the gate saw of the model that answered a request in a dialect.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+pub(super) struct ModelAnswered {
+    /// The model, by its own account.
+    pub model: Option<String>,
+    /// The upstream that counted the tokens.
+    pub upstream: Option<String>,
+    /// The HTTP status of the last upstream that was asked; a word if it did not answer.
+    pub status: Option<String>,
 }
 
 /// The decision of a recorded call.
@@ -173,6 +194,7 @@ impl RecordedCall {
         let input = self.input.as_ref().map(|input| canonical::bytes(&input.json));
         bodies.extend(input.map(|input| ("policy_input", input)));
         bodies.extend(self.result.as_ref().map(|result| ("result", result.clone().into_bytes())));
+        bodies.extend(self.stream.as_ref().map(|stream| ("stream", stream.clone().into_bytes())));
         let order = self.break_glass.as_ref().map(|broken| broken.order.signed.bytes());
         bodies.extend(order.map(|order| ("approval", order)));
         self.names_its_order()?;
@@ -206,12 +228,46 @@ impl RecordedCall {
         self.payloads.iter().filter(move |one| one.role == role).map(|one| one.c)
     }
 
+    /// What the policy saw of its effect.
+    fn effect(&self, member: &str) -> Option<&str> {
+        self.input.as_ref()?.document.effect.as_ref()?.get(member)?.as_str()
+    }
+
     /// Whether its tool is a model.
     #[must_use]
     pub fn is_of_model(&self) -> bool {
-        let effect = self.input.as_ref().and_then(|input| input.document.effect.as_ref());
-        let kind = effect.and_then(|effect| effect.get("kind")?.as_str());
-        self.stored.is_some() || kind == Some(EffectKind::Model.as_str())
+        self.stored.is_some() || self.effect("kind") == Some(EffectKind::Model.as_str())
+    }
+
+    /// The dialect and the operation, if a model was asked in a dialect and a policy saw it.
+    #[must_use]
+    pub fn form(&self) -> Option<(Dialect, Operation)> {
+        Dialect::parse(self.effect("dialect")?).zip(Operation::parse(self.effect("operation")?))
+    }
+
+    /// The call of the model whose answer asked for this one, and the place among the tool calls of
+    /// that answer, if an answer did.
+    #[must_use]
+    pub fn proposal(&self) -> Option<(&str, u64)> {
+        self.tool.starts_with(client::PREFIX).then(|| client::proposal(&self.call)).flatten()
+    }
+
+    /// The status and the form with which the answer began before it was recorded how it ended: whether
+    /// it streams. `None` if none began. `asked`: whether a stream was asked for.
+    pub(super) fn head(&self, asked: bool) -> Option<(u16, bool)> {
+        if self.stream.is_some() {
+            return Some((200, true));
+        }
+        let status = self.answered.status.as_deref().and_then(|status| status.parse().ok());
+        if Kind::parse(&self.ended.kind) == Some(Kind::CallCompleted) {
+            return Some((status.unwrap_or(200), false));
+        }
+        let status = status?;
+        if (200..300).contains(&status) {
+            // A stream begins before its first event; an answer in one piece after its end.
+            return asked.then_some((status, true));
+        }
+        (self.ended.class == Some(FailureClass::ToolError)).then_some((status, false))
     }
 
     /// Whether the policy saw the recorded break-glass order, or no order if none is recorded.

@@ -12,7 +12,7 @@ use crate::entries::EntryLine;
 use crate::payloads::{Is, Payload, Payloads, WithheldReason};
 use crate::record::payload::PayloadErased;
 use crate::record::run::RunOpened;
-use crate::record::{Commitment, Kind};
+use crate::record::{Commitment, Kind, Role};
 use crate::scope::ChainSlice;
 
 /// What is wrong with the payloads of a bundle, each named by its commitment in hex.
@@ -37,6 +37,8 @@ enum OpeningFlaw {
     Members(#[from] commitment::Error),
     #[error("not what it commits to: the role differs")]
     Role,
+    #[error("not the events that left: `observed.stream` has the hash of others")]
+    Left,
     #[error("listed as erased, but the bundle does not include entry {1} of {0}, which records it")]
     NoErasure(String, Seq),
     #[error("listed as erased, but entry {1} of {0} records the erasure of other payloads")]
@@ -76,11 +78,9 @@ fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, Error> {
             let payload = payload.ok_or_else(|| Error::Unsaid(name.clone()))?;
             let hidden = run.is_some_and(|run| incognito.contains(&run));
             let seq = line.entry.seq;
-            one(case, (log, hidden), commitment, payload).map_err(|flaw| Error::Payload {
-                name,
-                seq,
-                flaw,
-            })?;
+            one(case, (log, hidden), commitment, payload)
+                .and_then(|()| left(line, commitment, payload))
+                .map_err(|flaw| Error::Payload { name, seq, flaw })?;
         }
     }
     if let Some(stray) = payloads.0.keys().find(|c| !committed.contains(*c)) {
@@ -129,6 +129,18 @@ fn one(
             }
         }
     }
+}
+
+/// Compares the events of a streamed answer with the hash of what left.
+fn left(line: &EntryLine, commitment: &Commitment, payload: &Payload) -> Result<(), OpeningFlaw> {
+    let Payload::Opened { body, .. } = payload else { return Ok(()) };
+    if commitment.role != Role::Stream {
+        return Ok(());
+    }
+    let observed = line.entry.draft.body.observed();
+    let stream = observed.and_then(|observed| observed.stream.as_ref());
+    let is_it = stream.is_some_and(|stream| stream.sha256.0 == Digest::of(&[body]));
+    if is_it { Ok(()) } else { Err(OpeningFlaw::Left) }
 }
 
 /// An erased payload is one whose erasure the bundle's fleet log records; F1 decides whether to

@@ -1,8 +1,8 @@
 //! What left of the answer of one call while the call ran: its progress, and its end.
 
 use super::read::EntryLine;
-use crate::record::Kind;
 use crate::record::call::{CallProgress, CallUnknown, Stream};
+use crate::record::{Kind, Role};
 
 /// How an entry of a call does not fit the progress recorded before it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -26,6 +26,9 @@ pub enum Error {
     /// An end of this kind without an account of the answer.
     #[error("`{0}` after progress, but no `observed.stream`")]
     NoStream(String),
+    /// A payload of role `stream` of another length than what left, or where nothing left.
+    #[error("its payload `stream` is not what `observed.stream` says that left")]
+    Kept,
     /// Another count than that of the newest progress.
     #[error("`covered_bytes` is not what the last progress covers")]
     Covered,
@@ -49,6 +52,7 @@ pub fn accept(
         *progress = Some(next.clone());
         return Ok(());
     }
+    kept(line)?;
     let covered = line.get::<CallUnknown>().and_then(|unknown| unknown.covered_bytes);
     let Some(last) = progress else {
         return if covered.is_none() || cut { Ok(()) } else { Err(Error::Covered) };
@@ -64,6 +68,15 @@ pub fn accept(
         None if line.is(Kind::CallUnknown) => Ok(()),
         None => Err(Error::NoStream(line.kind().to_owned())),
     }
+}
+
+/// Compares the length of the stored events with that of what left. P1 compares the bytes.
+fn kept(line: &EntryLine) -> Result<(), Error> {
+    let mut kept = line.entry.draft.commit.iter().filter(|c| c.role == Role::Stream);
+    let Some(stored) = kept.next() else { return Ok(()) };
+    let left = line.entry.draft.body.observed().and_then(|observed| observed.stream.as_ref());
+    let same = left.is_some_and(|left| left.bytes == stored.len);
+    if same && kept.next().is_none() { Ok(()) } else { Err(Error::Kept) }
 }
 
 /// Whether an answer that had left as far as `last` can have left like this in the end.

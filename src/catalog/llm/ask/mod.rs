@@ -170,6 +170,17 @@ pub struct Ask {
     pub edits: Edits,
 }
 
+impl Ask {
+    /// The tools that the provider may run, as they were offered.
+    pub fn hosted(&self) -> Vec<String> {
+        let hosted = self.offered.iter().filter_map(|tool| match &tool.form {
+            OfferedForm::Hosted(kind) => Some(kind.clone()),
+            OfferedForm::Function | OfferedForm::Custom | OfferedForm::Native(_) => None,
+        });
+        hosted.collect()
+    }
+}
+
 /// Reads a request. `body` is the value that the strict reader made of `sent`.
 ///
 /// # Errors

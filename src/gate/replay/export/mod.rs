@@ -11,12 +11,12 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::flaw::{Gap, ReplayObstacle};
+use super::flaw::{Gap, ReplayObstacle, StepGap};
 use super::line::ToolList;
 use super::recording::VERSION;
 use super::{Error, children};
 use crate::domain::digest::Digest;
-use crate::domain::id::{RunId, ToolName};
+use crate::domain::id::{RunId, Seq, ToolName};
 use crate::domain::json::{Json, Limits};
 use crate::evidence;
 use crate::evidence::artifacts::Artifacts;
@@ -28,9 +28,11 @@ use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
 use crate::ledger::verify::EntryLine;
-use crate::record::Role;
 use crate::record::debug_by;
 use crate::record::run::RunOpened;
+use crate::record::{Kind, Role};
+use crate::tool::client;
+use crate::verify::contents::templates_of;
 
 mod family;
 mod out;
@@ -40,7 +42,7 @@ mod step;
 use family::{FamilyLines, calls, recorded};
 use out::RecordingWriter;
 use parts::EarlierMessages;
-use step::{Bound, bound, step};
+use step::{Bound, ShownTools, bound, step};
 
 /// The most gaps that an error names.
 const TOLD_MAX: usize = 8;
@@ -145,11 +147,11 @@ impl Source<'_> {
         self.policies(&lines, out)?;
         let (mut payloads, mut missing) = (Payloads::default(), Vec::new());
         self.open(&[opened], &mut payloads).await?;
-        let definitions = match bound(&payloads, opened, Role::Tools) {
+        let shown = match bound(&payloads, opened, Role::Tools) {
             Ok(shown) => tools(&shown, out)?,
             Err(why) => {
                 missing.push(Gap::Shown(why));
-                BTreeMap::new()
+                ShownTools::default()
             }
         };
         for (run, opened) in family.children() {
@@ -158,6 +160,7 @@ impl Source<'_> {
         let mut number: u64 = 0;
         let models = models(&lines);
         let mut said = EarlierMessages::default();
+        let mut ends = BTreeMap::new();
         for call in calls {
             number = number.saturating_add(1);
             let mut payloads = Payloads::default();
@@ -166,7 +169,9 @@ impl Source<'_> {
             let child = run.filter(|run| run != self.order.run);
             let tool = call.first().and_then(|line| line.entry.draft.tool.as_ref());
             said.add(&call, &payloads, tool.is_some_and(|tool| models.contains(tool)));
-            match step((number, child.as_ref()), &call, (&payloads, &said), &definitions) {
+            let members = asked_for((run, &call), &mut ends)
+                .and_then(|()| step((number, child.as_ref()), &call, (&payloads, &said), &shown));
+            match members {
                 Ok(members) if missing.is_empty() => out.line(members)?,
                 Ok(_) => {}
                 Err(gap) => missing.push(Gap::Step { step: number, gap }),
@@ -201,11 +206,19 @@ impl Source<'_> {
         family: &FamilyLines,
         out: &mut RecordingWriter,
     ) -> Result<(), RecordingRefusal> {
-        let own = manifest_of(opened)?;
-        put(out, children::MANIFEST.into(), &self.manifest(&own)?)?;
+        let yaml = self.manifest(&manifest_of(opened)?)?;
+        put(out, children::MANIFEST.into(), &yaml)?;
+        let mut templates: BTreeSet<Digest> = templates_of(&yaml).into_iter().collect();
         let below = family.children().map(|(_, opened)| manifest_of(opened));
         for digest in below.collect::<Result<BTreeSet<Digest>, RecordingRefusal>>()? {
-            put(out, children::file(&digest), &self.manifest(&digest)?)?;
+            let yaml = self.manifest(&digest)?;
+            put(out, children::file(&digest), &yaml)?;
+            templates.extend(templates_of(&yaml));
+        }
+        for template in templates {
+            let text = self.order.artifacts.template(&template)?;
+            let text = text.ok_or_else(|| not_kept("template", &template))?;
+            put(out, children::template_file(&template), &text)?;
         }
         Ok(())
     }
@@ -305,11 +318,33 @@ fn child(
     Ok(members)
 }
 
-/// Writes what the agent was shown; the definition of each tool.
-fn tools(
-    shown: &Bound,
-    out: &mut RecordingWriter,
-) -> Result<BTreeMap<String, Digest>, RecordingRefusal> {
+/// Notes where a call ends, and checks a tool call of an answer: it ends before the answer does.
+fn asked_for<'a>(
+    (run, lines): (Option<RunId>, &[&'a EntryLine]),
+    ends: &mut BTreeMap<(Option<RunId>, &'a str), Seq>,
+) -> Result<(), StepGap> {
+    let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return Ok(()) };
+    let (Some(id), Some(tool)) = (&first.entry.draft.call, &first.entry.draft.tool) else {
+        return Ok(());
+    };
+    ends.insert((run, id.as_str()), last.entry.seq);
+    if !tool.as_str().starts_with(client::PREFIX) || first.entry.draft.verdict.is_none() {
+        return Ok(());
+    }
+    let model_call = client::proposal(id.as_str()).map(|(model_call, _)| (run, model_call));
+    match model_call.and_then(|model_call| ends.get(&model_call)) {
+        Some(end) if last.entry.seq < *end => Ok(()),
+        Some(_) => Err(StepGap::Outlived(tool.to_string())),
+        // Only a tool call of an answer is ever allowed; an agent that calls such a tool is denied.
+        None if lines.iter().any(|line| line.is(Kind::CallAuthorized)) => {
+            Err(StepGap::Unassigned(tool.to_string()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes what the agent was shown.
+fn tools(shown: &Bound, out: &mut RecordingWriter) -> Result<ShownTools, RecordingRefusal> {
     let broken = || RecordingRefusal::Run(ReplayObstacle::Tools);
     let (body, salt) = shown.body.as_deref().zip(shown.salt).ok_or_else(broken)?;
     let tools = Json::parse(body, &Limits::FILE).map_err(|_| broken())?;
@@ -320,5 +355,6 @@ fn tools(
         ("salt", Json::from(hex::encode(salt))),
         ("tools", tools),
     ])?;
-    Ok(list.definitions())
+    let models = list.models();
+    Ok(ShownTools { definitions: list.definitions(), models })
 }

@@ -80,7 +80,8 @@ impl<'a> EarlierMessages<'a> {
                     | Role::Approval
                     | Role::Raw
                     | Role::PreImage
-                    | Role::Tools => false,
+                    | Role::Tools
+                    | Role::Stream => false,
                 };
                 if let Some(payload) = payloads.0.get(&commitment.c).filter(|_| kept) {
                     self.payloads.0.insert(commitment.c.0, payload.clone());

@@ -1,6 +1,7 @@
 //! One call as a step: its payloads with their commitments, its decision, and its outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::Utf8Error;
 
 use super::parts::{EarlierMessages, StepParts, in_parts};
 use crate::domain::digest::{Digest, Salt};
@@ -13,11 +14,40 @@ use crate::ledger::verify::EntryLine;
 use crate::policy::input::{Document, approval_json};
 use crate::record::call::{
     BreakGlass, CallAuthorized, CallCancelled, CallCompleted, CallExpired, CallFailed, CallHeld,
-    CallUnknown,
+    CallProgress, CallUnknown,
 };
 use crate::record::{Body, Commitment, Kind, Role, Text};
 use crate::replay::flaw::{Absence, StepGap};
 use crate::verify::entries::approval;
+
+/// What the agent was shown, as far as its steps are compared with it.
+#[derive(Default)]
+pub(super) struct ShownTools {
+    /// The definition of each tool.
+    pub definitions: BTreeMap<String, Digest>,
+    /// The tools that may be asked in dialects.
+    pub models: BTreeSet<String>,
+}
+
+impl ShownTools {
+    /// The definition of the tool is the one that the agent was shown.
+    fn fit(&self, tool: &str, definition: Option<Digest>) -> Result<(), StepGap> {
+        let shown = self.definitions.get(tool);
+        if definition.is_some_and(|digest| shown.is_some_and(|shown| *shown != digest)) {
+            return Err(StepGap::Changed(tool.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The list says how a tool may be asked in dialects, if a policy saw that it was.
+    fn take(&self, tool: &str, input: Option<&Json>) -> Result<(), StepGap> {
+        let dialect = input.and_then(|input| input.get("effect")?.get("dialect"));
+        if dialect.is_some() && !self.models.contains(tool) {
+            return Err(StepGap::Dialect(tool.to_owned()));
+        }
+        Ok(())
+    }
+}
 
 /// A payload of a line, with the commitment that binds it.
 pub(super) struct Bound {
@@ -80,7 +110,7 @@ pub(super) fn step(
     (number, child): (u64, Option<&RunId>),
     lines: &[&EntryLine],
     (payloads, said): (&Payloads, &EarlierMessages<'_>),
-    definitions: &BTreeMap<String, Digest>,
+    shown: &ShownTools,
 ) -> Result<Vec<(&'static str, Json)>, StepGap> {
     let decisions: Vec<&EntryLine> = lines.iter().copied().filter(|line| decides(line)).collect();
     let (Some(first), Some(main), Some(last)) = (decisions.first(), decisions.last(), lines.last())
@@ -89,11 +119,11 @@ pub(super) fn step(
     };
     let draft = &main.entry.draft;
     let tool = draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
-    let decided = main.decision().ok_or(StepGap::Undecided)?;
-    let shown = definitions.get(&tool);
-    if decided.definition.is_some_and(|digest| shown.is_some_and(|shown| *shown != digest)) {
-        return Err(StepGap::Changed(tool));
+    if main.is(Kind::CallAuthorized) && (decides(last) || last.is(Kind::CallProgress)) {
+        return Err(StepGap::Open(tool));
     }
+    let decided = main.decision().ok_or(StepGap::Undecided)?;
+    shown.fit(&tool, decided.definition)?;
     let (mut commitments, mut left_out) = (Vec::new(), Vec::new());
     let mut take = |line: &EntryLine, role: Role| -> Result<Bound, StepGap> {
         let taken = bound(payloads, line, role);
@@ -107,7 +137,7 @@ pub(super) fn step(
     let (salt, mut args) = (args.salt, args.body.map(json).transpose()?);
     let asked = draft.committed(Role::PolicyInput).is_some();
     let input = if asked { take(main, Role::PolicyInput)?.body } else { None };
-    let input = seen(input, &tool)?;
+    let input = input.map(json).transpose()?;
     let break_glass = main.get::<CallAuthorized>().and_then(|call| call.break_glass.as_ref());
     let signed = |order| Ok::<_, StepGap>((order, take(main, Role::Approval)?.body));
     let break_glass = break_glass.map(signed).transpose()?;
@@ -115,12 +145,11 @@ pub(super) fn step(
         break_glass.and_then(|(order, signed)| Some(broken(order, &signed?))).transpose()?;
     let parts = in_parts(main, (payloads, said), args.as_ref());
     let parts = parts.map_err(|(role, why)| StepGap::Payload { role, tool: tool.clone(), why })?;
-    let completed = last.is(Kind::CallCompleted);
-    let result = if completed { take(last, Role::Result)?.body } else { None };
-    let result = result.as_deref().map(std::str::from_utf8).transpose()?.map(str::to_owned);
-    if main.is(Kind::CallAuthorized) && (decides(last) || last.is(Kind::CallProgress)) {
-        return Err(StepGap::Open(tool));
-    }
+    let answer = AnswerParts::of(lines, payloads);
+    let answer = answer.map_err(|(role, why)| why.gap(role, &tool))?;
+    commitments.extend(answer.commitments);
+    left_out.extend(answer.redacted.then(|| Json::from(Role::Result.as_str())));
+    shown.take(&tool, input.as_ref())?;
     let at = input.as_ref().and_then(decided_at).unwrap_or(main.entry.ts);
     let run_seq = last.entry.run.as_ref().map_or(0, |link| link.seq);
     let mut members = vec![
@@ -149,21 +178,92 @@ pub(super) fn step(
     members.extend(held.then(|| ("approved", approved(first, lines, salt))));
     members.extend(break_glass.map(|break_glass| ("break_glass", break_glass)));
     members.extend(input.map(|input| ("input", input)));
-    members.extend(result.map(|result| ("result", Json::from(result))));
+    members.extend(answer.members);
     members.push(("payloads", commitments.into()));
     Ok(members)
 }
 
-/// What the policy saw, unless that is a request to a model in a dialect.
-fn seen(input: Option<Vec<u8>>, tool: &str) -> Result<Option<Json>, StepGap> {
-    let input = input.map(|body| Json::parse(&body, &Limits::FILE)).transpose()?;
-    let dialect = input.as_ref().and_then(|input| input.get("effect")?.get("dialect")?.as_str());
-    match dialect {
-        Some(dialect) => {
-            Err(StepGap::Dialect { tool: tool.to_owned(), dialect: dialect.to_owned() })
+/// How many bytes of an answer left while the call ran, if any did.
+fn streamed(lines: &[&EntryLine]) -> Option<u64> {
+    let observed = lines.last().and_then(|last| last.entry.draft.body.observed());
+    let stream =
+        observed.and_then(|observed| observed.stream.as_ref()).map(|left| left.bytes.get());
+    let progress =
+        || lines.iter().rev().find_map(|line| Some(line.get::<CallProgress>()?.bytes.get()));
+    stream.or_else(progress)
+}
+
+/// What the agent was given.
+#[derive(Default)]
+struct AnswerParts {
+    members: Vec<(&'static str, Json)>,
+    commitments: Vec<Json>,
+    /// Part of the result is redacted.
+    redacted: bool,
+}
+
+/// Why the answer is not there.
+enum AnswerGap {
+    Payload(Absence),
+    Text(Utf8Error),
+}
+
+impl AnswerGap {
+    fn gap(self, role: Role, tool: &str) -> StepGap {
+        match self {
+            Self::Payload(why) => StepGap::Payload { role, tool: tool.to_owned(), why },
+            Self::Text(error) => error.into(),
         }
-        None => Ok(input),
     }
+}
+
+impl AnswerParts {
+    /// The result and the events that left, as far as the call has them.
+    fn of(lines: &[&EntryLine], payloads: &Payloads) -> Result<Self, (Role, AnswerGap)> {
+        let mut parts = Self::default();
+        let Some(last) = lines.last() else { return Ok(parts) };
+        if last.is(Kind::CallCompleted) {
+            parts.take(last, payloads, Role::Result)?;
+        }
+        // A redacted answer is never played.
+        if let Some(bytes) = streamed(lines).filter(|_| !parts.redacted) {
+            if last.entry.draft.committed(Role::Stream).is_none() {
+                return Err((Role::Stream, AnswerGap::Payload(Absence::NotStored(bytes))));
+            }
+            parts.take(last, payloads, Role::Stream)?;
+        }
+        parts.members.extend(answered(last).map(|answered| ("answered", answered)));
+        Ok(parts)
+    }
+
+    fn take(
+        &mut self,
+        last: &EntryLine,
+        payloads: &Payloads,
+        role: Role,
+    ) -> Result<(), (Role, AnswerGap)> {
+        let taken = bound(payloads, last, role).map_err(|why| (role, AnswerGap::Payload(why)))?;
+        self.commitments.push(taken.commitment);
+        let Some(body) = taken.body else {
+            self.redacted = true;
+            return Ok(());
+        };
+        let text = String::from_utf8(body);
+        let text = text.map_err(|error| (role, AnswerGap::Text(error.utf8_error())))?;
+        self.members.push((role.as_str(), Json::from(text)));
+        Ok(())
+    }
+}
+
+/// What the gate saw of a model that answered in a dialect.
+fn answered(last: &EntryLine) -> Option<Json> {
+    let observed = last.entry.draft.body.observed()?;
+    let attempt = observed.attempts.as_ref()?.iter().next_back()?;
+    let mut members = vec![("status", Json::from(attempt.status.as_str()))];
+    members.extend(observed.model.as_ref().map(|model| ("model", Json::from(model.as_str()))));
+    let upstream = observed.usage.as_ref().map(|usage| usage.upstream.as_str());
+    members.extend(upstream.map(|upstream| ("upstream", Json::from(upstream))));
+    Some(Json::object(members))
 }
 
 /// The break-glass order under which a call ran: the signed bytes, and what the entry records of

@@ -4,7 +4,7 @@
 use hyper::body::Bytes;
 
 use super::{Model, PreparedResource, UpstreamRequest};
-use crate::catalog::llm::ask::{self, Ask, AskError, DefinitionMatch, Edits, OfferedForm};
+use crate::catalog::llm::ask::{self, Ask, AskError, DefinitionMatch, Edits};
 use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::decision::LayerReason;
@@ -82,7 +82,7 @@ impl Model {
             operation,
             stream: asked.stream && operation == Operation::Generate,
             wants_usage: asked.wants_usage,
-            hosted: hosted(&asked),
+            hosted: asked.hosted(),
             output_tokens,
             input_tokens,
         };
@@ -220,13 +220,4 @@ fn offered(asked: &Ask, known: &AskFacts) -> Vec<ModelTool> {
         })
     });
     read.collect()
-}
-
-/// The tools that the provider may run, as they were offered.
-fn hosted(asked: &Ask) -> Vec<String> {
-    let hosted = asked.offered.iter().filter_map(|tool| match &tool.form {
-        OfferedForm::Hosted(kind) => Some(kind.clone()),
-        OfferedForm::Function | OfferedForm::Custom | OfferedForm::Native(_) => None,
-    });
-    hosted.collect()
 }

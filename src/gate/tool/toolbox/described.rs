@@ -1,12 +1,18 @@
 //! Tools as a recording stores them: what agents and policies see of each, and nothing about how it
 //! is reached.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Tool, ToolExecutor};
+use crate::catalog::llm::ask::{AskRules, HostedTools};
+use crate::catalog::model::{DeniedAs, ModelFace};
 use crate::catalog::schema::Schema;
 use crate::domain::canonical;
+use crate::domain::dialect::Dialect;
 use crate::domain::digest::Digest;
 use crate::domain::effect::ToolKind;
 use crate::domain::facts::ToolFacts;
@@ -38,16 +44,60 @@ fn one(tool: &Tool) -> Json {
         ("input_schema", text(&tool.input_schema)),
         ("signers", signers.collect::<Vec<_>>().into()),
     ];
+    let face = tool.executor.model_face().map(|face| Json::of(&DescribedFace::of(face)));
+    members.extend(face.map(|face| ("face", face)));
     members.extend(facts.cost_micro_usd.map(|cost| ("cost_micro_usd", Json::from(cost))));
     members.extend(tool.shown.as_deref().map(|shown| ("shown", text(shown))));
     Json::object(members)
 }
 
-/// The tools of such a list, all executed by `executor`.
+/// How agents may ask a model in dialects, as far as that decides what the gate makes of a request.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DescribedFace {
+    dialects: BTreeSet<Dialect>,
+    /// Model ids, each with its dialect and provider.
+    offered: Vec<(Dialect, String, Option<String>)>,
+    hosted_tools: String,
+    output_tokens_max: u64,
+    pass_members: BTreeSet<String>,
+    remote_hosts: Vec<String>,
+}
+
+impl DescribedFace {
+    fn of(face: &ModelFace) -> Self {
+        let AskRules { pass_members, remote_hosts, hosted_tools, output_tokens_max } =
+            face.rules.clone();
+        let (dialects, offered) = (face.dialects.clone(), face.offered.clone());
+        let hosted_tools = hosted_tools.as_str().to_owned();
+        Self { dialects, offered, hosted_tools, output_tokens_max, pass_members, remote_hosts }
+    }
+
+    /// The face of a tool that asks nobody: what concerns the upstreams is empty.
+    fn into_face(self) -> Option<ModelFace> {
+        let Self { dialects, offered, output_tokens_max, pass_members, remote_hosts, .. } = self;
+        let hosted_tools = HostedTools::parse(&self.hosted_tools)?;
+        Some(ModelFace {
+            dialects,
+            offered,
+            rules: AskRules { pass_members, remote_hosts, hosted_tools, output_tokens_max },
+            denied_as: DeniedAs::Call,
+            hold_wait: Duration::ZERO,
+            betas: None,
+            head_timeout: Duration::ZERO,
+            silence_timeout: Duration::ZERO,
+        })
+    }
+}
+
+/// What executes a tool of a list that may be asked in dialects like this, or not at all.
+pub type ExecutorOf<'a> = dyn Fn(Option<ModelFace>) -> Arc<dyn ToolExecutor> + 'a;
+
+/// The tools of such a list, each executed by what `executor` makes.
 ///
 /// # Errors
 /// An item is not a tool of this form.
-pub fn read(list: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Vec<Tool>, String> {
+pub fn read(list: &Json, executor: &ExecutorOf<'_>) -> Result<Vec<Tool>, String> {
     let tools = list.get("tools").and_then(Json::as_array).ok_or("no list of tools")?;
     let read = |tool: &Json| {
         let name = tool.get("name").and_then(Json::as_str).unwrap_or_default();
@@ -56,7 +106,7 @@ pub fn read(list: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Vec<Tool>, 
     tools.iter().map(read).collect()
 }
 
-fn tool_of(tool: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Tool, String> {
+fn tool_of(tool: &Json, executor: &ExecutorOf<'_>) -> Result<Tool, String> {
     let text = |name: &str| {
         let text = tool.get(name).and_then(Json::as_str);
         text.ok_or_else(|| format!("`{name}` is missing or malformed"))
@@ -90,13 +140,17 @@ fn tool_of(tool: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Tool, String
         dedupe: None,
     };
     let shown = tool.get("shown").and_then(Json::as_str);
+    let face = tool.get("face").map(|face| {
+        let face: DescribedFace = face.read().map_err(|why| format!("`face`: {why}"))?;
+        face.into_face().ok_or_else(|| malformed("face"))
+    });
     Ok(Tool {
         description: text("description")?.to_owned(),
         schema: Arc::new(schema.map_err(|e| e.to_string())?),
         input_schema,
         shown: shown.map(|shown| shown.as_bytes().into()),
         signers: signers.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
-        executor: Arc::clone(executor),
+        executor: executor(face.transpose()?),
         facts: Arc::new(facts),
     })
 }
