@@ -37,10 +37,8 @@ impl Road {
         // WHY before preparation: only after this match does the recording know which of its calls
         // is being prepared.
         let recorded = self.replaying.recorded_step(&call).await;
-        let mut engine = self.in_force.engine();
-        if let Some(Ok(step)) = &recorded {
-            engine = step.engine.clone().or(engine);
-        }
+        let (own, step) = (self.in_force.engine(), recorded.as_ref().and_then(|r| r.as_ref().ok()));
+        let engine = step.and_then(|step| step.engine.clone()).or(own);
         let preparing = async {
             let model = self.messages(&run, &call, engine.as_ref(), toolbox);
             toolbox::prepare(toolbox, run.granted(call.tool()).as_deref(), call, model)
@@ -64,12 +62,11 @@ impl Road {
                 break_glass = step.break_glass;
             }
         }
-        let (refusals, settings) = (against, &self.settings);
-        let (hold, apart) = (settings.hold, settings.judge_apart && prepared.is_ready());
-        let (most, all) = (settings.pending_max, settings.pending_all_max);
-        let road = Arc::clone(self);
+        let (refusals, road) = (against, Arc::clone(self));
+        let apart = self.settings.judge_apart && prepared.is_ready();
         let judging = move || {
-            let id = prepared.call().id().clone();
+            let (id, settings) = (prepared.call().id().clone(), &road.settings);
+            let (most, all) = (settings.pending_max, settings.pending_all_max);
             // Evaluated only for a call that is about to be held, because it visits every open run.
             let capacity = || {
                 let (agents, held) = (road.in_force.agents(), road.runs.held_by());
@@ -81,7 +78,7 @@ impl Road {
                 run: &facts,
                 refusals,
                 now,
-                hold,
+                hold: settings.hold,
                 kept: !run.incognito,
                 room: HoldCapacity(&capacity),
                 resumed,
