@@ -18,12 +18,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// `run list`.
 #[derive(Debug, clap::Args)]
 pub struct ListRuns {
-    /// The query; if omitted, every run in this state
+    /// The query; if omitted, every open run
     #[arg(value_name = "QUERY")]
     query: Option<String>,
-    /// `open`, `sealed` or `all`
-    #[arg(long, value_name = "STATE", default_value = "open", value_parser = ["open", "sealed", "all"])]
-    state: String,
+    /// List sealed runs instead of open ones
+    #[arg(long)]
+    sealed: bool,
+    /// List open and sealed runs
+    #[arg(long, conflicts_with = "sealed")]
+    all: bool,
     /// Most runs to list; at most 200
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u16,
@@ -60,8 +63,13 @@ pub struct WatchRun {
 /// Lists runs.
 pub async fn list(args: &ListRuns) -> Result<Exit, Exit> {
     let lookup = args.source.open().await?;
+    let state = match (args.sealed, args.all) {
+        (_, true) => "all",
+        (true, false) => "sealed",
+        (false, false) => "open",
+    };
     let wanted = RunSearch {
-        state: Some(args.state.clone()),
+        state: Some(state.to_owned()),
         q: args.query.clone(),
         cursor: args.cursor.clone(),
         limit: Some(args.limit.into()),

@@ -58,7 +58,8 @@ pub struct Source {
     /// Trust these certificate authorities (PEM) for https, instead of the public ones
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Read the ledger of this configuration instead of asking the operator API; such reading is not recorded
+    /// Configuration file of a gate or a hub: read its ledger instead of asking the operator API. Such reading is not
+    /// recorded
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["sqlite", "postgres_url_file"])]
     config: Option<PathBuf>,
     /// Read this SQLite ledger

@@ -31,10 +31,10 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List the runs in a state that match a query, newest first
+    /// List the open runs that match a query, newest first
     #[command(after_help = "Examples:\n  \
             wicketgate run list --token-file vera.token\n  \
-            wicketgate run list 'agent:support-agent since:1d' --state all --token-file vera.token --json\n\n\
+            wicketgate run list 'agent:support-agent since:1d' --all --token-file vera.token --json\n\n\
             The terms of a query are in `wicketgate search --help`; those about calls find runs with such a call.")]
     List(lookup::ListRuns),
     /// Show one run: its calls in the order they began, and the runs that it delegated to

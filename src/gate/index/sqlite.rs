@@ -1,6 +1,6 @@
 //! The index in one SQLite file, or in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -242,7 +242,13 @@ pub(super) fn apply(
     if first.seq == stored.next && stored.leaf.is_some_and(|leaf| leaf != first.prev) {
         return Ok(Applied::Broken(first.seq));
     }
-    let mut batch = RowBatch { tx: &tx, chain, calls: BTreeMap::new(), runs: BTreeMap::new() };
+    let mut batch = RowBatch {
+        tx: &tx,
+        chain,
+        calls: BTreeMap::new(),
+        runs: BTreeMap::new(),
+        changed: BTreeSet::new(),
+    };
     let mut at = stored.at;
     for row in entries.iter().filter(|row| row.run.is_some() || row.seq == last.seq) {
         if let Ok(entry) = Entry::parse(&row.body) {
@@ -266,6 +272,8 @@ struct RowBatch<'a> {
     chain: &'a ChainId,
     calls: BTreeMap<(String, String), Option<CallRow>>,
     runs: BTreeMap<String, Option<RunRow>>,
+    /// The runs that were not only read.
+    changed: BTreeSet<String>,
 }
 
 impl RowBatch<'_> {
@@ -273,6 +281,7 @@ impl RowBatch<'_> {
         let Some(link) = &entry.run else { return Ok(()) };
         let run_id = link.run.to_string();
         if let Some(opened) = RunRow::opened(entry) {
+            self.changed.insert(run_id.clone());
             self.runs.insert(run_id, Some(opened));
             return Ok(());
         }
@@ -280,6 +289,7 @@ impl RowBatch<'_> {
         if kind == Kind::RunSealed {
             if let Some(run) = self.run(&run_id)? {
                 run.advance(entry);
+                self.changed.insert(run_id);
             }
             return Ok(());
         }
@@ -291,13 +301,12 @@ impl RowBatch<'_> {
             let stored = self.stored_call(&key)?;
             self.calls.insert(key.clone(), stored);
         }
-        // A run in the file whose agent a row needs, before the row is borrowed.
-        let opened = self.run(&key.0)?.cloned();
-        match self.calls.get_mut(&key) {
-            Some(Some(row)) => row.advance(entry),
-            Some(none) => *none = CallRow::begun(entry, opened.as_ref()),
-            None => {}
+        if let Some(Some(row)) = self.calls.get_mut(&key) {
+            row.advance(entry);
+            return Ok(());
         }
+        let begun = CallRow::begun(entry, self.run(&key.0)?.as_deref());
+        self.calls.insert(key, begun);
         Ok(())
     }
 
@@ -336,7 +345,8 @@ impl RowBatch<'_> {
         }
         let put = format!("INSERT OR REPLACE INTO run ({RUN}) VALUES ({})", values(RUN));
         let mut put = self.tx.prepare_cached(&put)?;
-        for row in self.runs.into_values().flatten() {
+        let changed = |(id, _): &(String, _)| self.changed.contains(id);
+        for row in self.runs.into_iter().filter(changed).filter_map(|(_, row)| row) {
             put.execute(params![
                 row.chain.as_bytes(),
                 number(row.seq),
