@@ -21,6 +21,7 @@ use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::CallAuthorized;
 use crate::record::chain::HealthChanged;
 use crate::record::control::{Action, ControlApplied, ControlRefused, ControlSet};
+use crate::record::payload::PayloadViewed;
 use crate::record::{Draft, Entry};
 
 /// Read, verify, archive and maintain ledgers, their keys and their payloads.
@@ -220,6 +221,10 @@ fn remark(draft: &Draft) -> Option<String> {
         let order = [set.action.as_str(), set.target.as_str(), &set.name];
         let what = if note { vec![&*set.reason] } else { order.to_vec() };
         return Some(order_text(&what, Some(&set.subject)));
+    }
+    if let Some(viewed) = draft.get::<PayloadViewed>() {
+        let (run, call) = (&viewed.run, &viewed.call);
+        return Some(format!("run {run} call {call} shown to {}", visible(&viewed.by)));
     }
     if let Some(applied) = draft.get::<ControlApplied>() {
         if let Some(standing) = &applied.standing {
