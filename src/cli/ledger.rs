@@ -1,4 +1,4 @@
-//! `wicketgate ledger verify | tail | head | migrate | anchor | recover | archive | prune | size`.
+//! `wicketgate ledger verify | tail | head | migrate | anchor | recover | archive | prune | size | reindex`.
 
 use std::path::PathBuf;
 
@@ -21,6 +21,7 @@ use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::CallAuthorized;
 use crate::record::chain::HealthChanged;
 use crate::record::control::{Action, ControlApplied, ControlRefused, ControlSet};
+use crate::record::payload::PayloadViewed;
 use crate::record::{Draft, Entry};
 
 /// Read, verify, archive and maintain ledgers, their keys and their payloads.
@@ -49,6 +50,7 @@ enum Command {
     Size(size::Size),
     Anchor(super::fleet::Anchor),
     Recover(super::recover::Recover),
+    Reindex(super::reindex::Reindex),
     Key(key::Args),
     Payload(payload::Args),
     Witness(witness::Args),
@@ -128,6 +130,7 @@ async fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Size(command) => size::run(command).await,
         Command::Anchor(command) => super::fleet::anchor(command).await,
         Command::Recover(command) => super::recover::recover(command).await,
+        Command::Reindex(command) => super::reindex::run(command).await,
         Command::Key(command) => key::run(command).await,
         Command::Payload(command) => payload::run(command).await,
         Command::Witness(command) => witness::run(command).await,
@@ -218,6 +221,10 @@ fn remark(draft: &Draft) -> Option<String> {
         let order = [set.action.as_str(), set.target.as_str(), &set.name];
         let what = if note { vec![&*set.reason] } else { order.to_vec() };
         return Some(order_text(&what, Some(&set.subject)));
+    }
+    if let Some(viewed) = draft.get::<PayloadViewed>() {
+        let (run, call) = (&viewed.run, &viewed.call);
+        return Some(format!("run {run} call {call} shown to {}", visible(&viewed.by)));
     }
     if let Some(applied) = draft.get::<ControlApplied>() {
         if let Some(standing) = &applied.standing {
