@@ -22,7 +22,7 @@ const PEOPLE: [(&str, &str); 2] = [("ada", "ada@example.com"), ("grace", "grace@
 const OPERATOR: (&str, &str) = ("otto", "otto@example.com");
 /// The token that logs the reader in to the console. No key belongs to it: whoever looks cannot approve.
 pub const YOURS: &str = "people/you.token";
-/// The signed list of the first three.
+/// The signed list of the approvers and the operator.
 pub const LIST: &str = "approvers/allowed_signers";
 
 /// Makes keys and tokens, and the list that `key` signs.

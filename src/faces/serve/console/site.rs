@@ -132,13 +132,13 @@ async fn nowhere(State(console): State<Arc<Console>>) -> Response {
 
 /// The pages in the list of the whole surface.
 pub(in super::super) fn surface() -> impl Iterator<Item = (String, Access)> {
-    let open =
-        ["GET login", "POST login", "GET logout", "POST logout", "GET static/{digest}/{name}"];
+    let open = ["GET login", "POST login", "GET static/{digest}/{name}"];
+    let open = open.into_iter().map(|one| (one, Access::Open));
+    let own = ["GET logout", "POST logout"].into_iter().map(|one| (one, Access::Operated));
     let name = |one: &str| one.replacen(' ', &format!(" {ROOT}/"), 1);
-    let open = open.into_iter().map(move |one| (name(one), Access::Open));
     let pages =
         PAGES.iter().map(|page| (format!("{} {}", page.method, page.path), Access::Operated));
-    open.chain(pages)
+    open.chain(own).map(move |(one, access)| (name(one), access)).chain(pages)
 }
 
 #[cfg(test)]

@@ -70,15 +70,14 @@ pub(in super::super) async fn log_in(
         Err(why) => return Failure::new(StatusCode::FORBIDDEN, why).page(&console),
     };
     let shown = credential(&parts, form.field("token").trim());
-    if let Err(problem) = console.api.identify(&shown) {
-        let failure = Failure::from(problem);
-        let mut response = page(&console, &parts, failure.status, Some(&failure));
-        if let Some(wait) = failure.wait {
-            let wait = super::seconds(wait);
-            response.headers_mut().insert(http::header::RETRY_AFTER, wait.into());
+    let who = match console.api.identify(&shown) {
+        Ok(who) => who,
+        Err(problem) => {
+            let failure = Failure::from(problem);
+            let response = page(&console, &parts, failure.status, Some(&failure));
+            return failure.in_time(response);
         }
-        return response;
-    }
+    };
     let Some(login) = shown.login(console.api.clock().now()) else {
         let message = "the credential has ended";
         return Failure::new(StatusCode::UNAUTHORIZED, message).page(&console);
@@ -87,6 +86,7 @@ pub(in super::super) async fn log_in(
         console.sessions.end(&old);
     }
     let now = console.api.clock().monotonic();
+    tracing::info!(subject = %who.subject, "a session of the console begins");
     let id = console.sessions.begin(login, now, console.api.entropy());
     with_cookie(visit::see_other(ROOT), &id.cookie(console.secure))
 }

@@ -85,9 +85,14 @@ impl Failure {
             p { a href=(shown(&self.next)) { "Go on to " (shown(&self.next)) } }
         };
         let page = frame(console, visit, self.title(), &body);
-        let mut response = visit::html(self.status, page);
+        self.in_time(visit::html(self.status, page))
+    }
+
+    /// The response, which says when to try again if that makes sense.
+    fn in_time(&self, mut response: Response) -> Response {
         if let Some(wait) = self.wait {
-            response.headers_mut().insert(RETRY_AFTER, seconds(wait).into());
+            let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response
     }
@@ -98,10 +103,6 @@ impl From<Problem> for Failure {
         let wait = problem.retry_after;
         Self { wait, ..Self::new(problem.http_status(), &problem.message) }
     }
-}
-
-fn seconds(wait: Duration) -> u64 {
-    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))
 }
 
 /// A whole page.
