@@ -68,7 +68,7 @@ async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     let reaping = reaper(&config, &writers, reader, &api)?;
     let reaping = tokio::spawn(Arc::new(reaping).run(stop.clone()));
     let (ready_out, readiness) = watch::channel(Readiness::default());
-    let settings = config.operator.listener().map_err(Error::wrong)?;
+    let settings = config.operator.listener(&config.console).map_err(Error::wrong)?;
     let tls = settings.tls.clone();
     let view = operator_listener::OperatorView { readiness, metrics };
     let parts = |registry: &Registry| enrolling(registry, &writers, (&ledger, enrols));

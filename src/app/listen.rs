@@ -97,7 +97,7 @@ pub(super) async fn listen(
     let stop = CancellationToken::new();
     let view =
         operator::OperatorView { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
-    let settings = config.operator.listener().map_err(Error::wrong)?;
+    let settings = config.operator.listener(&config.console).map_err(Error::wrong)?;
     let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
     let certificates = ListenerTls::new(listeners, &checked.clock, &checked.metrics);
     let tls = settings.tls.is_some();

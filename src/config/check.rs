@@ -50,6 +50,7 @@ pub(super) fn check(
     check.all(super::tls::check(value, "/operator/tls", Section::open));
     check.all(super::tls::check(value, "/listen/tls", Section::demand));
     check.all(super::operators::check(value));
+    check.all(super::console::check(value));
     check.all(value.get("fleet").map(super::fleet::check).unwrap_or_default());
     check.all(super::evidence::check(value));
     check.all(super::hub::check(value));

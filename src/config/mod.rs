@@ -25,6 +25,7 @@ use crate::yaml::{self, Document, Written};
 pub mod break_glass;
 mod check;
 mod complete;
+pub mod console;
 mod each;
 pub mod enrolment;
 pub mod evidence;
@@ -85,6 +86,9 @@ pub struct Config {
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub operators: Vec<Member>,
+    /// The console: pages for operators with a browser.
+    #[serde(default)]
+    pub console: console::Console,
     /// Who may approve held calls, and how the gate announces them.
     #[serde(default)]
     pub approvals: operators::Approvals,

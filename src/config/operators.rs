@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::console::Console;
 use super::tls::{self, TlsError};
 use crate::approval::{PasskeyScope, PasskeyTerms};
 use crate::catalog::form::{FilePath, WebAddress};
@@ -38,13 +39,13 @@ impl Default for Operator {
 }
 
 impl Operator {
-    /// Where operators come in.
+    /// Where operators come in, also with a browser.
     ///
     /// # Errors
     /// What is wrong with the files of TLS.
-    pub fn listener(&self) -> Result<OperatorSettings, TlsError> {
-        let tls = tls::open(self.tls.as_ref(), "operator")?;
-        Ok(OperatorSettings { addr: self.listen, tls, ..OperatorSettings::default() })
+    pub fn listener(&self, console: &Console) -> Result<OperatorSettings, TlsError> {
+        let (tls, console) = (tls::open(self.tls.as_ref(), "operator")?, console.settings(self));
+        Ok(OperatorSettings { addr: self.listen, tls, console, ..OperatorSettings::default() })
     }
 }
 

@@ -107,3 +107,22 @@ fn the_printed_schema_accepts_what_is_accepted_and_refuses_the_rest() {
     assert!(validator.is_valid(&value(&printed)), "{printed}");
     assert!(!validator.is_valid(&value(&format!("{SMALL}extra: 1\n"))));
 }
+
+#[test]
+fn a_console_beyond_loopback_needs_tls_and_an_origin() {
+    let check = |more: &str| folder(&format!("{SMALL}{more}")).run(&["config", "check"]);
+    check("console: {enabled: true}\n").ends(0);
+    check("console: {enabled: false}\noperator: {listen: '127.0.0.1:1'}\n").ends(0);
+    let said = check("console: {enabled: true}\noperator: {listen: '0.0.0.0:1'}\n").ends(78);
+    for part in [
+        "wicketgate.yaml:5:",
+        "console: beyond loopback the console needs `origins`",
+        "needs `operator.tls`",
+    ] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+    let said = check("console: {origins: ['https://hub.example.com/']}\n").ends(78);
+    assert!(said.err.contains("console.origins[0]: expected an origin"), "{}", said.err);
+    let said = check("console: {origin: ['https://hub.example.com']}\n").ends(78);
+    assert!(said.err.contains("console.origin: unknown field"), "{}", said.err);
+}

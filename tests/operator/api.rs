@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy};
+use wicketgate::clock::{Clock, SystemClock, SystemEntropy};
 use wicketgate::control::{self, OrderReport, Orders, Presence};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::canonical;
@@ -34,6 +34,7 @@ use wicketgate::operator::operators::{Member, Operators, Role};
 use wicketgate::operator::{OperatorApi, OperatorParts};
 use wicketgate::record::{self, Commitment, Draft, Entry, HexDigest, Kind};
 use wicketgate::serve::Readiness;
+use wicketgate::serve::console::ConsoleSettings;
 use wicketgate::serve::operator::{self, OperatorSettings, OperatorView, Running};
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate_support::program;
@@ -103,6 +104,11 @@ impl ApiServer {
 
     /// An operator API that sees the runs of this tenant only; the ledger is the tenant `default`'s.
     pub async fn of(tenant: &str) -> Self {
+        Self::timed(tenant, Arc::new(SystemClock::new())).await
+    }
+
+    /// As [`Self::of`], by this clock.
+    pub async fn timed(tenant: &str, clock: Arc<dyn Clock>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.sqlite");
         let store = SqliteStore::open(&path).await.unwrap();
@@ -137,7 +143,7 @@ impl ApiServer {
             orders: Arc::clone(&orders),
             ledger: ledger.clone(),
             vault: None,
-            clock: Arc::new(SystemClock::new()),
+            clock,
             entropy: Arc::new(SystemEntropy),
             reject: Arc::new(move |code| seen.lock().push(code)),
             tenant: tenant.to_owned(),
@@ -147,6 +153,7 @@ impl ApiServer {
         let settings = OperatorSettings {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
             hosts: Vec::new(),
+            console: Some(ConsoleSettings::default()),
             ..OperatorSettings::default()
         };
         let view = OperatorView { readiness, metrics };

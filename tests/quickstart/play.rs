@@ -1,6 +1,7 @@
 //! A play that goes on: other clients can call, and whatever ends it ends all of it.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ struct Staying {
     gate: u64,
     tools: u64,
     socket: String,
+    console: Value,
 }
 
 impl Drop for Staying {
@@ -30,7 +32,7 @@ fn stay(session: &Session) -> Staying {
     let mut command = session.command(&["quickstart", "--json", "--keep", "--dir", "demo"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
-    let (mut gate, mut tools) = (0, 0);
+    let (mut gate, mut tools, mut console) = (0, 0, Value::Null);
     loop {
         let mut line = String::new();
         assert_ne!(out.read_line(&mut line).unwrap(), 0, "it ended");
@@ -38,9 +40,10 @@ fn stay(session: &Session) -> Staying {
         match step["step"].as_str().unwrap() {
             "gate" => gate = step["process"].as_u64().unwrap(),
             "tools" => tools = step["process"].as_u64().unwrap(),
+            "console" => console = step,
             "keep" => {
                 let socket = step["socket"].as_str().unwrap().to_owned();
-                return Staying { child, out: Some(out), gate, tools, socket };
+                return Staying { child, out: Some(out), gate, tools, socket, console };
             }
             _ => {}
         }
@@ -77,6 +80,46 @@ fn a_quickstart_that_receives_sigterm_drains_the_gate_and_verifies_the_ledger() 
     assert!(rest.iter().any(|line| line.contains(r#""step":"ledger""#)), "{rest:?}");
     assert_eq!(staying.child.wait().unwrap().code(), Some(0));
     assert_eq!(session.processes(), Vec::<String>::new());
+}
+
+/// One request to the console.
+fn ask(host: &str, line: &str, headers: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(host).unwrap();
+    let length = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_console_of_a_kept_quickstart_shows_a_held_call_to_the_login_it_prints() {
+    let session = Session::new();
+    let staying = stay(&session);
+    let text = |name: &str| staying.console[name].as_str().unwrap();
+    let host = text("url").strip_prefix("http://").unwrap().strip_suffix("/console").unwrap();
+    let token = std::fs::read_to_string(text("token_file")).unwrap();
+    let form = url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("token", token.trim())
+        .finish();
+    let headers =
+        format!("Origin: http://{host}\r\nContent-Type: application/x-www-form-urlencoded\r\n");
+    let answer = ask(host, "POST /console/login", &headers, &form);
+    assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
+    let cookie = answer.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap();
+    let cookie = format!("Cookie: {cookie}\r\n");
+    let page = ask(host, "GET /console", &cookie, "");
+    let path = format!("/console/approvals/{}/pay-2500", text("run"));
+    assert!(page.contains("● ready") && page.contains(&path), "{page}");
+    let page = ask(host, &format!("GET {path}"), &cookie, "");
+    for part in ["payments.transfer", "2500", "an amount over 1000 needs two approvers"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let page = ask(host, "GET /console/orders/new", &cookie, "");
+    assert!(page.starts_with("HTTP/1.1 200"), "an operator: {page}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ struct Confined {
     why: &'static str,
 }
 
-const CONFINED: [Confined; 9] = [
+const CONFINED: [Confined; 11] = [
     Confined {
         word: r"\b(?:Permit|Settled|Refusal|Held|Recalled|Committed)::mint\b|\bPermit\s*\{",
         realm: "src/",
@@ -64,6 +64,18 @@ const CONFINED: [Confined; 9] = [
         realm: "src/",
         homes: &["src/config.rs", "src/config/", "src/main.rs"],
         why: "the environment is read once",
+    },
+    Confined {
+        word: r"\bRight::\w",
+        realm: "src/faces/serve/",
+        homes: &[],
+        why: "a right stands in the table of routes, for the API and for pages",
+    },
+    Confined {
+        word: r"\bPreEscaped\b",
+        realm: "src/faces/",
+        homes: &[],
+        why: "a page escapes everything",
     },
     Confined {
         word: r"#!?\[allow\(clippy::disallowed",
@@ -241,6 +253,8 @@ fn a_confined_construct_outside_its_files_is_found() {
         ("src/record/domain/id.rs", "unsafe { x }"),
         ("src/faces/serve/mod.rs", "fn f() -> anyhow::Result<()> {}"),
         ("src/cli/mod.rs", "std::env::var_os(NAME)"),
+        ("src/faces/serve/console/site.rs", "Visit::enter(console, request, Right::Look)"),
+        ("src/faces/serve/console/pages/home.rs", "html! { (maud::PreEscaped(text)) }"),
     ];
     for (path, text) in broken {
         assert_eq!(confined(&[Source::of(path, text)]).len(), 1, "{path}: {text}");

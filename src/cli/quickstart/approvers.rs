@@ -20,15 +20,18 @@ use serde::Deserialize;
 const PEOPLE: [(&str, &str); 2] = [("ada", "ada@example.com"), ("grace", "grace@example.com")];
 /// The operator who may reinstate and erase.
 const OPERATOR: (&str, &str) = ("otto", "otto@example.com");
-/// The signed list of all three.
+/// The token that logs the reader in to the console. No key belongs to it: whoever looks cannot approve.
+pub const YOURS: &str = "people/you.token";
+/// The signed list of the approvers and the operator.
 pub const LIST: &str = "approvers/allowed_signers";
 
 /// Makes keys and tokens, and the list that `key` signs.
 pub fn furnish(demo: &DemoDirectory, key: &SecretKey) -> Result<(), Error> {
     let mut list = String::from("# wicketgate: version=1\n");
+    let token = |path: &str| demo.write(path, &mint(Family::Operator, &SystemEntropy).0, 0o600);
+    token(YOURS)?;
     for (name, subject) in PEOPLE {
-        let (token, _) = mint(Family::Operator, &SystemEntropy);
-        demo.write(&format!("people/{name}.token"), &token, 0o600)?;
+        token(&format!("people/{name}.token"))?;
         list.push_str(&line(demo, (name, subject), Purpose::Approval)?);
     }
     list.push_str(&line(demo, OPERATOR, Purpose::Order)?);

@@ -213,6 +213,20 @@ pub async fn approve(
     approvers::approve(demo, at, (agent, call), printer).await
 }
 
+/// Leaves one more call held, in a run of its own, for whoever looks at the console. The run's id.
+pub async fn leave_one(agent: &mut DemoAgent) -> Result<String, Error> {
+    let hash = Digest::of(&[INSTRUCTIONS.as_bytes()]).hex();
+    let opened = agent.open(MODEL, &hash).await;
+    let opened = opened.map_err(|refused| Error::Refused { request: "the run", refused })?;
+    let acts = demo_calls();
+    let held = acts.iter().find(|act| act.id == HELD).ok_or(Error::NotRefused(HELD))?;
+    match agent.call(held.id, held.tool, &held.arguments).await {
+        DemoAnswer::Refused(refused) => waits(Err(refused))?,
+        DemoAnswer::Ran { .. } => return Err(Error::NotRefused("the held call")),
+    }
+    Ok(opened.run_id)
+}
+
 /// Compares the tool server's counters with the allowed and approved calls.
 pub async fn count(tools: &mut ToolServer, printer: &mut StepPrinter) -> Result<(), Error> {
     let ran = |act: &DemoCall| matches!(act.fate, Fate::Allowed { .. }) || act.id == HELD;

@@ -114,7 +114,8 @@ async fn play(args: &Args, printer: &mut StepPrinter) -> Result<(), Error> {
     proof::tamper(&demo, printer).await?;
     let mut took = clock.monotonic();
     if args.keep {
-        stay(&demo, &mut gate, printer).await?;
+        let run = calls::leave_one(&mut agent).await?;
+        stay(&demo, (&mut gate, &run), printer).await?;
     }
     let resumed = clock.monotonic();
     gate.stop().await?;
@@ -130,11 +131,23 @@ async fn play(args: &Args, printer: &mut StepPrinter) -> Result<(), Error> {
 /// Leaves everything running until a signal, or until the gate ends by itself.
 async fn stay(
     demo: &DemoDirectory,
-    gate: &mut DemoGate,
+    (gate, run): (&mut DemoGate, &str),
     printer: &mut StepPrinter,
 ) -> Result<(), Error> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signal)?;
+    if crate::serve::console::BUILT {
+        let url = format!("{}{}", gate.operators_at()?, crate::serve::console::ROOT);
+        let token = demo.path(approvers::YOURS).display().to_string();
+        let line = format!("{url} in a browser on this machine shows a call that is held now");
+        printer.step(
+            "console",
+            "console",
+            &line,
+            &json!({"url": url, "token_file": token, "run": run}),
+        );
+        printer.more(&format!("log in with the token: cat {token}"));
+    }
     let socket = demo.socket().display().to_string();
     let line = format!("the gate answers at {socket} until Ctrl-C");
     printer.step("keep", "running", &line, &json!({"socket": socket}));

@@ -10,6 +10,9 @@ use http::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 use http::request::Parts;
 use zeroize::Zeroizing;
 
+use super::operators::Login;
+use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
 use crate::identity::IdentityError;
 use crate::identity::callers::{TokenError, read_token};
 use crate::identity::certificate::ClientCertificate;
@@ -24,6 +27,8 @@ pub enum ShownCredential {
     Token(Zeroizing<String>),
     /// The certificate of its connection, and no token.
     Certificate(Arc<ClientCertificate>),
+    /// The credential that opened a session of the console; only the console makes this one.
+    Session(Login),
 }
 
 impl std::fmt::Debug for ShownCredential {
@@ -32,6 +37,7 @@ impl std::fmt::Debug for ShownCredential {
             Self::Nothing(_) => "Nothing",
             Self::Token(_) => "Token",
             Self::Certificate(_) => "Certificate",
+            Self::Session(_) => "Session",
         })
     }
 }
@@ -51,11 +57,23 @@ impl ShownCredential {
         }
     }
 
+    /// What a list of operators is searched for; `None` without a credential, or after its end.
+    pub fn login(&self, now: Timestamp) -> Option<Login> {
+        match self {
+            Self::Nothing(_) => None,
+            Self::Token(token) => Some(Login::Token(Digest::of(&[token.as_bytes()]))),
+            Self::Certificate(shown) => {
+                (now <= shown.not_after).then_some(Login::Certificate(shown.thumbprint))
+            }
+            Self::Session(login) => Some(login.clone()),
+        }
+    }
+
     /// Why this credential identifies no caller. Callers ask only where that is so.
     pub const fn stranger(&self) -> IdentityError {
         match self {
             Self::Nothing(error) => *error,
-            Self::Token(_) | Self::Certificate(_) => IdentityError::Unknown,
+            Self::Token(_) | Self::Certificate(_) | Self::Session(_) => IdentityError::Unknown,
         }
     }
 }
@@ -96,8 +114,6 @@ mod tests {
     use http::header::AUTHORIZATION;
 
     use super::*;
-    use crate::domain::digest::Digest;
-    use crate::domain::time::Timestamp;
 
     fn headers(all: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();

@@ -12,6 +12,16 @@ pub fn visible(text: &str) -> String {
     shown(text, |_| None)
 }
 
+/// A whole page, in which [`visible`] left nothing to do unless a text did not pass it: lines stay lines, and what was
+/// spelled out stays as it is.
+pub fn spelled_out(page: &str) -> String {
+    shown(page, |c| match c {
+        '\n' => Some("\n"),
+        '\\' => Some("\\"),
+        _ => None,
+    })
+}
+
 /// The text as a JSON string that is safe to show: as [`visible`], in quotes, with `\n` and its like
 /// for the usual control characters.
 pub(super) fn quoted(text: &str) -> String {
@@ -96,6 +106,13 @@ mod tests {
         for (text, shown) in cases {
             assert_eq!(visible(text), shown, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_page_keeps_its_lines_and_what_is_spelled_out_and_loses_what_is_not() {
+        let page = format!("<p>{}</p>\n", visible("a\u{202e}b\\"));
+        assert_eq!(spelled_out(&page), page);
+        assert_eq!(spelled_out("a\u{202e}\t\n"), "a\\u{202e}\\u{9}\n");
     }
 
     #[test]

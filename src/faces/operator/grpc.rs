@@ -19,7 +19,7 @@ use super::api::replies::{HeldCall, OrderReply, Outcome};
 use super::api::requests::{
     HeldCallPath, Modification, OrderPath, OrdersAfter, Page, RunSearch, SignedStatement,
 };
-use super::api::{OperatorRequest, Serve, route};
+use super::api::{Serve, ask, route};
 use super::credential::ShownCredential;
 use super::http::{input, malformed};
 use crate::approval::{ApprovalStatement, ApproverVerdict, Statement as _};
@@ -84,7 +84,7 @@ impl Services {
         let answered = async {
             let who = self.operator_api.admit(&shown, R::ROW.right)?;
             let (path, request) = read(&self.operator_api, request.into_inner())?;
-            R::serve(&self.operator_api, OperatorRequest { who, path, request }).await
+            ask::<R>(&self.operator_api, &who, (path, request)).await
         };
         answered.await.map_err(|problem| problem.status())
     }

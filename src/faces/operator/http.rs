@@ -16,7 +16,7 @@ use schemars::{Schema, SchemaGenerator};
 
 use super::OperatorApi;
 use super::api::requests::Enrolment;
-use super::api::{Input, OperatorRequest, Reply, Route, Serve};
+use super::api::{Input, Reply, Route, Serve, ask};
 use super::credential::ShownCredential;
 use super::enrolment::Registrar;
 use crate::domain::code::Code;
@@ -27,7 +27,7 @@ use crate::serve::problem::Problem;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// How a reply is sent.
-pub(super) trait HttpReply: Send + 'static {
+pub(crate) trait HttpReply: Send + 'static {
     fn answer(self, api: &OperatorApi) -> Response;
 
     fn schema(schemas: &mut SchemaGenerator) -> Schema;
@@ -66,7 +66,7 @@ pub(super) async fn handle<R: Serve>(
         let path = request.extract_parts::<Path<R::Path>>().await;
         let Path(path) = path.map_err(|rejection| api.refuse(misnamed(&rejection)))?;
         let request = read::<R>(request).await.map_err(|problem| api.refuse(problem))?;
-        R::serve(&api, OperatorRequest { who, path, request }).await
+        ask::<R>(&api, &who, (path, request)).await
     };
     match answered.await {
         Ok(reply) => reply.answer(&api),

@@ -47,7 +47,7 @@ pub mod token_review;
 pub mod view;
 pub mod webhook;
 
-pub use escape::visible;
+pub use escape::{spelled_out, visible};
 
 use approval_queue::{Chain, OpenRuns};
 use credential::ShownCredential;
@@ -167,15 +167,51 @@ impl OperatorApi {
     /// # Errors
     /// `identity.missing`, `operator.forbidden`, or `limit.exceeded` once too many were refused.
     pub fn admit(&self, shown: &ShownCredential, right: Right) -> Result<Operator, Problem> {
-        let Some(who) = self.operators.load().identify(shown, self.clock.now()) else {
-            return Err(self.turned_away(shown.stranger()));
-        };
+        let who = self.identify(shown)?;
+        self.permit(&who, right)?;
+        Ok(who)
+    }
+
+    /// The operator with this credential.
+    ///
+    /// # Errors
+    /// `identity.missing`, or `limit.exceeded` once too many were refused.
+    pub fn identify(&self, shown: &ShownCredential) -> Result<Operator, Problem> {
+        self.known(shown).ok_or_else(|| self.turned_away(shown.stranger()))
+    }
+
+    /// As [`Self::identify`], where an unknown credential is no guess: one that was known before.
+    pub fn known(&self, shown: &ShownCredential) -> Option<Operator> {
+        let who = self.operators.load().identify(shown, self.clock.now())?;
         crate::serve::places::proved();
+        Some(who)
+    }
+
+    /// Whether this operator has the right.
+    ///
+    /// # Errors
+    /// `operator.forbidden`.
+    pub(crate) fn permit(&self, who: &Operator, right: Right) -> Result<(), Problem> {
         if who.may(right) {
-            return Ok(who);
+            return Ok(());
         }
         let message = format!("this needs one of the roles {}", right.roles());
         Err(self.refused(Code::OperatorForbidden, "operator.role", message))
+    }
+
+    /// The tenant whose runs it shows.
+    pub fn tenant(&self) -> &str {
+        &self.tenant
+    }
+
+    /// The time.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// Randomness.
+    pub fn entropy(&self) -> &dyn Entropy {
+        &*self.entropy
     }
 
     /// WHY: the limit never applies to a valid credential; otherwise a third party that reaches the
@@ -186,7 +222,7 @@ impl OperatorApi {
     }
 
     /// Counts a refusal.
-    fn refuse(&self, problem: Problem) -> Problem {
+    pub(crate) fn refuse(&self, problem: Problem) -> Problem {
         (self.reject)(problem.code);
         problem
     }

@@ -169,9 +169,9 @@ pub struct MemberError {
     pub error: Error,
 }
 
-/// How one operator logs in.
+/// How one operator logs in. No login can be made of its digest, so that it can be kept.
 #[derive(Clone, Debug)]
-enum Login {
+pub enum Login {
     /// SHA-256 of the token.
     Token(Digest),
     /// Thumbprint of the certificate.
@@ -280,14 +280,7 @@ impl Operators {
     /// taken does not depend on the match.
     #[must_use]
     pub fn identify(&self, shown: &ShownCredential, now: Timestamp) -> Option<Operator> {
-        let login = match shown {
-            ShownCredential::Nothing(_) => return None,
-            ShownCredential::Token(token) => Login::Token(Digest::of(&[token.as_bytes()])),
-            ShownCredential::Certificate(certificate) if now <= certificate.not_after => {
-                Login::Certificate(certificate.thumbprint)
-            }
-            ShownCredential::Certificate(_) => return None,
-        };
+        let login = shown.login(now)?;
         let found = self
             .badges
             .iter()

@@ -32,6 +32,7 @@ use crate::telemetry::metrics::Metrics;
 mod agent_api;
 pub mod agents;
 pub(crate) mod body;
+pub mod console;
 mod convert;
 pub(crate) mod driver;
 mod edge;
@@ -46,6 +47,7 @@ pub mod mcp;
 pub mod operator;
 pub mod pb;
 pub(crate) mod places;
+mod probes;
 pub mod problem;
 mod timeout;
 pub mod tls;
@@ -230,6 +232,7 @@ pub fn surface() -> Vec<(String, Access)> {
     own.chain(agents)
         .chain(llm::surface())
         .chain(routes.map(|name| (name, Access::Operated)))
+        .chain(console::surface())
         .collect()
 }
 

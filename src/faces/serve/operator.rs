@@ -13,28 +13,29 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
+use http::header::{CACHE_CONTROL, HeaderValue, ORIGIN};
 use http::{Method, StatusCode};
 use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
-use serde_json::json;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
+use super::console::{self, ConsoleSettings};
 use super::driver::{self, Limits};
 use super::listener::{self, Listener, Stream};
+use super::probes::{livez, metrics, readyz, refusal, startupz};
 use super::problem::Problem;
 use super::tls::Tls;
-use super::{Error, Readiness, edge, grpc, guard, pb};
+use super::{Error, edge, grpc, guard, pb};
 use crate::domain::code::Code;
 use crate::operator::OperatorApi;
 use crate::operator::enrolment::Registrar;
 use crate::operator::http::guards;
-use crate::telemetry::metrics::Metrics;
+
+pub use super::probes::OperatorView;
 
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -56,33 +57,15 @@ pub struct OperatorSettings {
     /// Whether to retry an address that another process holds, for as long as it takes, instead of
     /// ending the other listeners.
     pub patient: bool,
+    /// The console for browsers at the address, in front of the operator API; the socket has none.
+    pub console: Option<ConsoleSettings>,
 }
 
 impl Default for OperatorSettings {
     fn default() -> Self {
         let addr = SocketAddr::from(([127, 0, 0, 1], 7301));
-        let (hosts, tls, socket) = (Vec::new(), None, None);
-        Self { addr, hosts, connections_max: 64, tls, socket, patient: false }
-    }
-}
-
-/// What the operators' listener shows.
-#[derive(Clone, Debug)]
-pub struct OperatorView {
-    /// Whether the gate can do its work.
-    pub readiness: watch::Receiver<Readiness>,
-    /// What was counted.
-    pub metrics: Arc<Metrics>,
-}
-
-impl OperatorView {
-    fn now(&self) -> Readiness {
-        // WHY: the sender of readiness is gone, so its last "ready" no longer holds.
-        if self.readiness.has_changed().is_err() {
-            let reasons = vec!["the gate has stopped".to_owned()];
-            return Readiness { reasons, ..Readiness::default() };
-        }
-        self.readiness.borrow().clone()
+        let (hosts, tls, socket, console) = (Vec::new(), None, None, None);
+        Self { addr, hosts, connections_max: 64, tls, socket, patient: false, console }
     }
 }
 
@@ -282,13 +265,21 @@ async fn open(
     let limits = Limits::of(settings.connections_max, DRAIN);
     let (health, service) = tonic_health::server::health_reporter();
     let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
-    let draining = match &routes {
+    let api = match &routes {
         OperatorRoutes::Api(api) => Some(Arc::clone(api)),
         OperatorRoutes::Disabled | OperatorRoutes::Registrar(_) => None,
     };
-    let router = router(view, routes, settings, service);
+    let console = settings.console.as_ref().zip(api.as_ref());
+    let console =
+        console.and_then(|(of, api)| console::router(of, (api, &view), settings.tls.is_some()));
     let tls = settings.tls.clone();
-    let own = router.clone();
+    let router = router(view, routes, service);
+    let names = Names::of(settings);
+    let own = guarded(router.clone(), names.clone());
+    let router = match console {
+        Some(console) => guarded(router.merge(console), Names { console: true, ..names }),
+        None => guarded(router, names),
+    };
     let at_address = async {
         let Some(listener) = bound_address.listener(settings.addr, &shutdown).await else { return };
         let serve =
@@ -301,7 +292,7 @@ async fn open(
         driver::run(listener, limits, shutdown.clone(), serve).await;
     };
     tokio::join!(at_address, at_socket, reporting);
-    if let Some(api) = draining {
+    if let Some(api) = api {
         // An operation that this timeout cuts short is recorded; the next request for it finishes
         // it.
         drop(tokio::time::timeout(DRAIN, api.finished()).await);
@@ -347,25 +338,22 @@ fn served(api: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
     }
 }
 
-fn router(
-    view: OperatorView,
-    routes: OperatorRoutes,
-    settings: &OperatorSettings,
-    health: HealthServer<impl Health>,
-) -> Router {
-    let hosts = settings.hosts.iter().cloned().collect();
-    let names = Names { hosts, tls: settings.tls.clone(), addr: settings.addr };
+fn router(view: OperatorView, routes: OperatorRoutes, health: HealthServer<impl Health>) -> Router {
     let open = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz));
     let open = open.route("/startupz", get(startupz));
     let metrics = Router::new().route("/metrics", get(metrics));
-    let all = match routes {
+    match routes {
         OperatorRoutes::Disabled => open.merge(metrics).with_state(view),
         OperatorRoutes::Api(api) => open.merge(metrics).with_state(view).merge(served(api, health)),
         OperatorRoutes::Registrar(registrar) => {
             open.with_state(view).merge(crate::operator::http::enrolment(registrar))
         }
-    };
-    all.fallback(nowhere).layer(middleware::from_fn_with_state(names, guard))
+    }
+}
+
+/// The routes behind the checks of every request.
+fn guarded(router: Router, names: Names) -> Router {
+    router.fallback(nowhere).layer(middleware::from_fn_with_state(names, guard))
 }
 
 /// Whether this is the path of a method of gRPC.
@@ -384,9 +372,16 @@ struct Names {
     hosts: Arc<[String]>,
     tls: Option<Tls>,
     addr: SocketAddr,
+    /// Whether browsers are served at the paths of the console.
+    console: bool,
 }
 
 impl Names {
+    fn of(settings: &OperatorSettings) -> Self {
+        let hosts = settings.hosts.iter().cloned().collect();
+        Self { hosts, tls: settings.tls.clone(), addr: settings.addr, console: false }
+    }
+
     fn include(&self, host: &str) -> bool {
         // WHY: a page that rebinds a name cannot make the browser send a bare address, so where the
         // operator bound the listener to the network, addresses are taken (probes use the pod's).
@@ -403,11 +398,16 @@ async fn guard(State(names): State<Names>, request: Request, next: Next) -> Resp
         true => Problem::new(Code::RequestMalformed, detail, message).status().into_http(),
         false => refusal(StatusCode::FORBIDDEN, message),
     };
-    if request.headers().contains_key(ORIGIN) {
+    let console = names.console && console::is_path(request.uri().path());
+    if !console && request.headers().contains_key(ORIGIN) {
         return refuse("http.origin", "browsers are not served here");
     }
     if !guard::one_host(&request).is_some_and(|host| names.include(&host)) {
         return refuse("http.host", "the host is not a name of this machine");
+    }
+    if console {
+        // It checks the origin itself, and has headers of its own.
+        return next.run(request).await;
     }
     if is_method(request.uri().path()) {
         return match grpc {
@@ -433,59 +433,4 @@ async fn nowhere(request: Request) -> Response {
         true => problem.status().into_http(),
         false => problem.response().map(Body::from),
     }
-}
-
-fn refusal(status: StatusCode, message: &str) -> Response {
-    let body = json!({"type": "about:blank", "status": status.as_u16(), "detail": message});
-    typed(status, "application/problem+json", body.to_string())
-}
-
-async fn livez() -> Response {
-    typed(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into())
-}
-
-/// Whether agents may send requests; a store that is away does not delay the start.
-async fn startupz(State(view): State<OperatorView>, headers: HeaderMap) -> Response {
-    let now = view.now();
-    let reasons = if now.started { Vec::new() } else { now.reasons };
-    health_response(&headers, ("started", now.started), (&reasons, &[]))
-}
-
-async fn readyz(State(view): State<OperatorView>, headers: HeaderMap) -> Response {
-    let Readiness { ready, reasons, notes, .. } = view.now();
-    health_response(&headers, ("ready", ready), (&reasons, &notes))
-}
-
-/// The state and its reasons: as JSON, or as lines for a client that asks for text.
-fn health_response(
-    headers: &HeaderMap,
-    (what, so): (&'static str, bool),
-    (reasons, notes): (&[String], &[String]),
-) -> Response {
-    let status = if so { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let plain = headers.get(ACCEPT).is_some_and(|accept| accept.as_bytes() == b"text/plain");
-    if plain {
-        let first = if so { what.to_owned() } else { format!("not {what}") };
-        let lines = reasons.iter().chain(notes);
-        let text = lines.fold(format!("{first}\n"), |text, line| text + line + "\n");
-        return typed(status, "text/plain; charset=utf-8", text);
-    }
-    let body = json!({what: so, "reasons": reasons, "notes": notes});
-    typed(status, "application/json", body.to_string())
-}
-
-async fn metrics(State(view): State<OperatorView>) -> Response {
-    view.metrics.ready(view.now().ready);
-    match view.metrics.text() {
-        Ok(text) => typed(
-            StatusCode::OK,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            text,
-        ),
-        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written"),
-    }
-}
-
-fn typed(status: StatusCode, kind: &'static str, body: String) -> Response {
-    (status, [(CONTENT_TYPE, HeaderValue::from_static(kind))], Body::from(body)).into_response()
 }

@@ -131,18 +131,32 @@ fn members(of: &impl Serialize) -> Map<String, Value> {
 }
 
 /// One request of an operator who has the right to it.
-pub(super) struct OperatorRequest<R: Route> {
+pub(crate) struct OperatorRequest<R: Route> {
     pub who: Operator,
     pub path: R::Path,
     pub request: R::Request,
 }
 
 /// A route and what answers it.
-pub(super) trait Serve: Route<Reply: HttpReply> {
+pub(crate) trait Serve: Route<Reply: HttpReply> {
     fn serve(
         api: &Arc<OperatorApi>,
         request: OperatorRequest<Self>,
     ) -> impl Future<Output = Result<Self::Reply, Problem>> + Send;
+}
+
+/// The answer of a route to this operator: the one caller of a handler, whoever carries the request. So the table is
+/// the only list of rights, for HTTP, gRPC and the console.
+///
+/// # Errors
+/// `operator.forbidden`, or the error of the route.
+pub(crate) async fn ask<R: Serve>(
+    api: &Arc<OperatorApi>,
+    who: &Operator,
+    (path, request): (R::Path, R::Request),
+) -> Result<R::Reply, Problem> {
+    api.permit(who, R::ROW.right)?;
+    R::serve(api, OperatorRequest { who: who.clone(), path, request }).await
 }
 
 macro_rules! routes {

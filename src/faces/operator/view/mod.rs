@@ -140,6 +140,23 @@ pub struct Claim {
     pub value: String,
 }
 
+/// What a person has to read of a held call. Every text is spelled out: it can be shown as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Review {
+    /// The tier, and what it means.
+    pub tier: &'static str,
+    /// What the call does.
+    pub does: String,
+    /// What it does that to.
+    pub to: String,
+    /// Values that look like something else.
+    pub doubts: Vec<String>,
+    /// The arguments, a value a line.
+    pub arguments: String,
+    /// The digest of the call.
+    pub digest: Digest,
+}
+
 /// Why a call cannot be shown.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
@@ -235,16 +252,38 @@ impl Facts {
         Ok(Proposal::new(about, &salt, arguments))
     }
 
+    /// What a person has to read of the call, once everything fits.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn review(&self) -> Result<Review, Unviewable> {
+        let (arguments, statement) = self.check(ApproverVerdict::Approve)?;
+        let effect = Json::parse(self.effect.as_bytes(), &Limits::ARGUMENTS)
+            .map_err(|_| changed("`effect` is malformed"))?;
+        let mut found = Vec::new();
+        doubts("", &arguments, &mut found);
+        doubts("effect", &effect, &mut found);
+        let mut text = String::new();
+        pretty(&arguments, 1, &mut text);
+        let (verb, target) = doing(&effect, &self.tool);
+        Ok(Review {
+            tier: tier(&self.tier),
+            does: visible(&verb),
+            to: visible(&target),
+            doubts: found,
+            arguments: text,
+            digest: statement.call_digest,
+        })
+    }
+
     /// The call as a person reads it, once everything fits.
     ///
     /// # Errors
     /// As [`Self::check`].
     pub fn render(&self) -> Result<String, Unviewable> {
-        let (arguments, statement) = self.check(ApproverVerdict::Approve)?;
-        let effect = Json::parse(self.effect.as_bytes(), &Limits::ARGUMENTS)
-            .map_err(|_| changed("`effect` is malformed"))?;
+        let review = self.review()?;
         let mut page = Page::default();
-        self.head(&mut page, &effect, &statement.call_digest);
+        self.head(&mut page, &review);
         page.title("WHY IT IS HELD");
         for Reason { code, detail, message, rule } in &self.reasons {
             page.line(&format!(
@@ -254,18 +293,13 @@ impl Facts {
             ));
             page.line(&format!("  rule {}", visible(rule)));
         }
-        let mut doubts_found = Vec::new();
-        doubts("", &arguments, &mut doubts_found);
-        doubts("effect", &effect, &mut doubts_found);
-        if !doubts_found.is_empty() {
+        if !review.doubts.is_empty() {
             page.title("LOOK TWICE");
-            doubts_found.iter().for_each(|doubt| page.line(&format!("- {doubt}")));
+            review.doubts.iter().for_each(|doubt| page.line(&format!("- {doubt}")));
         }
         let bytes = self.arguments.len();
         page.title(&format!("ARGUMENTS, ALL {bytes} BYTES"));
-        let mut text = String::new();
-        pretty(&arguments, 1, &mut text);
-        page.line(&text);
+        page.line(&review.arguments);
         page.title(&format!("END OF ARGUMENTS ({bytes} BYTES)"));
         if !self.claims.is_empty() {
             page.title("SAID BY THE AGENT ABOUT ITSELF, NOT VERIFIED");
@@ -276,11 +310,10 @@ impl Facts {
         Ok(page.0)
     }
 
-    fn head(&self, page: &mut Page, effect: &Json, digest: &Digest) {
-        let (verb, target) = doing(effect, &self.tool);
-        page.0.push_str(&format!("HELD CALL  {}  {}\n", visible(&self.tool), tier(&self.tier)));
-        page.fact("does", &visible(&verb));
-        page.fact("to", &visible(&target));
+    fn head(&self, page: &mut Page, review: &Review) {
+        page.0.push_str(&format!("HELD CALL  {}  {}\n", visible(&self.tool), review.tier));
+        page.fact("does", &review.does);
+        page.fact("to", &review.to);
         page.fact("expires", &visible(&self.expires));
         page.fact("held since", &visible(&self.held));
         page.fact("run", &visible(&self.run));
@@ -309,8 +342,8 @@ impl Facts {
         for one in &self.approvals {
             page.fact("approved", &format!("by {} with {}", visible(&one.subject), one.with()));
         }
-        page.fact("digest", &digest.hex());
-        page.fact("in words", &words(digest));
+        page.fact("digest", &review.digest.hex());
+        page.fact("in words", &words(&review.digest));
     }
 }
 

@@ -1,0 +1,60 @@
+//! The operator console: pages for browsers at `/console` of the operators' listener.
+//!
+//! The server writes the pages, and everything works without a script. A page asks the routes of the operator API
+//! (`crate::operator::api::ask`), with the rights of those routes: it has no data and no right of its own. Its sessions
+//! are good here only; `/v1` takes no cookie.
+
+#[cfg(feature = "console")]
+mod assets;
+#[cfg(feature = "console")]
+mod form;
+#[cfg(feature = "console")]
+mod guard;
+#[cfg(feature = "console")]
+mod pages;
+#[cfg(feature = "console")]
+mod session;
+#[cfg(feature = "console")]
+mod site;
+#[cfg(feature = "console")]
+mod visit;
+
+#[cfg(feature = "console")]
+pub use site::{PAGES, Page};
+#[cfg(feature = "console")]
+pub(super) use site::{router, surface};
+
+/// The page that everything begins with, and the beginning of all its paths.
+pub const ROOT: &str = "/console";
+
+/// Whether this program was built with the console.
+pub const BUILT: bool = cfg!(feature = "console");
+
+/// How browsers reach the console.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ConsoleSettings {
+    /// The origins of its pages, as browsers name them: `https://hub.example.com:7301`. Without one, that of the
+    /// request's own host, which the listener has checked to be a name of this machine.
+    pub origins: Vec<String>,
+}
+
+/// Whether the console answers at this path.
+pub(super) fn is_path(path: &str) -> bool {
+    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// This program was built without it.
+#[cfg(not(feature = "console"))]
+pub(super) fn router(
+    _settings: &ConsoleSettings,
+    _answers: (&std::sync::Arc<crate::operator::OperatorApi>, &super::probes::OperatorView),
+    _tls: bool,
+) -> Option<axum::Router> {
+    None
+}
+
+/// This program was built without it.
+#[cfg(not(feature = "console"))]
+pub(super) fn surface() -> impl Iterator<Item = (String, super::Access)> {
+    std::iter::empty()
+}

@@ -1,0 +1,163 @@
+//! The table of pages, and what all of them need.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware;
+use axum::response::Response;
+use axum::routing::{MethodFilter, get, on};
+use http::request::Parts;
+use http::{Method, StatusCode};
+
+use super::pages::{self, Failure};
+use super::session::{self, SessionId, Sessions};
+use super::visit::Visit;
+use super::{ConsoleSettings, ROOT, assets, guard};
+use crate::identity::certificate::ClientCertificate;
+use crate::operator::OperatorApi;
+use crate::operator::api::{Route as _, Row, route};
+use crate::operator::operators::Operator;
+use crate::serve::Access;
+use crate::serve::probes::OperatorView;
+
+/// What pages are made from.
+pub(super) struct Console {
+    pub api: Arc<OperatorApi>,
+    pub view: OperatorView,
+    pub sessions: Sessions,
+    /// Its origins, if they are configured.
+    pub origins: Vec<String>,
+    /// Whether browsers come over TLS.
+    pub secure: bool,
+}
+
+impl Console {
+    /// The session of a request, and the operator whose credential opened it.
+    pub(super) fn session(&self, parts: &Parts) -> Option<(SessionId, Operator)> {
+        let id = SessionId::of(&parts.headers, self.secure)?;
+        let login = self.sessions.find(&id, self.api.clock().monotonic())?;
+        let shown = session::shown(login, certificate(parts))?;
+        let Some(who) = self.api.known(&shown) else {
+            self.sessions.end(&id);
+            return None;
+        };
+        Some((id, who))
+    }
+}
+
+/// The certificate of the connection of a request.
+pub(super) fn certificate(parts: &Parts) -> Option<&Arc<ClientCertificate>> {
+    parts.extensions.get()
+}
+
+/// A page of the table: it needs the right of the route that it shows first.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// `GET` reads, `POST` changes.
+    pub method: Method,
+    /// The path; a parameter stands in braces.
+    pub path: &'static str,
+    /// The route of the operator API whose right it needs.
+    pub row: Row,
+}
+
+macro_rules! pages {
+    ($($method:ident $path:literal, $route:ident, $page:path;)*) => {
+        /// The pages that need a right.
+        pub const PAGES: &[Page] = &[$(Page {
+            method: Method::$method,
+            path: $path,
+            row: route::$route::ROW,
+        }),*];
+
+        fn of_table() -> Router<Arc<Console>> {
+            Router::new()$(.route($path, on(
+                MethodFilter::$method,
+                |State(console): State<Arc<Console>>, request: Request| async move {
+                    let right = Some(route::$route::ROW.right);
+                    match Visit::enter(console, request, right).await {
+                        Ok(mut visit) => {
+                            let page = $page(&mut visit).await;
+                            visit.answer(page)
+                        }
+                        Err(response) => *response,
+                    }
+                },
+            )))*
+        }
+    };
+}
+
+pages! {
+    GET "/console", HeldCalls, pages::home::home;
+    GET "/console/approvals", HeldCalls, pages::approvals::list;
+    GET "/console/approvals/{run}/{call}", HeldCallDetail, pages::approvals::one;
+    GET "/console/runs", Runs, pages::runs::list;
+    GET "/console/runs/{run}", Runs, pages::runs::one;
+    GET "/console/health", Fleet, pages::health::health;
+    GET "/console/orders", Orders, pages::orders::list;
+    GET "/console/orders/new", Stop, pages::orders::new;
+    POST "/console/orders", Stop, pages::orders::give;
+    GET "/console/orders/{seq}", OrderDetail, pages::orders::one;
+}
+
+/// The console in front of this operator API; the listener has TLS or not.
+pub(in super::super) fn router(
+    settings: &ConsoleSettings,
+    (api, view): (&Arc<OperatorApi>, &OperatorView),
+    tls: bool,
+) -> Option<Router> {
+    let console = Arc::new(Console {
+        api: Arc::clone(api),
+        view: view.clone(),
+        sessions: Sessions::default(),
+        origins: settings.origins.clone(),
+        secure: tls,
+    });
+    let open = Router::new()
+        .route("/console/login", get(pages::login::form).post(pages::login::log_in))
+        .route("/console/logout", get(pages::login::session).post(pages::login::log_out))
+        .route("/console/static/{digest}/{name}", get(assets::serve))
+        .route("/console/", get(nowhere).post(nowhere))
+        .route("/console/{*rest}", get(nowhere).post(nowhere));
+    let checked = middleware::from_fn_with_state(Arc::clone(&console), guard::guard);
+    Some(open.merge(of_table()).layer(checked).with_state(console))
+}
+
+async fn nowhere(State(console): State<Arc<Console>>) -> Response {
+    let message = "the console has no page at this address";
+    Failure::new(StatusCode::NOT_FOUND, message).page(&console)
+}
+
+/// The pages in the list of the whole surface.
+pub(in super::super) fn surface() -> impl Iterator<Item = (String, Access)> {
+    let open = ["GET login", "POST login", "GET static/{digest}/{name}"];
+    let open = open.into_iter().map(|one| (one, Access::Open));
+    let own = ["GET logout", "POST logout"].into_iter().map(|one| (one, Access::Operated));
+    let name = |one: &str| one.replacen(' ', &format!(" {ROOT}/"), 1);
+    let pages =
+        PAGES.iter().map(|page| (format!("{} {}", page.method, page.path), Access::Operated));
+    open.chain(own).map(move |(one, access)| (name(one), access)).chain(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::operator::api::ROUTES;
+
+    #[test]
+    fn every_page_is_listed_once_below_the_root_and_has_the_right_of_a_route() {
+        let names: Vec<String> = surface().map(|(name, _)| name).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        for page in PAGES {
+            assert!(super::super::is_path(page.path), "{}", page.path);
+            assert!(ROUTES.iter().any(|row| row.name() == page.row.name()), "{}", page.path);
+            // What is sent reaches a route that changes something.
+            let changes = page.row.method == Method::POST;
+            assert!(page.method == Method::GET || changes, "{}", page.path);
+        }
+    }
+}

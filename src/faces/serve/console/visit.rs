@@ -1,0 +1,157 @@
+//! One request of an operator who is logged in: session, right and form token are checked before a page sees it.
+
+use std::sync::Arc;
+
+use axum::RequestPartsExt as _;
+use axum::body::Body;
+use axum::extract::{Path, Request};
+use axum::response::Response;
+use http::header::{HeaderValue, LOCATION};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use maud::Markup;
+use serde::de::DeserializeOwned;
+
+use super::ROOT;
+use super::form::Form;
+use super::pages::{Failure, frame};
+use super::session::SessionId;
+use super::site::Console;
+use crate::domain::code::Code;
+use crate::operator::api::{Route, Serve, ask};
+use crate::operator::operators::{Operator, Right};
+use crate::serve::problem::Problem;
+
+/// The field of a form that carries its token.
+pub(super) const TOKEN: &str = "form";
+
+/// What a page answers with.
+pub(super) enum Answer {
+    /// A page, with its title.
+    Page(String, Markup),
+    /// Something was changed: the browser shows this path next.
+    SeeOther(String),
+}
+
+/// A request of an operator.
+pub(super) struct Visit {
+    pub console: Arc<Console>,
+    pub who: Operator,
+    /// The fields, of a request that changes something.
+    pub form: Form,
+    id: SessionId,
+    parts: Parts,
+}
+
+impl Visit {
+    /// Checks a request, in this order: session, right, form token.
+    ///
+    /// # Errors
+    /// The answer to a request that does not pass.
+    pub(super) async fn enter(
+        console: Arc<Console>,
+        request: Request,
+        right: Option<Right>,
+    ) -> Result<Self, Box<Response>> {
+        let (parts, body) = request.into_parts();
+        let Some((id, who)) = console.session(&parts) else {
+            return Err(Box::new(see_other(&format!("{ROOT}/login"))));
+        };
+        let mut visit = Self { console, who, form: Form::default(), id, parts };
+        let checked = match right.map(|right| visit.console.api.permit(&visit.who, right)) {
+            Some(Err(problem)) => Err(Failure::from(problem)),
+            Some(Ok(())) | None => visit.read(body).await,
+        };
+        match checked {
+            Ok(()) => Ok(visit),
+            Err(failure) => Err(Box::new(visit.answer(Err(failure)))),
+        }
+    }
+
+    /// Reads the form of a request that changes something, and checks its token.
+    async fn read(&mut self, body: Body) -> Result<(), Failure> {
+        if self.parts.method != Method::POST {
+            return Ok(());
+        }
+        let refused = |message: &str| {
+            let problem = Problem::new(Code::RequestMalformed, "console.form", message);
+            self.console.api.refuse(problem);
+            Failure::new(StatusCode::FORBIDDEN, message)
+        };
+        let form = Form::read(&self.parts.headers, body).await.map_err(refused)?;
+        if !self.id.is_token(self.parts.uri.path(), form.field(TOKEN)) {
+            return Err(refused("the form is not of this session: open its page again"));
+        }
+        self.form = form;
+        Ok(())
+    }
+
+    /// The parameters of the path.
+    pub(super) async fn path<T: DeserializeOwned + Send + 'static>(
+        &mut self,
+    ) -> Result<T, Failure> {
+        let read = self.parts.extract::<Path<T>>().await;
+        let missing = "the console has no page at this address";
+        read.map(|Path(path)| path).map_err(|_| Failure::new(StatusCode::NOT_FOUND, missing))
+    }
+
+    /// The fields of the query.
+    pub(super) fn query(&self, name: &str) -> String {
+        let query = self.parts.uri.query().unwrap_or_default();
+        let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+        pairs.find(|(one, _)| one == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+    }
+
+    /// What a route of the operator API answers this operator.
+    pub(super) async fn ask<R: Serve>(
+        &self,
+        path: R::Path,
+        request: R::Request,
+    ) -> Result<R::Reply, Failure> {
+        Ok(ask::<R>(&self.console.api, &self.who, (path, request)).await?)
+    }
+
+    /// Whether the route would answer this operator.
+    pub(super) fn may<R: Route>(&self) -> bool {
+        self.who.may(R::ROW.right)
+    }
+
+    /// The token of a form that is sent to this path.
+    pub(super) fn token(&self, path: &str) -> String {
+        self.id.token(path)
+    }
+
+    /// Ends the session.
+    pub(super) fn end(&self) {
+        self.console.sessions.end(&self.id);
+    }
+
+    /// The answer as the browser gets it.
+    pub(super) fn answer(&self, page: Result<Answer, Failure>) -> Response {
+        match page {
+            Ok(Answer::Page(title, body)) => {
+                html(StatusCode::OK, frame(&self.console, Some(self), &title, &body))
+            }
+            Ok(Answer::SeeOther(path)) => see_other(&path),
+            Err(failure) => failure.page_for(&self.console, Some(self)),
+        }
+    }
+}
+
+/// The browser shows this path next.
+pub(super) fn see_other(path: &str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let to = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(ROOT));
+    response.headers_mut().insert(LOCATION, to);
+    response
+}
+
+/// A page as a response.
+pub(super) fn html(status: StatusCode, page: String) -> Response {
+    let mut response = Response::new(Body::from(page));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    response
+}
