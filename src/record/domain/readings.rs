@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::spelled::{OTHER, escape, first, printed};
+pub use super::spelled::OTHER;
+use super::spelled::{escape, first, printed};
 
 /// How often a decoded text is decoded again.
 pub const LAYERS: usize = 3;
@@ -19,7 +20,7 @@ const APART_MIN: usize = 6;
 /// ASCII text, and for each of its bytes the position in the source.
 ///
 /// At most nine bytes per byte of text: a result may have megabytes, and many calls run at once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reading {
     /// The text.
     pub text: String,
@@ -27,7 +28,7 @@ pub struct Reading {
 }
 
 /// Where each byte of a reading stands in the source.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Source {
     /// There, byte for byte: the source is ASCII and is read as it stands.
     Same,
@@ -123,25 +124,18 @@ impl Reading {
 
     /// Without invisible bytes: UTF-16 that was taken for UTF-8 has one beside each letter.
     pub fn plain(&self) -> Option<Self> {
-        let hidden = |b: u8| b < b' ' && !b"\t\n\r".contains(&b);
-        self.text.bytes().any(hidden).then(|| {
-            self.walked(|rest| (first(rest).filter(|c| !u8::try_from(*c).is_ok_and(hidden)), 1))
+        has_hidden(&self.text).then(|| {
+            self.walked(|rest| (first(rest).filter(|c| !u8::try_from(*c).is_ok_and(is_hidden)), 1))
         })
     }
 
     /// Without the line breaks of programs that break lines at a fixed length: base64 in a mail or
     /// a key file.
     pub fn unwrapped(&self) -> Option<Self> {
-        let long = |line: &str| {
-            let line = line.trim_matches(['\r', '\n', ' ', '\t']);
-            line.len() >= WRAPPED_MIN
-                && line.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=-_".contains(&b))
-        };
-        let lines = self.text.split_inclusive('\n');
-        lines.clone().any(|line| line.ends_with('\n') && long(line)).then(|| {
+        is_wrapped(&self.text).then(|| {
             let (mut out, mut at) = (Self::empty(self.text.len()), 0_usize);
-            for line in lines {
-                let joined = long(line);
+            for line in self.text.split_inclusive('\n') {
+                let joined = is_wrapped_line(line);
                 for byte in line.bytes() {
                     let kept = !joined || byte > b' ';
                     let range = at..at.saturating_add(1);
@@ -157,9 +151,7 @@ impl Reading {
 
     /// Joins letters that are spaced apart: `a n n`.
     pub fn together(&self) -> Option<Self> {
-        let single_letters =
-            |text: &str| text.split_ascii_whitespace().filter(|word| word.len() == 1).count();
-        (single_letters(&self.text) >= APART_MIN).then(|| {
+        has_letters_apart(self.text.as_bytes()).then(|| {
             self.walked(|rest| match rest {
                 // A single letter, and the gap before the next single letter.
                 [space, letter, ..] if *space <= b' ' && *letter > b' ' => {
@@ -180,8 +172,7 @@ impl Reading {
         while let Some(byte) = bytes.get(at) {
             let rest = bytes.get(at..).unwrap_or_default();
             let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-            let number = rest.get(..digits).filter(|digits| (1..=3).contains(&digits.len()));
-            let value = number.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+            let value = rest.get(..digits).and_then(small_number);
             let next = at.saturating_add(digits.max(1));
             let c = match value {
                 Some(value) => Some(if u8::is_ascii(&value) { char::from(value) } else { OTHER }),
@@ -255,8 +246,12 @@ impl Reading {
 pub struct LazyReading<'a> {
     /// The text.
     pub text: &'a str,
-    make: &'a dyn Fn() -> Reading,
-    made: OnceCell<Reading>,
+    make: MadeReading<'a>,
+}
+
+enum MadeReading<'a> {
+    Now(&'a Reading),
+    Later(&'a dyn Fn() -> Reading, OnceCell<Reading>),
 }
 
 impl std::fmt::Debug for LazyReading<'_> {
@@ -266,13 +261,27 @@ impl std::fmt::Debug for LazyReading<'_> {
 }
 
 impl<'a> LazyReading<'a> {
-    fn of(text: &'a str, make: &'a dyn Fn() -> Reading) -> Self {
-        Self { text, make, made: OnceCell::new() }
+    /// The reading that `make` makes; `text` is its text.
+    pub fn of(text: &'a str, make: &'a dyn Fn() -> Reading) -> Self {
+        Self { text, make: MadeReading::Later(make, OnceCell::new()) }
+    }
+
+    /// A reading that is there already.
+    pub fn made(reading: &'a Reading) -> Self {
+        Self { text: &reading.text, make: MadeReading::Now(reading) }
+    }
+
+    /// The reading with its places.
+    pub fn reading(&self) -> &Reading {
+        match &self.make {
+            MadeReading::Now(reading) => reading,
+            MadeReading::Later(make, made) => made.get_or_init(make),
+        }
     }
 
     /// The place of this stretch in the source.
     pub fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
-        self.made.get_or_init(self.make).source(found)
+        self.reading().source(found)
     }
 }
 
@@ -318,7 +327,7 @@ fn beside(text: &str, make: &dyn Fn() -> Reading, visit: &mut impl FnMut(&LazyRe
 }
 
 /// The text of [`Reading::of`].
-fn folded_text(source: &str) -> Cow<'_, str> {
+pub fn folded_text(source: &str) -> Cow<'_, str> {
     if source.is_ascii() {
         return source.into();
     }
@@ -327,10 +336,10 @@ fn folded_text(source: &str) -> Cow<'_, str> {
 }
 
 /// The text of [`Reading::unescaped`].
-fn unescaped_text(text: &str) -> Option<String> {
+pub fn unescaped_text(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|b| b"%\\&".contains(b)) {
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'%' | b'\\' | b'&')) {
         let (plain, escaped) = rest.split_at(at);
         out.extend_from_slice(plain);
         let (c, took) = escape(escaped).or_else(|| Some((first(escaped)?, 1)))?;
@@ -341,8 +350,63 @@ fn unescaped_text(text: &str) -> Option<String> {
     (out.len() != text.len()).then(|| ascii(out))
 }
 
+/// Whether something in these bytes stands for another character: an escape, or one of
+/// quoted-printable text.
+#[must_use]
+pub fn is_escaped(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'%' | b'\\' | b'&' | b'=')) {
+        let (_, from) = rest.split_at(at);
+        if escape(from).is_some() || printed(from).1 > 1 {
+            return true;
+        }
+        rest = from.get(1..).unwrap_or_default();
+    }
+    false
+}
+
+/// The text of [`Reading::together`]: nothing if few letters are spaced apart.
+#[must_use]
+pub fn together_text(text: &str) -> Option<String> {
+    if !has_letters_apart(text.as_bytes()) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        match after {
+            _ if *byte > b' ' => out.push(*byte),
+            [letter, behind @ ..] if *letter > b' ' => {
+                if behind.first().is_none_or(|next| *next <= b' ') {
+                    out.push(*letter);
+                    rest = behind;
+                } else {
+                    out.push(b' ');
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(ascii(out))
+}
+
+/// Whether so many words are single letters that they may spell one.
+fn has_letters_apart(text: &[u8]) -> bool {
+    let (mut letters, mut length) = (0_usize, 0_usize);
+    for byte in text {
+        if byte.is_ascii_whitespace() {
+            letters = letters.saturating_add(usize::from(length == 1));
+            length = 0;
+        } else {
+            length = length.saturating_add(1);
+        }
+    }
+    letters.saturating_add(usize::from(length == 1)) >= APART_MIN
+}
+
 /// The text of [`Reading::printable`].
-fn printable_text(text: &str) -> String {
+pub fn printable_text(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|b| *b == b'=') {
@@ -357,12 +421,12 @@ fn printable_text(text: &str) -> String {
 }
 
 /// The text of [`Reading::squeezed`].
-fn squeezed_text(text: &str) -> String {
+pub fn squeezed_text(text: &str) -> String {
     kept(text.bytes().map(|byte| (byte, byte > b' ')), text.len())
 }
 
 /// The text of [`Reading::digits`].
-fn digits_text(text: &str) -> String {
+pub fn digits_text(text: &str) -> String {
     let after = text.bytes().skip(1).chain([b' ']);
     let mut is_x = false;
     let digits = text.bytes().zip(after).map(|(byte, next)| {
@@ -373,6 +437,63 @@ fn digits_text(text: &str) -> String {
         (byte.to_ascii_lowercase(), keeps)
     });
     kept(digits, text.len())
+}
+
+/// The text of [`Reading::numbers`].
+pub fn numbers_text(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() / 2);
+    let mut rest = text.as_bytes();
+    while let Some(byte) = rest.first() {
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let (number, after) = rest.split_at(digits.max(1));
+        rest = after;
+        match small_number(number) {
+            Some(value) => out.push(if value.is_ascii() { value } else { OTHER_BYTE }),
+            None if b" ,;\t\r\n".contains(byte) => {}
+            None => out.push(OTHER_BYTE),
+        }
+    }
+    ascii(out)
+}
+
+/// The byte that one to three digits stand for.
+fn small_number(digits: &[u8]) -> Option<u8> {
+    if !(1..=3).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = digits.iter().fold(0_u16, |value, digit| {
+        value.saturating_mul(10).saturating_add(u16::from(digit.saturating_sub(b'0')))
+    });
+    u8::try_from(value).ok()
+}
+
+/// [`OTHER`], as a byte.
+const OTHER_BYTE: u8 = 0x7f;
+
+/// Whether an invisible byte is there: then [`Reading::plain`] differs.
+#[must_use]
+pub fn has_hidden(text: &str) -> bool {
+    text.bytes().any(is_hidden)
+}
+
+fn is_hidden(byte: u8) -> bool {
+    byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r')
+}
+
+/// Whether a line is there that a program broke: then [`Reading::unwrapped`] differs.
+#[must_use]
+pub fn is_wrapped(text: &str) -> bool {
+    text.contains('\n')
+        && text.split_inclusive('\n').any(|line| line.ends_with('\n') && is_wrapped_line(line))
+}
+
+fn is_wrapped_line(line: &str) -> bool {
+    if line.len() < WRAPPED_MIN {
+        return false;
+    }
+    let line = line.trim_matches(['\r', '\n', ' ', '\t']);
+    line.len() >= WRAPPED_MIN
+        && line.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=-_".contains(&b))
 }
 
 /// The bytes that are kept.
@@ -452,10 +573,15 @@ mod tests {
             prop_assert_eq!(digits_text(&plain.text), plain.digits().text);
             prop_assert_eq!(squeezed_text(&plain.text), plain.squeezed().text);
             prop_assert_eq!(printable_text(&plain.text), plain.printable().text);
+            prop_assert_eq!(numbers_text(&plain.text), plain.numbers().text);
+            prop_assert_eq!(together_text(&plain.text), plain.together().map(|next| next.text));
+            let is_changed = unescaped_text(&plain.text).is_some()
+                || printable_text(&plain.text).len() != plain.text.len();
+            prop_assert_eq!(is_escaped(plain.text.as_bytes()), is_changed);
             prop_assert_eq!(unescaped_text(&plain.text), plain.unescaped().map(|next| next.text));
             readings(&text, |lazy| {
                 let whole = 0..lazy.text.len();
-                assert_eq!(lazy.made.get_or_init(lazy.make).text, lazy.text, "{text:?}");
+                assert_eq!(lazy.reading().text, lazy.text, "{text:?}");
                 assert!(whole.is_empty() || lazy.source(&whole).is_some());
             });
         }
