@@ -24,6 +24,7 @@ pub mod pointer;
 mod reader;
 pub mod readings;
 pub mod seed;
+pub mod sent;
 mod spelled;
 pub mod tier;
 pub mod time;
