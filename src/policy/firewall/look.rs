@@ -322,4 +322,28 @@ mod tests {
             same(&hex::encode(&bytes))?;
         }
     }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn nor_in_long_texts_with_words_around(
+            words in prop::collection::vec(prop::sample::select(vec![
+                "order", "the", "parcel", "HTTPServerConfiguration", "is", "x=10", "%41", "2026-11-21",
+                "deadbeef", "\n", "a", ".", "é", "user@host", "0x2f, ",
+            ]), 20..160),
+            gap in prop::sample::select(vec!["", " "]),
+            item in prop::sample::select(vec![
+                "ann@example.com", "4111 1111 1111 1111", "DE89370400440532013000", "219-09-9999",
+                "a@b.de", "nobody", "0123456789",
+            ]),
+            hows in prop::collection::vec(0_u8..11, 0..3),
+            place in any::<prop::sample::Index>(),
+        ) {
+            let item = hows.iter().fold(item.to_owned(), |text, how| written(&text, *how));
+            let mut words: Vec<&str> = words;
+            words.insert(place.index(words.len()), &item);
+            same(&words.join(gap))?;
+        }
+    }
 }

@@ -525,6 +525,36 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn what_a_rule_needs_is_there_wherever_it_finds_something(
+            before in "([0-9]{1,6}|[ ./_-]|[A-Z]{2}|[a-z@.]{1,6}|\x7f){0,6}",
+            item in prop::sample::select(vec![
+                "4111 1111 1111 1111", "4111-1111-1111-1111", "4111 / 1111 / 1111 / 1111", "378282246310005",
+                "3782.822463.10005", "4111 1111\n1111 1111", "4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+                "GB29 NWBK 6016 1331 9268 19", "NO9386011117947", "MT84MALT011000012345MTLCAST001S",
+                "219-09-9999", "219 09 9999", "a.b+c@mail.example.com", "a@b.de", "ann@ex\x7fmple.de", "none",
+            ]),
+            after in "([0-9]{1,6}|[ ./_-]|[A-Z]{2}|[a-z@.]{1,6}|\x7f){0,6}",
+        ) {
+            let text = format!("{before}{item}{after}");
+            let bytes = text.as_bytes();
+            for rule in RULES.iter() {
+                let mut shapes = rule.shape.find_iter(&text);
+                let hits = shapes.any(|found| (rule.fit)(found.as_str(), Mode::Written).is_some());
+                let may = match rule.kind {
+                    "iban" => may_be_iban(bytes),
+                    "email" => may_be_address(bytes),
+                    _number => may_be_number(bytes),
+                };
+                prop_assert!(may || !hits, "{} in {:?}", rule.kind, text);
+                let possible = possible_among(bytes);
+                let enough = text.bytes().filter(u8::is_ascii_digit).count() >= DIGITS_MIN;
+                prop_assert!(possible || !hits || rule.kind != "email" && !enough, "{:?}", text);
+            }
+        }
+    }
+
     fn kinds(text: &str) -> Vec<(&'static str, String)> {
         scan(text, Mode::Written)
             .into_iter()

@@ -26,6 +26,7 @@ pub mod readings;
 pub mod seed;
 pub mod sent;
 mod spelled;
+mod texts;
 pub mod tier;
 pub mod time;
 pub mod token;
