@@ -17,7 +17,9 @@ use wicketgate::domain::decision::LayerReason;
 use wicketgate::domain::dialect::{Dialect, Operation};
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
+use wicketgate::domain::json::Limits;
 use wicketgate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
+use wicketgate::domain::sent::SentJson;
 use wicketgate::domain::tier::Tier;
 use wicketgate::enforce::{Answer, FlowPart, ModelFault, ModelReply, ModelRequest};
 use wicketgate::identity::client_tools::ClientTool;
@@ -241,7 +243,7 @@ fn request(id: &str, policy: &str, script: &Value) -> ModelRequest {
     ModelRequest {
         dialect: Dialect::Chat,
         operation: Operation::Generate,
-        body: body.to_string().into(),
+        body: SentJson::read(body.to_string().as_bytes(), &Limits::MODEL).unwrap(),
         headers: Vec::new(),
         beta: false,
         call_id: id.into(),

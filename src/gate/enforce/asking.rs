@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Bytes;
-
 use super::Road;
 use super::answer::{Answer, Fault, Released};
 use super::ask_facts;
@@ -18,24 +16,27 @@ use super::given;
 use super::proposals::{AnswerKeeper, Offered};
 use super::request::{malformed, unread};
 use super::run::Run;
+use super::searched::RunSearch;
 use super::sight::OTHER_ANSWERED;
-use crate::catalog::llm::ask::{self, Ask, AskError, Edits, OfferedKind, Restored};
+use crate::catalog::llm::ask::{self, Ask, AskError, AskReading, Edits, OfferedKind, Restored};
 use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::domain::dialect::{Dialect, Operation};
-use crate::domain::digest::Digest;
 use crate::domain::effect::{AskFacts, ToolKind};
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
+use crate::domain::sent::{DialectReading, RequestSearch, SentJson};
 use crate::domain::tier::Face;
 use crate::identity::client_tools::UnknownTools;
 use crate::identity::instructions::{self, InstructionBlock};
 use crate::identity::manifest::Grant;
 use crate::identity::models;
 use crate::ledger::flow::{self, FlowHead, FlowItem, FlowReceiver};
+use crate::record::conversation::list_member;
 use crate::telemetry::trace;
+use crate::tool::scrub::Scrub;
 use crate::tool::toolbox::Toolbox;
 
 /// Tools that are neither granted nor listed and that a refusal names. WHY a bound: a request may offer
@@ -51,8 +52,8 @@ pub struct ModelRequest {
     pub operation: Operation,
     /// Whether the provider's preview API is asked for (`?beta=true` of `messages`).
     pub beta: bool,
-    /// The body: UTF-8 JSON.
-    pub body: Bytes,
+    /// The body, as it was read.
+    pub body: SentJson,
     /// Headers for the provider, with names in lower case: `anthropic-version`, `anthropic-beta`,
     /// `openai-beta`, `user-agent`. Others of the agent go nowhere.
     pub headers: Vec<(String, String)>,
@@ -109,7 +110,7 @@ pub(super) struct AskSeen {
 /// A request that was read, and the tool that takes it.
 struct ReadRequest {
     tool: ToolName,
-    body: Bytes,
+    reading: Arc<AskReading>,
     offered: BTreeMap<String, Offered>,
     seen: AskSeen,
     hold_wait: Duration,
@@ -140,10 +141,7 @@ impl Road {
         run: &Arc<Run>,
         request: ModelRequest,
     ) -> Result<ModelReply, Box<ModelFault>> {
-        let asked = [request.dialect.as_str(), request.operation.as_str()].map(str::as_bytes);
-        let [dialect, operation] = asked;
-        let again = Digest::of(&[dialect, b"\0", operation, b"\0", &request.body]);
-        if let Some(fault) = run.models.denied.lock().again(&again, self.clock.monotonic()) {
+        if let Some(fault) = run.models.denied.lock().again(&request, self.clock.monotonic()) {
             return Err(fault.into());
         }
         self.reread_given(run).await;
@@ -167,19 +165,19 @@ impl Road {
                 },
                 // The call ended before it began to answer.
                 answered = &mut answer => {
-                    return self.ended(run, answered, (head, again));
+                    return self.ended(run, answered, (head, &request));
                 }
             }
         }
         let answered = answer.await;
-        self.ended(run, answered, (head, again))
+        self.ended(run, answered, (head, &request))
     }
 
     fn ended(
         &self,
         run: &Run,
         answer: Answer,
-        (head, again): (Option<FlowHead>, Digest),
+        (head, request): (Option<FlowHead>, &ModelRequest),
     ) -> Result<ModelReply, Box<ModelFault>> {
         match answer {
             Ok(released) => {
@@ -190,7 +188,7 @@ impl Road {
                 // WHY not a limit that frees itself: the client is told to come again sooner.
                 let stands = fault.code.denies() && fault.retry_after.is_none();
                 if fault.receipt.is_some() && stands {
-                    run.models.denied.lock().note(again, &fault, self.clock.monotonic());
+                    run.models.denied.lock().note(request, &fault, self.clock.monotonic());
                 }
                 Err(Box::new(ModelFault { fault, upstream: head }))
             }
@@ -210,7 +208,7 @@ impl Road {
         let toolbox = self.in_force.toolbox();
         let mut read = self.read_request(run, request, &toolbox)?;
         let facts = std::mem::take(&mut read.seen.facts);
-        let call = self.model_call(run, request, (&read, facts))?;
+        let call = self.model_call(run, request, (&read, facts), toolbox.scrub())?;
         let keeper = AnswerKeeper {
             road: Arc::clone(self),
             run: Arc::clone(run),
@@ -234,8 +232,10 @@ impl Road {
         run: &Run,
         request: &ModelRequest,
         (read, facts): (&ReadRequest, AskFacts),
+        scrub: &Scrub,
     ) -> Result<ToolCall, Fault> {
-        let named = (read.tool.as_str(), &*read.body);
+        let sent = read.reading.sent().clone();
+        let named = (read.tool.as_str(), sent.text());
         let id = self.call_id(run, &request.call_id, named)?;
         let traceparent = request.traceparent.clone();
         let traceparent = traceparent.filter(|context| trace::valid_traceparent(context));
@@ -245,9 +245,13 @@ impl Road {
             beta: request.beta,
             headers: request.headers.clone(),
             facts,
+            reading: Some(DialectReading::of(Arc::clone(&read.reading))),
         };
         let asking = run.origin(id, traceparent);
-        ToolCall::parse_dialect(asking, read.tool.as_str(), &read.body, in_dialect)
+        let (list, said) = (list_member(sent.value()), run.models.conversations.lock());
+        let search = RunSearch::of(&said, scrub);
+        let asked = (in_dialect, list, &search as &dyn RequestSearch);
+        ToolCall::of_request(asking, read.tool.as_str(), sent, asked)
             .map_err(|error| unread(&error))
     }
 
@@ -258,13 +262,14 @@ impl Road {
         request: &ModelRequest,
         toolbox: &Toolbox,
     ) -> Result<ReadRequest, Fault> {
-        let body = Json::parse(&request.body, &Limits::MODEL).map_err(|error| unread(&error))?;
-        let model = body.get("model").and_then(Json::as_str);
+        let model = request.body.value().get("model").and_then(Json::as_str);
         let model =
             model.ok_or_else(|| malformed("model.argument", "`model` is missing".into()))?;
         let (tool, face) = model_tool(run, toolbox, (request.dialect, model))?;
-        let asked = (request.dialect, request.operation);
-        let ask = match ask::read(asked.0, asked.1, &body, &request.body, &face.rules) {
+        let form = (request.dialect, request.operation);
+        let reading = AskReading::of(form, request.body.clone(), &face.rules);
+        let hold_wait = face.hold_wait;
+        let ask = match reading.asked() {
             Ok(ask) => ask,
             // A request of another shape is no call; what the gate does not let pass is a denial on
             // record, which the executor words.
@@ -272,24 +277,30 @@ impl Road {
                 return Err(malformed(error.detail(), error.to_string()));
             }
             Err(_denied) => {
-                let (body, offered) = (request.body.clone(), BTreeMap::new());
-                let (seen, hold_wait) = (AskSeen::default(), face.hold_wait);
-                return Ok(ReadRequest { tool, body, offered, seen, hold_wait });
+                let (seen, offered) = (AskSeen::default(), BTreeMap::new());
+                return Ok(ReadRequest {
+                    tool,
+                    reading: Arc::new(reading),
+                    offered,
+                    seen,
+                    hold_wait,
+                });
             }
         };
-        let mut seen = seen(run, &ask, face.provider(request.dialect, &ask.model));
+        let mut seen = seen(run, ask, face.provider(request.dialect, &ask.model));
         match run.models.given.lock().upstream(&tool, &ask.remote_state) {
             Ok(upstream) => seen.facts.upstream = upstream,
             Err(unknown) => seen.refusals.push(given::unknown(unknown)),
         }
-        let (offered, edits) = self.offered(run, toolbox, &ask, &mut seen);
-        let body = match edits {
-            Some(edits) => ask::upstream_body(&request.body, request.dialect, &edits)
-                .map_err(|error: AskError| malformed(error.detail(), error.to_string()))?
-                .into(),
-            None => request.body.clone(),
+        let (offered, edits) = self.offered(run, toolbox, ask, &mut seen);
+        // What is edited is another text, and is read anew: the reading is always that of the text.
+        let reading = match edits {
+            Some(edits) => {
+                AskReading::of(form, edited(&request.body, form.0, &edits)?, &face.rules)
+            }
+            None => reading,
         };
-        Ok(ReadRequest { tool, body, offered, seen, hold_wait: face.hold_wait })
+        Ok(ReadRequest { tool, reading: Arc::new(reading), offered, seen, hold_wait })
     }
 
     /// What the request offers to the model, and what must be changed in it.
@@ -345,6 +356,13 @@ impl Road {
         });
         (offered.collect(), (edits != Edits::default()).then_some(edits))
     }
+}
+
+/// The request with these edits.
+fn edited(sent: &SentJson, dialect: Dialect, edits: &Edits) -> Result<SentJson, Fault> {
+    let text = ask::upstream_body(sent.text(), dialect, edits)
+        .map_err(|error: AskError| malformed(error.detail(), error.to_string()))?;
+    SentJson::read(&text, &Limits::MODEL).map_err(|error| unread(&error))
 }
 
 /// The reasons against offered tools that are neither granted nor listed.
@@ -457,30 +475,6 @@ fn clients(run: &Run) -> Vec<ask::PinnedClientTool> {
     tools
         .map(|tool| ask::PinnedClientTool { name: tool.name.clone(), definition: tool.definition })
         .collect()
-}
-
-/// The newest denials of requests, by the bytes that were denied.
-#[derive(Debug, Default)]
-pub(super) struct DeniedAsks(Vec<(Digest, Duration, Fault)>);
-
-/// How long the same request gets the recorded denial.
-const AGAIN: Duration = Duration::from_secs(10);
-/// Denials of one run that are remembered.
-const AGAIN_MAX: usize = 16;
-
-impl DeniedAsks {
-    fn again(&mut self, request: &Digest, now: Duration) -> Option<Fault> {
-        self.0.retain(|(_, at, _)| now.saturating_sub(*at) < AGAIN);
-        let same = self.0.iter().find(|(of, _, _)| of == request);
-        same.map(|(_, _, fault)| fault.clone())
-    }
-
-    fn note(&mut self, request: Digest, fault: &Fault, now: Duration) {
-        if self.0.len() >= AGAIN_MAX {
-            self.0.remove(0);
-        }
-        self.0.push((request, now, fault.clone()));
-    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,13 @@
 //! The state is in memory only and holds hashes, never texts. Without it (after a restart, or above
 //! [`MESSAGES_MAX`]) messages are new again: they are stored, scanned and judged once more.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
 
+use super::shown::{ReadMessage, ReadRest, found, number, shown, with_digests};
 use crate::clock::{Entropy, random32};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -15,14 +17,15 @@ use crate::domain::commitment::derived;
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
-use crate::domain::facts::{BYPASSED, Finding, FindingAge};
+use crate::domain::facts::Finding;
 use crate::domain::id::ToolName;
 use crate::domain::json::Json;
+use crate::domain::sent::{MessageKey, SearchedFor, SentMessage};
 use crate::firewall;
 use crate::judge::Judged;
 use crate::judge::conversation::{
-    ApartPayload, ArgParts, KnownMessage, KnownRest, MessageKey, ModelArgs, PartPayload,
-    StoredArgs, obligations,
+    ApartPayload, ArgParts, KnownMessage, KnownRest, ModelArgs, PartPayload, StoredArgs,
+    obligations,
 };
 use crate::ledger::drafts::INLINE_MAX;
 use crate::record::HexDigest;
@@ -37,8 +40,6 @@ const MESSAGES_MAX: usize = 16_384;
 const NEW_MAX: usize = 192;
 /// The most bytes of new messages that are stored within their entry's transaction.
 const NEW_BYTES_MAX: usize = 16 * INLINE_MAX;
-/// The most text that a policy is shown of new messages.
-const SHOWN_MAX: usize = 64 * 1024;
 /// The length up to which tools and instructions are shown to a policy in every call.
 const SHOWN_ALWAYS: u64 = 1024;
 /// Combinations of tool and policy, or of obligations, that are told apart.
@@ -74,8 +75,12 @@ impl JudgementBasis {
 pub(super) struct RunConversations {
     /// Keys all hashes; drawn when the first message comes.
     secret: Option<[u8; 32]>,
-    /// Findings of the messages that were scanned, by exact value.
-    scanned: BTreeMap<MessageKey, Box<[Finding]>>,
+    /// The messages that were scanned, by exact value.
+    scanned: BTreeMap<MessageKey, ScannedMessage>,
+    /// Those of them that were searched for these credentials and are clean. WHY for the newest only:
+    /// a message that is clean of a set of credentials may hold one of another.
+    clean: BTreeSet<MessageKey>,
+    clean_of: Option<SearchedFor>,
     /// For each basis, the messages that a plain allow let through, with its obligations.
     judged: Vec<(JudgementBasis, BTreeMap<MessageKey, u8>)>,
     obligations: Vec<BTreeSet<String>>,
@@ -89,30 +94,12 @@ pub(super) struct RunConversations {
     apart: BTreeMap<MessageKey, Digest>,
 }
 
-/// One message of the call that is being prepared.
-struct ReadMessage<'a> {
-    json: &'a Json,
-    exact: Vec<u8>,
-    normal: Vec<u8>,
-    known: KnownMessage,
-    is_new: bool,
-    /// It has the result of a tool of the gate that the agent ran itself.
-    is_bypassed: bool,
-}
-
-/// The arguments beside the messages of the call that is being prepared.
-struct ReadRest {
-    known: KnownRest,
-    /// The members that a policy sees by their digest only: the same arguments were allowed before.
-    digests: BTreeMap<&'static str, Json>,
-}
-
-impl ReadRest {
-    /// Whether a finding is in one of those members.
-    fn hides(&self, finding: &Finding) -> bool {
-        let member = finding.path.split('/').nth(1);
-        member.is_some_and(|member| self.digests.contains_key(member))
-    }
+/// What the firewall found in a message, and what the message is stored by.
+#[derive(Debug)]
+struct ScannedMessage {
+    findings: Box<[Finding]>,
+    /// The key of its normal form.
+    normal: MessageKey,
 }
 
 impl RunConversations {
@@ -128,7 +115,9 @@ impl RunConversations {
         let list = messages(call.args()).filter(|list| (1..=MESSAGES_MAX).contains(&list.len()))?;
         let secret = *self.secret.get_or_insert_with(|| random32(entropy));
         let basis = self.basis(basis);
-        let mut read: Vec<_> = list.iter().map(|json| self.read(&secret, json, basis)).collect();
+        let sent = call.messages().iter().map(Some).chain(std::iter::repeat(None));
+        let messages = list.iter().zip(sent);
+        let mut read: Vec<_> = messages.map(|one| self.read(&secret, call, one, basis)).collect();
         let request = call.dialect();
         for index in request.into_iter().flat_map(|request| &request.facts.bypassed) {
             if let Some(message) = read.get_mut(*index) {
@@ -153,6 +142,7 @@ impl RunConversations {
             basis,
             parts,
             stored: OnceLock::new(),
+            clean_of: OnceLock::new(),
         })
     }
 
@@ -162,8 +152,8 @@ impl RunConversations {
         let rest = without_messages(args);
         let exact = keyed(secret, &[b"rest", &canonical::bytes(&rest)]);
         // INVARIANT: what is judged is scanned, so arguments without findings here are new.
-        let findings = self.scanned.get(&exact).cloned();
-        let findings = findings.unwrap_or_else(|| firewall::findings(&rest).into());
+        let scanned = self.scanned.get(&exact).map(|scanned| scanned.findings.clone());
+        let findings = scanned.unwrap_or_else(|| firewall::findings(&rest).into());
         let judged = self.judged.get(basis).is_some_and(|(_, all)| all.contains_key(&exact));
         let apart = APART.into_iter().filter(|_| judged).filter_map(|(name, _)| {
             let digest = MemberDigest::of(rest.get(name)?);
@@ -185,25 +175,39 @@ impl RunConversations {
         self.judged.len().saturating_sub(1)
     }
 
-    fn read<'a>(&self, secret: &[u8; 32], json: &'a Json, basis: usize) -> ReadMessage<'a> {
-        let exact = canonical::bytes(json);
+    /// The key of a message of the run, and whether it was searched for these credentials and is clean.
+    /// `None` if the run remembers nothing.
+    pub fn remembers(&self, message: &[u8], of: SearchedFor) -> Option<(MessageKey, bool)> {
+        let key = keyed(&self.secret?, &[b"message", message]);
+        Some((key, self.clean_of == Some(of) && self.clean.contains(&key)))
+    }
+
+    /// `sent`: the message as the call knows it, if it was made in a dialect.
+    fn read<'a>(
+        &self,
+        secret: &[u8; 32],
+        call: &'a ToolCall,
+        (json, sent): (&'a Json, Option<&SentMessage>),
+        basis: usize,
+    ) -> ReadMessage<'a> {
+        let written = sent.and_then(|sent| call.canonical().get(sent.at.clone()));
+        let exact = written.map_or_else(|| canonical::bytes(json).into(), Cow::Borrowed);
         let key = |body: &[u8]| keyed(secret, &[b"message", body]);
-        let exact_key = key(&exact);
-        let normalised = normal(json);
-        let (normalised, normal_key) = if normalised == *json {
-            (exact.clone(), exact_key)
-        } else {
-            let written = canonical::bytes(&normalised);
-            let key = key(&written);
-            (written, key)
-        };
+        let exact_key = sent.and_then(|sent| sent.key).unwrap_or_else(|| key(&exact));
         // INVARIANT: what is judged is scanned, so a message without findings here is new.
-        let findings = self.scanned.get(&exact_key).cloned();
-        let findings = findings.unwrap_or_else(|| firewall::findings(json).into());
+        let (normal, findings) = match self.scanned.get(&exact_key) {
+            Some(scanned) => (scanned.normal, scanned.findings.clone()),
+            None => {
+                let normalised = normal(json);
+                let is_normal = normalised == *json;
+                let normal =
+                    if is_normal { exact_key } else { key(&canonical::bytes(&normalised)) };
+                (normal, firewall::findings(json).into())
+            }
+        };
         let judged = self.judged.get(basis).is_some_and(|(_, all)| all.contains_key(&exact_key));
-        let known = KnownMessage { exact: exact_key, normal: normal_key, findings };
-        let (is_new, is_bypassed) = (!judged, false);
-        ReadMessage { json, exact, normal: normalised, known, is_new, is_bypassed }
+        let known = KnownMessage { exact: exact_key, normal, findings };
+        ReadMessage { json, exact, known, is_new: !judged, is_bypassed: false }
     }
 
     /// The obligations of the messages, tools and instructions that are not shown.
@@ -232,9 +236,9 @@ impl RunConversations {
             let key = message.known.normal;
             let stored = self.known.get(&key).or_else(|| own.get(&key)).copied();
             let c = stored.unwrap_or_else(|| {
-                let row = PartPayload::of(random32(entropy), message.normal.clone());
+                let row = PartPayload::of(random32(entropy), message.normal().into_owned());
                 let c = row.c;
-                bytes = message.normal.len().saturating_add(bytes);
+                bytes = row.body.len().saturating_add(bytes);
                 rows.push((index, row));
                 c
             });
@@ -277,8 +281,11 @@ impl RunConversations {
         call: &ToolCall,
         conversation: Digest,
     ) -> Option<(References, Vec<ApartPayload>)> {
-        let sent: BTreeMap<String, &RawValue> = serde_json::from_slice(call.sent()).ok()?;
         let mut references = References { conversation, apart: BTreeMap::new() };
+        if APART.iter().all(|(name, _)| call.args().get(name).is_none()) {
+            return Some((references, Vec::new()));
+        }
+        let sent: BTreeMap<String, &RawValue> = serde_json::from_slice(call.sent()).ok()?;
         let mut new = Vec::new();
         for (name, role) in APART {
             if call.args().get(name).is_none() {
@@ -301,11 +308,20 @@ impl RunConversations {
     pub fn remember(&mut self, sent: SentMessages) {
         let Some(secret) = self.secret else { return };
         let SentMessages { model, allow } = sent;
-        for message in &model.messages {
-            self.scanned.entry(message.exact).or_insert_with(|| message.findings.clone());
+        let rest = (model.rest.exact, model.rest.exact, &model.rest.findings);
+        let messages = model.messages.iter();
+        let messages = messages.map(|one| (one.exact, one.normal, &one.findings));
+        for (exact, normal, findings) in messages.chain([rest]) {
+            let findings = || ScannedMessage { findings: findings.clone(), normal };
+            self.scanned.entry(exact).or_insert_with(findings);
         }
-        let rest = &model.rest;
-        self.scanned.entry(rest.exact).or_insert_with(|| rest.findings.clone());
+        if let Some(of) = model.clean_of.get() {
+            if self.clean_of != Some(*of) {
+                self.clean = BTreeSet::new();
+                self.clean_of = Some(*of);
+            }
+            self.clean.extend(model.messages.iter().map(|message| message.exact));
+        }
         if let Some(allow) = allow {
             self.judged_under(&model, allow);
         }
@@ -395,69 +411,6 @@ impl SentMessages {
     }
 }
 
-/// The new messages as a policy sees them, and how many of them without their text. The last ones
-/// are shown first: they are what the model is to answer.
-fn shown(read: &[ReadMessage<'_>]) -> (Vec<Json>, usize) {
-    let (mut left, mut cut) = (SHOWN_MAX, 0_usize);
-    let new = read.iter().rev().filter(|message| message.is_new);
-    let mut all: Vec<Json> = new
-        .map(|message| match left.checked_sub(message.exact.len()) {
-            Some(rest) => {
-                left = rest;
-                message.json.clone()
-            }
-            None => {
-                cut = cut.saturating_add(1);
-                let sha256 = Digest::of(&[&message.normal]).hex();
-                let bytes = number(message.normal.len());
-                let role = message.json.get("role").cloned().unwrap_or(Json::Null);
-                let members = [("bytes", bytes.into()), ("sha256", sha256.into()), ("role", role)];
-                Json::object(members)
-            }
-        })
-        .collect();
-    all.reverse();
-    (all, cut)
-}
-
-/// The arguments with the digests of these members in their place.
-fn with_digests(args: Json, digests: &BTreeMap<&'static str, Json>) -> Json {
-    let Json::Object(mut members) = args else { return args };
-    members.extend(digests.iter().map(|(name, digest)| ((*name).to_owned(), digest.clone())));
-    Json::Object(members)
-}
-
-/// The findings, each with its place: for a new message among the messages that are shown, for an
-/// earlier one in the whole conversation, which is the member `list`. `all`: everything is shown.
-fn found((list, rest): (&str, &ReadRest), read: &[ReadMessage<'_>], all: bool) -> Vec<Finding> {
-    let of_rest = rest.known.findings.iter().map(|one| {
-        let since = if !all && rest.hides(one) { FindingAge::Earlier } else { FindingAge::New };
-        Finding { since, ..one.clone() }
-    });
-    let mut found: BTreeSet<Finding> = of_rest.collect();
-    let mut at_new = 0_usize;
-    for (index, message) in read.iter().enumerate() {
-        let is_new = all || message.is_new;
-        let at = if is_new && !all { at_new } else { index };
-        at_new = at_new.saturating_add(usize::from(message.is_new));
-        let since = if is_new { FindingAge::New } else { FindingAge::Earlier };
-        let placed = message.known.findings.iter().map(|one| {
-            let path = format!("/{list}/{at}{}", one.path);
-            Finding { path, since, ..one.clone() }
-        });
-        found.extend(placed);
-        if message.is_bypassed {
-            let path = format!("/{list}/{at}");
-            found.insert(Finding { since, ..Finding::new(BYPASSED, path) });
-        }
-    }
-    firewall::bounded(found)
-}
-
-fn number(of: usize) -> u64 {
-    u64::try_from(of).unwrap_or(u64::MAX)
-}
-
 /// The key of a beginning that is one message longer.
 fn next(secret: &[u8; 32], before: &MessageKey, message: &MessageKey) -> MessageKey {
     keyed(secret, &[b"next", before, message])
@@ -469,4 +422,114 @@ fn keyed(secret: &[u8; 32], parts: &[&[u8]]) -> MessageKey {
         *to = from;
     }
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::domain::call::{CallOrigin, CallerAuth, DialectRequest};
+    use crate::domain::effect::AskFacts;
+    use crate::domain::id::{CallId, RunId};
+    use crate::domain::json::Limits;
+    use crate::domain::sent::{RequestSearch, SentJson};
+
+    struct Zeros;
+
+    impl Entropy for Zeros {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(0);
+        }
+    }
+
+    /// A search that finds nothing, and tells what it looked through.
+    struct Search<'a>(&'a RunConversations, SearchedFor, RefCell<String>);
+
+    impl RequestSearch for Search<'_> {
+        fn remembers(&self, message: &[u8]) -> Option<(MessageKey, bool)> {
+            self.0.remembers(message, self.1)
+        }
+
+        fn search(&self, json: &[u8]) -> Option<SearchedFor> {
+            self.2.borrow_mut().push_str(std::str::from_utf8(json).unwrap());
+            Some(self.1)
+        }
+    }
+
+    fn basis() -> JudgementBasis {
+        JudgementBasis {
+            tool: ToolName::parse("m").unwrap(),
+            definition: Digest::of(&[]),
+            policy: Digest::of(&[]),
+            model: None,
+            form: None,
+        }
+    }
+
+    /// Sends these messages; which of them were searched. `is_clean`: whether the gate found all clean.
+    fn send(
+        said: &mut RunConversations,
+        (set, generation): (u64, u64),
+        messages: &str,
+        is_clean: bool,
+    ) -> String {
+        let of = SearchedFor { set, generation };
+        let list: Vec<String> =
+            messages.chars().map(|m| format!(r#"{{"role":"user","content":"<{m}>"}}"#)).collect();
+        let body = format!(r#"{{"model":"m","messages":[{}]}}"#, list.join(","));
+        let origin = CallOrigin {
+            run: RunId::from_random([7; 16]),
+            id: CallId::parse("c").unwrap(),
+            after: 0,
+            agent: "a".to_owned(),
+            auth: CallerAuth::default(),
+            traceparent: None,
+        };
+        let request = DialectRequest {
+            dialect: Dialect::Chat,
+            operation: Operation::Generate,
+            beta: false,
+            headers: Vec::new(),
+            facts: AskFacts::default(),
+            reading: None,
+        };
+        let search = Search(said, of, RefCell::default());
+        let sent = SentJson::read(body.as_bytes(), &Limits::MODEL).unwrap();
+        let asked = (request, "messages", &search as &dyn RequestSearch);
+        let call = ToolCall::of_request(origin, "m", sent, asked).unwrap();
+        let searched = search.2.into_inner();
+        let model = said.compare(&Zeros, &call, basis(), true).unwrap();
+        if is_clean {
+            model.clean_of.set(of).unwrap();
+        }
+        said.remember(SentMessages { model: Arc::new(model), allow: None });
+        messages.chars().filter(|m| searched.contains(&format!("<{m}>"))).collect()
+    }
+
+    #[test]
+    fn a_message_is_searched_once_for_the_same_credentials_and_again_for_others() {
+        let said = &mut RunConversations::default();
+        assert_eq!(send(said, (1, 1), "abc", true), "abc");
+        assert_eq!(send(said, (1, 1), "abcd", true), "cd", "with its neighbour");
+        assert_eq!(send(said, (1, 1), "abcd", true), "");
+        assert_eq!(send(said, (1, 2), "abcd", true), "abcd", "a credential changed");
+        assert_eq!(send(said, (2, 2), "abcd", true), "abcd", "another set");
+        assert_eq!(send(said, (1, 2), "abcd", true), "abcd", "nor is the former set remembered");
+        assert_eq!(send(said, (1, 2), "abcde", false), "de");
+        assert_eq!(send(said, (1, 2), "abcde", true), "de", "what was not clean is not remembered");
+        said.forget();
+        assert_eq!(send(said, (1, 2), "abcde", true), "abcde");
+    }
+
+    #[test]
+    fn a_message_is_the_same_however_its_bytes_were_come_by() {
+        let said = &mut RunConversations::default();
+        send(said, (1, 1), "ab", true);
+        let keys: Vec<MessageKey> = said.scanned.keys().copied().collect();
+        // With the keys that the call brings, and without.
+        send(said, (1, 1), "ab", true);
+        assert_eq!(said.scanned.keys().copied().collect::<Vec<_>>(), keys);
+        assert_eq!(keys.len(), 3, "two messages and the rest");
+    }
 }

@@ -174,6 +174,20 @@ mod tests {
     use crate::domain::dialect::{Dialect, Operation};
     use crate::domain::effect::AskFacts;
     use crate::domain::id::{CallId, RunId};
+    use crate::domain::sent::{MessageKey, RequestSearch, SearchedFor, SentJson};
+
+    /// Remembers nothing, and finds nothing.
+    struct Nothing;
+
+    impl RequestSearch for Nothing {
+        fn remembers(&self, _: &[u8]) -> Option<(MessageKey, bool)> {
+            None
+        }
+
+        fn search(&self, _: &[u8]) -> Option<SearchedFor> {
+            Some(SearchedFor { set: 0, generation: 0 })
+        }
+    }
 
     fn of(dialect: Dialect, body: &str) -> Digest {
         let origin = CallOrigin {
@@ -190,9 +204,12 @@ mod tests {
             beta: false,
             headers: Vec::new(),
             facts: AskFacts::default(),
+            reading: None,
         };
-        said(&ToolCall::parse_dialect(origin, "llm.main", body.as_bytes(), request).unwrap())
-            .unwrap()
+        let sent = SentJson::read(body.as_bytes(), &Limits::MODEL).unwrap();
+        let list = list_member(sent.value());
+        let asked = (request, list, &Nothing as &dyn RequestSearch);
+        said(&ToolCall::of_request(origin, "llm.main", sent, asked).unwrap()).unwrap()
     }
 
     fn all_equal(dialect: Dialect, bodies: &[&str]) {

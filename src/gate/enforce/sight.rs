@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 
 use super::Road;
 use super::answer::Answer;
-use super::asking::{AskSeen, DeniedAsks};
+use super::asking::AskSeen;
 use super::bypassed::GovernedAsks;
 use super::conversations::RunConversations;
+use super::denied_asks::DeniedAsks;
 use super::given::{GivenBy, GivenIds};
 use super::proposals::RunProposals;
 use super::run::Run;

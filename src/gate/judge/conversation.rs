@@ -9,11 +9,8 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::effect::{Effect, EffectKind};
 use crate::domain::facts::Finding;
 use crate::domain::json::Json;
+use crate::domain::sent::{MessageKey, SearchedFor};
 use crate::record::{Role, decided};
-
-/// What identifies a message in its run: a keyed hash, so that an agent cannot construct two
-/// messages with the same one.
-pub type MessageKey = [u8; 16];
 
 /// The messages of one call to a model, compared with those that its run sent before.
 #[derive(Debug)]
@@ -40,6 +37,8 @@ pub struct ModelArgs {
     pub parts: Option<ArgParts>,
     /// How the arguments were stored, once the entry is drafted.
     pub stored: OnceLock<StoredArgs>,
+    /// The credentials of which all of the call is clean, once it was searched.
+    pub clean_of: OnceLock<SearchedFor>,
 }
 
 /// One message, as its run knows it.

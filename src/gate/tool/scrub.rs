@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -19,6 +20,7 @@ use crate::domain::effect::Effect;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use crate::domain::readings::readings;
+use crate::domain::sent::SearchedFor;
 use crate::domain::token;
 use crate::firewall;
 use crate::judge::prepared::PreparedResource;
@@ -39,6 +41,8 @@ const TOGETHER_MIN: usize = 12;
 /// Every credential of this process, in each form in which it could appear, and every run token.
 #[derive(Clone, Default)]
 pub struct Scrub {
+    /// The number of the set of secrets in this process; 0 of an empty one.
+    set: u64,
     finder: Arc<RwLock<Finder>>,
     secrets: Arc<[Secret]>,
 }
@@ -133,6 +137,21 @@ impl Finder {
         found
     }
 
+    /// Whether a text holds a secret or a run token, in any form.
+    fn hides(&self, text: &str) -> bool {
+        if self.forms.is_empty() && text.len() < token::CHARS {
+            return false;
+        }
+        let holds = |text: &str, bytes_min: usize| {
+            !self.find(text, bytes_min).is_empty() || !token::find(text).is_empty()
+        };
+        let mut hides = holds(text, 0);
+        if !hides {
+            readings(text, |reading| hides = hides || holds(reading.text, TOGETHER_MIN));
+        }
+        hides
+    }
+
     /// The positions of secrets and run tokens in a text, in any form.
     fn spans(&self, text: &str) -> Vec<Range<usize>> {
         if self.forms.is_empty() && text.len() < token::CHARS {
@@ -177,7 +196,7 @@ impl Finder {
     }
 
     fn finds(&self, value: &Json) -> bool {
-        let holds = |text: &str| !self.spans(text).is_empty();
+        let holds = |text: &str| self.hides(text);
         match value {
             Json::String(text) => holds(text),
             Json::Int(_) | Json::Float(_) => holds(&canonical::text(value)),
@@ -192,11 +211,12 @@ impl Finder {
     /// Whether this JSON text contains a secret, or may: literally, or in one of its strings.
     fn hides_in(&self, json: &[u8]) -> bool {
         let Ok(written) = std::str::from_utf8(json) else { return true };
-        let hides = |text: &str| !self.spans(text).is_empty();
         // Half of a surrogate pair cannot be decoded, so a secret may surround it.
         let unread = !self.forms.is_empty();
-        hides(written)
-            || text::strings(json).any(|string| string.map_or(unread, |string| hides(&string)))
+        // A string without escapes reads as it is written, and was looked through with the whole.
+        let mut escaped = text::strings(json).filter(|string| string.contains(&b'\\'));
+        self.hides(written)
+            || escaped.any(|string| text::read(string).map_or(unread, |string| self.hides(&string)))
     }
 }
 
@@ -206,8 +226,10 @@ impl Scrub {
     /// ROT13, and inside base64 or base32 of a longer text. Includes values that the secrets take
     /// later.
     pub fn new(secrets: &[Secret]) -> Self {
+        static SETS: AtomicU64 = AtomicU64::new(1);
         let finder = Finder::of(secrets, generation(secrets));
-        Self { finder: Arc::new(RwLock::new(finder)), secrets: secrets.into() }
+        let set = SETS.fetch_add(1, Ordering::Relaxed);
+        Self { set, finder: Arc::new(RwLock::new(finder)), secrets: secrets.into() }
     }
 
     /// The finder for every value that the secrets have had.
@@ -225,6 +247,12 @@ impl Scrub {
             *finder = Finder::of(&self.secrets, now);
         }
         RwLockWriteGuard::downgrade(finder)
+    }
+
+    /// What a search that begins now searches for.
+    #[must_use]
+    pub fn searched_for(&self) -> SearchedFor {
+        SearchedFor { set: self.set, generation: generation(&self.secrets) }
     }
 
     /// Whether any text in the value contains one of the secrets.
@@ -260,7 +288,7 @@ impl Scrub {
     /// Whether a text contains one of the secrets.
     #[must_use]
     pub fn holds(&self, text: &str) -> bool {
-        !self.finder().spans(text).is_empty()
+        self.finder().hides(text)
     }
 
     /// A text for the operator, with every form of every secret masked.
@@ -531,7 +559,45 @@ mod tests {
         assert!(!Scrub::default().finds(&value));
     }
 
+    /// What [`Finder::hides_in`] is short for: the whole, and each string as it reads.
+    fn hides_anywhere(finder: &Finder, json: &[u8]) -> bool {
+        let hides = |text: &str| !finder.spans(text).is_empty();
+        hides(std::str::from_utf8(json).unwrap())
+            || text::strings(json).any(|string| text::read(string).is_none_or(|read| hides(&read)))
+    }
+
     proptest! {
+        #[test]
+        fn each_string_is_searched_once_and_nothing_is_lost(
+            before in "(%|&am|=|0|\\\\|\"|\n|[ -~é]){0,9}",
+            form in any::<prop::sample::Index>(),
+            cut in any::<prop::sample::Index>(),
+            between in prop::sample::select(vec!["", "", " ", "\n", "=\n", "%", "\u{ad}", "\"", "0x"]),
+            how in 0_u8..5,
+            after in "(p;|0|x|\\\\|\"|\n|[ -~é]){0,9}",
+        ) {
+            let finder = Finder::of(&[Secret::parse(TOKEN).unwrap()], 0);
+            let form = finder.forms[form.index(finder.forms.len())].as_str();
+            let (front, rest) = form.split_at(cut.index(form.len()));
+            let each = |to: fn(u8) -> String| front.bytes().map(to).collect::<String>();
+            let front = match how {
+                0 => each(|b| format!("%{b:02x}")),
+                1 => each(|b| format!("&#{b};")),
+                2 => each(|b| format!("\\u{b:04x}")),
+                3 => each(|b| format!("={b:02X}")),
+                _plain => front.to_owned(),
+            };
+            let text = format!("{before}{front}{between}{rest}{after}");
+            for value in [
+                Json::from(text.as_str()),
+                Json::object([(text.as_str(), Json::from(1_u64)), ("b", Json::from("c"))]),
+                Json::Array(vec![Json::from(before.as_str()), Json::from(text.as_str())]),
+            ] {
+                let json = canonical::bytes(&value);
+                prop_assert_eq!(finder.hides_in(&json), hides_anywhere(&finder, &json), "{:?}", text);
+            }
+        }
+
         #[test]
         fn a_message_answers_no_guess_at_how_a_secret_begins(
             secret in "[A-Za-z0-9/+_-]{16,48}",

@@ -41,9 +41,13 @@ fn skip(bytes: &mut std::slice::Iter<'_, u8>) {
     }
 }
 
-/// Every decoded string in this JSON, including member names; `None` for one that is not a text
-/// (half a surrogate pair).
-pub(super) fn strings(text: &[u8]) -> impl Iterator<Item = Option<String>> {
+/// What a string stands for; `None` if it is not a text (half a surrogate pair).
+pub(super) fn read(string: &[u8]) -> Option<String> {
+    serde_json::from_slice(string).ok()
+}
+
+/// Every string in this JSON as it is written, including member names.
+pub(super) fn strings(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let from = rest.iter().position(|byte| *byte == b'"')?;
@@ -52,7 +56,7 @@ pub(super) fn strings(text: &[u8]) -> impl Iterator<Item = Option<String>> {
         skip(&mut bytes);
         let (string, after) = string.split_at(string.len().saturating_sub(bytes.len()));
         rest = after;
-        Some(serde_json::from_slice(string).ok())
+        Some(string)
     })
 }
 
@@ -82,7 +86,7 @@ mod tests {
     #[test]
     fn every_string_is_seen_as_it_reads() {
         let text = br#"{"\u0061":["b\"c",1,"",{"d\\":"\ud800"}],"a":"e"}"#;
-        let seen: Vec<_> = strings(text).collect();
+        let seen: Vec<_> = strings(text).map(read).collect();
         let expected = [Some("a"), Some("b\"c"), Some(""), Some("d\\"), None, Some("a"), Some("e")];
         assert_eq!(seen, expected.map(|s| s.map(str::to_owned)));
     }

@@ -1,21 +1,23 @@
 //! Finds base64, base32 and hexadecimal digits in a reading, and opaque pieces among them.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::domain::readings::Reading;
+use super::sieve::Sieve;
+use crate::domain::readings::{OTHER, Reading};
 
 /// One way to write bytes as letters.
-struct Encoding {
+pub(super) struct Encoding {
     /// The bits of each byte that is a letter; [`NO_LETTER`] for any other.
     values: [u8; 256],
     /// How many bits.
-    width: usize,
+    pub(super) width: usize,
     /// The letters after which bits and bytes align again.
-    turns: usize,
+    pub(super) turns: usize,
     /// The shortest stretch that can hold a finding.
     least: usize,
     /// Whether letters that decode to no text are encoded bytes and not plain text.
-    is_blob: fn(&[u8]) -> bool,
+    pub(super) is_blob: fn(&[u8]) -> bool,
 }
 
 /// A byte that is no letter of an encoding.
@@ -42,6 +44,29 @@ impl Encoding {
 
     fn is_letter(&self, byte: u8) -> bool {
         self.value(byte) != NO_LETTER
+    }
+
+    /// The bytes of so many letters but the first ones.
+    fn decoded_bytes(&self, letters: usize, skip: usize) -> usize {
+        letters.saturating_sub(skip).saturating_mul(self.width) / 8
+    }
+
+    /// How many bits the bytes begin behind the first byte, without so many letters.
+    fn by(&self, skip: usize) -> usize {
+        skip.saturating_mul(self.width) % 8
+    }
+
+    /// The bits of the letters, in a row, with at least eight bytes of zeros behind them.
+    pub(super) fn pack(&self, letters: &[u8], bytes: &mut Vec<u8>) {
+        let groups = letters.len().div_ceil(self.turns.max(1));
+        let used = groups.saturating_mul(self.turns.saturating_mul(self.width)) / 8;
+        bytes.clear();
+        bytes.resize(used.next_multiple_of(8).saturating_add(8), 0);
+        match self.width {
+            6 => unpack_groups::<6, 4, 3>(self, letters, bytes),
+            5 => unpack_groups::<5, 8, 5>(self, letters, bytes),
+            _four => unpack_groups::<4, 2, 1>(self, letters, bytes),
+        }
     }
 }
 
@@ -72,6 +97,14 @@ pub(super) struct Decoded<'a> {
 }
 
 impl Decoded<'_> {
+    /// The text of [`Self::reading`].
+    pub fn text(&self) -> String {
+        self.bytes
+            .iter()
+            .map(|byte| if byte.is_ascii() { char::from(*byte) } else { OTHER })
+            .collect()
+    }
+
     /// The bytes, and the place of each byte's letters in the source of the reading that has them.
     pub fn reading(&self, letters: &Reading) -> Reading {
         placed(self.encoding, letters, self.bytes, self.from)
@@ -93,38 +126,119 @@ pub(super) fn may_have_digits(text: &[u8]) -> bool {
     })
 }
 
-/// Whether a letter may be one of an encoding.
-pub(super) fn is_letter(byte: u8) -> bool {
+/// How many bytes may be letters of an encoding.
+pub(super) fn letters(bytes: &[u8]) -> usize {
     // Base64 has all letters of the other two.
-    base64(byte).is_some()
+    let [base64, ..] = &*ENCODINGS;
+    bytes.iter().filter(|byte| base64.is_letter(**byte)).count()
 }
 
 /// Letters of the shortest stretch that is decoded.
 pub(super) const LETTERS_MIN: usize = 8;
 
-/// Passes every decoded stretch to `visit`, at every possible start; `true` if one of them holds
-/// bytes.
-pub(super) fn each(text: &[u8], which: Which, mut visit: impl FnMut(&Decoded<'_>)) -> bool {
-    let (mut blob, mut buffer) = (false, Vec::new());
-    for encoding in ENCODINGS.iter() {
-        if which == Which::Hex && encoding.width != 4 {
-            continue;
-        }
-        let mut at = 0_usize;
-        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-            let length = rest.iter().take_while(|b| encoding.is_letter(**b)).count();
-            let letters = rest.get(..length).unwrap_or_default();
-            if length >= encoding.least {
-                blob |= stretch(encoding, (at, letters), &mut buffer, &mut visit);
-            }
-            at = at.saturating_add(length.max(1));
-        }
+/// Starts of a stretch: a bit for each, by how many bits its bytes begin behind the first byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Starts(u8);
+
+impl Starts {
+    pub const ALL: Self = Self(u8::MAX);
+    pub const NONE: Self = Self(0);
+
+    /// These and the one that begins so many bits behind.
+    pub fn and(self, by: usize) -> Self {
+        Self(self.0 | Self::bit(by))
     }
-    blob
+
+    fn has(self, by: usize) -> bool {
+        self.0 & Self::bit(by) != 0
+    }
+
+    fn bit(by: usize) -> u8 {
+        1_u8.rotate_left(u32::try_from(by).unwrap_or_default())
+    }
+}
+
+/// The stretches of a text that may be encoded.
+pub(super) struct Stretches {
+    /// The encoding by its number, the place of the letters, and the starts that are decoded.
+    all: Vec<(usize, Range<usize>, Starts)>,
+    /// Bytes to which the letters decode at the other starts, and in stretches that hold nothing.
+    pub passed: usize,
+}
+
+impl Stretches {
+    /// Those of this text. `sieve`: whether one that holds nothing is left out, unless it may be bytes.
+    pub fn of(text: &[u8], which: Which, mut sieve: Option<&mut Sieve>) -> Self {
+        let mut found = Self { all: Vec::new(), passed: 0 };
+        // Base64 has all letters of the other two.
+        let [base64, narrower @ ..] = &*ENCODINGS;
+        for (at, letters) in runs(text, base64) {
+            if which == Which::All {
+                found.add((0, base64), (at, letters), sieve.as_deref_mut());
+            }
+            for (number, encoding) in (1..).zip(narrower) {
+                if letters.len() < encoding.least || which == Which::Hex && encoding.width != 4 {
+                    continue;
+                }
+                for (within, run) in runs(letters, encoding) {
+                    let run = (at.saturating_add(within), run);
+                    found.add((number, encoding), run, sieve.as_deref_mut());
+                }
+            }
+        }
+        found.all.sort_by_key(|(number, at, _)| (*number, at.start));
+        found
+    }
+
+    fn add(
+        &mut self,
+        (number, encoding): (usize, &Encoding),
+        (at, letters): (usize, &[u8]),
+        sieve: Option<&mut Sieve>,
+    ) {
+        let starts = sieve.map_or(Starts::ALL, |sieve| sieve.starts(encoding, letters));
+        if starts != Starts::NONE {
+            self.all.push((number, at..at.saturating_add(letters.len()), starts));
+        }
+        let others = (0..encoding.turns).filter(|skip| !starts.has(encoding.by(*skip)));
+        let passed: usize = others.map(|skip| encoding.decoded_bytes(letters.len(), skip)).sum();
+        self.passed = self.passed.saturating_add(passed);
+    }
+
+    /// Passes every decoded stretch to `visit`, at every possible start; `true` if one of them holds
+    /// bytes.
+    pub fn each(&self, text: &[u8], mut visit: impl FnMut(&Decoded<'_>)) -> bool {
+        let (mut blob, mut buffer) = (false, Vec::new());
+        for (number, at, starts) in &self.all {
+            let Some(encoding) = ENCODINGS.get(*number) else { continue };
+            let letters = text.get(at.clone()).unwrap_or_default();
+            blob |= stretch((encoding, *starts), (at.start, letters), &mut buffer, &mut visit);
+        }
+        blob
+    }
+}
+
+/// The longest stretches of letters of an encoding that may be one, and where they begin.
+fn runs<'t>(text: &'t [u8], encoding: &Encoding) -> impl Iterator<Item = (usize, &'t [u8])> {
+    let (values, least) = (&encoding.values, encoding.least);
+    let is_letter =
+        |byte: u8| values.get(usize::from(byte)).is_some_and(|value| *value != NO_LETTER);
+    let mut at = 0_usize;
+    std::iter::from_fn(move || {
+        while let Some(rest) = text.get(at..).filter(|rest| rest.len() >= least) {
+            let length = rest.iter().take_while(|byte| is_letter(**byte)).count();
+            let start = at;
+            at = at.saturating_add(length).saturating_add(1);
+            if length >= least {
+                return Some((start, rest.get(..length).unwrap_or_default()));
+            }
+        }
+        None
+    })
 }
 
 fn stretch(
-    encoding: &'static Encoding,
+    (encoding, starts): (&'static Encoding, Starts),
     (at, letters): (usize, &[u8]),
     buffer: &mut Vec<u8>,
     visit: &mut impl FnMut(&Decoded<'_>),
@@ -141,7 +255,7 @@ fn stretch(
         }
     }
     let mut some_text = false;
-    for skip in 0..encoding.turns {
+    for skip in (0..encoding.turns).filter(|skip| starts.has(encoding.by(*skip))) {
         let rest = letters.get(skip..).unwrap_or_default();
         unpack(encoding, rest, buffer);
         let is_text = is_text(buffer);
@@ -152,37 +266,38 @@ fn stretch(
     !some_text && (encoding.is_blob)(letters)
 }
 
-/// Decodes into `bytes`, and replaces its old contents.
+/// Decodes into `bytes`, and replaces its old contents. The bits of the last letters that fill no byte
+/// are dropped.
 fn unpack(encoding: &Encoding, letters: &[u8], bytes: &mut Vec<u8>) {
-    bytes.clear();
-    bytes.reserve(letters.len());
-    match encoding.width {
-        6 => unpack_groups::<6, 4>(encoding, letters, bytes),
-        5 => unpack_groups::<5, 8>(encoding, letters, bytes),
-        _four => unpack_groups::<4, 2>(encoding, letters, bytes),
-    }
+    encoding.pack(letters, bytes);
+    bytes.truncate(letters.len().saturating_mul(encoding.width) / 8);
 }
 
-/// Letters of so many bits; they and bytes align after `TURNS` of them: at most 40 bits.
-fn unpack_groups<const WIDTH: usize, const TURNS: usize>(
+/// Letters of so many bits; they and `BYTES` bytes align after `TURNS` of them.
+fn unpack_groups<const WIDTH: usize, const TURNS: usize, const BYTES: usize>(
     encoding: &Encoding,
     letters: &[u8],
-    bytes: &mut Vec<u8>,
+    bytes: &mut [u8],
 ) {
     let bits = |letters: &[u8]| {
         letters
             .iter()
             .fold(0_u64, |bits, letter| (bits << WIDTH) | u64::from(encoding.value(*letter)))
     };
+    let put = |bits: u64, out: &mut [u8; BYTES]| {
+        let decoded = bits.to_be_bytes().into_iter().skip(8_usize.saturating_sub(BYTES));
+        out.iter_mut().zip(decoded).for_each(|(out, byte)| *out = byte);
+    };
     let (groups, rest) = letters.as_chunks::<TURNS>();
-    for group in groups {
-        let decoded = bits(group).to_be_bytes();
-        bytes.extend_from_slice(decoded.get(8 - TURNS * WIDTH / 8..).unwrap_or_default());
+    let (out, _) = bytes.as_chunks_mut::<BYTES>();
+    let mut out = out.iter_mut();
+    for (group, out) in groups.iter().zip(out.by_ref()) {
+        put(bits(group), out);
     }
-    // The bits of the last letters that fill no byte are dropped.
-    let have = rest.len().saturating_mul(WIDTH);
-    let decoded = (bits(rest) >> (have % 8)).to_be_bytes();
-    bytes.extend_from_slice(decoded.get(8_usize.saturating_sub(have / 8)..).unwrap_or_default());
+    let missing = TURNS.saturating_sub(rest.len()).saturating_mul(WIDTH);
+    if let Some(out) = out.next().filter(|_| !rest.is_empty()) {
+        put(bits(rest) << missing, out);
+    }
 }
 
 /// These bytes, with the letters that encode each.

@@ -1,11 +1,14 @@
 //! Scans one text, as it is written and as a recipient would decode it.
 
-use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::encoded::{self, Decoded, Which};
+use super::encoded::{self, Decoded, Stretches, Which};
 use super::rules::{self, Mode};
-use crate::domain::readings::{LAYERS, Reading};
+use super::sieve::{self, Sieve};
+use crate::domain::readings::{
+    self, LAYERS, LazyReading, Reading, digits_text, folded_text, has_hidden, numbers_text,
+    printable_text, squeezed_text, together_text, unescaped_text,
+};
 
 /// Budget of decoded readings: bytes for each byte of the text, and beside that. The scan stops
 /// when it is used up.
@@ -34,10 +37,13 @@ fn through(source: &str, sifts: bool) -> TextFindings {
     let mut scan = TextScan { seen: TextFindings::default(), left, over: false, sifts };
     // Nothing shorter holds anything, however it is written.
     if source.len() >= 6 {
-        let plain = Reading::of(source);
+        let text = folded_text(source);
+        let make = || Reading::of(source);
+        let plain = LazyReading::of(&text, &make);
         scan.open(&plain, LAYERS);
-        let reversed: Vec<u8> = plain.text.bytes().rev().collect();
-        scan.decode_derived(&reversed, || plain.reversed(), Which::All, 1);
+        let reversed = backwards(&text);
+        let make = || plain.reading().reversed();
+        scan.decode(&LazyReading::of(&reversed, &make), Which::All, 1);
     }
     scan.seen
 }
@@ -70,13 +76,7 @@ fn is_inert(decoded: &Decoded<'_>, layers: usize) -> bool {
     if !decoded.is_text {
         return !rules::possible_among(bytes) && !has_plain(bytes, AMONG_MIN);
     }
-    if rules::possible(bytes) {
-        return false;
-    }
-    // Unescaping these may produce any character.
-    let escapes = bytes.iter().any(|b| b"%\\&=".contains(b));
-    let letters = || bytes.iter().filter(|b| encoded::is_letter(**b)).count();
-    !escapes && (layers == 0 || letters() < encoded::LETTERS_MIN)
+    sieve::is_inert_text(bytes, layers)
 }
 
 fn is_plain(byte: u8) -> bool {
@@ -110,110 +110,129 @@ impl TextScan {
         !self.over
     }
 
-    fn scan(&mut self, reading: &Reading, mode: Mode) {
-        let hits = rules::scan(&reading.text, mode).into_iter();
+    fn scan(&mut self, reading: &LazyReading<'_>, mode: Mode) {
+        let hits = rules::scan(reading.text, mode).into_iter();
         let placed =
             hits.filter_map(|hit| Some((hit.kind, reading.source(&(hit.start..hit.end))?)));
         self.seen.spans.extend(placed);
     }
 
     /// Everything that a reader could make of this text.
-    fn open(&mut self, reading: &Reading, layers: usize) {
+    fn open(&mut self, reading: &LazyReading<'_>, layers: usize) {
         self.read(reading, layers);
-        let escapes = reading.text.contains(['%', '\\', '&']);
-        let mut layer = escapes.then(|| reading.unescaped()).flatten();
-        for _ in 0..LAYERS {
-            let Some(escaped) = layer else { break };
-            self.read(&escaped, layers);
-            layer = escaped.unescaped();
+        self.unescape(reading, layers, LAYERS);
+    }
+
+    /// The text without its escapes, so many times.
+    fn unescape(&mut self, reading: &LazyReading<'_>, layers: usize, times: usize) {
+        let Some(times) = times.checked_sub(1) else { return };
+        if !reading.text.bytes().any(|b| matches!(b, b'%' | b'\\' | b'&')) {
+            return;
         }
+        let Some(text) = unescaped_text(reading.text) else { return };
+        let made = || reading.reading();
+        let make = || made().unescaped().unwrap_or_else(|| made().clone());
+        let escaped = LazyReading::of(&text, &make);
+        self.read(&escaped, layers);
+        self.unescape(&escaped, layers, times);
     }
 
     /// Scans this text, forwards and backwards, and the encoded text in it.
-    fn read(&mut self, reading: &Reading, layers: usize) {
+    fn read(&mut self, reading: &LazyReading<'_>, layers: usize) {
         if !self.afford(reading.text.len()) {
             return;
         }
-        self.scan(reading, Mode::Written);
-        if rules::possible(reading.text.as_bytes()) {
-            self.scan(&reading.reversed(), Mode::Backwards);
-            self.scan(&reading.turned(), Mode::Turned);
-            self.scan(&reading.numbers(), Mode::Written);
+        let text = reading.text;
+        if rules::possible(text.as_bytes()) {
+            self.scan(reading, Mode::Written);
+            let (reversed, numbers) = (backwards(text), numbers_text(text));
+            let made = || reading.reading();
+            self.scan(&LazyReading::of(&reversed, &|| made().reversed()), Mode::Backwards);
+            if rules::may_be_iban(text.as_bytes()) {
+                self.scan(&LazyReading::made(&made().turned()), Mode::Turned);
+            }
+            self.scan(&LazyReading::of(&numbers, &|| made().numbers()), Mode::Written);
+            // These have fewer characters of the text, and no others.
+            if let Some(plain) = has_hidden(text).then(|| made().plain()).flatten() {
+                self.scan(&LazyReading::made(&plain), Mode::Written);
+            }
+            if let Some(together) = together_text(text) {
+                let make = || made().together().unwrap_or_else(|| made().clone());
+                self.scan(&LazyReading::of(&together, &make), Mode::Written);
+            }
         }
-        for other in [reading.plain(), reading.together()].into_iter().flatten() {
-            self.scan(&other, Mode::Written);
+        if text.contains('=') {
+            let printable = printable_text(text);
+            if printable.len() != text.len() {
+                let make = || reading.reading().printable();
+                self.scan(&LazyReading::of(&printable, &make), Mode::Written);
+            }
         }
-        if reading.text.contains('=') {
-            self.scan(&reading.printable(), Mode::Written);
+        if let Some(deeper) = layers.checked_sub(1) {
+            self.read_encoded(reading, deeper);
         }
-        let Some(deeper) = layers.checked_sub(1) else { return };
-        let unwrapped = reading.unwrapped();
-        let whole = unwrapped.as_ref().unwrap_or(reading);
-        let blob = self.decode_as(whole.text.as_bytes(), &|| whole, Which::All, deeper);
+    }
+
+    fn read_encoded(&mut self, reading: &LazyReading<'_>, deeper: usize) {
+        let text = reading.text;
+        let unwrapped = readings::is_wrapped(text).then(|| reading.reading().unwrapped()).flatten();
+        let blob = match &unwrapped {
+            Some(whole) => self.decode(&LazyReading::made(whole), Which::All, deeper),
+            None => self.decode(reading, Which::All, deeper),
+        };
         self.seen.unscanned |= blob;
+        let is_separator = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
+        let may_have_digits = !self.sifts || encoded::may_have_digits(text.as_bytes());
+        if may_have_digits && text.bytes().any(is_separator) {
+            let digits = digits_text(text);
+            let make = || reading.reading().digits();
+            self.decode(&LazyReading::of(&digits, &make), Which::Hex, deeper);
+        }
+        if text.bytes().any(|b| b <= b' ') {
+            let squeezed = squeezed_text(text);
+            let make = || reading.reading().squeezed();
+            self.decode(&LazyReading::of(&squeezed, &make), Which::All, deeper);
+        }
+    }
+
+    /// Scans the decoded letters of a reading; `true` if some of them are bytes.
+    fn decode(&mut self, reading: &LazyReading<'_>, which: Which, layers: usize) -> bool {
         let text = reading.text.as_bytes();
-        let is_separator = |b: &u8| *b <= b' ' || b":-,;".contains(b) || (b'A'..=b'F').contains(b);
-        let separated = text.iter().any(is_separator);
-        if separated && (!self.sifts || encoded::may_have_digits(text)) {
-            let digits = reading.digits();
-            self.decode_as(digits.text.as_bytes(), &|| &digits, Which::Hex, deeper);
-        }
-        let squeezed: Vec<u8> = text.iter().copied().filter(|b| *b > b' ').collect();
-        if squeezed.len() < text.len() {
-            self.decode_derived(&squeezed, || reading.squeezed(), Which::All, deeper);
-        }
+        let mut sieve = Sieve::new(layers);
+        let stretches = Stretches::of(text, which, self.sifts.then_some(&mut sieve));
+        let blob = stretches.each(text, |decoded| self.decoded(decoded, reading, layers));
+        self.afford(stretches.passed);
+        blob
     }
 
-    /// As [`Self::decode_as`], of a reading that is made only if something may be in it.
-    fn decode_derived(
-        &mut self,
-        text: &[u8],
-        make: impl Fn() -> Reading,
-        which: Which,
-        layers: usize,
-    ) {
-        let made = OnceCell::new();
-        self.decode_as(text, &|| made.get_or_init(&make), which, layers);
-    }
-
-    /// Scans the decoded letters of a reading, of which this is the text; `true` if some of them are
-    /// bytes.
-    fn decode_as<'a>(
-        &mut self,
-        text: &[u8],
-        reading: &dyn Fn() -> &'a Reading,
-        which: Which,
-        layers: usize,
-    ) -> bool {
-        encoded::each(text, which, |decoded| self.decoded(decoded, reading, layers))
-    }
-
-    fn decoded<'a>(
-        &mut self,
-        decoded: &Decoded<'_>,
-        letters: &dyn Fn() -> &'a Reading,
-        layers: usize,
-    ) {
+    fn decoded(&mut self, decoded: &Decoded<'_>, letters: &LazyReading<'_>, layers: usize) {
         // Most decoded pieces come from plain words and hold nothing.
         if !self.afford(decoded.bytes.len()) || (self.sifts && is_inert(decoded, layers)) {
             return;
         }
-        let reading = &decoded.reading(letters());
+        let text = decoded.text();
+        let make = || decoded.reading(letters.reading());
+        let reading = &LazyReading::of(&text, &make);
         if decoded.is_text {
-            self.open(reading, layers);
-            return;
+            return self.open(reading, layers);
         }
         self.scan(reading, Mode::Bytes);
-        let bytes = reading.text.as_bytes();
         let mut at = 0_usize;
-        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let length = rest.iter().take_while(|b| is_plain(**b)).count();
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            let length = rest.bytes().take_while(|b| is_plain(*b)).count();
             if length >= AMONG_MIN {
-                self.open(&reading.part(at..at.saturating_add(length)), layers);
+                let make = || reading.reading().part(at..at.saturating_add(length));
+                let part = rest.get(..length).unwrap_or_default();
+                self.open(&LazyReading::of(part, &make), layers);
             }
             at = at.saturating_add(length.max(1));
         }
     }
+}
+
+/// The text from its end to its beginning: readings are ASCII.
+fn backwards(text: &str) -> String {
+    text.chars().rev().collect()
 }
 
 #[cfg(test)]
@@ -301,6 +320,30 @@ mod tests {
             same(&letters)?;
             same(&base64(&bytes, ALPHABET))?;
             same(&hex::encode(&bytes))?;
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn nor_in_long_texts_with_words_around(
+            words in prop::collection::vec(prop::sample::select(vec![
+                "order", "the", "parcel", "HTTPServerConfiguration", "is", "x=10", "%41", "2026-11-21",
+                "deadbeef", "\n", "a", ".", "é", "user@host", "0x2f, ",
+            ]), 20..160),
+            gap in prop::sample::select(vec!["", " "]),
+            item in prop::sample::select(vec![
+                "ann@example.com", "4111 1111 1111 1111", "DE89370400440532013000", "219-09-9999",
+                "a@b.de", "nobody", "0123456789",
+            ]),
+            hows in prop::collection::vec(0_u8..11, 0..3),
+            place in any::<prop::sample::Index>(),
+        ) {
+            let item = hows.iter().fold(item.to_owned(), |text, how| written(&text, *how));
+            let mut words: Vec<&str> = words;
+            words.insert(place.index(words.len()), &item);
+            same(&words.join(gap))?;
         }
     }
 }

@@ -9,6 +9,7 @@
 mod encoded;
 mod look;
 mod rules;
+mod sieve;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -62,7 +62,7 @@ static RULES: LazyLock<[Rule; 5]> = LazyLock::new(|| {
 });
 
 /// With fewer digits than this, a text can only contain an address.
-const DIGITS_MIN: usize = 9;
+pub(super) const DIGITS_MIN: usize = 9;
 
 /// Whether any rule could find something in here.
 pub(super) fn possible(text: &[u8]) -> bool {
@@ -75,32 +75,85 @@ pub(super) fn possible(text: &[u8]) -> bool {
 /// Whether any rule could find something among bytes that are no text, where a byte that is not
 /// ASCII stands for any character. Of what a shape needs it asks a part that chance seldom makes.
 pub(super) fn possible_among(bytes: &[u8]) -> bool {
-    let digits = || bytes.iter().filter(|b| b.is_ascii_digit()).count();
     bytes.len() >= 6
-        && (bytes.contains(&b'@') && bytes.array_windows().any(is_around_at)
-            || digits() >= DIGITS_MIN && may_be_number(bytes))
+        && (may_be_address(bytes)
+            || bytes.iter().filter(|b| b.is_ascii_digit()).count() >= DIGITS_MIN
+                && (may_be_number(bytes) || may_be_iban(bytes)))
 }
 
-/// Whether an address may have this in its middle.
-fn is_around_at([before, at, after]: &[u8; 3]) -> bool {
-    *at == b'@'
-        && (before.is_ascii_alphanumeric() || b"._%+-".contains(before))
-        && (after.is_ascii_alphanumeric() || *after == b'-' || *after >= 0x7f)
+/// Whether an `@` is there with what an address has around it.
+fn may_be_address(bytes: &[u8]) -> bool {
+    let byte = |at: usize| bytes.get(at).copied();
+    bytes.contains(&b'@')
+        && (0..bytes.len()).any(|at| byte(at) == Some(b'@') && is_around_at(&byte, at))
 }
 
-/// Four digits in a row, as every other number has them; or a card with a space between any two; or
-/// an IBAN.
-fn may_be_number(bytes: &[u8]) -> bool {
-    let (mut digits, mut spaced, mut letters) = (0_usize, 0_usize, 0_usize);
-    bytes.iter().any(|byte| {
-        let more = |length: usize, is: bool| if is { length.saturating_add(1) } else { 0 };
-        let (digit, space) = (byte.is_ascii_digit(), matches!(byte, b' ' | b'-'));
-        digits = more(digits, digit);
-        spaced = more(spaced, digit || space);
-        letters = more(letters, byte.is_ascii_alphanumeric() || space);
-        digits >= 4 || spaced >= 13 || letters >= 15
+/// Whether the bytes around the `@` in this place are those of an address: one before it, and behind
+/// it a label with its dot and a further character.
+pub(super) fn is_around_at(byte: &impl Fn(usize) -> Option<u8>, at: usize) -> bool {
+    let is_local = |b: u8| b.is_ascii_alphanumeric() || b"._%+-".contains(&b);
+    let is_label = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b >= 0x7f;
+    let first = at.saturating_add(1);
+    let ahead =
+        (first..first.saturating_add(LABEL_MAX)).take_while(|n| byte(*n).is_some_and(is_label));
+    let dot = first.saturating_add(ahead.count());
+    dot > first
+        && at.checked_sub(1).and_then(byte).is_some_and(is_local)
+        && byte(dot) == Some(b'.')
+        && byte(dot.saturating_add(1)).is_some_and(is_label)
+}
+
+/// Characters of a label of a domain.
+const LABEL_MAX: usize = 63;
+/// Every number has this many digits among as many bytes, whatever stands between its groups.
+const DENSE_DIGITS: u32 = 9;
+pub(super) const DENSE_BYTES: usize = 17;
+
+/// Whether enough digits stand close enough together for a card or a social security number.
+pub(super) fn are_dense(bytes: impl Iterator<Item = u8>) -> bool {
+    let mut newest = 0_u32;
+    let mut bytes = bytes;
+    bytes.any(|byte| {
+        newest = ((newest << 1) | u32::from(byte.is_ascii_digit())) & ((1 << DENSE_BYTES) - 1);
+        newest.count_ones() >= DENSE_DIGITS
     })
 }
+
+fn may_be_number(bytes: &[u8]) -> bool {
+    are_dense(bytes.iter().copied())
+}
+
+/// Whether two letters and two digits begin as many letters and digits as the shortest IBAN has, with
+/// single gaps between them.
+pub(super) fn may_be_iban(bytes: &[u8]) -> bool {
+    let is_front = |[a, b, c, d]: &[u8; 4]| {
+        c.is_ascii_digit()
+            && d.is_ascii_digit()
+            && a.is_ascii_alphabetic()
+            && b.is_ascii_alphabetic()
+    };
+    let mut fronts = bytes.array_windows().enumerate().filter(|(_, front)| is_front(front));
+    fronts.any(|(at, _)| {
+        let (mut found, mut is_gap) = (0_usize, false);
+        for byte in bytes.iter().skip(at) {
+            if byte.is_ascii_alphanumeric() {
+                found = found.saturating_add(1);
+                is_gap = false;
+            } else if is_gap || !matches!(byte, b' ' | b'-') {
+                break;
+            } else {
+                is_gap = true;
+            }
+            if found >= IBAN_MIN {
+                return true;
+            }
+        }
+        false
+    })
+}
+
+/// Letters and digits of the shortest IBAN.
+const IBAN_MIN: usize = 15;
 
 /// Every hit of every rule in a reading.
 pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
@@ -111,11 +164,15 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
     let bytes = text.as_bytes();
     let alphanumeric =
         |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_alphanumeric);
-    let digits = bytes.iter().any(u8::is_ascii_digit);
+    let (addresses, ibans) = (may_be_address(bytes), may_be_iban(bytes));
+    let numbers = may_be_number(bytes);
     for rule in RULES.iter() {
         let email = rule.kind == "email";
-        let wanted = mode != Mode::Turned || rule.kind == "iban";
-        let possible = wanted && if email { text.contains('@') } else { digits };
+        let possible = match rule.kind {
+            "iban" => ibans,
+            "email" => addresses && mode != Mode::Turned,
+            _number => numbers && mode != Mode::Turned,
+        };
         // The middle of a longer word or number is no hit; any part of an address is one.
         let inside = |at: usize| !email && alphanumeric(at.checked_sub(1));
         let mut at = 0;
@@ -465,6 +522,36 @@ mod tests {
                 end += 1;
             }
             prop_assert_eq!(card(&text, Mode::Written), longest);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_rule_needs_is_there_wherever_it_finds_something(
+            before in "([0-9]{1,6}|[ ./_-]|[A-Z]{2}|[a-z@.]{1,6}|\x7f){0,6}",
+            item in prop::sample::select(vec![
+                "4111 1111 1111 1111", "4111-1111-1111-1111", "4111 / 1111 / 1111 / 1111", "378282246310005",
+                "3782.822463.10005", "4111 1111\n1111 1111", "4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+                "GB29 NWBK 6016 1331 9268 19", "NO9386011117947", "MT84MALT011000012345MTLCAST001S",
+                "219-09-9999", "219 09 9999", "a.b+c@mail.example.com", "a@b.de", "ann@ex\x7fmple.de", "none",
+            ]),
+            after in "([0-9]{1,6}|[ ./_-]|[A-Z]{2}|[a-z@.]{1,6}|\x7f){0,6}",
+        ) {
+            let text = format!("{before}{item}{after}");
+            let bytes = text.as_bytes();
+            for rule in RULES.iter() {
+                let mut shapes = rule.shape.find_iter(&text);
+                let hits = shapes.any(|found| (rule.fit)(found.as_str(), Mode::Written).is_some());
+                let may = match rule.kind {
+                    "iban" => may_be_iban(bytes),
+                    "email" => may_be_address(bytes),
+                    _number => may_be_number(bytes),
+                };
+                prop_assert!(may || !hits, "{} in {:?}", rule.kind, text);
+                let possible = possible_among(bytes);
+                let enough = text.bytes().filter(u8::is_ascii_digit).count() >= DIGITS_MIN;
+                prop_assert!(possible || !hits || rule.kind != "email" && !enough, "{:?}", text);
+            }
         }
     }
 

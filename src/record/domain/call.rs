@@ -1,5 +1,6 @@
 //! An agent's call: one tool, its arguments, and how the request arrived.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::canonical;
@@ -7,6 +8,7 @@ use super::dialect::{Dialect, Operation};
 use super::effect::AskFacts;
 use super::id::{CallId, RunId, ToolName};
 use super::json::{self, Json, Limits};
+use super::sent::{DialectReading, RequestSearch, SearchedFor, SentJson, SentMessage, unsearched};
 use super::token;
 
 /// How the caller authenticated, as every entry records it.
@@ -58,6 +60,8 @@ pub struct DialectRequest {
     pub headers: Vec<(String, String)>,
     /// How the request compares with its run.
     pub facts: AskFacts,
+    /// What was read of it. An executor trusts it only if it was made of the arguments of this call.
+    pub reading: Option<DialectReading>,
 }
 
 /// Who made a call, and in which form.
@@ -86,6 +90,8 @@ pub struct ToolCall {
     args: Arc<Json>,
     canonical: Arc<[u8]>,
     sent: Arc<[u8]>,
+    messages: Arc<[SentMessage]>,
+    searched: Option<SearchedFor>,
     after: u64,
     agent: String,
     auth: CallerAuth,
@@ -118,50 +124,77 @@ impl ToolCall {
     /// # Errors
     /// What is wrong with the text, as a stable detail code.
     pub fn parse(asking: CallOrigin, tool: &str, arguments: &[u8]) -> Result<Self, json::Error> {
-        Self::read((asking, CallSource::Agent), tool, arguments, &Limits::ARGUMENTS)
+        let tool = tool_name(tool)?;
+        let sent = SentJson::read(arguments, &Limits::ARGUMENTS)?;
+        is_object(&sent)?;
+        let canonical = canonical::bytes(sent.value());
+        if token::stands_in(sent.value(), &canonical) {
+            return Err(held_token());
+        }
+        Self::of((asking, CallSource::Agent), tool, sent, canonical)
     }
 
-    /// The same for a request to a model: its body may be larger.
+    /// The same for a request to a model, which was read within [`Limits::MODEL`]. `list`: the member
+    /// with its messages.
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub fn parse_dialect(
+    pub fn of_request(
         asking: CallOrigin,
         tool: &str,
-        body: &[u8],
-        request: DialectRequest,
+        sent: SentJson,
+        (request, list, search): (DialectRequest, &str, &dyn RequestSearch),
     ) -> Result<Self, json::Error> {
-        Self::read((asking, CallSource::Dialect(Arc::new(request))), tool, body, &Limits::MODEL)
+        let tool = tool_name(tool)?;
+        is_object(&sent)?;
+        let (canonical, places) = canonical::bytes_with_items(sent.value(), list);
+        let message = |at: Range<usize>| {
+            let known = search.remembers(canonical.get(at.clone()).unwrap_or_default());
+            let (key, is_searched) = known.unzip();
+            SentMessage { at, key, is_searched: is_searched.unwrap_or_default() }
+        };
+        let messages: Arc<[SentMessage]> = places.into_iter().map(message).collect();
+        let new = unsearched(&canonical, &messages);
+        let searched = search.search(new.as_deref().unwrap_or(&canonical));
+        // What is clean holds no token either; what is not may hold a credential only, which is a denial
+        // on record.
+        if searched.is_none() && token::stands_in(sent.value(), &canonical) {
+            return Err(held_token());
+        }
+        let source = CallSource::Dialect(Arc::new(request));
+        let call = Self::of((asking, source), tool, sent, canonical)?;
+        Ok(Self { messages, searched, ..call })
     }
 
-    fn read(
+    fn of(
         (asking, source): (CallOrigin, CallSource),
-        tool: &str,
-        arguments: &[u8],
-        limits: &Limits,
+        tool: ToolName,
+        sent: SentJson,
+        canonical: Vec<u8>,
     ) -> Result<Self, json::Error> {
-        let tool = ToolName::parse(tool).ok_or_else(|| json::Error {
-            code: "tool.name",
-            message: "a tool name is [A-Za-z0-9_.-]{1,128}".into(),
-            offset: 0,
-        })?;
-        let args = Json::parse(arguments, limits)?;
-        if args.as_object().is_none() {
-            let message = "arguments are a JSON object".into();
-            return Err(json::Error { code: "arguments.type", message, offset: 0 });
-        }
-        let canonical: Arc<[u8]> = canonical::bytes(&args).into();
-        let same = *canonical == *arguments;
-        let sent = if same { Arc::clone(&canonical) } else { arguments.into() };
         let CallOrigin { run, id, after, agent, auth, traceparent } = asking;
-        let named = [id.as_str(), tool.as_str()].into_iter().any(token::holds);
-        if named || token::stands_in(&args, &canonical) {
-            let message =
-                "the call holds a token of a gate, and tokens go into no tool: leave it out";
-            return Err(json::Error { code: "call.token", message: message.into(), offset: 0 });
+        if [id.as_str(), tool.as_str()].into_iter().any(token::holds) {
+            return Err(held_token());
         }
-        let args = Arc::new(args);
-        Ok(Self { run, id, tool, args, canonical, sent, after, agent, auth, traceparent, source })
+        let (text, args) = sent.into_parts();
+        let canonical: Arc<[u8]> = canonical.into();
+        let sent = if *canonical == *text { Arc::clone(&canonical) } else { text };
+        let (messages, searched) = (Vec::new().into(), None);
+        Ok(Self {
+            run,
+            id,
+            tool,
+            args,
+            canonical,
+            sent,
+            messages,
+            searched,
+            after,
+            agent,
+            auth,
+            traceparent,
+            source,
+        })
     }
 
     /// The same call under another id.
@@ -225,6 +258,22 @@ impl ToolCall {
         &self.sent
     }
 
+    /// The arguments as sent, with their value.
+    pub fn sent_json(&self) -> SentJson {
+        SentJson::of_parts(Arc::clone(&self.sent), Arc::clone(&self.args))
+    }
+
+    /// The messages of a request to a model in a dialect, in order; none of any other call.
+    pub fn messages(&self) -> &[SentMessage] {
+        &self.messages
+    }
+
+    /// The credentials for which all of it was searched, and of which it is clean; `None` if it was not
+    /// searched yet.
+    pub const fn searched(&self) -> Option<SearchedFor> {
+        self.searched
+    }
+
     /// Highest `run_seq` released to the run when this call arrived.
     pub const fn after(&self) -> u64 {
         self.after
@@ -239,4 +288,23 @@ impl ToolCall {
     pub fn traceparent(&self) -> Option<&str> {
         self.traceparent.as_deref()
     }
+}
+
+fn tool_name(tool: &str) -> Result<ToolName, json::Error> {
+    ToolName::parse(tool).ok_or_else(|| json::Error {
+        code: "tool.name",
+        message: "a tool name is [A-Za-z0-9_.-]{1,128}".into(),
+        offset: 0,
+    })
+}
+
+fn is_object(sent: &SentJson) -> Result<(), json::Error> {
+    let message = || "arguments are a JSON object".into();
+    let error = || json::Error { code: "arguments.type", message: message(), offset: 0 };
+    sent.value().as_object().map(|_| ()).ok_or_else(error)
+}
+
+fn held_token() -> json::Error {
+    let message = "the call holds a token of a gate, and tokens go into no tool: leave it out";
+    json::Error { code: "call.token", message: message.into(), offset: 0 }
 }

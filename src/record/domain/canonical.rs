@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::ops::Range;
 
 use super::json::{self, Json, Limits};
 use super::reader::{Read, Spelling};
@@ -12,6 +13,35 @@ pub fn bytes(value: &Json) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     put(value, &mut out);
     out
+}
+
+/// The canonical bytes of an object, and where in them the items of its member `list` stand: none if
+/// that is no list.
+pub fn bytes_with_items(value: &Json, list: &str) -> (Vec<u8>, Vec<Range<usize>>) {
+    let (mut out, mut places) = (Vec::with_capacity(256), Vec::new());
+    match (value, value.get(list)) {
+        (Json::Object(members), Some(Json::Array(items))) => {
+            out.push(b'{');
+            members_of(members, &mut out, |member, out| {
+                if !member.as_array().is_some_and(|list| std::ptr::eq(list, items.as_slice())) {
+                    return put(member, out);
+                }
+                out.push(b'[');
+                for item in items {
+                    if !places.is_empty() {
+                        out.push(b',');
+                    }
+                    let start = out.len();
+                    put(item, out);
+                    places.push(start..out.len());
+                }
+                out.push(b']');
+            });
+            out.push(b'}');
+        }
+        (_, _) => put(value, &mut out),
+    }
+    (out, places)
 }
 
 /// The canonical text of a value.
@@ -249,6 +279,21 @@ mod tests {
     use super::*;
     use crate::domain::json::Limits;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_items_of_a_list_stand_where_it_is_said() {
+        let json = |text: &str| Json::parse(text.as_bytes(), &Limits::ARGUMENTS).unwrap();
+        let value = json(r#"{"z":[1],"m":[{"b":1,"a":"é"},[],"x"],"a":[9]}"#);
+        let (written, places) = bytes_with_items(&value, "m");
+        assert_eq!(written, bytes(&value));
+        let parts: Vec<_> = places.iter().map(|at| written.get(at.clone()).unwrap()).collect();
+        assert_eq!(parts, [r#"{"a":"é","b":1}"#.as_bytes(), b"[]", b"\"x\""]);
+        for list in ["n", "b"] {
+            assert_eq!(bytes_with_items(&value, list), (bytes(&value), Vec::new()));
+        }
+        assert_eq!(bytes_with_items(&json(r#"{"m":[]}"#), "m"), (br#"{"m":[]}"#.to_vec(), vec![]));
+        assert_eq!(bytes_with_items(&json("5"), "m"), (b"5".to_vec(), vec![]));
+    }
 
     fn any_json() -> impl Strategy<Value = Json> {
         let leaf = prop_oneof![

@@ -7,19 +7,21 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::spelled::{OTHER, escape, first, printed};
+pub use super::spelled::OTHER;
+use super::spelled::{escape, first, printed};
+pub use super::texts::{
+    digits_text, folded_text, has_hidden, is_escaped, is_wrapped, numbers_text, printable_text,
+    squeezed_text, together_text, unescaped_text,
+};
+use super::texts::{folded, has_letters_apart, is_hidden, is_wrapped_line, small_number};
 
 /// How often a decoded text is decoded again.
 pub const LAYERS: usize = 3;
-/// Length from which a line counts as broken by a program.
-const WRAPPED_MIN: usize = 56;
-/// How many spaced letters in a row count as one word.
-const APART_MIN: usize = 6;
 
 /// ASCII text, and for each of its bytes the position in the source.
 ///
 /// At most nine bytes per byte of text: a result may have megabytes, and many calls run at once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reading {
     /// The text.
     pub text: String,
@@ -27,7 +29,7 @@ pub struct Reading {
 }
 
 /// Where each byte of a reading stands in the source.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Source {
     /// There, byte for byte: the source is ASCII and is read as it stands.
     Same,
@@ -123,25 +125,18 @@ impl Reading {
 
     /// Without invisible bytes: UTF-16 that was taken for UTF-8 has one beside each letter.
     pub fn plain(&self) -> Option<Self> {
-        let hidden = |b: u8| b < b' ' && !b"\t\n\r".contains(&b);
-        self.text.bytes().any(hidden).then(|| {
-            self.walked(|rest| (first(rest).filter(|c| !u8::try_from(*c).is_ok_and(hidden)), 1))
+        has_hidden(&self.text).then(|| {
+            self.walked(|rest| (first(rest).filter(|c| !u8::try_from(*c).is_ok_and(is_hidden)), 1))
         })
     }
 
     /// Without the line breaks of programs that break lines at a fixed length: base64 in a mail or
     /// a key file.
     pub fn unwrapped(&self) -> Option<Self> {
-        let long = |line: &str| {
-            let line = line.trim_matches(['\r', '\n', ' ', '\t']);
-            line.len() >= WRAPPED_MIN
-                && line.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=-_".contains(&b))
-        };
-        let lines = self.text.split_inclusive('\n');
-        lines.clone().any(|line| line.ends_with('\n') && long(line)).then(|| {
+        is_wrapped(&self.text).then(|| {
             let (mut out, mut at) = (Self::empty(self.text.len()), 0_usize);
-            for line in lines {
-                let joined = long(line);
+            for line in self.text.split_inclusive('\n') {
+                let joined = is_wrapped_line(line);
                 for byte in line.bytes() {
                     let kept = !joined || byte > b' ';
                     let range = at..at.saturating_add(1);
@@ -157,9 +152,7 @@ impl Reading {
 
     /// Joins letters that are spaced apart: `a n n`.
     pub fn together(&self) -> Option<Self> {
-        let single_letters =
-            |text: &str| text.split_ascii_whitespace().filter(|word| word.len() == 1).count();
-        (single_letters(&self.text) >= APART_MIN).then(|| {
+        has_letters_apart(self.text.as_bytes()).then(|| {
             self.walked(|rest| match rest {
                 // A single letter, and the gap before the next single letter.
                 [space, letter, ..] if *space <= b' ' && *letter > b' ' => {
@@ -180,8 +173,7 @@ impl Reading {
         while let Some(byte) = bytes.get(at) {
             let rest = bytes.get(at..).unwrap_or_default();
             let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-            let number = rest.get(..digits).filter(|digits| (1..=3).contains(&digits.len()));
-            let value = number.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+            let value = rest.get(..digits).and_then(small_number);
             let next = at.saturating_add(digits.max(1));
             let c = match value {
                 Some(value) => Some(if u8::is_ascii(&value) { char::from(value) } else { OTHER }),
@@ -255,8 +247,12 @@ impl Reading {
 pub struct LazyReading<'a> {
     /// The text.
     pub text: &'a str,
-    make: &'a dyn Fn() -> Reading,
-    made: OnceCell<Reading>,
+    make: MadeReading<'a>,
+}
+
+enum MadeReading<'a> {
+    Now(&'a Reading),
+    Later(&'a dyn Fn() -> Reading, OnceCell<Reading>),
 }
 
 impl std::fmt::Debug for LazyReading<'_> {
@@ -266,13 +262,27 @@ impl std::fmt::Debug for LazyReading<'_> {
 }
 
 impl<'a> LazyReading<'a> {
-    fn of(text: &'a str, make: &'a dyn Fn() -> Reading) -> Self {
-        Self { text, make, made: OnceCell::new() }
+    /// The reading that `make` makes; `text` is its text.
+    pub fn of(text: &'a str, make: &'a dyn Fn() -> Reading) -> Self {
+        Self { text, make: MadeReading::Later(make, OnceCell::new()) }
+    }
+
+    /// A reading that is there already.
+    pub fn made(reading: &'a Reading) -> Self {
+        Self { text: &reading.text, make: MadeReading::Now(reading) }
+    }
+
+    /// The reading with its places.
+    pub fn reading(&self) -> &Reading {
+        match &self.make {
+            MadeReading::Now(reading) => reading,
+            MadeReading::Later(make, made) => made.get_or_init(make),
+        }
     }
 
     /// The place of this stretch in the source.
     pub fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
-        self.made.get_or_init(self.make).source(found)
+        self.reading().source(found)
     }
 }
 
@@ -317,123 +327,10 @@ fn beside(text: &str, make: &dyn Fn() -> Reading, visit: &mut impl FnMut(&LazyRe
     }
 }
 
-/// The text of [`Reading::of`].
-fn folded_text(source: &str) -> Cow<'_, str> {
-    if source.is_ascii() {
-        return source.into();
-    }
-    let shown = |c: char| if c.is_ascii() { c } else { OTHER };
-    source.chars().filter_map(folded).map(shown).collect()
-}
-
-/// The text of [`Reading::unescaped`].
-fn unescaped_text(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|b| b"%\\&".contains(b)) {
-        let (plain, escaped) = rest.split_at(at);
-        out.extend_from_slice(plain);
-        let (c, took) = escape(escaped).or_else(|| Some((first(escaped)?, 1)))?;
-        out.push(u8::try_from(c).unwrap_or_default());
-        rest = escaped.get(took..).unwrap_or_default();
-    }
-    out.extend_from_slice(rest);
-    (out.len() != text.len()).then(|| ascii(out))
-}
-
-/// The text of [`Reading::printable`].
-fn printable_text(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|b| *b == b'=') {
-        let (plain, escaped) = rest.split_at(at);
-        out.extend_from_slice(plain);
-        let (c, took) = printed(escaped);
-        out.extend(c.and_then(|c| u8::try_from(c).ok()));
-        rest = escaped.get(took..).unwrap_or_default();
-    }
-    out.extend_from_slice(rest);
-    ascii(out)
-}
-
-/// The text of [`Reading::squeezed`].
-fn squeezed_text(text: &str) -> String {
-    kept(text.bytes().map(|byte| (byte, byte > b' ')), text.len())
-}
-
-/// The text of [`Reading::digits`].
-fn digits_text(text: &str) -> String {
-    let after = text.bytes().skip(1).chain([b' ']);
-    let mut is_x = false;
-    let digits = text.bytes().zip(after).map(|(byte, next)| {
-        let begins = byte == b'0' && matches!(next, b'x' | b'X');
-        let separates = matches!(byte, b' ' | b':' | b'-' | b',' | b';' | b'\r' | b'\n' | b'\t');
-        let keeps = !begins && !separates && !is_x;
-        is_x = begins;
-        (byte.to_ascii_lowercase(), keeps)
-    });
-    kept(digits, text.len())
-}
-
-/// The bytes that are kept.
-///
-/// WHY each is written, and the next one over it if it is not kept: words are short, and a wrong
-/// guess of the processor costs more than ten bytes.
-fn kept(bytes: impl Iterator<Item = (u8, bool)>, bytes_max: usize) -> String {
-    let mut out = vec![0; bytes_max];
-    let mut length = 0_usize;
-    for (byte, keeps) in bytes {
-        if let Some(place) = out.get_mut(length) {
-            *place = byte;
-        }
-        length = length.saturating_add(usize::from(keeps));
-    }
-    out.truncate(length);
-    ascii(out)
-}
-
-/// Bytes of a reading, which are ASCII.
-fn ascii(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_default()
-}
-
 /// No text that comes here has gigabytes: results and arguments have bounds far below.
 fn placed(range: &Range<usize>) -> Range<u32> {
     let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     place(range.start)..place(range.end)
-}
-
-/// The ASCII character that a person sees in a lookalike; `None` for an invisible one.
-fn folded(c: char) -> Option<char> {
-    let ascii = |base: u32| u32::from(c).checked_sub(base).and_then(char::from_u32);
-    match c {
-        // Soft hyphen, joiners, marks without a width, and variation selectors.
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{180e}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{2060}'..='\u{2064}'
-        | '\u{fe00}'..='\u{fe0f}'
-        | '\u{feff}' => None,
-        '\u{ff00}'..='\u{ff5e}' => ascii(0xfee0),
-        // Dashes, spaces and dots of other widths.
-        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => Some('-'),
-        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Some(' '),
-        '\u{2024}' | '\u{3002}' | '\u{fe52}' | '\u{ff61}' => Some('.'),
-        '\u{fe6b}' => Some('@'),
-        // Digits of other scripts.
-        '\u{660}'..='\u{669}' => ascii(0x630),
-        '\u{6f0}'..='\u{6f9}' => ascii(0x6c0),
-        '\u{966}'..='\u{96f}' => ascii(0x936),
-        '\u{1d7ce}'..='\u{1d7ff}' => {
-            let offset =
-                u32::from(c).checked_sub(0x1_d7ce).and_then(|offset| offset.checked_rem(10));
-            offset.and_then(|digit| char::from_digit(digit, 10))
-        }
-        // Tags: ASCII that is invisible to people and readable to models.
-        '\u{e0020}'..='\u{e007e}' => ascii(0xe_0000),
-        _plain => Some(c),
-    }
 }
 
 #[cfg(test)]
@@ -452,10 +349,15 @@ mod tests {
             prop_assert_eq!(digits_text(&plain.text), plain.digits().text);
             prop_assert_eq!(squeezed_text(&plain.text), plain.squeezed().text);
             prop_assert_eq!(printable_text(&plain.text), plain.printable().text);
+            prop_assert_eq!(numbers_text(&plain.text), plain.numbers().text);
+            prop_assert_eq!(together_text(&plain.text), plain.together().map(|next| next.text));
+            let is_changed = unescaped_text(&plain.text).is_some()
+                || printable_text(&plain.text).len() != plain.text.len();
+            prop_assert_eq!(is_escaped(plain.text.as_bytes()), is_changed);
             prop_assert_eq!(unescaped_text(&plain.text), plain.unescaped().map(|next| next.text));
             readings(&text, |lazy| {
                 let whole = 0..lazy.text.len();
-                assert_eq!(lazy.made.get_or_init(lazy.make).text, lazy.text, "{text:?}");
+                assert_eq!(lazy.reading().text, lazy.text, "{text:?}");
                 assert!(whole.is_empty() || lazy.source(&whole).is_some());
             });
         }

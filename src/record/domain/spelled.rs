@@ -1,7 +1,7 @@
 //! What escapes in a text stand for: each spelling of one character, at the front of some bytes.
 
 /// Replaces every character that is not ASCII: no secret has one.
-pub(super) const OTHER: char = '\x7f';
+pub const OTHER: char = '\x7f';
 
 /// The character of the first byte.
 pub(super) fn first(bytes: &[u8]) -> Option<char> {

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use crate::domain::closed::texts;
 use crate::domain::dialect::{Dialect, Operation, Place};
 use crate::domain::json::Json;
+use crate::domain::sent::SentJson;
 
 mod betas;
 mod chat;
@@ -178,6 +179,44 @@ impl Ask {
             OfferedForm::Function | OfferedForm::Custom | OfferedForm::Native(_) => None,
         });
         hosted.collect()
+    }
+}
+
+/// A request that was read once, with the rules it was read by and the text it was read of: the three
+/// go down the road together.
+#[derive(Debug)]
+pub struct AskReading {
+    sent: SentJson,
+    rules: AskRules,
+    asked: Result<Ask, AskError>,
+}
+
+impl AskReading {
+    /// Reads this request.
+    #[must_use]
+    pub fn of(
+        (dialect, operation): (Dialect, Operation),
+        sent: SentJson,
+        rules: &AskRules,
+    ) -> Self {
+        let asked = read(dialect, operation, sent.value(), sent.text(), rules);
+        Self { sent, rules: rules.clone(), asked }
+    }
+
+    /// What was read.
+    pub const fn asked(&self) -> Result<&Ask, &AskError> {
+        self.asked.as_ref()
+    }
+
+    /// The text and its value.
+    pub const fn sent(&self) -> &SentJson {
+        &self.sent
+    }
+
+    /// Whether this very value was read, by these rules.
+    #[must_use]
+    pub fn is_of(&self, value: &Json, rules: &AskRules) -> bool {
+        std::ptr::eq(self.sent.value(), value) && self.rules == *rules
     }
 }
 

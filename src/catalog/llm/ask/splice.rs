@@ -41,7 +41,7 @@ pub fn upstream_body(sent: &[u8], dialect: Dialect, edits: &Edits) -> AskResult<
         return Ok(sent.to_vec());
     }
     let mut splices = Splices::default();
-    let mut request = ObjectEdit::of(sent, Cursor::whole(sent)?)?;
+    let mut request = ObjectEdit::of(sent, outer(sent))?;
     if let Some(model) = &edits.model {
         request.set("model", canonical::bytes(&Json::from(model.as_str())));
     }
@@ -64,6 +64,12 @@ pub fn upstream_body(sent: &[u8], dialect: Dialect, edits: &Edits) -> AskResult<
     }
     request.finish(&mut splices);
     splices.apply(sent)
+}
+
+/// The place of the request: it was read, so nothing but space stands around it.
+fn outer(sent: &[u8]) -> Range<usize> {
+    let start = sent.len().saturating_sub(sent.trim_ascii_start().len());
+    start..sent.trim_ascii_end().len()
 }
 
 fn usage(sent: &[u8], request: &mut ObjectEdit, splices: &mut Splices) -> AskResult<()> {

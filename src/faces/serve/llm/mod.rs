@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::USER_AGENT;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
 use super::agent_api::AgentApi;
@@ -24,6 +24,7 @@ use crate::domain::code::Code;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
+use crate::domain::sent::SentJson;
 use crate::domain::tier::Face;
 use crate::domain::token::{self, Family};
 use crate::enforce::{ModelRequest, Opening, Road, Run, Thread};
@@ -230,20 +231,19 @@ impl LlmShared {
         Ok(run)
     }
 
-    /// The body, and whether it asks for a stream.
+    /// The body.
     async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<ReadBody, Problem> {
         let length = guard::length(headers).unwrap_or(BODY.bytes_max).min(BODY.bytes_max);
         let mut memory = self.places.body(length)?;
         let bytes = guard::body_within(headers, body, BODY.bytes_max).await?;
         places::shrink(&mut memory, bytes.len());
-        let streams = if bytes.len() > APART_BYTES {
-            let read = bytes.clone();
+        let sent = if bytes.len() > APART_BYTES {
             let lost = |_| Problem::of(Code::Overloaded, "requests");
-            tokio::task::spawn_blocking(move || streams(&read)).await.map_err(lost)?
+            tokio::task::spawn_blocking(move || sent(&bytes)).await.map_err(lost)?
         } else {
-            streams(&bytes)
+            sent(&bytes)
         };
-        Ok(ReadBody { streams: streams?, bytes, memory })
+        Ok(ReadBody { sent: sent?, memory })
     }
 
     /// Asks the road, and answers with what it gives.
@@ -256,18 +256,19 @@ impl LlmShared {
         let refuse = |problem: Problem| self.api.refuse(problem);
         let Asked { dialect, operation, beta, headers, read } = asked;
         let key = call_id(&headers).map_err(refuse)?;
-        let place = match read.streams && operation == Operation::Generate {
+        let place = match streams(&read.sent) && operation == Operation::Generate {
             true => Some(self.places.stream().map_err(refuse)?),
             false => None,
         };
         let run = self.run(caller, &headers, known).await?;
         let road = Arc::clone(self.api.road()?);
-        known.call = key.unwrap_or_else(|| road.minted_id(&run, dialect.as_str(), &read.bytes));
+        known.call =
+            key.unwrap_or_else(|| road.minted_id(&run, dialect.as_str(), read.sent.text()));
         let request = ModelRequest {
             dialect,
             operation,
             beta,
-            body: read.bytes,
+            body: read.sent,
             headers: passed_on(&headers),
             call_id: known.call.clone(),
             traceparent: guard::traceparent(&headers),
@@ -287,8 +288,7 @@ enum ModelCaller {
 
 /// A body that was read, with the memory that it takes.
 struct ReadBody {
-    bytes: Bytes,
-    streams: bool,
+    sent: SentJson,
     memory: tokio::sync::OwnedSemaphorePermit,
 }
 
@@ -318,13 +318,17 @@ fn asking(
     })
 }
 
-/// Whether the client asks for a stream.
-fn streams(body: &[u8]) -> Result<bool, Problem> {
-    let read = Json::parse(body, &BODY).map_err(|error| {
+/// Reads a body.
+fn sent(body: &[u8]) -> Result<SentJson, Problem> {
+    SentJson::read(body, &BODY).map_err(|error| {
         let (code, message) = (error.code, error.to_string());
         Problem::from(Broken::Json.because(message).detail(code))
-    })?;
-    Ok(read.get("stream").and_then(Json::as_bool) == Some(true))
+    })
+}
+
+/// Whether the client asks for a stream.
+fn streams(sent: &SentJson) -> bool {
+    sent.value().get("stream").and_then(Json::as_bool) == Some(true)
 }
 
 /// Clients of Anthropic mark what is a preview, and say how long a list they take; lists are whole
@@ -463,7 +467,9 @@ mod tests {
 
     #[test]
     fn a_body_says_whether_it_asks_for_a_stream_and_is_strict_json() {
-        let read = |body: &str| streams(body.as_bytes()).map_err(|problem| problem.detail);
+        let read = |body: &str| {
+            sent(body.as_bytes()).map(|sent| streams(&sent)).map_err(|problem| problem.detail)
+        };
         assert_eq!(read(r#"{"stream":true}"#), Ok(true));
         for body in
             [r#"{"stream":false}"#, r#"{"stream":"true"}"#, "{}", "[]", r#"{"a":{"stream":true}}"#]

@@ -1,16 +1,19 @@
 //! Prepares a request that an agent makes in a dialect of models: its own bytes, changed only where
 //! the gate must change them.
 
+use std::sync::Arc;
+
 use hyper::body::Bytes;
 
 use super::{Model, PreparedResource, UpstreamRequest};
-use crate::catalog::llm::ask::{self, Ask, AskError, DefinitionMatch, Edits};
+use crate::catalog::llm::ask::{self, Ask, AskError, AskReading, AskRules, DefinitionMatch, Edits};
 use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::decision::LayerReason;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
 use crate::domain::effect::{AskFacts, Effect, ModelAsk, ModelInstruction, ModelTool};
+use crate::domain::sent::DialectReading;
 use crate::limits::Spend;
 
 /// A request that is written for each upstream and waits for its permit. It holds no secrets.
@@ -32,6 +35,20 @@ pub(super) struct PreparedAsk {
     pub input_tokens: u64,
 }
 
+/// What was read of the arguments of this call by these rules: when it was admitted, or now, if the
+/// rules have changed since.
+pub(super) fn reading(
+    call: &ToolCall,
+    request: &DialectRequest,
+    rules: &AskRules,
+) -> Arc<AskReading> {
+    let admitted = request.reading.as_ref().and_then(DialectReading::get::<AskReading>);
+    let fits = |reading: &Arc<AskReading>| reading.is_of(call.args(), rules);
+    admitted.filter(fits).unwrap_or_else(|| {
+        Arc::new(AskReading::of((request.dialect, request.operation), call.sent_json(), rules))
+    })
+}
+
 impl Model {
     pub(super) fn prepare_dialect(
         &self,
@@ -46,13 +63,14 @@ impl Model {
             let message = format!("the tool takes no requests in `{}`", request.dialect.as_str());
             refuse("model.dialect", message)
         })?;
-        let worded = |error: AskError| refuse(error.detail(), error.to_string());
+        let worded = |error: &AskError| refuse(error.detail(), error.to_string());
         let (dialect, operation) = (request.dialect, request.operation);
-        let asked = ask::read(dialect, operation, call.args(), call.sent(), &face.rules);
-        let asked = asked.map_err(worded)?;
-        let output_tokens = self.bound_of(&asked);
+        let reading = reading(call, request, &face.rules);
+        let asked = reading.asked().map_err(worded)?;
+        let output_tokens = self.bound_of(asked);
         let only = request.facts.upstream.as_deref();
-        let requests = self.bodies(&asked, call.sent(), (output_tokens, only)).map_err(worded)?;
+        let requests = self.bodies(asked, call.sent(), (output_tokens, only));
+        let requests = requests.map_err(|error| worded(&error))?;
         if requests.is_empty() {
             let model = &asked.model;
             return Err(match only {
@@ -67,15 +85,15 @@ impl Model {
                 }
             });
         }
-        let input_tokens = self.input_tokens_of(&asked);
+        let input_tokens = self.input_tokens_of(asked);
         let facts = AskFacts {
-            instructions: instructions(&asked, &request.facts),
+            instructions: instructions(asked, &request.facts),
             loose_bytes: request.facts.loose_bytes,
-            offered: offered(&asked, &request.facts),
+            offered: offered(asked, &request.facts),
             ..AskFacts::default()
         };
         let betas = betas(face, request);
-        let effect = self.effect_of(&asked, &requests, (output_tokens, facts, betas));
+        let effect = self.effect_of(asked, &requests, (output_tokens, facts, betas));
         let ready = PreparedAsk {
             requests,
             dialect,

@@ -38,7 +38,6 @@ use super::scrub::Scrub;
 use super::{Error, ToolExecutor};
 use crate::catalog::binding::{self, Api, Credential};
 use crate::catalog::host::Origin;
-use crate::catalog::llm::ask;
 use crate::catalog::model::config::Price;
 use crate::catalog::model::{InputReserve, ModelFace};
 use crate::domain::call::ToolCall;
@@ -310,10 +309,9 @@ impl ToolExecutor for Model {
             let bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
             return self.most(call.args(), bytes);
         };
-        let (dialect, operation) = (request.dialect, request.operation);
-        let asked = ask::read(dialect, operation, call.args(), call.sent(), &face.rules);
         // A request that cannot be read is refused, and costs nothing.
-        asked.ok().map(|asked| self.most_of_ask(&asked))
+        let reading = dialect::reading(call, request, &face.rules);
+        reading.asked().ok().map(|asked| self.most_of_ask(asked))
     }
 
     fn model_face(&self) -> Option<&ModelFace> {

@@ -188,6 +188,11 @@ impl Toolbox {
         Self { tools, reaches, scrub, workspaces: Arc::default(), client }
     }
 
+    /// The search for the credentials of the tools.
+    pub const fn scrub(&self) -> &Scrub {
+        &self.scrub
+    }
+
     /// Every tool, with its own tier.
     pub fn tiers(&self) -> Vec<(String, Tier)> {
         self.iter().map(|tool| (tool.facts.name.to_string(), tool.facts.tier)).collect()
@@ -291,7 +296,13 @@ fn opened(
     model: Option<&ModelArgs>,
 ) -> Prepared {
     // Checked even if the tool does not exist, because a refused call is stored too.
-    let alarm = toolbox.scrub.hides_in(call.canonical()).then_some(Alarm::Credential);
+    let searched_for = toolbox.scrub.searched_for();
+    let is_clean =
+        call.searched() == Some(searched_for) || !toolbox.scrub.hides_in(call.canonical());
+    let alarm = (!is_clean).then_some(Alarm::Credential);
+    if let Some(model) = model.filter(|_| is_clean) {
+        model.clean_of.get_or_init(|| searched_for);
+    }
     let refused = |call, facts, reasons| {
         let refused = Prepared::refused(call, facts, reasons);
         match alarm {
