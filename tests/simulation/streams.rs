@@ -19,7 +19,7 @@ use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::{Answer, FlowPart, ModelFault, ModelReply, ModelRequest};
+use wicketgate::enforce::{Answer, FlowPart, ModelFault, ModelReply, ModelRequest, Run};
 use wicketgate::identity::client_tools::ClientTool;
 use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger::flow::{Clearance, Flow, FlowStopped, ProposedCall};
@@ -250,6 +250,15 @@ fn request(id: &str, policy: &str, script: &Value) -> ModelRequest {
     }
 }
 
+/// The answer of the road.
+async fn asks(
+    life: &Life,
+    run: &Arc<Run>,
+    request: ModelRequest,
+) -> Result<ModelReply, Box<ModelFault>> {
+    life.road.begin_ask(run, request).await?.reply().await
+}
+
 type Key = (String, String);
 
 impl World {
@@ -279,7 +288,7 @@ impl World {
         };
         let reply = tokio::select! {
             biased;
-            reply = life.road.ask_model(&run, request.clone()) => reply,
+            reply = asks(life, &run, request.clone()) => reply,
             () = life.dead.cancelled() => return StreamEnd::Nothing,
             () = vanish(early) => return self.leaves(&key),
         };

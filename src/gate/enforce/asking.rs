@@ -4,18 +4,17 @@
 //! sent it. The answer may leave piece by piece while the call runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
 
 use super::Road;
-use super::answer::{Answer, Fault, Released};
+use super::answer::{Fault, Released};
 use super::ask_facts;
 use super::condition::Condition;
-use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
+use super::flowing::Flowing;
 use super::given;
-use super::proposals::{AnswerKeeper, Offered};
+use super::proposals::Offered;
 use super::request::{malformed, unread};
 use super::run::Run;
 use super::sight::OTHER_ANSWERED;
@@ -34,7 +33,7 @@ use crate::identity::client_tools::UnknownTools;
 use crate::identity::instructions::{self, InstructionBlock};
 use crate::identity::manifest::Grant;
 use crate::identity::models;
-use crate::ledger::flow::{self, FlowHead, FlowItem, FlowReceiver};
+use crate::ledger::flow::FlowHead;
 use crate::telemetry::trace;
 use crate::tool::toolbox::Toolbox;
 
@@ -107,12 +106,14 @@ pub(super) struct AskSeen {
 }
 
 /// A request that was read, and the tool that takes it.
-struct ReadRequest {
+pub(super) struct ReadRequest {
     tool: ToolName,
     body: Bytes,
-    offered: BTreeMap<String, Offered>,
-    seen: AskSeen,
-    hold_wait: Duration,
+    /// What it offers to the model, by name.
+    pub offered: BTreeMap<String, Offered>,
+    pub seen: AskSeen,
+    /// How long it, or a tool call of its answer, waits for an approver.
+    pub hold_wait: Duration,
 }
 
 impl Road {
@@ -131,78 +132,12 @@ impl Road {
             .collect()
     }
 
-    /// Asks a model: one call of the granted tool that serves this dialect and model.
-    ///
-    /// # Errors
-    /// A fault for everything that is not an answer; nothing of an answer was given then.
-    pub async fn ask_model(
-        self: &Arc<Self>,
-        run: &Arc<Run>,
-        request: ModelRequest,
-    ) -> Result<ModelReply, Box<ModelFault>> {
-        let asked = [request.dialect.as_str(), request.operation.as_str()].map(str::as_bytes);
-        let [dialect, operation] = asked;
-        let again = Digest::of(&[dialect, b"\0", operation, b"\0", &request.body]);
-        if let Some(fault) = run.models.denied.lock().again(&again, self.clock.monotonic()) {
-            return Err(fault.into());
-        }
-        let begun = self.begin_asking(run, &request).inspect_err(|fault| self.reject(fault.code));
-        let (mut items, mut answer, leaving) = begun?;
-        let mut head = None;
-        loop {
-            tokio::select! {
-                biased;
-                item = items.next() => match item {
-                    Some(FlowItem::Head(began)) if (200..300).contains(&began.status) && began.streams => {
-                        let (end, over, _open) = (None, false, self.metrics.streams());
-                        return Ok(ModelReply::Begun(Flowing {
-                            head: began, items, answer, end, over, leaving, _open,
-                        }));
-                    }
-                    Some(FlowItem::Head(began)) => head = Some(began),
-                    // Nothing comes before the head.
-                    Some(FlowItem::Piece(_) | FlowItem::End(_)) => {}
-                    None => break,
-                },
-                // The call ended before it began to answer.
-                answered = &mut answer => {
-                    return self.ended(run, answered, (head, again), leaving);
-                }
-            }
-        }
-        let answered = answer.await;
-        self.ended(run, answered, (head, again), leaving)
-    }
-
-    fn ended(
+    /// Reads a request, and makes it the call that asks for it.
+    pub(super) fn read_ask(
         &self,
         run: &Run,
-        answer: Answer,
-        (head, again): (Option<FlowHead>, Digest),
-        mut leaving: LeaveGuard,
-    ) -> Result<ModelReply, Box<ModelFault>> {
-        leaving.disarm();
-        match answer {
-            Ok(released) => {
-                let headers = head.map(|head| head.headers).unwrap_or_default();
-                Ok(ModelReply::Whole(released, headers))
-            }
-            Err(fault) => {
-                // WHY not a limit that frees itself: the client is told to come again sooner.
-                let stands = fault.code.denies() && fault.retry_after.is_none();
-                if fault.receipt.is_some() && stands {
-                    run.models.denied.lock().note(again, &fault, self.clock.monotonic());
-                }
-                Err(Box::new(ModelFault { fault, upstream: head }))
-            }
-        }
-    }
-
-    fn begin_asking(
-        self: &Arc<Self>,
-        run: &Arc<Run>,
         request: &ModelRequest,
-    ) -> Result<(FlowReceiver, AnswerToCome, LeaveGuard), Fault> {
+    ) -> Result<(ToolCall, ReadRequest), Fault> {
         if self.tasks.is_stopping() {
             return Err(Condition::Draining.fault());
         }
@@ -212,25 +147,7 @@ impl Road {
         let mut read = self.read_request(run, request, &toolbox)?;
         let facts = std::mem::take(&mut read.seen.facts);
         let call = self.model_call(run, request, (&read, facts))?;
-        let keeper = AnswerKeeper {
-            road: Arc::clone(self),
-            run: Arc::clone(run),
-            call: call.id().clone(),
-            tool: call.tool().clone(),
-            traceparent: call.traceparent().map(str::to_owned),
-            offered: read.offered,
-            is_seen: read.seen.is_seen,
-            hold_wait: read.hold_wait,
-        };
-        let (sender, items) = flow::channel(Arc::new(keeper));
-        let id = call.id().clone();
-        let (road, on) = (Arc::clone(self), Arc::clone(run));
-        let leaving =
-            LeaveGuard { road: Arc::clone(self), run: Arc::clone(run), call: id, armed: true };
-        let asked = (sender, read.seen);
-        let answer: AnswerToCome =
-            Box::pin(async move { road.walk_request(&on, call, asked).await });
-        Ok((items, answer, leaving))
+        Ok((call, read))
     }
 
     fn model_call(
@@ -239,7 +156,7 @@ impl Road {
         request: &ModelRequest,
         (read, facts): (&ReadRequest, AskFacts),
     ) -> Result<ToolCall, Fault> {
-        let named = (read.tool.as_str(), &*read.body);
+        let named = (request.dialect.as_str(), &*request.body);
         let id = self.call_id(run, &request.call_id, named)?;
         let traceparent = request.traceparent.clone();
         let traceparent = traceparent.filter(|context| trace::valid_traceparent(context));
@@ -473,13 +390,13 @@ const AGAIN: Duration = Duration::from_secs(10);
 const AGAIN_MAX: usize = 16;
 
 impl DeniedAsks {
-    fn again(&mut self, request: &Digest, now: Duration) -> Option<Fault> {
+    pub fn again(&mut self, request: &Digest, now: Duration) -> Option<Fault> {
         self.0.retain(|(_, at, _)| now.saturating_sub(*at) < AGAIN);
         let same = self.0.iter().find(|(of, _, _)| of == request);
         same.map(|(_, _, fault)| fault.clone())
     }
 
-    fn note(&mut self, request: Digest, fault: &Fault, now: Duration) {
+    pub fn note(&mut self, request: Digest, fault: &Fault, now: Duration) {
         if self.0.len() >= AGAIN_MAX {
             self.0.remove(0);
         }

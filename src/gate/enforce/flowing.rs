@@ -66,7 +66,8 @@ impl Flowing {
     }
 }
 
-/// Stops a call whose agent left before the end of its answer.
+/// Stops a call whose agent left before the end of its answer. One that waits for an approver goes
+/// on to wait: the agent may ask for the same again.
 pub(super) struct LeaveGuard {
     pub road: Arc<Road>,
     pub run: Arc<Run>,
@@ -83,7 +84,7 @@ impl LeaveGuard {
 impl Drop for LeaveGuard {
     fn drop(&mut self) {
         if self.armed {
-            self.road.stop_call(&self.run, &self.call, tool::LEFT);
+            self.run.stop_on_road(&self.call, tool::LEFT);
         }
     }
 }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::Road;
 use super::answer::Answer;
 use super::asking::{AskSeen, DeniedAsks};
+use super::awaiting::AwaitedAsks;
 use super::bypassed::GovernedAsks;
 use super::conversations::RunConversations;
 use super::given::{GivenBy, GivenIds};
@@ -45,6 +46,21 @@ pub(super) struct RunModels {
     pub denied: Mutex<DeniedAsks>,
     /// A model that answered the last request and that the manifest does not expect.
     pub other: Mutex<Option<String>>,
+    /// Its held requests whose clients are there.
+    pub awaited: Mutex<AwaitedAsks>,
+}
+
+impl RunModels {
+    /// A request is judged that has these reasons against it. WHY not when it was read: a request that
+    /// comes to nothing must not use them up.
+    pub fn refused(&self, refusals: &[LayerReason]) {
+        if !refusals.is_empty() {
+            self.proposals.lock().lose_sight();
+        }
+        if refusals.iter().any(|reason| reason.detail == OTHER_ANSWERED) {
+            self.other.lock().take();
+        }
+    }
 }
 
 impl Run {
@@ -85,13 +101,7 @@ impl Road {
         (flow, seen): (FlowSender, AskSeen),
     ) -> Answer {
         let AskSeen { refusals, is_seen, facts: _ } = seen;
-        if !refusals.is_empty() {
-            run.models.proposals.lock().lose_sight();
-        }
-        // WHY not when it was read: a request that comes to nothing must not use it up.
-        if refusals.iter().any(|reason| reason.detail == OTHER_ANSWERED) {
-            run.models.other.lock().take();
-        }
+        run.models.refused(&refusals);
         let sight = CallSight { proposed_by: None, asks: Some(is_seen) };
         let entry = self.set_off(
             run,
