@@ -124,6 +124,13 @@ impl Gate {
         self.host = self.sidecar.agents().to_string();
     }
 
+    /// Kills the gate, and starts it again.
+    pub async fn killed(&mut self) {
+        self.sidecar.kill();
+        self.sidecar = self.estate.serve().await;
+        self.host = self.sidecar.agents().to_string();
+    }
+
     /// One request with the agent's token; the connection it is on.
     pub async fn begin(&self, verb: &str, path: &str, lines: &[(&str, &str)], body: &str) -> Wire {
         let bearer = format!("Bearer {TOKEN}");

@@ -171,14 +171,15 @@ impl ModelAsk {
         Err((&mut self.answer).await)
     }
 
-    /// Lets the client wait for an approver. False: its time is over, or another client waits.
+    /// Lets the client wait for an approver; at first even if it has no time, because its request may
+    /// be approved already. False: its time is over, or another client waits.
     async fn waits(&mut self) -> bool {
         let LeaveGuard { road, run, call, .. } = &self.leaving;
         let (road, run, call) = (Arc::clone(road), Arc::clone(run), call.clone());
-        let now = road.clock.monotonic();
+        let (now, is_first) = (road.clock.monotonic(), self.until.is_none());
         let until = *self.until.get_or_insert(now.saturating_add(self.keeper.hold_wait));
         let left = until.saturating_sub(now);
-        if left.is_zero() || road.tasks.is_stopping() {
+        if left.is_zero() && !is_first || road.tasks.is_stopping() {
             return false;
         }
         let (flow, items) = flow::channel(Arc::<AnswerKeeper>::clone(&self.keeper));
