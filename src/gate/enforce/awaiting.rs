@@ -17,7 +17,7 @@ use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
 use super::proposals::{AnswerKeeper, is_held};
 use super::run::{self, Run};
 use crate::domain::call::{DialectRequest, ToolCall};
-use crate::domain::code::Execution;
+use crate::domain::code::{Execution, Retry};
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ToolName};
@@ -98,7 +98,7 @@ impl AwaitedAsks {
 
 /// A request to a model that is under way. Dropping it stops its call, unless that waits for an
 /// approver.
-pub struct ModelAsk {
+pub struct AskUnderway {
     request: DialectRequest,
     refusals: Vec<LayerReason>,
     keeper: Arc<AnswerKeeper>,
@@ -111,17 +111,17 @@ pub struct ModelAsk {
     client: Option<Arc<WaitingClient>>,
     /// Until when the client waits, once it does (monotonic).
     until: Option<Duration>,
-    /// Approvals with which the request was judged again.
-    weighed: usize,
+    /// Approvals with which the request was judged for this client; none if it was not.
+    weighed: Option<usize>,
     // INVARIANT: the receiver is dropped before the guard. Who judges the request again either finds it
     // gone, or the guard finds the call on the road.
     items: FlowReceiver,
     leaving: LeaveGuard,
 }
 
-crate::record::debug_by!(ModelAsk: again);
+crate::record::debug_by!(AskUnderway: again);
 
-impl ModelAsk {
+impl AskUnderway {
     /// The call of the request.
     pub const fn call(&self) -> &CallId {
         &self.leaving.call
@@ -216,11 +216,7 @@ impl ModelAsk {
                 Ok(ModelReply::Whole(released, headers))
             }
             Err(fault) => {
-                // WHY not a limit that frees itself: the client is told to come again sooner.
-                let stands = fault.code.denies() && fault.retry_after.is_none();
-                if fault.receipt.is_some() && stands {
-                    run.models.denied.lock().note(self.again, &fault, road.clock.monotonic());
-                }
+                road.stands(run, self.again, &fault);
                 if is_held(&fault) && !self.is_named {
                     run.goes_away(call, &self.keeper.tool);
                 }
@@ -250,7 +246,7 @@ impl Road {
         self: &Arc<Self>,
         run: &Arc<Run>,
         request: ModelRequest,
-    ) -> Result<ModelAsk, Box<ModelFault>> {
+    ) -> Result<AskUnderway, Box<ModelFault>> {
         let asked = [request.dialect.as_str(), request.operation.as_str()].map(str::as_bytes);
         let [dialect, operation] = asked;
         let again = Digest::of(&[dialect, b"\0", operation, b"\0", &request.body]);
@@ -260,7 +256,8 @@ impl Road {
         let read = self.read_ask(run, &request).inspect_err(|fault| self.reject(fault.code));
         let (mut call, read) = read?;
         let is_named = !request.call_id.is_empty();
-        let held = self.held_ask(run, &call, is_named).await?;
+        let held = self.held_ask(run, &call, is_named).await;
+        let held = held.inspect_err(|fault| self.stands(run, again, fault))?;
         let waits = held.is_some();
         if let Some(id) = held {
             call = call.under(id);
@@ -290,8 +287,8 @@ impl Road {
             true => Box::pin(async move { road.call(&on, id.as_str()).await }),
             false => Box::pin(async move { road.walk_request(&on, call, (sender, seen)).await }),
         };
-        let (head, client, until, weighed) = (None, None, None, 0);
-        Ok(ModelAsk {
+        let (head, client, until, weighed) = (None, None, None, None);
+        Ok(AskUnderway {
             request,
             refusals,
             keeper,
@@ -305,6 +302,15 @@ impl Road {
             items,
             leaving,
         })
+    }
+
+    /// Remembers a denial, which the same bytes get for a while.
+    fn stands(&self, run: &Run, again: Digest, fault: &Fault) {
+        // WHY not a limit that frees itself, nor a hold that ended: the client is told to come again.
+        let comes_again = fault.retry_after.is_some() || fault.code.rule().retry == Retry::NewId;
+        if fault.receipt.is_some() && fault.code.denies() && !comes_again {
+            run.models.denied.lock().note(again, fault, self.clock.monotonic());
+        }
     }
 
     /// The held call that this request asks for again.
@@ -340,22 +346,30 @@ impl Road {
         }
     }
 
-    /// Judges a held request again for its client, if it has more approvals than it was judged with
-    /// before. Gives the number of its approvals.
+    /// Judges a held request again for its client, if it has approvals with which it was not judged for
+    /// that client. Gives their number.
     async fn weigh_for_client(
         self: &Arc<Self>,
         run: &Arc<Run>,
         call: &CallId,
-        weighed: usize,
-    ) -> usize {
+        weighed: Option<usize>,
+    ) -> Option<usize> {
         let _turn = run.statements.lock().await;
         // WHY no error: the client waits then, and an approval that comes is counted.
         let Ok(Some(hold)) = self.holds.find(run, call).await else { return weighed };
         let granted = hold.granted.len();
-        if granted > weighed {
+        let is_new = match weighed {
+            Some(before) => granted > before,
+            // An order of break-glass stands in for approvers.
+            None => {
+                let broken = self.control.break_glass.open_for(&run.agent.id, &hold.tool);
+                granted > 0 || broken.is_some()
+            }
+        };
+        if is_new {
             drop(self.weighed(run, hold).await);
         }
-        granted
+        Some(granted)
     }
 }
 

@@ -20,7 +20,7 @@ pub use amend::{Amender, Basis, BasisKind};
 pub use answer::{Answer, Fault, Released};
 pub use approve::{ApproverStatement, CallParties, Checker, CountedApproval, Parties, Readying};
 pub use asking::{ModelFault, ModelReply, ModelRequest, OfferedModel};
-pub use awaiting::ModelAsk;
+pub use awaiting::AskUnderway;
 pub use backends::Backend;
 pub use budget::Bounds;
 pub use canary::{CANARY_TOOL, Canary};

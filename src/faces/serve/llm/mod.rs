@@ -26,7 +26,7 @@ use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Face;
 use crate::domain::token::{self, Family};
-use crate::enforce::{ModelAsk, ModelRequest, Opening, Run, Thread};
+use crate::enforce::{AskUnderway, ModelRequest, Opening, Run, Thread};
 use crate::identity::Peer;
 use places::ModelPlaces;
 use reply::LlmResponse;
@@ -306,7 +306,7 @@ struct Asked {
 }
 
 /// The road's answer. Its memory is free once the answer begins: the request was sent on.
-fn asking(ask: ModelAsk, memory: tokio::sync::OwnedSemaphorePermit) -> Asking {
+fn asking(ask: AskUnderway, memory: tokio::sync::OwnedSemaphorePermit) -> Asking {
     Box::pin(async move {
         let reply = Box::pin(ask.reply()).await;
         drop(memory);
