@@ -192,6 +192,7 @@ impl AskUnderway {
         let entered = run.models.awaited.lock().enter(&call, means);
         let Some(client) = entered else { return false };
         (self.client, self.items) = (Some(client), items);
+        self.leaving.armed = true;
         // WHY only after it entered: an approver who was faster found no client.
         self.weighed = road.weigh_for_client(&run, &call, self.weighed).await;
         self.answer = Box::pin(async move { road.call_within(&run, call.as_str(), left).await });
@@ -279,7 +280,8 @@ impl Road {
             road: Arc::clone(self),
             run: Arc::clone(run),
             call: id.clone(),
-            armed: true,
+            // WHY not yet: another client may wait for the same call.
+            armed: !waits,
         };
         let request = call.dialect().cloned().ok_or_else(|| run::conflict(&id))?;
         let seen = AskSeen { refusals: refusals.clone(), is_seen, ..AskSeen::default() };
