@@ -287,6 +287,7 @@ fn print_gate(origin: &str, done: &ReportedAction) {
     if let Some(counted) = done.counted {
         let state = match done.call.as_str() {
             "" => String::new(),
+            "awaited" => "; the request is judged when its agent sends it again".to_owned(),
             state => format!("; the call is {}", visible(state)),
         };
         let what = match (counted, why.as_str()) {

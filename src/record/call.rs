@@ -10,6 +10,7 @@ use super::approval::KeyKind;
 use super::text::{HexDigest, Int, List, Nonce, TaggedDigest, Text, True};
 use crate::domain::closed::{closed, members};
 use crate::domain::decision::Alarm;
+use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
 use crate::domain::outcome::{Cgroup, Opaque, Sandbox, StreamSeen};
 use crate::domain::tier::{Binding, Tier};
@@ -110,6 +111,20 @@ members! {
     }
 }
 
+members! {
+    /// The form of a request to a model that was made in a dialect.
+    #[derive(Copy)]
+    #[cfg_attr(test, schemars(rename = "asked_in"))]
+    pub struct AskedIn {
+        /// Whether the provider's preview API is asked for.
+        pub beta: Option<True>,
+        /// The protocol.
+        pub dialect: Dialect,
+        /// What is asked for.
+        pub operation: Operation,
+    }
+}
+
 closed! {
     /// Component that runs the tool.
     pub enum Executor {
@@ -124,6 +139,8 @@ closed! {
 pub trait Sort: Clone + PartialEq + Debug {
     /// Holds whose approvals released the call.
     type Approvals: Member;
+    /// The form of a request to a model.
+    type AskedIn: Member;
     /// The break-glass order.
     type BreakGlass: Member;
     /// The nonce of the hold, which approvals sign.
@@ -212,6 +229,9 @@ pub struct Decided<S: Sort> {
     pub args_withheld: Option<Alarm>,
     /// The person who proposed the arguments.
     pub asked_by: Option<Proposer>,
+    /// The form of a held request to a model in a dialect: it is judged again in the same form.
+    #[serde(default, skip_serializing_if = "Member::is_absent")]
+    pub asked_in: S::AskedIn,
     /// How the caller proved who it is.
     pub auth: Auth,
     /// How the gate knows the agent's model and instructions.
@@ -326,6 +346,7 @@ pub struct Allowed;
 
 impl Sort for Allowed {
     type Approvals = Option<List<Nonce, 16, 1>>;
+    type AskedIn = Absent;
     type BreakGlass = Option<BreakGlass>;
     type Nonce = Absent;
 }
@@ -336,6 +357,7 @@ pub struct Waiting;
 
 impl Sort for Waiting {
     type Approvals = Absent;
+    type AskedIn = Option<AskedIn>;
     type BreakGlass = Absent;
     type Nonce = Option<Nonce>;
 }
@@ -346,6 +368,7 @@ pub struct Refused;
 
 impl Sort for Refused {
     type Approvals = Absent;
+    type AskedIn = Absent;
     type BreakGlass = Absent;
     type Nonce = Absent;
 }

@@ -1,9 +1,10 @@
 //! A decision in the form of entries, shared by the gate, the audit and the replay.
 
 use super::call::{self, Layer, Release};
-use super::{List, TaggedDigest, Text};
-use crate::domain::call::CallerAuth;
+use super::{List, TaggedDigest, Text, True};
+use crate::domain::call::{CallerAuth, DialectRequest};
 use crate::domain::decision::{LayerDigest, LayerReason, PolicyObligation};
+use crate::domain::effect::AskFacts;
 
 impl From<&CallerAuth> for call::Auth {
     fn from(auth: &CallerAuth) -> Self {
@@ -26,6 +27,22 @@ impl From<&call::Auth> for CallerAuth {
             certificate: auth.certificate.map(|digest| digest.to_string()),
             spiffe: auth.spiffe.as_ref().map(ToString::to_string),
         }
+    }
+}
+
+impl From<&DialectRequest> for call::AskedIn {
+    fn from(request: &DialectRequest) -> Self {
+        let DialectRequest { dialect, operation, beta, headers: _, facts: _, reading: _ } = request;
+        Self { beta: True::when(*beta), dialect: *dialect, operation: *operation }
+    }
+}
+
+impl From<call::AskedIn> for DialectRequest {
+    /// The same form. Headers and facts are not recorded.
+    fn from(form: call::AskedIn) -> Self {
+        let call::AskedIn { beta, dialect, operation } = form;
+        let (beta, headers, facts) = (beta.is_some(), Vec::new(), AskFacts::default());
+        Self { dialect, operation, beta, headers, facts, reading: None }
     }
 }
 

@@ -139,7 +139,8 @@ async fn ask(life: &Life, run: &Arc<Run>, id: &str, args: Value) -> String {
     }
 }
 
-async fn say(life: &Life, run: &Run, id: &str, word: &str) -> String {
+/// The result of one statement about a call.
+pub async fn say(life: &Life, run: &Run, id: &str, word: &str) -> String {
     match life.road.take_statement(run.id(), &CallId::parse(id).unwrap(), (word, "-")).await {
         Some(CallParties::Counted(state)) => state.into(),
         Some(CallParties::OtherKey) => "other key".into(),

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -21,7 +23,7 @@ use wicketgate::domain::json::Limits;
 use wicketgate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use wicketgate::domain::sent::SentJson;
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::{Answer, FlowPart, ModelFault, ModelReply, ModelRequest};
+use wicketgate::enforce::{Answer, FlowPart, ModelFault, ModelReply, ModelRequest, Run};
 use wicketgate::identity::client_tools::ClientTool;
 use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger::flow::{Clearance, Flow, FlowStopped, ProposedCall};
@@ -29,11 +31,12 @@ use wicketgate::ledger::permit::{Permit, Receipt};
 use wicketgate::tool::scrub::Scrub;
 use wicketgate::tool::{LEFT, Tool, ToolExecutor};
 
+use crate::approvals::say;
 use crate::checks::{Link, sha};
 use crate::client::{Known, vanish};
 use crate::faults::{Dice, Weather};
 use crate::threads::on_a_good_day;
-use crate::world::{Book, Life, World};
+use crate::world::{Book, HOLD, Life, World};
 
 /// The tool that is a model.
 pub const MODEL: &str = "t.model";
@@ -251,6 +254,15 @@ fn request(id: &str, policy: &str, script: &Value) -> ModelRequest {
     }
 }
 
+/// The answer of the road.
+async fn asks(
+    life: &Life,
+    run: &Arc<Run>,
+    request: ModelRequest,
+) -> Result<ModelReply, Box<ModelFault>> {
+    life.road.begin_ask(run, request).await?.reply().await
+}
+
 type Key = (String, String);
 
 impl World {
@@ -280,7 +292,7 @@ impl World {
         };
         let reply = tokio::select! {
             biased;
-            reply = life.road.ask_model(&run, request.clone()) => reply,
+            reply = asks(life, &run, request.clone()) => reply,
             () = life.dead.cancelled() => return StreamEnd::Nothing,
             () = vanish(early) => return self.leaves(&key),
         };
@@ -639,5 +651,107 @@ fn an_answer_whose_outcome_is_not_recorded_has_no_end() {
         assert_eq!(last(&world, &known, "m").kind(), "call.completed");
         let end = world.ask_model(&life, &known, &asked, Cut::Never).await;
         assert_eq!(end, StreamEnd::Answered("ok".into()));
+    });
+}
+
+/// Asks, and meanwhile, one after the other, approvers say this of the request.
+async fn with_words(
+    world: &World,
+    life: &Life,
+    known: &Known,
+    (asked, words): (&ModelRequest, &[&str]),
+) -> (StreamEnd, Vec<String>) {
+    let run = world.find(life, known).await.unwrap().unwrap();
+    let saying = async {
+        let mut said = Vec::new();
+        for word in words {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            said.push(say(life, &run, &asked.call_id, word).await);
+        }
+        said
+    };
+    tokio::join!(world.ask_model(life, known, asked, Cut::Never), saying)
+}
+
+/// How often the model answered this request.
+fn runs(world: &World, known: &Known, id: &str) -> u32 {
+    let key = (known.run.clone(), id.to_owned());
+    world.book.lock().tracks.get(&key).map_or(0, |track| track.executions)
+}
+
+#[test]
+fn a_held_request_runs_once_for_the_client_that_waits_when_enough_people_approved() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let known = opened(&world, &life).await;
+        let asked = request("m", "pair", &json!({"pieces": 2}));
+        let words = ["approve ann", "approve bob"];
+        let (end, said) = with_words(&world, &life, &known, (&asked, &words)).await;
+        assert_eq!((end, said), (StreamEnd::Last, vec!["held".to_owned(), "authorized".into()]));
+        assert_eq!(runs(&world, &known, "m"), 1);
+        assert_eq!(last(&world, &known, "m").kind(), "call.completed");
+        let asked = request("n", "hold", &json!({"pieces": 2}));
+        let (end, said) = with_words(&world, &life, &known, (&asked, &["refuse ann"])).await;
+        let denied = StreamEnd::Answered("policy.denied".into());
+        assert_eq!((end, said), (denied, vec!["denied".to_owned()]));
+        assert_eq!(runs(&world, &known, "n"), 0);
+    });
+}
+
+#[test]
+fn a_held_request_runs_for_no_client_that_left_and_once_for_one_that_comes_again() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let known = opened(&world, &life).await;
+        let run = world.find(&life, &known).await.unwrap().unwrap();
+        let held = StreamEnd::Answered("call.held".into());
+        let asked = request("m", "hold", &json!({"pieces": 2}));
+        // It waits to the end of its time.
+        assert_eq!(world.ask_model(&life, &known, &asked, Cut::Never).await, held);
+        assert_eq!(say(&life, &run, "m", "approve ann").await, "awaited");
+        // Or it hangs up while it waits.
+        let left = request("n", "hold", &json!({"pieces": 2}));
+        let waiting = asks(&life, &run, left.clone());
+        let waited = tokio::time::timeout(Duration::from_millis(100), waiting).await;
+        assert!(waited.is_err(), "it waits for an approver");
+        assert_eq!(say(&life, &run, "n", "approve ann").await, "awaited");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!((runs(&world, &known, "m"), runs(&world, &known, "n")), (0, 0));
+        for (asked, id) in [(&asked, "m"), (&left, "n")] {
+            let end = world.ask_model(&life, &known, asked, Cut::Never).await;
+            assert_eq!((end, runs(&world, &known, id)), (StreamEnd::Last, 1));
+            let end = world.ask_model(&life, &known, asked, Cut::Never).await;
+            assert_eq!((end, runs(&world, &known, id)), (StreamEnd::Answered("ok".into()), 1));
+        }
+    });
+}
+
+#[test]
+fn a_held_request_outlives_its_gate_and_ends_with_its_time() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let known = opened(&world, &life).await;
+        let run = world.find(&life, &known).await.unwrap().unwrap();
+        let script = json!({"pieces": 1});
+        let [m, n, o] = ["m", "n", "o"].map(|id| request(id, "hold", &script));
+        let waiting = [&m, &n, &o].map(|asked| {
+            tokio::time::timeout(Duration::from_millis(50), asks(&life, &run, asked.clone()))
+        });
+        assert!(join_all(waiting).await.iter().all(Result::is_err), "they wait for an approver");
+        life.dead.cancel();
+        // The same policy again: under another one the approval would be void.
+        world.version.fetch_sub(1, Ordering::Relaxed);
+        let life = world.start(true).await;
+        let run = world.find(&life, &known).await.unwrap().unwrap();
+        assert_eq!(say(&life, &run, "m", "approve ann").await, "awaited");
+        assert_eq!(say(&life, &run, "n", "refuse ann").await, "denied");
+        assert_eq!(world.ask_model(&life, &known, &m, Cut::Never).await, StreamEnd::Last);
+        let denied = StreamEnd::Answered("policy.denied".into());
+        assert_eq!(world.ask_model(&life, &known, &n, Cut::Never).await, denied);
+        tokio::time::sleep(HOLD).await;
+        let expired = StreamEnd::Answered("call.expired".into());
+        assert_eq!(world.ask_model(&life, &known, &o, Cut::Never).await, expired);
+        let times = ["m", "n", "o"].map(|id| runs(&world, &known, id));
+        assert_eq!(times, [1, 0, 0]);
     });
 }

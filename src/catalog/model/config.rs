@@ -48,7 +48,7 @@ pub struct ModelConfig {
     #[serde(default = "denied_as")]
     #[schemars(extend("examples" = DeniedAs::TEXTS))]
     pub denied_as: String,
-    /// Seconds that an answer waits for an approver of one of its tool calls.
+    /// Seconds that a request, or a tool call of its answer, waits for an approver.
     #[serde(default = "hold_wait")]
     #[schemars(range(max = HOLD_WAIT_MAX))]
     pub hold_wait: u64,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
+use super::awaiting::{ClientMeans, ClientOfHold};
 use super::run::{CallStage, New, Run};
 use super::trip::CallSight;
 use super::undecided::Undecided;
@@ -18,19 +19,19 @@ use super::{AdmittedCall, ResumedHold, Road, Trip, call_span};
 use crate::approval::approvers::Purpose;
 use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, ApprovalRefusal, ApproverVerdict, RefusalReason, SignedApproval};
-use crate::domain::call::{CallOrigin, ToolCall};
+use crate::domain::call::{CallOrigin, DialectRequest, ToolCall};
 use crate::domain::code::{Code, held};
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
-use crate::domain::json::Json;
+use crate::domain::json::{Json, Limits};
+use crate::domain::sent::SentJson;
 use crate::domain::time::Timestamp;
-use crate::judge::{OTHER_KEY, Resumed};
+use crate::judge::{OTHER_KEY, REFUSED, Resumed};
 use crate::ledger::hold::HeldCall;
 use crate::ledger::{self, drafts};
 use crate::limits::BudgetOutcome;
-use crate::tool::Cancel;
-use crate::tool::client;
+use crate::tool::{self, Cancel, client};
 
 /// Pause between attempts to judge an approved call while the ledger cannot be written.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -110,7 +111,9 @@ pub struct CountedApproval {
 #[derive(Debug)]
 pub enum CallParties {
     /// The statement is counted, and this is the call's state now: `authorized`, `denied`, `held`
-    /// (more approvals are required), `cancelled` or `unsure` (the ledger did not confirm in time).
+    /// (more approvals are required), `awaited` (a request to a model whose agent is away: it is judged
+    /// when the agent asks for the same again), `cancelled` or `unsure` (the ledger did not confirm in
+    /// time).
     Counted(&'static str),
     /// The approval is counted, and the call waits for one by a key that is no passkey.
     OtherKey,
@@ -235,36 +238,35 @@ impl Road {
         Ok(self.weighed(run, hold).await)
     }
 
-    async fn weighed(
+    pub(super) async fn weighed(
         self: &Arc<Self>,
         run: &Arc<Run>,
         hold: HeldCall,
     ) -> Option<oneshot::Receiver<&'static str>> {
-        let asking = CallOrigin {
-            run: hold.run,
-            id: hold.call.clone(),
-            after: hold.after,
-            agent: run.opener.name.clone(),
-            auth: hold.auth.clone(),
-            traceparent: hold.traceparent.clone(),
+        let client = match run.models.awaited.lock().of(&hold) {
+            ClientOfHold::Unneeded => None,
+            ClientOfHold::Waits(client) => Some(client),
+            ClientOfHold::Away => return Some(awaited()),
         };
-        // The recorded bytes were parsed when the call was held.
-        let sent = hold.sent.as_ref().unwrap_or(&hold.args);
-        let call = ToolCall::parse(asking, hold.tool.as_str(), sent).ok()?;
-        // Only a model's answer asks for a tool that the agent runs itself.
-        let call = match hold.tool.as_str().starts_with(client::PREFIX) {
-            true => call.proposed(hold.proposed_by.clone().unwrap_or_else(|| hold.call.clone()), 0),
-            false => call,
-        };
-        if call.canonical() != hold.args {
-            // The approvers signed other arguments than these.
-            return None;
-        }
+        let call = self.resumed_call(run, &hold, client.as_ref())?;
         let slot = self.runs.slots(&call).wait(self.in_force.agents(), &run.opener.name).await;
+        if client.as_ref().is_some_and(ClientMeans::is_left) {
+            return Some(awaited());
+        }
         let fingerprint = self.runs.fingerprint(&call);
         let New { sender, facts, cancel, turn, slot, .. } =
             run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;
-        let refusals = hold.refused.iter().map(refused_by).collect();
+        // WHY again: from here on a client that leaves stops its call; one that left before did not.
+        if client.as_ref().is_some_and(ClientMeans::is_left) {
+            cancel.cancel(tool::LEFT);
+        }
+        let mut refusals: Vec<LayerReason> = hold.refused.iter().map(refused_by).collect();
+        let (mut asks, mut flow) = (None, None);
+        if let Some(client) = client {
+            run.models.refused(&client.refusals);
+            refusals.extend(client.refusals);
+            (asks, flow) = (Some(client.is_seen), Some(client.flow));
+        }
         let span = call_span(run, &call);
         let (listener, decision) = oneshot::channel();
         let resumed = Resumed {
@@ -279,20 +281,9 @@ impl Road {
         let (run, resumed) =
             (Arc::clone(run), Some(ResumedHold { resumed, ends: hold.expires, listener }));
         let asked_by = hold.asked_by.map(Arc::new);
-        let sight = CallSight { proposed_by: hold.proposed_by, asks: None };
-        let (resumed_by, flow) = (resumed, None);
-        let trip = Trip {
-            run,
-            call,
-            refusals,
-            facts,
-            cancel,
-            span,
-            resumed: resumed_by,
-            asked_by,
-            sight,
-            flow,
-        };
+        let sight = CallSight { proposed_by: hold.proposed_by, asks };
+        let trip =
+            Trip { run, call, refusals, facts, cancel, span, resumed, asked_by, sight, flow };
         self.set_out(AdmittedCall { trip, sender, slot, turn });
         Some(decision)
     }
@@ -404,6 +395,48 @@ impl Road {
         }
         self.call(run, call).await
     }
+
+    /// The call of a hold, made of the recorded bytes. `None` if they are not those that the approvers
+    /// signed.
+    fn resumed_call(
+        &self,
+        run: &Run,
+        hold: &HeldCall,
+        client: Option<&ClientMeans>,
+    ) -> Option<ToolCall> {
+        let asking = CallOrigin {
+            run: hold.run,
+            id: hold.call.clone(),
+            after: hold.after,
+            agent: run.opener.name.clone(),
+            auth: hold.auth.clone(),
+            traceparent: hold.traceparent.clone(),
+        };
+        // The recorded bytes were parsed when the call was held.
+        let (tool, sent) = (hold.tool.as_str(), hold.sent.as_ref().unwrap_or(&hold.args));
+        let call = match hold.asked_in {
+            Some(form) => {
+                let request = client.map(|client| client.request.clone());
+                let request = request.unwrap_or_else(|| DialectRequest::from(form));
+                let sent = SentJson::read(sent, &Limits::MODEL).ok()?;
+                self.call_of_request(run, asking, (tool, sent), request).ok()?
+            }
+            // Only a model's answer asks for a tool that the agent runs itself.
+            None if tool.starts_with(client::PREFIX) => {
+                let model_call = hold.proposed_by.clone().unwrap_or_else(|| hold.call.clone());
+                ToolCall::parse(asking, tool, sent).ok()?.proposed(model_call, 0)
+            }
+            None => ToolCall::parse(asking, tool, sent).ok()?,
+        };
+        (call.canonical() == hold.args).then_some(call)
+    }
+}
+
+/// The result of a statement about a request whose agent is away.
+fn awaited() -> oneshot::Receiver<&'static str> {
+    let (says, said) = oneshot::channel();
+    let _ = says.send("awaited");
+    said
 }
 
 /// Refuses an approval of a subject that approved the call before or wrote its arguments, whatever
@@ -429,7 +462,7 @@ pub(super) fn parties(run: &Run) -> Parties {
 fn refused_by(approval: &Approval) -> LayerReason {
     LayerReason {
         code: Code::PolicyDenied,
-        detail: "approval.refused".into(),
+        detail: REFUSED.into(),
         message: format!("`{}` refused the call", approval.subject),
         rule: "approval".into(),
     }

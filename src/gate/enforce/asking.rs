@@ -8,15 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Road;
-use super::answer::{Answer, Fault, Released};
+use super::answer::{Fault, Released};
 use super::ask_facts;
 use super::condition::Condition;
-use super::flowing::{AnswerToCome, Flowing};
 use super::given;
-use super::proposals::{AnswerKeeper, Offered};
+use super::proposals::Offered;
 use super::request::{malformed, unread};
 use super::run::Run;
-use super::searched::RunSearch;
 use super::sight::OTHER_ANSWERED;
 use crate::catalog::llm::ask::{self, Ask, AskError, AskReading, Edits, OfferedKind, Restored};
 use crate::catalog::model::ModelFace;
@@ -27,16 +25,14 @@ use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::effect::{AskFacts, ToolKind};
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
-use crate::domain::sent::{DialectReading, RequestSearch, SentJson};
+use crate::domain::sent::{DialectReading, SentJson};
 use crate::domain::tier::Face;
 use crate::identity::client_tools::UnknownTools;
 use crate::identity::instructions::{self, InstructionBlock};
 use crate::identity::manifest::Grant;
 use crate::identity::models;
-use crate::ledger::flow::{self, FlowHead, FlowItem, FlowReceiver};
-use crate::record::conversation::list_member;
+use crate::ledger::flow::FlowHead;
 use crate::telemetry::trace;
-use crate::tool::scrub::Scrub;
 use crate::tool::toolbox::Toolbox;
 
 /// Tools that are neither granted nor listed and that a refusal names. WHY a bound: a request may offer
@@ -108,12 +104,14 @@ pub(super) struct AskSeen {
 }
 
 /// A request that was read, and the tool that takes it.
-struct ReadRequest {
+pub(super) struct ReadRequest {
     tool: ToolName,
     reading: Arc<AskReading>,
-    offered: BTreeMap<String, Offered>,
-    seen: AskSeen,
-    hold_wait: Duration,
+    /// What it offers to the model, by name.
+    pub offered: BTreeMap<String, Offered>,
+    pub seen: AskSeen,
+    /// How long it, or a tool call of its answer, waits for an approver.
+    pub hold_wait: Duration,
 }
 
 impl Road {
@@ -132,74 +130,12 @@ impl Road {
             .collect()
     }
 
-    /// Asks a model: one call of the granted tool that serves this dialect and model.
-    ///
-    /// # Errors
-    /// A fault for everything that is not an answer; nothing of an answer was given then.
-    pub async fn ask_model(
-        self: &Arc<Self>,
-        run: &Arc<Run>,
-        request: ModelRequest,
-    ) -> Result<ModelReply, Box<ModelFault>> {
-        if let Some(fault) = run.models.denied.lock().again(&request, self.clock.monotonic()) {
-            return Err(fault.into());
-        }
-        self.reread_given(run).await;
-        let begun = self.begin_asking(run, &request).inspect_err(|fault| self.reject(fault.code));
-        let (mut items, mut answer) = begun?;
-        let mut head = None;
-        loop {
-            tokio::select! {
-                biased;
-                item = items.next() => match item {
-                    Some(FlowItem::Head(began)) if (200..300).contains(&began.status) && began.streams => {
-                        let (end, over, _open) = (None, false, self.metrics.streams());
-                        return Ok(ModelReply::Begun(Flowing {
-                            head: began, items, answer, end, over, _open,
-                        }));
-                    }
-                    Some(FlowItem::Head(began)) => head = Some(began),
-                    // Nothing comes before the head.
-                    Some(FlowItem::Piece(_) | FlowItem::End(_)) => {}
-                    None => break,
-                },
-                // The call ended before it began to answer.
-                answered = &mut answer => {
-                    return self.ended(run, answered, (head, &request));
-                }
-            }
-        }
-        let answered = answer.await;
-        self.ended(run, answered, (head, &request))
-    }
-
-    fn ended(
+    /// Reads a request, and makes it the call that asks for it.
+    pub(super) fn read_ask(
         &self,
         run: &Run,
-        answer: Answer,
-        (head, request): (Option<FlowHead>, &ModelRequest),
-    ) -> Result<ModelReply, Box<ModelFault>> {
-        match answer {
-            Ok(released) => {
-                let headers = head.map(|head| head.headers).unwrap_or_default();
-                Ok(ModelReply::Whole(released, headers))
-            }
-            Err(fault) => {
-                // WHY not a limit that frees itself: the client is told to come again sooner.
-                let stands = fault.code.denies() && fault.retry_after.is_none();
-                if fault.receipt.is_some() && stands {
-                    run.models.denied.lock().note(request, &fault, self.clock.monotonic());
-                }
-                Err(Box::new(ModelFault { fault, upstream: head }))
-            }
-        }
-    }
-
-    fn begin_asking(
-        self: &Arc<Self>,
-        run: &Arc<Run>,
         request: &ModelRequest,
-    ) -> Result<(FlowReceiver, AnswerToCome), Fault> {
+    ) -> Result<(ToolCall, ReadRequest), Fault> {
         if self.tasks.is_stopping() {
             return Err(Condition::Draining.fault());
         }
@@ -208,23 +144,8 @@ impl Road {
         let toolbox = self.in_force.toolbox();
         let mut read = self.read_request(run, request, &toolbox)?;
         let facts = std::mem::take(&mut read.seen.facts);
-        let call = self.model_call(run, request, (&read, facts), toolbox.scrub())?;
-        let keeper = AnswerKeeper {
-            road: Arc::clone(self),
-            run: Arc::clone(run),
-            call: call.id().clone(),
-            tool: call.tool().clone(),
-            traceparent: call.traceparent().map(str::to_owned),
-            offered: read.offered,
-            is_seen: read.seen.is_seen,
-            hold_wait: read.hold_wait,
-        };
-        let (sender, items) = flow::channel(Arc::new(keeper));
-        let (road, on) = (Arc::clone(self), Arc::clone(run));
-        let asked = (sender, read.seen);
-        let answer: AnswerToCome =
-            Box::pin(async move { road.walk_request(&on, call, asked).await });
-        Ok((items, answer))
+        let call = self.model_call(run, request, (&read, facts))?;
+        Ok((call, read))
     }
 
     fn model_call(
@@ -232,10 +153,8 @@ impl Road {
         run: &Run,
         request: &ModelRequest,
         (read, facts): (&ReadRequest, AskFacts),
-        scrub: &Scrub,
     ) -> Result<ToolCall, Fault> {
-        let sent = read.reading.sent().clone();
-        let named = (read.tool.as_str(), sent.text());
+        let named = (request.dialect.as_str(), request.body.text());
         let id = self.call_id(run, &request.call_id, named)?;
         let traceparent = request.traceparent.clone();
         let traceparent = traceparent.filter(|context| trace::valid_traceparent(context));
@@ -248,11 +167,8 @@ impl Road {
             reading: Some(DialectReading::of(Arc::clone(&read.reading))),
         };
         let asking = run.origin(id, traceparent);
-        let (list, said) = (list_member(sent.value()), run.models.conversations.lock());
-        let search = RunSearch::of(&said, scrub);
-        let asked = (in_dialect, list, &search as &dyn RequestSearch);
-        ToolCall::of_request(asking, read.tool.as_str(), sent, asked)
-            .map_err(|error| unread(&error))
+        let named = (read.tool.as_str(), read.reading.sent().clone());
+        self.call_of_request(run, asking, named, in_dialect).map_err(|error| unread(&error))
     }
 
     /// Reads the request, finds its tool and compares it with the manifest.

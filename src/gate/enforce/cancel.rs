@@ -19,17 +19,21 @@ impl Road {
 
     /// The same for this reason.
     pub(super) fn stop_call(&self, run: &Arc<Run>, call: &CallId, why: &'static str) {
-        let held = {
-            // WHY under the lock: a call that becomes held right now must see the cancellation.
-            let state = run.state.lock();
-            let place = state.calls.get(call);
-            if let Some(CallStage::OnRoad(at)) = place {
-                at.cancel.cancel(why);
-            }
-            matches!(place, Some(CallStage::Held))
-        };
-        if held {
+        if run.stop_on_road(call, why) {
             drop(self.holds.stop(run, call, why));
         }
+    }
+}
+
+impl Run {
+    /// Asks a call on the road to stop. Whether it is held instead.
+    pub(super) fn stop_on_road(&self, call: &CallId, why: &'static str) -> bool {
+        // WHY under the lock: a call that becomes held right now must see the cancellation.
+        let state = self.state.lock();
+        let place = state.calls.get(call);
+        if let Some(CallStage::OnRoad(at)) = place {
+            at.cancel.cancel(why);
+        }
+        matches!(place, Some(CallStage::Held))
     }
 }

@@ -1,11 +1,16 @@
 //! The answer of a model on its way to the agent.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
+use super::Road;
 use super::answer::{Answer, Fault};
+use super::run::Run;
 use crate::domain::code::Code;
+use crate::domain::id::CallId;
 use crate::ledger::flow::{FlowHead, FlowItem, FlowReceiver, Last, Piece, SealedEnd};
 use crate::telemetry::metrics::InFlight;
+use crate::tool;
 
 /// The next part of an answer.
 #[derive(Debug)]
@@ -29,6 +34,7 @@ pub struct Flowing {
     pub(super) answer: AnswerToCome,
     pub(super) end: Option<SealedEnd>,
     pub(super) over: bool,
+    pub(super) leaving: LeaveGuard,
     /// Counts the stream while it is open.
     pub(super) _open: InFlight,
 }
@@ -48,6 +54,7 @@ impl Flowing {
             }
         }
         let answer = (&mut self.answer).await;
+        self.leaving.disarm();
         self.answer = Box::pin(std::future::pending());
         match (answer, self.end.take()) {
             // WHY not one whose outcome is only queued: the end is the proof that it is durable.
@@ -56,6 +63,30 @@ impl Flowing {
             }
             (Ok(_), _) => FlowPart::Broken(Box::new(Fault::of(Code::CallUnknown))),
             (Err(fault), _) => FlowPart::Broken(Box::new(fault)),
+        }
+    }
+}
+
+/// Stops the call of a client that waited for an approver and left before the end of its answer, unless
+/// another request waits for the same. One that is held again goes on to wait: the agent may ask for
+/// the same again.
+pub(super) struct LeaveGuard {
+    pub road: Arc<Road>,
+    pub run: Arc<Run>,
+    pub call: CallId,
+    pub armed: bool,
+}
+
+impl LeaveGuard {
+    pub fn disarm(&mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for LeaveGuard {
+    fn drop(&mut self) {
+        if self.armed && !self.run.is_awaited(&self.call) {
+            self.run.stop_on_road(&self.call, tool::LEFT);
         }
     }
 }

@@ -101,6 +101,10 @@ impl Road {
         if hold.refused.is_some() {
             return Err(missing());
         }
+        if hold.asked_in.is_some() {
+            let message = "the request of an agent to a model is not changed by others: refuse it, and let the agent ask otherwise";
+            return Err(Fault::new(Code::OperatorForbidden, message).detail("approval.dialect"));
+        }
         let Other { arguments, statement, signature } = other;
         let id = run.fresh(call).ok_or_else(missing)?;
         let request = CallRequest {

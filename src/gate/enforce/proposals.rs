@@ -288,7 +288,7 @@ impl AnswerKeeper {
     }
 }
 
-fn is_held(fault: &Fault) -> bool {
+pub(super) fn is_held(fault: &Fault) -> bool {
     fault.code == Code::CallHeld
 }
 

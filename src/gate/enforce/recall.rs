@@ -8,6 +8,7 @@ use crate::domain::code::Code;
 use crate::domain::id::{CallId, ToolName};
 use crate::ledger::permit::{Recalled, RecalledState};
 use crate::ledger::recall::Likeness;
+use crate::record::call::AskedIn;
 
 impl Run {
     /// Whether the run has a call of this id.
@@ -111,10 +112,22 @@ impl Road {
         args: &[u8],
     ) -> Result<Option<CallId>, Fault> {
         let Some(named) = ToolName::parse(tool) else { return Ok(None) };
-        for call in run.held_of(tool) {
+        self.held_in(run, (&named, args), None).await
+    }
+
+    /// The same for a request in this form: to a model in a dialect, or of a tool.
+    pub(super) async fn held_in(
+        &self,
+        run: &Run,
+        (tool, args): (&ToolName, &[u8]),
+        form: Option<AskedIn>,
+    ) -> Result<Option<CallId>, Fault> {
+        for call in run.held_of(tool.as_str()) {
             let remembered = self.remembered(run, &call).await?;
             let asked = (run.id(), &call);
-            if self.ledger.likeness(&remembered, asked, (&named, args)) == Likeness::Same {
+            let same = remembered.asked_in == form
+                && self.ledger.likeness(&remembered, asked, (tool, args)) == Likeness::Same;
+            if same {
                 run.state.lock().taken_up.remove(&call);
                 return Ok(Some(call));
             }

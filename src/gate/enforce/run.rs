@@ -94,8 +94,8 @@ pub(super) struct RunState {
     pub holding: BTreeSet<CallId>,
     /// The tools of held calls.
     pub held_tools: BTreeMap<CallId, ToolName>,
-    /// Calls that were held when the run was resumed after a restart, until a client requests the
-    /// same call.
+    /// Calls that were held when the run was resumed after a restart, or when the client of a
+    /// request to a model went away, until a client requests the same call.
     pub taken_up: BTreeMap<CallId, ToolName>,
     /// When the run was last used (monotonic).
     pub touched: Duration,
@@ -387,7 +387,7 @@ impl Run {
         })
     }
 
-    /// Calls of this tool that are held, or were when the run was resumed.
+    /// Calls of this tool that are held, or were when their client last knew.
     pub(super) fn held_of(&self, tool: &str) -> Vec<CallId> {
         let state = self.state.lock();
         let held = |call: &CallId| matches!(state.calls.get(call), Some(CallStage::Held));

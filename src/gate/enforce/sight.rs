@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::Road;
 use super::answer::Answer;
 use super::asking::AskSeen;
+use super::awaiting::AwaitedAsks;
 use super::bypassed::GovernedAsks;
 use super::conversations::RunConversations;
 use super::denied_asks::DeniedAsks;
@@ -50,6 +51,8 @@ pub(super) struct RunModels {
     pub other: Mutex<Option<String>>,
     /// Answers that an earlier process of the gate gave to the run, and that this one has not read.
     pub unread: tokio::sync::Mutex<VecDeque<PastAnswer>>,
+    /// Its held requests whose clients are there.
+    pub awaited: Mutex<AwaitedAsks>,
 }
 
 impl RunModels {
@@ -61,6 +64,17 @@ impl RunModels {
             other: Mutex::new(other),
             unread: tokio::sync::Mutex::new(past.answers.clone()),
             ..Self::default()
+        }
+    }
+
+    /// A request is judged that has these reasons against it. WHY not when it was read: a request that
+    /// comes to nothing must not use them up.
+    pub fn refused(&self, refusals: &[LayerReason]) {
+        if !refusals.is_empty() {
+            self.proposals.lock().lose_sight();
+        }
+        if refusals.iter().any(|reason| reason.detail == OTHER_ANSWERED) {
+            self.other.lock().take();
         }
     }
 }
@@ -121,21 +135,18 @@ impl Road {
         (flow, seen): (FlowSender, AskSeen),
     ) -> Answer {
         let AskSeen { refusals, is_seen, facts: _ } = seen;
-        if !refusals.is_empty() {
-            run.models.proposals.lock().lose_sight();
-        }
-        // WHY not when it was read: a request that comes to nothing must not use it up.
-        if refusals.iter().any(|reason| reason.detail == OTHER_ANSWERED) {
-            run.models.other.lock().take();
-        }
+        run.models.refused(&refusals);
         let sight = CallSight { proposed_by: None, asks: Some(is_seen) };
         let id = call.id().clone();
         let extras = CallExtras { refusals, sight, flow: Some(flow), spends: false };
         let mut entry = self.set_off(run, call, extras);
         if let Ok(Entry::Wait(listening)) = &mut entry {
-            let (road, on) = (Arc::clone(self), Arc::clone(run));
+            let on = Arc::clone(run);
             let id = run.state.lock().known(id);
-            listening.on_leaving(move || road.stop_call(&on, &id, tool::LEFT));
+            // One that became held goes on to wait: the agent may ask for the same again.
+            listening.on_leaving(move || {
+                on.stop_on_road(&id, tool::LEFT);
+            });
         }
         self.answered(run, entry).await
     }

@@ -8,9 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::approval::PasskeyScope;
 use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
+use crate::approval::{PasskeyScope, REVIEW_MAX};
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
@@ -26,7 +26,7 @@ pub mod prepared;
 mod resumed;
 
 pub use prepared::Prepared;
-pub use resumed::{Resumed, effect_digest};
+pub use resumed::{REFUSED, Resumed, effect_digest};
 
 /// The decision about this call of this agent. Only [`judge`] makes it.
 #[derive(Debug)]
@@ -190,11 +190,12 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let evaluate =
         |context: &Circumstances<'_>| evaluated(criteria, engine, (tool, prepared), context);
     adopt(&mut decision, evaluate(&context));
-    let asks_a_model = prepared.call().dialect().is_some();
-    if decision.course() == Course::Wait && (!criteria.kept || asks_a_model) {
+    if decision.course() == Course::Wait
+        && let Some(unseen) = unseen(criteria, prepared)
+    {
         decision.verdict = Verdict::Deny;
         decision.obligations.clear();
-        decision.reasons.insert(0, if asks_a_model { unwaiting() } else { unseen() });
+        decision.reasons.insert(0, unseen);
     }
     // WHY ask again, and accept only an allow: break-glass turns a hold into a run. It must not
     // change a denial, nor a call that no rule allows.
@@ -314,12 +315,22 @@ fn unkept() -> LayerReason {
     LayerReason::effect_refused("tier", "pre_image.not_kept", why)
 }
 
-fn unwaiting() -> LayerReason {
-    let why = "a request to a model in a dialect cannot wait for an approval: no client asks for its answer later";
-    LayerReason::denied("approval", "approval.dialect", why)
-}
-
-fn unseen() -> LayerReason {
-    let why = "the call needs an approval, and its arguments are not stored, so no approver could see them";
-    LayerReason::denied("approval", "approval.unseen", why)
+/// Why no approver could see the call.
+fn unseen(criteria: &Criteria<'_>, prepared: &Prepared) -> Option<LayerReason> {
+    let call = prepared.call();
+    let bytes = call.canonical().len().max(call.sent().len());
+    let why = if !criteria.kept {
+        "the call needs an approval, and its arguments are not stored, so no approver could see them"
+            .to_owned()
+    // WHY requests to models only: conversations grow, so many are longer than what is shown, and
+    // their clients wait for an answer now.
+    } else if call.dialect().is_some() && bytes > REVIEW_MAX {
+        format!(
+            "the request needs an approval, and an approver is shown {REVIEW_MAX} bytes at most; it has \
+             {bytes}: shorten the conversation"
+        )
+    } else {
+        return None;
+    };
+    Some(LayerReason::denied("approval", "approval.unseen", why))
 }

@@ -9,6 +9,9 @@ use crate::domain::digest::{Digest, Salt};
 use super::{Criteria, Prepared};
 use crate::record::Nonce;
 
+/// The detail of the reason that an approver refused the call.
+pub const REFUSED: &str = "approval.refused";
+
 /// The recorded hold of a call, and the approvals since.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resumed {
@@ -38,6 +41,11 @@ pub fn effect_digest(salt: &Salt, prepared: &Prepared) -> Digest {
 impl Resumed {
     /// The changes since the call was held. Each one voids every approval.
     pub(super) fn void(&self, criteria: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
+        // A call that an approver refused has no approvals to lose. WHY: it is prepared without its
+        // client, whose headers may be part of its effect.
+        if criteria.refusals.iter().any(|reason| reason.detail == REFUSED) {
+            return Vec::new();
+        }
         let layers = criteria.engine.map(|engine| engine.layers()).unwrap_or_default();
         let same_layers = layers.len() == self.layers.len()
             && layers

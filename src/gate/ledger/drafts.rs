@@ -22,8 +22,8 @@ use crate::judge::{Judged, Resumed, effect_digest};
 use crate::policy::input;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::{
-    Absent, Allowed, BreakGlass, CallCancelled, CallCompleted, CallFailed, CallUnknown, Decided,
-    Executor, Refused, Sort, Waiting,
+    Absent, Allowed, AskedIn, BreakGlass, CallCancelled, CallCompleted, CallFailed, CallUnknown,
+    Decided, Executor, Refused, Sort, Waiting,
 };
 use crate::record::decided::{ground, layers, obligations, reasons, rule};
 use crate::record::{
@@ -193,14 +193,18 @@ pub fn decided(
     let common = DecisionFacts { judged, recorded, mark, digest, effect, args_bytes };
     let nonce = (course == Course::Wait).then(|| Nonce(random16(entropy)));
     payloads.signed_for(entropy, judged);
+    let nothing = (Absent, Absent);
     let body = match course {
         Course::Run => {
-            let approvals = resumed.and_then(approvals);
-            let open = judged.break_glass();
-            common.body::<Allowed>((approvals, open.and_then(broken), Absent), None).into()
+            let open = judged.break_glass().and_then(broken);
+            let released = (resumed.and_then(approvals), open);
+            common.body::<Allowed>(released, nothing, None).into()
         }
-        Course::Refuse => common.body::<Refused>((Absent, Absent, Absent), None).into(),
-        Course::Wait => common.body::<Waiting>((Absent, Absent, nonce), Some(expires)).into(),
+        Course::Refuse => common.body::<Refused>(nothing, nothing, None).into(),
+        Course::Wait => {
+            let held = (call.dialect().map(AskedIn::from), nonce);
+            common.body::<Waiting>(nothing, held, Some(expires)).into()
+        }
     };
     let draft = Draft {
         run: Some(*call.run()),
@@ -228,7 +232,8 @@ struct DecisionFacts<'a> {
 impl DecisionFacts<'_> {
     fn body<S: Sort>(
         self,
-        (approvals, break_glass, nonce): (S::Approvals, S::BreakGlass, S::Nonce),
+        (approvals, break_glass): (S::Approvals, S::BreakGlass),
+        (asked_in, nonce): (S::AskedIn, S::Nonce),
         expires: Option<Timestamp>,
     ) -> Decided<S> {
         let (prepared, decision) = (self.judged.prepared(), self.judged.decision());
@@ -240,6 +245,7 @@ impl DecisionFacts<'_> {
             args_bytes: self.args_bytes,
             args_withheld: decision.alarm,
             asked_by: self.judged.asked_by().map(asked_by),
+            asked_in,
             auth: call.auth().into(),
             binding: self.judged.binding(),
             break_glass,

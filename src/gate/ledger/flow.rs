@@ -196,6 +196,13 @@ pub struct FlowSender {
 
 crate::record::debug_by!(FlowSender: room);
 
+impl FlowSender {
+    /// Whether the agent left: nobody takes the answer.
+    pub(crate) fn is_left(&self) -> bool {
+        self.items.is_closed()
+    }
+}
+
 /// The agent's end of a flow.
 #[derive(Debug)]
 pub struct FlowReceiver {

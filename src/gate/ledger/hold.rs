@@ -10,7 +10,7 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::record::call::CallHeld;
+use crate::record::call::{AskedIn, CallHeld};
 use crate::record::calls::Calls;
 use crate::record::{Entry, Kind, Nonce, Role};
 use crate::verify::entries::approval::{granted, layers, proposer, refused};
@@ -58,6 +58,8 @@ pub struct HeldCall {
     pub asked_by: Option<Proposer>,
     /// The call of a model whose answer asks for exactly this call.
     pub proposed_by: Option<CallId>,
+    /// The form of a request to a model in a dialect.
+    pub asked_in: Option<AskedIn>,
 }
 
 impl HeldCall {
@@ -89,6 +91,7 @@ impl HeldCall {
             refused: entries.iter().find_map(refused),
             asked_by: held.asked_by.as_ref().map(proposer),
             proposed_by: held.proposed_by.as_ref().and_then(|call| CallId::parse(call)),
+            asked_in: held.asked_in,
         })
     }
 }

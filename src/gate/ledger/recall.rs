@@ -11,8 +11,8 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, Seq, ToolName};
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::record::call::{
-    CallAuthorized, CallCancelled, CallCompleted, CallDenied, CallExpired, CallFailed, CallHeld,
-    CallUnknown,
+    AskedIn, CallAuthorized, CallCancelled, CallCompleted, CallDenied, CallExpired, CallFailed,
+    CallHeld, CallUnknown,
 };
 use crate::record::{self, Body, Entry, Kind, Role};
 
@@ -27,6 +27,8 @@ pub struct Remembered {
     pub args: Option<Vec<u8>>,
     /// The keyed digest of the call, if its entry has one.
     pub mark: Option<Digest>,
+    /// The form of a request to a model that was held.
+    pub asked_in: Option<AskedIn>,
 }
 
 /// Whether a requested call is the recorded one.
@@ -98,7 +100,8 @@ impl Ledger {
         let state =
             state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
         let recalled = Recalled::mint(call.clone(), state, receipt);
-        Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args, mark }))
+        let asked_in = first.draft.get::<CallHeld>().and_then(|held| held.asked_in);
+        Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args, mark, asked_in }))
     }
 
     /// The recorded states of a call before its end, in order: held, allowed.
@@ -260,6 +263,7 @@ mod tests {
             binding: None,
         };
         let known = |tool: Option<ToolName>, args: Option<&[u8]>, mark| Remembered {
+            asked_in: None,
             recalled: Recalled::mint(
                 CallId::parse("c").unwrap(),
                 RecalledState::Running,

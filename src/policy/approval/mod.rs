@@ -41,6 +41,10 @@ pub use statement::{MalformedStatement, Statement};
 /// The SSHSIG namespace of approvals; a signature in another one does not count.
 pub const NAMESPACE: &str = "wicketgate-approval";
 
+/// Bytes of arguments that a person can be asked to read. Above it nothing is shown, so that nothing
+/// can be hidden at the end.
+pub const REVIEW_MAX: usize = 64 * 1024;
+
 /// Layers of a policy bundle.
 const LAYERS_MAX: usize = 256;
 

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::escape::{hidden_in, quoted, visible};
+pub use crate::approval::REVIEW_MAX;
 use crate::approval::proposal::Proposal;
 use crate::approval::{ApprovalStatement, ApproverVerdict};
 use crate::domain::canonical;
@@ -20,10 +21,6 @@ use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::{Json, Limits};
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
-
-/// Bytes of arguments that a person can be asked to read. Above it nothing is shown, so that nothing
-/// can be hidden at the end.
-pub const REVIEW_MAX: usize = 64 * 1024;
 
 /// What an approver sees of one held call.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]

@@ -27,7 +27,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::sent::SentJson;
 use crate::domain::tier::Face;
 use crate::domain::token::{self, Family};
-use crate::enforce::{ModelRequest, Opening, Road, Run, Thread};
+use crate::enforce::{AskUnderway, ModelRequest, Opening, Run, Thread};
 use crate::identity::Peer;
 use places::ModelPlaces;
 use reply::LlmResponse;
@@ -262,19 +262,22 @@ impl LlmShared {
         };
         let run = self.run(caller, &headers, known).await?;
         let road = Arc::clone(self.api.road()?);
-        known.call =
-            key.unwrap_or_else(|| road.minted_id(&run, dialect.as_str(), read.sent.text()));
         let request = ModelRequest {
             dialect,
             operation,
             beta,
             body: read.sent,
             headers: passed_on(&headers),
-            call_id: known.call.clone(),
+            call_id: key.unwrap_or_default(),
             traceparent: guard::traceparent(&headers),
         };
-        let asking = asking(road, run, request, read.memory);
-        stream::answered(asking, AnswerForm { dialect, place }).await
+        let ask = Box::pin(road.begin_ask(&run, request)).await.map_err(|failed| {
+            let problem = Problem::of_model(*failed);
+            known.call = problem.call.as_ref().map(ToString::to_string).unwrap_or_default();
+            problem
+        })?;
+        known.call = ask.call().to_string();
+        stream::answered(asking(ask, read.memory), AnswerForm { dialect, place }).await
     }
 }
 
@@ -302,14 +305,9 @@ struct Asked {
 }
 
 /// The road's answer. Its memory is free once the answer begins: the request was sent on.
-fn asking(
-    road: Arc<Road>,
-    run: Arc<Run>,
-    request: ModelRequest,
-    memory: tokio::sync::OwnedSemaphorePermit,
-) -> Asking {
+fn asking(ask: AskUnderway, memory: tokio::sync::OwnedSemaphorePermit) -> Asking {
     Box::pin(async move {
-        let reply = Box::pin(road.ask_model(&run, request)).await;
+        let reply = Box::pin(ask.reply()).await;
         drop(memory);
         match reply {
             Ok(reply) => Ok(reply.into()),

@@ -243,6 +243,7 @@ mod tests {
             args_bytes: None,
             args_withheld: None,
             asked_by: None,
+            asked_in: Absent,
             auth: record::call::Auth::default(),
             binding: Binding::Claimed,
             break_glass: Absent,
