@@ -11,6 +11,7 @@ use super::Road;
 use super::answer::{Fault, Released};
 use super::ask_facts;
 use super::condition::Condition;
+use super::flowing::Flowing;
 use super::given;
 use super::proposals::Offered;
 use super::request::{malformed, unread};

@@ -231,7 +231,7 @@ impl RecordedProposal {
         let AnsweredCall { index, id, name, arguments, custom } = call;
         let left = Some(arguments.clone());
         let index = u64::try_from(index).unwrap_or(u64::MAX);
-        Self { asked: ProposedCall { index, id, name, arguments, custom, leaves: None }, left }
+        Self { asked: ProposedCall { index, id, name, arguments, custom }, left }
     }
 
     /// Whether the tool call may leave now as it left then.
@@ -268,7 +268,7 @@ fn proposed(
         Json::parse(text.as_bytes(), &Limits::ARGUMENTS).is_ok_and(|args| args == step.args)
     };
     let arguments = left(step).filter(same).unwrap_or_else(|| canonical::text(&step.args));
-    ProposedCall { index, id, name, arguments, custom, leaves: None }
+    ProposedCall { index, id, name, arguments, custom }
 }
 
 /// What a denied tool call says in the answer.
