@@ -85,7 +85,7 @@ async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     tracing::info!(addr = %listener.address(), tls = tls.is_some(), "operator API listening");
     let (recovered_out, _recovered) = oneshot::channel();
     let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
-    let webhook_task = hook.map(|hook| tokio::spawn(hook.run(api, stop.clone())));
+    let tasks = operators::tasks(&api, hook, &stop);
     let mut status = ledger.status();
     let ended = loop {
         report(&ready_out, &status.borrow_and_update(), &certificates);
@@ -103,8 +103,8 @@ async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
         }
     };
     stop.cancel();
-    if let Some(webhook_task) = webhook_task {
-        drop(webhook_task.await);
+    for task in tasks {
+        drop(task.await);
     }
     // The reaper finishes the slot it is closing, or leaves it to the next visit; no receiver waits
     // long for it.
@@ -265,6 +265,9 @@ async fn operator_api(
     }
     if let Some(evidence) = super::evidence::operator_part(config)? {
         api.allow_evidence(evidence);
+    }
+    if let Some(index) = super::index::operator_part(config) {
+        api.allow_index(index);
     }
     Ok(api)
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::certificates::ListenerTls;
 use super::checked::Checked;
 use super::control::OrderList;
-use super::operators::{operator_api, webhook};
+use super::operators::{self, operator_api, webhook};
 use super::{Error, System};
 use crate::enforce::{Fault, Road};
 use crate::ledger::Ledger;
@@ -50,7 +50,8 @@ pub(super) struct Listeners {
 pub(super) struct Served {
     agents: tokio::task::JoinHandle<()>,
     operators: operator::Running,
-    webhook_task: Option<tokio::task::JoinHandle<()>>,
+    /// What works for the operator API: notices, and its index of calls.
+    tasks: Vec<tokio::task::JoinHandle<()>>,
     stop: CancellationToken,
 }
 
@@ -64,8 +65,8 @@ impl Served {
             () = force.cancelled() => self.agents.abort(),
             _ended = &mut self.agents => {}
         }
-        if let Some(webhook_task) = self.webhook_task {
-            drop(webhook_task.await);
+        for task in self.tasks {
+            drop(task.await);
         }
         drop(tokio::task::spawn_blocking(move || self.operators.join()).await);
     }
@@ -104,10 +105,8 @@ pub(super) async fn listen(
     let socket = Some(config.state.join(OPERATORS));
     let settings = operator::OperatorSettings { socket, patient: true, ..settings };
     let api = operator_api(checked, sources).await?;
-    let webhook_task = match (webhook(&checked.config)?, &api) {
-        (Some(hook), Some(api)) => Some(tokio::spawn(hook.run(Arc::clone(api), stop.clone()))),
-        (Some(_), None) | (None, _) => None,
-    };
+    let hook = webhook(&checked.config)?;
+    let tasks = api.as_ref().map(|api| operators::tasks(api, hook, &stop)).unwrap_or_default();
     let operators = operator::serve_with(settings, view, api.clone(), stop.clone());
     let operators = operators.map_err(System::from)?;
     let listening = Listeners {
@@ -135,7 +134,7 @@ pub(super) async fn listen(
             tracing::error!(%error, "the agent listeners ended");
         }
     });
-    Ok((listening, Served { agents, operators, webhook_task, stop }))
+    Ok((listening, Served { agents, operators, tasks, stop }))
 }
 
 fn identify(checked: &Arc<Checked>) -> Identify {

@@ -38,6 +38,7 @@ mod evidence;
 pub mod fleet;
 mod health;
 mod hub;
+mod index;
 pub mod lint;
 mod listen;
 mod lists;

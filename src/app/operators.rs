@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
 use super::checked::Checked;
 use super::control::OrderList;
 use super::listen::Sources;
@@ -52,7 +55,21 @@ pub(super) async fn operator_api(
     if let Some(evidence) = super::evidence::operator_part(&checked.config)? {
         api.allow_evidence(evidence);
     }
+    if let Some(index) = super::index::operator_part(&checked.config) {
+        api.allow_index(index);
+    }
     Ok(Some(Arc::new(api)))
+}
+
+/// What works for the operator API until it is stopped: its index of calls, and notices about held calls.
+pub(super) fn tasks(
+    api: &Arc<OperatorApi>,
+    hook: Option<Webhook>,
+    stop: &CancellationToken,
+) -> Vec<JoinHandle<()>> {
+    let mut tasks = vec![tokio::spawn(Arc::clone(api).keep_index(stop.clone()))];
+    tasks.extend(hook.map(|hook| tokio::spawn(hook.run(Arc::clone(api), stop.clone()))));
+    tasks
 }
 
 /// The receiver of notices about held calls, if one is configured.

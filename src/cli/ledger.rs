@@ -1,4 +1,4 @@
-//! `wicketgate ledger verify | tail | head | migrate | anchor | recover | archive | prune | size`.
+//! `wicketgate ledger verify | tail | head | migrate | anchor | recover | archive | prune | size | reindex`.
 
 use std::path::PathBuf;
 
@@ -49,6 +49,7 @@ enum Command {
     Size(size::Size),
     Anchor(super::fleet::Anchor),
     Recover(super::recover::Recover),
+    Reindex(super::reindex::Reindex),
     Key(key::Args),
     Payload(payload::Args),
     Witness(witness::Args),
@@ -128,6 +129,7 @@ async fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Size(command) => size::run(command).await,
         Command::Anchor(command) => super::fleet::anchor(command).await,
         Command::Recover(command) => super::recover::recover(command).await,
+        Command::Reindex(command) => super::reindex::run(command).await,
         Command::Key(command) => key::run(command).await,
         Command::Payload(command) => payload::run(command).await,
         Command::Witness(command) => witness::run(command).await,

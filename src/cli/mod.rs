@@ -20,6 +20,7 @@ mod archive;
 mod argument;
 mod break_glass;
 mod bucket;
+mod call;
 mod check;
 mod completions;
 mod config;
@@ -48,9 +49,12 @@ mod quickstart;
 pub mod reader;
 pub mod recorder;
 mod recover;
+mod reindex;
 mod replay;
 mod report;
 mod rollback;
+mod run;
+mod search;
 mod serve;
 mod sign;
 mod size;
@@ -141,7 +145,7 @@ struct Cli {
     command: Command,
 }
 
-// A new command: one variant here, one arm in `run`. At most twelve groups are shown, those of daily use first.
+// A new command: one variant here, one arm in `run`. At most fourteen groups are shown, those of daily use first.
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Watch a gate allow, deny, hold, record and prove the calls of one agent, on this machine only.
@@ -149,6 +153,8 @@ enum Command {
     Init(init::Args),
     Serve(serve::Args),
     Run(rollback::Args),
+    Call(call::Args),
+    Search(search::Args),
     Approval(approval::Args),
     Control(control::Args),
     Manifest(manifest::Args),
@@ -270,6 +276,8 @@ fn dispatch(command: Command) -> Exit {
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Run(args) => rollback::run(&args),
+        Command::Call(args) => call::run(&args),
+        Command::Search(args) => search::run(&args),
         Command::Approval(args) => approval::run(&args),
         Command::Control(args) => control::run(&args),
         Command::Manifest(args) => manifest::run(&args),

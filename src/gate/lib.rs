@@ -7,7 +7,7 @@
 //! - [`ledger`] is the chain, its one writer and three stores; [`tool`] prepares and runs, one folder per kind, with the
 //!   sandbox and the one outbound connector; [`enforce`] is the road itself
 //! - [`control`] has the orders of operators, [`replay`] runs again what was recorded, [`evidence`] writes bundles,
-//!   [`telemetry`] counts and traces
+//!   [`telemetry`] counts and traces, [`index`] finds calls and runs for operators
 //!
 //! Faces stand right of it and know the road, not the stores.
 
@@ -20,6 +20,7 @@ use wicketgate_verify as verify;
 pub mod control;
 pub mod enforce;
 pub mod evidence;
+pub mod index;
 pub mod judge;
 pub mod ledger;
 pub mod replay;

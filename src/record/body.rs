@@ -19,7 +19,7 @@ use super::control::{ControlApplied, ControlRefused, ControlSet};
 use super::fleet::{
     ChainCheckpoint, ChainEnrolled, ChainRetired, KeyRevoked, KeyRotated, WriterEnrolled,
 };
-use super::payload::{HoldLifted, HoldPlaced, PayloadErased, RetentionPruned};
+use super::payload::{HoldLifted, HoldPlaced, PayloadErased, PayloadViewed, RetentionPruned};
 use super::run::{RunOpened, RunSealed};
 use crate::Error;
 use crate::domain::canonical;
@@ -126,6 +126,7 @@ bodies! {
     AnchorObserved = "anchor.observed",
     EvidenceExported = "evidence.exported",
     PayloadErased = "payload.erased",
+    PayloadViewed = "payload.viewed",
     HoldPlaced = "hold.placed",
     HoldLifted = "hold.lifted",
     RetentionPruned = "retention.pruned",

@@ -247,6 +247,7 @@ fn follows(kind: Kind, phase: Option<&Phase>) -> Result<(), Misplaced> {
         | Kind::AnchorObserved
         | Kind::EvidenceExported
         | Kind::PayloadErased
+        | Kind::PayloadViewed
         | Kind::HoldPlaced
         | Kind::HoldLifted
         | Kind::RetentionPruned

@@ -2,7 +2,7 @@
 
 use super::text::{HexDigest, Int, List, TaggedDigest, Text};
 use crate::domain::closed::members;
-use crate::domain::id::RunId;
+use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 
 members! {
@@ -59,6 +59,24 @@ members! {
         pub request: Option<Text>,
         /// The retention terms, if the age of the payloads was the reason.
         pub terms: Option<Terms>,
+    }
+
+    /// `payload.viewed`: the operator API showed payloads of a call to an operator.
+    pub struct PayloadViewed {
+        /// How the operator logged in.
+        pub auth: Text,
+        /// The operator.
+        pub by: Text,
+        /// Commitments to the payloads that were shown.
+        pub c: List<HexDigest, 16, 1>,
+        /// The call.
+        pub call: CallId,
+        /// Name of the log of their chain.
+        pub log: Text,
+        /// Roles of the operator.
+        pub roles: List<Text>,
+        /// The run of the call.
+        pub run: RunId,
     }
 
     /// `hold.placed`: payloads may not be erased.

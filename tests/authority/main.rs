@@ -22,6 +22,7 @@ mod elsewhere;
 mod enrol;
 mod enrolled;
 mod example;
+mod found;
 mod glass;
 mod glass_fleet;
 mod hub;

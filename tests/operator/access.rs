@@ -14,6 +14,7 @@ fn line(route: &str) -> String {
     route
         .replace("{run}", &run)
         .replace("{call}", "c1")
+        .replace("{chain}", &"0".repeat(32))
         .replace("{seq}", "1")
         .replace("{bundle}", "sha256:0")
 }

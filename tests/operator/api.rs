@@ -24,6 +24,7 @@ use wicketgate::domain::commitment::{commit, derived};
 use wicketgate::domain::digest::{Digest, call_digest};
 use wicketgate::domain::id::{CallId, RunId, ToolName};
 use wicketgate::domain::json::{Json, Limits};
+use wicketgate::index::Index;
 use wicketgate::ledger::drafts::DraftWithPayloads;
 use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
@@ -147,6 +148,7 @@ impl ApiServer {
             reject: Arc::new(move |code| seen.lock().push(code)),
             tenant: tenant.to_owned(),
         }));
+        handler.allow_index(Index::open(&dir.path().join("console.sqlite")).unwrap());
         let (ready, readiness) = watch::channel(Readiness::default());
         let settings = OperatorSettings {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),

@@ -17,7 +17,7 @@ struct Hub {
     url: String,
 }
 
-fn furnish(files: &Files, ledger: &serde_json::Value) {
+pub fn furnish(files: &Files, ledger: &serde_json::Value) {
     files.keys(&["manifest"]);
     let spec = json!({"model": {"provider": "example", "names": ["m"]},
         "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}],

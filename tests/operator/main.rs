@@ -19,6 +19,7 @@ mod evidence;
 mod grpc;
 mod hub;
 mod pending;
+mod search;
 mod webhook;
 
 use wicketgate_support::{observed as gate, record as json_entry};

@@ -19,7 +19,7 @@ const LAYERS: [(&str, &[&[&str]]); 4] = [
             &["ledger"],
             &["control"],
             &["tool"],
-            &["enforce", "replay", "evidence"],
+            &["enforce", "replay", "evidence", "index"],
         ],
     ),
 ];

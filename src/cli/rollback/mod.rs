@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::reader::{self, LedgerSource};
-use super::{Exit, Failure, replay, say, wait};
+use super::{Exit, Failure, block_on, replay, run as lookup, say, wait};
 use crate::catalog::binding::{Kind, Root};
 use crate::config::{self, Config};
 use crate::domain::digest::Digest;
@@ -22,7 +22,7 @@ use plan::{Decision, Undo};
 mod gate;
 mod plan;
 
-/// Roll back or replay a recorded run.
+/// List, show and watch runs; roll back or replay a recorded one.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -31,6 +31,24 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// List the runs in a state that match a query, newest first
+    #[command(after_help = "Examples:\n  \
+            wicketgate run list --token-file vera.token\n  \
+            wicketgate run list 'agent:support-agent since:1d' --state all --token-file vera.token --json\n\n\
+            The terms of a query are in `wicketgate search --help`; those about calls find runs with such a call.")]
+    List(lookup::ListRuns),
+    /// Show one run: its calls in the order they began, and the runs that it delegated to
+    #[command(after_help = "Examples:\n  \
+            wicketgate run show RUN --token-file vera.token\n  \
+            wicketgate run show RUN --payloads --token-file anna.token\n  \
+            wicketgate run show RUN --config wicketgate.yaml --json\n\n\
+            Payloads need the role `approver` or `auditor`. A gate or a hub records that they were shown, and to whom; reading\n\
+            a ledger directly is not recorded.")]
+    Show(lookup::ShowRun),
+    /// Follow one run until it is sealed: print each call when it begins and when its state changes
+    #[command(after_help = "Examples:\n  \
+            wicketgate run watch RUN --token-file vera.token")]
+    Watch(lookup::WatchRun),
     /// Restore the files that a run changed with `file.write` tools of tier T1
     #[command(after_help = "Examples:\n  \
             wicketgate run rollback RUN --dry-run\n  \
@@ -89,10 +107,14 @@ struct FileOutcome {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Exit {
-    match &args.command {
-        Command::Rollback(command) => wait(rollback(command)),
-        Command::Replay(args) => replay::run(args),
-    }
+    let looked = match &args.command {
+        Command::Rollback(command) => return wait(rollback(command)),
+        Command::Replay(args) => return replay::run(args),
+        Command::List(args) => block_on(lookup::list(args)),
+        Command::Show(args) => block_on(lookup::show(args)),
+        Command::Watch(args) => block_on(lookup::watch(args)),
+    };
+    looked.and_then(|done| done).unwrap_or_else(|exit| exit)
 }
 
 async fn rollback(command: &Rollback) -> Result<Exit, Failure> {

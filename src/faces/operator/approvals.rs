@@ -5,8 +5,9 @@ use crate::domain::tier::Tier;
 use std::collections::BTreeMap;
 
 use super::OperatorApi;
-use super::api::replies::{HeldCall, HeldCallDetail, HeldCalls, OpenRun, OrderReply, Runs};
-use super::api::requests::{HeldCallPath, Modification, SignedStatement};
+use super::api::lookups::{RunLine, Runs};
+use super::api::replies::{HeldCall, HeldCallDetail, HeldCalls, OrderReply};
+use super::api::requests::{HeldCallPath, Modification, Page, SignedStatement};
 use super::api::{OperatorRequest, route};
 use super::approval_queue::{self, Hold, OpenRuns, Run};
 use super::operators::Operator;
@@ -19,8 +20,9 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::ledger::store::{PayloadRef, PayloadRow};
+use crate::record::calls::Phase;
 use crate::record::run::Setting;
-use crate::record::{self, Role};
+use crate::record::{self, Kind, Role};
 use crate::serve::problem::Problem;
 
 /// Held calls in one answer, at most.
@@ -249,30 +251,34 @@ impl OperatorApi {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) async fn runs(
-        &self,
-        request: OperatorRequest<route::Runs>,
-    ) -> Result<Runs, Problem> {
-        let most = request.request.lines().min(SHOWN_MAX);
+    pub(super) async fn open_runs(&self, limit: Option<u64>) -> Result<Runs, Problem> {
+        let most = Page { limit }.lines().min(SHOWN_MAX);
         let open_runs = self.look().await?;
+        let as_of = self.clock.now().to_string();
         let mut runs: Vec<_> = open_runs
             .chains()
             .flat_map(|chain| chain.runs.iter().map(move |(id, run)| (chain, id, run)))
             .collect();
         runs.sort_by_key(|(_, id, run)| (std::cmp::Reverse(run.held.len()), run.at, **id));
-        let all = runs.len();
-        let shown = runs.into_iter().take(most).map(|(chain, id, run)| OpenRun {
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let (open, more) = (count(runs.len()), runs.len() > most);
+        let denied = Phase::Over(Kind::CallDenied);
+        let shown = runs.into_iter().take(most).map(|(chain, id, run)| RunLine {
             run: id.to_string(),
             origin: chain.origin.clone(),
             agent: run.opened.agent.to_string(),
             version: run.opened.version.to_string(),
             manifest: run.opened.manifest.to_string(),
+            parent: run.opened.parent.map(|parent| parent.to_string()),
             opened: run.at.to_string(),
-            calls: run.calls.len(),
-            in_flight: run.calls.in_flight(),
-            held: run.held.len(),
+            sealed: None,
+            reason: None,
+            calls: count(run.calls.len()),
+            in_flight: count(run.calls.in_flight()),
+            held: count(run.held.len()),
+            denied: count(run.calls.iter().filter(|(_, phase)| *phase == denied).count()),
         });
-        Ok(Runs { runs: shown.collect(), open: all, more: all > most })
+        Ok(Runs { runs: shown.collect(), open, more, next: None, as_of, behind: 0 })
     }
 }
 

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 use super::OperatorApi;
 use super::api::replies::{HeldCall, OrderReply, Outcome};
 use super::api::requests::{
-    HeldCallPath, Modification, OrderPath, OrdersAfter, Page, SignedStatement,
+    HeldCallPath, Modification, OrderPath, OrdersAfter, Page, RunSearch, SignedStatement,
 };
 use super::api::{Serve, ask, route};
 use super::credential::ShownCredential;
@@ -307,9 +307,12 @@ impl Control for Services {
         request: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
         let found = self
-            .answer::<route::Runs, _>(request, |_, message| Ok(((), page(message.limit))))
+            .answer::<route::Runs, _>(request, |_, message| {
+                let limit = page(message.limit).limit;
+                Ok(((), RunSearch { limit, ..RunSearch::default() }))
+            })
             .await?;
-        let (runs, open, more) = (objects(&found.runs), count(found.open), found.more);
+        let (runs, open, more) = (objects(&found.runs), found.open, found.more);
         Ok(Response::new(pb::ListRunsResponse { runs, open, more }))
     }
 }

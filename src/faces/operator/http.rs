@@ -83,7 +83,7 @@ fn misnamed(rejection: &PathRejection) -> Problem {
 async fn read<R: Route>(request: Request) -> Result<R::Request, Problem> {
     let json = match R::ROW.method {
         _ if !R::Request::CARRIED => Json::Null,
-        Method::GET => query(request.uri().query().unwrap_or_default())?,
+        Method::GET => query(request.uri().query().unwrap_or_default(), R::Request::TEXTS)?,
         _ => body(request, R::Request::BYTES_MAX).await?,
     };
     input(&json)
@@ -98,18 +98,24 @@ pub(super) fn input<T: Input>(json: &Json) -> Result<T, Problem> {
     })
 }
 
-/// A query of numbers, each name once.
-fn query(query: &str) -> Result<Json, Problem> {
+/// A query of numbers and of these texts, each name once.
+fn query(query: &str, texts: &[&str]) -> Result<Json, Problem> {
     let malformed = || {
         let message = "the query must be `name=<number>`, with each name at most once";
         Problem::new(Code::RequestMalformed, "http.query", message)
     };
     let mut members = std::collections::BTreeMap::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, digits) = pair.split_once('=').ok_or_else(malformed)?;
-        let number = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<u64>().ok());
-        let number = number.flatten().ok_or_else(malformed)?;
-        if members.insert(name.to_owned(), Json::from(number)).is_some() {
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let plain = value.bytes().all(|b| b.is_ascii_digit());
+        let value = match texts.contains(&name.as_ref()) {
+            true => Json::from(value.as_ref()),
+            false => plain
+                .then(|| value.parse::<u64>().ok())
+                .flatten()
+                .map(Json::from)
+                .ok_or_else(malformed)?,
+        };
+        if members.insert(name.into_owned(), value).is_some() {
             return Err(malformed());
         }
     }

@@ -19,6 +19,7 @@ use crate::domain::code::Code;
 use crate::domain::id::{ChainId, Seq};
 use crate::domain::time::Timestamp;
 use crate::identity::IdentityError;
+use crate::index::Index;
 use crate::ledger::Ledger;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
@@ -41,6 +42,7 @@ pub mod http;
 mod logins;
 pub mod operators;
 mod orders;
+pub mod search;
 pub mod token_review;
 pub mod view;
 pub mod webhook;
@@ -105,6 +107,7 @@ pub struct OperatorApi {
     queue: tokio::sync::Mutex<OpenRuns>,
     break_glass: std::sync::OnceLock<break_glass::BreakGlassParts>,
     evidence: std::sync::OnceLock<Arc<evidence::EvidenceService>>,
+    index: std::sync::OnceLock<Index>,
     /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }
@@ -142,6 +145,7 @@ impl OperatorApi {
             queue,
             break_glass,
             evidence,
+            index: std::sync::OnceLock::new(),
             tasks: TaskTracker::new(),
         }
     }

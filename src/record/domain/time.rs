@@ -40,6 +40,13 @@ impl Timestamp {
         Self::parse(text).or_else(|| Self::parse(&format!("{}.000Z", text.strip_suffix('Z')?)))
     }
 
+    /// Reads an instant of RFC 3339, with any offset and any fraction of a second, as people write it in queries; what is
+    /// finer than a millisecond is cut.
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let instant: jiff::Timestamp = text.parse().ok()?;
+        Some(Self(instant.as_millisecond()))
+    }
+
     /// Parses with the calendar library, which also decides what is invalid.
     fn parse_any(text: &str) -> Option<Self> {
         let instant: jiff::Timestamp = text.parse().ok()?;

@@ -12,16 +12,19 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use url::form_urlencoded::byte_serialize;
 
 use super::OperatorApi;
 use super::http::{HttpReply, handle};
 use super::operators::{Operator, Right};
 use crate::serve::problem::Problem;
 
+#[macro_use]
 pub mod replies;
+pub mod lookups;
 pub mod requests;
 
-use requests::{BundlePath, ErasurePath, HeldCallPath, NoncePath, OrderPath};
+use requests::{BundlePath, CallPath, ErasurePath, HeldCallPath, NoncePath, OrderPath, RunPath};
 
 /// One row of the table.
 #[derive(Clone, Debug)]
@@ -60,6 +63,8 @@ pub trait Input: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     const BYTES_MAX: usize = 256 * 1024;
     /// Whether a request holds it at all.
     const CARRIED: bool = true;
+    /// The members of a query that are texts; the others are numbers.
+    const TEXTS: &'static [&'static str] = &[];
     /// The finer code of a request that does not hold it.
     const CAUSE: &'static str = "";
 }
@@ -107,7 +112,8 @@ pub trait Route: Sized + Send + Sync + 'static {
         }
         for (i, (name, value)) in sent.iter().enumerate() {
             let mark = if i == 0 { '?' } else { '&' };
-            path.push_str(&format!("{mark}{name}={}", text(value)));
+            let value: String = byte_serialize(text(value).as_bytes()).collect();
+            path.push_str(&format!("{mark}{name}={value}"));
         }
         (path, None)
     }
@@ -250,6 +256,13 @@ routes! {
     /// Records the review of a statement that has ended.
     BreakGlassReview: POST "/v1/break-glass/{nonce}/review" (NoncePath), Review, requests::BreakGlassReview => replies::OrderReply,
         [], OperatorApi::review_break_glass;
+    /// Lists the calls that match a query, newest first, without their payloads.
+    Calls: GET "/v1/calls" (()), Look, requests::CallSearch => lookups::Calls, [], OperatorApi::calls;
+    /// Shows one call, read from its entries, without its payloads.
+    CallDetail: GET "/v1/calls/{chain}/{seq}" (CallPath), Look, () => lookups::CallDetail, [], OperatorApi::call;
+    /// Shows the arguments and the result of one call, once an entry records who sees them.
+    CallPayloads: GET "/v1/calls/{chain}/{seq}/payloads" (CallPath), Read, () => lookups::CallPayloads,
+        [], OperatorApi::payloads;
     /// Lists the orders with numbers above `since`.
     Orders: GET "/v1/control" (()), Look, requests::OrdersAfter => replies::Orders, ["Control/List"], OperatorApi::rows;
     /// Stops a target: `suspend`, `revoke` or `kill`.
@@ -277,8 +290,10 @@ routes! {
     LegalHolds: GET "/v1/holds" (()), Custody, () => replies::LegalHolds, [], OperatorApi::holds;
     /// Places a legal hold on a `run` or a `log` for a `reason`, or lifts one by a signed order.
     LegalHold: POST "/v1/holds" (()), Hold, requests::LegalHold => replies::LegalHoldReply, [], OperatorApi::hold;
-    /// Lists the open runs, those with held calls first.
-    Runs: GET "/v1/runs" (()), Look, requests::Page => replies::Runs, ["Control/Runs"], OperatorApi::runs;
+    /// Lists the open runs, those with held calls first; with a `state` or a query, the runs that match, newest first.
+    Runs: GET "/v1/runs" (()), Look, requests::RunSearch => lookups::Runs, ["Control/Runs"], OperatorApi::runs;
+    /// Shows one run: its calls in the order they began, and the runs that it delegated to.
+    RunDetail: GET "/v1/runs/{run}" (RunPath), Look, requests::RunCalls => lookups::RunDetail, [], OperatorApi::run;
 }
 
 #[cfg(test)]

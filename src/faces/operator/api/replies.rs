@@ -224,38 +224,6 @@ replies! {
         view: String,
     }
 
-    /// One open run.
-    OpenRun {
-        /// Its id.
-        run: String,
-        /// The log it is in.
-        origin: String,
-        /// The agent, by its manifest.
-        agent: String,
-        /// The version of the manifest.
-        version: String,
-        /// The digest of the manifest.
-        manifest: String,
-        /// When it was opened.
-        opened: String,
-        /// Number of its calls.
-        calls: usize,
-        /// Number of its running calls.
-        in_flight: usize,
-        /// Number of its held calls.
-        held: usize,
-    }
-
-    /// Open runs.
-    Runs {
-        /// The runs.
-        runs: Vec<OpenRun>,
-        /// Number of all open runs.
-        open: usize,
-        /// Whether there are more than are listed.
-        more: bool,
-    }
-
     /// The review of a break-glass statement.
     GlassReview {
         /// Who reviewed it.

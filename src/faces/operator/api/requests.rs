@@ -31,6 +31,18 @@ paths! {
         /// Its id.
         call: String
     }
+    /// Names a recorded call.
+    CallPath {
+        /// Its chain, in hex.
+        chain: String,
+        /// The number of the entry that first decided it.
+        seq: String
+    }
+    /// Names a run.
+    RunPath {
+        /// Its id.
+        run: String
+    }
     /// Names a break-glass statement.
     NoncePath {
         /// Its nonce.
@@ -72,6 +84,61 @@ inputs! {
     /// How much of a list is wanted.
     Page {
         /// Maximum number of items in the list; 100 if absent, at most 200.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        limit: Option<u64>,
+    }
+
+    /// Which calls are wanted.
+    CallSearch {
+        /// Terms `word:value` that must all match, such as `tool:payments.refund -verdict:allow since:2h`.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        q: Option<String>,
+        /// Only what began at this date, at this time or this duration ago, or later.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        since: Option<String>,
+        /// Only what began before this.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        until: Option<String>,
+        /// The `next` of the answer before.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        cursor: Option<String>,
+        /// Maximum number of items in the list; 100 if absent, at most 200.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        limit: Option<u64>,
+    } with {
+        const TEXTS: &'static [&'static str] = &["q", "since", "until", "cursor"];
+    }
+
+    /// Which runs are wanted. Without any member except `limit`: the open runs, those with held calls first.
+    RunSearch {
+        /// `open` (if absent), `sealed` or `all`.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        state: Option<String>,
+        /// Terms `word:value` that must all match, such as `tool:payments.refund -verdict:allow since:2h`.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        q: Option<String>,
+        /// Only what began at this date, at this time or this duration ago, or later.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        since: Option<String>,
+        /// Only what began before this.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        until: Option<String>,
+        /// The `next` of the answer before.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        cursor: Option<String>,
+        /// Maximum number of items in the list; 100 if absent, at most 200.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        limit: Option<u64>,
+    } with {
+        const TEXTS: &'static [&'static str] = &["state", "q", "since", "until", "cursor"];
+    }
+
+    /// Which calls of a run are wanted.
+    RunCalls {
+        /// Only calls that began after this entry.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
+        /// Maximum number of calls; 100 if absent, at most 200.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     }
