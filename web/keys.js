@@ -1,4 +1,4 @@
-// Keys that lead somewhere; none changes anything. `g` and a letter: a page. `j` and `k`: the next and the last row.
+// Keys that lead somewhere; none changes anything. `g` and a letter: a page. `j` and `k`: the next and the last row. `/`: the search.
 const typing = (target) => target.closest("input, select, textarea, [contenteditable]");
 let went = 0;
 
@@ -19,6 +19,12 @@ document.addEventListener("keydown", (event) => {
     went = 0;
     document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`)?.click();
     return;
+  }
+  if (event.key === "/") {
+    event.preventDefault();
+    const field = document.querySelector('form[role="search"] input');
+    if (field) field.focus();
+    else document.querySelector('nav a[data-key="c"]')?.click();
   }
   if (event.key === "j") row(1);
   if (event.key === "k") row(-1);

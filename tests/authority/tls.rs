@@ -215,6 +215,53 @@ async fn a_client_without_a_known_certificate_cannot_give_orders() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_console_of_a_hub_lets_an_operator_in_by_certificate_and_only_beside_it() {
+    let (people, tool, db) = (People::new(), Tool::start().await, cluster().await);
+    let house = House::new(&people);
+    let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+    let hub = hub(&estate, &db, &house, "hub").await;
+    let url = hub.url();
+    let host = url.rsplit_once("//").unwrap().1;
+    let ask = |who: &str, line: &str, headers: &str, body: &str| {
+        let length = body.len();
+        let request = format!(
+            "{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        );
+        let (cert, key) =
+            (house.ca.shown(&format!("{who}.pem")), house.ca.shown(&format!("{who}.key")));
+        let certificate = ["-cert", &cert, "-key", &key];
+        house.sends(&url, if who.is_empty() { &[] } else { &certificate }, &request)
+    };
+    let form = format!("Origin: {url}\r\nContent-Type: application/x-www-form-urlencoded\r\n");
+    let page = ask("otto", "GET /console/login", "", "");
+    assert!(
+        page.contains("Log in with the certificate") && !page.contains("Operator token"),
+        "{page}"
+    );
+    assert!(page.contains("strict-transport-security: max-age=31536000"), "{page}");
+    let said = ask("otto", "POST /console/login", &form, "");
+    assert!(said.contains("HTTP/1.1 303"), "{said}");
+    let cookie = said.split("set-cookie: ").nth(1).unwrap().split("\r\n").next().unwrap();
+    let (pair, rest) = cookie.split_once("; ").unwrap();
+    assert!(pair.starts_with("__Host-wicketgate="), "{cookie}");
+    assert_eq!(rest, "Path=/; HttpOnly; SameSite=Strict; Secure");
+    let cookie = format!("Cookie: {pair}\r\n");
+    let page = ask("otto", "GET /console", &cookie, "");
+    assert!(page.contains("HTTP/1.1 200") && page.contains(">otto</a>"), "{page}");
+    for other in ["", "vera"] {
+        let page = ask(other, "GET /console", &cookie, "");
+        assert!(page.contains("location: /console/login"), "`{other}`: {page}");
+    }
+    // Whoever shows a certificate and a token is nobody, as everywhere; by the token alone, Ada is in.
+    let token = std::fs::read_to_string(people.path("ada.token")).unwrap();
+    let token = format!("token={}", token.trim());
+    assert!(ask("otto", "POST /console/login", &form, &token).contains("HTTP/1.1 401"));
+    assert!(ask("", "POST /console/login", &form, &token).contains("HTTP/1.1 303"));
+    let plain = form.replace("https:", "http:");
+    assert!(ask("", "POST /console/login", &plain, &token).contains("HTTP/1.1 403"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_that_was_taken_out_of_the_configuration_opens_nothing_any_more() {
     let (people, tool, db) = (People::new(), Tool::start().await, cluster().await);
     let mut house = House::new(&people);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use wicketgate::operator::operators::{Operator, Role};
+use wicketgate::record::Kind;
 use wicketgate::serve::console::PAGES;
 
 use crate::api::{ApiServer, GATE, ask, canonical_args, run_id, show};
@@ -26,7 +27,8 @@ async fn stage() -> ApiServer {
 /// A path with its parameters.
 fn filled(path: &str) -> String {
     let run = run_id(1).to_string();
-    path.replace("{run}", &run).replace("{call}", "c1").replace("{seq}", "1")
+    let path = path.replace("{run}", &run).replace("{call}", "c1");
+    path.replace("{chain}", &"0".repeat(32)).replace("{seq}", "1")
 }
 
 #[tokio::test]
@@ -164,6 +166,36 @@ async fn an_approver_sees_the_exact_bytes_the_reasons_and_the_commands() {
     assert!(!list.attributes("href").contains(&link), "{}", list.body);
     api.end_call(run, "c7").await;
     assert_eq!(anna.get(&link).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_call_is_found_by_a_query_and_its_arguments_are_shown_once_that_is_recorded() {
+    let api = stage().await;
+    let run = run_id(2);
+    api.open_run(run).await;
+    api.hold(ask(run, "c7", r#"{"amount":4200}"#)).await;
+    let anna = Browser::of(&api, "anna").await;
+    let list = anna.get("/console/calls?q=call%3Ac7").await;
+    let mut links = list.attributes("href").into_iter();
+    let path = links.find(|link| link.starts_with("/console/calls/")).unwrap();
+    assert_eq!(list.body.matches("<tr data-row>").count(), 1, "{}", list.body);
+    let call = anna.get(&path).await;
+    for part in ["require_approval", "held", "refunds need a second pair of eyes", "call.held"] {
+        assert!(call.body.contains(part), "{part}: {}", call.body);
+    }
+    assert!(!call.body.contains("4200"), "{}", call.body);
+    assert_eq!(api.entries(Kind::PayloadViewed).await.len(), 0);
+    let shown = anna.get(&format!("{path}/payloads")).await;
+    assert!(shown.body.contains("{&quot;amount&quot;:4200}"), "{}", shown.body);
+    assert_eq!(api.entries(Kind::PayloadViewed).await.len(), 1);
+    let vera = Browser::of(&api, "vera").await;
+    assert_eq!(vera.get(&format!("{path}/payloads")).await.status, 403);
+    assert_eq!(api.entries(Kind::PayloadViewed).await.len(), 1);
+    let run = anna.get(&format!("/console/runs/{run}")).await;
+    assert!(run.attributes("href").contains(&path), "{}", run.body);
+    let wrong = anna.get("/console/calls?q=colour%3Ared").await;
+    assert!(wrong.status == 200 && wrong.body.contains("colour"), "{}", wrong.body);
+    assert_eq!(wrong.attributes("value"), ["colour:red"]);
 }
 
 #[tokio::test]

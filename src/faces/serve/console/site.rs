@@ -94,7 +94,10 @@ pages! {
     GET "/console/approvals", HeldCalls, pages::approvals::list;
     GET "/console/approvals/{run}/{call}", HeldCallDetail, pages::approvals::one;
     GET "/console/runs", Runs, pages::runs::list;
-    GET "/console/runs/{run}", Runs, pages::runs::one;
+    GET "/console/runs/{run}", RunDetail, pages::runs::one;
+    GET "/console/calls", Calls, pages::calls::list;
+    GET "/console/calls/{chain}/{seq}", CallDetail, pages::calls::one;
+    GET "/console/calls/{chain}/{seq}/payloads", CallPayloads, pages::calls::payloads;
     GET "/console/health", Fleet, pages::health::health;
     GET "/console/orders", Orders, pages::orders::list;
     GET "/console/orders/new", Stop, pages::orders::new;

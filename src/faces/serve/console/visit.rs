@@ -95,11 +95,12 @@ impl Visit {
         read.map(|Path(path)| path).map_err(|_| Failure::new(StatusCode::NOT_FOUND, missing))
     }
 
-    /// The fields of the query.
-    pub(super) fn query(&self, name: &str) -> String {
+    /// A field of the query, if it is there and not empty.
+    pub(super) fn query(&self, name: &str) -> Option<String> {
         let query = self.parts.uri.query().unwrap_or_default();
         let mut pairs = url::form_urlencoded::parse(query.as_bytes());
-        pairs.find(|(one, _)| one == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+        let value = pairs.find(|(one, _)| one == name).map(|(_, value)| value.into_owned());
+        value.filter(|value| !value.is_empty())
     }
 
     /// What a route of the operator API answers this operator.

@@ -4,6 +4,7 @@
 //! then maud, which escapes it. The frame spells out what a page forgot to pass through it.
 
 pub(super) mod approvals;
+pub(super) mod calls;
 pub(super) mod health;
 pub(super) mod home;
 pub(super) mod login;
@@ -27,10 +28,11 @@ use crate::operator::{spelled_out, visible};
 use crate::serve::problem::Problem;
 
 /// The pages that every other one leads to: path, name, and the second of the two keys.
-const NAVIGATION: [(&str, &str, &str); 5] = [
+const NAVIGATION: [(&str, &str, &str); 6] = [
     ("/console", "Home", "h"),
     ("/console/approvals", "Approvals", "a"),
     ("/console/runs", "Runs", "r"),
+    ("/console/calls", "Calls", "c"),
     ("/console/health", "Health", "e"),
     ("/console/orders", "Orders", "o"),
 ];
@@ -149,8 +151,8 @@ pub(super) fn frame(
                 @if visit.is_some() {
                     footer { p {
                         "As of " (time(&console.api.clock().now().to_string())) ". Keys: "
-                        kbd { "g" } " then " kbd { "h" } ", " kbd { "a" } ", " kbd { "r" } ", "
-                        kbd { "e" } ", " kbd { "o" } "; " kbd { "j" } " and " kbd { "k" } " for rows."
+                        kbd { "g" } " then " kbd { "h" } ", " kbd { "a" } ", " kbd { "r" } ", " kbd { "c" } ", "
+                        kbd { "e" } ", " kbd { "o" } "; " kbd { "j" } " and " kbd { "k" } " for rows; " kbd { "/" } " to search."
                     } }
                 }
             }

@@ -20,7 +20,8 @@ const TARGETS: [&str; 6] = ["run", "agent", "tool", "manifest", "key", "all"];
 /// The orders above the number in the query; without one, the newest.
 pub(in super::super) async fn list(visit: &mut Visit) -> Result<Answer, Failure> {
     let newest = visit.ask::<route::NewestOrder>((), ()).await?.seq;
-    let since = visit.query("since").parse().unwrap_or_else(|_| newest.saturating_sub(LINES));
+    let since = visit.query("since").and_then(|text| text.parse().ok());
+    let since = since.unwrap_or_else(|| newest.saturating_sub(LINES));
     let orders = visit.ask::<route::Orders>((), OrdersAfter { since }).await?;
     let body = html! {
         @if visit.may::<route::Stop>() { p { a .button href="/console/orders/new" { "Stop something…" } } }
@@ -106,9 +107,9 @@ fn result(outcome: &Outcome) -> Markup {
 /// The form.
 pub(in super::super) async fn new(visit: &mut Visit) -> Result<Answer, Failure> {
     let asked = Stop {
-        action: visit.query("action"),
-        target: visit.query("target"),
-        name: visit.query("name"),
+        action: visit.query("action").unwrap_or_default(),
+        target: visit.query("target").unwrap_or_default(),
+        name: visit.query("name").unwrap_or_default(),
         ..Stop::default()
     };
     Ok(Answer::Page("Stop something".to_owned(), stop_form(visit, &asked)))

@@ -1,100 +1,136 @@
-//! Open runs.
+//! Runs: the open ones, those that match a query, and the time line of one.
 
-use http::StatusCode;
 use maud::{Markup, html};
-use serde::Deserialize;
 
-use super::{Failure, approvals, command, facts, id, shown, time};
-use crate::domain::id::RunId;
+use super::calls::{self, Found};
+use super::{Failure, facts, id, shown, time};
 use crate::domain::plural::many;
-use crate::operator::api::replies::{HeldCalls, OpenRun, Runs};
-use crate::operator::api::requests::Page as Lines;
+use crate::operator::api::lookups::{RunDetail, RunLine, Runs};
+use crate::operator::api::requests::{RunCalls, RunPath, RunSearch};
 use crate::operator::api::route;
 use crate::serve::console::visit::{Answer, Visit};
 
-/// Lines of the list.
-const LINES: u64 = 200;
-
-/// The path of the page of one run.
-#[derive(Deserialize)]
-struct RunPage {
-    run: String,
-}
+const RUNS: &str = "/console/runs";
+/// Which runs a search can be about.
+const STATES: [&str; 3] = ["open", "sealed", "all"];
+/// Lines of a list.
+const LINES: u64 = 100;
 
 /// The list.
 pub(in super::super) async fn list(visit: &mut Visit) -> Result<Answer, Failure> {
-    let runs = visit.ask::<route::Runs>((), Lines { limit: Some(LINES) }).await?;
-    Ok(Answer::Page("Open runs".to_owned(), table(&runs)))
+    let asked = RunSearch {
+        state: visit.query("state"),
+        q: visit.query("q"),
+        cursor: visit.query("cursor"),
+        limit: Some(LINES),
+        ..RunSearch::default()
+    };
+    let body = match visit.ask::<route::Runs>((), asked.clone()).await {
+        Ok(runs) => html! { (form(&asked, None)) (table(&runs)) (more(&asked, &runs)) },
+        Err(failure) if failure.is_of_query() => form(&asked, Some(&failure)),
+        Err(failure) => return Err(failure),
+    };
+    Ok(Answer::Page("Runs".to_owned(), body))
 }
 
-/// Open runs, those with held calls first.
+fn form(asked: &RunSearch, failure: Option<&Failure>) -> Markup {
+    let state = asked.state.as_deref().unwrap_or("open");
+    calls::search(
+        RUNS,
+        (asked.q.as_deref(), failure),
+        &html! {
+            label for="state" { "State" }
+            select id="state" name="state" {
+                @for one in STATES { option selected[one == state] { (one) } }
+            }
+        },
+    )
+}
+
+fn more(asked: &RunSearch, runs: &Runs) -> Markup {
+    let state = asked.state.as_deref().unwrap_or("open");
+    let found = Found { as_of: &runs.as_of, behind: runs.behind, next: runs.next.as_deref() };
+    calls::more(RUNS, &[("state", state), ("q", asked.q.as_deref().unwrap_or_default())], &found)
+}
+
+/// Runs, as they are ordered in the answer.
 pub(super) fn table(runs: &Runs) -> Markup {
     if runs.runs.is_empty() {
-        return html! { p .empty { "No run is open." } };
+        return html! { p .empty { "No run matches." } };
     }
+    html! { (lines(&runs.runs, &format!("{} in all", many(runs.open, "open run")))) }
+}
+
+fn lines(runs: &[RunLine], caption: &str) -> Markup {
     html! {
         div .wide { table {
-            caption { (many(runs.open, "open run")) ", those with held calls first" }
+            caption { (caption) }
             thead { tr {
                 th scope="col" { "Agent" } th scope="col" { "Run" } th scope="col" { "Opened" }
-                th scope="col" { "Calls" } th scope="col" { "Running" } th scope="col" { "Held" }
+                th scope="col" { "State" } th scope="col" { "Calls" } th scope="col" { "Running" }
+                th scope="col" { "Held" } th scope="col" { "Denied" }
             } }
-            tbody { @for run in &runs.runs { tr data-row {
+            tbody { @for run in runs { tr data-row {
                 th scope="row" {
-                    a href={ "/console/runs/" (shown(&run.run)) } { (shown(&run.agent)) " " (shown(&run.version)) }
+                    a href={ (RUNS) "/" (shown(&run.run)) } { (shown(&run.agent)) " " (shown(&run.version)) }
                 }
                 td { (id(&run.run)) }
                 td { (time(&run.opened)) }
-                td { (run.calls) } td { (run.in_flight) } td { (run.held) }
+                td { @match &run.sealed { None => "open", Some(at) => { "sealed " (time(at)) } } }
+                td { (run.calls) } td { (run.in_flight) } td { (run.held) } td { (run.denied) }
             } } }
         } }
-        @if runs.more { p { "There are more than are shown." } }
     }
 }
 
-/// One open run.
+/// One run, with its calls in the order they began.
 pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> {
-    let named = visit.path::<RunPage>().await?;
-    let runs = visit.ask::<route::Runs>((), Lines { limit: Some(LINES) }).await?;
-    let is = |run: &RunId| runs.runs.iter().find(|open| open.run == run.to_string());
-    let Some(run) = RunId::parse(&named.run).as_ref().and_then(is) else {
-        let message = if runs.more {
-            "this run is sealed, or not among the 200 that are listed"
-        } else {
-            "no open run has this id: it is sealed, or never was"
-        };
-        return Err(Failure::new(StatusCode::NOT_FOUND, message));
-    };
-    let held = visit.ask::<route::HeldCalls>((), Lines { limit: Some(LINES) }).await?;
-    let of_run = held.held.into_iter().filter(|call| call.run.as_ref() == Some(&run.run));
-    let held: Vec<_> = of_run.collect();
-    let calls = held.iter().map(|call| call.count).sum();
-    let held = HeldCalls { asks: held.len(), held, calls, more: false };
-    Ok(Answer::Page(format!("Run of {}", shown(&run.agent)), detail(visit, run, &held)))
+    let path = visit.path::<RunPath>().await?;
+    let after = visit.query("after").and_then(|text| text.parse().ok());
+    let asked = RunCalls { after, limit: Some(LINES) };
+    let detail = visit.ask::<route::RunDetail>(path, asked).await?;
+    let title = format!("Run of {}", shown(&detail.run.agent));
+    Ok(Answer::Page(title, timeline(&detail, visit.may::<route::Stop>())))
 }
 
-fn detail(visit: &Visit, run: &OpenRun, held: &HeldCalls) -> Markup {
-    let stop =
-        |action: &str| format!("/console/orders/new?action={action}&target=run&name={}", run.run);
+pub(super) fn timeline(detail: &RunDetail, stops: bool) -> Markup {
+    let run = &detail.run;
+    let stop = |action: &str| {
+        format!("/console/orders/new?action={action}&target=run&name={}", shown(&run.run))
+    };
+    let found = Found { as_of: &detail.as_of, behind: detail.behind, next: None };
     html! {
         (facts(&[
             ("Run", id(&run.run)),
             ("Agent", html! { (shown(&run.agent)) " " (shown(&run.version)) }),
-            ("Manifest", id(&run.manifest)),
+            ("State", html! { @match &run.sealed {
+                None => "open",
+                Some(at) => { "sealed " (time(at)) " " (shown(run.reason.as_deref().unwrap_or("by the agent"))) },
+            } }),
             ("Opened", time(&run.opened)),
+            ("Parent", html! { @match &run.parent {
+                None => "none",
+                Some(parent) => a href={ (RUNS) "/" (shown(parent)) } { (shown(parent)) },
+            } }),
+            ("Manifest", id(&run.manifest)),
             ("Log", id(&run.origin)),
-            ("Calls", html! { (run.calls) ", " (run.in_flight) " running" }),
         ]))
-        h2 { "Held calls of this run" }
-        (approvals::table(visit, held))
-        @if visit.may::<route::Stop>() {
+        @if stops && run.sealed.is_none() {
             h2 { "Stop" }
             ul {
                 li { a href=(stop("suspend")) { "Suspend this run…" } ": new calls are denied, running ones go on" }
                 li { a href=(stop("kill")) { "Kill this run…" } ": its running calls are stopped, and it is sealed" }
             }
         }
-        h2 { "Entries of its log" }
-        (command(&format!("wicketgate ledger tail --config FILE --chain {} -n 100", run.origin)))
+        h2 { "Calls" }
+        (calls::table(&detail.timeline, "in the order they began"))
+        @if let Some(next) = detail.next {
+            p { a href={ (RUNS) "/" (shown(&run.run)) "?after=" (next) } { "Later calls" } }
+        }
+        @if !detail.children.is_empty() {
+            h2 { "Runs it delegated to" }
+            (lines(&detail.children, "the newest first"))
+        }
+        (calls::more(RUNS, &[], &found))
     }
 }

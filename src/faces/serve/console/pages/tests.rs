@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::operator::api::replies::{Fleet, HeldCallDetail, OrderDetail, Orders, Runs};
+use crate::operator::api::lookups::{CallDetail, CallPayloads, Calls, RunDetail, Runs};
+use crate::operator::api::replies::{Fleet, HeldCallDetail, OrderDetail, Orders};
 use crate::operator::view::{Facts, Review};
 
 /// What would be markup, ends an attribute, hides, turns around, and imitates an escape.
@@ -39,10 +40,18 @@ fn assert_harmless(page: Markup) {
 
 #[test]
 fn lists_show_texts_as_texts() {
-    assert_harmless(runs::table(&read::<Runs>(json!({"open": 1, "more": true, "runs": [{
-        "run": "r", "origin": "o", "agent": "a", "version": "v", "manifest": "m", "opened": "t",
-        "calls": 1, "in_flight": 0, "held": 1,
-    }]}))));
+    assert_harmless(runs::table(&read::<Runs>(json!({"open": 1, "more": true, "runs": [run()],
+        "next": "c", "as_of": "t", "behind": 0}))));
+    assert_harmless(runs::timeline(
+        &read::<RunDetail>(merged(
+            run(),
+            json!({"timeline": [call()], "next": 1,
+            "children": [run()], "as_of": "t", "behind": 2}),
+        )),
+        true,
+    ));
+    let calls = read::<Calls>(json!({"calls": [call()], "next": "c", "as_of": "t", "behind": 0}));
+    assert_harmless(calls::table(&calls.calls, "newest first"));
     assert_harmless(health::gates(&read::<Fleet>(json!({"never_seen": ["o"], "gates": [{
         "origin": "o", "writer": "w", "standing": "s", "last_seen": "t", "age_ms": 1, "obeyed": 1,
         "runs": null, "held": 1, "in_flight": 1, "state": {"a": "b"},
@@ -52,6 +61,41 @@ fn lists_show_texts_as_texts() {
         notes: vec![HOSTILE.to_owned()],
         ..crate::serve::Readiness::default()
     }));
+}
+
+fn run() -> Value {
+    json!({"run": "r", "origin": "o", "agent": "a", "version": "v", "manifest": "m", "parent": "p",
+        "opened": "t", "sealed": "t", "reason": "r", "calls": 1, "in_flight": 0, "held": 1,
+        "denied": 0})
+}
+
+fn call() -> Value {
+    json!({"chain": "c", "seq": 1, "at": "t", "run": "r", "call": "c", "agent": "a",
+        "version": "v", "tool": "t", "tier": "T1", "verdict": "v", "enforced": false, "state": "s",
+        "code": "c", "detail": "d", "rule": "r", "outcome": "o", "us": 1, "masked": 0,
+        "approvals": 1, "decided_by": ["p"]})
+}
+
+fn merged(mut one: Value, other: Value) -> Value {
+    if let (Some(one), Value::Object(other)) = (one.as_object_mut(), other) {
+        one.extend(other);
+    }
+    one
+}
+
+#[test]
+fn one_call_shows_texts_as_texts() {
+    let detail = merged(
+        call(),
+        json!({"origin": "o", "policy": "p", "asked_by": "a",
+        "traceparent": "t", "reasons": [{"code": "c", "detail": "d", "message": "m", "rule": "r"}],
+        "entries": [{"seq": 1, "run_seq": 1, "at": "t", "kind": "k", "leaf": "l",
+            "payloads": [{"role": "r", "commitment": "c", "bytes": 1}]}]}),
+    );
+    assert_harmless(calls::recorded(&read::<CallDetail>(detail), true));
+    let payloads = json!({"payloads": [{"role": "r", "entry": 1, "commitment": "c", "bytes": 1,
+        "text": "t", "withheld": "w"}]});
+    assert_harmless(calls::bodies(&read::<CallPayloads>(payloads), "/console/calls"));
 }
 
 fn order() -> Value {

@@ -1,0 +1,214 @@
+//! Calls: those that match a query, one from its entries, and its payloads.
+
+use http::StatusCode;
+use maud::{Markup, html};
+
+use super::{Failure, facts, id, shown, time};
+use crate::domain::plural::many;
+use crate::operator::api::lookups::{CallDetail, CallLine, CallPayloads};
+use crate::operator::api::requests::{CallPath, CallSearch};
+use crate::operator::api::route;
+use crate::serve::console::visit::{Answer, Visit};
+
+const CALLS: &str = "/console/calls";
+/// Lines of a list.
+const LINES: u64 = 100;
+
+/// How far an answer reaches.
+pub(super) struct Found<'a> {
+    /// Everything that was recorded before this was searched.
+    pub as_of: &'a str,
+    /// Entries that were not searched yet.
+    pub behind: u64,
+    /// The cursor of the next page.
+    pub next: Option<&'a str>,
+}
+
+/// Calls that match the query in the address, the newest first.
+pub(in super::super) async fn list(visit: &mut Visit) -> Result<Answer, Failure> {
+    let asked = CallSearch {
+        q: visit.query("q"),
+        cursor: visit.query("cursor"),
+        limit: Some(LINES),
+        ..CallSearch::default()
+    };
+    let q = asked.q.as_deref();
+    let body = match visit.ask::<route::Calls>((), asked.clone()).await {
+        Ok(calls) => {
+            let found =
+                Found { as_of: &calls.as_of, behind: calls.behind, next: calls.next.as_deref() };
+            html! {
+                (search(CALLS, (q, None), &html! {}))
+                (table(&calls.calls, "newest first"))
+                (more(CALLS, &[("q", q.unwrap_or_default())], &found))
+            }
+        }
+        Err(failure) if failure.is_of_query() => search(CALLS, (q, Some(&failure)), &html! {}),
+        Err(failure) => return Err(failure),
+    };
+    Ok(Answer::Page("Calls".to_owned(), body))
+}
+
+/// The form of a search. It reads, so that its address can be kept and sent.
+pub(super) fn search(
+    path: &str,
+    (q, failure): (Option<&str>, Option<&Failure>),
+    more: &Markup,
+) -> Markup {
+    html! {
+        @if let Some(failure) = failure { p .failure role="alert" { (shown(&failure.message)) } }
+        form method="get" action=(path) role="search" {
+            label for="q" {
+                "Query, such as " code { "tool:payments.refund -verdict:allow since:2h" }
+            }
+            input id="q" name="q" value=(q.unwrap_or_default()) autocomplete="off";
+            (more)
+            button { "Search" }
+        }
+    }
+}
+
+/// How far a list reaches, and its next page.
+pub(super) fn more(path: &str, asked: &[(&str, &str)], found: &Found<'_>) -> Markup {
+    let next = found.next.map(|cursor| {
+        let fields = asked.iter().copied().chain([("cursor", cursor)]);
+        let query =
+            url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        format!("{path}?{query}")
+    });
+    html! {
+        @if let Some(next) = next { p { a href=(next) { "More" } } }
+        p .hint {
+            "Searched: everything before " (time(found.as_of)) "."
+            @if found.behind > 0 { " " (many(found.behind, "entry")) " not yet." }
+        }
+    }
+}
+
+/// Calls.
+pub(super) fn table(calls: &[CallLine], order: &str) -> Markup {
+    if calls.is_empty() {
+        return html! { p .empty { "No call matches." } };
+    }
+    html! {
+        div .wide { table {
+            caption { (many(calls.len(), "call")) ", " (order) }
+            thead { tr {
+                th scope="col" { "When" } th scope="col" { "Tool" } th scope="col" { "Agent" }
+                th scope="col" { "Tier" } th scope="col" { "Verdict" } th scope="col" { "State" }
+                th scope="col" { "Code" } th scope="col" { "Outcome" }
+            } }
+            tbody { @for call in calls { tr data-row { (row(call)) } } }
+        } }
+    }
+}
+
+fn row(call: &CallLine) -> Markup {
+    let text = |of: &Option<String>| shown(of.as_deref().unwrap_or("–"));
+    html! {
+        td { (time(&call.at)) }
+        th scope="row" { a href={ (CALLS) "/" (shown(&call.chain)) "/" (call.seq) } { (text(&call.tool)) } }
+        td { (shown(&call.agent)) " " (shown(&call.version)) }
+        td { (text(&call.tier)) }
+        td { (shown(&call.verdict)) @if !call.enforced { " (not enforced)" } }
+        td { (shown(&call.state)) }
+        td { (shown(call.detail.as_deref().or(call.code.as_deref()).unwrap_or("–"))) }
+        td { (text(&call.outcome)) }
+    }
+}
+
+/// One call, from its entries.
+pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> {
+    let path = visit.path::<CallPath>().await?;
+    let detail = visit.ask::<route::CallDetail>(path, ()).await?;
+    let title =
+        format!("Call of {}", shown(detail.call.tool.as_deref().unwrap_or("an unknown tool")));
+    Ok(Answer::Page(title, recorded(&detail, visit.may::<route::CallPayloads>())))
+}
+
+/// All that the entries of a call say, and where its payloads are.
+pub(super) fn recorded(detail: &CallDetail, reads: bool) -> Markup {
+    let call = &detail.call;
+    let text = |of: &Option<String>| shown(of.as_deref().unwrap_or("–"));
+    html! {
+        (facts(&[
+            ("Verdict", html! { (shown(&call.verdict)) @if !call.enforced { " (not enforced)" } }),
+            ("State", html! { (shown(&call.state)) ", " (text(&call.outcome)) }),
+            ("Tier", html! { (text(&call.tier)) }),
+            ("When", time(&call.at)),
+            ("Took", html! { @match call.us { None => "–", Some(us) => { (us / 1000) " ms" } } }),
+            ("Agent", html! { (shown(&call.agent)) " " (shown(&call.version)) }),
+            ("Run", html! { a href={ "/console/runs/" (shown(&call.run)) } { (shown(&call.run)) } }),
+            ("Call", id(&call.call)),
+            ("Rule", html! { (text(&call.rule)) }),
+            ("Approvals", html! { (call.approvals) " " (shown(&call.decided_by.join(", "))) }),
+            ("Arguments by", html! { (shown(detail.asked_by.as_deref().unwrap_or("the agent"))) }),
+            ("Policy", html! { (text(&detail.policy)) }),
+            ("Trace", html! { (text(&detail.traceparent)) }),
+            ("Log", id(&detail.origin)),
+        ]))
+        @if !detail.reasons.is_empty() {
+            h2 { "Reasons" }
+            ul { @for reason in &detail.reasons { li {
+                (shown(if reason.detail.is_empty() { &reason.code } else { &reason.detail })) ": "
+                (shown(&reason.message)) " " code { (shown(&reason.rule)) }
+            } } }
+        }
+        @if call.state == "held" {
+            p { a href={ "/console/approvals/" (shown(&call.run)) "/" (shown(&call.call)) } { "The call is held: see what would run" } }
+        }
+        h2 { "Arguments and result" }
+        @if reads {
+            p { a href={ (CALLS) "/" (shown(&call.chain)) "/" (call.seq) "/payloads" } { "Show them" } ": an entry records that you saw them." }
+        } @else { p { "To see them takes the role approver or auditor." } }
+        (entries(detail))
+    }
+}
+
+fn entries(detail: &CallDetail) -> Markup {
+    html! {
+        h2 { "Entries" }
+        div .wide { table {
+            caption { (many(detail.entries.len(), "entry")) " of this call" }
+            thead { tr {
+                th scope="col" { "Number" } th scope="col" { "When" } th scope="col" { "Kind" }
+                th scope="col" { "Leaf" } th scope="col" { "Payloads" }
+            } }
+            tbody { @for entry in &detail.entries { tr {
+                th scope="row" { (entry.seq) }
+                td { (time(&entry.at)) }
+                td { (shown(&entry.kind)) }
+                td { (id(&entry.leaf)) }
+                td { @for one in &entry.payloads { p { (shown(&one.role)) ", " (many(one.bytes, "byte")) } } }
+            } } }
+        } }
+    }
+}
+
+/// Arguments and result of one call, once an entry records who sees them.
+pub(in super::super) async fn payloads(visit: &mut Visit) -> Result<Answer, Failure> {
+    let path = visit.path::<CallPath>().await?;
+    let back = format!("{CALLS}/{}/{}", shown(&path.chain), shown(&path.seq));
+    let payloads = visit.ask::<route::CallPayloads>(path, ()).await?;
+    Ok(Answer::Page("Arguments and result".to_owned(), bodies(&payloads, &back)))
+}
+
+pub(super) fn bodies(payloads: &CallPayloads, back: &str) -> Markup {
+    html! {
+        p { a href=(back) { "Back to the call" } }
+        @if payloads.payloads.is_empty() { p .empty { "The call has none." } }
+        @for one in &payloads.payloads {
+            h2 { (shown(&one.role)) ", " (many(one.bytes, "byte")) }
+            p .hint { "Entry " (one.entry) ", commitment " (id(&one.commitment)) }
+            @if let Some(text) = &one.text { pre .arguments tabindex="0" { (shown(text)) } }
+            @if let Some(why) = &one.withheld { p .failure { (shown(why)) } }
+        }
+    }
+}
+
+impl Failure {
+    /// Whether what was typed into a search is the reason.
+    pub(super) fn is_of_query(&self) -> bool {
+        self.status == StatusCode::BAD_REQUEST
+    }
+}
