@@ -55,7 +55,7 @@ pub struct Permit {
     /// Whether an answer left while the call ran.
     flows: AtomicBool,
     /// What left of that answer.
-    stream: Mutex<LeftStream>,
+    stream: Box<Mutex<LeftStream>>,
 }
 
 impl Permit {
@@ -63,8 +63,7 @@ impl Permit {
         let (prepared, decision) = judged.into_parts();
         let fuse = tenure.fuse(prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout));
         let (verdict, obligations) = (decision.verdict, decision.obligations);
-        let (observed, flows, stream) =
-            (Mutex::default(), AtomicBool::new(false), Mutex::default());
+        let (observed, flows, stream) = (Mutex::default(), AtomicBool::new(false), Box::default());
         Self { prepared, verdict, obligations, receipt, observed, fuse, flows, stream }
     }
 
