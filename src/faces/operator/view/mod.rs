@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::escape::{hidden_in, quoted, visible};
+use self::doubts::doubts;
+use super::escape::{quoted, visible};
 pub use crate::approval::REVIEW_MAX;
 use crate::approval::proposal::Proposal;
 use crate::approval::{ApprovalStatement, ApproverVerdict};
@@ -19,8 +20,9 @@ use crate::domain::commitment::{commit, derived};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::{Json, Limits};
-use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
+
+mod doubts;
 
 /// What an approver sees of one held call.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
@@ -416,48 +418,6 @@ fn doing(effect: &Json, tool: &str) -> (String, String) {
         Ok(Deed::File { access, root, path }) => (access, format!("{root}:{path}")),
         Ok(Deed::Mcp { method, server, name }) => (method, format!("{name} of server {server}")),
         Err(_other_kind) => ("call".to_owned(), tool.to_owned()),
-    }
-}
-
-/// Values that look like something else.
-fn doubts(path: &str, value: &Json, found: &mut Vec<String>) {
-    match value {
-        Json::String(text) => doubt(path, text, found),
-        Json::Array(items) => {
-            for (i, item) in items.iter().enumerate() {
-                doubts(&format!("{path}/{i}"), item, found);
-            }
-        }
-        Json::Object(members) => {
-            for (name, item) in members {
-                let below = format!("{path}/{}", visible(name));
-                doubt(&format!("the name {below}"), name, found);
-                doubts(&below, item, found);
-            }
-        }
-        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) => {}
-    }
-}
-
-fn doubt(path: &str, text: &str, found: &mut Vec<String>) {
-    let unseen = hidden_in(text);
-    if unseen > 0 {
-        let unseen = many(unseen, "invisible character");
-        found.push(format!("{path}: {unseen} spelled out"));
-    }
-    if text.is_ascii() {
-        return;
-    }
-    let host = url::Url::parse(text).ok().and_then(|url| url.host_str().map(str::to_owned));
-    let host = host.or_else(|| match url::Host::parse(text) {
-        Ok(host) if text.contains('.') && !text.contains(char::is_whitespace) => {
-            Some(host.to_string())
-        }
-        Ok(_) | Err(_) => None,
-    });
-    if let Some(host) = host.filter(|host| host.contains("xn--")) {
-        let shown = quoted(text);
-        found.push(format!("{path}: {shown} is not ASCII; as a host it is `{}`", visible(&host)));
     }
 }
 

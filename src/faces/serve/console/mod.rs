@@ -20,7 +20,7 @@ mod site;
 mod visit;
 
 #[cfg(feature = "console")]
-pub use site::{PAGES, Page};
+pub use site::{ConsolePage, PAGES};
 #[cfg(feature = "console")]
 pub(super) use site::{router, surface};
 

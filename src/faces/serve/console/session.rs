@@ -79,13 +79,13 @@ fn cookie(value: &str, more: &str, secure: bool) -> String {
 }
 
 /// One session; times are those of the clock that never steps.
-struct Session {
+struct ConsoleSession {
     login: Login,
     began: Duration,
     seen: Duration,
 }
 
-impl Session {
+impl ConsoleSession {
     fn is_over(&self, now: Duration) -> bool {
         now.saturating_sub(self.seen) >= IDLE || now.saturating_sub(self.began) >= LONGEST
     }
@@ -93,9 +93,9 @@ impl Session {
 
 /// The open sessions of this process, by the digests of their ids.
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<BTreeMap<Digest, Session>>);
+pub(super) struct ConsoleSessions(Mutex<BTreeMap<Digest, ConsoleSession>>);
 
-impl Sessions {
+impl ConsoleSessions {
     /// Opens a session under a new id.
     pub(super) fn begin(&self, login: Login, now: Duration, entropy: &dyn Entropy) -> SessionId {
         let id = SessionId(Zeroizing::new(random32(entropy)));
@@ -106,7 +106,7 @@ impl Sessions {
             let oldest = oldest.map(|(digest, _)| *digest);
             oldest.map(|digest| open.remove(&digest));
         }
-        open.insert(id.digest(), Session { login, began: now, seen: now });
+        open.insert(id.digest(), ConsoleSession { login, began: now, seen: now });
         id
     }
 
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_session_ends_unused_after_fifteen_minutes_and_used_after_eight_hours() {
-        let sessions = Sessions::default();
+        let sessions = ConsoleSessions::default();
         let at = Duration::from_secs;
         let (idle, used) = (sessions.begin(login(), at(0), &SystemEntropy), at(0));
         assert!(sessions.find(&idle, at(899)).is_some());
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_ended_session_is_unknown_and_there_is_a_limit_to_their_number() {
-        let sessions = Sessions::default();
+        let sessions = ConsoleSessions::default();
         let at = Duration::from_millis;
         let first = sessions.begin(login(), at(0), &SystemEntropy);
         let second = sessions.begin(login(), at(1), &SystemEntropy);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_form_token_is_of_one_session_and_one_path() {
-        let sessions = Sessions::default();
+        let sessions = ConsoleSessions::default();
         let begin = || sessions.begin(login(), Duration::ZERO, &SystemEntropy);
         let (one, two) = (begin(), begin());
         let token = one.token("/console/logout");

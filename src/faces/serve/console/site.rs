@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 
 use super::pages::{self, Failure};
-use super::session::{self, SessionId, Sessions};
+use super::session::{self, ConsoleSessions, SessionId};
 use super::visit::Visit;
 use super::{ConsoleSettings, ROOT, assets, guard};
 use crate::identity::certificate::ClientCertificate;
@@ -25,7 +25,7 @@ use crate::serve::probes::OperatorView;
 pub(super) struct Console {
     pub api: Arc<OperatorApi>,
     pub view: OperatorView,
-    pub sessions: Sessions,
+    pub sessions: ConsoleSessions,
     /// Its origins, if they are configured.
     pub origins: Vec<String>,
     /// Whether browsers come over TLS.
@@ -53,7 +53,7 @@ pub(super) fn certificate(parts: &Parts) -> Option<&Arc<ClientCertificate>> {
 
 /// A page of the table: it needs the right of the route that it shows first.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct ConsolePage {
     /// `GET` reads, `POST` changes.
     pub method: Method,
     /// The path; a parameter stands in braces.
@@ -65,7 +65,7 @@ pub struct Page {
 macro_rules! pages {
     ($($method:ident $path:literal, $route:ident, $page:path;)*) => {
         /// The pages that need a right.
-        pub const PAGES: &[Page] = &[$(Page {
+        pub const PAGES: &[ConsolePage] = &[$(ConsolePage {
             method: Method::$method,
             path: $path,
             row: route::$route::ROW,
@@ -114,7 +114,7 @@ pub(in super::super) fn router(
     let console = Arc::new(Console {
         api: Arc::clone(api),
         view: view.clone(),
-        sessions: Sessions::default(),
+        sessions: ConsoleSessions::default(),
         origins: settings.origins.clone(),
         secure: tls,
     });
