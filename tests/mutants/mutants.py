@@ -76,8 +76,8 @@ MUTANTS = [
      "    let salt = resumed.map_or_else(|| random32(entropy), |resumed| resumed.salt);\n",
      "    let salt = random32(entropy);\n"),
     ("refusal_forgotten", "src/gate/enforce/approve.rs",
-     "        let refusals = hold.refused.iter().map(refused_by).collect();\n",
-     "        let refusals = Vec::new();\n        hold.refused.iter().map(refused_by).for_each(drop);\n"),
+     "        let mut refusals: Vec<LayerReason> = hold.refused.iter().map(refused_by).collect();\n",
+     "        let mut refusals: Vec<LayerReason> = Vec::new();\n        hold.refused.iter().map(refused_by).for_each(drop);\n"),
     ("idempotency_forgotten", "src/gate/enforce/run.rs",
      "            Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) => {\n"
      "                return Ok(Admitted::Recall(known));\n            }\n",
