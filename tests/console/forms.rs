@@ -74,6 +74,23 @@ async fn a_login_from_another_place_opens_no_session() {
 }
 
 #[tokio::test]
+async fn forms_are_taken_with_the_origin_that_browsers_send_under_the_policy_of_their_page() {
+    let api = ApiServer::open().await;
+    let sent = encoded(&[("token", &crate::api::token("anna"))]);
+    let page = Browser::new(&api).get("/console/login").await;
+    let origin = page.origin_of_forms();
+    let headers = format!("{FORM}Origin: {origin}\r\nSec-Fetch-Site: same-origin\r\n");
+    let seen = Browser::new(&api).raw("POST /console/login", &headers, &sent).await;
+    assert_eq!((seen.status, seen.header("location")), (303, Some("/console")), "{}", seen.body);
+    let anna = Browser::of(&api, "anna").await;
+    let page = anna.get("/console/logout").await;
+    let (origin, form) = (page.origin_of_forms(), page.token("/console/logout"));
+    let headers = format!("{FORM}Origin: {origin}\r\nSec-Fetch-Site: same-origin\r\n");
+    let seen = anna.raw("POST /console/logout", &headers, &encoded(&[("form", &form)])).await;
+    assert_eq!((seen.status, seen.header("location")), (303, Some("/console/login")));
+}
+
+#[tokio::test]
 async fn pages_elsewhere_and_other_methods_read_nothing() {
     let api = ApiServer::open().await;
     let anna = Browser::of(&api, "anna").await;

@@ -88,7 +88,7 @@ async fn every_answer_has_exactly_these_headers() {
             ("content-security-policy", POLICY),
             ("cross-origin-opener-policy", "same-origin"),
             ("cross-origin-resource-policy", "same-origin"),
-            ("referrer-policy", "no-referrer"),
+            ("referrer-policy", "same-origin"),
             (
                 "permissions-policy",
                 "publickey-credentials-get=(self), publickey-credentials-create=(self)",
