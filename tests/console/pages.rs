@@ -154,8 +154,11 @@ async fn an_approver_sees_the_exact_bytes_the_reasons_and_the_commands() {
         "{&quot;amount&quot;:4200,&quot;to&quot;:{&quot;iban&quot;:&quot;DE89&quot;}}",
         &digest.hex(),
         &wicketgate::operator::view::words(&digest),
-        &format!("wicketgate approval approve {run} c7 --token-file TOKEN --key KEY"),
-        &format!("wicketgate approval refuse {run} c7 --token-file TOKEN --key KEY"),
+        // The port or the host may be another than what a command asks by itself.
+        &format!(
+            "wicketgate approval approve {run} c7 --token-file TOKEN --key KEY --url http://localhost<"
+        ),
+        &format!("approval refuse {run} c7 --token-file TOKEN --key KEY --url http://localhost<"),
     ] {
         assert!(seen.body.contains(part), "{part}: {}", seen.body);
     }

@@ -70,12 +70,17 @@ pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> 
         facts.review().map_err(|error| Failure::new(http::StatusCode::CONFLICT, &error.message))?;
     let ends = left(visit.console.api.clock().now(), &facts.expires);
     let decides = visit.may::<route::HeldCallDecision>();
+    let url = visit.url().map_or_else(String::new, |url| format!(" --url {url}"));
     let title = format!("Held call: {}", shown(&facts.tool));
-    Ok(Answer::Page(title, detail(&facts, &review, (&ends, decides))))
+    Ok(Answer::Page(title, detail(&facts, &review, (&ends, decides.then_some(&*url)))))
 }
 
-/// All of one call, and the commands that decide it.
-pub(super) fn detail(facts: &Facts, review: &Review, (ends, decides): (&str, bool)) -> Markup {
+/// All of one call, and for who decides the commands, which end with where to send the decision.
+pub(super) fn detail(
+    facts: &Facts,
+    review: &Review,
+    (ends, decides): (&str, Option<&str>),
+) -> Markup {
     html! {
         p .tier { b { (review.tier) } " · " (ends) }
         (effect(facts, review))
@@ -102,7 +107,10 @@ pub(super) fn detail(facts: &Facts, review: &Review, (ends, decides): (&str, boo
         (origin(facts))
         section aria-labelledby="decide" {
             h2 id="decide" { "Decide" }
-            @if decides { (commands(facts)) } @else { p { "To decide takes the role approver." } }
+            @match decides {
+                Some(url) => (commands(facts, url)),
+                None => p { "To decide takes the role approver." },
+            }
         }
     }
 }
@@ -150,10 +158,10 @@ fn origin(call: &Facts) -> Markup {
 }
 
 /// An approval is a signature with the approver's own key: the console gives the command that makes it.
-fn commands(call: &Facts) -> Markup {
+fn commands(call: &Facts, url: &str) -> Markup {
     let of = |verb: &str| {
         format!(
-            "wicketgate approval {verb} {} {} --token-file TOKEN --key KEY",
+            "wicketgate approval {verb} {} {} --token-file TOKEN --key KEY{url}",
             call.run, call.call
         )
     };

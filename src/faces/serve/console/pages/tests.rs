@@ -132,7 +132,7 @@ fn a_held_call_shows_texts_as_texts() {
         arguments: shown(HOSTILE),
         digest: crate::domain::digest::Digest::of(&[b"call"]),
     };
-    for decides in [true, false] {
+    for decides in [Some(" --url http://localhost:7301"), None] {
         assert_harmless(approvals::detail(&facts, &review, ("ends", decides)));
     }
 }
