@@ -67,9 +67,16 @@ async fn a_form_of_another_place_or_another_session_changes_nothing() {
 async fn a_login_from_another_place_opens_no_session() {
     let api = ApiServer::open().await;
     let sent = encoded(&[("token", &crate::api::token("anna"))]);
-    for headers in [FORM.to_owned(), format!("{FORM}Origin: https://evil.example\r\n")] {
+    for headers in [
+        FORM.to_owned(),
+        format!("{FORM}Origin: https://evil.example\r\n"),
+        format!("{SAME}Content-Type: text/plain\r\n"),
+        SAME.to_owned(),
+    ] {
+        let before = api.refused.lock().len();
         let seen = Browser::new(&api).raw("POST /console/login", &headers, &sent).await;
         assert_eq!((seen.status, seen.header("set-cookie")), (403, None), "{headers}");
+        assert_eq!(api.refused.lock().len(), before + 1, "{headers}: counted");
     }
 }
 
