@@ -7,7 +7,7 @@ use crate::domain::plural::many;
 use crate::operator::api::replies::{HeldCall, HeldCallDetail, HeldCalls};
 use crate::operator::api::requests::{HeldCallPath, Page as Lines};
 use crate::operator::api::route;
-use crate::operator::view::{Facts, Review, words};
+use crate::operator::view::{Approved, Facts, Review, words};
 use crate::serve::console::visit::{Answer, Visit};
 
 /// Lines of the queue.
@@ -116,11 +116,6 @@ pub(super) fn detail(
 }
 
 fn effect(call: &Facts, review: &Review) -> Markup {
-    let asked = |by: &crate::operator::view::Approved| {
-        html! {
-            b { (shown(&by.subject)) } ", not the agent: that person cannot approve them"
-        }
-    };
     html! {
         (facts(&[
             ("Does", html! { (review.does) }),
@@ -130,10 +125,20 @@ fn effect(call: &Facts, review: &Review) -> Markup {
             ("Digest", id(&review.digest.hex())),
             ("In words", id(&words(&review.digest))),
         ]))
-        @if let Some(by) = &call.asked_by { p .doubts { "The arguments are from " (asked(by)) "." } }
+        @if let Some(by) = &call.asked_by {
+            p .doubts { "The arguments are from " (signer(by)) ", not the agent: that person cannot approve them." }
+        }
         h2 { "Approvals" }
         @if call.approvals.is_empty() { p .empty { "None is recorded." } }
-        ul { @for one in &call.approvals { li { (shown(&one.subject)) " with " (id(&one.key)) } } }
+        ul { @for one in &call.approvals { li { (signer(one)) } } }
+    }
+}
+
+/// Who signed, with which key, and where a passkey did: that console chose what the signer saw.
+fn signer(one: &Approved) -> Markup {
+    html! {
+        b { (shown(&one.subject)) } " with " (id(&one.key))
+        @if let Some(at) = &one.origin { ", signed at " (shown(at)) ", shown by that console" }
     }
 }
 
