@@ -1,5 +1,8 @@
 //! What changes something: only forms of the console's own pages, sent by the operator they were made for.
 
+use wicketgate::clock::{Clock as _, SystemClock};
+use wicketgate::control::{Action, Order, OrderOrigin, Target};
+
 use crate::api::{ApiServer, GATE, ask, run_id, show};
 use crate::browser::{Browser, FORM, SAME, encoded};
 
@@ -173,4 +176,29 @@ async fn an_order_that_a_gate_did_not_report_is_not_shown_as_done() {
     let page = otto.get("/console/orders/1").await;
     assert!(page.body.contains("■ not done everywhere"), "{}", page.body);
     assert!(page.body.contains("did not report"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn the_newest_orders_lead_to_earlier_ones_and_to_no_later_ones() {
+    let api = ApiServer::open().await;
+    let given = OrderOrigin {
+        subject: "otto".to_owned(),
+        roles: vec!["operator".to_owned()],
+        auth: "token".to_owned(),
+        reason: "it loops".to_owned(),
+        expires: None,
+    };
+    for n in 0..201 {
+        let target = Target::Agent(format!("agent-{n}"));
+        let order = Order::Switch { action: Action::Suspend, target };
+        api.orders.put(SystemClock::new().now(), &given, &order).await.unwrap();
+    }
+    let vera = Browser::of(&api, "vera").await;
+    let newest = vera.get("/console/orders").await;
+    assert!(newest.body.contains("agent-200") && !newest.body.contains("agent-0<"));
+    assert!(newest.body.contains("Earlier orders"), "{}", newest.body);
+    assert!(!newest.body.contains("Later orders"), "{}", newest.body);
+    let oldest = vera.get("/console/orders?since=0").await;
+    assert!(oldest.body.contains("Later orders") && !oldest.body.contains("Earlier orders"));
+    assert!(oldest.body.contains("agent-0<"), "{}", oldest.body);
 }
