@@ -101,8 +101,10 @@ pub(super) fn detail(
         section aria-labelledby="arguments" {
             h2 id="arguments" { "Arguments, all " (facts.arguments.len()) " bytes" }
             pre .arguments tabindex="0" { (review.arguments) }
-            p .hint { "End of the arguments. The exact bytes that run:" }
-            details { summary { "exact bytes" } pre .arguments tabindex="0" { (shown(&facts.arguments)) } }
+            p .hint {
+                "End of the arguments. The bytes that run, each " code { "\\" } " written twice and what cannot be seen spelled out:"
+            }
+            details { summary { "bytes" } pre .arguments tabindex="0" { (shown(&facts.arguments)) } }
         }
         (origin(facts))
         section aria-labelledby="decide" {
