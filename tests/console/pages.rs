@@ -202,6 +202,27 @@ async fn a_call_is_found_by_a_query_and_its_arguments_are_shown_once_that_is_rec
 }
 
 #[tokio::test]
+async fn a_number_that_no_store_can_hold_is_of_nothing() {
+    let api = stage().await;
+    let anna = Browser::of(&api, "anna").await;
+    let list = anna.get("/console/calls").await;
+    let mut links = list.attributes("href").into_iter();
+    let call = links.find(|link| link.starts_with("/console/calls/")).unwrap();
+    let (chain, _) = call.rsplit_once('/').unwrap();
+    for number in [1_u64 << 41, u64::MAX] {
+        for path in [
+            format!("{chain}/{number}"),
+            format!("{chain}/{number}/payloads"),
+            format!("/console/orders/{number}"),
+        ] {
+            assert_eq!(anna.get(&path).await.status, 404, "{path}");
+        }
+        let orders = anna.get(&format!("/console/orders?since={number}")).await;
+        assert_eq!(orders.status, 200, "{number}: {}", orders.body);
+    }
+}
+
+#[tokio::test]
 async fn what_is_of_another_tenant_is_not_there() {
     let api = ApiServer::of("other").await;
     let run = run_id(1);
