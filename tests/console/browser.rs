@@ -22,6 +22,17 @@ impl Seen {
         first
     }
 
+    /// The origin that a browser sends with a form of this page (Fetch, "append a request `Origin` header"): none is
+    /// named under a policy that hides it.
+    #[track_caller]
+    pub fn origin_of_forms(&self) -> &'static str {
+        match self.header("referrer-policy") {
+            Some("no-referrer") => "null",
+            Some("same-origin") => "http://localhost",
+            other => panic!("decide what browsers send under {other:?}"),
+        }
+    }
+
     /// The token of the form that is sent to this path.
     #[track_caller]
     pub fn token(&self, action: &str) -> String {

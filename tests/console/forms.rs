@@ -1,5 +1,8 @@
 //! What changes something: only forms of the console's own pages, sent by the operator they were made for.
 
+use wicketgate::clock::{Clock as _, SystemClock};
+use wicketgate::control::{Action, Order, OrderOrigin, Target};
+
 use crate::api::{ApiServer, GATE, ask, run_id, show};
 use crate::browser::{Browser, FORM, SAME, encoded};
 
@@ -67,10 +70,34 @@ async fn a_form_of_another_place_or_another_session_changes_nothing() {
 async fn a_login_from_another_place_opens_no_session() {
     let api = ApiServer::open().await;
     let sent = encoded(&[("token", &crate::api::token("anna"))]);
-    for headers in [FORM.to_owned(), format!("{FORM}Origin: https://evil.example\r\n")] {
+    for headers in [
+        FORM.to_owned(),
+        format!("{FORM}Origin: https://evil.example\r\n"),
+        format!("{SAME}Content-Type: text/plain\r\n"),
+        SAME.to_owned(),
+    ] {
+        let before = api.refused.lock().len();
         let seen = Browser::new(&api).raw("POST /console/login", &headers, &sent).await;
         assert_eq!((seen.status, seen.header("set-cookie")), (403, None), "{headers}");
+        assert_eq!(api.refused.lock().len(), before + 1, "{headers}: counted");
     }
+}
+
+#[tokio::test]
+async fn forms_are_taken_with_the_origin_that_browsers_send_under_the_policy_of_their_page() {
+    let api = ApiServer::open().await;
+    let sent = encoded(&[("token", &crate::api::token("anna"))]);
+    let page = Browser::new(&api).get("/console/login").await;
+    let origin = page.origin_of_forms();
+    let headers = format!("{FORM}Origin: {origin}\r\nSec-Fetch-Site: same-origin\r\n");
+    let seen = Browser::new(&api).raw("POST /console/login", &headers, &sent).await;
+    assert_eq!((seen.status, seen.header("location")), (303, Some("/console")), "{}", seen.body);
+    let anna = Browser::of(&api, "anna").await;
+    let page = anna.get("/console/logout").await;
+    let (origin, form) = (page.origin_of_forms(), page.token("/console/logout"));
+    let headers = format!("{FORM}Origin: {origin}\r\nSec-Fetch-Site: same-origin\r\n");
+    let seen = anna.raw("POST /console/logout", &headers, &encoded(&[("form", &form)])).await;
+    assert_eq!((seen.status, seen.header("location")), (303, Some("/console/login")));
 }
 
 #[tokio::test]
@@ -149,4 +176,29 @@ async fn an_order_that_a_gate_did_not_report_is_not_shown_as_done() {
     let page = otto.get("/console/orders/1").await;
     assert!(page.body.contains("■ not done everywhere"), "{}", page.body);
     assert!(page.body.contains("did not report"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn the_newest_orders_lead_to_earlier_ones_and_to_no_later_ones() {
+    let api = ApiServer::open().await;
+    let given = OrderOrigin {
+        subject: "otto".to_owned(),
+        roles: vec!["operator".to_owned()],
+        auth: "token".to_owned(),
+        reason: "it loops".to_owned(),
+        expires: None,
+    };
+    for n in 0..201 {
+        let target = Target::Agent(format!("agent-{n}"));
+        let order = Order::Switch { action: Action::Suspend, target };
+        api.orders.put(SystemClock::new().now(), &given, &order).await.unwrap();
+    }
+    let vera = Browser::of(&api, "vera").await;
+    let newest = vera.get("/console/orders").await;
+    assert!(newest.body.contains("agent-200") && !newest.body.contains("agent-0<"));
+    assert!(newest.body.contains("Earlier orders"), "{}", newest.body);
+    assert!(!newest.body.contains("Later orders"), "{}", newest.body);
+    let oldest = vera.get("/console/orders?since=0").await;
+    assert!(oldest.body.contains("Later orders") && !oldest.body.contains("Earlier orders"));
+    assert!(oldest.body.contains("agent-0<"), "{}", oldest.body);
 }

@@ -88,7 +88,7 @@ async fn every_answer_has_exactly_these_headers() {
             ("content-security-policy", POLICY),
             ("cross-origin-opener-policy", "same-origin"),
             ("cross-origin-resource-policy", "same-origin"),
-            ("referrer-policy", "no-referrer"),
+            ("referrer-policy", "same-origin"),
             (
                 "permissions-policy",
                 "publickey-credentials-get=(self), publickey-credentials-create=(self)",
@@ -154,8 +154,11 @@ async fn an_approver_sees_the_exact_bytes_the_reasons_and_the_commands() {
         "{&quot;amount&quot;:4200,&quot;to&quot;:{&quot;iban&quot;:&quot;DE89&quot;}}",
         &digest.hex(),
         &wicketgate::operator::view::words(&digest),
-        &format!("wicketgate approval approve {run} c7 --token-file TOKEN --key KEY"),
-        &format!("wicketgate approval refuse {run} c7 --token-file TOKEN --key KEY"),
+        // The port or the host may be another than what a command asks by itself.
+        &format!(
+            "wicketgate approval approve {run} c7 --token-file TOKEN --key KEY --url http://localhost<"
+        ),
+        &format!("approval refuse {run} c7 --token-file TOKEN --key KEY --url http://localhost<"),
     ] {
         assert!(seen.body.contains(part), "{part}: {}", seen.body);
     }
@@ -196,6 +199,27 @@ async fn a_call_is_found_by_a_query_and_its_arguments_are_shown_once_that_is_rec
     let wrong = anna.get("/console/calls?q=colour%3Ared").await;
     assert!(wrong.status == 200 && wrong.body.contains("colour"), "{}", wrong.body);
     assert_eq!(wrong.attributes("value"), ["colour:red"]);
+}
+
+#[tokio::test]
+async fn a_number_that_no_store_can_hold_is_of_nothing() {
+    let api = stage().await;
+    let anna = Browser::of(&api, "anna").await;
+    let list = anna.get("/console/calls").await;
+    let mut links = list.attributes("href").into_iter();
+    let call = links.find(|link| link.starts_with("/console/calls/")).unwrap();
+    let (chain, _) = call.rsplit_once('/').unwrap();
+    for number in [1_u64 << 41, u64::MAX] {
+        for path in [
+            format!("{chain}/{number}"),
+            format!("{chain}/{number}/payloads"),
+            format!("/console/orders/{number}"),
+        ] {
+            assert_eq!(anna.get(&path).await.status, 404, "{path}");
+        }
+        let orders = anna.get(&format!("/console/orders?since={number}")).await;
+        assert_eq!(orders.status, 200, "{number}: {}", orders.body);
+    }
 }
 
 #[tokio::test]

@@ -291,7 +291,7 @@ impl Operators {
 
 impl Login {
     /// Whether this is the same login, in constant time.
-    fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Token(one), Self::Token(two))
             | (Self::Certificate(one), Self::Certificate(two)) => {

@@ -378,7 +378,8 @@ struct Names {
 
 impl Names {
     fn of(settings: &OperatorSettings) -> Self {
-        let hosts = settings.hosts.iter().cloned().collect();
+        let named = settings.console.iter().flat_map(ConsoleSettings::hosts);
+        let hosts = settings.hosts.iter().cloned().chain(named).collect();
         Self { hosts, tls: settings.tls.clone(), addr: settings.addr, console: false }
     }
 
@@ -432,5 +433,22 @@ async fn nowhere(request: Request) -> Response {
     match edge::is_grpc(&request) {
         true => problem.status().into_http(),
         false => problem.response().map(Body::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_an_origin_of_the_console_is_a_name_of_this_machine() {
+        let origins = ["https://hub.example.com:7301", "https://[2001:db8::1]"];
+        let console = ConsoleSettings { origins: origins.map(str::to_owned).into() };
+        let settings = OperatorSettings { console: Some(console), ..OperatorSettings::default() };
+        let (with, without) = (Names::of(&settings), Names::of(&OperatorSettings::default()));
+        for host in ["hub.example.com", "2001:db8::1"] {
+            assert!(with.include(host) && !without.include(host), "{host}");
+        }
+        assert!(!with.include("example.com") && !with.include("evil.example"));
     }
 }

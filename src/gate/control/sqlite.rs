@@ -74,7 +74,8 @@ impl Orders for SqliteControl {
     async fn since(&self, seq: u64, most: usize) -> Result<Vec<Row>, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let query = sql("SELECT * FROM control_row WHERE seq > ? ORDER BY seq LIMIT ?");
-        let query = query.number(seq).integer(most);
+        // An operator chooses it, and no row has a number above SQLite's largest.
+        let query = query.integer(i64::try_from(seq).unwrap_or(i64::MAX)).integer(most);
         on_lane!(self.lane, conn => query.all(conn))?.iter().map(wire::order).collect()
     }
 

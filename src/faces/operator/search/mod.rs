@@ -231,7 +231,8 @@ impl Search<'_> {
     /// There is no such call, or ledger or index do not answer.
     pub async fn call(&self, chain: &ChainId, seq: Seq) -> Result<CallDetail, SearchError> {
         let chains = self.chains().await?;
-        let ours = chains.iter().find(|row| row.chain == *chain).ok_or(SearchError::NoCall)?;
+        let ours = chains.iter().find(|row| row.chain == *chain && seq < row.head.size);
+        let ours = ours.ok_or(SearchError::NoCall)?;
         let entries = self.entries(chain, seq).await?;
         let run = entries.first().and_then(|(entry, _)| entry.draft.run);
         let opened = match run {

@@ -12,7 +12,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderValue, ORIGIN, REFERRER_POLICY,
     STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderName, Method, StatusCode};
+use http::{HeaderName, Method, StatusCode, Uri};
 
 use super::pages::Failure;
 use super::site::Console;
@@ -35,7 +35,8 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
         HeaderName::from_static("cross-origin-resource-policy"),
         HeaderValue::from_static("same-origin"),
     ),
-    (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    // WHY: under `no-referrer` browsers send a page's own forms with `Origin: null`, and nobody could log in.
+    (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("permissions-policy"), HeaderValue::from_static(PERMISSIONS)),
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
 ];
@@ -110,8 +111,14 @@ fn is_ours(console: &Console, request: &Request, origin: &str) -> bool {
     if !console.origins.is_empty() {
         return console.origins.iter().any(|ours| ours == origin);
     }
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
+    let named = named(console, request.headers(), request.uri());
+    named.is_some_and(|named| origin.eq_ignore_ascii_case(&named))
+}
+
+/// The origin that a request names by its host.
+pub(super) fn named(console: &Console, headers: &HeaderMap, uri: &Uri) -> Option<String> {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| uri.authority().map(http::uri::Authority::as_str))?;
     let scheme = if console.secure { "https" } else { "http" };
-    host.is_some_and(|host| origin.eq_ignore_ascii_case(&format!("{scheme}://{host}")))
+    Some(format!("{scheme}://{host}"))
 }

@@ -38,6 +38,16 @@ pub struct ConsoleSettings {
     pub origins: Vec<String>,
 }
 
+impl ConsoleSettings {
+    /// The hosts of its origins: names of this machine, also where its certificate has only a wildcard for them.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = String> {
+        let parsed = self.origins.iter().filter_map(|origin| url::Url::parse(origin).ok());
+        parsed.filter_map(|origin| {
+            Some(origin.host_str()?.trim_start_matches('[').trim_end_matches(']').to_owned())
+        })
+    }
+}
+
 /// Whether the console answers at this path.
 pub(super) fn is_path(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

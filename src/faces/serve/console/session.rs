@@ -23,8 +23,9 @@ use crate::operator::operators::Login;
 const IDLE: Duration = Duration::from_secs(15 * 60);
 /// So does each session after this long.
 const LONGEST: Duration = Duration::from_secs(8 * 60 * 60);
-/// Sessions at the same time. One more ends the one that was used the longest ago.
-const SESSIONS_MAX: usize = 1024;
+/// Sessions of one operator at the same time. One more ends the one of these that was used the longest ago.
+// WHY of one: whoever logs in again and again ends nobody else's session.
+const OWN_MAX: usize = 16;
 
 /// The secret that a browser shows for its session.
 pub(super) struct SessionId(Zeroizing<[u8; 32]>);
@@ -101,10 +102,10 @@ impl ConsoleSessions {
         let id = SessionId(Zeroizing::new(random32(entropy)));
         let mut open = self.0.lock();
         open.retain(|_, session| !session.is_over(now));
-        if open.len() >= SESSIONS_MAX {
-            let oldest = open.iter().min_by_key(|(_, session)| session.seen);
-            let oldest = oldest.map(|(digest, _)| *digest);
-            oldest.map(|digest| open.remove(&digest));
+        let own = open.iter().filter(|(_, session)| session.login.is(&login));
+        let own: Vec<(Duration, Digest)> = own.map(|(of, session)| (session.seen, *of)).collect();
+        if let Some((_, oldest)) = own.iter().min().filter(|_| own.len() >= OWN_MAX) {
+            open.remove(oldest);
         }
         open.insert(id.digest(), ConsoleSession { login, began: now, seen: now });
         id
@@ -175,19 +176,22 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_session_is_unknown_and_there_is_a_limit_to_their_number() {
+    fn an_ended_session_is_unknown_and_there_is_a_limit_to_those_of_one_operator() {
         let sessions = ConsoleSessions::default();
         let at = Duration::from_millis;
+        let another = Login::Token(Digest::of(&[b"another"]));
+        let another = sessions.begin(another, at(0), &SystemEntropy);
         let first = sessions.begin(login(), at(0), &SystemEntropy);
         let second = sessions.begin(login(), at(1), &SystemEntropy);
-        for n in 2..1025 {
+        for n in 2..17 {
             sessions.begin(login(), at(n), &SystemEntropy);
         }
         assert!(sessions.find(&first, at(2000)).is_none(), "used the longest ago");
         assert!(sessions.find(&second, at(2000)).is_some());
         sessions.end(&second);
         assert!(sessions.find(&second, at(2000)).is_none());
-        assert_eq!(sessions.0.lock().len(), SESSIONS_MAX - 1);
+        assert_eq!(sessions.0.lock().len(), OWN_MAX);
+        assert!(sessions.find(&another, at(2000)).is_some(), "used before all of them");
     }
 
     #[test]

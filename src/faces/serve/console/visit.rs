@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::ROOT;
 use super::form::Form;
+use super::guard;
 use super::pages::{Failure, frame};
 use super::session::SessionId;
 use super::site::Console;
@@ -115,6 +116,15 @@ impl Visit {
     /// Whether the route would answer this operator.
     pub(super) fn may<R: Route>(&self) -> bool {
         self.who.may(R::ROW.right)
+    }
+
+    /// Where this operator reaches the operator API, for a command in a terminal: where the browser reaches it.
+    pub(super) fn url(&self) -> Option<String> {
+        let named = || guard::named(&self.console, &self.parts.headers, &self.parts.uri);
+        let url = self.console.origins.first().cloned().or_else(named)?;
+        // A shell reads it.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._:/[]".contains(c);
+        url.chars().all(plain).then_some(url)
     }
 
     /// The token of a form that is sent to this path.

@@ -7,7 +7,7 @@ use crate::domain::plural::many;
 use crate::operator::api::replies::{HeldCall, HeldCallDetail, HeldCalls};
 use crate::operator::api::requests::{HeldCallPath, Page as Lines};
 use crate::operator::api::route;
-use crate::operator::view::{Facts, Review, words};
+use crate::operator::view::{Approved, Facts, Review, words};
 use crate::serve::console::visit::{Answer, Visit};
 
 /// Lines of the queue.
@@ -70,12 +70,17 @@ pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> 
         facts.review().map_err(|error| Failure::new(http::StatusCode::CONFLICT, &error.message))?;
     let ends = left(visit.console.api.clock().now(), &facts.expires);
     let decides = visit.may::<route::HeldCallDecision>();
+    let url = visit.url().map_or_else(String::new, |url| format!(" --url {url}"));
     let title = format!("Held call: {}", shown(&facts.tool));
-    Ok(Answer::Page(title, detail(&facts, &review, (&ends, decides))))
+    Ok(Answer::Page(title, detail(&facts, &review, (&ends, decides.then_some(&*url)))))
 }
 
-/// All of one call, and the commands that decide it.
-pub(super) fn detail(facts: &Facts, review: &Review, (ends, decides): (&str, bool)) -> Markup {
+/// All of one call, and for who decides the commands, which end with where to send the decision.
+pub(super) fn detail(
+    facts: &Facts,
+    review: &Review,
+    (ends, decides): (&str, Option<&str>),
+) -> Markup {
     html! {
         p .tier { b { (review.tier) } " · " (ends) }
         (effect(facts, review))
@@ -96,23 +101,23 @@ pub(super) fn detail(facts: &Facts, review: &Review, (ends, decides): (&str, boo
         section aria-labelledby="arguments" {
             h2 id="arguments" { "Arguments, all " (facts.arguments.len()) " bytes" }
             pre .arguments tabindex="0" { (review.arguments) }
-            p .hint { "End of the arguments. The exact bytes that run:" }
-            details { summary { "exact bytes" } pre .arguments tabindex="0" { (shown(&facts.arguments)) } }
+            p .hint {
+                "End of the arguments. The bytes that run, each " code { "\\" } " written twice and what cannot be seen spelled out:"
+            }
+            details { summary { "bytes" } pre .arguments tabindex="0" { (shown(&facts.arguments)) } }
         }
         (origin(facts))
         section aria-labelledby="decide" {
             h2 id="decide" { "Decide" }
-            @if decides { (commands(facts)) } @else { p { "To decide takes the role approver." } }
+            @match decides {
+                Some(url) => (commands(facts, url)),
+                None => p { "To decide takes the role approver." },
+            }
         }
     }
 }
 
 fn effect(call: &Facts, review: &Review) -> Markup {
-    let asked = |by: &crate::operator::view::Approved| {
-        html! {
-            b { (shown(&by.subject)) } ", not the agent: that person cannot approve them"
-        }
-    };
     html! {
         (facts(&[
             ("Does", html! { (review.does) }),
@@ -122,10 +127,20 @@ fn effect(call: &Facts, review: &Review) -> Markup {
             ("Digest", id(&review.digest.hex())),
             ("In words", id(&words(&review.digest))),
         ]))
-        @if let Some(by) = &call.asked_by { p .doubts { "The arguments are from " (asked(by)) "." } }
+        @if let Some(by) = &call.asked_by {
+            p .doubts { "The arguments are from " (signer(by)) ", not the agent: that person cannot approve them." }
+        }
         h2 { "Approvals" }
         @if call.approvals.is_empty() { p .empty { "None is recorded." } }
-        ul { @for one in &call.approvals { li { (shown(&one.subject)) " with " (id(&one.key)) } } }
+        ul { @for one in &call.approvals { li { (signer(one)) } } }
+    }
+}
+
+/// Who signed, with which key, and where a passkey did: that console chose what the signer saw.
+fn signer(one: &Approved) -> Markup {
+    html! {
+        b { (shown(&one.subject)) } " with " (id(&one.key))
+        @if let Some(at) = &one.origin { ", signed at " (shown(at)) ", shown by that console" }
     }
 }
 
@@ -150,10 +165,10 @@ fn origin(call: &Facts) -> Markup {
 }
 
 /// An approval is a signature with the approver's own key: the console gives the command that makes it.
-fn commands(call: &Facts) -> Markup {
+fn commands(call: &Facts, url: &str) -> Markup {
     let of = |verb: &str| {
         format!(
-            "wicketgate approval {verb} {} {} --token-file TOKEN --key KEY",
+            "wicketgate approval {verb} {} {} --token-file TOKEN --key KEY{url}",
             call.run, call.call
         )
     };

@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use zeroize::Zeroizing;
 
 use super::{Failure, facts, frame, token};
+use crate::domain::code::Code;
 use crate::identity::IdentityError;
 use crate::operator::credential::ShownCredential;
 use crate::serve::console::ROOT;
@@ -67,7 +68,11 @@ pub(in super::super) async fn log_in(
     let (parts, body) = request.into_parts();
     let form = match Form::read(&parts.headers, body).await {
         Ok(form) => form,
-        Err(why) => return Failure::new(StatusCode::FORBIDDEN, why).page(&console),
+        Err(why) => {
+            let failure = Failure::new(StatusCode::FORBIDDEN, why);
+            console.api.refuse(failure.problem(Code::RequestMalformed));
+            return failure.page(&console);
+        }
     };
     let shown = credential(&parts, form.field("token").trim());
     let who = match console.api.identify(&shown) {

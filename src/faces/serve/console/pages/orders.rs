@@ -22,7 +22,9 @@ pub(in super::super) async fn list(visit: &mut Visit) -> Result<Answer, Failure>
     let newest = visit.ask::<route::NewestOrder>((), ()).await?.seq;
     let since = visit.query("since").and_then(|text| text.parse().ok());
     let since = since.unwrap_or_else(|| newest.saturating_sub(LINES));
-    let orders = visit.ask::<route::Orders>((), OrdersAfter { since }).await?;
+    let mut orders = visit.ask::<route::Orders>((), OrdersAfter { since }).await?;
+    // A full list does not say that there is more.
+    orders.more = orders.more && orders.next < newest;
     let body = html! {
         @if visit.may::<route::Stop>() { p { a .button href="/console/orders/new" { "Stop something…" } } }
         (table(&orders))
@@ -81,7 +83,12 @@ pub(super) fn order_page(OrderDetail { order, outcome }: &OrderDetail) -> Markup
             ("By", html! { (shown(&order.subject)) " (" (shown(&order.roles.join(", "))) "), " (shown(&order.auth)) }),
             ("When", time(&order.at)),
             ("Why", html! { (shown(&order.reason)) }),
-            ("Until", order.expires.as_deref().map_or_else(|| html! { "taken back" }, time)),
+            ("Until", match (order.expires.as_deref(), order.kind.as_str()) {
+                (Some(at), _) => time(at),
+                (None, "switch") => html! { "taken back" },
+                // No order takes back an approval or a statement.
+                (None, _) => html! { "–" },
+            }),
         ]))
         h2 { "Outcome" }
         (result(outcome))

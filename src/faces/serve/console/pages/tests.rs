@@ -116,7 +116,7 @@ fn orders_show_texts_as_texts() {
 #[test]
 fn a_held_call_shows_texts_as_texts() {
     let reason = json!({"code": "c", "detail": "d", "message": "m", "rule": "r"});
-    let approved = json!({"subject": "s", "key": "k"});
+    let approved = json!({"subject": "s", "key": "k", "origin": "o"});
     let facts = json!({"run": "r", "call": "c", "tool": "t", "tier": "T3", "effect": "e",
         "effect_digest": "d", "arguments": "a", "salt": "s", "call_digest": "d", "definition": "d",
         "layers": [{"layer": "l", "digest": "d"}], "reasons": [reason], "manifest": "m",
@@ -132,8 +132,11 @@ fn a_held_call_shows_texts_as_texts() {
         arguments: shown(HOSTILE),
         digest: crate::domain::digest::Digest::of(&[b"call"]),
     };
-    for decides in [true, false] {
-        assert_harmless(approvals::detail(&facts, &review, ("ends", decides)));
+    for decides in [Some(" --url http://localhost:7301"), None] {
+        let page = approvals::detail(&facts, &review, ("ends", decides));
+        // A passkey signs what its console shows: who decides next has to know.
+        assert_eq!(page.0.matches(", shown by that console").count(), 2, "{}", page.0);
+        assert_harmless(page);
     }
 }
 
