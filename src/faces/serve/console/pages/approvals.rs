@@ -7,7 +7,7 @@ use crate::domain::plural::many;
 use crate::operator::api::replies::{HeldCall, HeldCallDetail, HeldCalls};
 use crate::operator::api::requests::{HeldCallPath, Page as Lines};
 use crate::operator::api::route;
-use crate::operator::view::{Facts, Review, words};
+use crate::operator::view::{Approved, Facts, Review, words};
 use crate::serve::console::visit::{Answer, Visit};
 
 /// Lines of the queue.
@@ -108,9 +108,9 @@ pub(super) fn detail(facts: &Facts, review: &Review, (ends, decides): (&str, boo
 }
 
 fn effect(call: &Facts, review: &Review) -> Markup {
-    let asked = |by: &crate::operator::view::Approved| {
+    let asked = |by: &Approved| {
         html! {
-            b { (shown(&by.subject)) } ", not the agent: that person cannot approve them"
+            b { (shown(&by.subject)) } ", not the agent: that person cannot approve them" (signed_at(by))
         }
     };
     html! {
@@ -125,7 +125,14 @@ fn effect(call: &Facts, review: &Review) -> Markup {
         @if let Some(by) = &call.asked_by { p .doubts { "The arguments are from " (asked(by)) "." } }
         h2 { "Approvals" }
         @if call.approvals.is_empty() { p .empty { "None is recorded." } }
-        ul { @for one in &call.approvals { li { (shown(&one.subject)) " with " (id(&one.key)) } } }
+        ul { @for one in &call.approvals { li { (shown(&one.subject)) " with " (id(&one.key)) (signed_at(one)) } } }
+    }
+}
+
+/// Where a passkey signed. WHY wherever a passkey is named: it is worth what that console showed.
+fn signed_at(by: &Approved) -> Markup {
+    html! {
+        @if let Some(at) = &by.origin { ", signed at " (shown(at)) ", shown by that console" }
     }
 }
 

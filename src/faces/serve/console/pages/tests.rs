@@ -116,7 +116,7 @@ fn orders_show_texts_as_texts() {
 #[test]
 fn a_held_call_shows_texts_as_texts() {
     let reason = json!({"code": "c", "detail": "d", "message": "m", "rule": "r"});
-    let approved = json!({"subject": "s", "key": "k"});
+    let approved = json!({"subject": "s", "key": "k", "origin": "o"});
     let facts = json!({"run": "r", "call": "c", "tool": "t", "tier": "T3", "effect": "e",
         "effect_digest": "d", "arguments": "a", "salt": "s", "call_digest": "d", "definition": "d",
         "layers": [{"layer": "l", "digest": "d"}], "reasons": [reason], "manifest": "m",
@@ -133,7 +133,10 @@ fn a_held_call_shows_texts_as_texts() {
         digest: crate::domain::digest::Digest::of(&[b"call"]),
     };
     for decides in [true, false] {
-        assert_harmless(approvals::detail(&facts, &review, ("ends", decides)));
+        let page = approvals::detail(&facts, &review, ("ends", decides));
+        // Of the approval, and of the person who wrote the arguments.
+        assert_eq!(page.0.matches(", shown by that console").count(), 2);
+        assert_harmless(page);
     }
 }
 
