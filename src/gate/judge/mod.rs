@@ -91,7 +91,7 @@ impl Judged {
 /// Code and message where passkeys alone do not release a call.
 pub const OTHER_KEY: (&str, &str) = (
     "approval.passkey",
-    "passkeys alone do not release this call: one approver has to sign with a key of a file or an agent",
+    "passkeys alone do not release this call: another approver has to sign with a key of a file or an agent",
 );
 
 /// The inputs of a judgement besides the call.

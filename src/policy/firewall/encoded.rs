@@ -51,17 +51,17 @@ impl Encoding {
         letters.saturating_sub(skip).saturating_mul(self.width) / 8
     }
 
-    /// How many bits the bytes begin behind the first byte, without so many letters.
-    fn by(&self, skip: usize) -> usize {
+    /// How many bits behind a byte of the whole the bytes begin, without so many letters.
+    pub(super) fn by(&self, skip: usize) -> usize {
         skip.saturating_mul(self.width) % 8
     }
 
-    /// The bits of the letters, in a row, with at least eight bytes of zeros behind them.
+    /// The bits of the letters, in a row, with at least sixteen bytes of zeros behind them.
     pub(super) fn pack(&self, letters: &[u8], bytes: &mut Vec<u8>) {
         let groups = letters.len().div_ceil(self.turns.max(1));
         let used = groups.saturating_mul(self.turns.saturating_mul(self.width)) / 8;
         bytes.clear();
-        bytes.resize(used.next_multiple_of(8).saturating_add(8), 0);
+        bytes.resize(used.next_multiple_of(8).saturating_add(16), 0);
         match self.width {
             6 => unpack_groups::<6, 4, 3>(self, letters, bytes),
             5 => unpack_groups::<5, 8, 5>(self, letters, bytes),

@@ -281,6 +281,22 @@ mod tests {
         Ok(())
     }
 
+    #[test]
+    fn letters_before_an_encoded_text_do_not_hide_it() {
+        // `AEA` decodes to bytes that no text has; what follows it is one.
+        for item in ["a%40b.de", "a=40b.de", "YUBiLmRl", &written("ann@example.com", 6)] {
+            for before in ["", "AEA", "EAA", "Ax", "A"] {
+                let text = format!("see {before}{} now", written(item, 0));
+                let kinds = text_kinds(&text);
+                assert!(kinds.contains(&"email"), "{item} in {text}: {kinds:?}");
+            }
+        }
+    }
+
+    fn text_kinds(source: &str) -> Vec<&'static str> {
+        text(source).spans.into_iter().map(|(kind, _)| kind).collect()
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -293,9 +309,11 @@ mod tests {
             ]),
             hows in prop::collection::vec(0_u8..11, 0..4),
             after in "[ -~]{0,12}",
+            letters in "[A-Za-z0-9+/]{1,7}",
         ) {
             let text = hows.iter().fold(format!("{before}{item}{after}"), |text, how| written(&text, *how));
             same(&text)?;
+            same(&format!("{letters}{text}"))?;
             same(&format!("{before} {text}{after}"))?;
         }
 

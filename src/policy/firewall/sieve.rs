@@ -44,16 +44,19 @@ impl Sieve {
         }
         encoding.pack(letters, &mut self.bits);
         let bits = letters.len().saturating_mul(encoding.width);
-        let step = 8_usize.checked_div(encoding.turns).unwrap_or_default().max(1);
         let Self { layers, bits: row, bytes } = self;
-        (0..8_usize).step_by(step).fold(Starts::NONE, |starts, by| {
-            let moved = MovedBits { bits: row, by, length: bits.saturating_sub(by) / 8 };
-            if moved.is_inert(*layers, bytes) { starts } else { starts.and(by) }
+        (0..encoding.turns).fold(Starts::NONE, |starts, skip| {
+            // WHY without the whole bytes before it: they may be no text where what begins here is one.
+            let first = skip.saturating_mul(encoding.width);
+            let length = bits.saturating_sub(first) / 8;
+            let rest = row.get(first / 8..).unwrap_or_default();
+            let moved = MovedBits { bits: rest, by: encoding.by(skip), length };
+            if moved.is_inert(*layers, bytes) { starts } else { starts.and(moved.by) }
         })
     }
 }
 
-/// The bytes that begin so many bits behind the first.
+/// The bytes that begin so many bits behind the first of these.
 struct MovedBits<'a> {
     bits: &'a [u8],
     by: usize,
