@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::{Gate, RULES};
 use crate::people::done;
-use crate::provider::Answer;
+use crate::provider::{Answer, Part};
 use crate::said::{DIALECTS, Dialect};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
@@ -326,6 +326,42 @@ async fn a_request_with_an_id_of_its_own_is_asked_for_by_that_id() {
     let again = ask("mine", &body).await;
     assert_eq!((again.status, again.header("wicketgate-call")), (200, Some("mine")), "{again:?}");
     assert_eq!(gate.provider.asked().len(), 1);
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_joins_an_approved_one_and_leaves_does_not_stop_it() {
+    let gate = gate(60).await;
+    let chat = &DIALECTS[0];
+    let text = chat.streamed("hello", &[]);
+    let (before, behind) = text.split_once("hello").unwrap();
+    let (of_event, rest) = behind.split_once("\n\n").unwrap();
+    let first = Part::Bytes(format!("{before}hello{of_event}\n\n"));
+    gate.provider.answers(Answer::stream(vec![first, Part::Wait, Part::Bytes(rest.to_owned())]));
+    let lines = [("Idempotency-Key", "once")];
+    let body = chat.request("hi", true).to_string();
+    let mut waits = gate.begin("POST", chat.path, &lines, &body).await;
+    let hold = held(&gate);
+    says(&gate, "approve", &hold);
+    assert_eq!(waits.head().await.unwrap().status, 200);
+    let mut seen = String::new();
+    while !seen.contains("hello") {
+        seen.push_str(&String::from_utf8(waits.chunk().await.unwrap()).unwrap());
+    }
+    // It waits for the whole answer, and gets a sign of life when that takes long.
+    let mut joins = gate.begin("POST", chat.path, &lines, &body).await;
+    assert_eq!(joins.head().await.unwrap().status, 200);
+    drop(joins);
+    // The gate notices that while it answers others.
+    for _ in 0..20 {
+        assert_eq!(gate.ask("GET", "/v1/models", &[], "").await.status, 200);
+    }
+    gate.provider.go();
+    while let Some(chunk) = waits.chunk().await {
+        seen.push_str(&String::from_utf8(chunk).unwrap());
+    }
+    assert_eq!(chat.read(&seen), ("hello".to_owned(), Vec::new(), true), "{seen}");
+    assert_eq!(gate.entries("call.cancelled"), Vec::<Value>::new());
     gate.checked().await;
 }
 

@@ -256,6 +256,9 @@ impl Road {
         let fingerprint = self.runs.fingerprint(&call);
         let New { sender, facts, cancel, turn, slot, .. } =
             run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;
+        if let Some(client) = &client {
+            client.place.keep(run.listen(call.id()));
+        }
         // WHY again: from here on a client that leaves stops its call; one that left before did not.
         if client.as_ref().is_some_and(ClientMeans::is_left) {
             cancel.cancel(tool::LEFT);

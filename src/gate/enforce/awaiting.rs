@@ -14,6 +14,7 @@ use super::Road;
 use super::answer::{Answer, Fault};
 use super::asking::{AskSeen, ModelFault, ModelReply, ModelRequest};
 use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
+use super::listening::ClientPlace;
 use super::proposals::{AnswerKeeper, is_held};
 use super::run::{self, Run};
 use crate::domain::call::{DialectRequest, ToolCall};
@@ -37,6 +38,8 @@ pub(super) struct ClientMeans {
     pub is_seen: bool,
     /// The way of the answer.
     pub flow: FlowSender,
+    /// Where the client counts once the call is on the road again.
+    pub place: ClientPlace,
 }
 
 impl ClientMeans {
@@ -187,6 +190,7 @@ impl AskUnderway {
             refusals: self.refusals.clone(),
             is_seen: self.keeper.is_seen,
             flow,
+            place: self.leaving.place.clone(),
         };
         let entered = run.models.awaited.lock().enter(&call, means);
         let Some(client) = entered else { return false };
@@ -280,6 +284,7 @@ impl Road {
             // WHY not yet: the answer to come of a new call ends it, and another client may wait for the
             // same held call.
             armed: false,
+            place: ClientPlace::default(),
         };
         let request = call.dialect().cloned().ok_or_else(|| run::conflict(&id))?;
         let seen = AskSeen { refusals: refusals.clone(), is_seen, ..AskSeen::default() };
