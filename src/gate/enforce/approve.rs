@@ -330,7 +330,7 @@ impl Road {
         run.leave_road(id, place, BudgetOutcome::NotRun);
         // WHY only now, when the call is held again: a cancellation from here on finds it among the
         // held calls.
-        let cancelled = !over && cancel.is_cancelled();
+        let cancelled = !over && cancel.ends_a_hold();
         let answer = match why {
             Undecided::Ledger(error) if !cancelled => Err(Fault::of_ledger(error).about(id)),
             Undecided::Gate(condition) if !cancelled => Err(condition.fault().about(id)),

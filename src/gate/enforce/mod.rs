@@ -331,7 +331,7 @@ impl Road {
             Ok((Committed::Held(held), _)) => {
                 run.leave_road(id, CallStage::Held, BudgetOutcome::NotRun);
                 self.holds.watch(run, id, held.expires());
-                if at.cancel.is_cancelled() {
+                if at.cancel.ends_a_hold() {
                     drop(self.holds.stop(run, id, at.cancel.why()));
                 }
                 caller.send_replace(Some(Err(Fault::from(&held))));
