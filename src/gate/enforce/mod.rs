@@ -278,6 +278,9 @@ impl Road {
         let CallExtras { refusals: against, sight, flow, spends } = extras;
         // WHY only now: a request that was not admitted, or that repeats a call, spends nothing.
         let sight = if spends { self.sight(run, &like.fingerprint) } else { sight };
+        if sight.asks.is_some() {
+            run.models.refused(&against);
+        }
         refusals.extend(against);
         let (run, span) = (Arc::clone(run), call_span(run, &call));
         let (resumed, asked_by) = (None, None);
