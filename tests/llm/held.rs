@@ -271,6 +271,44 @@ async fn of_two_clients_that_ask_for_the_same_at_once_one_waits_and_it_runs_once
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_other_client_does_not_wait_for_the_end_of_the_answer_of_the_first() {
+    let gate = gate(60).await;
+    let chat = &DIALECTS[0];
+    let body = chat.request("hi", true);
+    let mut first = begin(&gate, chat, &body).await;
+    let hold = held(&gate);
+    let mut second = begin(&gate, chat, &body).await;
+    let (other, first_waits) = tokio::select! {
+        reply = first.reply() => (reply, false),
+        reply = second.reply() => (reply, true),
+    };
+    is_held(&other.expect("an answer"));
+    let mut waits = if first_waits { first } else { second };
+    let text = chat.streamed("hello", &[]);
+    let (begun, rest) = text.split_once("\n\n").unwrap();
+    let parts = [Part::Bytes(format!("{begun}\n\n")), Part::Wait, Part::Bytes(rest.to_owned())];
+    gate.provider.answers(Answer::stream(parts.to_vec()));
+    says(&gate, "approve", &hold);
+    assert_eq!(waits.head().await.unwrap().status, 200);
+
+    // The answer goes on; what the other asks is another request.
+    let mut asks = begin(&gate, chat, &body).await;
+    let next = held(&gate);
+    assert_ne!(next.1, hold.1);
+    assert_eq!(says(&gate, "refuse", &next), "denied");
+    let refused = asks.reply().await.expect("an answer");
+    assert!(refused.body.contains("approval.refused"), "{refused:?}");
+
+    gate.provider.go();
+    let mut seen = String::new();
+    while let Some(chunk) = waits.chunk().await {
+        seen.push_str(&String::from_utf8(chunk).unwrap());
+    }
+    assert_eq!(chat.read(&seen), ("hello".to_owned(), Vec::new(), true), "{seen}");
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_request_is_the_same_one_after_the_gate_was_killed() {
     let mut gate = gate(1).await;
     for dialect in &DIALECTS {

@@ -16,7 +16,7 @@ use super::asking::{AskSeen, ModelFault, ModelReply, ModelRequest};
 use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
 use super::listening::ClientPlace;
 use super::proposals::{AnswerKeeper, is_held};
-use super::run::{self, Run};
+use super::run::{self, CallStage, Run};
 use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::code::{Execution, Retry};
 use crate::domain::decision::LayerReason;
@@ -341,8 +341,13 @@ impl Road {
         let found = self.held_in(run, (call.tool(), call.canonical()), form).await?;
         let Some(id) = found else { return Ok(None) };
         run.touch(self.clock.monotonic());
-        if run.is_held(&id) {
-            return Ok(Some(id));
+        let place = run.state.lock().calls.get(&id).cloned();
+        match place {
+            Some(CallStage::Held) => return Ok(Some(id)),
+            // It runs for another client. WHY not to wait for its end: that takes minutes, without a sign
+            // of life.
+            Some(CallStage::OnRoad(_)) => return Ok(None),
+            Some(CallStage::Booked | CallStage::Doubted) | None => {}
         }
         match self.call(run, id.as_str()).await {
             Err(fault) if did_not_run(&fault) => Err(fault),
