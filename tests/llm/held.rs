@@ -368,6 +368,26 @@ async fn a_request_with_an_id_of_its_own_is_asked_for_by_that_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_under_another_id_does_not_wait_for_the_held_call_that_it_repeats() {
+    let gate = gate_with(60, |config| {
+        let tools = config["tools"].as_array_mut().unwrap();
+        let model = tools.iter_mut().find(|tool| tool["name"] == "llm.main").unwrap();
+        model["dedupe_ms"] = json!(60_000);
+    })
+    .await;
+    let chat = &DIALECTS[0];
+    let body = chat.request("hi", false).to_string();
+    let mut first = gate.begin("POST", chat.path, &[("Idempotency-Key", "one")], &body).await;
+    let hold = held(&gate);
+    is_held(&gate.ask("POST", chat.path, &[("Idempotency-Key", "two")], &body).await);
+    answers(&gate, chat, false);
+    says(&gate, "approve", &hold);
+    is_answer(&first.reply().await.expect("an answer"), chat, false, "one");
+    assert_eq!(gate.entries("call.held").len(), 1);
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_joins_an_approved_one_and_leaves_does_not_stop_it() {
     let gate = gate(60).await;
     let chat = &DIALECTS[0];

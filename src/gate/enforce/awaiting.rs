@@ -174,10 +174,15 @@ impl AskUnderway {
     }
 
     /// Lets the client wait for an approver; at first even if it has no time, because its request may
-    /// be approved already. False: its time is over, or another client waits.
+    /// be approved already. False: its time is over, another client waits, or there is no such hold.
     async fn waits(&mut self) -> bool {
         let LeaveGuard { road, run, call, .. } = &self.leaving;
         let (road, run, call) = (Arc::clone(road), Arc::clone(run), call.clone());
+        // WHY: there is no hold to wait for under another id, which repeats the call within `dedupe_ms`, nor
+        // of a call whose decision is in doubt.
+        if !run.may_wait_for(&call) {
+            return false;
+        }
         let (now, is_first) = (road.clock.monotonic(), self.until.is_none());
         let until = *self.until.get_or_insert(now.saturating_add(self.keeper.hold_wait));
         let left = until.saturating_sub(now);
@@ -231,10 +236,18 @@ impl AskUnderway {
 }
 
 impl Run {
+    /// Whether a call with this very id is held, or being judged again.
+    fn may_wait_for(&self, call: &CallId) -> bool {
+        match self.state.lock().calls.get(call) {
+            Some(CallStage::Held | CallStage::OnRoad(_)) => true,
+            Some(CallStage::Booked | CallStage::Doubted) | None => false,
+        }
+    }
+
     /// The client of a held request goes, and may ask for the same again.
     fn goes_away(&self, call: &CallId, tool: &ToolName) {
         let mut state = self.state.lock();
-        if state.taken_up.len() < AWAY_MAX {
+        if state.taken_up.len() < AWAY_MAX && state.calls.contains_key(call) {
             state.taken_up.insert(call.clone(), tool.clone());
         }
     }
