@@ -134,6 +134,26 @@ async fn an_answer_of_a_model_that_the_manifest_does_not_expect_fails_the_next_r
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asking_for_a_recorded_answer_again_does_not_use_up_that_refusal() {
+    let gate = Gate::start_with(
+        |_| {},
+        |spec| spec["model"]["responded"] = json!(["small-2025*", "large"]),
+    )
+    .await;
+    let chat = &DIALECTS[0];
+    gate.provider.answers(Answer::json(200, &chat.whole("hello", &[])));
+    let body = chat.request("hi", false).to_string();
+    for _ in 0..2 {
+        let reply = gate.ask("POST", chat.path, &[("Idempotency-Key", "one")], &body).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+    assert_eq!(gate.provider.asked().len(), 1);
+    let refused = gate.asks(chat, &chat.request("hi again", false)).await;
+    assert!(refused.body.contains("manifest.responded"), "{refused:?}");
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_fails_the_next_request_after_a_restart_too_and_only_that() {
     let mut gate = Gate::start_with(
         |_| {},

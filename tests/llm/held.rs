@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::{Gate, RULES};
 use crate::people::done;
-use crate::provider::Answer;
+use crate::provider::{Answer, Part};
 use crate::said::{DIALECTS, Dialect};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
@@ -271,6 +271,44 @@ async fn of_two_clients_that_ask_for_the_same_at_once_one_waits_and_it_runs_once
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_other_client_does_not_wait_for_the_end_of_the_answer_of_the_first() {
+    let gate = gate(60).await;
+    let chat = &DIALECTS[0];
+    let body = chat.request("hi", true);
+    let mut first = begin(&gate, chat, &body).await;
+    let hold = held(&gate);
+    let mut second = begin(&gate, chat, &body).await;
+    let (other, first_waits) = tokio::select! {
+        reply = first.reply() => (reply, false),
+        reply = second.reply() => (reply, true),
+    };
+    is_held(&other.expect("an answer"));
+    let mut waits = if first_waits { first } else { second };
+    let text = chat.streamed("hello", &[]);
+    let (begun, rest) = text.split_once("\n\n").unwrap();
+    let parts = [Part::Bytes(format!("{begun}\n\n")), Part::Wait, Part::Bytes(rest.to_owned())];
+    gate.provider.answers(Answer::stream(parts.to_vec()));
+    says(&gate, "approve", &hold);
+    assert_eq!(waits.head().await.unwrap().status, 200);
+
+    // The answer goes on; what the other asks is another request.
+    let mut asks = begin(&gate, chat, &body).await;
+    let next = held(&gate);
+    assert_ne!(next.1, hold.1);
+    assert_eq!(says(&gate, "refuse", &next), "denied");
+    let refused = asks.reply().await.expect("an answer");
+    assert!(refused.body.contains("approval.refused"), "{refused:?}");
+
+    gate.provider.go();
+    let mut seen = String::new();
+    while let Some(chunk) = waits.chunk().await {
+        seen.push_str(&String::from_utf8(chunk).unwrap());
+    }
+    assert_eq!(chat.read(&seen), ("hello".to_owned(), Vec::new(), true), "{seen}");
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_request_is_the_same_one_after_the_gate_was_killed() {
     let mut gate = gate(1).await;
     for dialect in &DIALECTS {
@@ -326,6 +364,62 @@ async fn a_request_with_an_id_of_its_own_is_asked_for_by_that_id() {
     let again = ask("mine", &body).await;
     assert_eq!((again.status, again.header("wicketgate-call")), (200, Some("mine")), "{again:?}");
     assert_eq!(gate.provider.asked().len(), 1);
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_under_another_id_does_not_wait_for_the_held_call_that_it_repeats() {
+    let gate = gate_with(60, |config| {
+        let tools = config["tools"].as_array_mut().unwrap();
+        let model = tools.iter_mut().find(|tool| tool["name"] == "llm.main").unwrap();
+        model["dedupe_ms"] = json!(60_000);
+    })
+    .await;
+    let chat = &DIALECTS[0];
+    let body = chat.request("hi", false).to_string();
+    let mut first = gate.begin("POST", chat.path, &[("Idempotency-Key", "one")], &body).await;
+    let hold = held(&gate);
+    is_held(&gate.ask("POST", chat.path, &[("Idempotency-Key", "two")], &body).await);
+    answers(&gate, chat, false);
+    says(&gate, "approve", &hold);
+    is_answer(&first.reply().await.expect("an answer"), chat, false, "one");
+    assert_eq!(gate.entries("call.held").len(), 1);
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_joins_an_approved_one_and_leaves_does_not_stop_it() {
+    let gate = gate(60).await;
+    let chat = &DIALECTS[0];
+    let text = chat.streamed("hello", &[]);
+    let (before, behind) = text.split_once("hello").unwrap();
+    let (of_event, rest) = behind.split_once("\n\n").unwrap();
+    let first = Part::Bytes(format!("{before}hello{of_event}\n\n"));
+    gate.provider.answers(Answer::stream(vec![first, Part::Wait, Part::Bytes(rest.to_owned())]));
+    let lines = [("Idempotency-Key", "once")];
+    let body = chat.request("hi", true).to_string();
+    let mut waits = gate.begin("POST", chat.path, &lines, &body).await;
+    let hold = held(&gate);
+    says(&gate, "approve", &hold);
+    assert_eq!(waits.head().await.unwrap().status, 200);
+    let mut seen = String::new();
+    while !seen.contains("hello") {
+        seen.push_str(&String::from_utf8(waits.chunk().await.unwrap()).unwrap());
+    }
+    // It waits for the whole answer, and gets a sign of life when that takes long.
+    let mut joins = gate.begin("POST", chat.path, &lines, &body).await;
+    assert_eq!(joins.head().await.unwrap().status, 200);
+    drop(joins);
+    // The gate notices that while it answers others.
+    for _ in 0..20 {
+        assert_eq!(gate.ask("GET", "/v1/models", &[], "").await.status, 200);
+    }
+    gate.provider.go();
+    while let Some(chunk) = waits.chunk().await {
+        seen.push_str(&String::from_utf8(chunk).unwrap());
+    }
+    assert_eq!(chat.read(&seen), ("hello".to_owned(), Vec::new(), true), "{seen}");
+    assert_eq!(gate.entries("call.cancelled"), Vec::<Value>::new());
     gate.checked().await;
 }
 

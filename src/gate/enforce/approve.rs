@@ -256,6 +256,9 @@ impl Road {
         let fingerprint = self.runs.fingerprint(&call);
         let New { sender, facts, cancel, turn, slot, .. } =
             run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;
+        if let Some(client) = &client {
+            client.place.keep(run.listen(call.id()));
+        }
         // WHY again: from here on a client that leaves stops its call; one that left before did not.
         if client.as_ref().is_some_and(ClientMeans::is_left) {
             cancel.cancel(tool::LEFT);
@@ -327,7 +330,7 @@ impl Road {
         run.leave_road(id, place, BudgetOutcome::NotRun);
         // WHY only now, when the call is held again: a cancellation from here on finds it among the
         // held calls.
-        let cancelled = !over && cancel.is_cancelled();
+        let cancelled = !over && cancel.ends_a_hold();
         let answer = match why {
             Undecided::Ledger(error) if !cancelled => Err(Fault::of_ledger(error).about(id)),
             Undecided::Gate(condition) if !cancelled => Err(condition.fault().about(id)),

@@ -14,8 +14,9 @@ use super::Road;
 use super::answer::{Answer, Fault};
 use super::asking::{AskSeen, ModelFault, ModelReply, ModelRequest};
 use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
+use super::listening::ClientPlace;
 use super::proposals::{AnswerKeeper, is_held};
-use super::run::{self, Run};
+use super::run::{self, CallStage, Run};
 use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::code::{Execution, Retry};
 use crate::domain::decision::LayerReason;
@@ -37,6 +38,8 @@ pub(super) struct ClientMeans {
     pub is_seen: bool,
     /// The way of the answer.
     pub flow: FlowSender,
+    /// Where the client counts once the call is on the road again.
+    pub place: ClientPlace,
 }
 
 impl ClientMeans {
@@ -171,10 +174,15 @@ impl AskUnderway {
     }
 
     /// Lets the client wait for an approver; at first even if it has no time, because its request may
-    /// be approved already. False: its time is over, or another client waits.
+    /// be approved already. False: its time is over, another client waits, or there is no such hold.
     async fn waits(&mut self) -> bool {
         let LeaveGuard { road, run, call, .. } = &self.leaving;
         let (road, run, call) = (Arc::clone(road), Arc::clone(run), call.clone());
+        // WHY: there is no hold to wait for under another id, which repeats the call within `dedupe_ms`, nor
+        // of a call whose decision is in doubt.
+        if !run.may_wait_for(&call) {
+            return false;
+        }
         let (now, is_first) = (road.clock.monotonic(), self.until.is_none());
         let until = *self.until.get_or_insert(now.saturating_add(self.keeper.hold_wait));
         let left = until.saturating_sub(now);
@@ -187,6 +195,7 @@ impl AskUnderway {
             refusals: self.refusals.clone(),
             is_seen: self.keeper.is_seen,
             flow,
+            place: self.leaving.place.clone(),
         };
         let entered = run.models.awaited.lock().enter(&call, means);
         let Some(client) = entered else { return false };
@@ -227,10 +236,18 @@ impl AskUnderway {
 }
 
 impl Run {
+    /// Whether a call with this very id is held, or being judged again.
+    fn may_wait_for(&self, call: &CallId) -> bool {
+        match self.state.lock().calls.get(call) {
+            Some(CallStage::Held | CallStage::OnRoad(_)) => true,
+            Some(CallStage::Booked | CallStage::Doubted) | None => false,
+        }
+    }
+
     /// The client of a held request goes, and may ask for the same again.
     fn goes_away(&self, call: &CallId, tool: &ToolName) {
         let mut state = self.state.lock();
-        if state.taken_up.len() < AWAY_MAX {
+        if state.taken_up.len() < AWAY_MAX && state.calls.contains_key(call) {
             state.taken_up.insert(call.clone(), tool.clone());
         }
     }
@@ -280,6 +297,7 @@ impl Road {
             // WHY not yet: the answer to come of a new call ends it, and another client may wait for the
             // same held call.
             armed: false,
+            place: ClientPlace::default(),
         };
         let request = call.dialect().cloned().ok_or_else(|| run::conflict(&id))?;
         let seen = AskSeen { refusals: refusals.clone(), is_seen, ..AskSeen::default() };
@@ -336,8 +354,13 @@ impl Road {
         let found = self.held_in(run, (call.tool(), call.canonical()), form).await?;
         let Some(id) = found else { return Ok(None) };
         run.touch(self.clock.monotonic());
-        if run.is_held(&id) {
-            return Ok(Some(id));
+        let place = run.state.lock().calls.get(&id).cloned();
+        match place {
+            Some(CallStage::Held) => return Ok(Some(id)),
+            // It runs for another client. WHY not to wait for its end: that takes minutes, without a sign
+            // of life.
+            Some(CallStage::OnRoad(_)) => return Ok(None),
+            Some(CallStage::Booked | CallStage::Doubted) | None => {}
         }
         match self.call(run, id.as_str()).await {
             Err(fault) if did_not_run(&fault) => Err(fault),

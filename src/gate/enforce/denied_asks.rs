@@ -35,10 +35,62 @@ impl DeniedAsks {
 }
 
 impl ModelRequest {
-    /// What the same request again is known by.
+    /// What the same request again is known by: all that policies see of it, and the id that the agent
+    /// gave it.
     fn digest(&self) -> Digest {
-        let form = [self.dialect.as_str(), self.operation.as_str()].map(str::as_bytes);
-        let [dialect, operation] = form;
-        Digest::of(&[dialect, b"\0", operation, b"\0", self.body.text()])
+        let beta = if self.beta { "beta" } else { "" };
+        let form = [self.dialect.as_str(), self.operation.as_str(), beta, self.call_id.as_str()];
+        let headers = self.headers.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+        // No part holds a byte 0: they are names, an id and headers. The body is the last.
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in form.into_iter().chain(headers) {
+            parts.push(part.as_bytes());
+            parts.push(b"\0");
+        }
+        parts.push(b"\0");
+        parts.push(self.body.text());
+        Digest::of(&parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::code::Code;
+    use crate::domain::dialect::{Dialect, Operation};
+    use crate::domain::json::Limits;
+    use crate::domain::sent::SentJson;
+
+    fn request() -> ModelRequest {
+        ModelRequest {
+            dialect: Dialect::Messages,
+            operation: Operation::Generate,
+            beta: false,
+            body: SentJson::read(b"{}", &Limits::MODEL).unwrap(),
+            headers: vec![("anthropic-beta".to_owned(), "a".to_owned())],
+            call_id: String::new(),
+            traceparent: None,
+        }
+    }
+
+    #[test]
+    fn only_the_same_request_gets_the_same_denial_and_only_for_a_while() {
+        let mut denied = DeniedAsks::default();
+        denied.note(&request(), &Fault::of(Code::PolicyDenied), Duration::ZERO);
+        let traced = ModelRequest { traceparent: Some("x".to_owned()), ..request() };
+        for same in [request(), traced] {
+            assert!(denied.again(&same, Duration::ZERO).is_some());
+        }
+        let others = [
+            ModelRequest { headers: Vec::new(), ..request() },
+            ModelRequest { beta: true, ..request() },
+            ModelRequest { call_id: "mine".to_owned(), ..request() },
+            ModelRequest { operation: Operation::CountTokens, ..request() },
+            ModelRequest { dialect: Dialect::Chat, ..request() },
+        ];
+        for other in others {
+            assert!(denied.again(&other, Duration::ZERO).is_none(), "{other:?}");
+        }
+        assert!(denied.again(&request(), AGAIN).is_none());
     }
 }

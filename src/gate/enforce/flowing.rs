@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Road;
 use super::answer::{Answer, Fault};
+use super::listening::ClientPlace;
 use super::run::Run;
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
@@ -75,6 +76,9 @@ pub(super) struct LeaveGuard {
     pub run: Arc<Run>,
     pub call: CallId,
     pub armed: bool,
+    /// Where the client counts while the call is on the road again: a request that joins it and leaves
+    /// must not stop it.
+    pub place: ClientPlace,
 }
 
 impl LeaveGuard {
@@ -85,6 +89,7 @@ impl LeaveGuard {
 
 impl Drop for LeaveGuard {
     fn drop(&mut self) {
+        self.place.leave();
         if self.armed && !self.run.is_awaited(&self.call) {
             self.run.stop_on_road(&self.call, tool::LEFT);
         }

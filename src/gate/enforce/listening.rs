@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
+
 use super::run::{CallOnRoad, CallStage, PendingAnswer, Run};
 use crate::domain::id::CallId;
 
@@ -49,6 +51,25 @@ impl Drop for Listening {
         if let Some(left) = self.left.take().filter(|_| was_last) {
             left();
         }
+    }
+}
+
+/// The place of a client that waited for an approver among all that wait for the answer. Clones are the
+/// same place.
+#[derive(Clone, Default)]
+pub(super) struct ClientPlace(Arc<Mutex<Option<Listening>>>);
+
+crate::record::debug_by!(ClientPlace);
+
+impl ClientPlace {
+    /// The call is on the road again: the client counts from here on.
+    pub fn keep(&self, listening: Option<Listening>) {
+        *self.0.lock() = listening;
+    }
+
+    /// The client counts no more.
+    pub fn leave(&self) {
+        drop(self.0.lock().take());
     }
 }
 
@@ -108,6 +129,18 @@ mod tests {
         assert!(!is_left());
         drop(joined);
         assert!(is_left());
+    }
+
+    #[test]
+    fn a_client_that_waited_for_an_approver_counts_until_it_leaves() {
+        let (at, left) = (on_road(), Arc::new(AtomicBool::new(false)));
+        let place = ClientPlace::default();
+        place.clone().keep(Some(at.listen()));
+        drop(ending(&at, &left));
+        assert!(!left.load(Ordering::SeqCst));
+        place.leave();
+        drop(ending(&at, &left));
+        assert!(left.load(Ordering::SeqCst));
     }
 
     #[test]

@@ -278,6 +278,9 @@ impl Road {
         let CallExtras { refusals: against, sight, flow, spends } = extras;
         // WHY only now: a request that was not admitted, or that repeats a call, spends nothing.
         let sight = if spends { self.sight(run, &like.fingerprint) } else { sight };
+        if sight.asks.is_some() {
+            run.models.refused(&against);
+        }
         refusals.extend(against);
         let (run, span) = (Arc::clone(run), call_span(run, &call));
         let (resumed, asked_by) = (None, None);
@@ -331,7 +334,7 @@ impl Road {
             Ok((Committed::Held(held), _)) => {
                 run.leave_road(id, CallStage::Held, BudgetOutcome::NotRun);
                 self.holds.watch(run, id, held.expires());
-                if at.cancel.is_cancelled() {
+                if at.cancel.ends_a_hold() {
                     drop(self.holds.stop(run, id, at.cancel.why()));
                 }
                 caller.send_replace(Some(Err(Fault::from(&held))));

@@ -68,7 +68,7 @@ impl RunModels {
     }
 
     /// A request is judged that has these reasons against it. WHY not when it was read: a request that
-    /// comes to nothing must not use them up.
+    /// comes to nothing, or that repeats one, must not use them up.
     pub fn refused(&self, refusals: &[LayerReason]) {
         if !refusals.is_empty() {
             self.proposals.lock().lose_sight();
@@ -135,7 +135,6 @@ impl Road {
         (flow, seen): (FlowSender, AskSeen),
     ) -> Answer {
         let AskSeen { refusals, is_seen, facts: _ } = seen;
-        run.models.refused(&refusals);
         let sight = CallSight { proposed_by: None, asks: Some(is_seen) };
         let id = call.id().clone();
         let extras = CallExtras { refusals, sight, flow: Some(flow), spends: false };

@@ -18,6 +18,8 @@ pub const STOPPED: &str = "stopped by an operator";
 pub struct Cancel {
     token: CancellationToken,
     why: Arc<OnceLock<&'static str>>,
+    /// Somebody asked who was no client that left.
+    wanted: Arc<AtomicBool>,
     began: Arc<AtomicBool>,
     denied: Arc<AtomicBool>,
 }
@@ -26,6 +28,9 @@ impl Cancel {
     /// Asks the call to stop. The first reason is kept.
     pub fn cancel(&self, why: &'static str) {
         self.why.get_or_init(|| why);
+        if why != LEFT {
+            self.wanted.store(true, Ordering::Release);
+        }
         self.token.cancel();
     }
 
@@ -33,6 +38,13 @@ impl Cancel {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.token.is_cancelled()
+    }
+
+    /// Whether this ends a call that is held, or is held again. WHY not a client that left: it may ask for
+    /// the same again, and what people approved is still approved.
+    #[must_use]
+    pub fn ends_a_hold(&self) -> bool {
+        self.is_cancelled() && self.wanted.load(Ordering::Acquire)
     }
 
     /// Whether an operator asked.
@@ -71,5 +83,22 @@ impl Cancel {
     #[must_use]
     pub fn began(&self) -> bool {
         self.began.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_leaves_ends_no_hold_and_everybody_else_does_whoever_was_first() {
+        for why in [CANCELLED, STOPPED] {
+            let cancel = Cancel::default();
+            cancel.cancel(LEFT);
+            assert!(cancel.is_cancelled() && !cancel.ends_a_hold());
+            cancel.cancel(why);
+            assert!(cancel.ends_a_hold());
+            assert_eq!(cancel.why(), LEFT, "the first reason is kept");
+        }
     }
 }

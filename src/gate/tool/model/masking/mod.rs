@@ -14,6 +14,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::exchange::length;
 use crate::catalog::llm::answer::AnsweredCall;
 use crate::catalog::llm::sse::Event;
 use crate::domain::canonical;
@@ -45,6 +46,8 @@ pub(super) struct EventMask {
     tool_uses: BTreeSet<u64>,
     /// The events behind a text that paused.
     waiting: VecDeque<Event>,
+    /// Bytes of these. WHY counted: they are asked for with every event, and many may wait.
+    waiting_bytes: u64,
     masked: u64,
 }
 
@@ -92,6 +95,7 @@ impl EventMask {
             behind: BTreeSet::new(),
             tool_uses: BTreeSet::new(),
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
             masked: 0,
         };
         Ok(masks.then_some(mask))
@@ -104,9 +108,8 @@ impl EventMask {
     }
 
     /// Bytes of the events that came and wait for what follows.
-    pub fn waiting(&self) -> u64 {
-        let bytes = self.waiting.iter().map(|event| super::exchange::length(&event.data));
-        bytes.fold(0, u64::saturating_add)
+    pub const fn waiting(&self) -> u64 {
+        self.waiting_bytes
     }
 
     /// The events that leave because of one of the provider.
@@ -136,11 +139,15 @@ impl EventMask {
         if is_error {
             return Ok(framed.collect());
         }
-        self.waiting.extend(framed);
+        for event in framed {
+            self.waiting_bytes = self.waiting_bytes.saturating_add(length(&event.data));
+            self.waiting.push_back(event);
+        }
         let mut texts = self.texts.iter();
         if texts.any(|(kind, text)| is_open(kind, &text.window)) && !self.is_end(&json) {
             return Ok(Vec::new());
         }
+        self.waiting_bytes = 0;
         Ok(std::mem::take(&mut self.waiting).into())
     }
 
