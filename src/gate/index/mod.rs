@@ -146,9 +146,10 @@ impl Index {
         let Ok(_turn) = tokio::time::timeout(TURN, self.filling.lock()).await else {
             return Ok(self.reach());
         };
+        // WHY first: another process may read on in between. A chain shorter than its cursor is then really shorter.
+        let cursors = self.with(|conn| sqlite::cursors(conn)).await?;
         let mut chains = reader.chains().await?;
         chains.retain(|row| tenant.is_none_or(|tenant| row.tenant == tenant));
-        let cursors = self.with(|conn| sqlite::cursors(conn)).await?;
         let known: BTreeSet<ChainId> = chains.iter().map(|row| row.chain).collect();
         let gone: Vec<ChainId> =
             cursors.keys().filter(|chain| !known.contains(*chain)).copied().collect();
