@@ -13,7 +13,7 @@ use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, block_on, note, say};
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::id::{ChainId, RunId, Seq};
-use crate::index::Index;
+use crate::index::{self, Index};
 use crate::ledger::store::LedgerReader;
 use crate::ledger::vault::Vault;
 use crate::operator::api::lookups::{
@@ -103,9 +103,11 @@ impl LocalLedger {
 
 fn failed(error: SearchError) -> Failure {
     match error {
-        SearchError::Query(_) | SearchError::Time(_) | SearchError::Cursor | SearchError::State => {
-            Failure::usage(error)
-        }
+        SearchError::Query(_)
+        | SearchError::Time(_)
+        | SearchError::Cursor
+        | SearchError::State
+        | SearchError::Index(index::Error::Long) => Failure::usage(error),
         SearchError::NoCall | SearchError::NoRun => Failure::invalid(error),
         SearchError::Index(_) => Failure::unverifiable(error),
     }

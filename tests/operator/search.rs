@@ -273,6 +273,16 @@ async fn an_index_that_is_cut_off_at_any_entry_ends_with_the_same_rows() {
     again.fill(&reader, None, (now, u64::MAX)).await.unwrap();
     drop(again);
     assert_eq!(rows(&api.path("whole.sqlite")), expected);
+    // So is one that opens, and whose damage shows when it is used.
+    let mut bytes = std::fs::read(api.path("whole.sqlite")).unwrap();
+    bytes.iter_mut().skip(4096).for_each(|byte| *byte = 0xff);
+    std::fs::write(api.path("whole.sqlite"), bytes).unwrap();
+    let damaged = Index::open(&api.path("whole.sqlite")).unwrap();
+    // Whoever meets the damage is told so.
+    drop(damaged.fill(&reader, None, (now, u64::MAX)).await);
+    damaged.fill(&reader, None, (now, u64::MAX)).await.unwrap();
+    drop(damaged);
+    assert_eq!(rows(&api.path("whole.sqlite")), expected);
 }
 
 /// The program is killed while it rebuilds the index, again and again: whatever it left, the next one ends with the rows

@@ -55,6 +55,9 @@ pub enum Error {
         /// The later entry.
         seq: Seq,
     },
+    /// A search looks at too many rows.
+    #[error("the search takes too long: add `since`, or a word that fewer calls match")]
+    Long,
     /// The thread that asks the index ended early.
     #[error("the index of calls did not answer")]
     Ended,
@@ -79,30 +82,27 @@ impl IndexReach {
 #[derive(Clone, Debug)]
 pub struct Index {
     conn: Arc<Mutex<Connection>>,
+    /// Its file; `None`: it is in memory.
+    path: Option<Arc<Path>>,
     filling: Arc<tokio::sync::Mutex<()>>,
     reach: Arc<Mutex<IndexReach>>,
 }
 
 impl Index {
-    /// Opens the file, and makes it if it is not there. A file that is damaged is replaced: it holds nothing that the
-    /// ledger does not.
+    /// Opens the file, and makes it if it is not there. A file that is damaged is replaced, now or when that shows: it
+    /// holds nothing that the ledger does not.
     ///
     /// # Errors
     /// The file cannot be made or opened.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let opened = match sqlite::open(Some(path)) {
             Err(error) if is_damaged(&error) => {
-                for suffix in ["", "-wal", "-shm"] {
-                    let mut name = path.as_os_str().to_owned();
-                    name.push(suffix);
-                    // A part that is missing is as good as one that was removed.
-                    drop(std::fs::remove_file(PathBuf::from(name)));
-                }
+                remove(path);
                 sqlite::open(Some(path))
             }
             opened => opened,
         };
-        Ok(Self::of(opened?))
+        Ok(Self::of(opened?, Some(path.into())))
     }
 
     /// An empty index in memory.
@@ -110,21 +110,39 @@ impl Index {
     /// # Errors
     /// The system gives no memory for it.
     pub fn memory() -> Result<Self, Error> {
-        Ok(Self::of(sqlite::open(None)?))
+        Ok(Self::of(sqlite::open(None)?, None))
     }
 
-    fn of(conn: Connection) -> Self {
+    fn of(conn: Connection, path: Option<Arc<Path>>) -> Self {
         let reach = Arc::new(Mutex::new(IndexReach::NOTHING));
-        Self { conn: Arc::new(Mutex::new(conn)), filling: Arc::default(), reach }
+        Self { conn: Arc::new(Mutex::new(conn)), path, filling: Arc::default(), reach }
     }
 
     async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
-        let conn = Arc::clone(&self.conn);
-        let done = tokio::task::spawn_blocking(move || work(&mut conn.lock())).await;
-        Ok(done.map_err(|_ended| Error::Ended)??)
+        let (conn, path) = (Arc::clone(&self.conn), self.path.clone());
+        let done = tokio::task::spawn_blocking(move || {
+            let mut conn = conn.lock();
+            let done = work(&mut conn);
+            if let Some(path) = path
+                && done.as_ref().err().is_some_and(is_damaged)
+            {
+                replace(&mut conn, &path)?;
+            }
+            done
+        });
+        Ok(done.await.map_err(|_ended| Error::Ended)??)
+    }
+
+    /// As [`Self::with`], for work whose length a query decides.
+    async fn search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let found = self.with(move |conn| sqlite::bounded(conn, sqlite::STEPS_MAX, work)).await;
+        found.map_err(|error| if is_interrupted(&error) { Error::Long } else { error })
     }
 
     /// How far the index was when it was filled last.
@@ -146,9 +164,10 @@ impl Index {
         let Ok(_turn) = tokio::time::timeout(TURN, self.filling.lock()).await else {
             return Ok(self.reach());
         };
+        // WHY first: another process may read on in between. A chain shorter than its cursor is then really shorter.
+        let cursors = self.with(|conn| sqlite::cursors(conn)).await?;
         let mut chains = reader.chains().await?;
         chains.retain(|row| tenant.is_none_or(|tenant| row.tenant == tenant));
-        let cursors = self.with(|conn| sqlite::cursors(conn)).await?;
         let known: BTreeSet<ChainId> = chains.iter().map(|row| row.chain).collect();
         let gone: Vec<ChainId> =
             cursors.keys().filter(|chain| !known.contains(*chain)).copied().collect();
@@ -224,7 +243,7 @@ impl Index {
     /// # Errors
     /// The index does not answer.
     pub async fn calls(&self, wanted: RowSearch) -> Result<Found<CallRow>, Error> {
-        self.with(move |conn| select::calls(conn, &wanted)).await
+        self.search(move |conn| select::calls(conn, &wanted)).await
     }
 
     /// The runs that match, the newest first, each with the counts of its calls.
@@ -236,11 +255,9 @@ impl Index {
         wanted: RowSearch,
         sealed: RunFilter,
     ) -> Result<Found<(RunRow, CallCounts)>, Error> {
-        self.with(move |conn| {
-            let Found { rows, next } = select::runs(conn, &wanted, sealed)?;
-            Ok(Found { rows: counted(conn, rows)?, next })
-        })
-        .await
+        let found = self.search(move |conn| select::runs(conn, &wanted, sealed)).await?;
+        let Found { rows, next } = found;
+        Ok(Found { rows: self.with(move |conn| counted(conn, rows)).await?, next })
     }
 
     /// Number of open runs.
@@ -313,4 +330,28 @@ fn named(field: query::Field, run: &RunId) -> RowSearch {
 
 fn is_damaged(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+fn is_interrupted(error: &Error) -> bool {
+    let interrupted = Some(ErrorCode::OperationInterrupted);
+    matches!(error, Error::Index(error) if error.sqlite_error_code() == interrupted)
+}
+
+/// Removes the file and what SQLite keeps beside it.
+fn remove(path: &Path) {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        // A part that is missing is as good as one that was removed.
+        drop(std::fs::remove_file(PathBuf::from(name)));
+    }
+}
+
+/// Puts an empty file in the place of a damaged one.
+fn replace(conn: &mut Connection, path: &Path) -> rusqlite::Result<()> {
+    // WHY first: when the connection to the old file closes, it removes the WAL of that name.
+    drop(std::mem::replace(conn, sqlite::open(None)?));
+    remove(path);
+    *conn = sqlite::open(Some(path))?;
+    Ok(())
 }

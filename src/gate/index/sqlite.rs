@@ -208,6 +208,28 @@ fn cursor(row: &Row<'_>) -> Done<Cursor> {
     })
 }
 
+/// Instructions of SQLite's machine that a search may take: a few seconds.
+pub(super) const STEPS_MAX: u32 = 50_000_000;
+/// Instructions between two looks at how many were taken.
+const STEPS_LOOK: u16 = 10_000;
+
+/// Does this, unless it takes more instructions: then it fails as interrupted. Others wait for the connection meanwhile.
+pub(super) fn bounded<T>(
+    conn: &Connection,
+    steps: u32,
+    work: impl FnOnce(&Connection) -> Done<T>,
+) -> Done<T> {
+    let mut taken = 0_u32;
+    let ends = move || {
+        taken = taken.saturating_add(STEPS_LOOK.into());
+        taken > steps
+    };
+    conn.progress_handler(STEPS_LOOK.into(), Some(ends))?;
+    let done = work(conn);
+    conn.progress_handler(0, None::<fn() -> bool>)?;
+    done
+}
+
 /// Takes everything of these chains out of the index.
 pub(super) fn forget(conn: &mut Connection, chains: &[ChainId]) -> Done<()> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -392,4 +414,24 @@ fn call_values(row: CallRow) -> [Value; 22] {
         text(listed(&row.codes)),
         count(row.last),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_takes_too_long_is_interrupted_and_what_follows_is_not() {
+        let conn = open(None).unwrap();
+        let count = |to: u32| {
+            let count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) \
+                         SELECT max(i) FROM n";
+            move |conn: &Connection| conn.query_row(count, [to], |row| row.get::<_, u32>(0))
+        };
+        let endless = bounded(&conn, 100_000, count(u32::MAX)).unwrap_err();
+        let interrupted = rusqlite::ErrorCode::OperationInterrupted;
+        assert_eq!(endless.sqlite_error_code(), Some(interrupted), "{endless}");
+        assert_eq!(bounded(&conn, 100_000, count(100)), Ok(100));
+        assert_eq!(count(100_000)(&conn), Ok(100_000), "nothing counts any more");
+    }
 }

@@ -105,7 +105,9 @@ impl OperatorApi {
     pub(crate) fn unsearched(&self, error: SearchError) -> Problem {
         let message = error.to_string();
         match error {
-            SearchError::Query(_) => self.refused(Code::RequestMalformed, "search.query", message),
+            SearchError::Query(_) | SearchError::Index(index::Error::Long) => {
+                self.refused(Code::RequestMalformed, "search.query", message)
+            }
             SearchError::Time(_) | SearchError::State => {
                 self.refused(Code::RequestMalformed, "search.parameter", message)
             }

@@ -64,8 +64,11 @@ impl SpoolFile {
     /// The file system's.
     pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let length = bytes(line.len());
-        if self.end.saturating_sub(self.next) < length {
+        if self.left() < length {
             self.grow(length.max(self.step))?;
+        }
+        if self.left() < length {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         let at = self.next;
         // WHY before the attempt: what a failed one leaves behind is a torn line, and stays one.
@@ -73,14 +76,28 @@ impl SpoolFile {
         self.placing.write_all_at(line, at)
     }
 
+    /// Bytes that wait for lines.
+    const fn left(&self) -> u64 {
+        self.end.saturating_sub(self.next)
+    }
+
     fn grow(&mut self, by: u64) -> io::Result<()> {
         let zeros = vec![0; usize::try_from(by).unwrap_or(usize::MAX)];
         // WHY one write: what two writes add may have the zeros of another process in between.
-        if self.growing.write(&zeros)? < zeros.len() {
-            return Err(io::ErrorKind::StorageFull.into());
+        let added = self.growing.write(&zeros)?;
+        self.take(bytes(added))
+    }
+
+    /// Takes what was added at the end. That may be less than was asked for: a disk that is nearly full
+    /// gives what it has, and a line that fits in there is kept.
+    fn take(&mut self, added: u64) -> io::Result<()> {
+        let end = self.growing.stream_position()?;
+        let begins = end.saturating_sub(added);
+        // What is left of the step before goes on here, unless another process added something.
+        if begins != self.end {
+            self.next = begins;
         }
-        self.end = self.growing.stream_position()?;
-        self.next = self.end.saturating_sub(by);
+        self.end = end;
         self.step = self.step.saturating_mul(2).min(STEP_MAX);
         Ok(())
     }
@@ -103,4 +120,35 @@ pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_full_disk_still_gives_is_used_and_goes_on_where_more_follows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("current.spool");
+        let mut file = SpoolFile::open(&path).unwrap();
+        // A disk with forty bytes left.
+        for given in [&[0; 30][..], &[0; 10]] {
+            file.growing.write_all(given).unwrap();
+            file.take(bytes(given.len())).unwrap();
+        }
+        file.write(&[b'a'; 35]).unwrap();
+        assert_eq!((file.length(), file.next), (40, 35));
+        file.write(&[b'b'; 20]).unwrap();
+        let kept = std::fs::read(&path).unwrap();
+        assert!(kept.starts_with(&[&[b'a'; 35][..], &[b'b'; 20]].concat()), "no gap");
+        // The bytes of another process stay.
+        let mut other = SpoolFile::open(&path).unwrap();
+        other.write(b"other").unwrap();
+        let long = vec![b'c'; kept.len()];
+        file.write(&long).unwrap();
+        let all = std::fs::read(&path).unwrap();
+        let at = |wanted: &[u8]| all.windows(wanted.len()).position(|bytes| bytes == wanted);
+        assert_eq!(at(b"other"), Some(kept.len()));
+        assert_eq!(at(&long), Some(usize::try_from(other.length()).unwrap()));
+    }
 }

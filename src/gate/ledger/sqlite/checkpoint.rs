@@ -81,13 +81,14 @@ impl Checkpointer {
     pub(super) fn look(&mut self, conn: &Connection) {
         let pages = PAGES.get();
         let MovedPages { moved, moving, done } = &*self.progress;
-        if pages < self.seen {
-            // It began anew.
+        let anew = pages < self.seen;
+        if anew {
             moved.store(0, Ordering::Release);
         }
         self.seen = pages;
         let left = pages.saturating_sub(moved.load(Ordering::Acquire));
-        let just_moved = done.swap(false, Ordering::AcqRel);
+        // WHY not after that: the few pages are then new ones, which nobody has to wait for.
+        let just_moved = done.swap(false, Ordering::AcqRel) && !anew;
         let worth = if just_moved { FEW } else { MANY };
         if (just_moved && left < FEW) || pages >= TOO_MANY {
             note(moved, checkpoint(conn));
@@ -138,4 +139,29 @@ fn note(moved: &AtomicU64, pages: Option<u64>) -> bool {
 fn count(_: &Wal, pages: c_int) -> rusqlite::Result<()> {
     PAGES.set(u64::try_from(pages).unwrap_or(0));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_writing_thread_moves_the_last_few_pages_and_none_of_a_wal_that_began_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("some.db");
+        std::fs::write(&path, b"").unwrap();
+        let conn = connect(&path).unwrap();
+        Checkpointer::watch(&conn);
+        let mut thread = Checkpointer::start(&path, &Distrust::default()).unwrap();
+        conn.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
+        // The thread moved everything, so this commit was the first in a new WAL.
+        thread.seen = MANY;
+        for moves in [false, true] {
+            thread.progress.done.store(true, Ordering::Release);
+            thread.look(&conn);
+            assert_eq!(thread.progress.moved.load(Ordering::Acquire) > 0, moves);
+        }
+        drop(conn);
+        thread.join();
+    }
 }

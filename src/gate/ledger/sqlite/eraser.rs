@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -15,6 +16,11 @@ use crate::ledger::retention::{PayloadEraser, Residue, StoredPayload};
 use crate::ledger::rows::DatabaseRow;
 use crate::ledger::store::{PayloadRow, StoreError};
 use crate::ledger::vault::SEALED;
+
+/// How often a checkpoint is tried while another one is under way.
+const TRIES: u32 = 40;
+/// How long between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A database file, for deleting payloads only.
 #[derive(Debug)]
@@ -44,8 +50,17 @@ impl SqliteEraser {
 
     /// Moves the WAL into the file, as far as readers allow; true if a reader kept some of it.
     async fn checkpoint(&self) -> Result<bool, StoreError> {
-        let found = self.all(sql("PRAGMA wal_checkpoint(TRUNCATE)")).await?;
-        found.first().map_or(Ok(false), |row| Ok(row.integer("busy")? != 0))
+        for _ in 0..TRIES {
+            let found = self.all(sql("PRAGMA wal_checkpoint(TRUNCATE)")).await?;
+            let Some(row) = found.first() else { return Ok(false) };
+            if let Some(left) = is_left(row.integer("busy")?, row.integer("log")?) {
+                return Ok(left);
+            }
+            // WHY again: SQLite waits for readers here, and not for another checkpoint, such as the
+            // gate's own. What is taken for a trace then would rewrite the whole file for nothing.
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(true)
     }
 
     /// Runs a statement without a limit of time: it may rewrite the whole file.
@@ -137,6 +152,12 @@ impl SqliteEraser {
     }
 }
 
+/// Whether a checkpoint with this answer left some of the WAL; `None`: another one was under way, and it
+/// did nothing.
+fn is_left(busy: i64, log: i64) -> Option<bool> {
+    (busy == 0 || log >= 0).then_some(busy != 0)
+}
+
 fn trace(row: &PayloadRow) -> Vec<u8> {
     if row.media_type == SEALED {
         row.body.iter().take(64).copied().collect()
@@ -179,4 +200,22 @@ fn found(mut text: &[u8], wanted: &[u8]) -> bool {
         text = rest.get(1..).unwrap_or_default();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_did_nothing_is_told_from_one_that_readers_hindered() {
+        for (busy, log, expected) in [
+            (0, 0, Some(false)),
+            (0, -1, Some(false)),
+            (1, 4, Some(true)),
+            (1, 0, Some(true)),
+            (1, -1, None),
+        ] {
+            assert_eq!(is_left(busy, log), expected, "busy {busy}, log {log}");
+        }
+    }
 }
