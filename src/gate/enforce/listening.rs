@@ -135,7 +135,7 @@ mod tests {
     fn a_client_that_waited_for_an_approver_counts_until_it_leaves() {
         let (at, left) = (on_road(), Arc::new(AtomicBool::new(false)));
         let place = ClientPlace::default();
-        place.clone().keep(Some(at.listen()));
+        place.keep(Some(at.listen()));
         drop(ending(&at, &left));
         assert!(!left.load(Ordering::SeqCst));
         place.leave();
