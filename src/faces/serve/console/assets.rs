@@ -1,4 +1,4 @@
-//! The style sheet and the modules, named by their own digest: a browser keeps them, and never an old one.
+//! The style sheet, the icon and the modules, named by their own digest: a browser keeps them, and never an old one.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,13 @@ use super::ROOT;
 use crate::domain::digest::Digest;
 
 const CSS: &str = "text/css; charset=utf-8";
+const SVG: &str = "image/svg+xml";
 const JS: &str = "text/javascript; charset=utf-8";
 
 /// The style sheet.
 pub(super) const STYLE: &str = "style.css";
+/// What a browser shows beside the title.
+pub(super) const ICON: &str = "icon.svg";
 /// The modules that each page loads.
 pub(super) const MODULES: [&str; 3] = ["copy.js", "keys.js", "times.js"];
 
@@ -30,6 +33,7 @@ struct Asset {
 static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     let all = [
         (STYLE, CSS, include_str!("../../../../web/style.css")),
+        (ICON, SVG, include_str!("../../../../web/icon.svg")),
         ("copy.js", JS, include_str!("../../../../web/copy.js")),
         ("keys.js", JS, include_str!("../../../../web/keys.js")),
         ("times.js", JS, include_str!("../../../../web/times.js")),
@@ -59,10 +63,10 @@ mod tests {
 
     #[test]
     fn every_file_that_pages_name_is_there() {
-        for name in MODULES.into_iter().chain([STYLE]) {
+        for name in MODULES.into_iter().chain([STYLE, ICON]) {
             assert_eq!(path(name).split('/').nth(3).map(str::len), Some(64), "{name}");
         }
-        assert_eq!(ASSETS.len(), MODULES.len() + 1);
+        assert_eq!(ASSETS.len(), MODULES.len() + 2);
     }
 
     #[test]

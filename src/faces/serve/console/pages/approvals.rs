@@ -100,7 +100,8 @@ pub(super) fn detail(
         }
         section aria-labelledby="arguments" {
             h2 id="arguments" { "Arguments, all " (facts.arguments.len()) " bytes" }
-            pre .arguments tabindex="0" { (review.arguments) }
+            // Its lines after the first stand two columns in.
+            pre .arguments tabindex="0" { "  " (review.arguments) }
             p .hint {
                 "End of the arguments. The bytes that run, each " code { "\\" } " written twice and what cannot be seen spelled out:"
             }

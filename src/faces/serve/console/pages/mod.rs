@@ -123,6 +123,7 @@ pub(super) fn frame(
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Wicketgate" }
+                link rel="icon" href=(assets::path(assets::ICON));
                 link rel="stylesheet" href=(assets::path(assets::STYLE));
                 @for module in assets::MODULES {
                     script type="module" src=(assets::path(module)) {}
