@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::session::Session;
 use crate::waiting::PATIENCE;
+use wicketgate_support::program;
 
 /// A play that was told to stay, and did.
 struct Staying {
@@ -157,4 +158,48 @@ fn the_example_agent_in_python_gets_its_answers_from_the_gate() {
     }
     signal(&staying.child, "-TERM");
     assert_eq!(staying.child.wait().unwrap().code(), Some(0));
+}
+
+/// The pages of one visit.
+const PAGES: [&str; 13] = [
+    "Log in",
+    "What waits",
+    "Held calls",
+    "Runs",
+    "Calls",
+    "Health",
+    "Orders",
+    "Stop something",
+    "Held call: payments.transfer",
+    "Run of support-agent",
+    "Call of payments.transfer",
+    "Your session",
+    "Log in",
+];
+
+/// It takes half a minute: six visits with a browser, four of them judged by axe-core.
+#[test]
+fn a_person_with_chromium_logs_in_to_the_console_and_no_page_has_a_fault() {
+    let home = std::env::var("WICKETGATE_TEST_CONSOLE").expect("tests/run sets it");
+    let session = Session::new();
+    let staying = stay(&session);
+    let text = |name: &str| staying.console[name].as_str().unwrap();
+    let script = program::top().join("tests/console/chromium.py");
+    let axe = format!("{home}/axe/node_modules/axe-core/axe.min.js");
+    let done = Command::new(format!("{home}/python/bin/python"))
+        .arg("-B")
+        .arg(script)
+        .args([text("url"), text("token_file"), &axe])
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{err}");
+    let seen: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(seen["faults"], serde_json::json!([]));
+    let visits = seen["visits"].as_object().unwrap();
+    let titles = PAGES.map(|title| Value::from(format!("{title} · Wicketgate")));
+    assert_eq!(visits.len(), 6, "{seen}");
+    for (visit, seen) in visits {
+        assert_eq!(seen.as_array().unwrap(), &titles, "{visit}");
+    }
 }
