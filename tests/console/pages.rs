@@ -251,7 +251,7 @@ async fn a_full_page_with_its_files_weighs_at_most_60_kb_and_the_files_are_kept(
     let files: BTreeSet<String> =
         page.attributes("href").into_iter().chain(page.attributes("src")).collect();
     let files: Vec<_> = files.iter().filter(|path| path.contains("/static/")).collect();
-    assert_eq!(files.len(), 4, "{files:?}");
+    assert_eq!(files.len(), 5, "{files:?}");
     for path in files {
         // They need no session: the page of the login has them too.
         let file = Browser::new(&api).get(path).await;
