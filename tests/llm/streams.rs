@@ -117,7 +117,7 @@ async fn an_agent_that_leaves_ends_the_call_at_the_provider() {
     drop(checked);
 }
 
-/// Gives the gate time to notice that somebody hung up: it answers other requests meanwhile.
+/// Gives the gate time to notice that a client hung up: it answers other requests meanwhile.
 async fn busy(gate: &Gate) {
     for _ in 0..20 {
         assert_eq!(gate.ask("GET", "/v1/models", &[], "").await.status, 200);

@@ -278,7 +278,7 @@ async fn an_index_that_is_cut_off_at_any_entry_ends_with_the_same_rows() {
     bytes.iter_mut().skip(4096).for_each(|byte| *byte = 0xff);
     std::fs::write(api.path("whole.sqlite"), bytes).unwrap();
     let damaged = Index::open(&api.path("whole.sqlite")).unwrap();
-    // Whoever meets the damage is told so.
+    // The fill that meets the damage says so.
     drop(damaged.fill(&reader, None, (now, u64::MAX)).await);
     damaged.fill(&reader, None, (now, u64::MAX)).await.unwrap();
     drop(damaged);

@@ -353,7 +353,7 @@ impl World {
         StreamEnd::Nothing
     }
 
-    /// Nobody waits any more.
+    /// No client waits any more.
     fn rests(&self, life: &Life, key: &Key) {
         let mut book = self.book.lock();
         let track = book.tracks.entry(key.clone()).or_default();

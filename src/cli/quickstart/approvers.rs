@@ -20,7 +20,7 @@ use serde::Deserialize;
 const PEOPLE: [(&str, &str); 2] = [("ada", "ada@example.com"), ("grace", "grace@example.com")];
 /// The operator who may reinstate and erase.
 const OPERATOR: (&str, &str) = ("otto", "otto@example.com");
-/// The token that logs the reader in to the console. No key belongs to it: whoever looks cannot approve.
+/// The token that logs the reader in to the console. No key belongs to it: the reader can look and cannot approve.
 pub const YOURS: &str = "people/you.token";
 /// The signed list of the approvers and the operator.
 pub const LIST: &str = "approvers/allowed_signers";

@@ -213,7 +213,7 @@ pub async fn approve(
     approvers::approve(demo, at, (agent, call), printer).await
 }
 
-/// Leaves one more call held, in a run of its own, for whoever looks at the console. The run's id.
+/// Leaves one more call held, in a run of its own, for the reader at the console. The run's id.
 pub async fn leave_one(agent: &mut DemoAgent) -> Result<String, Error> {
     let hash = Digest::of(&[INSTRUCTIONS.as_bytes()]).hex();
     let opened = agent.open(MODEL, &hash).await;

@@ -165,7 +165,7 @@ impl Playing<'_> {
             upstream: upstream.clone(),
             input_tokens: 0,
             output_tokens: 0,
-            // Nobody bills a replay.
+            // A replay costs nothing.
             cost_micro_usd: Some(0),
             estimated: false,
             cached_input_tokens: 0,

@@ -18,7 +18,7 @@ pub const STOPPED: &str = "stopped by an operator";
 pub struct Cancel {
     token: CancellationToken,
     why: Arc<OnceLock<&'static str>>,
-    /// Somebody asked who was no client that left.
+    /// A caller or an operator asked, not only a client that left.
     wanted: Arc<AtomicBool>,
     began: Arc<AtomicBool>,
     denied: Arc<AtomicBool>,

@@ -35,7 +35,7 @@ impl<S: Statement> VerifiedStatement<S> {
     /// The first thing that is wrong, under its code: `approval.statement` (not canonical, or not
     /// exactly a statement's members), `approval.signature`, `approval.namespace`, `approval.signer`
     /// (not in the list), `approval.revoked`, `approval.early` and `approval.lapsed` (the key's own
-    /// time), `approval.role`; of passkeys `approval.unverified` (nobody was verified),
+    /// time), `approval.role`; of passkeys `approval.unverified` (no person was verified),
     /// `approval.passkey` (none count here), `approval.origin`, `approval.synced`; of orders and
     /// break-glass with their own first word.
     pub fn check(

@@ -1,5 +1,5 @@
-//! Which approvals by passkey count. A passkey signs what a console shows: whoever serves the
-//! console can show one call and have another one signed, which no other key allows.
+//! Which approvals by passkey count. A passkey signs what a console shows: a console that
+//! lies can show one call and have another one signed, which no other key allows.
 
 use super::Approval;
 use super::approvers::Purpose;

@@ -36,8 +36,8 @@ impl Sieve {
         Self { layers, bits: Vec::new(), bytes: Vec::new() }
     }
 
-    /// The starts at which these letters may hold a finding; all, if they may be bytes that nobody can
-    /// read.
+    /// The starts at which these letters may hold a finding; all, if they may be bytes that are no
+    /// text.
     pub fn starts(&mut self, encoding: &Encoding, letters: &[u8]) -> Starts {
         if (encoding.is_blob)(letters) {
             return Starts::ALL;

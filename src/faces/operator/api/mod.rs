@@ -145,7 +145,7 @@ pub(crate) trait Serve: Route<Reply: HttpReply> {
     ) -> impl Future<Output = Result<Self::Reply, Problem>> + Send;
 }
 
-/// The answer of a route to this operator: the one caller of a handler, whoever carries the request. So the table is
+/// The answer of a route to this operator: the one caller of a handler, over each protocol. So the table is
 /// the only list of rights, for HTTP, gRPC and the console.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ pub(super) fn path(name: &str) -> String {
     format!("{ROOT}/static/{}/{name}", digest.unwrap_or_default())
 }
 
-/// The file with this digest and name. It says nothing about anybody, so that it needs no session.
+/// The file with this digest and name. It holds no data, so that it needs no session.
 pub(super) async fn serve(Path((digest, name)): Path<(String, String)>) -> Response {
     let found = ASSETS.iter().find(|asset| asset.name == name && asset.digest == digest);
     let Some(asset) = found else { return StatusCode::NOT_FOUND.into_response() };

@@ -35,7 +35,7 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
         HeaderName::from_static("cross-origin-resource-policy"),
         HeaderValue::from_static("same-origin"),
     ),
-    // WHY: under `no-referrer` browsers send a page's own forms with `Origin: null`, and nobody could log in.
+    // WHY: under `no-referrer` browsers send a page's own forms with `Origin: null`, and no login would pass.
     (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("permissions-policy"), HeaderValue::from_static(PERMISSIONS)),
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(15 * 60);
 /// So does each session after this long.
 const LONGEST: Duration = Duration::from_secs(8 * 60 * 60);
 /// Sessions of one operator at the same time. One more ends the one of these that was used the longest ago.
-// WHY of one: whoever logs in again and again ends nobody else's session.
+// WHY of one: an operator who logs in again and again ends only sessions of their own.
 const OWN_MAX: usize = 16;
 
 /// The secret that a browser shows for its session.
@@ -36,7 +36,7 @@ impl SessionId {
         if secure { "__Host-wicketgate" } else { "wicketgate" }
     }
 
-    /// The id in these headers. Of two cookies of this name, somebody else chose one: neither counts.
+    /// The id in these headers. Of two cookies of this name, another site may have chosen one: neither counts.
     pub(super) fn of(headers: &HeaderMap, secure: bool) -> Option<Self> {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let pairs =
@@ -59,7 +59,7 @@ impl SessionId {
         cookie("", "; Max-Age=0", secure)
     }
 
-    /// What a form that is sent to this path carries: nobody without the id can make it.
+    /// What a form that is sent to this path carries: it cannot be made without the id.
     pub(super) fn token(&self, path: &str) -> String {
         hex::encode(derived(&self.0, &[b"wicketgate/console/form/1\0", path.as_bytes()]))
     }

@@ -194,7 +194,7 @@ pub struct FlowSender {
 crate::record::debug_by!(FlowSender: room);
 
 impl FlowSender {
-    /// Whether the agent left: nobody takes the answer.
+    /// Whether the agent left, so that the answer is not taken.
     pub(crate) fn is_left(&self) -> bool {
         self.items.is_closed()
     }
@@ -349,7 +349,7 @@ impl Flow<'_> {
             Ok(place)
         };
         let taken = progress.beside(taken).await?;
-        // What nobody takes has not left.
+        // A piece that is not taken has not left.
         if let Some(place) = progress.unless_awaited(taken)? {
             progress.count(&bytes);
             place.send(FlowItem::Piece(Piece(bytes)));

@@ -87,7 +87,7 @@ impl Checkpointer {
         }
         self.seen = pages;
         let left = pages.saturating_sub(moved.load(Ordering::Acquire));
-        // WHY not after that: the few pages are then new ones, which nobody has to wait for.
+        // WHY not after that: the few pages are then new ones, and no commit has to wait for them.
         let just_moved = done.swap(false, Ordering::AcqRel) && !anew;
         let worth = if just_moved { FEW } else { MANY };
         if (just_moved && left < FEW) || pages >= TOO_MANY {
@@ -119,7 +119,7 @@ fn serve(path: &Path, distrust: &Distrust, requests: &Receiver<()>, progress: &M
     }
 }
 
-/// Moves what the WAL holds into the file: how many of its pages are there now. Waits for nobody.
+/// Moves what the WAL holds into the file: how many of its pages are there now. Waits for no reader and no writer.
 ///
 /// WHY no error: nothing is lost as long as pages are in the WAL, a later look tries again, and what
 /// is wrong with the disk is what the next commit fails with.

@@ -73,7 +73,7 @@ impl DescribedFace {
         Self { dialects, offered, hosted_tools, output_tokens_max, pass_members, remote_hosts }
     }
 
-    /// The face of a tool that asks nobody: what concerns the upstreams is empty.
+    /// The face of a tool that asks no provider: what concerns the upstreams is empty.
     fn into_face(self) -> Option<ModelFace> {
         let Self { dialects, offered, output_tokens_max, pass_members, remote_hosts, .. } = self;
         let hosted_tools = HostedTools::parse(&self.hosted_tools)?;

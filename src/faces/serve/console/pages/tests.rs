@@ -1,4 +1,4 @@
-//! No text of anybody becomes markup, hides something, or imitates what was spelled out.
+//! No recorded text becomes markup, hides something, or imitates what was spelled out.
 
 use serde_json::{Value, json};
 
