@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Poll;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, Uri, Version};
 use axum::routing::post;
+use futures_util::Stream;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, mpsc};
-use tokio_stream::wrappers::ReceiverStream;
 
 /// One answer.
 #[derive(Clone, Debug)]
@@ -169,6 +170,26 @@ async fn answer(
             }
         }
     });
-    let pieces = ReceiverStream::new(receiver);
-    response.body(Body::from_stream(pieces)).unwrap()
+    response.body(Body::from_stream(sent_before_a_cut(receiver))).unwrap()
+}
+
+/// The parts, each on its way before the connection ends: a server drops what it did not yet write when its body
+/// fails, and it writes when the body has nothing for it.
+fn sent_before_a_cut(
+    mut parts: mpsc::Receiver<Result<Bytes, std::io::Error>>,
+) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+    let mut cut = None;
+    futures_util::stream::poll_fn(move |context| {
+        if let Some(error) = cut.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        match parts.poll_recv(context) {
+            Poll::Ready(Some(Err(error))) => {
+                cut = Some(error);
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            part => part,
+        }
+    })
 }
