@@ -23,7 +23,10 @@ HUB = yaml.safe_load((CHART / "ci" / "hub.yaml").read_text())
 
 def render(values):
     """{(kind, part): manifest} of a release `wicketgate`, without what is Helm's."""
-    command = [os.environ.get("HELM", "helm"), "template", "wicketgate", str(CHART), "--kube-version", "1.31.0", "-f", "-"]
+    command = [os.environ.get("HELM", "helm"), "template", "wicketgate", str(CHART), "--kube-version", "1.31.0",
+               "--api-versions", "monitoring.coreos.com/v1", "-f", "-"]
+    values = {"image": {}, **values}
+    values["image"] = {"repository": "wicketgate", **values["image"]}
     text = subprocess.run(command, input=yaml.safe_dump(values), check=True, capture_output=True, text=True).stdout
     found = {}
     for one in yaml.safe_load_all(text.replace("wicketgate-wicketgate", "wicketgate")):
@@ -52,7 +55,7 @@ def marked(value):
 
 
 def agent(tls):
-    values = {"agent": {"image": "agent"}, "gate": {"files": {"wicketgate.yaml": ""}, "tlsSecret": tls}, "image": {"tag": ""},
+    values = {"agent": {"image": "agent"}, "gate": {"files": {"wicketgate.yaml": ""}, "tlsSecret": tls}, "image": {"tag": ""}, "ledger": {"ephemeral": True},
               "networkPolicy": HUB["networkPolicy"]}
     rendered = render(values)
     return rendered["Deployment", "agent"]["spec"]["template"]["spec"], rendered["NetworkPolicy", "agent"]
@@ -105,7 +108,7 @@ def bases():
 
 def monitoring():
     values = {"agent": {"image": "agent"}, "gate": {"files": {"wicketgate.yaml": ""}, "tlsSecret": "x"}, "hub": {**HUB["hub"]},
-              "monitoring": {"enabled": True, "serverName": "wicketgate.example"}, "ca": {"secret": "wicketgate-ca"}}
+              "monitoring": {"enabled": True, "serverName": "wicketgate.example"}, "ca": {"secret": "wicketgate-ca"}, "ledger": {"ephemeral": True}}
     kinds = ("PodMonitor", "ServiceMonitor", "PrometheusRule")
     return [one for (kind, part), one in render(values).items() if kind in kinds or part == "dashboard"]
 

@@ -32,7 +32,7 @@ pub struct Kubernetes {
     #[schemars(with = "FilePath")]
     pub ca_file: PathBuf,
     /// A file of mode 0600 that holds the hub's own token. Its service account must be allowed to
-    /// create tokenreviews (system:auth-delegator). The hub reads it for each review.
+    /// create tokenreviews. The hub reads it for each review.
     #[schemars(with = "FilePath")]
     pub token_file: PathBuf,
     /// The audience of the sidecars' tokens. The hub refuses tokens for any other audience.

@@ -11,12 +11,12 @@ import threading
 # {group version: {kind: (plural, namespaced)}}
 KINDS = {
     "v1": {"Namespace": ("namespaces", False), "ConfigMap": ("configmaps", True), "Service": ("services", True),
-           "ServiceAccount": ("serviceaccounts", True), "Secret": ("secrets", True)},
-    "apps/v1": {"Deployment": ("deployments", True)},
-    "batch/v1": {"Job": ("jobs", True)},
+           "ServiceAccount": ("serviceaccounts", True), "Secret": ("secrets", True), "PersistentVolumeClaim": ("persistentvolumeclaims", True)},
+    "apps/v1": {"Deployment": ("deployments", True), "StatefulSet": ("statefulsets", True)},
+    "batch/v1": {"Job": ("jobs", True), "CronJob": ("cronjobs", True)},
     "policy/v1": {"PodDisruptionBudget": ("poddisruptionbudgets", True)},
-    "networking.k8s.io/v1": {"NetworkPolicy": ("networkpolicies", True)},
-    "rbac.authorization.k8s.io/v1": {"ClusterRoleBinding": ("clusterrolebindings", False), "RoleBinding": ("rolebindings", True)},
+    "networking.k8s.io/v1": {"NetworkPolicy": ("networkpolicies", True), "Ingress": ("ingresses", True)},
+    "rbac.authorization.k8s.io/v1": {"ClusterRole": ("clusterroles", False), "ClusterRoleBinding": ("clusterrolebindings", False), "RoleBinding": ("rolebindings", True)},
     "monitoring.coreos.com/v1": {"PodMonitor": ("podmonitors", True), "ServiceMonitor": ("servicemonitors", True),
                                  "PrometheusRule": ("prometheusrules", True)},
     "postgresql.cnpg.io/v1": {"Cluster": ("clusters", True)},

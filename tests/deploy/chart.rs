@@ -39,8 +39,33 @@ fn every_pod_is_restricted_in_full_and_the_agent_has_nothing_of_the_gates_but_it
 }
 
 #[test]
-fn a_changed_file_restarts_no_gate_and_install_notes_warn_of_an_ephemeral_ledger() {
+fn a_changed_file_restarts_no_gate() {
     assert!(ask("charts.py", &["changes"]).contains("change nothing but what they say"));
+}
+
+#[test]
+fn an_installation_says_where_its_ledger_is_kept_and_is_refused_if_it_does_not() {
+    assert!(ask("charts.py", &["ledger"]).contains("no ledger is lost by surprise"));
+}
+
+#[test]
+fn values_that_give_the_agent_what_is_the_gates_are_refused_by_name() {
+    assert!(ask("charts.py", &["refusals"]).contains("each is refused by name"));
+}
+
+#[test]
+fn each_kind_of_agent_with_each_ledger_and_topology_renders_to_valid_restricted_pods() {
+    assert!(ask("charts.py", &["matrix"]).contains("combinations are valid"));
+}
+
+#[test]
+fn the_network_policy_admits_the_callers_of_the_agent_and_what_it_may_reach() {
+    assert!(ask("charts.py", &["network"]).contains("the network is what the values say"));
+}
+
+#[test]
+fn the_table_of_values_is_made_from_the_schema_and_the_values() {
+    assert!(ask("charts.py", &["papers"]).contains("the table is current"));
 }
 
 #[test]

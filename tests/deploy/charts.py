@@ -1,6 +1,7 @@
 """Has the chart rendered by Helm and judged: charts.py QUESTION."""
 
 import copy
+import itertools
 import json
 import random
 import sys
@@ -8,7 +9,7 @@ import sys
 import kubernetes_validate
 
 from rendering import (
-    CHART, FOREIGN, Helm, accepted, check, examples, judged_by_checkov, manifests, native_sidecar, pods, rendered, restricted_pod)
+    CHART, FOREIGN, IMAGE, Helm, accepted, check, examples, judged_by_checkov, manifests, native_sidecar, pods, rendered, restricted_pod)
 
 
 def valid(helm):
@@ -23,8 +24,8 @@ def valid(helm):
             check(one)
             kinds.add(one["kind"])
         accepted(all_of_it)
-    wanted = {"Deployment", "Job", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy",
-              "PodDisruptionBudget", "ClusterRoleBinding"} | FOREIGN
+    wanted = {"Deployment", "StatefulSet", "Job", "CronJob", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy",
+              "PersistentVolumeClaim", "PodDisruptionBudget", "ClusterRole", "ClusterRoleBinding"} | FOREIGN
     assert kinds == wanted, kinds ^ wanted
     # The check can fail.
     broken = {"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "agents"}, "spec": {"prots": []}}
@@ -45,7 +46,7 @@ def restricted(helm):
             count += 1
             assert accounts[spec["serviceAccountName"]]["automountServiceAccountToken"] is False, at
             restricted_pod(at, spec)
-    assert count == 7, count
+    assert count == 9, count
     same = examples()["job"]
     same["agent"]["uid"] = 65532
     text, why = helm.template(same)
@@ -58,10 +59,10 @@ def sidecar(helm):
     for all_of_it in rendered(helm).values():
         for one, spec in pods(all_of_it):
             for container in spec.get("initContainers", []):
-                if container["name"] != "doctor":
+                if container["name"] == "gate":
                     count += 1
                     native_sidecar(spec, container)
-    assert count == 2, count
+    assert count == 4, count
     migration = next(spec for one, spec in pods(rendered(helm)["hub"]) if "migration" in one["metadata"]["name"])
     assert migration["restartPolicy"] == "Never" and "initContainers" not in migration
     print(f"{count} native sidecars")
@@ -89,20 +90,140 @@ def changes(helm):
                 assert bool(anew) == (part == "hub") and all("hub" in key[1] for key in anew), f"{name}: {path}: {anew}"
                 count += 1
     assert count >= 4, count
-    ends = "THE LEDGER ENDS WITH THE POD"
-    for name, change, wanted in (
-        ("job", {}, True),
-        ("job", {"stateClaim": "books"}, False),
-        ("job", {"files": {"wicketgate.yaml": "ledger: {postgres: {url_file: /run/secrets/wicketgate/url}}\n"}}, False),
-        ("job", {"files": {"wicketgate.yaml": "ledger: {sqlite: {}}\n"}}, True),
-    ):
-        values = examples()[name]
-        values["gate"].update(change)
-        told, why = helm.install(values)
-        assert told is not None, why
-        assert (ends in told.split("NOTES:")[1]) == wanted, f"{name} {change}: {told.split('NOTES:')[1]}"
-        assert ("persistentVolumeClaim" in told) == ("stateClaim" in change), told
     print(f"{count} files change nothing but what they say")
+
+
+def ledger(helm):
+    """An installation says where its ledger is kept, and none loses it by surprise."""
+    postgres = {"files": {"wicketgate.yaml": "ledger: {postgres: {url_file: /run/secrets/wicketgate/url}}\n"}}
+    by_variable = {"files": {"wicketgate.yaml": ""}, "env": [{"name": "WICKETGATE__LEDGER__POSTGRES__URL_FILE", "value": "/x"}]}
+    sqlite = {"files": {"wicketgate.yaml": "ledger: {sqlite: {}}\n"}}
+    volume, ephemeral = {"persistence": {"enabled": True}}, {"ephemeral": True}
+    ends = "THE LEDGER ENDS WITH THE POD"
+    for gate, kept, wanted in (
+        ({}, {}, "choose where the ledger is kept"), (sqlite, {}, "choose where the ledger is kept"),
+        (sqlite, {**volume, **ephemeral}, "exclude each other"),
+        (postgres, {}, None), (by_variable, {}, None), (sqlite, volume, None), (sqlite, ephemeral, ends),
+    ):
+        values = examples()["job"]
+        values["gate"].update(gate)
+        values["ledger"] = kept
+        told, why = helm.install(values)
+        if told is None:
+            assert wanted and wanted in why, f"{gate} {kept}: {why}"
+            continue
+        assert (ends in told.split("NOTES:")[1]) == (wanted == ends), f"{gate} {kept}: {told.split('NOTES:')[1]}"
+        assert ("kind: PersistentVolumeClaim" in told) == (kept == volume), told
+    print("no ledger is lost by surprise")
+
+
+def refused(values, path, change):
+    """The values with one change at a path."""
+    values = copy.deepcopy(values)
+    at = values
+    for name in path[:-1]:
+        at = at.setdefault(name, {})
+    at[path[-1]] = change
+    return values
+
+
+def refusals(helm):
+    """What would give the agent what is the gate's, or break a pod, is refused with the name of the value."""
+    of = examples()
+    guest = {"name": "x", "image": "x"}
+    for example, path, change, said in (
+        ("statefulset", ["agent", "volumeMounts"], [{"name": "secrets", "mountPath": "/x"}], "agent.volumeMounts: `secrets`"),
+        ("statefulset", ["agent", "volumeMounts"], [{"name": "programs", "mountPath": "/x"}], "agent.volumeMounts: `programs`"),
+        ("statefulset", ["agent", "volumes"], [{"name": "state", "emptyDir": {}}], "agent.volumes"),
+        ("statefulset", ["agent", "volumes"], [{"name": "documents", "emptyDir": {}}], "agent.volumes"),
+        ("statefulset", ["agent", "extraContainers"], [{**guest, "volumeMounts": [{"name": "secrets", "mountPath": "/x"}]}], "agent.extraContainers"),
+        ("statefulset", ["agent", "initContainers"], [{**guest, "volumeMounts": [{"name": "state", "mountPath": "/x"}]}], "agent.initContainers"),
+        ("statefulset", ["agent", "extraContainers"], [{**guest, "securityContext": {"runAsUser": 65532}}], "must not be the user"),
+        ("deployment", ["gate", "volumes"], [{"name": "socket", "emptyDir": {}}], "volumes: the chart has a volume `socket`"),
+        ("statefulset", ["gate", "files", "keys/policy.pem"], "-----BEGIN PRIVATE KEY-----\n", "`keys/policy.pem` is a private key"),
+        ("statefulset", ["gate", "files", "policy--org/rules.rego"], "", "have one key"),
+        ("statefulset", ["ledger", "persistence", "existingClaim"], "books", "replicas cannot share"),
+        ("statefulset", ["agent", "kind"], "Deployment", "replicas cannot share"),
+        ("statefulset", ["image", "repository"], "", "image.repository"),
+        ("statefulset", ["agent", "egress"], [{"host": "api.example.com", "ports": [443]}], "agent"),
+        ("cronjob", ["agent", "cron", "schedule"], "", "agent.cron.schedule"),
+        ("deployment", ["gate", "secrets"], [{"name": n, "items": [{"key": "k", "path": "a"}]} for n in "ab"], "two items have the path `a`"),
+        ("deployment", ["gate", "secrets"], [{"name": "a", "items": [{"key": "k", "path": "tls.key"}]}], "the path `tls.key`"),
+        ("separate", ["gate", "separate", "clusterIP"], "", "gate.separate.clusterIP"),
+        ("hub", ["hub", "ingress"], {"enabled": True}, "hub.ingress.host"),
+    ):
+        text, why = helm.template(of[example])
+        assert text is not None, why
+        text, why = helm.template(refused(of[example], path, change))
+        assert text is None and said in why, f"{path} {change}: {why}"
+    print("each is refused by name")
+
+
+def matrix(helm):
+    """Combinations of the choices render to something valid, or are refused with a reason: each kind with each ledger and topology, the
+    rest twice, once as a pattern and once as its opposite, so that each pair of choices meets."""
+    kinds = ("Deployment", "StatefulSet", "Job", "CronJob")
+    kept = ({"ephemeral": True}, {"persistence": {"enabled": True}}, {"persistence": {"enabled": True, "existingClaim": "books"}}, {})
+    valid = why_not = 0
+    for number, (kind, ledger, alone, opposite) in enumerate(itertools.product(kinds, kept, (False, True), (False, True))):
+        tls, ports, enrolment = ((number // 2 >> bit & 1 == 1) != opposite for bit in range(3))
+        values = {
+            "image": dict(IMAGE), "ledger": ledger, "kubernetesEnrolment": {"enabled": enrolment},
+            "agent": {"kind": kind, "image": "agent:1", "cron": {"schedule": "0 0 * * *"}, "tlsSecret": "agent-tls" if alone else "",
+                      "ports": [{"name": "http", "containerPort": 8080}] if ports else []},
+            "gate": {"files": {"wicketgate.yaml": "" if ledger else "ledger: {postgres: {url_env: X}}"}, "tlsSecret": "gate-tls" if tls else "",
+                     "secrets": [{"name": "ledger-ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}], "separate": {"enabled": alone}},
+        }
+        text, why = helm.template(values)
+        if alone and not tls:
+            assert text is None and "gate.tlsSecret" in why, why
+            why_not += 1
+            continue
+        assert text is not None, f"{values}: {why}"
+        all_of_it = manifests(text)
+        for one in all_of_it:
+            check(one)
+        for one, spec in pods(all_of_it):
+            restricted_pod(f"{values}: {one['kind']}", spec)
+            names = [volume["name"] for volume in spec["volumes"]] + ["state"] * (one["spec"].get("volumeClaimTemplates") is not None)
+            assert len(names) == len(set(names)), names
+            for container in spec.get("initContainers", []) + spec["containers"]:
+                assert {mount["name"] for mount in container["volumeMounts"]} <= set(names), container
+            for volume in spec["volumes"]:
+                paths = [item["path"] for source in volume.get("projected", {}).get("sources") or [] for item in source.get("secret", {}).get("items", [])]
+                assert len(paths) == len(set(paths)), paths
+        valid += 1
+    print(f"{valid} combinations are valid, {why_not} are refused")
+
+
+def network(helm):
+    """Who calls the agent and whom it calls is what the values say."""
+    named = {(one["kind"], one["metadata"]["name"]): one for one in rendered(helm)["statefulset"]}
+    spec = named["NetworkPolicy", "demo-wicketgate-agent"]["spec"]
+    [caller] = spec["ingress"]
+    assert caller["ports"] == [{"protocol": "TCP", "port": 8080}], caller
+    assert caller["from"] == examples()["statefulset"]["agent"]["callers"], caller
+    [_, block, cache] = spec["egress"]
+    assert block == {"to": [{"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.128/25"]}}], "ports": [{"protocol": "TCP", "port": 443}]}
+    [peer] = cache["to"]
+    assert peer["podSelector"]["matchLabels"] == {"app": "redis"} and cache["ports"] == [{"protocol": "TCP", "port": 6379}], cache
+    service = named["Service", "demo-wicketgate-agent"]["spec"]
+    assert service["ports"] == [{"name": "http", "port": 8080, "targetPort": "http", "protocol": "TCP"}], service
+    # What the owner names is there, and Secrets reach no ConfigMap.
+    claims = named["StatefulSet", "demo-wicketgate-agent"]["spec"]["volumeClaimTemplates"]
+    assert claims[0]["spec"]["resources"]["requests"]["storage"] == "20Gi", claims
+    assert set(named["ConfigMap", "demo-wicketgate-agent"]["data"]) == {"wicketgate.yaml", "policy--org--rules.rego"}
+    closed = {(one["kind"], one["metadata"]["name"]): one for one in rendered(helm)["job"]}
+    assert not closed["NetworkPolicy", "demo-wicketgate-agent"]["spec"]["ingress"]
+    print("the network is what the values say")
+
+
+def papers(helm):
+    """The table of values is what the schema and the values say: papers writes it where WICKETGATE_BLESS is set."""
+    sys.path.insert(0, str(CHART.parent))
+    import table
+    assert table.current(), "deploy/helm/wicketgate/README.md is not what deploy/helm/table.py makes: run it"
+    print("the table is current")
 
 
 def separate(helm):
@@ -135,6 +256,12 @@ def separate(helm):
     assert f"https://{alias['hostnames'][0]}:7302" in doctor["args"], doctor
     volumes = [next(iter(set(volume) - {"name"})) for volume in agent["spec"]["volumes"]]
     assert sorted(volumes) == ["emptyDir", "secret"], volumes
+    # Without a fixed address the agent asks the cluster's DNS for its gate.
+    values = examples()["separate"]
+    values["gate"]["separate"]["clusterIP"] = ""
+    values["gate"]["files"]["wicketgate.yaml"] = "ledger: {postgres: {url_env: X}}"
+    text, why = helm.template(values)
+    assert text is not None and "hostAliases" not in text and "clusterIP:" not in text, why
     for spoilt, said in (({"clusterIP": ""}, "clusterIP"), ({}, "agent.tlsSecret")):
         values = examples()["separate"]
         values["gate"]["separate"].update(spoilt)
@@ -147,9 +274,10 @@ def separate(helm):
 
 def tokens(helm):
     """Who has a token of Kubernetes, for whom, and who may ask about tokens."""
-    found, bound = {}, []
+    found, bound, roles = {}, [], {}
     for name, all_of_it in rendered(helm).items():
         bound += [(one["roleRef"]["name"], one["subjects"]) for one in all_of_it if one["kind"] == "ClusterRoleBinding"]
+        roles |= {one["metadata"]["name"]: one["rules"] for one in all_of_it if one["kind"] == "ClusterRole"}
         for one, spec in pods(all_of_it):
             for volume in spec.get("volumes", []):
                 sources = volume.get("projected", {}).get("sources") or []
@@ -167,7 +295,9 @@ def tokens(helm):
     hubs, own, account, env = found["hub"]
     assert (hubs, own) == (["hub"], None), found["hub"]
     assert env["WICKETGATE__HUB__ENROLMENT__KUBERNETES__AUDIENCE"] == audience, env
-    assert bound == [("system:auth-delegator", [{"kind": "ServiceAccount", "name": account, "namespace": "agents"}])], bound
+    [role] = roles
+    assert roles[role] == [{"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}], roles
+    assert bound == [(role, [{"kind": "ServiceAccount", "name": account, "namespace": "agents"}])], bound
     off = examples()["hub"]
     off["hub"]["enrolment"] = False
     text, why = helm.template(off)
@@ -228,6 +358,8 @@ def spoil(values, schema, dice):
                 return
             values, schema = values[name], inner
             continue
+        if "anyOf" in inner or inner.get("properties") == {}:
+            continue
         kind = inner.get("type", "enum" if "enum" in inner else None)
         wrong = {"string": 7, "integer": "seven", "boolean": "perhaps", "array": "none", "object": "none", "enum": "none"}
         values[name] = wrong[kind]
@@ -274,4 +406,4 @@ def checkov(helm):
 
 
 if __name__ == "__main__":
-    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "changes": changes, "tokens": tokens, "enrolment": enrolment, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())
+    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "changes": changes, "ledger": ledger, "refusals": refusals, "matrix": matrix, "network": network, "papers": papers, "tokens": tokens, "enrolment": enrolment, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())

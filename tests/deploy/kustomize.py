@@ -133,7 +133,8 @@ def same():
     files = {"wicketgate.yaml": "wicketgate.yaml", "policy/agent/main.rego": "policy/agent/main.rego"}
     compared = 0
     for name, kind, tls in [("deployment", "Deployment", "wicketgate-gate-tls"), ("job", "Job", "")]:
-        values = {"agent": {"image": "agent", "kind": kind}, "gate": {"files": files, "tlsSecret": tls}}
+        values = {"agent": {"image": "agent", "kind": kind}, "gate": {"files": files, "tlsSecret": tls}, "image": {"repository": "wicketgate"},
+                  "ledger": {"ephemeral": True}}
         text, why = Helm().template(values)
         assert text is not None, why
         chart, theirs = pod(manifests(text), kind)

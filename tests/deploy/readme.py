@@ -51,6 +51,22 @@ def agent(all_of_it, gate):
     return given
 
 
+def hub(programs, gate, all_of_it):
+    """Holds hub.yaml, with the variables of its pod and the files of its Secrets, to the program's own check."""
+    [(_, spec)] = [(one, spec) for one, spec in pods(all_of_it) if one["kind"] == "Deployment"]
+    [container] = spec["containers"]
+    files = {"tls.crt": "hub.crt", "tls.key": "hub.key", "ca.crt": "ca.crt", "token": "ops.token", "operator.url": "hub.url", "reader.url": "eyes.url"}
+
+    def laid(text):
+        return re.sub(r"/run/secrets/[a-z]+/([a-z.]+)", lambda found: f"db/{files.get(found[1], found[1])}", text)
+    for path in (gate / "db").iterdir():
+        path.chmod(0o600)
+    (gate / "laid.yaml").write_text(laid((gate / "hub.yaml").read_text()))
+    own = {one["name"]: laid(one["value"]) for one in container["env"]} | {"WICKETGATE__STATE": str(gate / "hub-state")}
+    checked = subprocess.run([programs / "wicketgate", "config", "check", "laid.yaml"], cwd=gate, env=own, capture_output=True, text=True)
+    assert checked.returncode == 0 and "laid.yaml: ok" in checked.stdout, checked.stdout + checked.stderr
+
+
 def main(programs):
     with Api() as api, tempfile.TemporaryDirectory() as made:
         home = pathlib.Path(made)
@@ -76,19 +92,31 @@ def main(programs):
         namespace = api.objects["/api/v1/namespaces/agents"]
         assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted", namespace
         sent = [one for path, one in api.objects.items() if path.count("/namespaces/agents/") == 1]
-        assert {one["kind"] for one in sent} == {"Deployment", "ConfigMap", "NetworkPolicy", "Cluster"}, sent
-        sets = {"kustomize": [one for one in sent if one["kind"] != "Cluster"]}
+        ours = [one for one in sent if one["kind"] != "Secret" and one["metadata"].get("labels", {}).get("app.kubernetes.io/name") != "ledger"]
+        assert {one["kind"] for one in ours} == {"Deployment", "ConfigMap", "NetworkPolicy", "Cluster"}, ours
+        database = [one for one in sent if one["kind"] != "Secret" and one not in ours]
+        assert {one["kind"] for one in database} == {"ConfigMap", "ServiceAccount", "Service", "NetworkPolicy", "StatefulSet"}, database
+        sets = {"kustomize": [one for one in ours if one["kind"] != "Cluster"], "database": database}
         for path in (home / "releases").glob("*.json"):
             release = json.loads(path.read_text())
             hooks = [hook["manifest"] for hook in release.get("hooks") or []]
             sets[path.stem] = manifests("\n---\n".join([release["manifest"], *hooks]))
-        assert sets.keys() == {"kustomize", "demo", "hub", "alone"}, sets.keys()
+        assert sets.keys() == {"kustomize", "database", "demo", "hub", "alone"}, sets.keys()
         for name, all_of_it in sets.items():
             for one in all_of_it:
                 check(one)
         for all_of_it in (sets["demo"], sets["hub"], sets["alone"]):
             for one, spec in pods(all_of_it):
                 restricted_pod(one["metadata"]["name"], spec)
+        # Every Secret that a pod mounts was made before, but for those that cert-manager makes.
+        made = {one["metadata"]["name"] for one in sent if one["kind"] == "Secret"}
+        for name in ("database", "demo", "hub"):
+            for _, spec in pods(sets[name]):
+                for volume in spec["volumes"]:
+                    sources = [one["secret"]["name"] for one in volume.get("projected", {}).get("sources") or [] if "secret" in one]
+                    sources += [volume["secret"]["secretName"]] if "secret" in volume else []
+                    assert set(sources) <= made, f"{name}: {sources}"
+        hub(programs, home / "gate", sets["hub"])
         given = [agent(sets[name], home / "gate") for name in ("demo", "kustomize")]
         assert given[0] == given[1] and {"wicketgate.yaml", "repo/main.rs"} <= given[0].keys(), given
         [config] = [one["data"] for one in sets["alone"] if one["kind"] == "ConfigMap"]

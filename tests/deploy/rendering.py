@@ -19,6 +19,11 @@ EXAMPLES = sorted((CHART / "ci").glob("*.yaml"))
 # Kinds of operators: the schemas of Kubernetes do not know them.
 FOREIGN = {"PodMonitor", "ServiceMonitor", "PrometheusRule"}
 VERSION = "1.31"
+# What a cluster with the Prometheus operator knows besides.
+KNOWN = ["--api-versions", "monitoring.coreos.com/v1"]
+# The image that the examples leave to who installs them.
+IMAGE = {"repository": "registry.example/wicketgate", "pullPolicy": "Always",
+         "digest": "sha256:0000000000000000000000000000000000000000000000000000000000000001"}
 
 
 def ask(program, *args, stdin=""):
@@ -37,7 +42,7 @@ class Helm:
         return text is not None, text or why
 
     def template(self, values, release="demo"):
-        return ask("helm", "template", release, str(CHART), "-n", "agents", "--kube-version", VERSION + ".0", "-f", "-",
+        return ask("helm", "template", release, str(CHART), "-n", "agents", "--kube-version", VERSION + ".0", *KNOWN, "-f", "-",
                    stdin=yaml.safe_dump(values))
 
     def install(self, values, release="demo"):
@@ -46,7 +51,7 @@ class Helm:
 
 
 def examples():
-    return {path.stem: yaml.safe_load(path.read_text()) for path in EXAMPLES}
+    return {path.stem: {"image": dict(IMAGE), **yaml.safe_load(path.read_text())} for path in EXAMPLES}
 
 
 def manifests(text):
@@ -66,7 +71,7 @@ def rendered(helm):
 
 def check(one):
     """Holds a manifest to its namespace and to the schemas of Kubernetes, in which no field is unknown."""
-    everywhere = one["kind"] == "ClusterRoleBinding"
+    everywhere = one["kind"] in ("ClusterRole", "ClusterRoleBinding")
     assert one["metadata"].get("namespace") == (None if everywhere else "agents"), one["metadata"]
     if one["kind"] not in FOREIGN:
         kubernetes_validate.validate(one, VERSION, strict=True)
@@ -75,7 +80,8 @@ def check(one):
 def pods(all_of_it):
     """(manifest, pod) for each of these that makes pods."""
     for one in all_of_it:
-        spec = one["spec"] if one["kind"] == "Pod" else one.get("spec", {}).get("template", {}).get("spec")
+        job = one.get("spec", {}).get("jobTemplate", one)
+        spec = one["spec"] if one["kind"] == "Pod" else job.get("spec", {}).get("template", {}).get("spec")
         if spec and "containers" in spec:
             yield one, spec
 
@@ -99,9 +105,10 @@ def restricted_pod(at, spec):
     assert not any(spec.get(f) for f in ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")), at
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, at
     containers = spec.get("initContainers", []) + spec["containers"]
-    # The doctor is there to try what the agent can.
-    users = [container["securityContext"]["runAsUser"] for container in containers if container["name"] != "doctor"]
-    assert len(users) == len(set(users)) and 0 not in users, f"{at}: {users}"
+    # What the owner adds runs as the agent or, before the gate, as the gate.
+    users = {container["name"]: container["securityContext"]["runAsUser"] for container in containers}
+    assert 0 not in users.values() and ("gate" not in users or users.get("agent") != users["gate"]), f"{at}: {users}"
+    assert len(set(users.values())) <= 2, f"{at}: {users}"
     for container in containers:
         context = container["securityContext"]
         assert context["runAsNonRoot"] is True and context["readOnlyRootFilesystem"] is True, at
@@ -112,9 +119,10 @@ def restricted_pod(at, spec):
         if container["name"] == "agent":
             mounts = {mount["name"]: mount.get("readOnly", False) for mount in container["volumeMounts"]}
             separate = "doctor" in [one["name"] for one in containers]
-            assert mounts == {"certificate" if separate else "socket": True, "tmp": False}, f"{at}: {mounts}"
+            own = {"certificate" if separate else "socket": True, "tmp": False}
+            assert own.items() <= mounts.items() and not {"config", "secrets", "state", "enrolment"} & mounts.keys(), f"{at}: {mounts}"
     kinds = {next(k for k in volume if k != "name") for volume in spec.get("volumes", [])}
-    assert kinds <= {"configMap", "emptyDir", "projected", "secret"}, f"{at}: {kinds}"
+    assert kinds <= {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}, f"{at}: {kinds}"
     return containers
 
 

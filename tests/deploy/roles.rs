@@ -1,4 +1,4 @@
-//! `deploy/postgres/cluster.yaml`: its roles, made in a database as CloudNativePG makes them, and then the migration as the chart
+//! `deploy/postgres`: the roles of `cluster.yaml`, made in a database as CloudNativePG makes them, and then the migration as the chart
 //! starts it.
 
 use std::collections::BTreeSet;
@@ -45,6 +45,42 @@ fn logins(values: &Value) -> Vec<String> {
     }
     given.extend(words(&values["readers"]).iter().map(|name| format!("--reader={name}")));
     given
+}
+
+/// What `plain.yaml` runs in an empty database, without its passwords.
+fn plain() -> String {
+    let text = std::fs::read_to_string(top("deploy/postgres/plain.yaml")).unwrap();
+    let (_, script) = text.split_once("<<'EOF'\n").unwrap();
+    let (sql, _) = script.split_once("    EOF\n").unwrap();
+    let sql = sql.split("PASSWORD :").collect::<Vec<_>>().join("PASSWORD ");
+    sql.lines().filter(|line| !line.contains("CREATE DATABASE")).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn the_plain_database_has_the_roles_of_the_cluster() {
+    let pg = Pg::own_cluster();
+    let db = pg.empty_database().await;
+    let mut admin = PgConnection::connect(&db.admin_url).await.unwrap();
+    run(&mut admin, &plain()).await;
+    let roles = yaml("deploy/postgres/cluster.yaml")["spec"]["managed"]["roles"].clone();
+    let roles = roles.as_array().unwrap();
+    let held = roles.iter().flat_map(|role| {
+        let name = role["name"].as_str().unwrap().to_owned();
+        words(&role["inRoles"]).into_iter().map(move |held| (name.clone(), held.to_owned()))
+    });
+    assert_eq!(members(&mut admin).await, held.collect());
+    let flags =
+        "SELECT rolname, rolsuper, rolcreaterole, rolcanlogin FROM pg_roles WHERE oid >= 16384";
+    let found = sqlx::raw_sql(flags).fetch_all(&mut admin).await.unwrap();
+    assert_eq!(found.len(), roles.len());
+    for row in found {
+        let name: String = row.get("rolname");
+        let role = roles.iter().find(|role| role["name"] == *name).unwrap();
+        let flag = |key: &str| role[key].as_bool().unwrap_or(false);
+        assert!(!row.get::<bool, _>("rolsuper"), "{name}");
+        assert_eq!(row.get::<bool, _>("rolcanlogin"), flag("login"), "{name}");
+        assert_eq!(row.get::<bool, _>("rolcreaterole"), flag("createrole"), "{name}");
+    }
 }
 
 #[tokio::test]

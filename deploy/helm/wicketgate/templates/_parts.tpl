@@ -23,8 +23,16 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 
+{{- define "wicketgate.podLabels" -}}
+{{ include "wicketgate.labels" . }}
+{{- with .root.Values.podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{- define "wicketgate.image" -}}
 {{- with .Values.image -}}
+{{- if not .repository }}{{ fail "image.repository: name the registry and repository to which you pushed the image" }}{{ end -}}
 {{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{- end -}}
 {{- end -}}
 {{- end -}}
@@ -48,7 +56,12 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* The files to mount below /etc/wicketgate: {root, part, files}. Keys of a ConfigMap cannot contain a slash, so each key is the hash of its path. */}}
+{{/* The key of a path in a ConfigMap, which cannot contain a slash. */}}
+{{- define "wicketgate.key" -}}
+{{- replace "/" "--" . -}}
+{{- end -}}
+
+{{/* The files to mount below /etc/wicketgate: {root, part, files}. */}}
 {{- define "wicketgate.configMap" -}}
 apiVersion: v1
 kind: ConfigMap
@@ -57,8 +70,13 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels: {{- include "wicketgate.labels" . | nindent 4 }}
 data:
+  {{- $keys := dict }}
   {{- range $path, $text := .files }}
-  {{ sha256sum $path }}: {{ $text | quote }}
+  {{- $key := include "wicketgate.key" $path }}
+  {{- if hasKey $keys $key }}{{ fail (printf "%s.files: `%s` and `%s` have one key: rename one" $.part $path (get $keys $key)) }}{{ end }}
+  {{- if contains "PRIVATE KEY-----" $text }}{{ fail (printf "%s.files: `%s` is a private key, and everybody who may read ConfigMaps could read it: put it into a Secret, and name that in `%s.secrets`" $.part $path $.part) }}{{ end }}
+  {{- $_ := set $keys $key $path }}
+  {{ $key }}: {{ $text | quote }}
   {{- end }}
 {{- end -}}
 
@@ -69,8 +87,19 @@ data:
     name: {{ include "wicketgate.name" .root }}-{{ .part }}
     items:
       {{- range $path, $text := .of.files }}
-      - {key: {{ sha256sum $path }}, path: {{ $path | quote }}}
+      - {key: {{ include "wicketgate.key" $path }}, path: {{ $path | quote }}}
       {{- end }}
+{{- $paths := dict }}
+{{- range .of.secrets }}
+{{- range .items }}
+{{- if hasKey $paths .path }}{{ fail (printf "%s.secrets: two items have the path `%s`" $.part .path) }}{{ end }}
+{{- $_ := set $paths .path true }}
+{{- end }}
+{{- end }}
+{{- $own := list "tls.crt" "tls.key" "client-ca.crt" }}
+{{- range ternary $own list (ne "" (default "" .of.tlsSecret)) }}
+{{- if hasKey $paths . }}{{ fail (printf "%s.secrets: the path `%s` is that of `%s.tlsSecret`: choose another" $.part . $.part) }}{{ end }}
+{{- end }}
 - name: secrets
   projected:
     defaultMode: 0440
@@ -81,20 +110,74 @@ data:
       {{- if .of.tlsSecret }}
       - secret:
           name: {{ .of.tlsSecret }}
-          items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}{{ if eq .part "gate" }}, {key: ca.crt, path: ca.crt}{{ end }}]
+          items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}{{ if eq .part "gate" }}, {key: ca.crt, path: client-ca.crt}{{ end }}]
       {{- end }}
+{{- $volume := .root.Values.ledger.persistence }}
+{{- $kept := and $volume.enabled (ne .part "hub") }}
+{{- if not (and $kept (eq (include "wicketgate.eachItsVolume" .root) "true")) }}
 - name: state
-{{- if .of.stateClaim }}
-  persistentVolumeClaim: {claimName: {{ .of.stateClaim | quote }}}
+{{- if $kept }}
+  persistentVolumeClaim: {claimName: {{ $volume.existingClaim | default (printf "%s-ledger" (include "wicketgate.name" .root)) | quote }}}
 {{- else }}
   emptyDir: {sizeLimit: {{ .of.stateSizeLimit }}}
 {{- end }}
+{{- end }}
+{{- $reserved := list "config" "secrets" "state" "socket" "enrolment" "certificate" "kubernetes" "tmp" }}
+{{- range .of.volumes }}
+{{- if has .name $reserved }}{{ fail (printf "%s.volumes: the chart has a volume `%s`: choose another name" $.part .name) }}{{ end }}
+- {{ toYaml . | nindent 2 | trim }}
+{{- end }}
+{{- end -}}
+
+{{/* Whether each replica has a volume of its own. */}}
+{{- define "wicketgate.eachItsVolume" -}}
+{{- and (eq .Values.agent.kind "StatefulSet") (not .Values.gate.separate.enabled) (not .Values.ledger.persistence.existingClaim) -}}
+{{- end -}}
+
+{{/* What a claim for the ledger asks for. */}}
+{{- define "wicketgate.claim" -}}
+accessModes: {{ toJson .accessModes }}
+{{- with .storageClass }}
+storageClassName: {{ . | quote }}
+{{- end }}
+resources: {requests: {storage: {{ .size }}}}
+{{- end -}}
+
+{{/* Refuses an installation whose ledger would be lost by surprise, and volumes that replicas cannot share. */}}
+{{- define "wicketgate.ledger" -}}
+{{- $volume := .Values.ledger.persistence -}}
+{{- $config := index .Values.gate.files "wicketgate.yaml" | default "" | fromYaml -}}
+{{- $postgres := or (dig "ledger" "postgres" false $config) .Values.kubernetesEnrolment.enabled -}}
+{{- range .Values.gate.env }}{{- if hasPrefix "WICKETGATE__LEDGER__POSTGRES__" .name }}{{- $postgres = true }}{{- end }}{{- end -}}
+{{- if not (or $volume.enabled .Values.ledger.ephemeral $postgres) -}}
+{{- fail "ledger: choose where the ledger is kept: `--set ledger.persistence.enabled=true` (a volume), `ledger.postgres` in wicketgate.yaml, or `--set ledger.ephemeral=true` (for trials: it is lost with the pod)" -}}
+{{- end -}}
+{{- if and $volume.enabled .Values.ledger.ephemeral }}{{ fail "ledger: `persistence.enabled` and `ephemeral` exclude each other" }}{{ end -}}
+{{- $shared := and $volume.enabled (ne (include "wicketgate.eachItsVolume" .) "true") (not .Values.gate.separate.enabled) -}}
+{{- if and $shared (has .Values.agent.kind (list "Deployment" "StatefulSet")) (gt (int .Values.agent.replicas) 1) -}}
+{{- fail "agent.replicas: replicas cannot share the volume of one ledger: use `agent.kind: StatefulSet` without `existingClaim`, or Postgres" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A container of the owner's, restricted as one of the chart's if it says nothing: {container, uid, gid, mine, at}. It mounts only volumes of the owner's. */}}
+{{- define "wicketgate.guest" -}}
+{{- $names := list "tmp" -}}
+{{- range .mine }}{{- $names = append $names .name }}{{- end -}}
+{{- range .container.volumeMounts -}}
+{{- if not (has .name $names) }}{{ fail (printf "%s: `%s` mounts the volume `%s`: only volumes that the values name beside it can be mounted" $.at $.container.name .name) }}{{ end -}}
+{{- end -}}
+{{- $context := include "wicketgate.containerSecurity" . | fromYaml -}}
+{{- if and .never (eq (toString (dig "securityContext" "runAsUser" "" .container)) (toString .never)) }}{{ fail (printf "%s: `%s` must not be the user that the gate is" .at .container.name) }}{{ end -}}
+{{- merge (deepCopy .container) (dict "securityContext" $context "imagePullPolicy" "IfNotPresent") | toYaml -}}
 {{- end -}}
 
 {{- define "wicketgate.mounts" -}}
 - {name: config, mountPath: /etc/wicketgate, readOnly: true}
 - {name: secrets, mountPath: /run/secrets/wicketgate, readOnly: true}
 - {name: state, mountPath: /var/lib/wicketgate}
+{{- with .of.volumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The paths and listeners of the pod. These variables override wicketgate.yaml. */}}
@@ -159,7 +242,7 @@ env:
   - {name: WICKETGATE__LISTEN__TCP, value: "0.0.0.0:7302"}
   - {name: WICKETGATE__LISTEN__TLS__CERT, value: /run/secrets/wicketgate/tls.crt}
   - {name: WICKETGATE__LISTEN__TLS__KEY, value: /run/secrets/wicketgate/tls.key}
-  - {name: WICKETGATE__LISTEN__TLS__CLIENT_CA, value: /run/secrets/wicketgate/ca.crt}
+  - {name: WICKETGATE__LISTEN__TLS__CLIENT_CA, value: /run/secrets/wicketgate/client-ca.crt}
   {{- else }}
   - {name: WICKETGATE__LISTEN__SOCKET, value: /run/wicketgate/agent.sock}
   {{- end }}
@@ -167,6 +250,12 @@ env:
   - {name: WICKETGATE__ENROLMENT__TOKEN_FILE, value: /run/secrets/wicketgate-enrolment/token}
   - {name: WICKETGATE__LEDGER__POSTGRES__SLOTS, value: {{ printf "%s/%s-%s" .root.Release.Namespace (include "wicketgate.name" .root) .part | quote }}}
   {{- end }}
+  {{- with .of.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .of.envFrom }}
+envFrom: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- if .of.tlsSecret }}
 ports: [{name: operator, containerPort: 7301}{{ if $separate }}, {name: agents, containerPort: 7302}{{ end }}]
 {{- end }}
@@ -212,6 +301,15 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- with .Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
 {{- end -}}
 
 {{/* A separate service account for each part. Its token is not mounted: {root, part}. */}}
@@ -222,5 +320,8 @@ metadata:
   name: {{ include "wicketgate.name" .root }}-{{ .part }}
   namespace: {{ .root.Release.Namespace }}
   labels: {{- include "wicketgate.labels" . | nindent 4 }}
+  {{- with .root.Values.serviceAccountAnnotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
 automountServiceAccountToken: false
 {{- end -}}
