@@ -64,6 +64,16 @@ fn the_network_policy_admits_the_callers_of_the_agent_and_what_it_may_reach() {
 }
 
 #[test]
+fn the_admission_rules_admit_the_charts_pods_and_refuse_each_way_around_the_gate() {
+    assert!(ask("backstop.py", &["admitted"]).contains("pods were judged"));
+}
+
+#[test]
+fn admission_rules_are_rendered_only_where_the_cluster_has_the_kind() {
+    assert!(ask("backstop.py", &["cluster"]).contains("only where the cluster has the kind"));
+}
+
+#[test]
 fn the_table_of_values_is_made_from_the_schema_and_the_values() {
     assert!(ask("charts.py", &["papers"]).contains("the table is current"));
 }

@@ -71,7 +71,7 @@ def rendered(helm):
 
 def check(one):
     """Holds a manifest to its namespace and to the schemas of Kubernetes, in which no field is unknown."""
-    everywhere = one["kind"] in ("ClusterRole", "ClusterRoleBinding")
+    everywhere = one["kind"].startswith(("ClusterRole", "ValidatingAdmission"))
     assert one["metadata"].get("namespace") == (None if everywhere else "agents"), one["metadata"]
     if one["kind"] not in FOREIGN:
         kubernetes_validate.validate(one, VERSION, strict=True)

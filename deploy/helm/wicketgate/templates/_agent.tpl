@@ -32,9 +32,6 @@ spec:
   hostAliases: [{ip: {{ $gate.separate.clusterIP | quote }}, hostnames: [{{ $host }}]}]
   {{- end }}
   initContainers:
-    {{- range $agent.initContainers }}
-    - {{ include "wicketgate.guest" (merge (dict "container" . "mine" $agent.volumes "at" "agent.initContainers") $security) | nindent 6 | trim }}
-    {{- end }}
     {{- if $separate }}
     # Runs as the agent, in its network and with its certificate. It tries to bypass the gate, and reports the result to the gate.
     - name: doctor
@@ -54,6 +51,9 @@ spec:
     - name: gate
       restartPolicy: Always
       {{- include "wicketgate.gate" . | nindent 6 }}
+    {{- end }}
+    {{- range $agent.initContainers }}
+    - {{ include "wicketgate.guest" (merge (dict "container" . "mine" $agent.volumes "at" "agent.initContainers") $security) | nindent 6 | trim }}
     {{- end }}
   containers:
     - name: agent
