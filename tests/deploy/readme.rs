@@ -9,5 +9,12 @@ use wicketgate_support::program;
 fn every_command_of_the_readme_that_needs_no_cluster_is_run_and_what_comes_of_it_is_valid() {
     let programs = Path::new(program::gate()).parent().unwrap();
     let said = ask("readme.py", &[programs.to_str().unwrap()]);
-    assert!(said.contains("6 blocks were run"), "{said}");
+    assert!(said.contains("9 blocks were run"), "{said}");
+}
+
+#[test]
+fn the_acceptance_script_tells_a_cluster_on_which_nothing_holds_and_asks_each_claim() {
+    let programs = Path::new(program::gate()).parent().unwrap();
+    let said = ask("acceptance.py", &[programs.to_str().unwrap()]);
+    assert!(said.contains("claims were asked"), "{said}");
 }
