@@ -47,6 +47,18 @@ pub struct Scrub {
     secrets: Arc<[Secret]>,
 }
 
+/// What a text that goes on says of secrets and tokens, as it is written or as a reader behind us would
+/// decode it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TextEnd {
+    /// It holds one.
+    Holds,
+    /// It ends with what may be the beginning of one.
+    Begins,
+    /// Neither.
+    Clear,
+}
+
 /// Finds all forms in one pass.
 #[derive(Default)]
 struct Finder {
@@ -142,14 +154,16 @@ impl Finder {
         if self.forms.is_empty() && text.len() < token::CHARS {
             return false;
         }
-        let holds = |text: &str, bytes_min: usize| {
-            !self.find(text, bytes_min).is_empty() || !token::find(text).is_empty()
-        };
-        let mut hides = holds(text, 0);
+        let mut hides = self.reads(text, 0);
         if !hides {
-            readings(text, |reading| hides = hides || holds(reading.text, TOGETHER_MIN));
+            readings(text, |reading| hides = hides || self.reads(reading.text, TOGETHER_MIN));
         }
         hides
+    }
+
+    /// Whether a text holds a form of at least `bytes_min` bytes or a token, as it is written.
+    fn reads(&self, text: &str, bytes_min: usize) -> bool {
+        !self.find(text, bytes_min).is_empty() || !token::find(text).is_empty()
     }
 
     /// The positions of secrets and run tokens in a text, in any form.
@@ -267,16 +281,26 @@ impl Scrub {
         self.finder().hides_in(json)
     }
 
-    /// Whether a text ends with what may be the beginning of one of the secrets or of a token, as it is
-    /// written or as a reader behind us would decode it.
+    /// What the text says of the secrets and of tokens. The readings are made once for both questions:
+    /// each piece of a streamed answer asks them.
     #[must_use]
-    pub fn may_begin(&self, text: &str) -> bool {
+    pub fn end_of(&self, text: &str) -> TextEnd {
         let finder = self.finder();
         let begins = |text: &str| token::may_begin(text) || finder.may_begin(text);
         let begins = |text: &str| begins(text) || before_escape(text).is_some_and(begins);
+        let mut holds = finder.reads(text, 0);
         let mut begun = begins(text) || token::may_begin_reversed(text);
-        readings(text, |reading| begun = begun || begins(reading.text));
-        begun
+        if !holds {
+            readings(text, |reading| {
+                holds = holds || finder.reads(reading.text, TOGETHER_MIN);
+                begun = begun || begins(reading.text);
+            });
+        }
+        match (holds, begun) {
+            (true, _) => TextEnd::Holds,
+            (false, true) => TextEnd::Begins,
+            (false, false) => TextEnd::Clear,
+        }
     }
 
     /// Bytes of the longest form of a secret.

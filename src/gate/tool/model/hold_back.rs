@@ -6,7 +6,7 @@ use hyper::body::Bytes;
 
 use crate::catalog::llm::answer::FrameText;
 use crate::ledger::flow::Cleared;
-use crate::tool::scrub::Scrub;
+use crate::tool::scrub::{Scrub, TextEnd};
 
 /// Bytes of text that are looked through together with the next, at least: room for a token of a
 /// gate, however each of its characters is escaped (`&amp;#x77;`).
@@ -33,6 +33,8 @@ pub(super) struct HoldBack<'a> {
     scrub: &'a Scrub,
     /// The end of all texts, in the order in which they come.
     all: String,
+    /// Whether that ends with what may be the beginning of a credential.
+    all_begun: bool,
     /// The end of each text, and of all texts of each kind: clients put them together, whatever comes
     /// between.
     windows: BTreeMap<String, String>,
@@ -44,7 +46,8 @@ pub(super) struct HoldBack<'a> {
 impl<'a> HoldBack<'a> {
     pub fn new(scrub: &'a Scrub) -> Self {
         let (windows, begun) = (BTreeMap::new(), BTreeSet::new());
-        Self { scrub, all: String::new(), windows, begun, waiting: VecDeque::new() }
+        let (all, waiting) = (String::new(), VecDeque::new());
+        Self { scrub, all, all_begun: false, windows, begun, waiting }
     }
 
     /// Takes a frame with the texts that it shows; returns the frames that may leave now.
@@ -68,7 +71,7 @@ impl<'a> HoldBack<'a> {
     /// Takes a part in which nothing goes on; returns what may leave now.
     pub fn follow(&mut self, part: Leaving) -> Vec<Leaving> {
         self.waiting.push_back(part);
-        if !self.begun.is_empty() || self.scrub.may_begin(&self.all) {
+        if !self.begun.is_empty() || self.all_begun {
             return Vec::new();
         }
         self.flush()
@@ -78,28 +81,34 @@ impl<'a> HoldBack<'a> {
         let FrameText { place, kind, text } = piece;
         // Twice the longest: characters between its own do not push its beginning out.
         let kept = self.scrub.longest().saturating_mul(2).max(WINDOW);
-        let windows = [Some(place), Some(kind).filter(|kind| *kind != place)];
-        for name in windows.into_iter().flatten() {
-            let window = self.windows.entry(name.clone()).or_default();
-            // A text that is the only one is looked through once.
-            let is_apart = *window != self.all;
+        // A text that is the only one is looked through once.
+        let before = self.all.len();
+        self.all.push_str(text);
+        self.all_begun = self.begins(&self.all)?;
+        for name in [Some(place), Some(kind).filter(|kind| *kind != place)].into_iter().flatten() {
+            let mut window = self.windows.remove(name).unwrap_or_default();
+            let is_apart = self.all.get(..before) != Some(&window);
             window.push_str(text);
-            if is_apart && self.scrub.holds(window) {
-                return Err(HoldsCredential);
-            }
-            shorten(window, kept);
-            if self.scrub.may_begin(window) {
+            let begun = if is_apart { self.begins(&window)? } else { self.all_begun };
+            shorten(&mut window, kept);
+            self.windows.insert(name.clone(), window);
+            if begun {
                 self.begun.insert(name.clone());
             } else {
                 self.begun.remove(name);
             }
         }
-        self.all.push_str(text);
-        if self.scrub.holds(&self.all) {
-            return Err(HoldsCredential);
-        }
         shorten(&mut self.all, kept);
         Ok(())
+    }
+
+    /// Whether this text ends with what may be the beginning of a credential.
+    fn begins(&self, text: &str) -> Result<bool, HoldsCredential> {
+        match self.scrub.end_of(text) {
+            TextEnd::Holds => Err(HoldsCredential),
+            TextEnd::Begins => Ok(true),
+            TextEnd::Clear => Ok(false),
+        }
     }
 
     /// Whether these bytes hold a credential by themselves.
