@@ -22,7 +22,7 @@ pub use wicketgate_catalog::{self as catalog, identity, limits, mcp};
 pub use wicketgate_crypto as crypto;
 pub use wicketgate_faces::{operator, serve, witness};
 pub use wicketgate_gate::{
-    control, enforce, evidence, index, judge, ledger, replay, telemetry, tool,
+    control, enforce, evidence, index, judge, ledger, replay, session, telemetry, tool,
 };
 pub use wicketgate_policy::{self as policy, approval, firewall};
 pub use wicketgate_record::{self as record, clock, domain, yaml};

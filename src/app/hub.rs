@@ -29,6 +29,7 @@ use crate::operator::operators::Operators;
 use crate::operator::{self, OperatorApi};
 use crate::serve::Readiness;
 use crate::serve::operator as operator_listener;
+use crate::session::PostgresSessions;
 use crate::telemetry::MetricsSource;
 use crate::telemetry::metrics::Metrics;
 
@@ -269,6 +270,8 @@ async fn operator_api(
     if let Some(index) = super::index::operator_part(config) {
         api.allow_index(index);
     }
+    let sessions = PostgresSessions::lazy(at.connect.expose()).map_err(System::ledger)?;
+    api.share_sessions(Arc::new(sessions));
     Ok(api)
 }
 

@@ -17,6 +17,7 @@ pub(super) fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> 
             set(value, "/state", Value::from(format!("{base}/wicketgate")));
         }
     }
+    issuers(value);
     let servers = value.get("servers").and_then(Value::as_array).is_some_and(|s| !s.is_empty());
     if servers && value.get("lock").is_none_or(Value::is_null) {
         set(value, "/lock", Value::from("tools.lock"));
@@ -37,6 +38,16 @@ pub(super) fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> 
     }
     if value.pointer("/ledger/postgres").is_some_and(|postgres| postgres.get("spool").is_none()) {
         set(value, "/ledger/postgres/spool", below("spool"));
+    }
+}
+
+/// Operators who log in at an issuer are named by that of the console.
+fn issuers(value: &mut Value) {
+    let Some(issuer) = value.pointer("/console/oidc/issuer").cloned() else { return };
+    let operators = value.get_mut("operators").and_then(Value::as_array_mut);
+    let people = operators.into_iter().flatten().filter_map(|one| one.get_mut("oidc"));
+    for person in people.filter_map(Value::as_object_mut) {
+        person.entry("issuer").or_insert_with(|| issuer.clone());
     }
 }
 

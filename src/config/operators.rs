@@ -16,7 +16,7 @@ use crate::catalog::form::{FilePath, WebAddress};
 use crate::crypto::passkey::WebOrigin;
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
-use crate::operator::operators::Member;
+use crate::operator::operators::{Member, OidcSubject};
 use crate::serve::operator::OperatorSettings;
 use crate::serve::tls::Section;
 
@@ -163,11 +163,23 @@ fn origins(value: &Value) -> Vec<(String, String)> {
     invalid.map(|(i, text)| (format!("/approvals/passkey_origins/{i}"), message(text))).collect()
 }
 
+/// Whether the console asks the issuer that names this person.
+fn of_issuer(person: &OidcSubject, config: &Value) -> Result<(), String> {
+    let asked = config.pointer("/console/oidc/issuer").and_then(Value::as_str);
+    match (asked, person.issuer.as_deref()) {
+        (None, _) => Err("operators can log in at an issuer only if `console.oidc` is set".into()),
+        (Some(asked), Some(named)) if asked != named => {
+            Err(format!("the issuer of `console.oidc` is `{asked}`, and no other one is asked"))
+        }
+        (Some(_), _) => Ok(()),
+    }
+}
+
 /// Checks beyond the schema, each error with its place.
 pub(super) fn check(value: &Value) -> Vec<(String, String)> {
     let members = value.pointer("/operators").and_then(Value::as_array);
-    let (mut seen, mut certificates, mut problems) =
-        (BTreeSet::new(), BTreeSet::new(), origins(value));
+    let (mut seen, mut certificates, mut people, mut problems) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), origins(value));
     for (i, member) in members.into_iter().flatten().enumerate() {
         // What the schema refused is reported already.
         let Ok(member) = Member::deserialize(member) else { continue };
@@ -179,9 +191,18 @@ pub(super) fn check(value: &Value) -> Vec<(String, String)> {
         if let Some(Err(why)) = read {
             problems.push((format!("/operators/{i}/token_file"), why.to_string()));
         }
-        if member.token_file.is_some() == member.certificate.is_some() {
-            let message = "expected exactly one of `token_file` and `certificate`";
+        let ways =
+            [member.token_file.is_some(), member.certificate.is_some(), member.oidc.is_some()];
+        if ways.into_iter().filter(|way| *way).count() != 1 {
+            let message = "expected exactly one of `token_file`, `certificate` and `oidc`";
             problems.push((format!("/operators/{i}"), message.to_owned()));
+        }
+        if let Some(Err(message)) = member.oidc.as_ref().map(|person| of_issuer(person, value)) {
+            problems.push((format!("/operators/{i}/oidc"), message));
+        }
+        if member.oidc.as_ref().is_some_and(|one| !people.insert(one.subject.clone())) {
+            let message = "another operator has the same subject of the issuer";
+            problems.push((format!("/operators/{i}/oidc/subject"), message.to_owned()));
         }
         if member.certificate.as_ref().is_some_and(|one| !certificates.insert(one.clone())) {
             let message = "another operator has the same certificate";

@@ -2,7 +2,7 @@
 //!
 //! Ed25519 (RFC 8032, verified strictly), and P-256 for passkeys; DSSE v1; C2SP signed-note, tlog-checkpoint,
 //! tlog-cosignature and tlog-proof; RFC 6962 Merkle trees; RFC 3161 time stamps; OpenSSH keys and
-//! SSHSIG. Nothing here reads a clock or the network; only `agent` uses a Unix socket.
+//! SSHSIG; signed tokens (JWS). Nothing here reads a clock or the network; only `agent` uses a Unix socket.
 
 use wicketgate_record::{clock, domain};
 
@@ -11,6 +11,7 @@ pub mod consistency;
 pub mod cosign;
 pub mod dsse;
 pub mod files;
+pub mod jose;
 pub mod keys;
 pub mod merkle;
 pub mod note;

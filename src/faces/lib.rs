@@ -6,7 +6,7 @@
 
 use wicketgate_catalog::{self as catalog, identity, mcp};
 use wicketgate_crypto as crypto;
-use wicketgate_gate::{control, enforce, evidence, index, ledger, telemetry, tool};
+use wicketgate_gate::{control, enforce, evidence, index, ledger, session, telemetry, tool};
 use wicketgate_policy::{self as policy, approval};
 use wicketgate_record::{self as record, clock, domain};
 

@@ -262,6 +262,43 @@ async fn the_console_of_a_hub_lets_an_operator_in_by_certificate_and_only_beside
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_replicas_of_a_hub_share_the_sessions_of_their_console() {
+    let (people, tool, db) = (People::new(), Tool::start().await, cluster().await);
+    let house = House::new(&people);
+    let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+    let ask = |url: &str, line: &str, headers: &str, body: &str| {
+        let (length, host) = (body.len(), url.rsplit_once("//").unwrap().1);
+        let request = format!(
+            "{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        );
+        house.sends(url, &[], &request)
+    };
+    let form =
+        |url: &str| format!("Origin: {url}\r\nContent-Type: application/x-www-form-urlencoded\r\n");
+    let one = hub(&estate, &db, &house, "one").await;
+    let token = std::fs::read_to_string(people.path("ada.token")).unwrap();
+    let token = format!("token={}", token.trim());
+    let said = ask(&one.url(), "POST /console/login", &form(&one.url()), &token);
+    let cookie = said.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+    let cookie = format!("Cookie: {cookie}\r\n");
+    drop(one);
+    // The first one is gone; another two know its session.
+    let (two, three) =
+        (hub(&estate, &db, &house, "two").await, hub(&estate, &db, &house, "three").await);
+    for replica in [&two, &three] {
+        let page = ask(&replica.url(), "GET /console", &cookie, "");
+        assert!(page.contains("HTTP/1.1 200") && page.contains(">ada</a>"), "{page}");
+    }
+    let page = ask(&two.url(), "GET /console/logout", &cookie, "");
+    let field = page.split(r#"name="form" value=""#).nth(1).unwrap().split('"').next().unwrap();
+    let headers = format!("{cookie}{}", form(&three.url()));
+    let out = ask(&three.url(), "POST /console/logout", &headers, &format!("form={field}"));
+    assert!(out.contains("HTTP/1.1 303"), "{out}");
+    let page = ask(&two.url(), "GET /console", &cookie, "");
+    assert!(page.contains("location: /console/login"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_that_was_taken_out_of_the_configuration_opens_nothing_any_more() {
     let (people, tool, db) = (People::new(), Tool::start().await, cluster().await);
     let mut house = House::new(&people);

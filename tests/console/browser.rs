@@ -22,6 +22,12 @@ impl Seen {
         first
     }
 
+    /// The cookies that it sets, each with its rules.
+    pub fn cookies(&self) -> Vec<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(name, _)| *name == "set-cookie").map(|(_, value)| value).collect()
+    }
+
     /// The origin that a browser sends with a form of this page (Fetch, "append a request `Origin` header"): none is
     /// named under a policy that hides it.
     #[track_caller]

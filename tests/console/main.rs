@@ -14,7 +14,10 @@
 mod api;
 mod browser;
 mod forms;
+mod issuer;
+mod oidc;
 mod pages;
+mod replicas;
 mod sessions;
 
 use wicketgate_support::record as json_entry;

@@ -13,14 +13,14 @@ use crate::api::{ApiServer, token};
 use crate::browser::Browser;
 
 /// The machine's clock, moved forward by hand.
-struct Moved(SystemClock, AtomicU64);
+pub struct Moved(SystemClock, AtomicU64);
 
 impl Moved {
-    fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::new(Self(SystemClock::new(), AtomicU64::new(0)))
     }
 
-    fn minutes(&self, minutes: u64) {
+    pub fn minutes(&self, minutes: u64) {
         self.1.fetch_add(minutes * 60, Ordering::SeqCst);
     }
 }
@@ -36,7 +36,7 @@ impl Clock for Moved {
 }
 
 #[track_caller]
-fn assert_out(seen: &crate::browser::Seen) {
+pub fn assert_out(seen: &crate::browser::Seen) {
     assert_eq!(
         (seen.status, seen.header("location")),
         (303, Some("/console/login")),
@@ -146,4 +146,19 @@ async fn a_session_is_good_for_the_console_only() {
     let headers = format!("Authorization: Bearer {}\r\n", token("otto"));
     assert_out(&Browser::new(&api).raw("GET /console", &headers, "").await);
     assert_eq!(api.orders.since(0, 10).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn con_004_a_login_leads_to_the_console_and_nowhere_else() {
+    let api = ApiServer::open().await;
+    let token = token("anna");
+    for (query, fields) in [
+        ("?next=https://evil.example", vec![("token", token.as_str())]),
+        ("?next=//evil.example&redirect_uri=/v1/runs", vec![("token", &token)]),
+        ("", vec![("token", &token), ("next", "https://evil.example")]),
+    ] {
+        let seen = Browser::new(&api).send(&format!("/console/login{query}"), &fields).await;
+        assert_eq!((seen.status, seen.header("location")), (303, Some("/console")), "{query}");
+        assert!(!seen.head.contains("evil") && !seen.body.contains("evil"), "{}", seen.head);
+    }
 }

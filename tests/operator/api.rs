@@ -34,8 +34,9 @@ use wicketgate::operator::operators::{Member, Operators, Role};
 use wicketgate::operator::{OperatorApi, OperatorParts};
 use wicketgate::record::{self, Commitment, Draft, Entry, HexDigest, Kind};
 use wicketgate::serve::Readiness;
-use wicketgate::serve::console::ConsoleSettings;
+use wicketgate::serve::console::{ConsoleSettings, OidcSettings};
 use wicketgate::serve::operator::{self, OperatorSettings, OperatorView, Running};
+use wicketgate::session::SessionStore;
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate_support::program;
 use wicketgate_support::ran::Ran;
@@ -97,6 +98,16 @@ const PEOPLE: [(&str, &[Role]); 6] = [
     ("pia", &[Role::PolicyPublisher]),
 ];
 
+/// What some tests have beside the usual.
+#[derive(Default)]
+pub struct Extras {
+    /// The port; any, if it is 0.
+    pub port: u16,
+    pub members: Vec<Member>,
+    pub oidc: Option<OidcSettings>,
+    pub sessions: Option<Arc<dyn SessionStore>>,
+}
+
 impl ApiServer {
     pub async fn open() -> Self {
         Self::of("default").await
@@ -109,6 +120,11 @@ impl ApiServer {
 
     /// As [`Self::of`], by this clock.
     pub async fn timed(tenant: &str, clock: Arc<dyn Clock>) -> Self {
+        Self::with(tenant, clock, Extras::default()).await
+    }
+
+    /// As [`Self::timed`], with more than usual.
+    pub async fn with(tenant: &str, clock: Arc<dyn Clock>, extras: Extras) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.sqlite");
         let store = SqliteStore::open(&path).await.unwrap();
@@ -138,7 +154,7 @@ impl ApiServer {
         let refused = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&refused);
         let handler = Arc::new(OperatorApi::new(OperatorParts {
-            operators: Operators::load(&people(dir.path())).unwrap(),
+            operators: Operators::load(&[people(dir.path()), extras.members].concat()).unwrap(),
             reader: Arc::new(SqliteReader::open(&path).await.unwrap()),
             orders: Arc::clone(&orders),
             ledger: ledger.clone(),
@@ -149,13 +165,11 @@ impl ApiServer {
             tenant: tenant.to_owned(),
         }));
         handler.allow_index(Index::open(&dir.path().join("console.sqlite")).unwrap());
+        if let Some(sessions) = extras.sessions {
+            handler.share_sessions(sessions);
+        }
         let (ready, readiness) = watch::channel(Readiness::default());
-        let settings = OperatorSettings {
-            addr: SocketAddr::from(([127, 0, 0, 1], 0)),
-            hosts: Vec::new(),
-            console: Some(ConsoleSettings::default()),
-            ..OperatorSettings::default()
-        };
+        let settings = settings(extras.port, extras.oidc);
         let view = OperatorView { readiness, metrics };
         let closing = CancellationToken::new();
         let running =
@@ -386,13 +400,24 @@ pub async fn show_at(
     orders.show(&Presence { origin, writer, at, seq, state }).await.unwrap();
 }
 
+/// A listener at this port, with a console.
+fn settings(port: u16, oidc: Option<OidcSettings>) -> OperatorSettings {
+    OperatorSettings {
+        addr: SocketAddr::from(([127, 0, 0, 1], port)),
+        hosts: Vec::new(),
+        console: Some(ConsoleSettings { oidc, ..ConsoleSettings::default() }),
+        ..OperatorSettings::default()
+    }
+}
+
 fn people(dir: &Path) -> Vec<Member> {
     let member = |(name, roles): (&str, &[Role])| {
         let token_file = dir.join(format!("{name}.token"));
         std::fs::write(&token_file, token(name)).unwrap();
         std::fs::set_permissions(&token_file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let roles: BTreeSet<Role> = roles.iter().copied().collect();
-        Member { subject: name.to_owned(), roles, token_file: Some(token_file), certificate: None }
+        let (subject, token_file) = (name.to_owned(), Some(token_file));
+        Member { subject, roles, token_file, certificate: None, oidc: None }
     };
     PEOPLE.into_iter().map(member).collect()
 }

@@ -49,6 +49,7 @@ pub mod proxy;
 pub mod ran;
 pub mod record;
 pub mod sidecar;
+pub mod tokens;
 pub mod tool;
 pub mod waiting;
 pub mod wire;

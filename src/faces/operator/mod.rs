@@ -24,6 +24,7 @@ use crate::ledger::Ledger;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
 use crate::serve::problem::Problem;
+use crate::session::{MemorySessions, SessionStore};
 
 mod amendments;
 pub mod api;
@@ -108,6 +109,7 @@ pub struct OperatorApi {
     break_glass: std::sync::OnceLock<break_glass::BreakGlassParts>,
     evidence: std::sync::OnceLock<Arc<evidence::EvidenceService>>,
     index: std::sync::OnceLock<Index>,
+    sessions: std::sync::OnceLock<Arc<dyn SessionStore>>,
     /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }
@@ -146,6 +148,7 @@ impl OperatorApi {
             break_glass,
             evidence,
             index: std::sync::OnceLock::new(),
+            sessions: std::sync::OnceLock::new(),
             tasks: TaskTracker::new(),
         }
     }
@@ -153,6 +156,18 @@ impl OperatorApi {
     /// Replaces all operators it knows by these.
     pub fn set_operators(&self, operators: Operators) {
         self.operators.store(Arc::new(operators));
+    }
+
+    /// Keeps the sessions of its console here, instead of in the memory of this process. Only a call before the console
+    /// is served has an effect.
+    pub fn share_sessions(&self, store: Arc<dyn SessionStore>) {
+        drop(self.sessions.set(store));
+    }
+
+    /// Where the sessions of its console are kept.
+    pub fn sessions(&self) -> Arc<dyn SessionStore> {
+        let memory = || Arc::new(MemorySessions::new(Arc::clone(&self.clock))) as Arc<_>;
+        Arc::clone(self.sessions.get_or_init(memory))
     }
 
     /// Waits until all begun work is done: bundles sent, erasures deleted.

@@ -14,6 +14,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::token::Family;
 use crate::identity::callers::{TokenError, read_token_of};
 use crate::identity::certificate::{NoThumbprint, thumbprint};
+use crate::session::{CredentialKind, SessionCredential};
 
 /// Characters a token of an operator has at least: 256 bits in base64url.
 const TOKEN_CHARS_MIN: usize = 43;
@@ -104,8 +105,8 @@ pub struct Member {
     /// What the operator may do.
     #[schemars(length(min = 1, max = 6))]
     pub roles: BTreeSet<Role>,
-    /// A file of mode 0600 that holds the token: at least 43 printable characters (256 bits). An operator has either a
-    /// token or a certificate.
+    /// A file of mode 0600 that holds the token: at least 43 printable characters (256 bits). An operator has a token, a
+    /// certificate or a subject of an issuer: one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub token_file: Option<PathBuf>,
@@ -119,6 +120,35 @@ pub struct Member {
         extend("x-error" = "expected `sha256:` and 64 hex digits: `openssl x509 -in FILE -outform DER | sha256sum`")
     )]
     pub certificate: Option<String>,
+    /// The person at the issuer of `console.oidc`, who logs in to the console with a browser. The roles are those of this
+    /// entry, whatever the issuer says about the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<OidcSubject>,
+}
+
+/// `operators[].oidc`: a person, as the issuer of `console.oidc` names them.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OidcSubject {
+    /// The issuer that names the person. Default: that of `console.oidc`, which is the only one that is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub issuer: Option<String>,
+    /// The claim `sub` of the person's ID tokens, exactly. It is no mail address: an issuer may give that to another
+    /// person.
+    #[schemars(
+        regex(pattern = r"^[!-~]{1,255}$"),
+        extend("x-error" = "expected the claim `sub` of an ID token: 1 to 255 printable ASCII characters")
+    )]
+    pub subject: String,
+}
+
+impl OidcSubject {
+    /// The person in one text, `issuer#subject`; without an issuer there is no person.
+    fn name(&self) -> Option<String> {
+        let issuer = self.issuer.as_deref().filter(|issuer| !issuer.contains('#'))?;
+        Some(format!("{issuer}#{}", self.subject))
+    }
 }
 
 /// Why an operator cannot be known.
@@ -136,8 +166,11 @@ pub enum Error {
     #[error("a subject without a role may do nothing: leave it out")]
     NoRole,
     /// There are two ways to log in, or none.
-    #[error("expected exactly one of `token_file` and `certificate`")]
+    #[error("expected exactly one of `token_file`, `certificate` and `oidc`")]
     Ways,
+    /// The subject is of no issuer.
+    #[error("`oidc` needs the issuer of `console.oidc`")]
+    Issuer,
     /// The token file cannot be used.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -157,6 +190,9 @@ pub enum Error {
     /// The certificate is another operator's.
     #[error("another operator has the same certificate")]
     SharedCertificate,
+    /// The subject of the issuer is another operator's.
+    #[error("another operator has the same subject of the issuer")]
+    SharedSubject,
 }
 
 /// What is wrong with one operator of the configuration.
@@ -176,21 +212,26 @@ pub enum Login {
     Token(Digest),
     /// Thumbprint of the certificate.
     Certificate(Digest),
+    /// SHA-256 of `issuer#subject`. Only a session of the console has it.
+    Oidc(Digest),
 }
 
 impl Member {
     /// The one way this member logs in.
     fn login(&self) -> Result<Login, Error> {
-        match (&self.token_file, &self.certificate) {
-            (Some(file), None) => {
+        match (&self.token_file, &self.certificate, &self.oidc) {
+            (Some(file), None, None) => {
                 let token = read_token_of(Family::Operator, file)?;
                 if token.len() < TOKEN_CHARS_MIN {
                     return Err(Error::Short(file.clone()));
                 }
                 Ok(Login::Token(Digest::of(&[token.as_bytes()])))
             }
-            (None, Some(text)) => Ok(Login::Certificate(thumbprint(text)?)),
-            (Some(_), Some(_)) | (None, None) => Err(Error::Ways),
+            (None, Some(text), None) => Ok(Login::Certificate(thumbprint(text)?)),
+            (None, None, Some(person)) => {
+                person.name().map(|name| Login::oidc(&name)).ok_or(Error::Issuer)
+            }
+            _ => Err(Error::Ways),
         }
     }
 }
@@ -202,7 +243,7 @@ pub struct Operator {
     pub subject: String,
     /// What that person may do.
     pub roles: BTreeSet<Role>,
-    /// How, as entries show it: `token`, or `certificate sha256:…` with the thumbprint.
+    /// How, as entries show it: `token`, `certificate sha256:…` with the thumbprint, or `oidc issuer#subject`.
     pub auth: String,
 }
 
@@ -256,14 +297,19 @@ impl Operators {
         }
         let login = member.login()?;
         if self.badges.iter().any(|badge| badge.login.is(&login)) {
-            return Err(match &member.token_file {
-                Some(file) => Error::SharedToken(file.clone()),
-                None => Error::SharedCertificate,
+            return Err(match (&member.token_file, &member.oidc) {
+                (Some(file), _) => Error::SharedToken(file.clone()),
+                (None, Some(_)) => Error::SharedSubject,
+                (None, None) => Error::SharedCertificate,
             });
         }
         let auth = match &login {
             Login::Token(_) => "token".to_owned(),
             Login::Certificate(thumbprint) => format!("certificate {}", thumbprint.prefixed()),
+            Login::Oidc(_) => {
+                let name = member.oidc.as_ref().and_then(OidcSubject::name);
+                format!("oidc {}", name.unwrap_or_default())
+            }
         };
         let (subject, roles) = (member.subject.clone(), member.roles.clone());
         self.badges.push(Badge { login, who: Operator { subject, roles, auth } });
@@ -290,17 +336,35 @@ impl Operators {
 }
 
 impl Login {
+    /// The login of a person whom an issuer names, as `issuer#subject`. An issuer has no `#`, so that no two persons
+    /// have one text.
+    pub(crate) fn oidc(name: &str) -> Self {
+        Self::Oidc(Digest::of(&[name.as_bytes()]))
+    }
+
+    /// The login as a session keeps it.
+    pub(crate) const fn credential(&self) -> SessionCredential {
+        let (kind, digest) = match self {
+            Self::Token(digest) => (CredentialKind::Token, *digest),
+            Self::Certificate(digest) => (CredentialKind::Certificate, *digest),
+            Self::Oidc(digest) => (CredentialKind::Oidc, *digest),
+        };
+        SessionCredential { kind, digest }
+    }
+
+    /// The login that opened a session.
+    pub const fn of_session(credential: SessionCredential) -> Self {
+        match credential.kind {
+            CredentialKind::Token => Self::Token(credential.digest),
+            CredentialKind::Certificate => Self::Certificate(credential.digest),
+            CredentialKind::Oidc => Self::Oidc(credential.digest),
+        }
+    }
+
     /// Whether this is the same login, in constant time.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Token(one), Self::Token(two))
-            | (Self::Certificate(one), Self::Certificate(two)) => {
-                bool::from(one.as_bytes().ct_eq(two.as_bytes()))
-            }
-            (Self::Token(_), Self::Certificate(_)) | (Self::Certificate(_), Self::Token(_)) => {
-                false
-            }
-        }
+        let (one, two) = (self.credential(), other.credential());
+        one.kind == two.kind && bool::from(one.digest.as_bytes().ct_eq(two.digest.as_bytes()))
     }
 }
 
@@ -317,7 +381,7 @@ mod tests {
         std::fs::write(&token_file, token).unwrap();
         std::fs::set_permissions(&token_file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let (subject, roles) = (subject.into(), roles.iter().copied().collect());
-        Member { subject, roles, token_file: Some(token_file), certificate: None }
+        Member { subject, roles, token_file: Some(token_file), certificate: None, oidc: None }
     }
 
     fn problems_of(members: &[Member]) -> String {
@@ -380,6 +444,39 @@ mod tests {
         let mode = std::fs::Permissions::from_mode(0o640);
         std::fs::set_permissions(open.token_file.as_ref().unwrap(), mode).unwrap();
         assert!(problems_with(&open).contains("mode 640"));
+    }
+
+    #[test]
+    fn a_person_of_an_issuer_has_the_roles_of_the_configuration_and_no_other_login() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = member(dir.path(), "anna", &"a".repeat(43), &[Role::Approver]);
+        let person = |subject: &str, issuer: Option<&str>| Member {
+            token_file: None,
+            oidc: Some(OidcSubject {
+                issuer: issuer.map(str::to_owned),
+                subject: subject.to_owned(),
+            }),
+            ..base.clone()
+        };
+        let issuer = Some("https://id.example.com");
+        let operators = Operators::load(&[person("00u1", issuer)]).unwrap();
+        let at = Timestamp::from_millis(0);
+        let login = |name: &str| ShownCredential::Session(Login::oidc(name));
+        let who = operators.identify(&login("https://id.example.com#00u1"), at).unwrap();
+        assert_eq!(who.auth, "oidc https://id.example.com#00u1");
+        assert_eq!(who.roles, BTreeSet::from([Role::Approver]));
+        for other in ["https://id.example.com#00U1", "https://id.example.com/#00u1", "#00u1"] {
+            assert_eq!(operators.identify(&login(other), at), None, "{other}");
+        }
+        assert_eq!(operators.identify(&shows("https://id.example.com#00u1"), at), None);
+        let (of, digest) = (Digest::of(&[b"https://id.example.com#00u1"]), Login::Token);
+        assert_eq!(operators.identify(&ShownCredential::Session(digest(of)), at), None);
+        assert!(problems_of(&[person("00u1", None)]).contains("needs the issuer"));
+        assert!(problems_of(&[person("b#c", Some("a#"))]).contains("needs the issuer"));
+        let twice = Member { subject: "bert".to_owned(), ..person("00u1", issuer) };
+        assert!(problems_of(&[person("00u1", issuer), twice]).contains("same subject"));
+        let both = Member { token_file: base.token_file.clone(), ..person("00u1", issuer) };
+        assert!(problems_of(&[both]).contains("exactly one of"));
     }
 
     #[test]

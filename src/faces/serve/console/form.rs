@@ -33,7 +33,8 @@ impl Form {
         }
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
+    /// Reads fields as they are encoded in a form, or in the query of an address.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut fields = BTreeMap::new();
         for (name, value) in url::form_urlencoded::parse(bytes) {
             let value = Zeroizing::new(value.into_owned());

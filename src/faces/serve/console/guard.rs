@@ -84,6 +84,8 @@ fn refused(console: &Console, request: &Request) -> Option<Failure> {
     }
     match lone(headers, &HeaderName::from_static("sec-fetch-site")) {
         Ok(None | Some("same-origin" | "none")) => None,
+        // The issuer leads here. What counts is the secret of the login that began in this browser.
+        Ok(Some("cross-site" | "same-site")) if console.comes_back(request) => None,
         // A link in a message leads here too. The reader goes on by a link of this page, without what the other one
         // may have put into a query.
         Ok(Some(_)) | Err(Repeated) => {

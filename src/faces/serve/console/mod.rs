@@ -7,9 +7,13 @@
 #[cfg(feature = "console")]
 mod assets;
 #[cfg(feature = "console")]
+mod cookie;
+#[cfg(feature = "console")]
 mod form;
 #[cfg(feature = "console")]
 mod guard;
+#[cfg(feature = "console")]
+mod oidc;
 #[cfg(feature = "console")]
 mod pages;
 #[cfg(feature = "console")]
@@ -18,6 +22,8 @@ mod session;
 mod site;
 #[cfg(feature = "console")]
 mod visit;
+
+use std::path::PathBuf;
 
 #[cfg(feature = "console")]
 pub use site::{ConsolePage, PAGES};
@@ -36,6 +42,25 @@ pub struct ConsoleSettings {
     /// The origins of its pages, as browsers name them: `https://hub.example.com:7301`. Without one, that of the
     /// request's own host, which the listener has checked to be a name of this machine.
     pub origins: Vec<String>,
+    /// The issuer where operators can log in, if there is one.
+    pub oidc: Option<OidcSettings>,
+}
+
+/// An issuer of OpenID Connect where operators log in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OidcSettings {
+    /// The issuer, as its tokens name it.
+    pub issuer: String,
+    /// The name under which the issuer knows this console.
+    pub client_id: String,
+    /// The file of its secret, read for each login.
+    pub client_secret: PathBuf,
+    /// What people call the issuer.
+    pub name: String,
+    /// The only authorities (PEM) its certificate may be from, instead of the public ones; read for each exchange.
+    pub ca: Option<PathBuf>,
+    /// The one origin of the console, where the issuer sends browsers back.
+    pub origin: String,
 }
 
 impl ConsoleSettings {

@@ -10,6 +10,7 @@ use axum::routing::{MethodFilter, get, on};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
+use super::oidc::{self, Oidc};
 use super::pages::{self, Failure};
 use super::session::{self, ConsoleSessions, SessionId};
 use super::visit::Visit;
@@ -20,12 +21,15 @@ use crate::operator::api::{Route as _, Row, route};
 use crate::operator::operators::Operator;
 use crate::serve::Access;
 use crate::serve::probes::OperatorView;
+use crate::serve::problem::Problem;
 
 /// What pages are made from.
 pub(super) struct Console {
     pub api: Arc<OperatorApi>,
     pub view: OperatorView,
     pub sessions: ConsoleSessions,
+    /// The issuer where operators can log in, if there is one.
+    pub oidc: Option<Oidc>,
     /// Its origins, if they are configured.
     pub origins: Vec<String>,
     /// Whether browsers come over TLS.
@@ -34,15 +38,27 @@ pub(super) struct Console {
 
 impl Console {
     /// The session of a request, and the operator whose credential opened it.
-    pub(super) fn session(&self, parts: &Parts) -> Option<(SessionId, Operator)> {
-        let id = SessionId::of(&parts.headers, self.secure)?;
-        let login = self.sessions.find(&id, self.api.clock().monotonic())?;
-        let shown = session::shown(login, certificate(parts))?;
+    ///
+    /// # Errors
+    /// Sessions cannot be looked up: the request is of an operator or of a stranger, and is answered as neither.
+    pub(super) async fn session(
+        &self,
+        parts: &Parts,
+    ) -> Result<Option<(SessionId, Operator)>, Problem> {
+        let Some(id) = SessionId::of(&parts.headers, self.secure) else { return Ok(None) };
+        let Some(login) = self.sessions.find(&id).await? else { return Ok(None) };
+        let Some(shown) = session::shown(login, certificate(parts)) else { return Ok(None) };
         let Some(who) = self.api.known(&shown) else {
-            self.sessions.end(&id);
-            return None;
+            self.sessions.end(&id).await?;
+            return Ok(None);
         };
-        Some((id, who))
+        Ok(Some((id, who)))
+    }
+
+    /// Whether this is a request that the issuer sends a browser back with.
+    pub(super) fn comes_back(&self, request: &Request) -> bool {
+        let path = request.uri().path() == oidc::CALLBACK;
+        path && self.oidc.is_some() && *request.method() == Method::GET
     }
 }
 
@@ -114,13 +130,16 @@ pub(in super::super) fn router(
     let console = Arc::new(Console {
         api: Arc::clone(api),
         view: view.clone(),
-        sessions: ConsoleSessions::default(),
+        sessions: ConsoleSessions::new(api.sessions()),
+        oidc: settings.oidc.clone().map(Oidc::new),
         origins: settings.origins.clone(),
         secure: tls,
     });
     let open = Router::new()
         .route("/console/login", get(pages::login::form).post(pages::login::log_in))
         .route("/console/logout", get(pages::login::session).post(pages::login::log_out))
+        .route(oidc::START, get(pages::oidc::start))
+        .route(oidc::CALLBACK, get(pages::oidc::callback))
         .route("/console/static/{digest}/{name}", get(assets::serve))
         .route("/console/", get(nowhere).post(nowhere))
         .route("/console/{*rest}", get(nowhere).post(nowhere));
@@ -129,13 +148,24 @@ pub(in super::super) fn router(
 }
 
 async fn nowhere(State(console): State<Arc<Console>>) -> Response {
+    no_page(&console)
+}
+
+/// The answer at an address without a page.
+pub(super) fn no_page(console: &Console) -> Response {
     let message = "the console has no page at this address";
-    Failure::new(StatusCode::NOT_FOUND, message).page(&console)
+    Failure::new(StatusCode::NOT_FOUND, message).page(console)
 }
 
 /// The pages in the list of the whole surface.
 pub(in super::super) fn surface() -> impl Iterator<Item = (String, Access)> {
-    let open = ["GET login", "POST login", "GET static/{digest}/{name}"];
+    let open = [
+        "GET login",
+        "POST login",
+        "GET login/oidc",
+        "GET login/oidc/callback",
+        "GET static/{digest}/{name}",
+    ];
     let open = open.into_iter().map(|one| (one, Access::Open));
     let own = ["GET logout", "POST logout"].into_iter().map(|one| (one, Access::Operated));
     let name = |one: &str| one.replacen(' ', &format!(" {ROOT}/"), 1);

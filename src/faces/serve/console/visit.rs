@@ -55,8 +55,13 @@ impl Visit {
         right: Option<Right>,
     ) -> Result<Self, Box<Response>> {
         let (parts, body) = request.into_parts();
-        let Some((id, who)) = console.session(&parts) else {
-            return Err(Box::new(see_other(&format!("{ROOT}/login"))));
+        let (id, who) = match console.session(&parts).await {
+            Ok(Some(session)) => session,
+            Ok(None) => return Err(Box::new(see_other(&format!("{ROOT}/login")))),
+            Err(problem) => {
+                let failure = Failure::from(console.api.refuse(problem));
+                return Err(Box::new(failure.page(&console)));
+            }
         };
         let mut visit = Self { console, who, form: Form::default(), id, parts };
         let checked = match right.map(|right| visit.console.api.permit(&visit.who, right)) {
@@ -133,8 +138,12 @@ impl Visit {
     }
 
     /// Ends the session.
-    pub(super) fn end(&self) {
-        self.console.sessions.end(&self.id);
+    ///
+    /// # Errors
+    /// Sessions cannot be changed now: it goes on.
+    pub(super) async fn end(&self) -> Result<(), Failure> {
+        let ended = self.console.sessions.end(&self.id).await.map_err(Problem::from);
+        ended.map_err(|problem| self.console.api.refuse(problem).into())
     }
 
     /// The answer as the browser gets it.

@@ -5,22 +5,24 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
-use http::header::{HeaderValue, SET_COOKIE};
 use http::request::Parts;
 use maud::{Markup, html};
 use zeroize::Zeroizing;
 
-use super::{Failure, facts, frame, token};
+use super::{Failure, facts, frame, shown, token};
 use crate::domain::code::Code;
 use crate::identity::IdentityError;
 use crate::operator::credential::ShownCredential;
+use crate::operator::operators::{Login, Operator};
 use crate::serve::console::ROOT;
+use crate::serve::console::cookie::SESSION;
 use crate::serve::console::form::Form;
+use crate::serve::console::oidc;
 use crate::serve::console::session::SessionId;
 use crate::serve::console::site::{Console, certificate};
 use crate::serve::console::visit::{self, Answer, Visit};
 
-const LOGIN: &str = "/console/login";
+pub(super) const LOGIN: &str = "/console/login";
 const LOGOUT: &str = "/console/logout";
 
 /// The form that asks for a credential.
@@ -41,6 +43,9 @@ fn page(
     let body = html! {
         @if let Some(failure) = failure {
             p .failure role="alert" { (failure.message) }
+        }
+        @if let Some(oidc) = console.oidc.as_ref().filter(|_| certificate(parts).is_none()) {
+            p { a href=(oidc::START) { "Log in with " (shown(oidc.name())) } }
         }
         form method="post" action=(LOGIN) {
             @if certificate(parts).is_some() {
@@ -74,8 +79,8 @@ pub(in super::super) async fn log_in(
             return failure.page(&console);
         }
     };
-    let shown = credential(&parts, form.field("token").trim());
-    let who = match console.api.identify(&shown) {
+    let credential = credential(&parts, form.field("token").trim());
+    let who = match console.api.identify(&credential) {
         Ok(who) => who,
         Err(problem) => {
             let failure = Failure::from(problem);
@@ -83,17 +88,36 @@ pub(in super::super) async fn log_in(
             return failure.in_time(response);
         }
     };
-    let Some(login) = shown.login(console.api.clock().now()) else {
+    let Some(login) = credential.login(console.api.clock().now()) else {
         let message = "the credential has ended";
         return Failure::new(StatusCode::UNAUTHORIZED, message).page(&console);
     };
-    if let Some(old) = SessionId::of(&parts.headers, console.secure) {
-        console.sessions.end(&old);
+    match opened(&console, &parts, &login, &who).await {
+        Ok(id) => {
+            let mut response = visit::see_other(ROOT);
+            id.give(&mut response, console.secure);
+            response
+        }
+        Err(failure) => failure.page(&console),
     }
-    let now = console.api.clock().monotonic();
-    tracing::info!(subject = %who.subject, "a session of the console begins");
-    let id = console.sessions.begin(login, now, console.api.entropy());
-    with_cookie(visit::see_other(ROOT), &id.cookie(console.secure))
+}
+
+/// Opens a session of this operator under a new id, and ends the one that the browser had.
+pub(super) async fn opened(
+    console: &Console,
+    parts: &Parts,
+    login: &Login,
+    who: &Operator,
+) -> Result<SessionId, Failure> {
+    let opened = async {
+        if let Some(old) = SessionId::of(&parts.headers, console.secure) {
+            console.sessions.end(&old).await?;
+        }
+        console.sessions.begin(login, console.api.entropy()).await
+    };
+    let id = opened.await.map_err(|error| console.api.refuse(error.into()))?;
+    tracing::info!(subject = %who.subject, auth = %who.auth, "a session of the console begins");
+    Ok(id)
 }
 
 /// The credential that a login shows. As everywhere, a token and a certificate together are none.
@@ -104,14 +128,6 @@ fn credential(parts: &Parts, token: &str) -> ShownCredential {
         (None, token) => ShownCredential::Token(Zeroizing::new(token.to_owned())),
         (Some(_), _) => ShownCredential::Nothing(IdentityError::Ambiguous),
     }
-}
-
-fn with_cookie(mut response: Response, cookie: &str) -> Response {
-    if let Ok(mut value) = HeaderValue::from_str(cookie) {
-        value.set_sensitive(true);
-        response.headers_mut().insert(SET_COOKIE, value);
-    }
-    response
 }
 
 /// Who is logged in, and the button to leave.
@@ -130,7 +146,7 @@ fn who(visit: &Visit) -> Markup {
         (facts(&[
             ("Operator", html! { (visit.who.subject) }),
             ("Roles", html! { (visit.who.role_names().join(", ")) }),
-            ("Logged in with", html! { (visit.who.auth) }),
+            ("Logged in with", html! { (shown(&visit.who.auth)) }),
         ]))
         p {
             "The session ends 15 minutes after its last request and after 8 hours in any case. It ends at once \
@@ -149,11 +165,14 @@ pub(in super::super) async fn log_out(
     request: Request,
 ) -> Response {
     match Visit::enter(console, request, None).await {
-        Ok(visit) => {
-            visit.end();
-            let cookie = SessionId::no_cookie(visit.console.secure);
-            with_cookie(visit::see_other(LOGIN), &cookie)
-        }
+        Ok(visit) => match visit.end().await {
+            Ok(()) => {
+                let mut response = visit::see_other(LOGIN);
+                SESSION.set(&mut response, None, visit.console.secure);
+                response
+            }
+            Err(failure) => visit.answer(Err(failure)),
+        },
         Err(response) => *response,
     }
 }

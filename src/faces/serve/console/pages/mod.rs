@@ -8,6 +8,7 @@ pub(super) mod calls;
 pub(super) mod health;
 pub(super) mod home;
 pub(super) mod login;
+pub(super) mod oidc;
 pub(super) mod orders;
 pub(super) mod runs;
 
