@@ -50,6 +50,11 @@ pub(super) const POSTGRES: Steps = Steps(&[
         serves: 12,
         text: include_str!("../../../migrations/postgres/0003_lone.sql"),
     },
+    Step {
+        version: 15,
+        serves: 12,
+        text: include_str!("../../../migrations/postgres/0005_index.sql"),
+    },
 ]);
 
 impl Steps {

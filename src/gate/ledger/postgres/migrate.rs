@@ -176,7 +176,8 @@ fn groups() -> String {
            IF NOT pg_has_role(current_user, 'ledger_owner', 'MEMBER') THEN
              EXECUTE format('GRANT ledger_owner TO %I', current_user); END IF;
          END $$;
-         CREATE SCHEMA IF NOT EXISTS ledger AUTHORIZATION ledger_owner",
+         CREATE SCHEMA IF NOT EXISTS ledger AUTHORIZATION ledger_owner;
+         CREATE SCHEMA IF NOT EXISTS console AUTHORIZATION ledger_owner",
         GROUPS.map(make).concat()
     )
 }
