@@ -38,7 +38,7 @@ mod evidence;
 pub mod fleet;
 mod health;
 mod hub;
-mod index;
+pub mod index;
 pub mod lint;
 mod listen;
 mod lists;

@@ -4,6 +4,7 @@ use super::argument::call_id;
 use super::search::{self, Lookup, Source};
 use super::{Exit, Failure, block_on, say};
 use crate::domain::id::{CallId, RunId};
+use crate::domain::plural::many;
 use crate::operator::api::lookups::{CallDetail, CallLine, CallPayloads, PayloadBody};
 use crate::operator::api::requests::CallSearch;
 use crate::operator::visible;
@@ -151,6 +152,13 @@ fn print_call(call: &CallDetail) {
         );
         line("entry", Some(&text));
     }
+    let proven = match (call.checkpoint, &call.unproven) {
+        (Some(size), _) => {
+            format!("all entries are in the signed checkpoint of {}", many(size, "entry"))
+        }
+        (None, why) => format!("NOT PROVEN: {}", why.as_deref().unwrap_or_default()),
+    };
+    line("proof", Some(&proven));
 }
 
 /// Prints the arguments and the result of a call, each line after this.

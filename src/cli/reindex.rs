@@ -7,10 +7,11 @@ use serde_json::json;
 use super::progress::Progress;
 use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, JsonArg, print_facts};
-use crate::app::fleet;
+use crate::app::{fleet, index};
 use crate::clock::{Clock as _, SystemClock};
+use crate::config::Ledger;
 use crate::domain::plural::many;
-use crate::index::{FILE, Index};
+use crate::index::FILE;
 
 /// Entries between two lines of progress.
 const ROUND: u64 = 10_000;
@@ -23,7 +24,8 @@ const ROUND: u64 = 10_000;
     wicketgate ledger reindex --config wicketgate.yaml\n\n\
     The gate or the hub may go on running. An interrupted reindex is finished by the next one, or by the gate.")]
 pub struct Reindex {
-    /// Configuration file of the gate or the hub; the index is `console.sqlite` in its state directory
+    /// Configuration file of the gate or the hub; the index of a gate on SQLite is `console.sqlite` in its state
+    /// directory, that of a hub is in its database
     #[arg(
         short,
         long,
@@ -46,9 +48,17 @@ pub(super) async fn run(command: &Reindex) -> Result<Exit, Failure> {
         postgres_url_file: None,
     };
     let reader = reader::open_reader(&source).await?;
-    let (path, tenant, clock) =
-        (config.state.join(FILE), fleet::tenant(&config), SystemClock::new());
-    let index = Index::open(&path).map_err(Failure::unverifiable)?;
+    let (tenant, clock) = (fleet::tenant(&config), SystemClock::new());
+    let place = match &config.ledger {
+        Ledger::Sqlite(_) => config.state.join(FILE).display().to_string(),
+        // WHY: the login of a gate has no part in the index, which the hub of its tenant keeps.
+        Ledger::Postgres(_) if config.hub.reader_url_file.is_none() => {
+            let why = "hub.reader_url_file: this is no configuration of a hub: on PostgreSQL the hub keeps the index";
+            return Err(Failure::usage(why));
+        }
+        Ledger::Postgres(_) => "schema console".to_owned(),
+    };
+    let index = index::of_config(&config).map_err(Failure::unverifiable)?;
     index.clear().await.map_err(Failure::unverifiable)?;
     let progress = Progress::new("index");
     let mut before = None;
@@ -56,14 +66,17 @@ pub(super) async fn run(command: &Reindex) -> Result<Exit, Failure> {
         let filled = index.fill(&*reader, Some(&tenant), (clock.now(), ROUND)).await;
         let reach = filled.map_err(Failure::unverifiable)?;
         progress.at(reach.entries, reach.entries.saturating_add(reach.behind));
+        if let Some(broken) = reach.broken {
+            return Err(Failure::invalid(broken));
+        }
         // Entries that are not stored yet, or no longer, are not waited for.
         if reach.behind == 0 || before == Some(reach.entries) {
             break reach;
         }
         before = Some(reach.entries);
     };
-    let line = format!("{} in `{}`", many(reach.entries, "entry"), path.display());
-    let facts = json!({"entries": reach.entries, "behind": reach.behind, "index": path});
+    let line = format!("{} in `{place}`", many(reach.entries, "entry"));
+    let facts = json!({"entries": reach.entries, "behind": reach.behind, "index": place});
     print_facts(facts, line);
     Ok(Exit::Ok)
 }

@@ -108,8 +108,8 @@ fn failed(error: SearchError) -> Failure {
         | SearchError::Cursor
         | SearchError::State
         | SearchError::Index(index::Error::Long) => Failure::usage(error),
-        SearchError::NoCall | SearchError::NoRun => Failure::invalid(error),
-        SearchError::Index(_) => Failure::unverifiable(error),
+        SearchError::NoCall | SearchError::NoRun | SearchError::NoEntry => Failure::invalid(error),
+        SearchError::Unproven(_) | SearchError::Index(_) => Failure::unverifiable(error),
     }
 }
 
@@ -250,8 +250,8 @@ impl Lookup {
     wicketgate search 'tool:payments.refund -verdict:allow since:2h' --token-file vera.token\n  \
     wicketgate search 4f1c --token-file vera.token\n  \
     wicketgate search 'code:no_allow agent:support-*' --config wicketgate.yaml --json\n\n\
-    Terms: agent, by, call, chain, code, enforced, outcome, parent, rule, run, state, tier, tool, verdict, version, since,\n\
-    until. All must match; `-` in front excludes; `*` at the end of a value stands for any ending. A word without a colon\n\
+    Terms: agent, by, call, chain, code, enforced, finding, outcome, parent, rule, run, state, tier, tool, verdict,\n\
+    version, since, until. All must match; `-` in front excludes; `*` at the end of a value stands for any ending. A word without a colon\n\
     is the beginning of the id of a run or a call, or of an agent, a tool or a code. `since` and `until` take a date, a\n\
     time or a duration back from now. A query that begins with `-` stands behind `--`, after all options.")]
 pub struct Args {
@@ -324,7 +324,9 @@ pub fn call_line(call: &CallLine) -> String {
     let by = (!call.decided_by.is_empty()).then(|| format!("by {}", call.decided_by.join(", ")));
     let masked = (call.masked > 0).then(|| format!("{} masked", call.masked));
     let ran = (!call.enforced && call.verdict != "allow").then(|| "(not enforced: IT RAN)".into());
-    let parts = [call.tier.clone(), call.outcome.clone(), took, code, by, masked, ran];
+    let others = call.findings.iter().filter(|one| *one != "masked").cloned().collect::<Vec<_>>();
+    let found = (!others.is_empty()).then(|| format!("found {}", others.join(", ")));
+    let parts = [call.tier.clone(), call.outcome.clone(), took, code, by, masked, found, ran];
     for part in parts.into_iter().flatten() {
         line.push_str("  ");
         line.push_str(&part);

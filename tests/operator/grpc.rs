@@ -74,7 +74,17 @@ fn decoded(value: &Value) -> Vec<u8> {
 fn every_route_but_those_of_http_alone_has_a_method() {
     // Amendments, break-glass, evidence, what is erased, and calls and runs one by one are asked for over
     // HTTP alone.
-    let http = ["amendments", "break-glass", "calls", "erasures", "exports", "holds", "runs/"];
+    let http = [
+        "amendments",
+        "break-glass",
+        "calls",
+        "erasures",
+        "exports",
+        "holds",
+        "receipts",
+        "runs/",
+        "similar",
+    ];
     for row in ROUTES {
         let alone = http.iter().any(|part| row.path.starts_with(&format!("/v1/{part}")));
         assert_eq!(row.twins.is_empty(), alone, "{}", row.name());

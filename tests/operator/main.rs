@@ -18,6 +18,7 @@ mod crowd;
 mod evidence;
 mod grpc;
 mod hub;
+mod index;
 mod pending;
 mod search;
 mod webhook;

@@ -22,7 +22,7 @@ use crate::api::{ApiServer, ask, run_id};
 use crate::hub::furnish;
 
 /// Records a call that is denied for this reason.
-async fn deny(api: &ApiServer, run: RunId, call: &str, tool: &str, code: &str) {
+pub async fn deny(api: &ApiServer, run: RunId, call: &str, tool: &str, code: &str) {
     let reason = Json::object([
         ("code", Json::from("policy.denied")),
         ("detail", Json::from(code)),
@@ -49,13 +49,13 @@ fn quoted(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-async fn found(api: &ApiServer, query: &str) -> Value {
+pub async fn found(api: &ApiServer, query: &str) -> Value {
     let (status, body) = api.get("vera", &format!("/v1/calls?q={}", quoted(query))).await;
     assert_eq!(status, 200, "{query}: {body}");
     body
 }
 
-fn ids(found: &Value) -> Vec<String> {
+pub fn ids(found: &Value) -> Vec<String> {
     let calls = found["calls"].as_array().unwrap().iter();
     calls.map(|call| call["call"].as_str().unwrap().to_owned()).collect()
 }
@@ -213,8 +213,8 @@ async fn a_forged_row_is_unmasked_by_the_entries_of_its_call() {
     assert_eq!(facts, ["deny", "denied", "refund-agent"], "{one}");
 }
 
-/// Every row of an index, in order.
-fn rows(path: &std::path::Path) -> Vec<String> {
+/// Every row of an index with its table, in order.
+pub fn rows(path: &std::path::Path) -> Vec<(&'static str, Vec<Cell>)> {
     let file = rusqlite::Connection::open(path).unwrap();
     let mut rows = Vec::new();
     for (table, key) in [
@@ -228,14 +228,14 @@ fn rows(path: &std::path::Path) -> Vec<String> {
         let mut found = select.query([]).unwrap();
         while let Some(row) = found.next().unwrap() {
             let cells: Vec<Cell> = (0..columns).map(|at| row.get(at).unwrap()).collect();
-            rows.push(format!("{table} {cells:?}"));
+            rows.push((table, cells));
         }
     }
     rows
 }
 
 /// Twenty runs with a denied, a held and an expired call each.
-async fn busy(api: &ApiServer) {
+pub async fn busy(api: &ApiServer) {
     for n in 1..=20 {
         let run = run_id(n);
         api.open_run(run).await;
@@ -256,10 +256,10 @@ async fn an_index_that_is_cut_off_at_any_entry_ends_with_the_same_rows() {
     let reach = whole.fill(&reader, None, (now, u64::MAX)).await.unwrap();
     assert_eq!(reach.behind, 0);
     let expected = rows(&api.path("whole.sqlite"));
-    assert!(expected.iter().filter(|row| row.starts_with("call ")).count() == 60);
+    assert!(expected.iter().filter(|(table, _)| *table == "call").count() == 60);
     // Emptied and filled again, the file is the same.
     whole.clear().await.unwrap();
-    assert_eq!(rows(&api.path("whole.sqlite")), Vec::<String>::new());
+    assert_eq!(rows(&api.path("whole.sqlite")), Vec::new());
     whole.fill(&reader, None, (now, u64::MAX)).await.unwrap();
     assert_eq!(rows(&api.path("whole.sqlite")), expected);
     // A damaged file is replaced.

@@ -16,6 +16,7 @@ use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::plural::many;
+use crate::operator::api::lookups::Similar;
 use crate::operator::api::replies::HeldCall;
 use crate::operator::api::{requests, route};
 use crate::operator::view::{Facts, Unviewable};
@@ -247,8 +248,39 @@ async fn show(args: &ShowApproval) -> Result<Exit, Exit> {
         let (_, statement) = facts.check(verdict).map_err(unviewable)?;
         return Ok(sign::printed(&statement));
     }
-    say(if args.api.json { body.to_string() } else { shown });
+    if args.api.json {
+        say(body.to_string());
+        return Ok(Exit::Ok);
+    }
+    say(shown);
+    // The call was shown: a gate that cannot compare it has said why.
+    if let Ok(similar) = args.api.ask::<route::Similar>(&args.call.path(), &()).await {
+        say(compared(&similar.reply));
+    }
     Ok(Exit::Ok)
+}
+
+/// The held call beside the last approved one of its kind.
+fn compared(similar: &Similar) -> String {
+    let Some(call) = &similar.against else {
+        return "NO CALL OF THIS AGENT, TOOL AND KIND OF EFFECT WAS APPROVED BEFORE".to_owned();
+    };
+    let by = visible(&call.decided_by.join(", "));
+    let mut text =
+        format!("AGAINST {}, APPROVED BY {by}, {}", visible(&call.call), visible(&call.at));
+    let value =
+        |json: &Option<String>| json.as_deref().map_or_else(|| "nothing".to_owned(), visible);
+    for one in &similar.changes {
+        let at = if one.at.is_empty() { "everything" } else { &one.at };
+        text.push_str(&format!("\n  ~ {}  {} → {}", visible(at), value(&one.old), value(&one.new)));
+    }
+    if similar.changes.is_empty() {
+        text.push_str("\n  = the arguments are the same");
+    }
+    if similar.more {
+        text.push_str("\n  … and more differences");
+    }
+    text
 }
 
 async fn give(verdict: ApproverVerdict, args: &SignApproval) -> Result<Exit, Exit> {

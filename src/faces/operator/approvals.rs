@@ -17,7 +17,7 @@ use crate::control::Order;
 use crate::domain::canonical;
 use crate::domain::code::{Code, held};
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, ChainId, RunId};
+use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::json::{Json, Limits};
 use crate::ledger::store::{PayloadRef, PayloadRow};
 use crate::record::calls::Phase;
@@ -117,7 +117,11 @@ impl OperatorApi {
         named.ok_or_else(|| self.not_held())
     }
 
-    async fn facts(&self, path: &HeldCallPath) -> Result<Facts, Problem> {
+    /// All facts about one held call.
+    ///
+    /// # Errors
+    /// The call is not held, or cannot be shown whole.
+    pub(super) async fn facts(&self, path: &HeldCallPath) -> Result<Facts, Problem> {
         let (run, call) = self.named(path)?;
         let found = {
             let open_runs = self.look().await?;
@@ -148,6 +152,20 @@ impl OperatorApi {
         facts.effect = String::from_utf8_lossy(&canonical::bytes(seen)).into_owned();
         facts.effect_digest = effect;
         Ok(facts)
+    }
+
+    /// `input.effect` of the policy's input that an entry commits to, if it is stored.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(super) async fn recorded_effect(
+        &self,
+        chain: &ChainId,
+        (entry, commitment): (Seq, &Digest),
+    ) -> Result<Option<Json>, Problem> {
+        let input = self.payload(chain, &PayloadRef::of(entry, commitment)).await?;
+        let input = input.and_then(|row| Json::parse(&row.body, &INPUT).ok());
+        Ok(input.as_ref().and_then(|input| input.get("effect")).cloned())
     }
 
     async fn payload(

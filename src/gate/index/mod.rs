@@ -4,29 +4,37 @@
 //! first entry, to the same rows. Nothing on the road waits for it or reads it.
 //!
 //! - [`query`] is the language, for the console, the API and the command line
-//! - [`rows`] folds entries into rows; `sqlite` keeps them and `select` finds them
+//! - [`rows`] folds entries into rows; `sqlite` or `postgres` keeps them and `select` finds them
 //! - [`Index::fill`] reads on in every chain from where the index is
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode};
 
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
+use fold::{Cursor, EntryBatch};
+use postgres::PostgresIndex;
 use rows::{CallRow, RunRow};
-use sqlite::{Applied, Cursor};
+use sqlite::SqliteIndex;
+use store::IndexStore;
 
+mod columns;
+mod fold;
+mod postgres;
 pub mod query;
 pub mod rows;
 mod select;
 mod sqlite;
+mod store;
+mod words;
 
-pub use select::{CallCounts, Found, PAGE_MAX, Place, RowSearch, RunFilter};
+pub use rows::CallCounts;
+pub use select::{Found, PAGE_MAX, Place, RowSearch, RunFilter};
 
 /// The file, in the state directory.
 pub const FILE: &str = "console.sqlite";
@@ -39,22 +47,18 @@ const TURN: Duration = Duration::from_secs(1);
 /// Why the index does not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The index itself.
+    /// The file of the index.
     #[error("the index of calls: {0}")]
-    Index(#[from] rusqlite::Error),
+    Sqlite(#[from] rusqlite::Error),
+    /// The database of the index.
+    #[error("the index of calls: {}", .0.reason())]
+    Postgres(StoreError),
+    /// A row of the index is none that this program wrote.
+    #[error("a row of the index of calls cannot be read: run `wicketgate ledger reindex`")]
+    Malformed,
     /// The ledger that it is filled from.
     #[error("the ledger: {0}")]
     Ledger(#[from] StoreError),
-    /// Two entries of the ledger do not belong together.
-    #[error(
-        "entry {seq} of chain {chain} does not follow the entry before it: run `wicketgate ledger verify`"
-    )]
-    Broken {
-        /// The chain.
-        chain: ChainId,
-        /// The later entry.
-        seq: Seq,
-    },
     /// A search looks at too many rows.
     #[error("the search takes too long: add `since`, or a word that fewer calls match")]
     Long,
@@ -72,20 +76,41 @@ pub struct IndexReach {
     pub behind: u64,
     /// Everything that was recorded before this time is in it.
     pub as_of: Timestamp,
+    /// An entry that does not follow the one before it: its chain is read no further.
+    pub broken: Option<BrokenChain>,
+}
+
+/// Two entries of the ledger do not belong together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "entry {seq} of chain {chain} does not follow the entry before it: run `wicketgate ledger verify`"
+)]
+pub struct BrokenChain {
+    /// The chain.
+    pub chain: ChainId,
+    /// The later entry.
+    pub seq: Seq,
 }
 
 impl IndexReach {
-    const NOTHING: Self = Self { entries: 0, behind: 0, as_of: Timestamp::from_millis(0) };
+    const NOTHING: Self =
+        Self { entries: 0, behind: 0, as_of: Timestamp::from_millis(0), broken: None };
 }
 
-/// The index. Clones share one connection.
+/// The index. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Index {
-    conn: Arc<Mutex<Connection>>,
-    /// Its file; `None`: it is in memory.
-    path: Option<Arc<Path>>,
-    filling: Arc<tokio::sync::Mutex<()>>,
+    store: IndexStore,
+    filling: Arc<tokio::sync::Mutex<FillerState>>,
     reach: Arc<Mutex<IndexReach>>,
+}
+
+/// What the filler knows besides the cursors.
+#[derive(Debug, Default)]
+struct FillerState {
+    /// Chains that are broken, by their heads' epoch: each was read from its first entry twice, and is read again when
+    /// another writer has taken it, or by the next process.
+    broken: BTreeMap<ChainId, (Seq, u64)>,
 }
 
 impl Index {
@@ -95,14 +120,16 @@ impl Index {
     /// # Errors
     /// The file cannot be made or opened.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let opened = match sqlite::open(Some(path)) {
-            Err(error) if is_damaged(&error) => {
-                remove(path);
-                sqlite::open(Some(path))
-            }
-            opened => opened,
-        };
-        Ok(Self::of(opened?, Some(path.into())))
+        Ok(Self::of(IndexStore::Sqlite(SqliteIndex::open(path)?)))
+    }
+
+    /// The index in the database of a hub, by the login of its operator; connects on first use. `holder` names this
+    /// process among the hub's replicas.
+    ///
+    /// # Errors
+    /// The address cannot be understood.
+    pub fn postgres(url: &str, holder: &str) -> Result<Self, Error> {
+        Ok(Self::of(IndexStore::Postgres(PostgresIndex::lazy(url, holder)?)))
     }
 
     /// An empty index in memory.
@@ -110,39 +137,21 @@ impl Index {
     /// # Errors
     /// The system gives no memory for it.
     pub fn memory() -> Result<Self, Error> {
-        Ok(Self::of(sqlite::open(None)?, None))
+        Ok(Self::of(IndexStore::Sqlite(SqliteIndex::memory()?)))
     }
 
-    fn of(conn: Connection, path: Option<Arc<Path>>) -> Self {
+    fn of(store: IndexStore) -> Self {
         let reach = Arc::new(Mutex::new(IndexReach::NOTHING));
-        Self { conn: Arc::new(Mutex::new(conn)), path, filling: Arc::default(), reach }
+        Self { store, filling: Arc::default(), reach }
     }
 
-    async fn with<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, Error> {
-        let (conn, path) = (Arc::clone(&self.conn), self.path.clone());
-        let done = tokio::task::spawn_blocking(move || {
-            let mut conn = conn.lock();
-            let done = work(&mut conn);
-            if let Some(path) = path
-                && done.as_ref().err().is_some_and(is_damaged)
-            {
-                replace(&mut conn, &path)?;
-            }
-            done
-        });
-        Ok(done.await.map_err(|_ended| Error::Ended)??)
-    }
-
-    /// As [`Self::with`], for work whose length a query decides.
-    async fn search<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, Error> {
-        let found = self.with(move |conn| sqlite::bounded(conn, sqlite::STEPS_MAX, work)).await;
-        found.map_err(|error| if is_interrupted(&error) { Error::Long } else { error })
+    /// Whether this process fills the index while no request waits. Of the replicas of a hub one does; what the others
+    /// read for a request is put beside it.
+    ///
+    /// # Errors
+    /// The index does not answer.
+    pub async fn turn(&self) -> Result<bool, Error> {
+        self.store.turn().await
     }
 
     /// How far the index was when it was filled last.
@@ -161,33 +170,45 @@ impl Index {
         tenant: Option<&str>,
         (now, most): (Timestamp, u64),
     ) -> Result<IndexReach, Error> {
-        let Ok(_turn) = tokio::time::timeout(TURN, self.filling.lock()).await else {
-            return Ok(self.reach());
-        };
+        let Some(mut filling) = self.place().await else { return Ok(self.reach()) };
         // WHY first: another process may read on in between. A chain shorter than its cursor is then really shorter.
-        let cursors = self.with(|conn| sqlite::cursors(conn)).await?;
+        let cursors = self.store.cursors().await?;
         let mut chains = reader.chains().await?;
         chains.retain(|row| tenant.is_none_or(|tenant| row.tenant == tenant));
         let known: BTreeSet<ChainId> = chains.iter().map(|row| row.chain).collect();
         let gone: Vec<ChainId> =
             cursors.keys().filter(|chain| !known.contains(*chain)).copied().collect();
         if !gone.is_empty() {
-            self.with(move |conn| sqlite::forget(conn, &gone)).await?;
+            self.store.forget(gone).await?;
         }
         let mut reach = IndexReach { as_of: now, ..IndexReach::NOTHING };
         let mut left = most;
         for row in &chains {
             let from = cursors.get(&row.chain).copied().unwrap_or(Cursor::START);
-            let at = self.fill_chain(reader, row, (from, &mut left)).await?;
+            let at = self.fill_chain(reader, row, (from, &mut left, &mut filling)).await?;
             let behind = row.head.size.saturating_sub(at.next);
             reach.entries = reach.entries.saturating_add(at.next);
             reach.behind = reach.behind.saturating_add(behind);
             if behind > 0 {
                 reach.as_of = reach.as_of.min(at.at);
             }
+            let broken = filling.broken.get(&row.chain);
+            let broken = broken.map(|(seq, _)| BrokenChain { chain: row.chain, seq: *seq });
+            reach.broken = reach.broken.or(broken);
         }
         *self.reach.lock() = reach;
         Ok(reach)
+    }
+
+    /// The filler's place. While the index is far behind, a request does not wait for it: its answer would be no other.
+    async fn place(&self) -> Option<tokio::sync::MutexGuard<'_, FillerState>> {
+        if let Ok(place) = self.filling.try_lock() {
+            return Some(place);
+        }
+        if self.reach().behind > 0 {
+            return None;
+        }
+        tokio::time::timeout(TURN, self.filling.lock()).await.ok()
     }
 
     /// Reads on in one chain, from this place.
@@ -195,31 +216,40 @@ impl Index {
         &self,
         reader: &dyn LedgerReader,
         row: &ChainRow,
-        (from, left): (Cursor, &mut u64),
+        (from, left, filling): (Cursor, &mut u64, &mut FillerState),
     ) -> Result<Cursor, Error> {
         let (chain, mut at, mut again) = (row.chain, from, true);
+        match filling.broken.get(&chain) {
+            Some((seq, epoch)) if *epoch == row.epoch && *seq == at.next => return Ok(at),
+            Some(_) => drop(filling.broken.remove(&chain)),
+            None => {}
+        }
         // A ledger that was restored from a backup may be shorter than what was read of it.
         if at.next > row.head.size {
-            self.with(move |conn| sqlite::forget(conn, &[chain])).await?;
+            self.store.forget(vec![chain]).await?;
             at = Cursor::START;
         }
         while at.next < row.head.size && *left > 0 {
             let entries = reader.entries(&chain, at.next, BATCH).await?;
+            let Some(batch) = EntryBatch::read(at, &entries) else { break };
+            let first = entries.first().map(|first| (first.seq, first.prev));
             let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
-            if count == 0 {
-                break;
-            }
             *left = left.saturating_sub(count);
-            let applied = self.with(move |conn| sqlite::apply(conn, &chain, at, &entries)).await?;
-            match applied {
-                Applied::To(cursor) => at = cursor,
+            // After a gap of pruned entries there is nothing to compare.
+            let broken = first
+                .filter(|(seq, prev)| *seq == at.next && at.leaf.is_some_and(|leaf| leaf != *prev));
+            match broken {
+                None => at = self.store.put(chain, at, batch).await?,
                 // Another history than the one that was read: it is read again, once.
-                Applied::Broken(_) if again => {
+                Some(_) if again => {
                     again = false;
-                    self.with(move |conn| sqlite::forget(conn, &[chain])).await?;
+                    self.store.forget(vec![chain]).await?;
                     at = Cursor::START;
                 }
-                Applied::Broken(seq) => return Err(Error::Broken { chain, seq }),
+                Some((seq, _)) => {
+                    filling.broken.insert(chain, (seq, row.epoch));
+                    return Ok(at);
+                }
             }
         }
         Ok(at)
@@ -230,12 +260,10 @@ impl Index {
     /// # Errors
     /// The index cannot be written.
     pub async fn clear(&self) -> Result<(), Error> {
-        let _turn = self.filling.lock().await;
-        self.with(|conn| {
-            let chains: Vec<ChainId> = sqlite::cursors(conn)?.into_keys().collect();
-            sqlite::forget(conn, &chains)
-        })
-        .await
+        let mut filling = self.filling.lock().await;
+        filling.broken.clear();
+        let chains = self.store.cursors().await?.into_keys().collect();
+        self.store.forget(chains).await
     }
 
     /// The calls that match, the newest first.
@@ -243,21 +271,22 @@ impl Index {
     /// # Errors
     /// The index does not answer.
     pub async fn calls(&self, wanted: RowSearch) -> Result<Found<CallRow>, Error> {
-        self.search(move |conn| select::calls(conn, &wanted)).await
+        let place = |row: &CallRow| Place { at: row.at, chain: row.chain, seq: row.seq };
+        let Some(statement) = words::calls(&self.store, &wanted).await? else {
+            return Ok(Found { rows: Vec::new(), next: None });
+        };
+        let rows = self.store.find(statement, columns::call).await?;
+        Ok(Found::of(rows, wanted.limit, place))
     }
 
     /// The runs that match, the newest first, each with the counts of its calls.
     ///
     /// # Errors
     /// The index does not answer.
-    pub async fn runs(
-        &self,
-        wanted: RowSearch,
-        sealed: RunFilter,
-    ) -> Result<Found<(RunRow, CallCounts)>, Error> {
-        let found = self.search(move |conn| select::runs(conn, &wanted, sealed)).await?;
-        let Found { rows, next } = found;
-        Ok(Found { rows: self.with(move |conn| counted(conn, rows)).await?, next })
+    pub async fn runs(&self, wanted: RowSearch, sealed: RunFilter) -> Result<Found<RunRow>, Error> {
+        let place = |row: &RunRow| Place { at: row.at, chain: row.chain, seq: row.seq };
+        let rows = self.store.find(select::runs(&wanted, sealed), columns::run).await?;
+        Ok(Found::of(rows, wanted.limit, place))
     }
 
     /// Number of open runs.
@@ -265,59 +294,59 @@ impl Index {
     /// # Errors
     /// The index does not answer.
     pub async fn open_runs(&self) -> Result<u64, Error> {
-        let count = "SELECT count(*) FROM run WHERE sealed IS NULL";
-        let count = move |conn: &mut Connection| conn.query_row(count, [], |row| row.get(0));
-        Ok(u64::try_from(self.with::<i64>(count).await?).unwrap_or_default())
+        let counted = self.store.find(select::open_runs(), |row| row.number(0)).await?;
+        Ok(counted.first().copied().unwrap_or_default())
     }
 
     /// A run with the counts of its calls; `None` if the index does not have it.
     ///
     /// # Errors
     /// The index does not answer.
-    pub async fn run(&self, run: &RunId) -> Result<Option<(RunRow, CallCounts)>, Error> {
-        let wanted = named(query::Field::Run, run);
-        self.with(move |conn| {
-            let rows = select::runs(conn, &wanted, RunFilter::Any)?.rows;
-            Ok(counted(conn, rows)?.pop())
-        })
-        .await
+    pub async fn run(&self, run: &RunId) -> Result<Option<RunRow>, Error> {
+        let found = self.runs(named(query::Field::Run, run), RunFilter::Any).await?;
+        Ok(found.rows.into_iter().next())
     }
 
     /// The newest runs that this run delegated to, each with the counts of its calls.
     ///
     /// # Errors
     /// The index does not answer.
-    pub async fn children(&self, run: &RunId) -> Result<Vec<(RunRow, CallCounts)>, Error> {
-        let wanted = named(query::Field::Parent, run);
-        self.with(move |conn| {
-            let rows = select::runs(conn, &wanted, RunFilter::Any)?.rows;
-            counted(conn, rows)
-        })
-        .await
+    pub async fn children(&self, run: &RunId) -> Result<Vec<RunRow>, Error> {
+        Ok(self.runs(named(query::Field::Parent, run), RunFilter::Any).await?.rows)
     }
 
-    /// The calls of a run in the order they began, those after this entry, and whether more follow.
+    /// The calls of a run of this chain in the order they began, those after this entry, and whether more follow.
     ///
     /// # Errors
     /// The index does not answer.
     pub async fn calls_of(
         &self,
-        run: &RunId,
+        (run, chain): (&RunId, &ChainId),
         after: Option<Seq>,
         limit: usize,
     ) -> Result<(Vec<CallRow>, bool), Error> {
-        let run = run.to_string();
-        self.with(move |conn| select::calls_of(conn, &run, after, limit)).await
+        let statement = select::calls_of((&run.to_string(), chain), after, limit);
+        let rows = self.store.find(statement, columns::call).await?;
+        let found = Found::of(rows, limit, |row: &CallRow| Place {
+            at: row.at,
+            chain: row.chain,
+            seq: row.seq,
+        });
+        Ok((found.rows, found.next.is_some()))
     }
-}
 
-fn counted(conn: &Connection, rows: Vec<RunRow>) -> rusqlite::Result<Vec<(RunRow, CallCounts)>> {
-    rows.into_iter()
-        .map(|row| {
-            let counts = select::counts(conn, &row.run)?;
-            Ok((row, counts))
-        })
-        .collect()
+    /// The newest calls of this agent and tool that an approver released, at most so many.
+    ///
+    /// # Errors
+    /// The index does not answer.
+    pub async fn approved(
+        &self,
+        agent: &str,
+        tool: &str,
+        most: usize,
+    ) -> Result<Vec<CallRow>, Error> {
+        self.store.find(select::approved(agent, tool, most), columns::call).await
+    }
 }
 
 /// A search for exactly this run in a field.
@@ -326,32 +355,4 @@ fn named(field: query::Field, run: &RunId) -> RowSearch {
         query::Term { field: Some(field), value: run.to_string(), prefix: false, negated: false };
     let query = query::Query { terms: vec![term], since: None, until: None };
     RowSearch { query, after: None, limit: PAGE_MAX }
-}
-
-fn is_damaged(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-}
-
-fn is_interrupted(error: &Error) -> bool {
-    let interrupted = Some(ErrorCode::OperationInterrupted);
-    matches!(error, Error::Index(error) if error.sqlite_error_code() == interrupted)
-}
-
-/// Removes the file and what SQLite keeps beside it.
-fn remove(path: &Path) {
-    for suffix in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        // A part that is missing is as good as one that was removed.
-        drop(std::fs::remove_file(PathBuf::from(name)));
-    }
-}
-
-/// Puts an empty file in the place of a damaged one.
-fn replace(conn: &mut Connection, path: &Path) -> rusqlite::Result<()> {
-    // WHY first: when the connection to the old file closes, it removes the WAL of that name.
-    drop(std::mem::replace(conn, sqlite::open(None)?));
-    remove(path);
-    *conn = sqlite::open(Some(path))?;
-    Ok(())
 }

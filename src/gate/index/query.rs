@@ -30,6 +30,8 @@ texts! {
         Code = "code",
         /// Whether the verdict was enforced.
         Enforced = "enforced",
+        /// What the gate found in the call.
+        Finding = "finding",
         /// How the call ended: a status, a class of failure or a cause.
         Outcome = "outcome",
         /// The run that delegated to the run.
@@ -73,11 +75,24 @@ texts! {
     }
 }
 
+texts! {
+    /// What the gate found in a call, as far as its entries say.
+    pub enum CallFinding {
+        /// Its arguments hold a credential of the gate.
+        Credential = "credential",
+        /// Places of its result were masked.
+        Masked = "masked",
+        /// A part of its result could not be searched.
+        Unscanned = "unscanned",
+    }
+}
+
 impl Field {
     /// The only values of this field; empty if it takes any.
     const fn values(self) -> &'static [&'static str] {
         match self {
             Self::Enforced => &["yes", "no"],
+            Self::Finding => CallFinding::TEXTS,
             Self::State => CallState::TEXTS,
             Self::Tier => Tier::TEXTS,
             Self::Verdict => Verdict::TEXTS,
@@ -161,6 +176,9 @@ impl fmt::Display for QueryFlaw {
             Self::Long => write!(f, "a query has at most {BYTES_MAX} bytes"),
             Self::Many => write!(f, "a query has at most {TERMS_MAX} terms"),
             Self::Unclosed => f.write_str("the closing quotation mark is missing"),
+            Self::Field(name) if name == "host" => f.write_str(
+                "entries do not say which hosts a call reached, only payloads do; search by `tool`",
+            ),
             Self::Field(name) => {
                 let all = Field::TEXTS.iter().chain(&TIMES).map(|name| (*name).to_owned());
                 let near = near::names(name, all);
@@ -402,6 +420,9 @@ mod tests {
             ("tier:t9", "tier:t9", 1, "T0, T1, T2, T3"),
             ("state:gone", "state:gone", 1, "held, running"),
             ("enforced:maybe", "enforced:maybe", 1, "yes, no"),
+            ("finding:card", "finding:card", 1, "credential, masked, unscanned"),
+            ("host:a.test", "host:a.test", 1, "only payloads do"),
+            ("findings:masked", "findings:masked", 1, "did you mean `finding`?"),
             ("tool:", "tool:", 1, "empty"),
             ("tool:*", "tool:*", 1, "empty"),
             ("- a", "-", 1, "empty"),

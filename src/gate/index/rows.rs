@@ -2,7 +2,8 @@
 //!
 //! Only members of entries are in them, never a payload, so erasing has nothing to erase here.
 
-use super::query::CallState;
+use super::query::{CallFinding, CallState};
+use crate::domain::decision::Alarm;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::record::Entry;
@@ -57,6 +58,8 @@ pub struct CallRow {
     pub decided_by: Vec<String>,
     /// Every code and finer code of its reasons, in order.
     pub codes: Vec<String>,
+    /// What the gate found in it, in order: [`CallFinding`].
+    pub findings: Vec<String>,
     /// The newest entry about it.
     pub last: Seq,
 }
@@ -84,12 +87,63 @@ pub struct RunRow {
     pub sealed: Option<Timestamp>,
     /// Why it was sealed; empty if the agent did it.
     pub reason: String,
+    /// Its calls, by state.
+    pub counts: CallCounts,
+}
+
+/// How often the calls of a run are in one state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CallCounts {
+    /// All calls.
+    pub all: u64,
+    /// Running ones.
+    pub running: u64,
+    /// Held ones.
+    pub held: u64,
+    /// Denied ones.
+    pub denied: u64,
+}
+
+impl CallCounts {
+    /// One call moved from this state to that one; `None`: it begins.
+    pub fn moved(&mut self, from: Option<CallState>, to: CallState) {
+        match from {
+            None => self.all = self.all.saturating_add(1),
+            Some(from) => {
+                if let Some(count) = self.of(from) {
+                    *count = count.saturating_sub(1);
+                }
+            }
+        }
+        if let Some(count) = self.of(to) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    const fn of(&mut self, state: CallState) -> Option<&mut u64> {
+        match state {
+            CallState::Running => Some(&mut self.running),
+            CallState::Held => Some(&mut self.held),
+            CallState::Denied => Some(&mut self.denied),
+            CallState::Completed
+            | CallState::Failed
+            | CallState::Unknown
+            | CallState::Cancelled
+            | CallState::Expired => None,
+        }
+    }
 }
 
 /// A value, unless the list has it.
 fn add(list: &mut Vec<String>, value: &str) {
     if !value.is_empty() && !list.iter().any(|there| there == value) {
         list.push(value.to_owned());
+    }
+}
+
+fn without_nul(text: &mut String) {
+    if text.contains('\0') {
+        *text = text.replace('\0', "\u{fffd}");
     }
 }
 
@@ -121,6 +175,7 @@ impl CallRow {
             approvals: 0,
             decided_by: Vec::new(),
             codes: Vec::new(),
+            findings: Vec::new(),
             last: entry.seq,
         };
         row.advance(entry);
@@ -155,7 +210,16 @@ impl CallRow {
             self.end(CallState::Expired, &ended.reason, None);
         }
         let redaction = body.observed().and_then(|observed| observed.redaction.as_ref());
-        self.masked = redaction.map_or(self.masked, |redaction| redaction.masked.get());
+        if let Some(redaction) = redaction {
+            self.masked = redaction.masked.get();
+            let found = [
+                (self.masked > 0, CallFinding::Masked),
+                (redaction.unscanned.is_some(), CallFinding::Unscanned),
+            ];
+            for (_, finding) in found.into_iter().filter(|(there, _)| *there) {
+                add(&mut self.findings, finding.as_str());
+            }
+        }
     }
 
     /// The decision of an entry, if it is one. A later decision without reasons, as after an approval, leaves the reasons
@@ -172,6 +236,9 @@ impl CallRow {
         };
         self.verdict = draft.verdict.map(|verdict| verdict.to_string()).unwrap_or_default();
         self.enforced = decision.enforced;
+        if let Some(Alarm::Credential) = decision.args_withheld {
+            add(&mut self.findings, CallFinding::Credential.as_str());
+        }
         if let Some(rule) = &draft.rule {
             self.rule = rule.to_string();
         }
@@ -189,6 +256,29 @@ impl CallRow {
         self.state = state;
         outcome.clone_into(&mut self.outcome);
         self.us = us;
+    }
+
+    /// What a search finds it by besides its columns: kind and value.
+    pub(super) fn marks(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [("code", &self.codes), ("by", &self.decided_by), ("finding", &self.findings)];
+        all.into_iter()
+            .flat_map(|(kind, values)| values.iter().map(move |one| (kind, one.as_str())))
+    }
+
+    /// The row without the one character that PostgreSQL keeps in no text.
+    pub(super) fn storable(mut self) -> Self {
+        let texts = [
+            &mut self.agent,
+            &mut self.version,
+            &mut self.tool,
+            &mut self.code,
+            &mut self.detail,
+            &mut self.rule,
+            &mut self.outcome,
+        ];
+        let lists = [&mut self.decided_by, &mut self.codes];
+        texts.into_iter().chain(lists.into_iter().flatten()).for_each(without_nul);
+        self
     }
 
     /// The row of a call, folded out of the entries of its run; `None` if they do not decide it.
@@ -222,7 +312,14 @@ impl RunRow {
             parent: opened.parent.as_ref().map(RunId::to_string).unwrap_or_default(),
             sealed: None,
             reason: String::new(),
+            counts: CallCounts::default(),
         })
+    }
+
+    /// As [`CallRow::storable`].
+    pub(super) fn storable(mut self) -> Self {
+        [&mut self.agent, &mut self.version, &mut self.reason].into_iter().for_each(without_nul);
+        self
     }
 
     /// Moves past the entry that seals it; others change nothing.

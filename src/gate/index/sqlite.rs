@@ -1,23 +1,31 @@
 //! The index in one SQLite file, or in memory.
+//!
+//! One connection fills it; others read beside it, so a search never waits for a batch.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
+use parking_lot::Mutex;
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, Row, ToSql, Transaction, TransactionBehavior, params,
+    params_from_iter,
+};
 
-use super::query::CallState;
-use super::rows::{CallRow, RunRow};
+use super::Error;
+use super::columns::{
+    self, CALL, IndexColumns, IndexStatement, IndexValue, RUN, ReadRow, call_values, run_values,
+};
+use super::fold::{Cursor, EntryBatch, StoredRows};
 use crate::domain::digest::Digest;
-use crate::domain::id::{ChainId, Seq};
-use crate::domain::time::Timestamp;
-use crate::ledger::store::EntryRow;
-use crate::record::{Entry, Kind};
+use crate::domain::id::ChainId;
 
 /// The layout of this build. A file of another layout is emptied and filled again.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
+/// WHY two indexes of a part: most calls are allowed and completed, and a search for those finds them by time.
 const SCHEMA: &str = "
 CREATE TABLE cursor (chain BLOB PRIMARY KEY, next INTEGER NOT NULL, leaf BLOB NOT NULL, at INTEGER NOT NULL)
   WITHOUT ROWID;
@@ -26,20 +34,21 @@ CREATE TABLE call (
   agent TEXT NOT NULL, version TEXT NOT NULL, tool TEXT NOT NULL, tier TEXT NOT NULL, verdict TEXT NOT NULL,
   enforced INTEGER NOT NULL, state TEXT NOT NULL, code TEXT NOT NULL, detail TEXT NOT NULL, rule TEXT NOT NULL,
   outcome TEXT NOT NULL, us INTEGER, masked INTEGER NOT NULL, approvals INTEGER NOT NULL, decided_by TEXT NOT NULL,
-  codes TEXT NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (chain, seq)) WITHOUT ROWID;
+  codes TEXT NOT NULL, findings TEXT NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (chain, seq)) WITHOUT ROWID;
 CREATE INDEX call_at ON call (at, chain, seq);
 CREATE INDEX call_tool ON call (tool, at, chain, seq);
 CREATE INDEX call_agent ON call (agent, at, chain, seq);
-CREATE INDEX call_verdict ON call (verdict, at, chain, seq);
-CREATE INDEX call_state ON call (state, at, chain, seq);
-CREATE INDEX call_run ON call (run, call);
-CREATE INDEX call_call ON call (call);
-CREATE TABLE mark (kind TEXT NOT NULL, value TEXT NOT NULL, chain BLOB NOT NULL, seq INTEGER NOT NULL,
-  PRIMARY KEY (kind, value, chain, seq)) WITHOUT ROWID;
+CREATE INDEX call_verdict ON call (verdict, at, chain, seq) WHERE verdict <> 'allow';
+CREATE INDEX call_state ON call (state, at, chain, seq) WHERE state <> 'completed';
+CREATE INDEX call_run ON call (run, at, chain, seq);
+CREATE INDEX call_call ON call (call, run);
+CREATE TABLE mark (kind TEXT NOT NULL, value TEXT NOT NULL, at INTEGER NOT NULL, chain BLOB NOT NULL,
+  seq INTEGER NOT NULL, PRIMARY KEY (kind, value, at, chain, seq)) WITHOUT ROWID;
 CREATE INDEX mark_call ON mark (chain, seq);
 CREATE TABLE run (
   run TEXT NOT NULL, chain BLOB NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, agent TEXT NOT NULL,
   version TEXT NOT NULL, manifest TEXT NOT NULL, parent TEXT NOT NULL, sealed INTEGER, reason TEXT NOT NULL,
+  calls INTEGER NOT NULL, running INTEGER NOT NULL, held INTEGER NOT NULL, denied INTEGER NOT NULL,
   PRIMARY KEY (run, chain)) WITHOUT ROWID;
 CREATE INDEX run_at ON run (at, chain, seq);
 CREATE INDEX run_agent ON run (agent, at, chain, seq);
@@ -47,43 +56,223 @@ CREATE INDEX run_parent ON run (parent, at, chain, seq);
 CREATE INDEX run_open ON run (at, chain, seq) WHERE sealed IS NULL;
 ";
 
-/// The columns of a call, in the order of [`call`].
-pub(super) const CALL: &str = "chain, seq, at, run, call, agent, version, tool, tier, verdict, enforced, state, code, \
-    detail, rule, outcome, us, masked, approvals, decided_by, codes, last";
-
-/// The columns of a run, in the order of [`run`].
-pub(super) const RUN: &str =
-    "chain, seq, at, run, agent, version, manifest, parent, sealed, reason";
-
-/// How far a chain is in the index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Cursor {
-    /// The first entry that is not in it.
-    pub next: Seq,
-    /// The leaf of the entry before; `None` at the beginning.
-    pub leaf: Option<Digest>,
-    /// The time of that entry.
-    pub at: Timestamp,
-}
-
-impl Cursor {
-    /// Nothing of the chain is in the index.
-    pub const START: Self = Self { next: 0, leaf: None, at: Timestamp::from_millis(0) };
-}
-
-/// What became of entries that were read for the index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Applied {
-    /// They are in it, or another process had put them there.
-    To(Cursor),
-    /// The first of them does not follow the last entry in the index.
-    Broken(Seq),
-}
+/// Connections for reading that are kept for the next search.
+const IDLE_MAX: usize = 2;
+/// How long a statement waits for another process.
+const BUSY: std::time::Duration = std::time::Duration::from_secs(5);
 
 type Done<T> = rusqlite::Result<T>;
 
+/// The file, or memory.
+#[derive(Clone, Debug)]
+pub(super) struct SqliteIndex {
+    writer: Arc<Mutex<Connection>>,
+    /// `None`: it is in memory, where there is one connection.
+    file: Option<Arc<IndexFile>>,
+}
+
+#[derive(Debug)]
+struct IndexFile {
+    path: Box<Path>,
+    idle: Mutex<IdleReaders>,
+}
+
+/// Connections for reading that nothing uses.
+#[derive(Debug, Default)]
+struct IdleReaders {
+    all: Vec<Connection>,
+    /// How often the file was replaced: a connection to an earlier one is not kept.
+    generation: u64,
+}
+
+impl SqliteIndex {
+    /// Opens the file, and makes it if it is not there.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let opened = match open(Some(path)) {
+            Err(error) if is_damaged(&error) => {
+                remove(path);
+                open(Some(path))
+            }
+            opened => opened,
+        };
+        let file = Arc::new(IndexFile { path: path.into(), idle: Mutex::default() });
+        Ok(Self { writer: Arc::new(Mutex::new(opened?)), file: Some(file) })
+    }
+
+    /// An empty index in memory.
+    pub fn memory() -> Result<Self, Error> {
+        Ok(Self { writer: Arc::new(Mutex::new(open(None)?)), file: None })
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let store = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&store));
+        done.await.map_err(|_ended| Error::Ended)?
+    }
+
+    /// Work on the connection that writes.
+    async fn writing<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.with(move |store| {
+            let mut conn = store.writer.lock();
+            let done = work(&mut conn);
+            if let Some(file) = &store.file
+                && done.as_ref().err().is_some_and(is_of_damage)
+            {
+                file.replace(&mut conn)?;
+            }
+            done
+        })
+        .await
+    }
+
+    /// How far each chain is.
+    pub async fn cursors(&self) -> Result<BTreeMap<ChainId, Cursor>, Error> {
+        self.writing(|conn| {
+            let mut query = conn.prepare_cached("SELECT chain, next, leaf, at FROM cursor")?;
+            let mut rows = query.query([])?;
+            let mut found = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                found.insert(IndexColumns::chain(row, 0)?, cursor(row, 1)?);
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Takes everything of these chains out of the index.
+    pub async fn forget(&self, chains: Vec<ChainId>) -> Result<(), Error> {
+        self.writing(move |conn| Ok(forget(conn, &chains)?)).await
+    }
+
+    /// Puts a batch into the index, all or nothing.
+    pub async fn put(
+        &self,
+        chain: ChainId,
+        from: Cursor,
+        batch: EntryBatch,
+    ) -> Result<Cursor, Error> {
+        self.writing(move |conn| put(conn, &chain, from, batch)).await
+    }
+
+    /// The rows of a statement, read beside the connection that writes.
+    pub async fn find<T: Send + 'static>(
+        &self,
+        statement: IndexStatement,
+        read: ReadRow<T>,
+    ) -> Result<Vec<T>, Error> {
+        self.with(move |store| {
+            let rows =
+                |conn: &Connection| bounded(conn, STEPS_MAX, |conn| select(conn, &statement, read));
+            let Some((file, (conn, generation))) =
+                store.file.as_ref().and_then(|file| Some((file, file.reader()?)))
+            else {
+                return rows(&store.writer.lock());
+            };
+            let found = rows(&conn);
+            match found.as_ref().err().is_some_and(is_of_damage) {
+                false => file.keep(conn, generation),
+                true if file.idle.lock().generation == generation => {
+                    drop(conn);
+                    file.replace(&mut store.writer.lock())?;
+                }
+                true => {}
+            }
+            found
+        })
+        .await
+    }
+}
+
+impl IndexFile {
+    /// A connection for reading; `None` if there can be none, as after the file was removed.
+    fn reader(&self) -> Option<(Connection, u64)> {
+        let (idle, generation) = {
+            let mut idle = self.idle.lock();
+            (idle.all.pop(), idle.generation)
+        };
+        if let Some(conn) = idle {
+            return Some((conn, generation));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(&self.path, flags).ok()?;
+        conn.busy_timeout(BUSY).ok()?;
+        conn.set_prepared_statement_cache_capacity(32);
+        Some((conn, generation))
+    }
+
+    fn keep(&self, conn: Connection, generation: u64) {
+        let mut idle = self.idle.lock();
+        if idle.generation == generation && idle.all.len() < IDLE_MAX {
+            idle.all.push(conn);
+        }
+    }
+
+    /// Puts an empty file in the place of a damaged one.
+    fn replace(&self, conn: &mut Connection) -> Done<()> {
+        {
+            let mut idle = self.idle.lock();
+            idle.all.clear();
+            idle.generation = idle.generation.wrapping_add(1);
+        }
+        // WHY first: when the connection to the old file closes, it removes the WAL of that name.
+        drop(std::mem::replace(conn, open(None)?));
+        remove(&self.path);
+        *conn = open(Some(&self.path))?;
+        Ok(())
+    }
+}
+
+fn is_damaged(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+fn is_of_damage(error: &Error) -> bool {
+    matches!(error, Error::Sqlite(error) if is_damaged(error))
+}
+
+/// Removes the file and what SQLite keeps beside it.
+fn remove(path: &Path) {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        // A part that is missing is as good as one that was removed.
+        drop(std::fs::remove_file(PathBuf::from(name)));
+    }
+}
+
+impl ToSql for IndexValue {
+    fn to_sql(&self) -> Done<ToSqlOutput<'_>> {
+        Ok(match self {
+            Self::Null => ToSqlOutput::Owned(Value::Null),
+            Self::Integer(number) => ToSqlOutput::Owned(Value::Integer(*number)),
+            Self::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            Self::Bytes(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
+        })
+    }
+}
+
+impl IndexColumns for Row<'_> {
+    fn maybe_text(&self, at: usize) -> Result<Option<String>, Error> {
+        Ok(self.get(at)?)
+    }
+
+    fn maybe_integer(&self, at: usize) -> Result<Option<i64>, Error> {
+        Ok(self.get(at)?)
+    }
+
+    fn maybe_bytes(&self, at: usize) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.get(at)?)
+    }
+}
+
 /// Opens the file; `None`: an index in memory. A file of another layout is emptied.
-pub(super) fn open(path: Option<&Path>) -> Done<Connection> {
+fn open(path: Option<&Path>) -> Done<Connection> {
     let mut conn = match path {
         Some(path) => {
             private(path)?;
@@ -91,7 +280,7 @@ pub(super) fn open(path: Option<&Path>) -> Done<Connection> {
         }
         None => Connection::open_in_memory()?,
     };
-    conn.busy_timeout(std::time::Duration::from_secs(5))?;
+    conn.busy_timeout(BUSY)?;
     // WHY not FULL: a power cut may take the last batches, and then the cursor with them.
     conn.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")?;
     conn.set_prepared_statement_cache_capacity(32);
@@ -121,104 +310,40 @@ fn private(path: &Path) -> Done<()> {
     })
 }
 
-fn number(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-pub(super) fn unsigned(row: &Row<'_>, at: usize) -> Done<u64> {
-    row.get::<_, i64>(at).map(|value| u64::try_from(value).unwrap_or_default())
-}
-
-fn instant(row: &Row<'_>, at: usize) -> Done<Timestamp> {
-    row.get(at).map(Timestamp::from_millis)
-}
-
-fn chain_id(row: &Row<'_>, at: usize) -> Done<ChainId> {
-    row.get(at).map(ChainId::from_bytes)
-}
-
-/// A list in one column.
-fn listed(list: &[String]) -> String {
-    serde_json::to_string(list).unwrap_or_default()
-}
-
-fn list(row: &Row<'_>, at: usize) -> Done<Vec<String>> {
-    Ok(serde_json::from_str(&row.get::<_, String>(at)?).unwrap_or_default())
-}
-
-/// Reads the columns [`CALL`].
-pub(super) fn call(row: &Row<'_>) -> Done<CallRow> {
-    let us: Option<i64> = row.get(16)?;
-    Ok(CallRow {
-        chain: chain_id(row, 0)?,
-        seq: unsigned(row, 1)?,
-        at: instant(row, 2)?,
-        run: row.get(3)?,
-        call: row.get(4)?,
-        agent: row.get(5)?,
-        version: row.get(6)?,
-        tool: row.get(7)?,
-        tier: row.get(8)?,
-        verdict: row.get(9)?,
-        enforced: row.get(10)?,
-        state: CallState::parse(&row.get::<_, String>(11)?).unwrap_or(CallState::Unknown),
-        code: row.get(12)?,
-        detail: row.get(13)?,
-        rule: row.get(14)?,
-        outcome: row.get(15)?,
-        us: us.and_then(|us| u64::try_from(us).ok()),
-        masked: unsigned(row, 17)?,
-        approvals: unsigned(row, 18)?,
-        decided_by: list(row, 19)?,
-        codes: list(row, 20)?,
-        last: unsigned(row, 21)?,
-    })
-}
-
-/// Reads the columns [`RUN`].
-pub(super) fn run(row: &Row<'_>) -> Done<RunRow> {
-    let sealed: Option<i64> = row.get(8)?;
-    Ok(RunRow {
-        chain: chain_id(row, 0)?,
-        seq: unsigned(row, 1)?,
-        at: instant(row, 2)?,
-        run: row.get(3)?,
-        agent: row.get(4)?,
-        version: row.get(5)?,
-        manifest: row.get(6)?,
-        parent: row.get(7)?,
-        sealed: sealed.map(Timestamp::from_millis),
-        reason: row.get(9)?,
-    })
-}
-
-/// How far each chain is.
-pub(super) fn cursors(conn: &Connection) -> Done<BTreeMap<ChainId, Cursor>> {
-    let mut query = conn.prepare_cached("SELECT chain, next, leaf, at FROM cursor")?;
-    let read = |row: &Row<'_>| Ok((chain_id(row, 0)?, cursor(row)?));
-    query.query_map([], read)?.collect()
-}
-
-fn cursor(row: &Row<'_>) -> Done<Cursor> {
-    let leaf: [u8; 32] = row.get(2)?;
+/// Reads the columns `next`, `leaf` and `at` from this one on.
+fn cursor(row: &Row<'_>, from: usize) -> Result<Cursor, Error> {
     Ok(Cursor {
-        next: unsigned(row, 1)?,
-        leaf: Some(Digest::from_bytes(leaf)),
-        at: instant(row, 3)?,
+        next: row.number(from)?,
+        leaf: Some(row.digest(from.saturating_add(1))?),
+        at: row.instant(from.saturating_add(2))?,
     })
+}
+
+fn select<T>(
+    conn: &Connection,
+    statement: &IndexStatement,
+    read: ReadRow<T>,
+) -> Result<Vec<T>, Error> {
+    let mut query = conn.prepare_cached(&statement.sql)?;
+    let mut rows = query.query(params_from_iter(&statement.values))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
 }
 
 /// Instructions of SQLite's machine that a search may take: a few seconds.
-pub(super) const STEPS_MAX: u32 = 50_000_000;
+const STEPS_MAX: u32 = 50_000_000;
 /// Instructions between two looks at how many were taken.
 const STEPS_LOOK: u16 = 10_000;
 
-/// Does this, unless it takes more instructions: then it fails as interrupted. Others wait for the connection meanwhile.
-pub(super) fn bounded<T>(
+/// Does this, unless it takes more instructions.
+fn bounded<T>(
     conn: &Connection,
     steps: u32,
-    work: impl FnOnce(&Connection) -> Done<T>,
-) -> Done<T> {
+    work: impl FnOnce(&Connection) -> Result<T, Error>,
+) -> Result<T, Error> {
     let mut taken = 0_u32;
     let ends = move || {
         taken = taken.saturating_add(STEPS_LOOK.into());
@@ -227,11 +352,16 @@ pub(super) fn bounded<T>(
     conn.progress_handler(STEPS_LOOK.into(), Some(ends))?;
     let done = work(conn);
     conn.progress_handler(0, None::<fn() -> bool>)?;
-    done
+    done.map_err(|error| if is_interrupted(&error) { Error::Long } else { error })
+}
+
+fn is_interrupted(error: &Error) -> bool {
+    let interrupted = Some(ErrorCode::OperationInterrupted);
+    matches!(error, Error::Sqlite(error) if error.sqlite_error_code() == interrupted)
 }
 
 /// Takes everything of these chains out of the index.
-pub(super) fn forget(conn: &mut Connection, chains: &[ChainId]) -> Done<()> {
+fn forget(conn: &mut Connection, chains: &[ChainId]) -> Done<()> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for chain in chains {
         for table in ["cursor", "call", "mark", "run"] {
@@ -242,178 +372,91 @@ pub(super) fn forget(conn: &mut Connection, chains: &[ChainId]) -> Done<()> {
     tx.commit()
 }
 
-/// Puts entries of a chain into the index and moves its cursor, in one transaction. An entry that this build cannot read
-/// is skipped, as everywhere.
-pub(super) fn apply(
+/// Puts a batch into the index and moves the cursor of its chain, in one transaction.
+fn put(
     conn: &mut Connection,
     chain: &ChainId,
-    expected: Cursor,
-    entries: &[EntryRow],
-) -> Done<Applied> {
+    from: Cursor,
+    batch: EntryBatch,
+) -> Result<Cursor, Error> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let select = "SELECT chain, next, leaf, at FROM cursor WHERE chain = ?";
-    let stored = tx.query_row(select, params![chain.as_bytes()], cursor).optional()?;
-    let stored = stored.unwrap_or(Cursor::START);
-    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-        return Ok(Applied::To(stored));
+    let stored = {
+        let mut query = tx.prepare_cached("SELECT next, leaf, at FROM cursor WHERE chain = ?")?;
+        let mut rows = query.query(params![chain.as_bytes()])?;
+        rows.next()?.map(|row| cursor(row, 0)).transpose()?.unwrap_or(Cursor::START)
     };
-    if stored != expected {
-        return Ok(Applied::To(stored));
+    if stored != from {
+        return Ok(stored);
     }
-    // After a gap of pruned entries there is nothing to compare.
-    if first.seq == stored.next && stored.leaf.is_some_and(|leaf| leaf != first.prev) {
-        return Ok(Applied::Broken(first.seq));
-    }
-    let mut batch = RowBatch {
-        tx: &tx,
-        chain,
-        calls: BTreeMap::new(),
-        runs: BTreeMap::new(),
-        changed: BTreeSet::new(),
-    };
-    let mut at = stored.at;
-    for row in entries.iter().filter(|row| row.run.is_some() || row.seq == last.seq) {
-        if let Ok(entry) = Entry::parse(&row.body) {
-            at = entry.ts;
-            batch.take(&entry)?;
-        }
-    }
-    batch.write()?;
-    let to = Cursor { next: last.seq.saturating_add(1), leaf: Some(last.leaf), at };
-    tx.execute(
+    let to = batch.to;
+    let rows = stored_rows(&tx, chain, &batch)?;
+    write(&tx, batch, rows)?;
+    let leaf = to.leaf.as_ref().map(Digest::as_bytes);
+    let put = IndexStatement::of(
         "INSERT OR REPLACE INTO cursor (chain, next, leaf, at) VALUES (?, ?, ?, ?)",
-        params![chain.as_bytes(), number(to.next), last.leaf.as_bytes(), at.millis()],
-    )?;
+        vec![
+            chain.into(),
+            to.next.into(),
+            IndexValue::Bytes(leaf.map(|leaf| leaf.to_vec()).unwrap_or_default()),
+            to.at.into(),
+        ],
+    );
+    tx.prepare_cached(&put.sql)?.execute(params_from_iter(&put.values))?;
     tx.commit()?;
-    Ok(Applied::To(to))
+    Ok(to)
 }
 
-/// The rows that a batch of entries changes: each is read and written at most once.
-struct RowBatch<'a> {
-    tx: &'a Transaction<'a>,
-    chain: &'a ChainId,
-    calls: BTreeMap<(String, String), Option<CallRow>>,
-    runs: BTreeMap<String, Option<RunRow>>,
-    /// The runs that were not only read.
-    changed: BTreeSet<String>,
+/// What is stored of the runs and calls of a batch.
+fn stored_rows(
+    tx: &Transaction<'_>,
+    chain: &ChainId,
+    batch: &EntryBatch,
+) -> Result<StoredRows, Error> {
+    let (runs, calls) = batch.keys();
+    let mut stored = StoredRows::default();
+    let select = format!("SELECT {} FROM run WHERE run = ? AND chain = ?", RUN.join(", "));
+    let mut select = tx.prepare_cached(&select)?;
+    for run in runs {
+        let mut rows = select.query(params![run, chain.as_bytes()])?;
+        if let Some(row) = rows.next()? {
+            stored.runs.insert(run, columns::run(row)?);
+        }
+    }
+    let columns = CALL.join(", ");
+    let select = format!("SELECT {columns} FROM call WHERE call = ? AND run = ? AND chain = ?");
+    let mut select = tx.prepare_cached(&select)?;
+    for key in calls {
+        let mut rows = select.query(params![key.1, key.0, chain.as_bytes()])?;
+        if let Some(row) = rows.next()? {
+            stored.calls.insert(key, columns::call(row)?);
+        }
+    }
+    Ok(stored)
 }
 
-impl RowBatch<'_> {
-    fn take(&mut self, entry: &Entry) -> Done<()> {
-        let Some(link) = &entry.run else { return Ok(()) };
-        let run_id = link.run.to_string();
-        if let Some(opened) = RunRow::opened(entry) {
-            self.changed.insert(run_id.clone());
-            self.runs.insert(run_id, Some(opened));
-            return Ok(());
-        }
-        let kind = entry.draft.kind();
-        if kind == Kind::RunSealed {
-            if let Some(run) = self.run(&run_id)? {
-                run.advance(entry);
-                self.changed.insert(run_id);
-            }
-            return Ok(());
-        }
-        let Some(call_id) = entry.draft.call.as_ref().filter(|_| kind.of_call()) else {
-            return Ok(());
-        };
-        let key = (run_id, call_id.to_string());
-        if !self.calls.contains_key(&key) {
-            let stored = self.stored_call(&key)?;
-            self.calls.insert(key.clone(), stored);
-        }
-        if let Some(Some(row)) = self.calls.get_mut(&key) {
-            row.advance(entry);
-            return Ok(());
-        }
-        let begun = CallRow::begun(entry, self.run(&key.0)?.as_deref());
-        self.calls.insert(key, begun);
-        Ok(())
-    }
-
-    fn run(&mut self, id: &str) -> Done<Option<&mut RunRow>> {
-        if !self.runs.contains_key(id) {
-            let select = format!("SELECT {RUN} FROM run WHERE run = ? AND chain = ?");
-            let found = self
-                .tx
-                .prepare_cached(&select)?
-                .query_row(params![id, self.chain.as_bytes()], run)
-                .optional()?;
-            self.runs.insert(id.to_owned(), found);
-        }
-        Ok(self.runs.get_mut(id).and_then(Option::as_mut))
-    }
-
-    fn stored_call(&self, (run_id, call_id): &(String, String)) -> Done<Option<CallRow>> {
-        let select = format!("SELECT {CALL} FROM call WHERE run = ? AND call = ? AND chain = ?");
-        let mut select = self.tx.prepare_cached(&select)?;
-        select.query_row(params![run_id, call_id, self.chain.as_bytes()], call).optional()
-    }
-
-    fn write(self) -> Done<()> {
-        let values = |columns: &str| vec!["?"; columns.split(',').count()].join(", ");
-        let put = format!("INSERT OR REPLACE INTO call ({CALL}) VALUES ({})", values(CALL));
-        let mut put = self.tx.prepare_cached(&put)?;
-        let mark = "INSERT OR IGNORE INTO mark (kind, value, chain, seq) VALUES (?, ?, ?, ?)";
-        let mut mark = self.tx.prepare_cached(mark)?;
-        for row in self.calls.into_values().flatten() {
-            let (chain, seq) = (*row.chain.as_bytes(), number(row.seq));
-            let codes = row.codes.iter().map(|code| ("code", code));
-            for (kind, value) in codes.chain(row.decided_by.iter().map(|by| ("by", by))) {
-                mark.execute(params![kind, value, chain, seq])?;
-            }
-            put.execute(rusqlite::params_from_iter(call_values(row)))?;
-        }
-        let put = format!("INSERT OR REPLACE INTO run ({RUN}) VALUES ({})", values(RUN));
-        let mut put = self.tx.prepare_cached(&put)?;
-        let changed = |(id, _): &(String, _)| self.changed.contains(id);
-        for row in self.runs.into_iter().filter(changed).filter_map(|(_, row)| row) {
-            put.execute(params![
-                row.chain.as_bytes(),
-                number(row.seq),
-                row.at.millis(),
-                row.run,
-                row.agent,
-                row.version,
-                row.manifest,
-                row.parent,
-                row.sealed.map(Timestamp::millis),
-                row.reason
-            ])?;
-        }
-        Ok(())
-    }
+/// A statement that puts a row of these columns.
+fn put_row(table: &str, columns: &[&str]) -> String {
+    let values = vec!["?"; columns.len()].join(", ");
+    format!("INSERT OR REPLACE INTO {table} ({}) VALUES ({values})", columns.join(", "))
 }
 
-/// The values of the columns [`CALL`].
-fn call_values(row: CallRow) -> [Value; 22] {
-    let text = Value::Text;
-    let count = |value: u64| Value::Integer(number(value));
-    [
-        Value::Blob(row.chain.as_bytes().to_vec()),
-        count(row.seq),
-        Value::Integer(row.at.millis()),
-        text(row.run),
-        text(row.call),
-        text(row.agent),
-        text(row.version),
-        text(row.tool),
-        text(row.tier),
-        text(row.verdict),
-        Value::Integer(row.enforced.into()),
-        text(row.state.as_str().to_owned()),
-        text(row.code),
-        text(row.detail),
-        text(row.rule),
-        text(row.outcome),
-        row.us.map_or(Value::Null, count),
-        count(row.masked),
-        count(row.approvals),
-        text(listed(&row.decided_by)),
-        text(listed(&row.codes)),
-        count(row.last),
-    ]
+fn write(tx: &Transaction<'_>, batch: EntryBatch, stored: StoredRows) -> Result<(), Error> {
+    let (calls, runs) = batch.fold(stored);
+    let mark = "INSERT OR IGNORE INTO mark (kind, value, at, chain, seq) VALUES (?, ?, ?, ?, ?)";
+    let mut mark = tx.prepare_cached(mark)?;
+    let mut put = tx.prepare_cached(&put_row("call", &CALL))?;
+    for row in &calls {
+        for (kind, value) in row.marks() {
+            let seq = IndexValue::from(row.seq);
+            mark.execute(params![kind, value, row.at.millis(), row.chain.as_bytes(), seq])?;
+        }
+        put.execute(params_from_iter(call_values(row)))?;
+    }
+    let mut put = tx.prepare_cached(&put_row("run", &RUN))?;
+    for row in &runs {
+        put.execute(params_from_iter(run_values(row)))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -426,12 +469,11 @@ mod tests {
         let count = |to: u32| {
             let count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) \
                          SELECT max(i) FROM n";
-            move |conn: &Connection| conn.query_row(count, [to], |row| row.get::<_, u32>(0))
+            move |conn: &Connection| Ok(conn.query_row(count, [to], |row| row.get::<_, u32>(0))?)
         };
         let endless = bounded(&conn, 100_000, count(u32::MAX)).unwrap_err();
-        let interrupted = rusqlite::ErrorCode::OperationInterrupted;
-        assert_eq!(endless.sqlite_error_code(), Some(interrupted), "{endless}");
-        assert_eq!(bounded(&conn, 100_000, count(100)), Ok(100));
-        assert_eq!(count(100_000)(&conn), Ok(100_000), "nothing counts any more");
+        assert!(matches!(endless, Error::Long), "{endless}");
+        assert_eq!(bounded(&conn, 100_000, count(100)).unwrap(), 100);
+        assert_eq!(count(100_000)(&conn).unwrap(), 100_000, "nothing counts any more");
     }
 }

@@ -107,11 +107,16 @@ impl<'a> Prover<'a> {
     pub async fn inclusion(&self, seq: Seq) -> Result<Vec<Digest>, Error> {
         let spans = tiles::inclusion_spans(seq, self.size);
         let spans = spans.ok_or_else(|| self.no(format!("entry {seq}")))?;
-        let prove = async || -> Result<Option<Vec<Digest>>, Error> {
+        // WHY no closure: the future of an operator's request moves between threads, as in `consistency`.
+        loop {
             let (leaf, path) = (self.leaf(seq).await?, self.roots(&spans).await?);
-            Ok(verifies_inclusion(&leaf, seq, self.size, &path, &self.root).then_some(path))
-        };
-        self.twice(prove).await
+            if verifies_inclusion(&leaf, seq, self.size, &path, &self.root) {
+                return Ok(path);
+            }
+            if !self.distrust() {
+                return Err(Error::Damaged(self.size));
+            }
+        }
     }
 
     /// The proof that the first `old` entries are the whole older tree.

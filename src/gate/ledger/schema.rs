@@ -55,6 +55,11 @@ pub(super) const POSTGRES: Steps = Steps(&[
         serves: 12,
         text: include_str!("../../../migrations/postgres/0004_console_session.sql"),
     },
+    Step {
+        version: 16,
+        serves: 12,
+        text: include_str!("../../../migrations/postgres/0005_index.sql"),
+    },
 ]);
 
 impl Steps {

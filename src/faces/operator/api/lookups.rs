@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Reply;
+use crate::index::IndexReach;
 use crate::index::rows::{CallRow, RunRow};
-use crate::index::{CallCounts, IndexReach};
 use crate::record::Entry;
 use crate::record::call::Reason;
 
@@ -48,6 +48,8 @@ replies! {
         us: Option<u64>,
         /// Number of places of the result that were masked.
         masked: u64,
+        /// What the gate found in it: `credential`, `masked` or `unscanned`.
+        findings: Vec<String>,
         /// Number of approvals that counted.
         approvals: u64,
         /// Who approved or refused it.
@@ -121,6 +123,63 @@ replies! {
         traceparent: Option<String>,
         /// Its entries, in order.
         entries: Vec<CallEntry>,
+        /// The size of the signed checkpoint that all of them are in, their hashes computed again; `null` if that is not
+        /// shown.
+        checkpoint: Option<u64>,
+        /// Why it is not shown.
+        unproven: Option<String>,
+    }
+
+    /// The proof that an entry is in the log.
+    ReceiptProof {
+        /// The name of the log.
+        origin: String,
+        /// The number of the entry.
+        seq: u64,
+        /// Its hash, in hex, computed from the entry: the leaf of the log.
+        leaf: String,
+        /// Number of entries under the checkpoint.
+        size: u64,
+        /// The root over them, in hex.
+        root: String,
+        /// The proof with the signed checkpoint: a file of the form c2sp.org/tlog-proof@v1.
+        proof: String,
+    }
+
+    /// An earlier call that a held call is compared with.
+    SimilarCall {
+        /// The chain, in hex.
+        chain: String,
+        /// The number of the entry that first decided it.
+        seq: u64,
+        /// When it was held.
+        at: String,
+        /// The run.
+        run: String,
+        /// The id of the call in the run.
+        call: String,
+        /// Who approved it.
+        decided_by: Vec<String>,
+    }
+
+    /// A place at which the arguments differ.
+    ArgumentChange {
+        /// A JSON pointer; empty for the whole value.
+        at: String,
+        /// The value of the earlier call as JSON; `null`: it had none.
+        old: Option<String>,
+        /// The value of the held call as JSON; `null`: it has none.
+        new: Option<String>,
+    }
+
+    /// A held call beside the last one of its kind that was approved.
+    Similar {
+        /// That call: of the same agent, tool and definition, with an effect of the same shape; `null`: there is none.
+        against: Option<SimilarCall>,
+        /// Where the arguments differ, in the order of their places.
+        changes: Vec<ArgumentChange>,
+        /// Whether they differ at more places than are listed.
+        more: bool,
     }
 
     /// One payload of a call.
@@ -235,6 +294,7 @@ impl From<CallRow> for CallLine {
             outcome: some(row.outcome),
             us: row.us,
             masked: row.masked,
+            findings: row.findings,
             approvals: row.approvals,
             decided_by: row.decided_by,
         }
@@ -243,7 +303,7 @@ impl From<CallRow> for CallLine {
 
 impl RunLine {
     /// The line of a run in the log of this name.
-    pub fn of((row, counts): (RunRow, CallCounts), origin: String) -> Self {
+    pub fn of(row: RunRow, origin: String) -> Self {
         Self {
             run: row.run,
             origin,
@@ -254,10 +314,10 @@ impl RunLine {
             opened: row.at.to_string(),
             sealed: row.sealed.map(|at| at.to_string()),
             reason: some(row.reason),
-            calls: counts.all,
-            in_flight: counts.running,
-            held: counts.held,
-            denied: counts.denied,
+            calls: row.counts.all,
+            in_flight: row.counts.running,
+            held: row.counts.held,
+            denied: row.counts.denied,
         }
     }
 }

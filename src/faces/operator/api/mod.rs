@@ -24,7 +24,9 @@ pub mod replies;
 pub mod lookups;
 pub mod requests;
 
-use requests::{BundlePath, CallPath, ErasurePath, HeldCallPath, NoncePath, OrderPath, RunPath};
+use requests::{
+    BundlePath, CallPath, ErasurePath, HeldCallPath, NoncePath, OrderPath, ReceiptPath, RunPath,
+};
 
 /// One row of the table.
 #[derive(Clone, Debug)]
@@ -290,10 +292,15 @@ routes! {
     LegalHolds: GET "/v1/holds" (()), Custody, () => replies::LegalHolds, [], OperatorApi::holds;
     /// Places a legal hold on a `run` or a `log` for a `reason`, or lifts one by a signed order.
     LegalHold: POST "/v1/holds" (()), Hold, requests::LegalHold => replies::LegalHoldReply, [], OperatorApi::hold;
+    /// Proves that one entry is in the log, under the newest signed checkpoint.
+    ReceiptProof: GET "/v1/receipts/{chain}/{seq}/proof" (ReceiptPath), Look, () => lookups::ReceiptProof,
+        [], OperatorApi::receipt_proof;
     /// Lists the open runs, those with held calls first; with a `state` or a query, the runs that match, newest first.
     Runs: GET "/v1/runs" (()), Look, requests::RunSearch => lookups::Runs, ["Control/Runs"], OperatorApi::runs;
     /// Shows one run: its calls in the order they began, and the runs that it delegated to.
     RunDetail: GET "/v1/runs/{run}" (RunPath), Look, requests::RunCalls => lookups::RunDetail, [], OperatorApi::run;
+    /// Compares a held call with the last approved one of its kind, once an entry records who sees that one's arguments.
+    Similar: GET "/v1/similar/{run}/{call}" (HeldCallPath), Read, () => lookups::Similar, [], OperatorApi::similar;
 }
 
 #[cfg(test)]

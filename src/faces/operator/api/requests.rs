@@ -38,6 +38,13 @@ paths! {
         /// The number of the entry that first decided it.
         seq: String
     }
+    /// Names an entry.
+    ReceiptPath {
+        /// Its chain, in hex.
+        chain: String,
+        /// Its number.
+        seq: String
+    }
     /// Names a run.
     RunPath {
         /// Its id.

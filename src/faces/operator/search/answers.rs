@@ -13,8 +13,10 @@ use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::index::{self, Index};
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::operator::OperatorApi;
-use crate::operator::api::lookups::{CallDetail, CallPayloads, Calls, RunDetail, Runs};
-use crate::operator::api::requests::{CallPath, RunPath, RunSearch};
+use crate::operator::api::lookups::{
+    CallDetail, CallPayloads, Calls, ReceiptProof, RunDetail, Runs,
+};
+use crate::operator::api::requests::{CallPath, ReceiptPath, RunPath, RunSearch};
 use crate::operator::api::{OperatorRequest, route};
 use crate::operator::operators::Operator;
 use crate::record::payload::PayloadViewed;
@@ -22,7 +24,7 @@ use crate::record::{Draft, HexDigest, List, Text};
 use crate::serve::problem::Problem;
 
 /// Entries that one request reads into the index before it is answered.
-const READ_MAX: u64 = 5_000;
+const READ_MAX: u64 = 2_000;
 /// Entries that are read at a time while no request waits.
 const ROUND_MAX: u64 = 20_000;
 /// How often the index is filled while no request waits.
@@ -72,8 +74,16 @@ impl OperatorApi {
                 _ = rounds.tick() => {}
             }
             let Ok(search) = self.search() else { return };
-            let why = search.fill(ROUND_MAX).await.err().map(|error| error.to_string());
-            let why = why.unwrap_or_default();
+            let filled = async {
+                match search.index.turn().await? {
+                    true => search.fill(ROUND_MAX).await,
+                    false => Ok(search.index.reach()),
+                }
+            };
+            let why = match filled.await {
+                Ok(reach) => reach.broken.map(|broken| broken.to_string()).unwrap_or_default(),
+                Err(error) => error.to_string(),
+            };
             if !why.is_empty() && why != before {
                 tracing::warn!(error = %why, "the index of calls is not filled");
             }
@@ -113,6 +123,10 @@ impl OperatorApi {
             }
             SearchError::Cursor => self.refused(Code::RequestMalformed, "search.cursor", message),
             SearchError::NoCall => self.refused(Code::CallNotFound, "search.call", message),
+            SearchError::NoEntry => self.refused(Code::CallNotFound, "search.entry", message),
+            SearchError::Unproven(_) => {
+                Problem::new(Code::LedgerUnavailable, "search.proof", message)
+            }
             SearchError::NoRun => self.refused(Code::RunUnknown, "search.run", message),
             SearchError::Index(index::Error::Ledger(error)) => error.into(),
             SearchError::Index(_) => Problem::new(Code::LedgerUnavailable, "search.index", message),
@@ -165,15 +179,42 @@ impl OperatorApi {
             Ok((call, payloads))
         };
         let (call, payloads) = found.await.map_err(|error| self.unsearched(error))?;
-        let viewed = viewed(&request.who, &call, &payloads);
-        if let Some(viewed) = viewed.map_err(|error| self.unsearched(error))? {
-            let entry = DraftWithPayloads::bare(Draft::of(viewed));
-            self.ledger.record(entry).await.map_err(|error| {
-                let message = format!("payloads are shown only once that is recorded: {error}");
-                Problem::new(Code::LedgerUnavailable, "", message)
-            })?;
-        }
+        self.record_view(&request.who, &call, &payloads).await?;
         Ok(payloads)
+    }
+
+    /// Records that an operator sees these payloads, before they are shown.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub(super) async fn record_view(
+        &self,
+        who: &Operator,
+        call: &CallDetail,
+        payloads: &CallPayloads,
+    ) -> Result<(), Problem> {
+        let viewed = viewed(who, call, payloads).map_err(|error| self.unsearched(error))?;
+        let Some(viewed) = viewed else { return Ok(()) };
+        let entry = DraftWithPayloads::bare(Draft::of(viewed));
+        self.ledger.record(entry).await.map(drop).map_err(|error| {
+            let message = format!("payloads are shown only once that is recorded: {error}");
+            Problem::new(Code::LedgerUnavailable, "", message)
+        })
+    }
+
+    /// The proof that one entry is in the log.
+    ///
+    /// # Errors
+    /// There is no such entry, or the ledger cannot be read or does not prove it.
+    pub(in crate::operator) async fn receipt_proof(
+        &self,
+        request: OperatorRequest<route::ReceiptProof>,
+    ) -> Result<ReceiptProof, Problem> {
+        let ReceiptPath { chain, seq } = &request.path;
+        let named = ChainId::parse(chain).zip(seq.parse().ok());
+        let (chain, seq) = named.ok_or_else(|| self.unsearched(SearchError::NoEntry))?;
+        let proof = self.search()?.proof(&chain, seq).await;
+        proof.map_err(|error| self.unsearched(error))
     }
 
     /// Runs that match a query; without one, the open runs, those with held calls first.

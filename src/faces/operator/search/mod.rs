@@ -9,6 +9,7 @@ use super::api::lookups::{
 };
 use super::api::requests::{CallSearch, RunCalls, RunSearch};
 use super::approval_queue;
+use crate::crypto::merkle;
 use crate::domain::commitment::opens;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
@@ -16,11 +17,13 @@ use crate::domain::time::Timestamp;
 use crate::index::query::{self, Query, QueryError};
 use crate::index::rows::{CallRow, RunRow};
 use crate::index::{self, Index, IndexReach, PAGE_MAX, Place, RowSearch, RunFilter};
-use crate::ledger::store::{ChainRow, EntryRange, LedgerReader, PayloadRef, StoreError};
+use crate::ledger::store::{ChainRow, EntryRange, EntryRow, LedgerReader, PayloadRef, StoreError};
 use crate::ledger::vault::Vault;
 use crate::record::{Entry, Kind, Role};
 
 mod answers;
+mod proof;
+mod similar;
 
 /// The payloads of a call that are shown.
 const SHOWN: [Role; 2] = [Role::Args, Role::Result];
@@ -50,6 +53,12 @@ pub enum SearchError {
     /// No such run is recorded.
     #[error("no such run")]
     NoRun,
+    /// No such entry is recorded, or it was pruned.
+    #[error("no such entry")]
+    NoEntry,
+    /// An entry of the ledger is not proven by the signed checkpoint.
+    #[error("the signed checkpoint does not prove it: {0}; run `wicketgate ledger verify`")]
+    Unproven(String),
     /// The index does not answer.
     #[error(transparent)]
     Index(#[from] index::Error),
@@ -167,9 +176,9 @@ impl Search<'_> {
         };
         let found = self.index.runs(asked.wanted(self.now)?, sealed).await?;
         let chains = self.chains().await?;
-        let lines = found.rows.into_iter().map(|(row, counts)| {
+        let lines = found.rows.into_iter().map(|row| {
             let origin = origin(&chains, &row.chain);
-            RunLine::of((row, counts), origin)
+            RunLine::of(row, origin)
         });
         let (as_of, behind) = reached(self.index.reach());
         let (more, next) = (found.next.is_some(), found.next.map(|place| place.to_string()));
@@ -184,12 +193,13 @@ impl Search<'_> {
     pub async fn run(&self, run: &RunId, calls: &RunCalls) -> Result<RunDetail, SearchError> {
         let found = self.index.run(run).await?.ok_or(SearchError::NoRun)?;
         let chains = self.chains().await?;
-        let (timeline, more) = self.index.calls_of(run, calls.after, rows(calls.limit)).await?;
+        let of_run = self.index.calls_of((run, &found.chain), calls.after, rows(calls.limit));
+        let (timeline, more) = of_run.await?;
         let next = timeline.last().filter(|_| more).map(|row| row.seq);
         let children = self.index.children(run).await?;
-        let line = |(row, counts): (RunRow, _)| {
+        let line = |row: RunRow| {
             let origin = origin(&chains, &row.chain);
-            RunLine::of((row, counts), origin)
+            RunLine::of(row, origin)
         };
         let (as_of, behind) = reached(self.index.reach());
         Ok(RunDetail {
@@ -218,7 +228,9 @@ impl Search<'_> {
         let named: Option<(RunId, CallId)> = first.draft.run.zip(first.draft.call);
         let (run, call) = named.ok_or(SearchError::NoCall)?;
         let rows = self.reader.select(chain, EntryRange::Call(&run, &call)).await?;
-        let parsed = rows.iter().filter_map(|row| Some((Entry::parse(&row.body).ok()?, row.leaf)));
+        // WHY computed: what the database keeps beside an entry proves nothing about it.
+        let leaf = |row: &EntryRow| merkle::leaf_hash(&row.body);
+        let parsed = rows.iter().filter_map(|row| Some((Entry::parse(&row.body).ok()?, leaf(row))));
         let entries: Vec<(Entry, Digest)> =
             parsed.filter(|(entry, _)| entry.draft.kind().of_call()).collect();
         let begins = entries.first().is_some_and(|(entry, _)| entry.seq == seq);
@@ -241,6 +253,7 @@ impl Search<'_> {
         };
         let row = CallRow::of(entries.iter().map(|(entry, _)| entry), opened.as_ref());
         let row = row.ok_or(SearchError::NoCall)?;
+        let proven = self.proven(chain, &entries).await;
         let newest = entries.iter().rev().find_map(|(entry, _)| {
             let decision = entry.draft.body.decision()?;
             (!decision.reasons.is_empty()).then_some(decision)
@@ -261,6 +274,8 @@ impl Search<'_> {
             asked_by: first.and_then(|d| Some(d.asked_by?.subject.to_string())),
             traceparent: first.and_then(|d| d.traceparent.map(str::to_owned)),
             entries: listed.collect(),
+            checkpoint: proven.as_ref().ok().copied(),
+            unproven: proven.err().map(|error| error.to_string()),
         })
     }
 
@@ -309,7 +324,7 @@ impl Search<'_> {
 
     /// The run as its `run.opened` says: the index only knows where that is.
     async fn opened(&self, chain: &ChainId, run: &RunId) -> Result<Option<RunRow>, SearchError> {
-        let Some((row, _)) = self.index.run(run).await? else { return Ok(None) };
+        let Some(row) = self.index.run(run).await? else { return Ok(None) };
         let rows = self.reader.entries(chain, row.seq, 1).await?;
         let entry = rows.first().and_then(|row| Entry::parse(&row.body).ok());
         let entry = entry.filter(|entry| entry.draft.run.as_ref() == Some(run));

@@ -114,6 +114,7 @@ pages! {
     GET "/console/calls", Calls, pages::calls::list;
     GET "/console/calls/{chain}/{seq}", CallDetail, pages::calls::one;
     GET "/console/calls/{chain}/{seq}/payloads", CallPayloads, pages::calls::payloads;
+    GET "/console/receipts/{chain}/{seq}/proof", ReceiptProof, pages::calls::proof;
     GET "/console/health", Fleet, pages::health::health;
     GET "/console/orders", Orders, pages::orders::list;
     GET "/console/orders/new", Stop, pages::orders::new;

@@ -114,7 +114,10 @@ pub async fn save(
 }
 
 /// The head's checkpoint, signed by a writer that the chain itself introduces.
-async fn signed_head(
+///
+/// # Errors
+/// The ledger cannot be read, or the checkpoint is not signed so.
+pub async fn signed_head(
     reader: &dyn LedgerReader,
     row: &ChainRow,
     trusted: &[PublicKey],

@@ -73,6 +73,12 @@ impl PostgresLane {
         Ok(Self { address: Address::parse(url)?, options, opening, home: Mutex::new(None) })
     }
 
+    /// The same lane; statements find their tables and functions in this schema.
+    pub(crate) fn within(mut self, schema: &str) -> Self {
+        self.opening.push_str(&format!("; SET LOCAL search_path = {schema}, pg_catalog"));
+        self
+    }
+
     /// As [`Self::to`], with this time limit of a statement; connects, and so checks the schema.
     ///
     /// # Errors

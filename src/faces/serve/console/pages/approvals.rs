@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::{Failure, command, facts, id, left, shown, time};
 use crate::domain::plural::many;
+use crate::operator::api::lookups::Similar;
 use crate::operator::api::replies::{HeldCall, HeldCallDetail, HeldCalls};
 use crate::operator::api::requests::{HeldCallPath, Page as Lines};
 use crate::operator::api::route;
@@ -65,14 +66,57 @@ fn row(call: &HeldCall, reads: bool, left: impl Fn(&str) -> String) -> Markup {
 /// One held call.
 pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> {
     let path = visit.path::<HeldCallPath>().await?;
+    let named = path.clone();
     let HeldCallDetail { facts, .. } = visit.ask::<route::HeldCallDetail>(path, ()).await?;
     let review =
         facts.review().map_err(|error| Failure::new(http::StatusCode::CONFLICT, &error.message))?;
+    let similar = visit.ask::<route::Similar>(named, ()).await;
     let ends = left(visit.console.api.clock().now(), &facts.expires);
     let decides = visit.may::<route::HeldCallDecision>();
     let url = visit.url().map_or_else(String::new, |url| format!(" --url {url}"));
     let title = format!("Held call: {}", shown(&facts.tool));
-    Ok(Answer::Page(title, detail(&facts, &review, (&ends, decides.then_some(&*url)))))
+    let beside = match &similar {
+        Ok(similar) => against(similar),
+        Err(failure) => {
+            html! { p .failure { "There is no comparison: " (shown(&failure.message)) } }
+        }
+    };
+    let detail = detail(&facts, &review, (&ends, decides.then_some(&*url)), &beside);
+    Ok(Answer::Page(title, detail))
+}
+
+/// The last approved call of its kind: what an approver would otherwise have to remember.
+pub(super) fn against(similar: &Similar) -> Markup {
+    let value = |json: &Option<String>| match json {
+        Some(json) => html! { code { (shown(json)) } },
+        None => html! { "nothing" },
+    };
+    html! {
+        section aria-labelledby="against" {
+            @match &similar.against {
+                None => {
+                    h2 id="against" { "Against the last approved one" }
+                    p .empty { "No call of this agent, tool, definition and kind of effect was approved before." }
+                },
+                Some(call) => {
+                    h2 id="against" {
+                        "Against " a href={ "/console/calls/" (shown(&call.chain)) "/" (call.seq) } { (shown(&call.call)) }
+                        ", approved by " (shown(&call.decided_by.join(", "))) ", " (time(&call.at))
+                    }
+                    @if similar.changes.is_empty() { p { "The arguments are the same." } } @else {
+                        div .wide { table {
+                            caption { (many(similar.changes.len(), "difference")) @if similar.more { ", and more" } }
+                            thead { tr { th scope="col" { "Where" } th scope="col" { "Then" } th scope="col" { "Now" } } }
+                            tbody { @for one in &similar.changes { tr {
+                                th scope="row" { code { (shown(if one.at.is_empty() { "everything" } else { &one.at })) } }
+                                td { (value(&one.old)) } td { (value(&one.new)) }
+                            } } }
+                        } }
+                    }
+                },
+            }
+        }
+    }
 }
 
 /// All of one call, and for who decides the commands, which end with where to send the decision.
@@ -80,6 +124,7 @@ pub(super) fn detail(
     facts: &Facts,
     review: &Review,
     (ends, decides): (&str, Option<&str>),
+    beside: &Markup,
 ) -> Markup {
     html! {
         p .tier { b { (review.tier) } " · " (ends) }
@@ -107,6 +152,7 @@ pub(super) fn detail(
             }
             details { summary { "bytes" } pre .arguments tabindex="0" { (shown(&facts.arguments)) } }
         }
+        (beside)
         (origin(facts))
         section aria-labelledby="decide" {
             h2 id="decide" { "Decide" }

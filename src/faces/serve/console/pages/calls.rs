@@ -5,8 +5,8 @@ use maud::{Markup, html};
 
 use super::{Failure, facts, id, shown, time};
 use crate::domain::plural::many;
-use crate::operator::api::lookups::{CallDetail, CallLine, CallPayloads};
-use crate::operator::api::requests::{CallPath, CallSearch};
+use crate::operator::api::lookups::{CallDetail, CallLine, CallPayloads, ReceiptProof};
+use crate::operator::api::requests::{CallPath, CallSearch, ReceiptPath};
 use crate::operator::api::route;
 use crate::serve::console::visit::{Answer, Visit};
 
@@ -145,8 +145,15 @@ pub(super) fn recorded(detail: &CallDetail, reads: bool) -> Markup {
             ("Arguments by", html! { (shown(detail.asked_by.as_deref().unwrap_or("the agent"))) }),
             ("Policy", html! { (text(&detail.policy)) }),
             ("Trace", html! { (text(&detail.traceparent)) }),
+            ("Findings", html! { (text(&Some(call.findings.join(", ")).filter(|all| !all.is_empty()))) }),
             ("Log", id(&detail.origin)),
         ]))
+        @match (detail.checkpoint, &detail.unproven) {
+            (Some(size), _) => p .state .good { "✔ All entries are in the signed checkpoint of " (many(size, "entry")) "." },
+            (None, why) => p .failure role="alert" {
+                "✘ NOT PROVEN: " (shown(why.as_deref().unwrap_or("no checkpoint is signed")))
+            },
+        }
         @if !detail.reasons.is_empty() {
             h2 { "Reasons" }
             ul { @for reason in &detail.reasons { li {
@@ -172,7 +179,7 @@ fn entries(detail: &CallDetail) -> Markup {
             caption { (many(detail.entries.len(), "entry")) " of this call" }
             thead { tr {
                 th scope="col" { "Number" } th scope="col" { "When" } th scope="col" { "Kind" }
-                th scope="col" { "Leaf" } th scope="col" { "Payloads" }
+                th scope="col" { "Leaf" } th scope="col" { "Payloads" } th scope="col" { "Proof" }
             } }
             tbody { @for entry in &detail.entries { tr {
                 th scope="row" { (entry.seq) }
@@ -180,6 +187,7 @@ fn entries(detail: &CallDetail) -> Markup {
                 td { (shown(&entry.kind)) }
                 td { (id(&entry.leaf)) }
                 td { @for one in &entry.payloads { p { (shown(&one.role)) ", " (many(one.bytes, "byte")) } } }
+                td { a href={ "/console/receipts/" (shown(&detail.call.chain)) "/" (entry.seq) "/proof" } { "proof of " (entry.seq) } }
             } } }
         } }
     }
@@ -203,6 +211,28 @@ pub(super) fn bodies(payloads: &CallPayloads, back: &str) -> Markup {
             @if let Some(text) = &one.text { pre .arguments tabindex="0" { (shown(text)) } }
             @if let Some(why) = &one.withheld { p .failure { (shown(why)) } }
         }
+    }
+}
+
+/// The proof that one entry is in the log.
+pub(in super::super) async fn proof(visit: &mut Visit) -> Result<Answer, Failure> {
+    let path = visit.path::<ReceiptPath>().await?;
+    let proof = visit.ask::<route::ReceiptProof>(path, ()).await?;
+    Ok(Answer::Page(format!("Proof of entry {}", proof.seq), proven(&proof)))
+}
+
+/// Where an entry is in the log, and the file that proves it anywhere.
+pub(super) fn proven(proof: &ReceiptProof) -> Markup {
+    html! {
+        p .state .good { "✔ Entry " (proof.seq) " is in the signed checkpoint of " (many(proof.size, "entry")) "." }
+        (facts(&[
+            ("Log", id(&proof.origin)),
+            ("Leaf", html! { (id(&proof.leaf)) ", computed from the entry" }),
+            ("Root", id(&proof.root)),
+        ]))
+        h2 { "The proof as a file" }
+        p .hint { "In the form c2sp.org/tlog-proof@v1: the path of hashes, then the checkpoint with its signatures." }
+        pre .arguments tabindex="0" { (shown(&proof.proof)) }
     }
 }
 

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::operator::api::lookups::{CallDetail, CallPayloads, Calls, RunDetail, Runs};
+use crate::operator::api::lookups::{
+    CallDetail, CallPayloads, Calls, ReceiptProof, RunDetail, Runs, Similar,
+};
 use crate::operator::api::replies::{Fleet, HeldCallDetail, OrderDetail, Orders};
 use crate::operator::view::{Facts, Review};
 
@@ -72,7 +74,7 @@ fn run() -> Value {
 fn call() -> Value {
     json!({"chain": "c", "seq": 1, "at": "t", "run": "r", "call": "c", "agent": "a",
         "version": "v", "tool": "t", "tier": "T1", "verdict": "v", "enforced": false, "state": "s",
-        "code": "c", "detail": "d", "rule": "r", "outcome": "o", "us": 1, "masked": 0,
+        "code": "c", "detail": "d", "rule": "r", "outcome": "o", "us": 1, "masked": 0, "findings": ["f"],
         "approvals": 1, "decided_by": ["p"]})
 }
 
@@ -90,11 +92,14 @@ fn one_call_shows_texts_as_texts() {
         json!({"origin": "o", "policy": "p", "asked_by": "a",
         "traceparent": "t", "reasons": [{"code": "c", "detail": "d", "message": "m", "rule": "r"}],
         "entries": [{"seq": 1, "run_seq": 1, "at": "t", "kind": "k", "leaf": "l",
-            "payloads": [{"role": "r", "commitment": "c", "bytes": 1}]}]}),
+            "payloads": [{"role": "r", "commitment": "c", "bytes": 1}]}],
+        "checkpoint": null, "unproven": "u"}),
     );
     assert_harmless(calls::recorded(&read::<CallDetail>(detail), true));
     let payloads = json!({"payloads": [{"role": "r", "entry": 1, "commitment": "c", "bytes": 1,
         "text": "t", "withheld": "w"}]});
+    let proof = json!({"origin": "o", "seq": 1, "leaf": "l", "size": 2, "root": "r", "proof": "p"});
+    assert_harmless(calls::proven(&read::<ReceiptProof>(proof)));
     assert_harmless(calls::bodies(&read::<CallPayloads>(payloads), "/console/calls"));
 }
 
@@ -132,8 +137,12 @@ fn a_held_call_shows_texts_as_texts() {
         arguments: shown(HOSTILE),
         digest: crate::domain::digest::Digest::of(&[b"call"]),
     };
+    let similar = json!({"more": true, "changes": [{"at": "/a", "old": "o", "new": null}],
+        "against": {"chain": "c", "seq": 1, "at": "t", "run": "r", "call": "c", "decided_by": ["b"]}});
+    let beside = approvals::against(&read::<Similar>(similar));
+    assert_harmless(beside.clone());
     for decides in [Some(" --url http://localhost:7301"), None] {
-        let page = approvals::detail(&facts, &review, ("ends", decides));
+        let page = approvals::detail(&facts, &review, ("ends", decides), &beside);
         // A passkey signs what its console shows: who decides next has to know.
         assert_eq!(page.0.matches(", shown by that console").count(), 2, "{}", page.0);
         assert_harmless(page);
