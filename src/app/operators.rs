@@ -55,6 +55,7 @@ pub(super) async fn operator_api(
     }
     if let Some(evidence) = super::evidence::operator_part(&checked.config)? {
         api.allow_evidence(evidence);
+        api.allow_backtests(Arc::new(super::backtest::ChildBacktester::of(&checked.config)));
     }
     if let Some(index) = super::index::operator_part(&checked.config) {
         api.allow_index(index);

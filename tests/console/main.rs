@@ -14,6 +14,7 @@
 mod api;
 mod browser;
 mod forms;
+mod governed;
 mod pages;
 mod sessions;
 
