@@ -88,14 +88,15 @@ impl Archive for Configured {
             Ok(keys)
         };
         let glass = config.trust.break_glass.as_ref().map_or(&[][..], |glass| &glass.keys);
-        Ok(Trust {
-            // Every start of this process puts it there.
-            enrolment: PublicKey::load_all(&config.state.join(checked::ENROLMENT_PUBLIC))?,
-            manifest: all(&config.trust.manifest_keys)?,
-            approver_keys: all(&config.trust.approver_keys)?,
-            break_glass_keys: all(glass)?,
-            ..Trust::default()
-        })
+        let file = config.evidence.trust.as_ref();
+        let mut trust = file.map_or_else(|| Ok(Trust::default()), |file| Trust::load(file))?;
+        // Every start of this process puts it there.
+        let own = config.state.join(checked::ENROLMENT_PUBLIC);
+        trust.enrolment.extend(PublicKey::load_all(&own)?);
+        trust.manifest.extend(all(&config.trust.manifest_keys)?);
+        trust.approver_keys.extend(all(&config.trust.approver_keys)?);
+        trust.break_glass_keys.extend(all(glass)?);
+        Ok(trust)
     }
 }
 

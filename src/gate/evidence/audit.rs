@@ -131,12 +131,7 @@ pub async fn audit(order: &AuditOrder<'_>) -> Result<AuditResult, AuditError> {
     let bytes = lines.iter().flat_map(|line| line.entry.draft.commit.iter());
     let bytes = bytes.fold(0_u64, |sum, one| sum.saturating_add(one.len.get()));
     let entries = number(lines.len());
-    if entries > ENTRIES_MAX {
-        return Err(AuditError::TooMany(entries));
-    }
-    if bytes > BYTES_MAX {
-        return Err(AuditError::TooLarge(bytes));
-    }
+    sized(entries, bytes)?;
     let asked: Vec<Seq> = match (order.call, order.query) {
         (Some(call), Query::Run(run)) => {
             let ours = |line: &&EntryLine| line.entry.draft.call.as_ref() == Some(call);
@@ -149,7 +144,9 @@ pub async fn audit(order: &AuditOrder<'_>) -> Result<AuditResult, AuditError> {
         (Some(_) | None, _) => lines.iter().map(|line| line.entry.seq).collect(),
     };
     let trust = trusted(order, &chains).await?;
-    match Box::pin(bundle(order)).await {
+    let heads = trust.heads.iter().filter(|head| head.origin == row.origin);
+    let heads: Vec<Seq> = heads.map(|head| head.size).collect();
+    match Box::pin(bundle(order, &heads)).await {
         Ok(files) => {
             let watch = StepTimes::new(order.clock);
             let mut report = verify_files_watched(&files, &trust, &watch);
@@ -196,10 +193,7 @@ async fn selected<'a>(
                 let (log, size) = (log.clone(), row.head.size);
                 return Err(Error::NoSpan { log, from, to, size }.into());
             }
-            let entries = to.saturating_sub(from);
-            if entries > ENTRIES_MAX {
-                return Err(AuditError::TooMany(entries));
-            }
+            sized(to.saturating_sub(from), 0)?;
             let (mut rows, mut at) = (Vec::new(), from);
             while at < to {
                 let page = order.reader.entries(&row.chain, at, PAGE).await?;
@@ -210,6 +204,15 @@ async fn selected<'a>(
             Ok((row, rows))
         }
         Query::Population(_) => Err(Error::NoRun("population".to_owned()).into()),
+    }
+}
+
+/// Whether one request may verify so much.
+const fn sized(entries: u64, bytes: u64) -> Result<(), AuditError> {
+    match (entries > ENTRIES_MAX, bytes > BYTES_MAX) {
+        (true, _) => Err(AuditError::TooMany(entries)),
+        (false, true) => Err(AuditError::TooLarge(bytes)),
+        (false, false) => Ok(()),
     }
 }
 
@@ -228,7 +231,7 @@ fn read(rows: &[EntryRow]) -> Result<Vec<EntryLine>, (Seq, Damage)> {
 }
 
 /// The bundle of the part, with all payloads that are stored.
-async fn bundle(order: &AuditOrder<'_>) -> Result<Files, Error> {
+async fn bundle(order: &AuditOrder<'_>, heads: &[Seq]) -> Result<Files, Error> {
     let export = ExportOrder {
         reader: order.reader,
         tenant: order.tenant,
@@ -240,7 +243,7 @@ async fn bundle(order: &AuditOrder<'_>) -> Result<Files, Error> {
         version: contents::VERSION,
         program: "",
         requester: "audit",
-        since: &[],
+        since: heads,
         payloads: true,
         vault: order.vault,
         redactions: &Redactions::default(),
@@ -281,7 +284,7 @@ async fn trusted(order: &AuditOrder<'_>, chains: &[ChainRow]) -> Result<Trust, S
         Query::Range { .. } | Query::Population(_) => None,
     };
     Ok(Trust {
-        evidence: vec![order.key.public()],
+        evidence: order.trust.evidence.iter().copied().chain([order.key.public()]).collect(),
         enrolment,
         run,
         now: Some(order.clock.now()),
@@ -369,16 +372,12 @@ impl Watch for StepTimes<'_> {
 
 /// Why a check of the verifier was not made, by its id and by what was verified.
 pub fn not_applicable(id: &str, scope: Scope) -> Option<&'static str> {
-    let range = scope == Scope::Range;
     match id {
-        "R1" if !range => Some("it is about a range of a log"),
+        "R1" if scope != Scope::Range => Some("it is about a range of a log"),
         "R2" | "C2" => Some("it is about the chains of a whole tenant"),
-        "S3" | "S4" | "A1" | "V1" if range => Some("it is about one run"),
-        "H2" => Some(
-            "this process pins no heads: compare with a head that you noted (`evidence verify`)",
-        ),
+        "H2" => Some("no head of the log is pinned in the file of `evidence.trust`"),
         "F1" | "W1" | "W2" => {
-            Some("other parties vouch for the fleet log: export a bundle and verify it elsewhere")
+            Some("the file of `evidence.trust` names no fleet key, witness or authority")
         }
         _ => None,
     }
@@ -391,4 +390,30 @@ pub fn checks() -> impl Iterator<Item = (&'static str, &'static str)> {
         ("D2", "the stored hashes are those of the signed bytes"),
     ];
     own.into_iter().chain(super::verify::TITLES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_is_too_large_is_refused_with_what_to_do() {
+        assert!(sized(ENTRIES_MAX, BYTES_MAX).is_ok());
+        for (entries, bytes) in [(ENTRIES_MAX + 1, 0), (1, BYTES_MAX + 1)] {
+            let why = sized(entries, bytes).unwrap_err().to_string();
+            assert!(why.contains("name a shorter range of its chain"), "{why}");
+        }
+    }
+
+    #[test]
+    fn every_check_has_a_title_and_is_listed_once() {
+        let ids: std::collections::BTreeSet<&str> = checks().map(|(id, _)| id).collect();
+        assert_eq!(ids.len(), checks().count());
+        for id in ["D1", "D2", "R1", "R2", "C2", "H2", "F1", "W1", "W2"] {
+            assert!(ids.contains(id), "{id}");
+        }
+        assert_eq!(not_applicable("R1", Scope::Range), None);
+        assert!(not_applicable("R1", Scope::Run).is_some());
+        assert_eq!(not_applicable("E1", Scope::Run), None);
+    }
 }

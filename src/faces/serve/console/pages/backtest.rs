@@ -145,7 +145,7 @@ fn count(of: &Value) -> u64 {
 
 fn changed(groups: &[Value]) -> Markup {
     html! {
-        div .wide { table {
+        div .wide tabindex="0" { table {
             caption { (many(groups.len(), "difference")) }
             thead { tr {
                 th scope="col" { "Change" } th scope="col" { "Calls" } th scope="col" { "Before" }

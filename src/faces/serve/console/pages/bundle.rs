@@ -120,7 +120,7 @@ fn differences(bundle: &BundleDetail) -> Markup {
         @if let Some(against) = &bundle.against {
             p { "Compared with the bundle in force, " a href={ (POLICY) "/" (shown(against)) } { (id(against)) } "." }
             @if bundle.changes.is_empty() { p .empty { "Rules and data are the same." } } @else {
-                div .wide { table {
+                div .wide tabindex="0" { table {
                     caption { (many(bundle.changes.len(), "difference")) "; layout and comments do not count" }
                     thead { tr {
                         th scope="col" { "Edit" } th scope="col" { "What" } th scope="col" { "Name" }

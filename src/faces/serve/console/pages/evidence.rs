@@ -264,7 +264,7 @@ fn checks(all: &[AuditCheck]) -> Markup {
         _ => "○ not applicable",
     };
     html! {
-        div .wide { table {
+        div .wide tabindex="0" { table {
             caption { (many(all.len(), "check")) }
             thead { tr {
                 th scope="col" { "Check" } th scope="col" { "Outcome" } th scope="col" { "What" }

@@ -214,7 +214,8 @@ fn word(text: &str) -> String {
     if !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
         return text.to_owned();
     }
-    format!("'{}'", text.replace('\'', r"'\''"))
+    // WHY: without a backslash, which a page writes twice.
+    format!("'{}'", text.replace('\'', r#"'"'"'"#))
 }
 
 /// Facts as a list of names and values.

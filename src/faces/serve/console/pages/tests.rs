@@ -243,7 +243,7 @@ fn a_word_of_a_command_is_one_word_to_a_shell() {
         ("a b", "'a b'"),
         ("--all", "'--all'"),
         ("$(x) `y`", "'$(x) `y`'"),
-        ("it's", r"'it'\''s'"),
+        ("it's", r#"'it'"'"'s'"#),
     ] {
         assert_eq!(word(text), said, "{text}");
     }
@@ -263,7 +263,7 @@ fn only_a_stop_that_can_be_taken_back_has_a_command_for_it() {
     let command = orders::reinstatement(&order("switch", "suspend"), url).unwrap();
     assert_eq!(
         command,
-        r"wicketgate control reinstate agent 'it'\''s' --reason 'WHY' --token-file TOKEN --key KEY --url http://localhost:7301"
+        r#"wicketgate control reinstate agent 'it'"'"'s' --reason 'WHY' --token-file TOKEN --key KEY --url http://localhost:7301"#
     );
     assert!(orders::reinstatement(&order("switch", "revoke"), url).is_some());
     for (kind, action) in [("switch", "kill"), ("switch", "reinstate"), ("approval", "suspend")] {
