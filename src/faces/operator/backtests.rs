@@ -180,7 +180,7 @@ impl OperatorApi {
         let service = self.evidence.get().ok_or("no evidence key is configured here")?;
         write_private(&order.bundle, tar).await?;
         let printed = backtests.tester.backtest(order).await?;
-        let predicate = Json::parse(&printed, &Limits::FILE);
+        let predicate = Json::parse(printed.trim_ascii(), &Limits::FILE);
         let predicate = predicate.map_err(|_| "the backtest printed no result")?;
         let result = predicate.to_serde();
         let envelope = statement::sign_by(predicate, digest, &*service.evidence.key)?;
