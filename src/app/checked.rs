@@ -279,10 +279,13 @@ fn certifier(
     Ok(Arc::new(enrolled))
 }
 
+/// The public half of the key that certifies writers, below the state directory.
+pub(super) const ENROLMENT_PUBLIC: &str = "enrolment.key.pub";
+
 /// Puts the public half where verifiers find it.
 fn pin(state: &Path, key: &PublicKey) -> Result<(), System> {
     // Each time: a process killed between the two files must not leave verifiers without theirs.
-    let (public, pem) = (state.join("enrolment.key.pub"), key.to_pem());
+    let (public, pem) = (state.join(ENROLMENT_PUBLIC), key.to_pem());
     if std::fs::read_to_string(&public).ok().as_deref() != Some(pem.as_str()) {
         std::fs::write(public, pem).map_err(System::Pin)?;
     }

@@ -1,5 +1,6 @@
 //! What the operator API needs to export evidence and to erase payloads, from the configuration.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,8 +9,10 @@ use super::{Error, approvers, checked, fleet};
 use crate::approval::Approvers;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config};
+use crate::crypto::keys::PublicKey;
 use crate::crypto::{private, signer};
 use crate::evidence::artifacts::Artifacts;
+use crate::evidence::trust::Trust;
 use crate::ledger::fleet::FleetParts;
 use crate::ledger::postgres::{PostgresEraser, PostgresReader};
 use crate::ledger::retention::PayloadEraser;
@@ -73,6 +76,27 @@ impl Archive for Configured {
 
     async fn fleet(&self) -> Result<FleetParts, Cause> {
         Ok(fleet::parts(&self.0, &fleet::FleetKeys::of(&self.0)?).await?)
+    }
+
+    async fn trust(&self) -> Result<Trust, Cause> {
+        let config = &self.0;
+        let all = |files: &[PathBuf]| -> Result<Vec<PublicKey>, Cause> {
+            let mut keys = Vec::new();
+            for file in files {
+                keys.extend(PublicKey::load_all(file)?);
+            }
+            Ok(keys)
+        };
+        let glass = config.trust.break_glass.as_ref().map_or(&[][..], |glass| &glass.keys);
+        let file = config.evidence.trust.as_ref();
+        let mut trust = file.map_or_else(|| Ok(Trust::default()), |file| Trust::load(file))?;
+        // Every start of this process puts it there.
+        let own = config.state.join(checked::ENROLMENT_PUBLIC);
+        trust.enrolment.extend(PublicKey::load_all(&own)?);
+        trust.manifest.extend(all(&config.trust.manifest_keys)?);
+        trust.approver_keys.extend(all(&config.trust.approver_keys)?);
+        trust.break_glass_keys.extend(all(glass)?);
+        Ok(trust)
     }
 }
 

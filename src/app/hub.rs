@@ -266,6 +266,7 @@ async fn operator_api(
     }
     if let Some(evidence) = super::evidence::operator_part(config)? {
         api.allow_evidence(evidence);
+        api.allow_backtests(Arc::new(super::backtest::ChildBacktester::of(config)));
     }
     if let Some(index) = super::index::operator_part(config) {
         api.allow_index(index);

@@ -23,6 +23,7 @@ use crate::telemetry::setup::{self, TelemetryGuard};
 
 mod anchors;
 pub(crate) mod approvers;
+mod backtest;
 mod bounds;
 mod break_glass;
 pub mod call_input;

@@ -15,6 +15,7 @@ use crate::domain::code::Code;
 use crate::ledger::sqlite::SqliteReader;
 use crate::operator::webhook::Webhook;
 use crate::operator::{OperatorApi, OperatorParts};
+use crate::serve::console::ROOT;
 
 /// The operator API, if any operator is configured. On Postgres operators ask the hub.
 pub(super) async fn operator_api(
@@ -54,6 +55,7 @@ pub(super) async fn operator_api(
     }
     if let Some(evidence) = super::evidence::operator_part(&checked.config)? {
         api.allow_evidence(evidence);
+        api.allow_backtests(Arc::new(super::backtest::ChildBacktester::of(&checked.config)));
     }
     if let Some(index) = super::index::operator_part(&checked.config) {
         api.allow_index(index);
@@ -81,6 +83,15 @@ pub(super) fn webhook(config: &Config) -> Result<Option<Webhook>, Error> {
         .ca
         .as_ref()
         .map(|path| std::fs::read(path).map_err(|e| invalid(format!("`{}`: {e}", path.display()))));
-    let made = Webhook::new(&hook.url, ca.transpose()?.as_deref(), key, hook.link.clone());
-    made.map(Some).map_err(|error| invalid(error.to_string()))
+    let link = hook.link.clone().or_else(|| console_link(config));
+    let made = Webhook::new(&hook.url, ca.transpose()?.as_deref(), key, link);
+    let made = made.map_err(|error| invalid(error.to_string()))?;
+    Ok(Some(made.in_format(hook.format)))
+}
+
+/// The console's page of held calls, where browsers are served under a configured name.
+fn console_link(config: &Config) -> Option<String> {
+    let console = config.console.settings(&config.operator)?;
+    let origin = console.origins.first()?;
+    Some(format!("{origin}{ROOT}/approvals"))
 }

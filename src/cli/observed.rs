@@ -9,19 +9,15 @@ use super::error::LookupError;
 use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, note, output, say, wait};
 use crate::clock::{Clock as _, SystemClock};
-use crate::domain::decision::Verdict;
 use crate::domain::id::RunId;
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
-use crate::enforce::CANARY_TOOL;
+use crate::evidence::observations::{FindingKey, ObservationReport, RuleFindings};
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
-use crate::record::call::Reason;
-use crate::record::{Draft, Entry, Kind};
+use crate::record::Entry;
 
 /// Entries read at once.
 const PAGE: u32 = 1000;
-/// Calls named for each rule.
-const EXAMPLES: usize = 3;
 
 /// `policy observed`.
 #[derive(Debug, clap::Args)]
@@ -77,159 +73,71 @@ pub(super) fn since(text: &str) -> Result<StartingPoint, ArgumentError> {
     Ok(StartingPoint::Ago(std::time::Duration::from_secs(number.saturating_mul(seconds))))
 }
 
-/// What one rule has against the calls of one tool.
-#[derive(Debug)]
-struct RuleFindings {
-    message: String,
-    count: u64,
-    first: Timestamp,
-    last: Timestamp,
-    examples: Vec<(RunId, String)>,
+/// `42 calls, 1 denied, 3 would have been denied (agent/review.rego:15 ×3)`.
+fn short(report: &ObservationReport) -> String {
+    let calls = if report.decided == 1 { "call" } else { "calls" };
+    let mut line = format!("{} {calls}", report.decided);
+    if report.refused > 0 {
+        line.push_str(&format!(", {} denied", report.refused));
+    }
+    let would = report.denied.saturating_add(report.held);
+    if would == 0 {
+        return line;
+    }
+    let mut places: BTreeMap<&str, u64> = BTreeMap::new();
+    for ((rule, ..), found) in &report.rules {
+        // File and line, where known, are more precise than the rule's name.
+        let place = rule.rsplit(' ').next().unwrap_or(rule);
+        let count = places.entry(place).or_default();
+        *count = count.saturating_add(found.count);
+    }
+    let places: Vec<String> =
+        places.iter().map(|(place, count)| format!("{place} ×{count}")).collect();
+    line.push_str(&format!(", {would} would have been denied ({})", places.join(", ")));
+    line
 }
 
-/// Rule, tool and verdict.
-type Key = (String, String, &'static str);
-
-/// The findings in the ledger.
-#[derive(Default, Debug)]
-struct ObservationReport {
-    decided: u64,
-    denied: u64,
-    held: u64,
-    /// Denials that were enforced.
-    refused: u64,
-    rules: BTreeMap<Key, RuleFindings>,
-    unread: u64,
-}
-
-impl ObservationReport {
-    fn take(&mut self, row: &EntryRow, wanted: &dyn Fn(&Entry) -> bool) {
-        let Ok(entry) = Entry::parse(&row.body) else {
-            self.unread = self.unread.saturating_add(1);
-            return;
-        };
-        // The gate's own test calls are not an agent's calls.
-        let is_canary = tool(&entry.draft) == CANARY_TOOL;
-        if !entry.draft.kind().decides() || is_canary || !wanted(&entry) {
-            return;
-        }
-        self.decided = self.decided.saturating_add(1);
-        let Some(decision) = entry.draft.body.decision() else { return };
-        if decision.enforced {
-            let refused = u64::from(entry.draft.kind() == Kind::CallDenied);
-            self.refused = self.refused.saturating_add(refused);
-            return;
-        }
-        match entry.draft.verdict {
-            Some(Verdict::RequireApproval) => self.held = self.held.saturating_add(1),
-            Some(Verdict::Deny | Verdict::Allow) | None => {
-                self.denied = self.denied.saturating_add(1);
-            }
-        }
-        for reason in decision.reasons {
-            self.count(&entry, reason);
-        }
-    }
-
-    fn count(&mut self, entry: &Entry, reason: &Reason) {
-        let key = (reason.rule.to_string(), tool(&entry.draft), verdict(&entry.draft));
-        let found = self.rules.entry(key).or_insert_with(|| RuleFindings {
-            message: reason.message.to_string(),
-            count: 0,
-            first: entry.ts,
-            last: entry.ts,
-            examples: Vec::new(),
-        });
-        found.count = found.count.saturating_add(1);
-        found.last = entry.ts;
-        if let (Some(link), Some(call)) = (&entry.run, &entry.draft.call)
-            && found.examples.len() < EXAMPLES
-        {
-            found.examples.push((link.run, call.to_string()));
-        }
-    }
-
-    /// Most frequent first.
-    fn sorted(&self) -> Vec<(&Key, &RuleFindings)> {
-        let mut rules: Vec<_> = self.rules.iter().collect();
-        rules.sort_by_key(|(key, found)| (std::cmp::Reverse(found.count), *key));
-        rules
-    }
-
-    /// `42 calls, 1 denied, 3 would have been denied (agent/review.rego:15 ×3)`.
-    fn line(&self) -> String {
-        let calls = if self.decided == 1 { "call" } else { "calls" };
-        let mut line = format!("{} {calls}", self.decided);
-        if self.refused > 0 {
-            line.push_str(&format!(", {} denied", self.refused));
-        }
-        let would = self.denied.saturating_add(self.held);
-        if would == 0 {
-            return line;
-        }
-        let mut places: BTreeMap<&str, u64> = BTreeMap::new();
-        for ((rule, ..), found) in &self.rules {
-            // File and line, where known, are more precise than the rule's name.
-            let place = rule.rsplit(' ').next().unwrap_or(rule);
-            let count = places.entry(place).or_default();
-            *count = count.saturating_add(found.count);
-        }
-        let places: Vec<String> =
-            places.iter().map(|(place, count)| format!("{place} ×{count}")).collect();
-        line.push_str(&format!(", {would} would have been denied ({})", places.join(", ")));
-        line
-    }
-
-    fn facts(&self) -> Value {
-        let rule = |((rule, tool, verdict), found): (&Key, &RuleFindings)| {
-            let examples =
-                found.examples.iter().map(|(run, call)| json!({"run": run, "call": call}));
-            json!({
-                "rule": rule,
-                "tool": tool,
-                "verdict": verdict,
-                "message": found.message,
-                "count": found.count,
-                "first": found.first,
-                "last": found.last,
-                "examples": examples.collect::<Vec<_>>(),
-            })
-        };
+/// As `--json` prints it.
+fn facts(report: &ObservationReport) -> Value {
+    let rule = |((rule, tool, verdict), found): (&FindingKey, &RuleFindings)| {
+        let examples = found.examples.iter().map(|(run, call)| json!({"run": run, "call": call}));
         json!({
-            "v": "wicketgate/observed/1",
-            "decided": self.decided,
-            "denied": self.denied,
-            "held": self.held,
-            "rules": self.sorted().into_iter().map(rule).collect::<Vec<_>>(),
+            "rule": rule,
+            "tool": tool,
+            "verdict": verdict,
+            "message": found.message,
+            "count": found.count,
+            "first": found.first,
+            "last": found.last,
+            "examples": examples.collect::<Vec<_>>(),
         })
-    }
-
-    fn print(&self) {
-        let Self { decided, denied, held, .. } = self;
-        if *denied == 0 && *held == 0 {
-            say(format!("{} decided, and every decision was enforced", many(decided, "call")));
-            return;
-        }
-        say(format!(
-            "of {}, enforcement would have denied {denied} and held {held} that ran",
-            many(decided, "call")
-        ));
-        for ((rule, tool, verdict), found) in self.sorted() {
-            let RuleFindings { message, count, first, last, examples } = found;
-            say(format!("\n{count:>6}  {verdict}  {tool}\n        {rule}: {}", plain(message)));
-            let calls: Vec<&str> = examples.iter().map(|(_, call)| call.as_str()).collect();
-            let more = if *count > calls.len() as u64 { ", …" } else { "" };
-            say(format!("        calls {}{more}; first {first}, last {last}", calls.join(", ")));
-        }
-    }
+    };
+    json!({
+        "v": "wicketgate/observed/1",
+        "decided": report.decided,
+        "denied": report.denied,
+        "held": report.held,
+        "rules": report.sorted().into_iter().map(rule).collect::<Vec<_>>(),
+    })
 }
 
-fn tool(draft: &Draft) -> String {
-    draft.tool.as_ref().map(ToString::to_string).unwrap_or_default()
-}
-
-fn verdict(draft: &Draft) -> &'static str {
-    draft.verdict.map_or("deny", Verdict::as_str)
+fn print_report(report: &ObservationReport) {
+    let ObservationReport { decided, denied, held, .. } = report;
+    if *denied == 0 && *held == 0 {
+        say(format!("{} decided, and every decision was enforced", many(decided, "call")));
+        return;
+    }
+    say(format!(
+        "of {}, enforcement would have denied {denied} and held {held} that ran",
+        many(decided, "call")
+    ));
+    for ((rule, tool, verdict), found) in report.sorted() {
+        let RuleFindings { message, count, first, last, examples } = found;
+        say(format!("\n{count:>6}  {verdict}  {tool}\n        {rule}: {}", plain(message)));
+        let calls: Vec<&str> = examples.iter().map(|(_, call)| call.as_str()).collect();
+        let more = if *count > calls.len() as u64 { ", …" } else { "" };
+        say(format!("        calls {}{more}; first {first}, last {last}", calls.join(", ")));
+    }
 }
 
 /// What a policy wrote may not steer the terminal.
@@ -244,7 +152,7 @@ pub fn run(args: &Args) -> Exit {
 
 async fn print(args: &Args) -> Result<Exit, Failure> {
     let report = read(args).await?;
-    output::report(report.facts(), || report.print());
+    output::report(facts(&report), || print_report(&report));
     if report.unread > 0 {
         note(format!(
             "{} could not be read: see `wicketgate ledger verify`",
@@ -265,7 +173,7 @@ pub(super) async fn line(ledger: &std::path::Path, from: Timestamp) -> Result<St
     let mut report = ObservationReport::default();
     let wanted = |entry: &Entry| entry.ts >= from;
     every_entry(reader.as_ref(), |row| report.take(row, &wanted)).await?;
-    Ok(report.line())
+    Ok(short(&report))
 }
 
 async fn read(args: &Args) -> Result<ObservationReport, Failure> {

@@ -30,6 +30,11 @@ pub struct Evidence {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub eraser_url_file: Option<PathBuf>,
+    /// A trust file, as `wicketgate evidence verify --trust` reads it: keys and heads that also count when this
+    /// process verifies its own ledger for an auditor. Its own keys always count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
+    pub trust: Option<PathBuf>,
 }
 
 impl Evidence {

@@ -17,6 +17,7 @@ use crate::crypto::passkey::WebOrigin;
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
 use crate::operator::operators::{Member, OidcSubject};
+use crate::operator::webhook::WebhookFormat;
 use crate::serve::operator::OperatorSettings;
 use crate::serve::tls::Section;
 
@@ -131,10 +132,24 @@ pub struct Webhook {
     #[schemars(with = "Option<FilePath>")]
     pub ca: Option<PathBuf>,
     /// Base URL of the page that shows held calls to people. The link in each message begins with
-    /// it.
+    /// it. Default: the page of held calls at the first of `console.origins`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<WebAddress>")]
     pub link: Option<String>,
+    /// What the receiver reads: `standard` (the body of Standard Webhooks), `slack` (an incoming webhook of Slack) or
+    /// `teams` (a workflow of Teams that posts cards).
+    #[serde(default = "standard")]
+    #[schemars(schema_with = "webhook_formats")]
+    pub format: WebhookFormat,
+}
+
+const fn standard() -> WebhookFormat {
+    WebhookFormat::Standard
+}
+
+/// The schema of [`WebhookFormat`].
+fn webhook_formats(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": WebhookFormat::TEXTS})
 }
 
 /// The warning about `operators` without effect: on Postgres operators ask the hub, not the

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::bundle::Unread;
+use super::bundle::{Bundle, Unread};
 use super::fault::{LoadError, list};
 use super::layout::{self, SIGNATURE};
 use crate::domain::digest::Digest;
@@ -111,6 +111,20 @@ impl BundleFiles {
         let unread = Unread::of_layers(self.files.clone(), self.signature.clone());
         let unread = unread.map_err(Error::Load)?;
         Ok((unread.digest(), unread.version().to_string()))
+    }
+
+    /// The bundle these files are, with the composition library of this build.
+    ///
+    /// # Errors
+    /// These files are not a bundle.
+    pub fn bundle(&self) -> Result<Bundle, Error> {
+        let unread = Unread::of_layers(self.files.clone(), self.signature.clone());
+        unread.and_then(Unread::check).map_err(Error::Load)
+    }
+
+    /// `bundle.sig.json`, if there.
+    pub fn signature(&self) -> Option<&[u8]> {
+        self.signature.as_deref()
     }
 
     /// Writes the files below a new directory; a reader never sees only half of them there.

@@ -148,6 +148,19 @@ fn verify(dir: &Path, bundle: &Path, enrolment: &[PathBuf]) {
     assert_eq!(reports[0], reports[1]);
 }
 
+/// A hub verifies a run of a gate whose writer its own key enrolled.
+async fn audit(people: &People, url: &str, run: &str) {
+    let (asked, token) = (json!({"run": run}), people.token("vera"));
+    let line = "POST /v1/audit/verify";
+    let (status, _, report) = crate::people::ask(url, &token, line, &asked).await;
+    assert!(status == 200 && report["outcome"] != "fail", "{report}");
+    let passed = |id: &str| {
+        let checks = report["checks"].as_array().unwrap();
+        checks.iter().any(|one| one["id"] == id && one["outcome"] == "pass")
+    };
+    assert!(["D1", "D2", "H1", "E2", "S1", "P5"].into_iter().all(passed), "{report}");
+}
+
 /// One request to the office as somebody: status, head and body.
 async fn ask(setup: &Setup, who: &str, line: &str, body: &Value) -> (u16, String, Value) {
     crate::people::ask(&setup.url(), &setup.people.token(who), line, body).await
@@ -440,6 +453,7 @@ async fn a_hub_exports_every_chain_of_its_tenant_and_erases_with_a_role_of_its_o
         home.path("."),
     );
     verify(&dir, &home.path("before.zip"), &enrolments);
+    audit(&people, &hub.url(), &gates[0].2.run).await;
     let receipt = home.path("erased.receipt").display().to_string();
     let (exit, said) =
         people.orders("otto", &hub.url(), &[&erase[..], &["--receipt", &receipt]].concat());

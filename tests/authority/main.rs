@@ -16,6 +16,7 @@ mod alone;
 mod amend;
 mod amend_fleet;
 mod api_server;
+mod audited;
 mod bindings;
 mod custody;
 mod elsewhere;

@@ -12,7 +12,19 @@ from urllib.parse import urlsplit
 from playwright.sync_api import sync_playwright
 
 WIDTHS = (1280, 390)
-PAGES = ("", "/approvals", "/runs", "/calls", "/health", "/orders", "/orders/new")
+PAGES = (
+    "",
+    "/approvals",
+    "/runs",
+    "/calls",
+    "/health",
+    "/orders",
+    "/orders/new",
+    "/policy",
+    "/policy/observed",
+    "/evidence",
+    "/custody",
+)
 
 
 class Visit:
@@ -57,10 +69,18 @@ class Visit:
         for path in PAGES:
             self.page.goto(self.url + path)
             self.look()
-        for path in ("/approvals", "/runs", "/calls"):
+        for path in ("/approvals", "/runs", "/calls", "/policy"):
             self.page.goto(self.url + path)
             self.page.locator("main table a").first.click()
             self.look()
+        self.page.get_by_role("link", name="Test it on recorded decisions").click()
+        self.look()
+        self.page.goto(self.url + "/runs")
+        run = self.page.locator("main table a").first.get_attribute("href").split("/")[-1]
+        self.page.goto(self.url + "/evidence")
+        self.page.get_by_label("Id of the run").first.fill(run)
+        self.page.get_by_role("button", name="Verify the run").click()
+        self.look()
 
     def log_out(self):
         self.page.goto(self.url + "/logout")

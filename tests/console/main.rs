@@ -14,6 +14,7 @@
 mod api;
 mod browser;
 mod forms;
+mod governed;
 mod issuer;
 mod oidc;
 mod pages;

@@ -28,7 +28,8 @@ async fn stage() -> ApiServer {
 fn filled(path: &str) -> String {
     let run = run_id(1).to_string();
     let path = path.replace("{run}", &run).replace("{call}", "c1");
-    path.replace("{chain}", &"0".repeat(32)).replace("{seq}", "1")
+    let path = path.replace("{bundle}", &format!("sha256:{}", "0".repeat(64)));
+    path.replace("{id}", "1").replace("{chain}", &"0".repeat(32)).replace("{seq}", "1")
 }
 
 #[tokio::test]

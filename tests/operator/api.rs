@@ -203,9 +203,14 @@ impl ApiServer {
     }
 
     pub async fn open_run(&self, run: RunId) {
+        self.open_run_of(run, "refund-agent").await;
+    }
+
+    /// Opens a run of the agent of this name.
+    pub async fn open_run_of(&self, run: RunId, agent: &str) {
         let label = |k: &str, v: &str| Json::object([("k", Json::from(k)), ("v", Json::from(v))]);
         let data = Json::object([
-            ("agent", Json::from("refund-agent")),
+            ("agent", Json::from(agent)),
             ("version", Json::from("1.2.0")),
             ("manifest", Json::from(Digest::of(&[b"manifest"]).prefixed())),
             ("mode", Json::from("enforce")),

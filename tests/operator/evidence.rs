@@ -167,3 +167,29 @@ async fn an_export_whose_client_has_left_is_given_up_and_recorded_nowhere() {
     assert_eq!(api.entries(Kind::EvidenceExported).await.len(), 1, "only what was sent");
     driving.abort();
 }
+
+#[tokio::test]
+async fn one_verification_of_an_operator_runs_at_a_time_and_holds_up_no_order() {
+    let (api, open, mut asked) = slow().await;
+    let line = "POST /v1/audit/verify";
+    let body = json!({"run": run_id(1).to_string()}).to_string();
+    let first = api.ask("aude", line, &body);
+    let others = async {
+        asked.wait_for(|asked| *asked == 1).await.unwrap();
+        let (status, said) = api.ask("aude", line, &body).await;
+        assert_eq!((status, said["cause"].as_str()), (429, Some("audit.busy")), "{said}");
+        let kill = json!({"action": "kill", "target": "all", "reason": "now"});
+        assert_eq!(api.post("otto", "/v1/control", &kill).await.0, 202, "a kill waits for nobody");
+        open.send_replace(true);
+    };
+    let ((status, report), ()) = tokio::join!(first, others);
+    assert_eq!((status, report["entries"].as_u64()), (200, Some(1)), "{report}");
+    let (status, again) = api.ask("aude", line, &body).await;
+    assert_eq!(
+        (status, &again["outcome"]),
+        (200, &report["outcome"]),
+        "its place is free: {again}"
+    );
+    // Nothing was handed out, so nothing is recorded.
+    assert!(api.entries(Kind::EvidenceExported).await.is_empty());
+}

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy};
 use wicketgate::crypto::keys::SecretKey;
-use wicketgate::operator::webhook::Webhook;
+use wicketgate::operator::webhook::{Webhook, WebhookFormat};
 
 use crate::api::{ApiServer, ask, run_id};
 
@@ -120,4 +120,75 @@ async fn the_webhook_does_not_report_a_call_that_is_no_longer_held() {
     assert!(only.body.contains("\"stays\""), "{}", only.body);
     stop.cancel();
     telling.await.unwrap();
+}
+
+/// The script on the page about notices, as a reader copies it.
+fn script() -> String {
+    let page = include_str!("../../docs/operate/notify.md");
+    let (_, rest) = page.split_once("cat > verify-notice <<'END'\n").unwrap();
+    rest.split_once("\nEND\n").unwrap().0.to_owned()
+}
+
+/// Runs the script of the page on this request: its exit code.
+fn verified_by_the_page(came: &Came, key: &SecretKey, body: &str) -> Option<i32> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::write(path("verify-notice"), script()).unwrap();
+    std::fs::write(path("webhook.pem.pub"), key.public().to_pem()).unwrap();
+    std::fs::write(path("body"), body).unwrap();
+    let header = |name: &str| came.header(name);
+    let done = std::process::Command::new("sh")
+        .arg("verify-notice")
+        .arg("webhook.pem.pub")
+        .args([header("webhook-id"), header("webhook-timestamp"), header("webhook-signature")])
+        .arg("body")
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    done.status.code()
+}
+
+#[tokio::test]
+async fn slack_and_teams_get_bodies_of_their_own_with_the_signature_and_no_argument() {
+    for format in [WebhookFormat::Slack, WebhookFormat::Teams] {
+        let api = ApiServer::open().await;
+        let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/held", receiver.local_addr().unwrap());
+        let key = SecretKey::generate(&SystemEntropy);
+        let public = key.public().to_bytes();
+        let link = Some("https://hub.example.com/console/approvals".to_owned());
+        let hook = Webhook::new(&url, None, Arc::new(key.clone()), link).unwrap().in_format(format);
+        let stop = CancellationToken::new();
+        let telling = tokio::spawn(hook.run(Arc::clone(&api.handler), stop.clone()));
+        let run = run_id(1);
+        api.open_run_of(run, "<!channel> [x](https://evil.example)").await;
+        api.hold(ask(run, "c1", r#"{"iban":"DE02120300000000202051"}"#)).await;
+        let came = next(&receiver, "200 OK").await;
+        let body = came.verified(&public);
+        assert!(!came.body.contains("iban") && !came.body.contains("DE02"), "{}", came.body);
+        let page = format!("https://hub.example.com/console/approvals/{run}/c1");
+        match format {
+            WebhookFormat::Slack => {
+                let text = body["text"].as_str().unwrap();
+                assert!(text.starts_with("A call is held: Tool `payments.refund`"), "{text}");
+                assert!(body["blocks"].as_array().unwrap().len() >= 2, "{body}");
+                assert!(!came.body.contains("<!channel>"), "{}", came.body);
+                assert!(came.body.contains("&lt;!channel&gt;"), "{}", came.body);
+                assert!(came.body.contains(&format!("<{page}|Open in the console>")), "{body}");
+            }
+            WebhookFormat::Teams => {
+                let card = &body["attachments"][0]["content"];
+                assert_eq!(card["type"], "AdaptiveCard", "{body}");
+                assert_eq!(card["actions"][0]["url"], page, "{body}");
+            }
+            WebhookFormat::Standard => unreachable!(),
+        }
+        assert_eq!(verified_by_the_page(&came, &key, &came.body), Some(0));
+        let other = came.body.replace("payments", "payment5");
+        assert_eq!(verified_by_the_page(&came, &key, &other), Some(1), "another body");
+        let stranger = SecretKey::generate(&SystemEntropy);
+        assert_eq!(verified_by_the_page(&came, &stranger, &came.body), Some(1), "another key");
+        stop.cancel();
+        telling.await.unwrap();
+    }
 }

@@ -161,7 +161,7 @@ fn the_example_agent_in_python_gets_its_answers_from_the_gate() {
 }
 
 /// The pages of one visit.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 20] = [
     "Log in",
     "What waits",
     "Held calls",
@@ -170,9 +170,16 @@ const PAGES: [&str; 13] = [
     "Health",
     "Orders",
     "Stop something",
+    "Policy",
+    "What observe mode let run",
+    "Evidence",
+    "Custody",
     "Held call: payments.transfer",
     "Run of support-agent",
     "Call of payments.transfer",
+    "Bundle support-agent 1.0.0",
+    "Test on recorded decisions",
+    "Verification of the ledger",
     "Your session",
     "Log in",
 ];

@@ -227,6 +227,16 @@ impl OperatorApi {
         })
     }
 
+    /// The files of the last proposal of this bundle as JSON, and what became of it.
+    pub(super) async fn proposed_files(
+        &self,
+        bundle: &Digest,
+    ) -> Result<Option<(String, Amendment)>, Problem> {
+        let all = self.proposals().await?;
+        let found = all.into_iter().rfind(|history| history.proposal.bundle == *bundle);
+        Ok(found.map(|history| (history.proposal.files.clone(), history.shown())))
+    }
+
     /// Every proposal with its approvals, refusals and outcome; no files.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use super::api::replies::{BreakGlass, GlassReview, OpenedGlass, OrderReply};
 use super::api::{OperatorRequest, requests, route};
 use super::http::malformed;
 use super::operators::Operator;
-use super::webhook::Webhook;
+use super::webhook::{Webhook, WebhookMessage};
 use super::{Cause, OperatorApi};
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{
@@ -113,14 +113,25 @@ impl OperatorApi {
         tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought = opener, "BREAK-GLASS requested");
         break_glass.metrics.break_glass_alert();
         let Some(hook) = &break_glass.alarm else { return Ok(()) };
-        let body = json!({
-            "type": "break_glass.opening",
-            "timestamp": self.clock.now().to_string(),
-            "data": {"agent": agent, "tools": tools, "reason": reason, "nonce": nonce,
-                "expires": expires.to_string(), "signed_by": by, "brought_by": opener},
-        });
+        let expires = expires.to_string();
+        let message = WebhookMessage {
+            kind: "break_glass.opening",
+            at: self.clock.now().to_string(),
+            data: json!({"agent": agent, "tools": tools, "reason": reason, "nonce": nonce,
+                "expires": expires, "signed_by": by, "brought_by": opener}),
+            title: "Break-glass is opening: calls run without approval",
+            facts: vec![
+                ("Agent", agent.clone()),
+                ("Tools", tools.join(", ")),
+                ("Reason", reason.clone()),
+                ("Ends", expires.clone()),
+                ("Signed by", by.join(", ")),
+                ("Sent by", opener.to_owned()),
+            ],
+            link: None,
+        };
         let id = Digest::of(&[b"break-glass", nonce.as_bytes()]);
-        hook.send(self, &id, &body.to_string()).await.map_err(|why| {
+        hook.send(self, &id, &message).await.map_err(|why| {
             let message = format!(
                 "the alarm webhook did not accept the notice, so break-glass was not opened: {why}"
             );

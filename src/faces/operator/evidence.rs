@@ -3,6 +3,7 @@
 //! Each request opens its own readers and closes them at its end, so that a long export delays no
 //! order. The tenant's fleet log records both, under the name of the operator who asked.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::approval::Approvers;
 use crate::crypto::signer::Signer;
 use crate::domain::code::Code;
 use crate::evidence::artifacts::Artifacts;
+use crate::evidence::trust::Trust;
 use crate::ledger::fleet::FleetParts;
 use crate::ledger::retention::PayloadEraser;
 use crate::ledger::store::{LedgerReader, StoreError};
@@ -45,6 +47,14 @@ pub trait Archive: Send + Sync {
     /// # Errors
     /// A key or the store cannot be used.
     async fn fleet(&self) -> Result<FleetParts, Cause>;
+
+    /// The keys whose signatures this process trusts in its ledger, for a verification of it.
+    ///
+    /// # Errors
+    /// A key cannot be read.
+    async fn trust(&self) -> Result<Trust, Cause> {
+        Ok(Trust::default())
+    }
 }
 
 /// What the operator API needs for evidence and erasure.
@@ -73,18 +83,26 @@ pub(super) struct EvidenceService {
     exporting: Arc<Semaphore>,
     /// One erasure or hold at a time: each holds the fleet log.
     erasing: Arc<Semaphore>,
+    /// Operators whose verification of the ledger runs.
+    pub(super) auditing: parking_lot::Mutex<BTreeSet<String>>,
 }
 
 impl OperatorApi {
     /// Enables exports and erasures. The first call counts; later ones change nothing.
     pub fn allow_evidence(&self, evidence: Evidence) {
         // A crash can leave a bundle in the clear: remove it now rather than at the next export.
-        if let Err(error) = exports::sweep(&evidence.scratch) {
+        if let Err(error) = exports::sweep(&evidence.scratch, |_| true) {
             tracing::warn!(%error, "the temporary files of an export cannot be removed");
         }
         let one = || Arc::new(Semaphore::new(1));
-        let service = EvidenceService { evidence, exporting: one(), erasing: one() };
+        let auditing = parking_lot::Mutex::default();
+        let service = EvidenceService { evidence, exporting: one(), erasing: one(), auditing };
         drop(self.evidence.set(Arc::new(service)));
+    }
+
+    /// Whether exports, erasures and verifications are possible here.
+    pub(crate) fn has_evidence(&self) -> bool {
+        self.evidence.get().is_some()
     }
 
     pub(super) fn evidence(&self) -> Result<Arc<EvidenceService>, Problem> {

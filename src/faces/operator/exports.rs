@@ -161,7 +161,8 @@ impl Job {
     async fn run(self) -> Result<ExportedFile, Failed> {
         let Self { service, permit, selection, tenant, requester, vault, clock, name } = self;
         let evidence = &service.evidence;
-        sweep(&evidence.scratch).map_err(Failed::Scratch)?;
+        let archive = |path: &Path| path.extension().is_some_and(|end| end == "zip");
+        sweep(&evidence.scratch, archive).map_err(Failed::Scratch)?;
         let reader = evidence.archive.reader().await.map_err(Error::Store)?;
         let recorder =
             DeferredFleetLog::of(evidence.archive.fleet().await.map_err(Failed::Unusable)?);
@@ -193,28 +194,34 @@ impl Job {
     }
 }
 
-/// Removes the file of an export that a crash interrupted: this process runs one export at a time.
-pub(super) fn sweep(scratch: &Path) -> std::io::Result<()> {
+/// Removes the files that a crash left, as far as they are wanted: this process runs one export at a time.
+pub(super) fn sweep(scratch: &Path, swept: impl Fn(&Path) -> bool) -> std::io::Result<()> {
     for left in std::fs::read_dir(scratch)? {
-        std::fs::remove_file(left?.path())?;
+        let path = left?.path();
+        if swept(&path) {
+            std::fs::remove_file(path)?;
+        }
     }
     Ok(())
 }
 
+fn unwritten(why: &dyn std::fmt::Display) -> Problem {
+    tracing::error!(%why, "an export failed");
+    let message = "the bundle cannot be made: the log of this process says why";
+    Problem::new(Code::NotReady, "export.failed", message)
+}
+
 fn problem(failed: &Failed) -> Problem {
-    let unwritten = |why: &dyn std::fmt::Display| {
-        tracing::error!(%why, "an export failed");
-        let message = "the bundle cannot be made: the log of this process says why";
-        Problem::new(Code::NotReady, "export.failed", message)
-    };
-    let error = match failed {
-        Failed::Left => {
-            return Problem::new(Code::CallCancelled, "export.left", "the client disconnected");
-        }
-        Failed::Unusable(why) => return unwritten(why),
-        Failed::Scratch(why) => return unwritten(why),
-        Failed::Export(error) => error,
-    };
+    match failed {
+        Failed::Left => Problem::new(Code::CallCancelled, "export.left", "the client disconnected"),
+        Failed::Unusable(why) => unwritten(why),
+        Failed::Scratch(why) => unwritten(why),
+        Failed::Export(error) => unavailable(error),
+    }
+}
+
+/// Why no bundle can be made of what the ledger has.
+pub(super) fn unavailable(error: &Error) -> Problem {
     let (code, detail) = match error {
         Error::Store(_) | Error::Unrecorded(_) => (Code::LedgerUnavailable, ""),
         Error::Ledger { .. } => (Code::LedgerUnavailable, "export.damaged"),

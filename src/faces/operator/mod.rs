@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, Entropy};
@@ -30,6 +31,8 @@ mod amendments;
 pub mod api;
 pub mod approval_queue;
 mod approvals;
+mod audits;
+pub mod backtests;
 pub mod break_glass;
 pub mod credential;
 pub mod enrolment;
@@ -43,6 +46,7 @@ pub mod http;
 mod logins;
 pub mod operators;
 mod orders;
+mod policies;
 pub mod search;
 pub mod token_review;
 pub mod view;
@@ -110,6 +114,9 @@ pub struct OperatorApi {
     evidence: std::sync::OnceLock<Arc<evidence::EvidenceService>>,
     index: std::sync::OnceLock<Index>,
     sessions: std::sync::OnceLock<Arc<dyn SessionStore>>,
+    backtests: std::sync::OnceLock<Arc<backtests::Backtests>>,
+    /// Cancelled when this process ends: long work that can be repeated gives up.
+    closing: CancellationToken,
     /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }
@@ -149,6 +156,8 @@ impl OperatorApi {
             evidence,
             index: std::sync::OnceLock::new(),
             sessions: std::sync::OnceLock::new(),
+            backtests: std::sync::OnceLock::new(),
+            closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }
     }
@@ -170,8 +179,9 @@ impl OperatorApi {
         Arc::clone(self.sessions.get_or_init(memory))
     }
 
-    /// Waits until all begun work is done: bundles sent, erasures deleted.
+    /// Waits until all begun work is done: bundles sent, erasures deleted. A backtest is given up.
     pub async fn finished(&self) {
+        self.closing.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }

@@ -148,6 +148,17 @@ pub struct ExportedBundle {
 pub async fn export(order: &ExportOrder<'_>) -> Result<ExportedBundle, Error> {
     // Checked before recording: an occupied path must not leave a record.
     written::free(order.out)?;
+    let (files, exported, query) = made(order).await?;
+    order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
+    written::write(&files, order.out)?;
+    Ok(exported)
+}
+
+/// The bundle in memory, and the query with its ends filled in: nothing is recorded, nothing is written.
+///
+/// # Errors
+/// As [`export`], as far as the ledger is read.
+pub(super) async fn made(order: &ExportOrder<'_>) -> Result<(Files, ExportedBundle, Query), Error> {
     // Read before the heads, so that the fleet head shown covers every erasure shown.
     let records = &Records::read(order.reader, order.tenant).await?;
     let mut chains = order.reader.chains().await?;
@@ -179,9 +190,7 @@ pub async fn export(order: &ExportOrder<'_>) -> Result<ExportedBundle, Error> {
     }
     let fleet = shown.as_ref().map(fleet::FleetEvidence::slice);
     let (files, exported) = sealed(order, &query, (&slices, fleet), &payloads, files)?;
-    order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
-    written::write(&files, order.out)?;
-    Ok(exported)
+    Ok((files, exported, query))
 }
 
 /// The chains and lines that the query selects, and the query with its ends filled in.

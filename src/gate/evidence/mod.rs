@@ -10,6 +10,7 @@
 
 pub mod approvals;
 pub mod artifacts;
+pub mod audit;
 pub mod backtest;
 pub mod bucket;
 pub mod disclosed;
@@ -17,6 +18,7 @@ pub mod erasure;
 pub mod export;
 pub mod fleet;
 pub mod gather;
+pub mod observations;
 pub mod proofs;
 pub mod pruned;
 pub mod receipt;

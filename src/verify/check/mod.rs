@@ -122,6 +122,11 @@ pub fn verify_files(files: &Files, trust: &Trust) -> Report {
     checked(files, trust, &())
 }
 
+/// As [`verify_files`], with progress reports.
+pub fn verify_files_watched(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
+    checked(files, trust, watch)
+}
+
 fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
     let mut report = Report::default();
     watch.at(Step::Files);

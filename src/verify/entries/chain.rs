@@ -245,7 +245,10 @@ impl Chain {
 }
 
 /// The store's index columns must match the bytes.
-fn columns(row: &EntryRow, line: &EntryLine) -> Result<(), Damage> {
+///
+/// # Errors
+/// `D1` a column, `D2` the stored hash.
+pub fn columns(row: &EntryRow, line: &EntryLine) -> Result<(), Damage> {
     let entry = &line.entry;
     if row.leaf != line.leaf {
         return Err(Damage::new("D2", "the stored leaf hash is not that of the bytes"));

@@ -21,11 +21,14 @@ use crate::serve::problem::Problem;
 
 #[macro_use]
 pub mod replies;
+pub mod audits;
 pub mod lookups;
+pub mod policies;
 pub mod requests;
 
 use requests::{
-    BundlePath, CallPath, ErasurePath, HeldCallPath, NoncePath, OrderPath, ReceiptPath, RunPath,
+    BacktestPath, BundlePath, CallPath, ErasurePath, HeldCallPath, NoncePath, OrderPath,
+    ReceiptPath, RunPath,
 };
 
 /// One row of the table.
@@ -235,6 +238,9 @@ routes! {
     /// Activates an approved bundle on every gate.
     AmendmentActivation: POST "/v1/amendments/{bundle}/activate" (BundlePath), Publish, requests::Empty => replies::OrderReply,
         [], OperatorApi::activate;
+    /// Verifies a run, a call or a range of a chain with the checks of the offline verifier, and names a changed row.
+    AuditVerification: POST "/v1/audit/verify" (()), Export, requests::AuditSelection => audits::AuditReport,
+        [], OperatorApi::audit;
     /// Lists the held calls, without their arguments.
     HeldCalls: GET "/v1/approvals" (()), Look, requests::Page => replies::HeldCalls,
         ["Approvals/List"], OperatorApi::held;
@@ -247,6 +253,14 @@ routes! {
     /// Proposes other arguments for a held call.
     HeldCallProposal: POST "/v1/approvals/{run}/{call}/modify" (HeldCallPath), Decide, requests::Modification => replies::OrderReply,
         ["Approvals/Modify"], OperatorApi::modify;
+    /// Lists the backtests of this process, the newest first, without their results.
+    Backtests: GET "/v1/backtests" (()), Study, () => policies::BacktestJobs, [], OperatorApi::list_backtests;
+    /// Begins a backtest of a bundle in a process of its own: which recorded decisions it would change.
+    Backtest: POST "/v1/backtests" (()), Study, requests::BacktestRequest => policies::BacktestJob,
+        [], OperatorApi::begin_backtest;
+    /// Shows one backtest, with its result and the signed statement of it once it is done.
+    BacktestDetail: GET "/v1/backtests/{id}" (BacktestPath), Study, () => policies::BacktestJob,
+        [], OperatorApi::show_backtest;
     /// Lists the break-glass statements that were opened, and shows which of them still need a review.
     BreakGlass: GET "/v1/break-glass" (()), Look, () => replies::BreakGlass, [], OperatorApi::list_break_glass;
     /// Opens break-glass by a signed statement, if enough people signed it and the alarm webhook accepted the notice.
@@ -284,6 +298,8 @@ routes! {
     NewestErasure: GET "/v1/erasures/head" (()), Custody, () => replies::Head, [], OperatorApi::erasures_head;
     /// Shows one erasure with its receipt.
     ErasureDetail: GET "/v1/erasures/{seq}" (ErasurePath), Custody, () => replies::ErasureDetail, [], OperatorApi::erasure;
+    /// Lists the exports that the fleet log records, the newest first.
+    Exports: GET "/v1/exports" (()), Export, () => audits::Exports, [], OperatorApi::exported;
     /// Returns an evidence bundle as a zip file, with its summary in the header `wicketgate-export`.
     Export: POST "/v1/exports" (()), Export, requests::Export => super::exports::ExportedFile, [], OperatorApi::export;
     /// Lists the gates: version, bundle in force, newest order applied.
@@ -295,6 +311,13 @@ routes! {
     /// Proves that one entry is in the log, under the newest signed checkpoint.
     ReceiptProof: GET "/v1/receipts/{chain}/{seq}/proof" (ReceiptPath), Look, () => lookups::ReceiptProof,
         [], OperatorApi::receipt_proof;
+    /// Lists what rules would have denied or held, if observe mode did not let it run, most frequent first.
+    ObservedDenials: GET "/v1/observed" (()), Study, requests::ObservedSince => policies::ObservedDenials,
+        [], OperatorApi::observed;
+    /// Lists the bundle in force of each log.
+    PolicyInForce: GET "/v1/policy" (()), Study, () => policies::PolicyInForce, [], OperatorApi::policy;
+    /// Shows one bundle: its files, its windows, and what it would change of the bundle in force.
+    BundleDetail: GET "/v1/policy/{bundle}" (BundlePath), Study, () => policies::BundleDetail, [], OperatorApi::bundle;
     /// Lists the open runs, those with held calls first; with a `state` or a query, the runs that match, newest first.
     Runs: GET "/v1/runs" (()), Look, requests::RunSearch => lookups::Runs, ["Control/Runs"], OperatorApi::runs;
     /// Shows one run: its calls in the order they began, and the runs that it delegated to.

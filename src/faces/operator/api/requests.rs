@@ -60,6 +60,11 @@ paths! {
         /// Its number.
         seq: NonZeroU64
     }
+    /// Names a backtest.
+    BacktestPath {
+        /// Its id.
+        id: String
+    }
     /// Names an erasure.
     ErasurePath {
         /// The number of its entry in the newest fleet log.
@@ -298,6 +303,58 @@ inputs! {
         disclose: Vec<String>,
     } with {
         const CAUSE: &'static str = "export.options";
+    }
+
+    /// Which part of the ledger is verified: a run, one call of it, or a range of a chain.
+    AuditSelection {
+        /// The id of a run.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
+        /// With `run`: the id of a call. Its whole run is verified.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+        /// A chain: the name of its log, or its id in hex.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        chain: Option<String>,
+        /// With `chain`: the number of the first entry; 0 if absent.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        from: Option<u64>,
+        /// With `chain`: the number after the last entry; at most 10000 entries after `from`, and the end of the log
+        /// at the latest.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        to: Option<u64>,
+    } with {
+        const CAUSE: &'static str = "audit.selection";
+    }
+
+    /// Which decisions observe mode is asked about.
+    ObservedSince {
+        /// Only decisions since this date, this time or this duration ago; `7d` if absent.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        since: Option<String>,
+    } with {
+        const TEXTS: &'static [&'static str] = &["since"];
+    }
+
+    /// A bundle to test on recorded decisions.
+    BacktestRequest {
+        /// Its digest, `sha256:…`: a proposed bundle, or one that is kept for evidence.
+        bundle: String,
+        /// Only decisions since this date, this time or this duration ago.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        since: Option<String>,
+        /// Only decisions before this.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        until: Option<String>,
+        /// Only calls of this agent.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        /// Only calls of this tool.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// Maximum number of decisions, the oldest first; 1000000 if absent, and at most.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        limit: Option<u64>,
     }
 
     /// A writer's key to certify.

@@ -120,6 +120,18 @@ pages! {
     GET "/console/orders/new", Stop, pages::orders::new;
     POST "/console/orders", Stop, pages::orders::give;
     GET "/console/orders/{seq}", OrderDetail, pages::orders::one;
+    GET "/console/policy", PolicyInForce, pages::policy::list;
+    GET "/console/policy/observed", ObservedDenials, pages::policy::observed;
+    GET "/console/policy/{bundle}", BundleDetail, pages::bundle::one;
+    GET "/console/policy/{bundle}/backtest", Backtests, pages::backtest::list;
+    POST "/console/policy/{bundle}/backtest", Backtest, pages::backtest::begin;
+    GET "/console/evidence", Exports, pages::evidence::page;
+    POST "/console/evidence/export", Export, pages::evidence::export;
+    POST "/console/evidence/verify", AuditVerification, pages::evidence::verify;
+    GET "/console/custody", LegalHolds, pages::custody::page;
+    POST "/console/custody/hold", LegalHold, pages::custody::hold;
+    POST "/console/custody/erasure", Erasure, pages::custody::count;
+    GET "/console/custody/erasures/{seq}", ErasureDetail, pages::custody::erasure;
 }
 
 /// The console in front of this operator API; the listener has TLS or not.

@@ -32,6 +32,8 @@ pub(super) enum Answer {
     Page(String, Markup),
     /// Something was changed: the browser shows this path next.
     SeeOther(String),
+    /// A file to keep, which is no page.
+    File(Response),
 }
 
 /// A request of an operator.
@@ -153,6 +155,7 @@ impl Visit {
                 html(StatusCode::OK, frame(&self.console, Some(self), &title, &body))
             }
             Ok(Answer::SeeOther(path)) => see_other(&path),
+            Ok(Answer::File(response)) => response,
             Err(failure) => failure.page_for(&self.console, Some(self)),
         }
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::{BacktestQuery, BacktestResult, Baseline, Comparison, Log};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::crypto::signer::{self, Signer};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::members::Mismatch;
@@ -84,9 +85,24 @@ pub fn predicate(
 
 /// Signs a predicate about the bundle of this digest.
 pub fn sign(predicate: Json, bundle: &Digest, key: &SecretKey) -> Vec<u8> {
+    dsse::sign(PAYLOAD_TYPE, &form(predicate, bundle).bytes(), &[key])
+}
+
+/// As [`sign`], by a key that may be held elsewhere.
+///
+/// # Errors
+/// The key cannot be reached or its holder refuses.
+pub fn sign_by(
+    predicate: Json,
+    bundle: &Digest,
+    key: &dyn Signer,
+) -> Result<Vec<u8>, signer::Error> {
+    dsse::sign_by(PAYLOAD_TYPE, &form(predicate, bundle).bytes(), key)
+}
+
+fn form(predicate: Json, bundle: &Digest) -> StatementForm {
     let subject = ("policy-bundle".to_owned(), *bundle);
-    let statement = StatementForm::of(PREDICATE, predicate, std::iter::once(subject));
-    dsse::sign(PAYLOAD_TYPE, &statement.bytes(), &[key])
+    StatementForm::of(PREDICATE, predicate, std::iter::once(subject))
 }
 
 /// The members of a predicate that are compared with files.

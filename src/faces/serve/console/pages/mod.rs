@@ -4,12 +4,17 @@
 //! then maud, which escapes it. The frame spells out what a page forgot to pass through it.
 
 pub(super) mod approvals;
+pub(super) mod backtest;
+pub(super) mod bundle;
 pub(super) mod calls;
+pub(super) mod custody;
+pub(super) mod evidence;
 pub(super) mod health;
 pub(super) mod home;
 pub(super) mod login;
 pub(super) mod oidc;
 pub(super) mod orders;
+pub(super) mod policy;
 pub(super) mod runs;
 
 use std::time::Duration;
@@ -29,13 +34,16 @@ use crate::operator::{spelled_out, visible};
 use crate::serve::problem::Problem;
 
 /// The pages that every other one leads to: path, name, and the second of the two keys.
-const NAVIGATION: [(&str, &str, &str); 6] = [
+const NAVIGATION: &[(&str, &str, &str)] = &[
     ("/console", "Home", "h"),
     ("/console/approvals", "Approvals", "a"),
     ("/console/runs", "Runs", "r"),
     ("/console/calls", "Calls", "c"),
     ("/console/health", "Health", "e"),
     ("/console/orders", "Orders", "o"),
+    ("/console/policy", "Policy", "p"),
+    ("/console/evidence", "Evidence", "v"),
+    ("/console/custody", "Custody", "u"),
 ];
 
 /// Why there is no page.
@@ -152,9 +160,9 @@ pub(super) fn frame(
                 }
                 @if visit.is_some() {
                     footer { p {
-                        "As of " (time(&console.api.clock().now().to_string())) ". Keys: "
-                        kbd { "g" } " then " kbd { "h" } ", " kbd { "a" } ", " kbd { "r" } ", " kbd { "c" } ", "
-                        kbd { "e" } ", " kbd { "o" } "; " kbd { "j" } " and " kbd { "k" } " for rows; " kbd { "/" } " to search."
+                        "As of " (time(&console.api.clock().now().to_string())) ". Keys: " kbd { "g" } " then"
+                        @for (_, _, key) in NAVIGATION { " " kbd { (key) } }
+                        "; " kbd { "j" } " and " kbd { "k" } " for rows; " kbd { "/" } " to search."
                     } }
                 }
             }
@@ -199,6 +207,16 @@ fn token(visit: &Visit, path: &str) -> Markup {
 /// A command for a terminal.
 fn command(text: &str) -> Markup {
     html! { pre .command { code .id { (shown(text)) } } }
+}
+
+/// A word of a command, as a shell reads it.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:/@+=,".contains(c);
+    if !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    // WHY: without a backslash, which a page writes twice.
+    format!("'{}'", text.replace('\'', r#"'"'"'"#))
 }
 
 /// Facts as a list of names and values.

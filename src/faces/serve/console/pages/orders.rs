@@ -3,7 +3,7 @@
 use http::StatusCode;
 use maud::{Markup, html};
 
-use super::{Failure, facts, id, shown, time, token};
+use super::{Failure, command, facts, id, shown, time, token, word};
 use crate::domain::plural::many;
 use crate::operator::api::replies::{OrderDetail, OrderRow, Orders, Outcome};
 use crate::operator::api::requests::{OrderPath, OrdersAfter, Stop};
@@ -73,7 +73,32 @@ pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> 
     let path = visit.path::<OrderPath>().await?;
     let detail = visit.ask::<route::OrderDetail>(path, ()).await?;
     let title = format!("Order #{}", detail.order.seq);
-    Ok(Answer::Page(title, order_page(&detail)))
+    let url = visit.url().map_or_else(String::new, |url| format!(" --url {url}"));
+    let body = html! {
+        (order_page(&detail))
+        @if let Some(order) = reinstatement(&detail.order, &url) {
+            h2 { "Take it back" }
+            p {
+                "What lets something run again is signed with your own SSH key, which is not in the browser. The key needs \
+                 the role operator in the signed list. A newer stop stays in force."
+            }
+            (command(&order))
+        }
+    };
+    Ok(Answer::Page(title, body))
+}
+
+/// The command that takes back a stop. A kill leaves nothing to take back: its runs are sealed, and new ones may open.
+pub(super) fn reinstatement(order: &OrderRow, url: &str) -> Option<String> {
+    let member = |name: &str| order.body.get(name).and_then(serde_json::Value::as_str);
+    let stops = matches!(member("action"), Some("suspend" | "revoke"));
+    let target = member("target").filter(|_| stops && order.kind == "switch")?;
+    let name =
+        member("name").filter(|name| !name.is_empty()).map(|name| format!(" {}", word(name)));
+    let (target, name) = (word(target), name.unwrap_or_default());
+    Some(format!(
+        "wicketgate control reinstate {target}{name} --reason 'WHY' --token-file TOKEN --key KEY{url}"
+    ))
 }
 
 pub(super) fn order_page(OrderDetail { order, outcome }: &OrderDetail) -> Markup {

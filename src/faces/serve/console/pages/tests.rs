@@ -3,10 +3,17 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::operator::api::audits::{AuditReport, Exports};
 use crate::operator::api::lookups::{
     CallDetail, CallPayloads, Calls, ReceiptProof, RunDetail, Runs, Similar,
 };
-use crate::operator::api::replies::{Fleet, HeldCallDetail, OrderDetail, Orders};
+use crate::operator::api::policies::{
+    BacktestJob, BacktestJobs, BundleDetail, ObservedDenials, PolicyInForce,
+};
+use crate::operator::api::replies::{
+    Amendments, ErasureDetail, ErasureReply, Erasures, Fleet, HeldCallDetail, LegalHolds,
+    OrderDetail, OrderRow, Orders,
+};
 use crate::operator::view::{Facts, Review};
 
 /// What would be markup, ends an attribute, hides, turns around, and imitates an escape.
@@ -160,5 +167,115 @@ fn time_is_shown_as_it_is_left() {
         ("", "no end"),
     ] {
         assert_eq!(left(now, until), said, "{until}");
+    }
+}
+
+#[test]
+fn policies_show_texts_as_texts() {
+    let layer = json!({"layer": "l", "digest": "d"});
+    let policy = json!({"more": true, "bundles": [{"origin": "o", "stopped": true, "bundle": "b",
+        "name": "n", "version": "v", "activated": "t", "entry": 1, "basis": "b", "approvals": 2,
+        "layers": [layer]}]});
+    assert_harmless(policy::in_force(&read::<PolicyInForce>(policy)));
+    let report = json!({"origin": "o", "at": "t", "done": {"error": "e"}});
+    let amendment = json!({"bundle": "b", "base": "b", "version": "v", "author": "a",
+        "reason": "r", "proposed": "t", "expires": "t", "standing": "s", "approved_by": ["a"],
+        "refused_by": ["r"], "gates": [report],
+        "activation": {"subject": "s", "at": "t", "gates": [report]}});
+    let amendments = json!({"amendments": [amendment]});
+    assert_harmless(policy::proposals(&read::<Amendments>(amendments)));
+    let bundle = json!({"bundle": "b", "name": "n", "version": "v", "not_before": "t",
+        "not_after": "t", "manifests": ["m"], "observing": [{"layer": "l", "until": "t"}],
+        "layers": [layer], "signers": ["k"], "in_force": ["o"], "proposal": amendment,
+        "files": [{"name": "f", "bytes": 1, "text": "t"}], "against": "a", "changes": [{"what": "w",
+        "name": "n", "edit": "e", "old": "o", "new": "n", "text": "t"}], "uncompared": "u"});
+    assert_harmless(bundle::detail(&read::<BundleDetail>(bundle), Some(" --url http://localhost")));
+    let observed = json!({"since": "t", "decided": 3, "denied": 1, "held": 1, "unread": 1,
+        "more": true, "rules": [{"rule": "r", "tool": "t", "verdict": "v", "message": "m",
+        "count": 1, "first": "t", "last": "t", "examples": [{"run": "r", "call": "c"}]}]});
+    assert_harmless(policy::denials(&read::<ObservedDenials>(observed)));
+}
+
+#[test]
+fn backtests_show_texts_as_texts() {
+    let counted = json!([{"what": "w", "count": 1}]);
+    let mut job: BacktestJob = read(json!({"id": "i", "bundle": "b", "subject": "s", "began": "t",
+        "ended": "t", "state": "s", "error": "e", "statement": {"payload": "p"}, "result": {
+        "limited": true, "result": {"judged": 1, "same": 0, "flips": 1, "not_asked": 0,
+        "groups": [{"change": "c", "old": "o", "new": "n", "count": 1}], "faults": counted,
+        "unjudged": counted}}}));
+    assert_harmless(backtest::result(&job, "/console/policy/b/backtest"));
+    let jobs = BacktestJobs { backtests: vec![job.clone()] };
+    assert_harmless(backtest::table(&jobs, HOSTILE));
+    "done".clone_into(&mut job.state);
+    assert_harmless(backtest::result(&job, "/console/policy/b/backtest"));
+}
+
+#[test]
+fn evidence_shows_texts_as_texts() {
+    let exports = json!({"more": true, "exports": [{"at": "t", "fleet": "f", "entry": 1,
+        "scope": "s", "query": [{"name": "n", "value": "v"}], "requester": "r", "entries": 1,
+        "manifest": "m"}]});
+    assert_harmless(evidence::table(&read::<Exports>(exports)));
+    let mut report: AuditReport = read(json!({"outcome": "fail", "log": "l", "size": 9,
+        "entries": 1, "first": 1, "last": 1, "checks": [{"id": "i", "title": "t", "outcome": "o",
+        "detail": "d"}], "damage": {"kind": "k", "entry": 1, "check": "c", "why": "w"},
+        "not_proven": ["n"], "unenforced": 0, "began": "t", "ended": "t", "took_ms": 1,
+        "steps": [{"step": "s", "us": 1500}]}));
+    // The API has spelled out what the verifier says.
+    report.checks.iter_mut().for_each(|one| one.detail = shown(&one.detail));
+    assert_harmless(evidence::verified(&report));
+}
+
+#[test]
+fn custody_shows_texts_as_texts() {
+    let hub = " --hub http://localhost:7301 --token-file TOKEN";
+    let holds = json!({"holds": [{"log": "l", "run": "r", "reason": "r", "by": "b", "entry": 1},
+        {"log": "l", "run": null, "reason": "r", "by": "b", "entry": 2}]});
+    assert_harmless(custody::held(&read::<LegalHolds>(holds), hub));
+    let erasure = json!({"fleet": "f", "entry": 1, "at": "t", "log": "l", "payloads": 1,
+        "basis": "b", "by": "b", "request": "r", "signed_by": "s", "backups_expire_by": "t"});
+    let erasures = json!({"more": true, "erasures": [erasure, {"fleet": "f", "entry": 2}]});
+    assert_harmless(custody::erased(&read::<Erasures>(erasures)));
+    let detail = merged(erasure, json!({"receipt": {"payload": "p"}}));
+    assert_harmless(custody::receipt(&read::<ErasureDetail>(detail)));
+    let counted = json!({"payloads": 1, "before": 0, "absent": 0, "store": "s"});
+    assert_harmless(custody::counted(&read::<ErasureReply>(counted), (HOSTILE, HOSTILE), hub));
+}
+
+#[test]
+fn a_word_of_a_command_is_one_word_to_a_shell() {
+    for (text, said) in [
+        ("refund-agent", "refund-agent"),
+        ("sha256:ab", "sha256:ab"),
+        ("", "''"),
+        ("a b", "'a b'"),
+        ("--all", "'--all'"),
+        ("$(x) `y`", "'$(x) `y`'"),
+        ("it's", r#"'it'"'"'s'"#),
+    ] {
+        assert_eq!(word(text), said, "{text}");
+    }
+}
+
+#[test]
+fn only_a_stop_that_can_be_taken_back_has_a_command_for_it() {
+    let order = |kind: &str, action: &str| -> OrderRow {
+        serde_json::from_value(
+            json!({"seq": 1, "at": "t", "subject": "s", "roles": [], "auth": "a",
+            "reason": "r", "expires": null, "kind": kind,
+            "body": {"action": action, "target": "agent", "name": "it's"}}),
+        )
+        .unwrap()
+    };
+    let url = " --url http://localhost:7301";
+    let command = orders::reinstatement(&order("switch", "suspend"), url).unwrap();
+    assert_eq!(
+        command,
+        r#"wicketgate control reinstate agent 'it'"'"'s' --reason 'WHY' --token-file TOKEN --key KEY --url http://localhost:7301"#
+    );
+    assert!(orders::reinstatement(&order("switch", "revoke"), url).is_some());
+    for (kind, action) in [("switch", "kill"), ("switch", "reinstate"), ("approval", "suspend")] {
+        assert_eq!(orders::reinstatement(&order(kind, action), url), None, "{kind} {action}");
     }
 }

@@ -2,8 +2,8 @@
 //! it is received.
 //!
 //! The headers are those of Standard Webhooks (`webhook-id`, `webhook-timestamp`,
-//! `webhook-signature` with an Ed25519 signature, `v1a`). A notice only links to the place where
-//! approvers look: it contains nothing to approve with. The sender reads the ledger, so a slow
+//! `webhook-signature` with an Ed25519 signature, `v1a`), in every form of the body. A notice only links to the place
+//! where approvers look: it contains nothing to approve with. The sender reads the ledger, so a slow
 //! receiver delays no call.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -16,12 +16,17 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::OperatorApi;
-use super::approval_queue::{Hold, OpenRuns};
+use super::approval_queue::{Hold, OpenRuns, Run};
 use super::view::words;
 use crate::crypto::signer::{Error as SignError, Signer};
 use crate::domain::digest::Digest;
 use crate::serve::problem::Problem;
 use crate::witness::{Remote, RemoteError};
+
+mod bodies;
+
+pub use bodies::WebhookFormat;
+pub(super) use bodies::WebhookMessage;
 
 /// Between two looks at the held calls.
 const LOOK: Duration = Duration::from_millis(250);
@@ -40,6 +45,7 @@ pub struct Webhook {
     remote: Remote,
     key: Arc<dyn Signer>,
     link: Option<String>,
+    format: WebhookFormat,
 }
 
 /// Why a receiver did not take a notice.
@@ -60,7 +66,7 @@ pub(super) enum SendError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Notice {
     digest: Digest,
-    body: String,
+    message: WebhookMessage,
 }
 
 /// A notice on its way.
@@ -82,7 +88,14 @@ impl Webhook {
         key: Arc<dyn Signer>,
         link: Option<String>,
     ) -> Result<Self, RemoteError> {
-        Ok(Self { remote: Remote::new(url, ca)?, key, link })
+        let format = WebhookFormat::Standard;
+        Ok(Self { remote: Remote::new(url, ca)?, key, link, format })
+    }
+
+    /// The same, for a receiver that reads bodies of this form.
+    #[must_use]
+    pub fn in_format(self, format: WebhookFormat) -> Self {
+        Self { format, ..self }
     }
 
     /// Notifies the receiver of every held call, until it has taken the notice or the call is not
@@ -136,17 +149,18 @@ impl Webhook {
     }
 
     async fn announce(&self, api: &OperatorApi, notice: &Notice) -> Result<(), SendError> {
-        self.send(api, &notice.digest, &notice.body).await
+        self.send(api, &notice.digest, &notice.message).await
     }
 
-    /// Tells one thing once: this JSON text, under this id.
+    /// Sends one message once, under this id.
     pub(super) async fn send(
         &self,
         api: &OperatorApi,
         id: &Digest,
-        body: &str,
+        message: &WebhookMessage,
     ) -> Result<(), SendError> {
         let id = format!("msg_{}", id.hex());
+        let body = message.body(self.format);
         let at = api.clock.now().seconds().to_string();
         let signed = format!("{id}.{at}.{body}");
         let signature = self.key.sign(signed.as_bytes())?;
@@ -157,8 +171,7 @@ impl Webhook {
             .header("webhook-id", id)
             .header("webhook-timestamp", at)
             .header("webhook-signature", signature);
-        let body = body.to_owned().into_bytes();
-        let answer = self.remote.send(request, "", body, ANSWER_MAX).await?;
+        let answer = self.remote.send(request, "", body.into_bytes(), ANSWER_MAX).await?;
         match answer.status.is_success() {
             true => Ok(()),
             false => Err(SendError::Status(answer.status.as_u16())),
@@ -176,27 +189,43 @@ impl OperatorApi {
 
 fn all(open_runs: &OpenRuns, link: Option<&str>) -> Vec<Notice> {
     let runs = open_runs.chains().flat_map(|chain| chain.runs.values());
-    runs.flat_map(|run| run.held.values()).filter_map(|hold| notice(hold, link)).collect()
+    let held = runs.flat_map(|run| run.held.values().map(move |hold| (run, hold)));
+    held.filter_map(|(run, hold)| notice(run, hold, link)).collect()
 }
 
-fn notice(hold: &Hold, link: Option<&str>) -> Option<Notice> {
+fn notice(of: &Run, hold: &Hold, link: Option<&str>) -> Option<Notice> {
     let digest = hold.call_digest()?;
     let draft = &hold.entry.draft;
     let (run, call) = (draft.run?.to_string(), draft.call.as_ref()?.as_str());
+    let (tool, words) = (draft.tool.as_ref()?.as_str(), words(&digest));
     let link = link.map(|link| format!("{}/{run}/{call}", link.trim_end_matches('/')));
-    let body = json!({
-        "type": "call.held",
-        "timestamp": hold.entry.ts.to_string(),
-        "data": {
-            "run": run,
-            "call": call,
-            "tool": draft.tool.as_ref()?.as_str(),
-            "tier": hold.held.tier,
-            "expires": hold.held.expires,
-            "digest": digest.hex(),
-            "words": words(&digest),
-            "link": link,
-        },
+    let text = |value: Option<String>| value.unwrap_or_default();
+    let facts = vec![
+        ("Tool", tool.to_owned()),
+        ("Tier", text(hold.held.tier.map(|tier| tier.as_str().to_owned()))),
+        ("Agent", format!("{} {}", of.opened.agent, of.opened.version)),
+        ("Run", run.clone()),
+        ("Call", call.to_owned()),
+        ("Expires", text(hold.held.expires.map(|at| at.to_string()))),
+        ("Digest in words", words.clone()),
+    ];
+    let data = json!({
+        "run": run,
+        "call": call,
+        "tool": tool,
+        "tier": hold.held.tier,
+        "expires": hold.held.expires,
+        "digest": digest.hex(),
+        "words": words,
+        "link": link,
     });
-    Some(Notice { digest, body: body.to_string() })
+    let message = WebhookMessage {
+        kind: "call.held",
+        at: hold.entry.ts.to_string(),
+        data,
+        title: "A call is held",
+        facts,
+        link,
+    };
+    Some(Notice { digest, message })
 }
