@@ -35,6 +35,7 @@ mod descriptors;
 mod enrolment;
 mod error;
 mod evidence;
+mod expirations;
 pub mod fleet;
 mod health;
 mod hub;

@@ -14,6 +14,7 @@
 mod api;
 mod browser;
 mod forms;
+mod live;
 mod pages;
 mod sessions;
 

@@ -13,14 +13,14 @@ use crate::api::{ApiServer, token};
 use crate::browser::Browser;
 
 /// The machine's clock, moved forward by hand.
-struct Moved(SystemClock, AtomicU64);
+pub struct Moved(SystemClock, AtomicU64);
 
 impl Moved {
-    fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::new(Self(SystemClock::new(), AtomicU64::new(0)))
     }
 
-    fn minutes(&self, minutes: u64) {
+    pub fn minutes(&self, minutes: u64) {
         self.1.fetch_add(minutes * 60, Ordering::SeqCst);
     }
 }

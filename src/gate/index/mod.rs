@@ -25,8 +25,10 @@ pub mod query;
 pub mod rows;
 mod select;
 mod sqlite;
+mod tally;
 
 pub use select::{CallCounts, Found, PAGE_MAX, Place, RowSearch, RunFilter};
+pub use tally::{COUNTED_MAX, CallTally};
 
 /// The file, in the state directory.
 pub const FILE: &str = "console.sqlite";
@@ -258,6 +260,14 @@ impl Index {
         let found = self.search(move |conn| select::runs(conn, &wanted, sealed)).await?;
         let Found { rows, next } = found;
         Ok(Found { rows: self.with(move |conn| counted(conn, rows)).await?, next })
+    }
+
+    /// How many calls began since this time, and what became of them.
+    ///
+    /// # Errors
+    /// The index does not answer.
+    pub async fn tally(&self, since: Timestamp) -> Result<CallTally, Error> {
+        self.search(move |conn| tally::tally(conn, since)).await
     }
 
     /// Number of open runs.

@@ -69,7 +69,8 @@ impl SessionId {
         bool::from(self.token(path).as_bytes().ct_eq(token.as_bytes()))
     }
 
-    fn digest(&self) -> Digest {
+    /// What is kept of it.
+    pub(super) fn digest(&self) -> Digest {
         Digest::of(&[&*self.0])
     }
 }
@@ -116,6 +117,13 @@ impl ConsoleSessions {
         let mut open = self.0.lock();
         let session = open.get_mut(&id.digest()).filter(|session| !session.is_over(now))?;
         session.seen = now;
+        Some(session.login.clone())
+    }
+
+    /// The login of an open session, which is not used by this.
+    pub(super) fn peek(&self, of: &Digest, now: Duration) -> Option<Login> {
+        let open = self.0.lock();
+        let session = open.get(of).filter(|session| !session.is_over(now))?;
         Some(session.login.clone())
     }
 

@@ -14,6 +14,7 @@ use super::pages::{self, Failure};
 use super::session::{self, ConsoleSessions, SessionId};
 use super::visit::Visit;
 use super::{ConsoleSettings, ROOT, assets, guard};
+use crate::domain::digest::Digest;
 use crate::identity::certificate::ClientCertificate;
 use crate::operator::OperatorApi;
 use crate::operator::api::{Route as _, Row, route};
@@ -36,13 +37,30 @@ impl Console {
     /// The session of a request, and the operator whose credential opened it.
     pub(super) fn session(&self, parts: &Parts) -> Option<(SessionId, Operator)> {
         let id = SessionId::of(&parts.headers, self.secure)?;
-        let login = self.sessions.find(&id, self.api.clock().monotonic())?;
+        let now = self.api.clock().monotonic();
+        // A stream is not the use of a session: the page of a person who has left must not keep it open.
+        let login = match parts.uri.path() == pages::live::EVENTS {
+            true => self.sessions.peek(&id.digest(), now)?,
+            false => self.sessions.find(&id, now)?,
+        };
         let shown = session::shown(login, certificate(parts))?;
         let Some(who) = self.api.known(&shown) else {
             self.sessions.end(&id);
             return None;
         };
         Some((id, who))
+    }
+}
+
+impl Console {
+    /// The operator of an open session on a connection with this certificate; asking does not use it.
+    pub(super) fn standing(
+        &self,
+        session: &Digest,
+        certificate: Option<&Arc<ClientCertificate>>,
+    ) -> Option<Operator> {
+        let login = self.sessions.peek(session, self.api.clock().monotonic())?;
+        self.api.known(&session::shown(login, certificate)?)
     }
 }
 
@@ -98,7 +116,10 @@ pages! {
     GET "/console/calls", Calls, pages::calls::list;
     GET "/console/calls/{chain}/{seq}", CallDetail, pages::calls::one;
     GET "/console/calls/{chain}/{seq}/payloads", CallPayloads, pages::calls::payloads;
-    GET "/console/health", Fleet, pages::health::health;
+    GET "/console/live", Live, pages::live::page;
+    GET "/console/live/events", Live, pages::live::events;
+    GET "/console/health", Health, pages::health::health;
+    GET "/console/limits", Limits, pages::limits::limits;
     GET "/console/orders", Orders, pages::orders::list;
     GET "/console/orders/new", Stop, pages::orders::new;
     POST "/console/orders", Stop, pages::orders::give;

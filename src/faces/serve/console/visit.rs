@@ -17,9 +17,10 @@ use super::form::Form;
 use super::guard;
 use super::pages::{Failure, frame};
 use super::session::SessionId;
-use super::site::Console;
+use super::site::{Console, certificate};
 use crate::domain::code::Code;
 use crate::operator::api::{Route, Serve, ask};
+use crate::operator::live::{Standing, last_event};
 use crate::operator::operators::{Operator, Right};
 use crate::serve::problem::Problem;
 
@@ -32,6 +33,8 @@ pub(super) enum Answer {
     Page(String, Markup),
     /// Something was changed: the browser shows this path next.
     SeeOther(String),
+    /// A stream of events.
+    Events(Response),
 }
 
 /// A request of an operator.
@@ -118,6 +121,21 @@ impl Visit {
         self.who.may(R::ROW.right)
     }
 
+    /// The event that the browser names as its last one.
+    pub(super) fn last_event(&self) -> Option<String> {
+        last_event(&self.parts.headers).or_else(|| self.query("after"))
+    }
+
+    /// As long as the session of this request is open and its operator has the right of the route.
+    pub(super) fn standing<R: Route>(&self) -> Standing {
+        let (console, session) = (Arc::clone(&self.console), self.id.digest());
+        let certificate = certificate(&self.parts).cloned();
+        Standing::of(move |_| {
+            let who = console.standing(&session, certificate.as_ref());
+            who.is_some_and(|who| who.may(R::ROW.right))
+        })
+    }
+
     /// Where this operator reaches the operator API, for a command in a terminal: where the browser reaches it.
     pub(super) fn url(&self) -> Option<String> {
         let named = || guard::named(&self.console, &self.parts.headers, &self.parts.uri);
@@ -144,6 +162,7 @@ impl Visit {
                 html(StatusCode::OK, frame(&self.console, Some(self), &title, &body))
             }
             Ok(Answer::SeeOther(path)) => see_other(&path),
+            Ok(Answer::Events(response)) => response,
             Err(failure) => failure.page_for(&self.console, Some(self)),
         }
     }

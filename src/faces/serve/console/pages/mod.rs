@@ -7,6 +7,8 @@ pub(super) mod approvals;
 pub(super) mod calls;
 pub(super) mod health;
 pub(super) mod home;
+pub(super) mod limits;
+pub(super) mod live;
 pub(super) mod login;
 pub(super) mod orders;
 pub(super) mod runs;
@@ -28,12 +30,14 @@ use crate::operator::{spelled_out, visible};
 use crate::serve::problem::Problem;
 
 /// The pages that every other one leads to: path, name, and the second of the two keys.
-const NAVIGATION: [(&str, &str, &str); 6] = [
+const NAVIGATION: [(&str, &str, &str); 8] = [
     ("/console", "Home", "h"),
     ("/console/approvals", "Approvals", "a"),
     ("/console/runs", "Runs", "r"),
     ("/console/calls", "Calls", "c"),
+    ("/console/live", "Live", "l"),
     ("/console/health", "Health", "e"),
+    ("/console/limits", "Limits", "m"),
     ("/console/orders", "Orders", "o"),
 ];
 
@@ -135,8 +139,9 @@ pub(super) fn frame(
                     p .brand {
                         a href=(ROOT) { "Wicketgate" } " " span .tenant { (shown(console.api.tenant())) }
                     }
-                    @if ready { p .state .good { "● ready" } } @else { p .state .bad { "■ not ready" } }
+                    @if ready { p .state .good data-live="ready" { "● ready" } } @else { p .state .bad data-live="ready" { "■ not ready" } }
                     @if let Some(visit) = visit {
+                        (live::counters(console))
                         nav aria-label="Pages" { ul {
                             @for (path, name, key) in NAVIGATION {
                                 li { a href=(path) data-key=(key) { (name) } }
@@ -153,7 +158,7 @@ pub(super) fn frame(
                     footer { p {
                         "As of " (time(&console.api.clock().now().to_string())) ". Keys: "
                         kbd { "g" } " then " kbd { "h" } ", " kbd { "a" } ", " kbd { "r" } ", " kbd { "c" } ", "
-                        kbd { "e" } ", " kbd { "o" } "; " kbd { "j" } " and " kbd { "k" } " for rows; " kbd { "/" } " to search."
+                        kbd { "l" } ", " kbd { "e" } ", " kbd { "m" } ", " kbd { "o" } "; " kbd { "j" } " and " kbd { "k" } " for rows; " kbd { "/" } " to search."
                     } }
                 }
             }
