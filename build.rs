@@ -8,7 +8,8 @@ use prost::Message as _;
 
 /// From the folder of the crate that this is built for.
 const PROTO: &str = "../../proto";
-const PROTOS: [&str; 2] = ["wicketgate/v1/gate.proto", "wicketgate/v1/approvals.proto"];
+const PROTOS: [&str; 3] =
+    ["wicketgate/v1/gate.proto", "wicketgate/v1/approvals.proto", "wicketgate/v1/live.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed={PROTO}");

@@ -47,6 +47,14 @@ DECLARE mine text := ledger.tenant(); v_now timestamptz := clock_timestamp(); BE
      AND s.seen > v_now - console.millis(p_idle_ms) AND s.began > v_now - console.millis(p_longest_ms)
   RETURNING s.kind, s.credential; END $$;
 
+-- The same, of a session that is not used by this: an open stream keeps none open.
+CREATE FUNCTION console.session_peek(p_id bytea, p_idle_ms bigint, p_longest_ms bigint)
+RETURNS TABLE (kind text, credential bytea) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE mine text := ledger.tenant(); v_now timestamptz := clock_timestamp(); BEGIN
+  RETURN QUERY SELECT s.kind, s.credential FROM console.session s
+   WHERE s.tenant_id = mine AND s.id = p_id
+     AND s.seen > v_now - console.millis(p_idle_ms) AND s.began > v_now - console.millis(p_longest_ms); END $$;
+
 CREATE FUNCTION console.session_end(p_id bytea) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog AS $$ DECLARE mine text := ledger.tenant(); BEGIN
   DELETE FROM console.session s WHERE s.tenant_id = mine AND s.id = p_id; END $$;
@@ -71,8 +79,8 @@ DECLARE mine text := ledger.tenant(); v_began timestamptz; BEGIN
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA console FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA console FROM PUBLIC;
 GRANT USAGE ON SCHEMA console TO ledger_operator;
-GRANT EXECUTE ON FUNCTION console.session_begin, console.session_find, console.session_end, console.login_begin,
-  console.login_take TO ledger_operator;
+GRANT EXECUTE ON FUNCTION console.session_begin, console.session_find, console.session_peek, console.session_end,
+  console.login_begin, console.login_take TO ledger_operator;
 -- No login reads the tables.
 ALTER TABLE console.session ENABLE ROW LEVEL SECURITY;
 ALTER TABLE console.login ENABLE ROW LEVEL SECURITY;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::domain::time::Timestamp;
 use crate::serve::tls::Tls;
 use crate::telemetry::metrics::Metrics;
 
@@ -39,6 +40,13 @@ impl ListenerTls {
             }
         }
         changed
+    }
+
+    /// Says when the certificate of each ends that is in force by then.
+    pub fn ends(&self) -> impl Fn() -> Vec<(String, Timestamp)> + Send + Sync + use<> {
+        let all = self.all.clone();
+        let ends = |(name, tls): &(&str, Tls)| (format!("certificate of {name}"), tls.not_after());
+        move || all.iter().map(ends).collect()
     }
 
     /// Listeners whose certificate has ended: clients that check it no longer connect.

@@ -29,6 +29,7 @@ use crate::operator::operators::Operators;
 use crate::operator::{self, OperatorApi};
 use crate::serve::Readiness;
 use crate::serve::operator as operator_listener;
+use crate::serve::tls::Tls;
 use crate::session::PostgresSessions;
 use crate::telemetry::MetricsSource;
 use crate::telemetry::metrics::Metrics;
@@ -77,7 +78,7 @@ async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     let registry = enrolment::registry(registry, view.clone(), parts, stop.clone())?;
     let (registry, enrolled) = registry.unzip();
     let listeners = [("operator.tls", tls.clone()), ("hub.enrolment.tls", enrolled.flatten())];
-    let certificates = ListenerTls::new(listeners, &writers.clock, &writers.metrics);
+    let certificates = certified(&api, listeners, &writers);
     let mut interval = tokio::time::interval(super::running::LOOK);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let listener =
@@ -115,6 +116,17 @@ async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     };
     drop(tokio::task::spawn_blocking(closing).await);
     Ok(ended)
+}
+
+/// The certificates of the listeners; operators see when each ends.
+fn certified(
+    api: &OperatorApi,
+    listeners: [(&'static str, Option<Tls>); 2],
+    writers: &HubWriters,
+) -> ListenerTls {
+    let certificates = ListenerTls::new(listeners, &writers.clock, &writers.metrics);
+    api.allow_expirations(Arc::new(certificates.ends()));
+    certificates
 }
 
 /// What the registrar works with.

@@ -36,6 +36,7 @@ mod descriptors;
 mod enrolment;
 mod error;
 mod evidence;
+mod expirations;
 pub mod fleet;
 mod health;
 mod hub;

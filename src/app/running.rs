@@ -111,6 +111,7 @@ pub(super) async fn start(
         hurry: CancellationToken::new(),
     };
     let running = Arc::new(running);
+    super::expirations::show(&checked, &running);
     let upstreams = running.upstreams.load();
     upstreams.observe(&checked.metrics);
     let writing = tokio::spawn(writer.run(running.stop.clone(), recovered_out));

@@ -36,6 +36,7 @@ mod key;
 mod keygen;
 mod ledger;
 mod lint;
+mod live;
 mod man;
 mod manifest;
 mod mcp;

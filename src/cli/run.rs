@@ -6,13 +6,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::call::print_payloads;
+use super::live::LiveFeed;
 use super::search::{self, Lookup, Source};
 use super::{Exit, say};
 use crate::domain::id::{RunId, Seq};
 use crate::operator::api::lookups::{CallLine, RunDetail};
 use crate::operator::api::requests::RunSearch;
 
-/// How often `run watch` asks.
+/// How often `run watch` asks where there is no live feed.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// `run list`.
@@ -147,9 +148,15 @@ fn moment(call: &CallLine) -> String {
     line.replace(&format!("{}  ", call.run), "")
 }
 
-/// Follows a run: prints each call when it begins and whenever its state changes, until the run is sealed.
+/// Follows a run: prints each call when it begins and whenever its state changes, until the run is sealed. The live feed
+/// says when to look; without one, it looks each second.
 pub async fn watch(args: &WatchRun) -> Result<Exit, Exit> {
     let lookup = args.source.open().await?;
+    // WHY first: what happens after the first look is in the feed.
+    let mut feed = match &lookup {
+        Lookup::Remote(api) => LiveFeed::open(api).await,
+        Lookup::Local(_) => None,
+    };
     let mut seen: BTreeMap<Seq, String> = BTreeMap::new();
     loop {
         let (_, run) = whole(&lookup, &args.run).await?;
@@ -169,6 +176,12 @@ pub async fn watch(args: &WatchRun) -> Result<Exit, Exit> {
                 say(search::run_line(&run.run));
             }
             return Ok(Exit::Ok);
+        }
+        if let Some(open) = &mut feed {
+            if open.changed(&args.run).await.is_none() {
+                feed = None;
+            }
+            continue;
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -112,7 +112,7 @@ fn text<'a>(json: &'a Json, name: &str) -> &'a str {
 /// Both programs verify a bundle against these keys: nothing of it is wrong, and its entries are in their
 /// log.
 #[track_caller]
-fn verify(dir: &Path, bundle: &Path, enrolment: &[PathBuf]) {
+pub fn verify(dir: &Path, bundle: &Path, enrolment: &[PathBuf]) {
     let mut trust = format!(
         "evidence-key evidence.pem.pub\nmanifest-key {}\n",
         crate::sidecar::key("manifest.pub")

@@ -28,6 +28,7 @@ mod glass;
 mod glass_fleet;
 mod hub;
 mod names;
+mod night;
 mod passkeys;
 mod projected;
 mod proposals;

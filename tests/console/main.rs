@@ -16,6 +16,7 @@ mod browser;
 mod forms;
 mod governed;
 mod issuer;
+mod live;
 mod oidc;
 mod pages;
 mod replicas;

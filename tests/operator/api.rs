@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -45,7 +45,7 @@ pub const GATE: &str = "wicketgate.dev/default/local/0/0";
 pub const EFFECT: &str = r#"{"host":"pay.example.com","kind":"http","method":"POST","path":"/refunds","port":443,"query":[],"scheme":"https"}"#;
 
 pub struct ApiServer {
-    pub dir: tempfile::TempDir,
+    pub dir: Arc<tempfile::TempDir>,
     pub ledger: Ledger,
     pub orders: Arc<dyn Orders>,
     pub handler: Arc<OperatorApi>,
@@ -55,7 +55,16 @@ pub struct ApiServer {
     closing: CancellationToken,
     writer: Option<tokio::task::JoinHandle<()>>,
     running: Option<Running>,
-    _ready: watch::Sender<Readiness>,
+    pub ready: watch::Sender<Readiness>,
+}
+
+/// What one ledger has, whichever process stands in front of it.
+struct Opened {
+    dir: Arc<tempfile::TempDir>,
+    ledger: Ledger,
+    orders: Arc<dyn Orders>,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
 }
 
 impl Drop for ApiServer {
@@ -151,6 +160,28 @@ impl ApiServer {
         status.wait_for(|now| *now == LedgerStatus::Ready).await.unwrap();
         let orders: Arc<dyn Orders> =
             Arc::new(control::sqlite::SqliteControl::open(&path).await.unwrap());
+        let opened = Opened { dir: Arc::new(dir), ledger, orders, metrics, stop };
+        Self::before(opened, (tenant, clock), Some(writer)).await
+    }
+
+    /// Another process in front of the same ledger.
+    pub async fn beside(&self) -> Self {
+        let opened = Opened {
+            dir: Arc::clone(&self.dir),
+            ledger: self.ledger.clone(),
+            orders: Arc::clone(&self.orders),
+            metrics: Arc::new(Metrics::new([], "0", "test")),
+            stop: CancellationToken::new(),
+        };
+        Self::before(opened, ("default", Arc::new(SystemClock::new())), None).await
+    }
+
+    async fn before(
+        opened: Opened,
+        (tenant, clock): (&str, Arc<dyn Clock>),
+        writer: Option<tokio::task::JoinHandle<()>>,
+    ) -> Self {
+        let Opened { dir, ledger, orders, metrics, stop } = opened;
         let refused = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&refused);
         let handler = Arc::new(OperatorApi::new(OperatorParts {
@@ -176,7 +207,7 @@ impl ApiServer {
             operator::serve_with(settings, view, Some(Arc::clone(&handler)), closing.clone())
                 .unwrap();
         let address = running.address();
-        let (writer, running) = (Some(writer), Some(running));
+        let running = Some(running);
         Self {
             dir,
             ledger,
@@ -188,7 +219,7 @@ impl ApiServer {
             closing,
             writer,
             running,
-            _ready: ready,
+            ready,
         }
     }
 
@@ -291,7 +322,11 @@ impl ApiServer {
     }
 
     pub async fn end_call(&self, run: RunId, call: &str) {
-        let data = Json::object([("reason", Json::from("waited too long"))]);
+        self.end_call_because(run, call, "waited too long").await;
+    }
+
+    pub async fn end_call_because(&self, run: RunId, call: &str, reason: &str) {
+        let data = Json::object([("reason", Json::from(reason))]);
         let call = CallId::parse(call);
         let draft = Draft { run: Some(run), call, ..Draft::of(body(Kind::CallExpired, &data)) };
         self.ledger.record(DraftWithPayloads::bare(draft)).await.unwrap();
@@ -346,11 +381,42 @@ impl ApiServer {
             "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
+        let mut answer = Vec::new();
+        // A stream of events has no end: its head is the answer.
+        let streams = |answer: &[u8]| {
+            let text = String::from_utf8_lossy(answer);
+            text.split_once("\r\n\r\n").is_some_and(|(head, _)| head.contains("text/event-stream"))
+        };
+        while !streams(&answer) && stream.read_buf(&mut answer).await.unwrap() > 0 {}
+        let answer = String::from_utf8(answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head[9..12].parse().unwrap();
         (status, head.to_owned(), body.to_owned())
+    }
+
+    /// A stream of events that stays open, behind the head of its answer.
+    pub async fn stream(&self, line: &str, headers: &str) -> Events {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("GET {line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut events = Events { stream: BufReader::new(stream), head: String::new() };
+        loop {
+            let line = events.line().await.unwrap();
+            if line.is_empty() {
+                return events;
+            }
+            events.head.push_str(&line);
+            events.head.push('\n');
+        }
+    }
+
+    /// The live feed of one of the people, from after this event or from now on.
+    pub async fn live(&self, who: &str, after: Option<&str>) -> Events {
+        let after = after.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        let headers = format!("Authorization: Bearer {}\r\n{after}", token(who));
+        let events = self.stream("/v1/live", &headers).await;
+        assert_eq!(events.status(), 200, "{}", events.head);
+        events
     }
 
     /// A request of one of the people.
@@ -377,6 +443,64 @@ impl ApiServer {
         command.arg(self.path(&format!("{who}.token")));
         command.current_dir(self.dir.path());
         tokio::task::spawn_blocking(move || Ran::of(&mut command)).await.unwrap()
+    }
+}
+
+/// One server-sent event.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ServerEvent {
+    pub id: String,
+    pub name: String,
+    pub data: Value,
+}
+
+/// An open stream of events.
+pub struct Events {
+    stream: BufReader<TcpStream>,
+    pub head: String,
+}
+
+impl Events {
+    pub fn status(&self) -> u16 {
+        self.head[9..12].parse().unwrap()
+    }
+
+    /// The next line, without what the transfer adds: lengths of chunks. `None` at the end.
+    async fn line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        let read = self.stream.read_until(b'\n', &mut line).await.unwrap_or(0);
+        let text = String::from_utf8(line).unwrap();
+        (read > 0).then(|| text.trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    /// The next event; comments are none. `None` at the end of the stream.
+    pub async fn next(&mut self) -> Option<ServerEvent> {
+        let mut event = ServerEvent::default();
+        loop {
+            let line = self.line().await?;
+            if let Some(id) = line.strip_prefix("id: ") {
+                id.clone_into(&mut event.id);
+            } else if let Some(name) = line.strip_prefix("event: ") {
+                name.clone_into(&mut event.name);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                event.data = serde_json::from_str(data).unwrap();
+            } else if line.is_empty() && !event.data.is_null() {
+                return Some(event);
+            } else if line == "0" {
+                // The last chunk.
+                return None;
+            }
+        }
+    }
+
+    /// The next event of the feed, which is not about the counters.
+    pub async fn event(&mut self) -> Option<ServerEvent> {
+        loop {
+            let event = self.next().await?;
+            if event.name.is_empty() {
+                return Some(event);
+            }
+        }
     }
 }
 

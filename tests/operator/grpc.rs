@@ -39,7 +39,8 @@ async fn call(channel: &Channel, method: &str, who: Option<&str>) -> Result<(), 
     client.ready().await.unwrap();
     let path: PathAndQuery = format!("/{method}").parse().unwrap();
     let codec = tonic_prost::ProstCodec::<(), ()>::default();
-    client.unary(with(who, ()), path, codec).await.map(drop)
+    // A stream has no end: whether it begins is the answer, of a method without a stream too.
+    client.server_streaming(with(who, ()), path, codec).await.map(drop)
 }
 
 #[track_caller]
@@ -72,15 +73,17 @@ fn decoded(value: &Value) -> Vec<u8> {
 
 #[test]
 fn every_route_but_those_of_http_alone_has_a_method() {
-    // Amendments, break-glass, evidence, what is erased, and calls and runs one by one are asked for over
-    // HTTP alone.
+    // Amendments, break-glass, evidence, what is erased, runs and receipts one by one, counts, health and limits are
+    // asked for over HTTP alone.
     let http = [
         "amendments",
         "break-glass",
-        "calls",
+        "day",
         "erasures",
         "exports",
+        "health",
         "holds",
+        "limits",
         "receipts",
         "runs/",
         "similar",
@@ -228,7 +231,7 @@ async fn health_and_reflection_list_the_operator_services_and_not_the_agent_serv
     let api = ApiServer::open().await;
     let channel = channel(&api).await;
     let mut health = HealthClient::new(channel.clone());
-    for service in ["", "wicketgate.v1.Approvals", "wicketgate.v1.Control"] {
+    for service in ["", "wicketgate.v1.Approvals", "wicketgate.v1.Control", "wicketgate.v1.Live"] {
         let asked = HealthCheckRequest { service: service.into() };
         let told = health.check(asked).await.unwrap().into_inner();
         assert_eq!(
@@ -252,7 +255,9 @@ async fn health_and_reflection_list_the_operator_services_and_not_the_agent_serv
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
         "wicketgate.v1.Approvals",
+        "wicketgate.v1.Calls",
         "wicketgate.v1.Control",
+        "wicketgate.v1.Live",
     ];
     assert_eq!(names, expected.map(str::to_owned).into());
 }

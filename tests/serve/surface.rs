@@ -111,7 +111,8 @@ fn nothing_over_mcp_is_open_and_what_is_passed_on_is_enforced() {
 fn every_field_and_method_of_the_protocol_is_documented() {
     let proto = concat!(
         include_str!("../../proto/wicketgate/v1/gate.proto"),
-        include_str!("../../proto/wicketgate/v1/approvals.proto")
+        include_str!("../../proto/wicketgate/v1/approvals.proto"),
+        include_str!("../../proto/wicketgate/v1/live.proto")
     );
     let mut before = "";
     for line in proto.lines().map(str::trim) {

@@ -3,8 +3,9 @@
 //! A projection that can be thrown away at any time: the first look reads the open runs of each chain,
 //! later ones only what was added since.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::live::{self, FreshEvents, LiveEvent, RunFeed};
 use super::view::Approved;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
@@ -14,16 +15,23 @@ use crate::ledger::vault::{self, Vault};
 use crate::record::approval::ApprovalGranted;
 use crate::record::call::CallHeld;
 use crate::record::calls::{Calls, Phase};
+use crate::record::chain::HealthChanged;
 use crate::record::run::RunOpened;
 use crate::record::{Entry, Kind, Role};
 
 /// Entries that are read at once.
 const BATCH: u32 = 512;
+/// Entries of a chain that is read for the first time which are told as what happened before.
+const HISTORY: u32 = 64;
+/// Changes of health that are kept of one chain.
+const CHANGES_MAX: usize = 100;
 
 /// Open runs by chain.
 #[derive(Debug, Default)]
 pub struct OpenRuns {
     chains: BTreeMap<ChainId, Chain>,
+    /// What was read and is not in the live feed yet.
+    pub(super) fresh: FreshEvents,
 }
 
 /// One chain, as far as it has been read.
@@ -35,6 +43,8 @@ pub struct Chain {
     pub stopped: bool,
     /// Its open runs.
     pub runs: BTreeMap<RunId, Run>,
+    /// Changes of its gate's health that were read, the oldest first.
+    pub health: VecDeque<(Timestamp, HealthChanged)>,
     next: Seq,
 }
 
@@ -49,6 +59,7 @@ pub struct Run {
     pub calls: Calls,
     /// Calls that wait for an approval.
     pub held: BTreeMap<CallId, Hold>,
+    feed: RunFeed,
     last: u64,
 }
 
@@ -90,6 +101,14 @@ impl Hold {
 }
 
 impl OpenRuns {
+    /// Number of requests that wait for an approval: a repeated call of one run counts once.
+    pub fn requests(&self) -> usize {
+        let runs = self.chains().flat_map(|chain| &chain.runs);
+        let holds = runs.flat_map(|(id, run)| run.held.values().map(move |hold| (id, hold)));
+        let asks = holds.map(|(id, hold)| (id, &hold.entry.draft.tool, hold.args_digest));
+        asks.collect::<BTreeSet<_>>().len()
+    }
+
     /// Every chain that is known.
     pub fn chains(&self) -> impl Iterator<Item = &Chain> {
         self.chains.values()
@@ -129,10 +148,11 @@ impl OpenRuns {
         self.chains.retain(|id, _| known.contains(id));
         for row in ours() {
             match self.chains.get_mut(&row.chain) {
-                Some(chain) => chain.read_on(reader, row).await?,
+                Some(chain) => chain.read_on(reader, row, &mut self.fresh).await?,
                 None => {
-                    let chain = Chain::first(reader, row).await?;
+                    let (chain, events) = Chain::first(reader, row).await?;
                     self.chains.insert(row.chain, chain);
+                    self.fresh.extend(events);
                 }
             }
         }
@@ -186,63 +206,104 @@ impl Chain {
         holds.map(Hold::expires).max()
     }
 
-    async fn first(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Self, StoreError> {
+    /// The chain as it is now, and what happened in it last.
+    async fn first(
+        reader: &dyn LedgerReader,
+        row: &ChainRow,
+    ) -> Result<(Self, Vec<LiveEvent>), StoreError> {
         let mut chain = Self {
             origin: row.origin.clone(),
             stopped: false,
             runs: BTreeMap::new(),
+            health: VecDeque::new(),
             next: row.head.size,
         };
+        let mut events = Vec::new();
         for run in reader.open_runs(&row.chain).await? {
             let entries = reader.run_entries(&row.chain, &run).await?;
-            entries.iter().for_each(|entry| chain.apply(entry));
+            events.extend(entries.iter().filter_map(|entry| chain.apply(entry)));
         }
-        let last = row.head.size.saturating_sub(1);
-        let last = reader.entries(&row.chain, last, 1).await?;
-        chain.stopped = last.last().is_some_and(|entry| entry.kind == Kind::WriterStopped.as_str());
-        Ok(chain)
+        let from = row.head.size.saturating_sub(HISTORY.into());
+        let tail = reader.entries(&row.chain, from, HISTORY).await?;
+        chain.stopped = tail.last().is_some_and(|entry| entry.kind == Kind::WriterStopped.as_str());
+        events.retain(|event| event.place.seq >= from);
+        // Of a run that is over by now, only what stands here is known.
+        let mut over: BTreeMap<RunId, RunFeed> = BTreeMap::new();
+        for row in tail.iter().filter(|entry| entry.seq < row.head.size) {
+            let Some(id) = row.run.filter(|id| !chain.runs.contains_key(id)) else {
+                events.extend(chain.apply(row).filter(|_| row.run.is_none()));
+                continue;
+            };
+            let entry = Entry::parse(&row.body).ok();
+            events.extend(entry.and_then(|entry| over.entry(id).or_default().event(&entry)));
+        }
+        events.sort_by_key(|event| event.place.seq);
+        Ok((chain, events))
     }
 
     async fn read_on(
         &mut self,
         reader: &dyn LedgerReader,
         row: &ChainRow,
+        fresh: &mut FreshEvents,
     ) -> Result<(), StoreError> {
         while self.next < row.head.size {
             let entries = reader.entries(&row.chain, self.next, BATCH).await?;
             let Some(last) = entries.last() else { break };
             let next = last.seq.saturating_add(1);
             self.stopped = last.kind == Kind::WriterStopped.as_str();
-            entries.iter().for_each(|entry| self.apply(entry));
+            fresh.extend(entries.iter().filter_map(|entry| self.apply(entry)));
             self.next = next;
         }
         Ok(())
     }
 
-    /// Applies one entry. An entry that this build cannot read is skipped.
-    fn apply(&mut self, row: &EntryRow) {
+    /// Applies one entry; what it is to those who follow, if it is anything. An entry that this build cannot read is
+    /// skipped.
+    fn apply(&mut self, row: &EntryRow) -> Option<LiveEvent> {
         if row.run.is_none() {
-            return;
+            return self.apply_health(row);
         }
-        let Ok(entry) = Entry::parse(&row.body) else { return };
-        let Some(link) = &entry.run else { return };
+        let entry = Entry::parse(&row.body).ok()?;
+        let link = entry.run.as_ref()?;
         let (id, seq) = (link.run, link.seq);
         if entry.draft.kind() == Kind::RunSealed {
-            self.runs.remove(&id);
-        } else if let Some(opened) = entry.draft.get::<RunOpened>() {
-            self.runs.entry(id).or_insert_with(|| Run::of(opened.clone(), entry.ts));
-        } else if let Some(run) = self.runs.get_mut(&id)
-            && seq > run.last
-        {
-            run.last = seq;
-            run.apply(entry);
+            return self.runs.remove(&id)?.feed.event(&entry);
         }
+        if let Some(opened) = entry.draft.get::<RunOpened>() {
+            if self.runs.contains_key(&id) {
+                return None;
+            }
+            let mut run = Run::of(opened.clone(), entry.ts);
+            let event = run.feed.event(&entry);
+            self.runs.insert(id, run);
+            return event;
+        }
+        let run = self.runs.get_mut(&id).filter(|run| seq > run.last)?;
+        run.last = seq;
+        let event = run.feed.event(&entry);
+        run.apply(entry);
+        event
+    }
+
+    /// Notes a change of the gate's health.
+    fn apply_health(&mut self, row: &EntryRow) -> Option<LiveEvent> {
+        if row.kind != Kind::HealthChanged.as_str() {
+            return None;
+        }
+        let (event, changed) = live::of_health(&Entry::parse(&row.body).ok()?)?;
+        if self.health.len() >= CHANGES_MAX {
+            self.health.pop_front();
+        }
+        self.health.push_back((event.place.at, changed));
+        Some(event)
     }
 }
 
 impl Run {
     fn of(opened: RunOpened, at: Timestamp) -> Self {
-        Self { opened, at, calls: Calls::default(), held: BTreeMap::new(), last: 0 }
+        let (calls, held, feed) = (Calls::default(), BTreeMap::new(), RunFeed::default());
+        Self { opened, at, calls, held, feed, last: 0 }
     }
 
     fn apply(&mut self, entry: Entry) {

@@ -1,8 +1,9 @@
-//! The operator API over gRPC: `wicketgate.v1.Approvals` and `wicketgate.v1.Control`.
+//! The operator API over gRPC: `wicketgate.v1.Approvals`, `Control`, `Calls` and `Live`.
 //!
 //! Every method is the twin of a route of the table: it has the right, the types and the handler of that route.
 
 use std::num::NonZeroU64;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,17 +12,20 @@ use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::middleware::{self, Next};
 use axum::response::Response as HttpResponse;
+use futures_util::{Stream, StreamExt as _, stream};
 use serde::Serialize;
 use tonic::{Request, Response, Status};
 
 use super::OperatorApi;
 use super::api::replies::{HeldCall, OrderReply, Outcome};
 use super::api::requests::{
-    HeldCallPath, Modification, OrderPath, OrdersAfter, Page, RunSearch, SignedStatement,
+    CallPath, CallSearch, HeldCallPath, LiveFrom, Modification, OrderPath, OrdersAfter, Page,
+    RunSearch, SignedStatement,
 };
-use super::api::{Serve, ask, route};
+use super::api::{Input as _, Serve, ask, route};
 use super::credential::ShownCredential;
 use super::http::{input, malformed};
+use super::live::{LiveItem, LiveStream};
 use crate::approval::{ApprovalStatement, ApproverVerdict, Statement as _};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
@@ -29,7 +33,9 @@ use crate::serve::body::Timely;
 use crate::serve::misread;
 use crate::serve::pb;
 use crate::serve::pb::approvals_server::{Approvals, ApprovalsServer};
+use crate::serve::pb::calls_server::{Calls, CallsServer};
 use crate::serve::pb::control_server::{Control, ControlServer};
+use crate::serve::pb::live_server::{Live, LiveServer};
 use crate::serve::problem::Problem;
 
 /// Bytes of one request message.
@@ -37,15 +43,19 @@ const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// How long a message may take to arrive.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
 
-/// The router of the two services.
+/// The router of the services.
 pub(crate) fn router(api: &Arc<OperatorApi>) -> Router {
     let services = Services { operator_api: Arc::clone(api) };
     let approvals =
         ApprovalsServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let control = ControlServer::new(services).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let control = ControlServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let calls = CallsServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let live = LiveServer::new(services).max_decoding_message_size(MESSAGE_BYTES_MAX);
     Router::new()
         .route_service("/wicketgate.v1.Approvals/{method}", approvals)
         .route_service("/wicketgate.v1.Control/{method}", control)
+        .route_service("/wicketgate.v1.Calls/{method}", calls)
+        .route_service("/wicketgate.v1.Live/{method}", live)
         .layer(middleware::from_fn_with_state(Arc::clone(api), bounded))
 }
 
@@ -83,7 +93,9 @@ impl Services {
         let shown = ShownCredential::of(request.metadata().as_ref(), request.extensions());
         let answered = async {
             let who = self.operator_api.admit(&shown, R::ROW.right)?;
-            let (path, request) = read(&self.operator_api, request.into_inner())?;
+            let headers = request.metadata().as_ref().clone();
+            let (path, mut request) = read(&self.operator_api, request.into_inner())?;
+            request.complete(&headers, &shown);
             ask::<R>(&self.operator_api, &who, (path, request)).await
         };
         answered.await.map_err(|problem| problem.status())
@@ -314,5 +326,87 @@ impl Control for Services {
             .await?;
         let (runs, open, more) = (objects(&found.runs), found.open, found.more);
         Ok(Response::new(pb::ListRunsResponse { runs, open, more }))
+    }
+}
+
+/// An empty text is absent.
+fn given(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+#[tonic::async_trait]
+impl Calls for Services {
+    async fn list(
+        &self,
+        request: Request<pb::ListCallsRequest>,
+    ) -> Result<Response<pb::ListCallsResponse>, Status> {
+        let found = self.answer::<route::Calls, _>(request, |_, sent| {
+            let pb::ListCallsRequest { query, since, until, cursor, limit } = sent;
+            let limit = page(limit).limit;
+            let (q, since) = (given(query), given(since));
+            Ok(((), CallSearch { q, since, until: given(until), cursor: given(cursor), limit }))
+        });
+        let found = found.await?;
+        Ok(Response::new(pb::ListCallsResponse {
+            calls: objects(&found.calls),
+            next: found.next.unwrap_or_default(),
+            as_of: found.as_of,
+            behind: found.behind,
+        }))
+    }
+
+    async fn show(
+        &self,
+        request: Request<pb::CallRequest>,
+    ) -> Result<Response<pb::CallResponse>, Status> {
+        let shown = self.answer::<route::CallDetail, _>(request, |_, sent| Ok((named(sent), ())));
+        Ok(Response::new(pb::CallResponse { call: bytes(&shown.await?) }))
+    }
+
+    async fn payloads(
+        &self,
+        request: Request<pb::CallRequest>,
+    ) -> Result<Response<pb::CallPayloadsResponse>, Status> {
+        let shown = self.answer::<route::CallPayloads, _>(request, |_, sent| Ok((named(sent), ())));
+        let payloads = objects(&shown.await?.payloads);
+        Ok(Response::new(pb::CallPayloadsResponse { payloads }))
+    }
+}
+
+fn named(sent: pb::CallRequest) -> CallPath {
+    CallPath { chain: sent.chain, seq: sent.seq.to_string() }
+}
+
+/// One item of the feed as a message.
+fn live(item: &LiveItem) -> pb::LiveMessage {
+    let id = item.place().to_string();
+    let content = match item {
+        LiveItem::Event(event) => pb::live_message::Content::Event(bytes(&event.line)),
+        LiveItem::More(_, more) => {
+            pb::live_message::Content::LeftOut(pb::LeftOut { events: *more })
+        }
+    };
+    pb::LiveMessage { id, content: Some(content) }
+}
+
+#[tonic::async_trait]
+impl Live for Services {
+    type FollowStream = Pin<Box<dyn Stream<Item = Result<pb::LiveMessage, Status>> + Send>>;
+
+    async fn follow(
+        &self,
+        request: Request<pb::FollowRequest>,
+    ) -> Result<Response<Self::FollowStream>, Status> {
+        let answered = self.answer::<route::Live, _>(request, |_, sent| {
+            Ok(((), LiveFrom { after: given(sent.after), ..LiveFrom::default() }))
+        });
+        let LiveStream(reader) = answered.await?;
+        let rounds = stream::unfold(reader, |mut reader| async move {
+            let items = reader.round().await?;
+            Some((items, reader))
+        });
+        let messages = rounds
+            .flat_map(|items| stream::iter(items.iter().map(live).map(Ok).collect::<Vec<_>>()));
+        Ok(Response::new(Box::pin(messages)))
     }
 }

@@ -65,7 +65,9 @@ pub(super) async fn handle<R: Serve>(
         let who = api.admit(&shown, R::ROW.right)?;
         let path = request.extract_parts::<Path<R::Path>>().await;
         let Path(path) = path.map_err(|rejection| api.refuse(misnamed(&rejection)))?;
-        let request = read::<R>(request).await.map_err(|problem| api.refuse(problem))?;
+        let headers = request.headers().clone();
+        let mut request = read::<R>(request).await.map_err(|problem| api.refuse(problem))?;
+        request.complete(&headers, &shown);
         ask::<R>(&api, &who, (path, request)).await
     };
     match answered.await {

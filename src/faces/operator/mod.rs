@@ -42,7 +42,9 @@ mod escape;
 pub mod evidence;
 pub mod exports;
 pub mod grpc;
+mod health;
 pub mod http;
+pub(crate) mod live;
 mod logins;
 pub mod operators;
 mod orders;
@@ -117,6 +119,8 @@ pub struct OperatorApi {
     backtests: std::sync::OnceLock<Arc<backtests::Backtests>>,
     /// Cancelled when this process ends: long work that can be repeated gives up.
     closing: CancellationToken,
+    feed: Arc<live::Feed>,
+    health: health::HealthSource,
     /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }
@@ -158,6 +162,8 @@ impl OperatorApi {
             sessions: std::sync::OnceLock::new(),
             backtests: std::sync::OnceLock::new(),
             closing: CancellationToken::new(),
+            feed: Arc::default(),
+            health: health::HealthSource::default(),
             tasks: TaskTracker::new(),
         }
     }
@@ -276,9 +282,32 @@ impl OperatorApi {
     /// Reads new entries of the ledger.
     async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, OpenRuns>, Problem> {
         let mut open_runs = self.queue.lock().await;
-        let read = open_runs.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
-        read?;
+        self.read_on(&mut open_runs).await?;
         Ok(open_runs)
+    }
+
+    /// Reads new entries into the approval queue and the live feed.
+    async fn read_on(&self, open_runs: &mut OpenRuns) -> Result<(), StoreError> {
+        open_runs.look(&*self.reader, &self.tenant, self.vault.as_deref()).await?;
+        let waiting = open_runs.requests();
+        self.feed.publish(&mut open_runs.fresh, waiting);
+        Ok(())
+    }
+
+    /// What runs and calls do.
+    pub(crate) const fn feed(&self) -> &Arc<live::Feed> {
+        &self.feed
+    }
+
+    /// Reads new entries for those who follow the live feed: a few times a second, whatever their number. What fails is
+    /// tried again.
+    pub(crate) async fn follow(&self) {
+        if !self.feed.turn(self.clock.monotonic()) {
+            return;
+        }
+        if let Ok(mut open_runs) = self.queue.try_lock() {
+            drop(self.read_on(&mut open_runs).await);
+        }
     }
 }
 

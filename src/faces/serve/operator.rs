@@ -272,7 +272,7 @@ async fn open(
     let console = settings.console.as_ref().zip(api.as_ref());
     let console =
         console.and_then(|(of, api)| console::router(of, (api, &view), settings.tls.is_some()));
-    let tls = settings.tls.clone();
+    let (tls, readiness) = (settings.tls.clone(), view.readiness.clone());
     let router = router(view, routes, service);
     let names = Names::of(settings);
     let own = guarded(router.clone(), names.clone());
@@ -291,7 +291,14 @@ async fn open(
         let serve = move |stream, _, closing| connection(stream, own.clone(), (None, closing));
         driver::run(listener, limits, shutdown.clone(), serve).await;
     };
-    tokio::join!(at_address, at_socket, reporting);
+    let watching = async {
+        let Some(api) = &api else { return };
+        let _over = shutdown.run_until_cancelled(api.watch_readiness(readiness)).await;
+        // Streams would keep their connections open for the whole drain.
+        shutdown.cancelled().await;
+        api.feed().close();
+    };
+    tokio::join!(at_address, at_socket, reporting, watching);
     if let Some(api) = api {
         // An operation that this timeout cuts short is recorded; the next request for it finishes
         // it.
@@ -318,16 +325,21 @@ async fn connection(
 }
 
 /// What operators are answered over gRPC.
-const SERVICES: [&str; 3] =
-    ["", pb::approvals_server::SERVICE_NAME, pb::control_server::SERVICE_NAME];
+const SERVICES: [&str; 5] = [
+    "",
+    pb::approvals_server::SERVICE_NAME,
+    pb::control_server::SERVICE_NAME,
+    pb::calls_server::SERVICE_NAME,
+    pb::live_server::SERVICE_NAME,
+];
 
 /// The operator API over HTTP and gRPC, with health and reflection beside it.
 fn served(api: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
-    let [_, approvals, control] = SERVICES;
+    let [_, services @ ..] = SERVICES;
     let routes = crate::operator::grpc::router(&api)
         .merge(crate::operator::api::router(api))
         .route_service("/grpc.health.v1.Health/{method}", health);
-    match grpc::reflected(&[approvals, control]) {
+    match grpc::reflected(&services) {
         Ok(reflection) => {
             routes.route_service("/grpc.reflection.v1.ServerReflection/{method}", reflection)
         }

@@ -20,6 +20,7 @@ use crate::control::Action;
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ToolName};
+use crate::domain::json::Json;
 use crate::domain::outcome::{Ended, Observed, Outcome};
 use crate::domain::plural::many;
 use crate::ledger::drafts::DraftWithPayloads;
@@ -37,6 +38,9 @@ use crate::tool::toolbox::Toolbox;
 
 /// Calls of one ordered run that may wait for their turn.
 const WAITING_MAX: usize = 64;
+
+/// Pools, suspensions and stops that a gate reports to operators, of each at most.
+pub(super) const TOLD_MAX: usize = 64;
 
 /// Limits beyond those of manifests. All are off by default.
 #[derive(Clone, Debug)]
@@ -122,6 +126,43 @@ impl Budget {
     fn longest(&self, toolbox: &Toolbox) -> Duration {
         let tools = self.quota.iter().flat_map(|_| toolbox.iter());
         tools.map(|tool| tool.facts.timeout).max().unwrap_or_default()
+    }
+
+    /// The pools and what is left of them, for operators.
+    pub(super) fn pools_left(&self) -> Vec<Json> {
+        let of = |(pool, left): (&Pool, Option<u64>)| {
+            Json::object([
+                ("pool", Json::from(pool.name.as_str())),
+                ("unit", Json::from(pool.unit.as_str())),
+                ("per", Json::from(pool.per.as_str())),
+                ("size", Json::from(pool.size)),
+                ("left", left.map_or(Json::Null, Json::from)),
+            ])
+        };
+        self.quota.iter().flat_map(|quota| quota.left().map(of)).take(TOLD_MAX).collect()
+    }
+
+    /// The runs of these that are suspended, and the tools that are suspended for one, for operators.
+    pub(super) fn suspensions(&self, runs: &[Arc<Run>]) -> Vec<Json> {
+        let mut told = Vec::new();
+        for run in runs {
+            let state = run.state.lock();
+            let mut tell = |tool: Option<&ToolName>| {
+                told.push(Json::object([
+                    ("run", Json::from(run.id.to_string())),
+                    ("agent", Json::from(run.opener.name.as_str())),
+                    ("tool", tool.map_or(Json::Null, |tool| Json::from(tool.as_str()))),
+                ]));
+            };
+            if state.suspended {
+                tell(None);
+            }
+            let most = self.bounds.tool_denials_max.unwrap_or(u64::MAX);
+            let tools = state.denied_tools.iter().filter(|(_, times)| **times >= most);
+            tools.for_each(|(tool, _)| tell(Some(tool)));
+        }
+        told.truncate(TOLD_MAX);
+        told
     }
 
     /// Returns what was leased from pools and not spent.

@@ -31,10 +31,12 @@ pub mod rows;
 mod select;
 mod sqlite;
 mod store;
+mod tally;
 mod words;
 
 pub use rows::CallCounts;
 pub use select::{Found, PAGE_MAX, Place, RowSearch, RunFilter};
+pub use tally::{COUNTED_MAX, CallTally};
 
 /// The file, in the state directory.
 pub const FILE: &str = "console.sqlite";
@@ -287,6 +289,14 @@ impl Index {
         let place = |row: &RunRow| Place { at: row.at, chain: row.chain, seq: row.seq };
         let rows = self.store.find(select::runs(&wanted, sealed), columns::run).await?;
         Ok(Found::of(rows, wanted.limit, place))
+    }
+
+    /// How many calls began since this time, and what became of them.
+    ///
+    /// # Errors
+    /// The index does not answer.
+    pub async fn tally(&self, since: Timestamp) -> Result<CallTally, Error> {
+        tally::tally(&self.store, since).await
     }
 
     /// Number of open runs.

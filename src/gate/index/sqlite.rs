@@ -160,6 +160,18 @@ impl SqliteIndex {
         self.writing(move |conn| put(conn, &chain, from, batch)).await
     }
 
+    /// Runs statements with one text each.
+    #[cfg(test)]
+    pub async fn fill_by_hand(&self, all: [(&'static str, String); 2]) -> Result<(), Error> {
+        self.writing(move |conn| {
+            for (sql, text) in &all {
+                conn.execute(sql, [text])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// The rows of a statement, read beside the connection that writes.
     pub async fn find<T: Send + 'static>(
         &self,

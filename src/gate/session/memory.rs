@@ -73,6 +73,12 @@ impl SessionStore for MemorySessions {
         }))
     }
 
+    async fn peek(&self, id: &Digest) -> Result<Option<SessionCredential>, StoreError> {
+        let now = self.clock.monotonic();
+        let open = self.open.lock();
+        Ok(open.get(id).filter(|session| !session.is_over(now)).map(|session| session.credential))
+    }
+
     async fn end(&self, id: &Digest) -> Result<(), StoreError> {
         self.open.lock().remove(id);
         Ok(())

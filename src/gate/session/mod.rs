@@ -67,6 +67,12 @@ pub trait SessionStore: Send + Sync {
     /// The store does not answer.
     async fn find(&self, id: &Digest) -> Result<Option<SessionCredential>, StoreError>;
 
+    /// The credential of an open session, which is not used by this.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    async fn peek(&self, id: &Digest) -> Result<Option<SessionCredential>, StoreError>;
+
     /// Ends a session.
     ///
     /// # Errors

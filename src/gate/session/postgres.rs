@@ -37,6 +37,15 @@ impl PostgresSessions {
     ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
         self.lane.read(sql, values).await
     }
+
+    /// The credential of an open session, by one of the functions that look for it.
+    async fn open(&self, id: &Digest, sql: &str) -> Result<Option<SessionCredential>, StoreError> {
+        let values = Values::new().bytes(id.as_bytes()).millis(IDLE).millis(LONGEST);
+        let rows = self.call(sql, values).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let kind = CredentialKind::parse(&row.text("kind")?).ok_or_else(|| malformed("kind"))?;
+        Ok(Some(SessionCredential { kind, digest: row.digest("credential")? }))
+    }
 }
 
 #[async_trait]
@@ -54,12 +63,11 @@ impl SessionStore for PostgresSessions {
     }
 
     async fn find(&self, id: &Digest) -> Result<Option<SessionCredential>, StoreError> {
-        let values = Values::new().bytes(id.as_bytes()).millis(IDLE).millis(LONGEST);
-        let sql = "SELECT kind, credential FROM console.session_find($1, $2, $3)";
-        let rows = self.call(sql, values).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let kind = CredentialKind::parse(&row.text("kind")?).ok_or_else(|| malformed("kind"))?;
-        Ok(Some(SessionCredential { kind, digest: row.digest("credential")? }))
+        self.open(id, "SELECT kind, credential FROM console.session_find($1, $2, $3)").await
+    }
+
+    async fn peek(&self, id: &Digest) -> Result<Option<SessionCredential>, StoreError> {
+        self.open(id, "SELECT kind, credential FROM console.session_peek($1, $2, $3)").await
     }
 
     async fn end(&self, id: &Digest) -> Result<(), StoreError> {

@@ -18,7 +18,11 @@ fn operation(row: &Row, request: &Value, reply: &Value) -> Value {
     let text = json!({"type": "string"});
     let mut taken: Vec<Value> =
         parameters(row).map(|name| parameter(name, "path", &text)).collect();
-    let kind = if row.path == "/v1/exports" { "application/zip" } else { "application/json" };
+    let kind = match row.path {
+        "/v1/exports" => "application/zip",
+        "/v1/live" => "text/event-stream",
+        _ => "application/json",
+    };
     let answer = json!({"description": "The answer.", "content": {kind: {"schema": reply}}});
     let problem = json!({"description": "A problem (RFC 9457): see `errors.md`.",
         "content": {"application/problem+json": {"schema": {"type": "object"}}}});

@@ -12,6 +12,7 @@ use super::{BudgetShare, Spend};
 use crate::clock::{Clock, Entropy, random16};
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
+use crate::domain::time::Timestamp;
 
 /// How long one request to the store may take, including the wait for earlier requests.
 const WAIT: Duration = Duration::from_secs(4);
@@ -393,6 +394,12 @@ impl Quota {
         }
     }
 
+    /// Every pool, and the units that are left of its window as far as this gate knows: what it holds, and what no gate
+    /// held when it last asked. `None`: it has not asked in this window.
+    pub fn left(&self) -> impl Iterator<Item = (&Pool, Option<u64>)> {
+        self.shares.iter().map(|share| (&share.pool, share.left(self.clock.now())))
+    }
+
     /// Gives back unspent leases. The quota is not used after this.
     pub async fn close(&self) {
         for (index, share) in self.shares.iter().enumerate() {
@@ -414,6 +421,19 @@ impl Quota {
 }
 
 impl Share {
+    /// Units that are left, if that is known of the window of now.
+    fn left(&self, now: Timestamp) -> Option<u64> {
+        let local = self.local.lock();
+        let left = match self.pool.unit {
+            Unit::Concurrency => (local.serial > 0 || local.held > 0).then_some(local.spare),
+            Unit::Requests | Unit::Tokens | Unit::CostMicroUsd => {
+                let current = local.window == Some(self.pool.per.starts(now));
+                current.then(|| local.spare.saturating_add(local.units))
+            }
+        };
+        left.map(|left| left.min(self.pool.size))
+    }
+
     fn remainder(&self) -> PoolRemainder {
         let local = self.local.lock();
         let size = self.pool.size;

@@ -56,6 +56,34 @@ replies! {
         decided_by: Vec<String>,
     }
 
+    /// One event of the live feed.
+    LiveLine {
+        /// When it was recorded.
+        ts: String,
+        /// The kind of the entry: `run.opened`, `call.denied`, `approval.granted`, `health.changed`, …
+        kind: String,
+        /// The agent, by its manifest.
+        agent: Option<String>,
+        /// The tool.
+        tool: Option<String>,
+        /// The newest verdict: `allow`, `deny` or `require_approval`.
+        verdict: Option<String>,
+        /// Why: the finer code of a decision's first reason, the class or cause of an end, `ready` or `not_ready`.
+        code: Option<String>,
+        /// The run.
+        run: Option<String>,
+        /// The id of the call in the run.
+        call: Option<String>,
+        /// The address of the call: the `{chain}/{seq}` of `GET /v1/calls/{chain}/{seq}`.
+        at: Option<String>,
+    }
+
+    /// Says that events of the live feed were left out: look the calls up instead.
+    LiveMore {
+        /// Number of the events; `null`: it is not known whether there were any.
+        more: Option<u64>,
+    }
+
     /// Calls that match a query.
     Calls {
         /// The calls, newest first.

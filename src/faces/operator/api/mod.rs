@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{MethodFilter, on};
-use http::Method;
+use http::{HeaderMap, Method};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use url::form_urlencoded::byte_serialize;
 
 use super::OperatorApi;
+use super::credential::ShownCredential;
 use super::http::{HttpReply, handle};
 use super::operators::{Operator, Right};
 use crate::serve::problem::Problem;
@@ -25,6 +26,7 @@ pub mod audits;
 pub mod lookups;
 pub mod policies;
 pub mod requests;
+pub mod status;
 
 use requests::{
     BacktestPath, BundlePath, CallPath, ErasurePath, HeldCallPath, NoncePath, OrderPath,
@@ -72,6 +74,9 @@ pub trait Input: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     const TEXTS: &'static [&'static str] = &[];
     /// The finer code of a request that does not hold it.
     const CAUSE: &'static str = "";
+
+    /// Takes what a route needs of the rest of the request.
+    fn complete(&mut self, _headers: &HeaderMap, _shown: &ShownCredential) {}
 }
 
 impl Input for () {
@@ -273,12 +278,13 @@ routes! {
     BreakGlassReview: POST "/v1/break-glass/{nonce}/review" (NoncePath), Review, requests::BreakGlassReview => replies::OrderReply,
         [], OperatorApi::review_break_glass;
     /// Lists the calls that match a query, newest first, without their payloads.
-    Calls: GET "/v1/calls" (()), Look, requests::CallSearch => lookups::Calls, [], OperatorApi::calls;
+    Calls: GET "/v1/calls" (()), Look, requests::CallSearch => lookups::Calls, ["Calls/List"], OperatorApi::calls;
     /// Shows one call, read from its entries, without its payloads.
-    CallDetail: GET "/v1/calls/{chain}/{seq}" (CallPath), Look, () => lookups::CallDetail, [], OperatorApi::call;
+    CallDetail: GET "/v1/calls/{chain}/{seq}" (CallPath), Look, () => lookups::CallDetail,
+        ["Calls/Show"], OperatorApi::call;
     /// Shows the arguments and the result of one call, once an entry records who sees them.
     CallPayloads: GET "/v1/calls/{chain}/{seq}/payloads" (CallPath), Read, () => lookups::CallPayloads,
-        [], OperatorApi::payloads;
+        ["Calls/Payloads"], OperatorApi::payloads;
     /// Lists the orders with numbers above `since`.
     Orders: GET "/v1/control" (()), Look, requests::OrdersAfter => replies::Orders, ["Control/List"], OperatorApi::rows;
     /// Stops a target: `suspend`, `revoke` or `kill`.
@@ -290,6 +296,8 @@ routes! {
         ["Control/Reinstate"], OperatorApi::loosen;
     /// Shows one order and what each gate did to carry it out.
     OrderDetail: GET "/v1/control/{seq}" (OrderPath), Look, () => replies::OrderDetail, ["Control/Get"], OperatorApi::row;
+    /// Counts the calls of the last 24 hours, and says what became of them.
+    Day: GET "/v1/day" (()), Look, () => status::DayCounts, [], OperatorApi::day;
     /// Lists the erasures, the newest first.
     Erasures: GET "/v1/erasures" (()), Custody, () => replies::Erasures, [], OperatorApi::erasures;
     /// Erases payloads by a signed order; with `dry_run` and a `run` or `commitments`, counts what would be erased.
@@ -304,6 +312,8 @@ routes! {
     Export: POST "/v1/exports" (()), Export, requests::Export => super::exports::ExportedFile, [], OperatorApi::export;
     /// Lists the gates: version, bundle in force, newest order applied.
     Fleet: GET "/v1/fleet" (()), Look, () => replies::Fleet, ["Control/Fleet"], OperatorApi::fleet;
+    /// Shows whether calls can be governed, every gate, and the changes of health that are known.
+    Health: GET "/v1/health" (()), Look, () => status::Health, [], OperatorApi::health;
     /// Lists the legal holds in force.
     LegalHolds: GET "/v1/holds" (()), Custody, () => replies::LegalHolds, [], OperatorApi::holds;
     /// Places a legal hold on a `run` or a `log` for a `reason`, or lifts one by a signed order.
@@ -318,6 +328,10 @@ routes! {
     PolicyInForce: GET "/v1/policy" (()), Study, () => policies::PolicyInForce, [], OperatorApi::policy;
     /// Shows one bundle: its files, its windows, and what it would change of the bundle in force.
     BundleDetail: GET "/v1/policy/{bundle}" (BundlePath), Study, () => policies::BundleDetail, [], OperatorApi::bundle;
+    /// Lists the pools with what is left of them, and the stops in force.
+    Limits: GET "/v1/limits" (()), Look, () => status::LimitsState, [], OperatorApi::limits;
+    /// Streams what runs and calls do, as server-sent events; `after` or `Last-Event-ID` names the last one that the client has.
+    Live: GET "/v1/live" (()), Look, requests::LiveFrom => super::live::LiveStream, ["Live/Follow"], OperatorApi::live;
     /// Lists the open runs, those with held calls first; with a `state` or a query, the runs that match, newest first.
     Runs: GET "/v1/runs" (()), Look, requests::RunSearch => lookups::Runs, ["Control/Runs"], OperatorApi::runs;
     /// Shows one run: its calls in the order they began, and the runs that it delegated to.

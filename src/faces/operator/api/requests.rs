@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use http::HeaderMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,6 +10,8 @@ use serde_json::{Map, Value};
 use super::Input;
 use crate::approval::SignedApproval;
 use crate::domain::members::present;
+use crate::operator::credential::ShownCredential;
+use crate::operator::live::{Standing, last_event};
 
 macro_rules! paths {
     ($($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $of:literal])+ $member:ident: $of_type:ty),+ })*) => {$(
@@ -119,6 +122,24 @@ inputs! {
         limit: Option<u64>,
     } with {
         const TEXTS: &'static [&'static str] = &["q", "since", "until", "cursor"];
+    }
+
+    /// Where the live feed begins.
+    LiveFrom {
+        /// The `id` of the last event that the client has; if absent, the feed begins now.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
+        /// How long the stream lasts.
+        #[serde(skip)]
+        standing: Option<Standing>,
+    } with {
+        const TEXTS: &'static [&'static str] = &["after"];
+
+        fn complete(&mut self, headers: &HeaderMap, shown: &ShownCredential) {
+            // A browser that comes back names it here, in the address of its first request.
+            self.after = last_event(headers).or(self.after.take());
+            self.standing = Some(Standing::of_credential(shown));
+        }
     }
 
     /// Which runs are wanted. Without any member except `limit`: the open runs, those with held calls first.

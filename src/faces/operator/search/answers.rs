@@ -10,13 +10,15 @@ use super::{Search, SearchError};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
-use crate::index::{self, Index};
+use crate::domain::time::Timestamp;
+use crate::index::{self, CallTally, Index};
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::operator::OperatorApi;
 use crate::operator::api::lookups::{
     CallDetail, CallPayloads, Calls, ReceiptProof, RunDetail, Runs,
 };
 use crate::operator::api::requests::{CallPath, ReceiptPath, RunPath, RunSearch};
+use crate::operator::api::status::DayCounts;
 use crate::operator::api::{OperatorRequest, route};
 use crate::operator::operators::Operator;
 use crate::record::payload::PayloadViewed;
@@ -27,6 +29,8 @@ use crate::serve::problem::Problem;
 const READ_MAX: u64 = 2_000;
 /// Entries that are read at a time while no request waits.
 const ROUND_MAX: u64 = 20_000;
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
 /// How often the index is filled while no request waits.
 const ROUND: Duration = Duration::from_secs(1);
 
@@ -88,6 +92,8 @@ impl OperatorApi {
                 tracing::warn!(error = %why, "the index of calls is not filled");
             }
             before = why;
+            // What no follower has read by now is not read for the first of them.
+            self.follow().await;
         }
     }
 
@@ -143,6 +149,24 @@ impl OperatorApi {
     ) -> Result<Calls, Problem> {
         let search = self.searched().await?;
         search.calls(&request.request).await.map_err(|error| self.unsearched(error))
+    }
+
+    /// The calls of the last 24 hours.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(in crate::operator) async fn day(
+        &self,
+        _: OperatorRequest<route::Day>,
+    ) -> Result<DayCounts, Problem> {
+        let search = self.searched().await?;
+        let since = Timestamp::from_millis(search.now.millis().saturating_sub(DAY_MS));
+        let found = search.index.tally(since).await;
+        let CallTally { calls, denied, held: waiting, approved, refused, expired } =
+            found.map_err(|error| self.unsearched(error.into()))?;
+        let held = [waiting, approved, refused, expired].into_iter().fold(0, u64::saturating_add);
+        let (since, behind) = (since.to_string(), search.index.reach().behind);
+        Ok(DayCounts { since, calls, denied, held, waiting, approved, refused, expired, behind })
     }
 
     /// One call, without its payloads.

@@ -20,7 +20,7 @@ pub(super) const STYLE: &str = "style.css";
 /// What a browser shows beside the title.
 pub(super) const ICON: &str = "icon.svg";
 /// The modules that each page loads.
-pub(super) const MODULES: [&str; 3] = ["copy.js", "keys.js", "times.js"];
+pub(super) const MODULES: [&str; 4] = ["copy.js", "keys.js", "live.js", "times.js"];
 
 /// One file.
 struct Asset {
@@ -36,6 +36,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         (ICON, SVG, include_str!("../../../../web/icon.svg")),
         ("copy.js", JS, include_str!("../../../../web/copy.js")),
         ("keys.js", JS, include_str!("../../../../web/keys.js")),
+        ("live.js", JS, include_str!("../../../../web/live.js")),
         ("times.js", JS, include_str!("../../../../web/times.js")),
     ];
     let digest = |text: &str| Digest::of(&[text.as_bytes()]).hex();

@@ -44,7 +44,8 @@ impl SessionId {
         bool::from(self.token(path).as_bytes().ct_eq(token.as_bytes()))
     }
 
-    fn digest(&self) -> Digest {
+    /// What is kept of it.
+    pub(super) fn digest(&self) -> Digest {
         Digest::of(&[&*self.0])
     }
 }
@@ -71,6 +72,11 @@ impl ConsoleSessions {
     /// The login of an open session, which is used by this.
     pub(super) async fn find(&self, id: &SessionId) -> Result<Option<Login>, StoreError> {
         Ok(self.0.find(&id.digest()).await?.map(Login::of_session))
+    }
+
+    /// The login of an open session, which is not used by this.
+    pub(super) async fn peek(&self, id: &Digest) -> Result<Option<Login>, StoreError> {
+        Ok(self.0.peek(id).await?.map(Login::of_session))
     }
 
     /// Ends a session.

@@ -15,6 +15,7 @@ use super::pages::{self, Failure};
 use super::session::{self, ConsoleSessions, SessionId};
 use super::visit::Visit;
 use super::{ConsoleSettings, ROOT, assets, guard};
+use crate::domain::digest::Digest;
 use crate::identity::certificate::ClientCertificate;
 use crate::operator::OperatorApi;
 use crate::operator::api::{Route as _, Row, route};
@@ -46,7 +47,12 @@ impl Console {
         parts: &Parts,
     ) -> Result<Option<(SessionId, Operator)>, Problem> {
         let Some(id) = SessionId::of(&parts.headers, self.secure) else { return Ok(None) };
-        let Some(login) = self.sessions.find(&id).await? else { return Ok(None) };
+        // A stream is not the use of a session: the page of a person who has left must not keep it open.
+        let login = match parts.uri.path() == pages::live::EVENTS {
+            true => self.sessions.peek(&id.digest()).await?,
+            false => self.sessions.find(&id).await?,
+        };
+        let Some(login) = login else { return Ok(None) };
         let Some(shown) = session::shown(login, certificate(parts)) else { return Ok(None) };
         let Some(who) = self.api.known(&shown) else {
             self.sessions.end(&id).await?;
@@ -59,6 +65,19 @@ impl Console {
     pub(super) fn comes_back(&self, request: &Request) -> bool {
         let path = request.uri().path() == oidc::CALLBACK;
         path && self.oidc.is_some() && *request.method() == Method::GET
+    }
+}
+
+impl Console {
+    /// The operator of an open session on a connection with this certificate; asking does not use it. One that cannot be
+    /// looked up is none.
+    pub(super) async fn standing(
+        &self,
+        session: &Digest,
+        certificate: Option<&Arc<ClientCertificate>>,
+    ) -> Option<Operator> {
+        let login = self.sessions.peek(session).await.ok()??;
+        self.api.known(&session::shown(login, certificate)?)
     }
 }
 
@@ -115,7 +134,10 @@ pages! {
     GET "/console/calls/{chain}/{seq}", CallDetail, pages::calls::one;
     GET "/console/calls/{chain}/{seq}/payloads", CallPayloads, pages::calls::payloads;
     GET "/console/receipts/{chain}/{seq}/proof", ReceiptProof, pages::calls::proof;
-    GET "/console/health", Fleet, pages::health::health;
+    GET "/console/live", Live, pages::live::page;
+    GET "/console/live/events", Live, pages::live::events;
+    GET "/console/health", Health, pages::health::health;
+    GET "/console/limits", Limits, pages::limits::limits;
     GET "/console/orders", Orders, pages::orders::list;
     GET "/console/orders/new", Stop, pages::orders::new;
     POST "/console/orders", Stop, pages::orders::give;

@@ -17,9 +17,10 @@ use super::form::Form;
 use super::guard;
 use super::pages::{Failure, frame};
 use super::session::SessionId;
-use super::site::Console;
+use super::site::{Console, certificate};
 use crate::domain::code::Code;
 use crate::operator::api::{Route, Serve, ask};
+use crate::operator::live::{Standing, last_event};
 use crate::operator::operators::{Operator, Right};
 use crate::serve::problem::Problem;
 
@@ -34,6 +35,8 @@ pub(super) enum Answer {
     SeeOther(String),
     /// A file to keep, which is no page.
     File(Response),
+    /// A stream of events.
+    Events(Response),
 }
 
 /// A request of an operator.
@@ -125,6 +128,24 @@ impl Visit {
         self.who.may(R::ROW.right)
     }
 
+    /// The event that the browser names as its last one.
+    pub(super) fn last_event(&self) -> Option<String> {
+        last_event(&self.parts.headers).or_else(|| self.query("after"))
+    }
+
+    /// As long as the session of this request is open and its operator has the right of the route.
+    pub(super) fn standing<R: Route>(&self) -> Standing {
+        let (console, session) = (Arc::clone(&self.console), self.id.digest());
+        let certificate = certificate(&self.parts).cloned();
+        Standing::of(move |_| {
+            let (console, certificate) = (Arc::clone(&console), certificate.clone());
+            async move {
+                let who = console.standing(&session, certificate.as_ref()).await;
+                who.is_some_and(|who| who.may(R::ROW.right))
+            }
+        })
+    }
+
     /// Where this operator reaches the operator API, for a command in a terminal: where the browser reaches it.
     pub(super) fn url(&self) -> Option<String> {
         let named = || guard::named(&self.console, &self.parts.headers, &self.parts.uri);
@@ -156,6 +177,7 @@ impl Visit {
             }
             Ok(Answer::SeeOther(path)) => see_other(&path),
             Ok(Answer::File(response)) => response,
+            Ok(Answer::Events(response)) => response,
             Err(failure) => failure.page_for(&self.console, Some(self)),
         }
     }

@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::domain::id::ToolName;
+use crate::domain::json::Json;
 use crate::identity::manifest::Manifest;
 use crate::ledger::Ledger;
 use crate::telemetry::metrics::Metrics;
@@ -144,6 +145,12 @@ impl Control {
     #[must_use]
     pub fn self_test_reasons(&self) -> Vec<String> {
         self.canary.reasons()
+    }
+
+    /// The current stops, as the entry lists them.
+    fn stops_in_force(&self) -> Vec<Json> {
+        let standing = self.commands.stops.read().standing(self.clock.now());
+        standing.iter().take(super::budget::TOLD_MAX).map(Json::of).collect()
     }
 
     /// The current stops, as notes for operators.

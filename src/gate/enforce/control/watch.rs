@@ -340,6 +340,9 @@ impl Road {
             ("open_runs", number(open)),
             ("in_flight", number(in_flight)),
             ("held", number(held)),
+            ("pools", self.budget.pools_left().into()),
+            ("stops", self.control.stops_in_force().into()),
+            ("suspended", self.budget.suspensions(&runs).into()),
         ];
         state.extend((follow.state)());
         let presence = self.control.presence(follow, Json::object(state));

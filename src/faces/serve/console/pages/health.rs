@@ -6,18 +6,24 @@ use super::{Failure, id, shown, time};
 use crate::domain::plural::many;
 use crate::operator::api::replies::{Fleet, Gate};
 use crate::operator::api::route;
+use crate::operator::api::status::{Expiration, Health, HealthChange};
 use crate::serve::Readiness;
 use crate::serve::console::visit::{Answer, Visit};
 
 /// The page.
 pub(in super::super) async fn health(visit: &mut Visit) -> Result<Answer, Failure> {
-    let fleet = visit.ask::<route::Fleet>((), ()).await?;
+    let Health { gates: all, never_seen, changes, expiring, .. } =
+        visit.ask::<route::Health>((), ()).await?;
     let now = visit.console.view.now();
     let body = html! {
         h2 { "This process" }
         (readiness(&now))
         h2 { "Gates" }
-        (gates(&fleet))
+        (gates(&Fleet { gates: all, never_seen }))
+        h2 { "What ends soon" }
+        (ends(&expiring, &[]))
+        h2 { "Changes" }
+        (history(&changes))
     };
     Ok(Answer::Page("Health".to_owned(), body))
 }
@@ -33,6 +39,37 @@ pub(super) fn readiness(now: &Readiness) -> Markup {
             h3 { "To know" }
             ul { @for note in &now.notes { li { (shown(note)) } } }
         }
+    }
+}
+
+/// What ends at a known time, without what ends later than the last of these times.
+pub(super) fn ends(expiring: &[Expiration], until: &[&str]) -> Markup {
+    let soon = |one: &&Expiration| until.iter().all(|until| *one.at <= **until);
+    let expiring: Vec<&Expiration> = expiring.iter().filter(soon).collect();
+    html! {
+        @if expiring.is_empty() { p .empty { "Nothing, as far as this process knows." } }
+        ul { @for one in expiring { li { (shown(&one.what)) ": " (time(&one.at)) } } }
+    }
+}
+
+/// Changes of health, the newest first.
+pub(super) fn history(changes: &[HealthChange]) -> Markup {
+    if changes.is_empty() {
+        return html! { p .empty { "No change is known." } };
+    }
+    html! {
+        div .wide { table {
+            caption { (many(changes.len(), "change")) ", newest first: of this process since its start, and as gates recorded them" }
+            thead { tr {
+                th scope="col" { "When" } th scope="col" { "Of" } th scope="col" { "From then on" } th scope="col" { "Why" }
+            } }
+            tbody { @for change in changes { tr data-row {
+                td { (time(&change.at)) }
+                th scope="row" { @match &change.origin { None => "this process", Some(origin) => (id(origin)) } }
+                td { @if change.ready { span .good { "● ready" } } @else { span .bad { "■ not ready" } } }
+                td { @for reason in &change.reasons { p { (shown(reason)) } } }
+            } } }
+        } }
     }
 }
 

@@ -11,6 +11,8 @@ pub(super) mod custody;
 pub(super) mod evidence;
 pub(super) mod health;
 pub(super) mod home;
+pub(super) mod limits;
+pub(super) mod live;
 pub(super) mod login;
 pub(super) mod oidc;
 pub(super) mod orders;
@@ -39,7 +41,9 @@ const NAVIGATION: &[(&str, &str, &str)] = &[
     ("/console/approvals", "Approvals", "a"),
     ("/console/runs", "Runs", "r"),
     ("/console/calls", "Calls", "c"),
+    ("/console/live", "Live", "l"),
     ("/console/health", "Health", "e"),
+    ("/console/limits", "Limits", "m"),
     ("/console/orders", "Orders", "o"),
     ("/console/policy", "Policy", "p"),
     ("/console/evidence", "Evidence", "v"),
@@ -144,8 +148,9 @@ pub(super) fn frame(
                     p .brand {
                         a href=(ROOT) { "Wicketgate" } " " span .tenant { (shown(console.api.tenant())) }
                     }
-                    @if ready { p .state .good { "● ready" } } @else { p .state .bad { "■ not ready" } }
+                    @if ready { p .state .good data-live="ready" { "● ready" } } @else { p .state .bad data-live="ready" { "■ not ready" } }
                     @if let Some(visit) = visit {
+                        (live::counters(console))
                         nav aria-label="Pages" { ul {
                             @for (path, name, key) in NAVIGATION {
                                 li { a href=(path) data-key=(key) { (name) } }

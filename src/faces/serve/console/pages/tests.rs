@@ -1,8 +1,11 @@
 //! No recorded text becomes markup, hides something, or imitates what was spelled out.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
+use crate::domain::id::ChainId;
 use crate::operator::api::audits::{AuditReport, Exports};
 use crate::operator::api::lookups::{
     CallDetail, CallPayloads, Calls, ReceiptProof, RunDetail, Runs, Similar,
@@ -14,6 +17,8 @@ use crate::operator::api::replies::{
     Amendments, ErasureDetail, ErasureReply, Erasures, Fleet, HeldCallDetail, LegalHolds,
     OrderDetail, OrderRow, Orders,
 };
+use crate::operator::api::status::{Expiration, HealthChange, LimitsState};
+use crate::operator::live::{LiveCursor, LiveEvent};
 use crate::operator::view::{Facts, Review};
 
 /// What would be markup, ends an attribute, hides, turns around, and imitates an escape.
@@ -90,6 +95,42 @@ fn merged(mut one: Value, other: Value) -> Value {
         one.extend(other);
     }
     one
+}
+
+#[test]
+fn the_live_feed_health_and_limits_show_texts_as_texts() {
+    let line = json!({"ts": "t", "kind": "k", "agent": "a", "tool": "t", "verdict": "v",
+        "code": "c", "run": "r", "call": "c", "at": "c/1"});
+    let (at, chain) = (Timestamp::from_millis(1), ChainId::from_bytes([1; 16]));
+    let event = LiveEvent { place: LiveCursor { at, chain, seq: 1 }, line: read(line) };
+    let feed = live::feed(&[Arc::new(event)]);
+    assert!(feed.0.contains("data-after=\"1-01010101"), "{}", feed.0);
+    assert_harmless(feed);
+    let changes = json!([{"at": "t", "origin": "o", "ready": false, "reasons": ["r"]}]);
+    assert_harmless(health::history(&read::<Vec<HealthChange>>(changes)));
+    let expiring = json!([{"what": "w", "at": "t"}]);
+    assert_harmless(health::ends(&read::<Vec<Expiration>>(expiring), &[]));
+    assert_harmless(limits::sections(&read::<LimitsState>(json!({
+        "pools": [{"origin": "o", "pool": "p", "unit": "u", "per": "p", "size": 1, "left": 0}],
+        "suspended": [{"origin": "o", "run": "r", "agent": "a", "tool": "t"}],
+        "stops": [{"origin": "o", "seq": 1, "action": "a", "target": "t", "name": "n",
+            "expires": "e", "lifted": "l"}],
+        "silent": ["o"],
+    }))));
+}
+
+#[test]
+fn the_calls_of_a_day_are_counted_up_to_ten_thousand() {
+    let day = json!({"since": "", "calls": 12_408, "denied": 1, "held": 9, "waiting": 0,
+        "approved": 7, "refused": 1, "expired": 1, "behind": 0});
+    let page = home::since_yesterday(&serde_json::from_value(day).unwrap()).into_string();
+    for part in [
+        r#"<a href="/console/calls?q=since%3A24h">10,000+ calls</a>"#,
+        r#"<a href="/console/calls?q=state%3Adenied+since%3A24h">1 denied</a>"#,
+        "9 held (0 waiting, 7 approved, 1 refused, ",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
 }
 
 #[test]
