@@ -1,10 +1,14 @@
 //! What an agent did is found, seen and proven afterwards, on either store: by the API of a gate or a hub, and in the
 //! ledger itself.
 
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
+use sqlx::{Connection as _, PgConnection, Row as _};
 use wicketgate_support::hub::Hub;
 use wicketgate_support::people::{People, RULES, done};
-use wicketgate_support::pg::Pg;
+use wicketgate_support::pg::{Pg, TestDb};
+use wicketgate_support::process::Process;
+use wicketgate_support::waiting::until;
 
 use crate::agent::Agent;
 use crate::sidecar::{Estate, Sidecar};
@@ -88,6 +92,18 @@ async fn finds(people: &People, url: &str, agent: &Agent) {
         (&call["approvals"], call["decided_by"].as_array().map(Vec::len)),
         (&2.into(), Some(2))
     );
+    // Every entry of the call is in the signed checkpoint, its hash computed again.
+    let proven = shown(people, "otto", url, &["call", "show", run, "held"]);
+    assert!(proven["checkpoint"].is_u64() && proven["unproven"].is_null(), "{proven}");
+
+    // The next call of its kind is shown beside it.
+    let again = agent.call("work.do", "again", r#"{"hold":true,"more":"x"}"#).await.unwrap_err();
+    assert_eq!(again.code, "call.held");
+    let (exit, beside) = people.types("ada", url, &["approval", "show", run, "again"]);
+    assert_eq!(exit, Some(0), "{beside}");
+    for part in ["AGAINST held, APPROVED BY ada", "/hold  2 → true", "/more  nothing → \"x\""] {
+        assert!(beside.contains(part), "{part}: {beside}");
+    }
     let told = people.types("otto", url, &["call", "list", "verdikt:deny"]);
     assert!(told.1.contains("`verdikt:deny` at column 1") && told.0 == Some(1), "{told:?}");
 }
@@ -97,13 +113,14 @@ async fn finds(people: &People, url: &str, agent: &Agent) {
 fn viewed(tail: &str, run: &str) {
     let entries = tail.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let viewed: Vec<Value> = entries.filter(|entry| entry["kind"] == "payload.viewed").collect();
-    assert_eq!(viewed.len(), 1, "{tail}");
-    let data = &viewed[0]["data"];
-    assert_eq!(
-        (&data["by"], &data["run"], &data["call"]),
-        (&"ada".into(), &run.into(), &"ran".into())
-    );
-    assert!(!data["c"].as_array().unwrap().is_empty(), "{data}");
+    assert_eq!(viewed.len(), 2, "{tail}");
+    // The second was shown beside a held call.
+    for (entry, call) in viewed.iter().zip(["ran", "held"]) {
+        let data = &entry["data"];
+        let facts = ["by", "run", "call"].map(|name| data[name].as_str().unwrap());
+        assert_eq!(facts, ["ada", run, call], "{data}");
+        assert!(!data["c"].as_array().unwrap().is_empty(), "{data}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -135,7 +152,7 @@ async fn on_sqlite_the_gate_finds_what_an_agent_did_and_so_does_the_ledger_alone
     assert_eq!(reindexed["behind"], 0, "{reindexed}");
     let after = rows(&estate);
     let calls = |rows: &[String]| rows.iter().filter(|row| row.starts_with("call ")).count();
-    assert_eq!((calls(&before), calls(&after)), (3, 3), "{before:?}");
+    assert_eq!((calls(&before), calls(&after)), (4, 4), "{before:?}");
     // The gate went on after its index was last filled: only its cursor may have moved on.
     let settled = |rows: Vec<String>| -> Vec<String> {
         rows.into_iter().filter(|row| !row.starts_with("cursor ")).collect()
@@ -176,5 +193,45 @@ async fn on_postgres_the_hub_finds_what_an_agent_did() {
     estate.secret("reader.url", &db.reader_url);
     let tail = ["ledger", "tail", "--postgres-url-file", "reader.url", "--number", "200", "--json"];
     viewed(&estate.try_run(&tail).ok().out, &agent.run);
+    rebuilt(&estate, &db).await;
+
+    // A forged row lists the call wrongly; the call is read from its entries, which are proven.
+    let forge = "UPDATE console.call SET verdict = 'allow', state = 'completed', agent = 'x' WHERE call = 'denied'";
+    let mut admin = PgConnection::connect(&db.admin_url).await.unwrap();
+    sqlx::query(forge).execute(&mut admin).await.unwrap();
+    let list = ["call", "list", &format!("run:{} call:denied", agent.run)];
+    assert_eq!(shown(&people, "otto", &hub.url(), &list)["calls"][0]["verdict"], "allow");
+    let one = shown(&people, "otto", &hub.url(), &["call", "show", &agent.run, "denied"]);
+    assert_eq!((&one["verdict"], &one["agent"]), (&"deny".into(), &"test-agent".into()), "{one}");
+    assert!(one["checkpoint"].is_u64(), "{one}");
     sidecar.stop().await;
+}
+
+/// Every call and run of the index of a hub, in order.
+async fn hub_rows(db: &TestDb) -> Vec<String> {
+    let mut admin = PgConnection::connect(&db.admin_url).await.unwrap();
+    let mut rows = Vec::new();
+    for table in ["call", "mark", "run"] {
+        let sql = format!("SELECT t::text FROM console.{table} t ORDER BY t::text");
+        for row in sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&mut admin).await.unwrap() {
+            rows.push(format!("{table} {}", row.get::<String, _>(0)));
+        }
+    }
+    rows
+}
+
+/// The program is killed while it rebuilds the index of the hub, which fills it too: the next one ends with the rows that
+/// were there.
+async fn rebuilt(estate: &Estate, db: &TestDb) {
+    let before = hub_rows(db).await;
+    assert!(before.iter().any(|row| row.starts_with("mark ") && row.contains("ada")), "{before:?}");
+    let reindex = ["ledger", "reindex", "--config", "hub.yaml", "--json"];
+    for _ in 0..4 {
+        let killed = Process::start(estate.command(&reindex));
+        kill_process(killed.pid(), Signal::KILL).unwrap();
+    }
+    let done = estate.try_run(&reindex).ok().json();
+    assert_eq!((&done["behind"], &done["index"]), (&0.into(), &"schema console".into()), "{done}");
+    // A statement of a killed program may end after it; the hub fills on.
+    until("the rows that were there", async || hub_rows(db).await == before).await;
 }

@@ -190,6 +190,12 @@ async fn a_call_is_found_by_a_query_and_its_arguments_are_shown_once_that_is_rec
         assert!(call.body.contains(part), "{part}: {}", call.body);
     }
     assert!(!call.body.contains("4200"), "{}", call.body);
+    assert!(call.body.contains("✔ All entries are in the signed checkpoint of "), "{}", call.body);
+    let proof = call.attributes("href").into_iter().find(|link| link.ends_with("/proof")).unwrap();
+    let proof = anna.get(&proof).await;
+    for part in ["✔ Entry ", "c2sp.org/tlog-proof@v1", "computed from the entry"] {
+        assert!(proof.body.contains(part), "{part}: {}", proof.body);
+    }
     assert_eq!(api.entries(Kind::PayloadViewed).await.len(), 0);
     let shown = anna.get(&format!("{path}/payloads")).await;
     assert!(shown.body.contains("{&quot;amount&quot;:4200}"), "{}", shown.body);
@@ -216,6 +222,7 @@ async fn a_number_that_no_store_can_hold_is_of_nothing() {
         for path in [
             format!("{chain}/{number}"),
             format!("{chain}/{number}/payloads"),
+            format!("{}/{number}/proof", chain.replace("/calls/", "/receipts/")),
             format!("/console/orders/{number}"),
         ] {
             assert_eq!(anna.get(&path).await.status, 404, "{path}");
