@@ -269,6 +269,9 @@ async fn operator_api(
     if let Some(index) = super::index::operator_part(config) {
         api.allow_index(index);
     }
+    if let Some(list) = super::approvers::operator_part(config)? {
+        api.allow_approvers(list);
+    }
     Ok(api)
 }
 

@@ -17,6 +17,7 @@ mod amend;
 mod amend_fleet;
 mod api_server;
 mod bindings;
+mod browser;
 mod custody;
 mod elsewhere;
 mod enrol;

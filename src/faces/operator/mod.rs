@@ -42,6 +42,7 @@ pub mod http;
 mod logins;
 pub mod operators;
 mod orders;
+pub mod own_keys;
 pub mod search;
 pub mod token_review;
 pub mod view;
@@ -108,6 +109,7 @@ pub struct OperatorApi {
     break_glass: std::sync::OnceLock<break_glass::BreakGlassParts>,
     evidence: std::sync::OnceLock<Arc<evidence::EvidenceService>>,
     index: std::sync::OnceLock<Index>,
+    approvers: std::sync::OnceLock<own_keys::ReadApprovers>,
     /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }
@@ -146,6 +148,7 @@ impl OperatorApi {
             break_glass,
             evidence,
             index: std::sync::OnceLock::new(),
+            approvers: std::sync::OnceLock::new(),
             tasks: TaskTracker::new(),
         }
     }

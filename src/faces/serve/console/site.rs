@@ -93,6 +93,8 @@ pages! {
     GET "/console", HeldCalls, pages::home::home;
     GET "/console/approvals", HeldCalls, pages::approvals::list;
     GET "/console/approvals/{run}/{call}", HeldCallDetail, pages::approvals::one;
+    POST "/console/approvals/{run}/{call}", HeldCallDecision, pages::approvals::decide;
+    GET "/console/decisions/{seq}", OrderDetail, pages::decisions::one;
     GET "/console/runs", Runs, pages::runs::list;
     GET "/console/runs/{run}", RunDetail, pages::runs::one;
     GET "/console/calls", Calls, pages::calls::list;
@@ -121,6 +123,7 @@ pub(in super::super) fn router(
     let open = Router::new()
         .route("/console/login", get(pages::login::form).post(pages::login::log_in))
         .route("/console/logout", get(pages::login::session).post(pages::login::log_out))
+        .route("/console/me", get(pages::me::me))
         .route("/console/static/{digest}/{name}", get(assets::serve))
         .route("/console/", get(nowhere).post(nowhere))
         .route("/console/{*rest}", get(nowhere).post(nowhere));
@@ -137,7 +140,8 @@ async fn nowhere(State(console): State<Arc<Console>>) -> Response {
 pub(in super::super) fn surface() -> impl Iterator<Item = (String, Access)> {
     let open = ["GET login", "POST login", "GET static/{digest}/{name}"];
     let open = open.into_iter().map(|one| (one, Access::Open));
-    let own = ["GET logout", "POST logout"].into_iter().map(|one| (one, Access::Operated));
+    let own =
+        ["GET logout", "POST logout", "GET me"].into_iter().map(|one| (one, Access::Operated));
     let name = |one: &str| one.replacen(' ', &format!(" {ROOT}/"), 1);
     let pages =
         PAGES.iter().map(|page| (format!("{} {}", page.method, page.path), Access::Operated));
