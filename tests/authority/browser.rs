@@ -188,10 +188,8 @@ impl Stage {
     #[track_caller]
     fn sent(seen: &Value) -> Value {
         let body = seen["sent"][0].as_str().unwrap_or_else(|| panic!("{seen:#}"));
-        url::form_urlencoded::parse(body.as_bytes())
-            .into_owned()
-            .collect::<serde_json::Map<_, _>>()
-            .into()
+        let fields = url::form_urlencoded::parse(body.as_bytes()).into_owned();
+        fields.map(|(name, value)| (name, Value::from(value))).collect()
     }
 
     async fn close(mut self) {
@@ -349,7 +347,7 @@ async fn the_page_of_a_decision_says_that_it_waits_is_void_or_asks_for_other_arg
     let mut stage = Stage::new("T1", |_| {}).await;
     stage.listed();
     stage.hold("two", r#"{"hold":2}"#).await;
-    stage.says("two", APPROVE, "● counted: the call waits for another approver");
+    stage.says("two", APPROVE, "● counted, and not enough for the call to run");
     stage.says("two", REFUSE, "● refused: the call does not run");
     stage.hold("other", r#"{"hold":true,"n":2}"#).await;
     let changed = json!({"arguments": "{\"n\": 1, \"hold\": true}"});

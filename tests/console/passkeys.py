@@ -4,6 +4,7 @@ Usage: passkeys.py AXE.js. Each line of standard input is a request, one JSON ob
 The last answer, after the end of the input, lists what browsers complained about.
 """
 
+import html
 import json
 import shutil
 import sys
@@ -55,8 +56,9 @@ class Person:
         return {}
 
     def complained(self, message):
-        # A status that the test asked for is no complaint.
-        if "Failed to load resource" not in message.text:
+        # A status that the test asked for is no complaint, nor that only ES256 has a form that OpenSSH knows.
+        expected = ("Failed to load resource", "publicKey.pubKeyCredParams is missing")
+        if not message.text.startswith(expected):
             self.faults.append(f"console: {message.text}")
 
     def requested(self, request):
@@ -147,10 +149,10 @@ class Person:
             if (token) body.set("form", token.value);
             if (stated) body.set("statement", document.querySelector("#signing").dataset.approve);
             const answer = await fetch(path, { method: "POST", body });
-            const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-            return { status: answer.status, text: page.querySelector("main").textContent };
+            return { status: answer.status, text: await answer.text() };
         }"""
-        return self.page.evaluate(script, [path, fields, stated])
+        answer = self.page.evaluate(script, [path, fields, stated])
+        return {**answer, "text": html.unescape(answer["text"])}
 
     def press(self, path, button):
         self.page.goto(self.address(path))
@@ -173,9 +175,7 @@ class Person:
                     self.page.set_viewport_size({"width": width, "height": 900})
                     self.page.emulate_media(color_scheme=scheme)
                     self.page.goto(self.address(path))
-                    if path == "/console/me":
-                        self.page.get_by_role("button", name="Make a passkey").click()
-                        self.page.locator("#line").wait_for()
+                    self.page.evaluate("document.querySelectorAll('[hidden]').forEach((e) => (e.hidden = false))")
                     for closed in self.page.locator("summary").all():
                         closed.click()
                     self.page.add_script_tag(content=axe)

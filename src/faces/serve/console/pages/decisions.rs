@@ -107,7 +107,7 @@ fn said(order: &OrderRow, done: Option<&Value>, line: Option<&CallLine>) -> (boo
             (false, format!("counted, but the call {why}"))
         }
         ("held", _) if detail.is_empty() => {
-            (true, "counted: the call waits for another approver".to_owned())
+            (true, "counted, and not enough for the call to run: it stays held".to_owned())
         }
         ("held", _) => (true, format!("counted, and the call still waits: {message} ({detail})")),
         ("awaited", _) => {

@@ -192,15 +192,12 @@ fn assert_said(order: (&str, &str), done: Value, state: (&str, &str), sentence: 
 }
 
 #[test]
-fn every_outcome_of_a_decision_has_a_sentence_of_its_own() {
+fn every_outcome_of_a_counted_decision_has_a_sentence_of_its_own() {
     let counted = |call: &str| json!({"counted": true, "call": call, "detail": "", "message": ""});
-    let not =
-        |detail: &str| json!({"counted": false, "call": "", "detail": detail, "message": "m"});
-    let asked = |call: &str| json!({"asked": "c.m1", "call": call, "detail": "", "message": "m"});
     let approve = ("approval", "approve");
     for (order, done, state, sentence) in [
         (approve, counted("authorized"), ("running", ""), "● approved: the call runs now"),
-        (approve, counted("held"), ("held", ""), "● counted: the call waits for another approver"),
+        (approve, counted("held"), ("held", ""), "● counted, and not enough for the call to run"),
         (approve, counted("held"), ("held", ""), "is held, with 1 approval so far"),
         (
             approve,
@@ -223,6 +220,18 @@ fn every_outcome_of_a_decision_has_a_sentence_of_its_own() {
             ("denied", "approval.refused"),
             "● refused: the call does not run",
         ),
+    ] {
+        assert_said(order, done, state, sentence);
+    }
+}
+
+#[test]
+fn every_reason_that_a_decision_does_not_count_has_a_sentence_of_its_own() {
+    let not =
+        |detail: &str| json!({"counted": false, "call": "", "detail": detail, "message": "m"});
+    let asked = |call: &str| json!({"asked": "c.m1", "call": call, "detail": "", "message": "m"});
+    let approve = ("approval", "approve");
+    for (order, done, state, sentence) in [
         (
             approve,
             not("approval.not_held"),
