@@ -103,6 +103,9 @@ class Person:
         """Changes what the server sends before the browser sees it."""
 
         def changed(route):
+            if route.request.method == "POST":
+                route.fallback()
+                return
             response = route.fetch()
             body = response.text()
             for before, after in swaps:
