@@ -20,6 +20,7 @@ use crate::enforce::{
 use crate::evidence::artifacts::{Artifacts, SignedList};
 use crate::ledger::Ledger;
 use crate::ledger::hold::HeldCall;
+use crate::operator::own_keys::ReadApprovers;
 
 /// Who approves held calls and gives orders that take back a stop.
 #[derive(Debug)]
@@ -58,6 +59,21 @@ pub(super) fn signed(checked: &Checked, live: &Live, ledger: &Ledger) -> Option<
         passkeys: checked.config.approvals.passkey_terms(),
     };
     Some(KeptList::of(file, checked, ledger))
+}
+
+/// Reads the configured list, to show operators their own keys. `None`: no list is configured here.
+pub(super) fn operator_part(config: &Config) -> Result<Option<ReadApprovers>, super::Error> {
+    let Some(file) = config.approvals.signers.clone() else { return Ok(None) };
+    let mut problems = Vec::new();
+    let trusted = checked::keys(&config.trust.approver_keys, &mut problems);
+    if !problems.is_empty() {
+        return Err(super::Error::Config(problems));
+    }
+    let threshold = config.trust.approver_threshold;
+    Ok(Some(Arc::new(move || {
+        let (list, _) = read(Purpose::Approval, &file, (&trusted, threshold))?;
+        Ok(list)
+    })))
 }
 
 /// A list for this purpose, and its text with its envelope, if enough of these keys signed it.

@@ -285,6 +285,9 @@ async fn operator_api(
     }
     let sessions = PostgresSessions::lazy(at.connect.expose()).map_err(System::ledger)?;
     api.share_sessions(Arc::new(sessions));
+    if let Some(list) = super::approvers::operator_part(config)? {
+        api.allow_approvers(list);
+    }
     Ok(api)
 }
 

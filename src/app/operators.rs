@@ -60,6 +60,9 @@ pub(super) async fn operator_api(
     if let Some(index) = super::index::operator_part(&checked.config) {
         api.allow_index(index);
     }
+    if let Some(list) = super::approvers::operator_part(&checked.config)? {
+        api.allow_approvers(list);
+    }
     Ok(Some(Arc::new(api)))
 }
 

@@ -18,6 +18,7 @@ mod amend_fleet;
 mod api_server;
 mod audited;
 mod bindings;
+mod browser;
 mod custody;
 mod elsewhere;
 mod enrol;

@@ -142,7 +142,7 @@ async fn a_call_approved_by_passkey_runs_once_and_stock_openssh_verifies_the_bun
     assert_eq!(setup.tool.count(), 1);
     setup.agent.seal().await.unwrap();
     setup.sidecar.stop().await;
-    let report = exported(&setup);
+    let report = exported(&setup.estate, &setup.people, &setup.agent.run);
     let text = report.to_string();
     let decided = report["checks"].as_array().unwrap().iter().find(|c| c["id"] == "P4").unwrap();
     assert_eq!(decided["outcome"], "VALID", "{text}");
@@ -155,29 +155,29 @@ async fn a_call_approved_by_passkey_runs_once_and_stock_openssh_verifies_the_bun
 }
 
 /// Exports the run; what verifying it says.
-fn exported(setup: &Setup) -> Value {
-    let dir = setup.estate.path(".");
+pub fn exported(estate: &Estate, people: &People, exported: &str) -> Value {
+    let dir = estate.path(".");
     for name in ["evidence.pem", "fleet.pem"] {
         run(&dir, &["keygen", "--out", name]);
     }
-    let order = ["evidence", "export", "--run", &setup.agent.run, "--out", "evidence"];
+    let order = ["evidence", "export", "--run", exported, "--out", "evidence"];
     let from = ["--key", "evidence.pem", "--config", "wicketgate.yaml"];
     let kept = ["--artifacts", "state/artifacts", "--fleet-key", "fleet.pem"];
     let by = ["--enrolment-key", "state/enrolment.key"];
     run(&dir, &[&order[..], &from, &kept, &by].concat());
     let trust = [
-        ("enrolment-key", setup.estate.path("state/enrolment.key.pub")),
-        ("evidence-key", setup.estate.path("evidence.pem.pub")),
-        ("approvers", setup.people.path("list.pem.pub")),
+        ("enrolment-key", estate.path("state/enrolment.key.pub")),
+        ("evidence-key", estate.path("evidence.pem.pub")),
+        ("approvers", people.path("list.pem.pub")),
     ];
     let trust = trust.map(|(word, path)| format!("{word} {}\n", path.display())).concat();
-    std::fs::write(setup.estate.path("trust.txt"), trust).unwrap();
+    std::fs::write(estate.path("trust.txt"), trust).unwrap();
     Ran::gate(&dir, ["evidence", "verify", "--json", "--trust", "trust.txt", "evidence"]).json()
 }
 
 /// `ssh-keygen` verifies so many statements of this folder, and no changed one.
 #[track_caller]
-fn stock_verifies(folder: &Path, count: usize) {
+pub fn stock_verifies(folder: &Path, count: usize) {
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let signatures: Vec<_> =
         names.filter(|path| path.extension().is_some_and(|e| e == "sig")).collect();

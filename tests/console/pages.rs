@@ -66,8 +66,15 @@ async fn all(api: &ApiServer) -> Vec<(String, Seen)> {
     let mut seen = Vec::new();
     let pages = PAGES.iter().filter(|page| page.method == http::Method::GET);
     let paths = pages.map(|page| filled(page.path)).chain(
-        ["/console/login", "/console/logout", "/console/none", "/console/", "/console/orders/x"]
-            .map(str::to_owned),
+        [
+            "/console/login",
+            "/console/logout",
+            "/console/me",
+            "/console/none",
+            "/console/",
+            "/console/orders/x",
+        ]
+        .map(str::to_owned),
     );
     for path in paths {
         seen.push((path.clone(), anna.get(&path).await));
@@ -286,6 +293,7 @@ async fn a_page_can_be_read_by_its_parts() {
         assert!(seen.body.starts_with("<!DOCTYPE html><html lang=\"en\">"), "{path}");
         assert_eq!(count("<table>"), count("<caption>"), "{path}");
         assert_eq!(count("<th>"), 0, "each has a scope: {path}");
-        assert_eq!(count("<label "), count("<input id") + count("<select "), "{path}");
+        let fields = count("<input id") + count("<select ") + count("<textarea ");
+        assert_eq!(count("<label "), fields, "{path}");
     }
 }

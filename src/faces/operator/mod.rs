@@ -48,6 +48,7 @@ pub(crate) mod live;
 mod logins;
 pub mod operators;
 mod orders;
+pub mod own_keys;
 mod policies;
 pub mod search;
 pub mod token_review;
@@ -121,6 +122,7 @@ pub struct OperatorApi {
     closing: CancellationToken,
     feed: Arc<live::Feed>,
     health: health::HealthSource,
+    approvers: std::sync::OnceLock<own_keys::ReadApprovers>,
     /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }
@@ -164,6 +166,7 @@ impl OperatorApi {
             closing: CancellationToken::new(),
             feed: Arc::default(),
             health: health::HealthSource::default(),
+            approvers: std::sync::OnceLock::new(),
             tasks: TaskTracker::new(),
         }
     }

@@ -22,6 +22,9 @@ pub(super) const ICON: &str = "icon.svg";
 /// The modules that each page loads.
 pub(super) const MODULES: [&str; 4] = ["copy.js", "keys.js", "live.js", "times.js"];
 
+/// The module of the pages where a passkey is made or signs.
+pub(super) const SIGN: &str = "sign.js";
+
 /// One file.
 struct Asset {
     name: &'static str,
@@ -37,6 +40,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         ("copy.js", JS, include_str!("../../../../web/copy.js")),
         ("keys.js", JS, include_str!("../../../../web/keys.js")),
         ("live.js", JS, include_str!("../../../../web/live.js")),
+        (SIGN, JS, include_str!("../../../../web/sign.js")),
         ("times.js", JS, include_str!("../../../../web/times.js")),
     ];
     let digest = |text: &str| Digest::of(&[text.as_bytes()]).hex();
@@ -64,10 +68,10 @@ mod tests {
 
     #[test]
     fn every_file_that_pages_name_is_there() {
-        for name in MODULES.into_iter().chain([STYLE, ICON]) {
+        for name in MODULES.into_iter().chain([STYLE, ICON, SIGN]) {
             assert_eq!(path(name).split('/').nth(3).map(str::len), Some(64), "{name}");
         }
-        assert_eq!(ASSETS.len(), MODULES.len() + 2);
+        assert_eq!(ASSETS.len(), MODULES.len() + 3);
     }
 
     #[test]

@@ -128,6 +128,8 @@ pages! {
     GET "/console", HeldCalls, pages::home::home;
     GET "/console/approvals", HeldCalls, pages::approvals::list;
     GET "/console/approvals/{run}/{call}", HeldCallDetail, pages::approvals::one;
+    POST "/console/approvals/{run}/{call}", HeldCallDecision, pages::approvals::decide;
+    GET "/console/decisions/{seq}", OrderDetail, pages::decisions::one;
     GET "/console/runs", Runs, pages::runs::list;
     GET "/console/runs/{run}", RunDetail, pages::runs::one;
     GET "/console/calls", Calls, pages::calls::list;
@@ -175,6 +177,7 @@ pub(in super::super) fn router(
         .route("/console/logout", get(pages::login::session).post(pages::login::log_out))
         .route(oidc::START, get(pages::oidc::start))
         .route(oidc::CALLBACK, get(pages::oidc::callback))
+        .route("/console/me", get(pages::me::me))
         .route("/console/static/{digest}/{name}", get(assets::serve))
         .route("/console/", get(nowhere).post(nowhere))
         .route("/console/{*rest}", get(nowhere).post(nowhere));
@@ -202,7 +205,8 @@ pub(in super::super) fn surface() -> impl Iterator<Item = (String, Access)> {
         "GET static/{digest}/{name}",
     ];
     let open = open.into_iter().map(|one| (one, Access::Open));
-    let own = ["GET logout", "POST logout"].into_iter().map(|one| (one, Access::Operated));
+    let own =
+        ["GET logout", "POST logout", "GET me"].into_iter().map(|one| (one, Access::Operated));
     let name = |one: &str| one.replacen(' ', &format!(" {ROOT}/"), 1);
     let pages =
         PAGES.iter().map(|page| (format!("{} {}", page.method, page.path), Access::Operated));

@@ -1,15 +1,25 @@
 //! Held calls: the queue, and one call with the exact bytes that would run.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
 use maud::{Markup, html};
 
-use super::{Failure, command, facts, id, left, shown, time};
+use super::decisions::{found, state};
+use super::{Failure, command, facts, id, left, marked, shown, time, token};
+use crate::crypto::ssh::SshKey;
+use crate::crypto::sshsig::SshSig;
+use crate::domain::code::Code;
 use crate::domain::plural::many;
 use crate::operator::api::lookups::Similar;
 use crate::operator::api::replies::{HeldCall, HeldCallDetail, HeldCalls};
-use crate::operator::api::requests::{HeldCallPath, Page as Lines};
+use crate::operator::api::requests::{HeldCallPath, Modification, Page as Lines, SignedStatement};
 use crate::operator::api::route;
+use crate::operator::own_keys::OwnKey;
 use crate::operator::view::{Approved, Facts, Review, words};
+use crate::serve::console::assets;
 use crate::serve::console::visit::{Answer, Visit};
+use crate::serve::problem::Problem;
 
 /// Lines of the queue.
 const LINES: u64 = 100;
@@ -63,26 +73,66 @@ fn row(call: &HeldCall, reads: bool, left: impl Fn(&str) -> String) -> Markup {
     }
 }
 
+/// How an operator can decide.
+pub(super) struct Deciding {
+    /// The address of the operator API, for a command; empty or an option with a space before it.
+    pub url: String,
+    /// The token of the forms.
+    pub token: Markup,
+    /// Where they are sent.
+    pub path: String,
+    /// The operator's passkeys on the list of approvers, in base64, or why they cannot be told.
+    pub passkeys: Result<Vec<String>, String>,
+}
+
+impl Deciding {
+    async fn of(visit: &Visit, path: String) -> Self {
+        let is_passkey = |own: &OwnKey| matches!(own.signer.key, SshKey::Passkey { .. });
+        let keys = visit.console.api.own_keys(&visit.who).await;
+        let passkeys = keys.map(|keys| {
+            let usable = keys.iter().filter(|own| is_passkey(own) && !own.revoked);
+            usable.map(|own| STANDARD.encode(own.signer.key.blob())).collect()
+        });
+        let url = visit.url().map_or_else(String::new, |url| format!(" --url {url}"));
+        Self { url, token: token(visit, &path), path, passkeys }
+    }
+}
+
+/// The page of a held call.
+fn page(path: &HeldCallPath) -> String {
+    format!("/console/approvals/{}/{}", path.run, path.call)
+}
+
 /// One held call.
 pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> {
     let path = visit.path::<HeldCallPath>().await?;
-    let named = path.clone();
-    let HeldCallDetail { facts, .. } = visit.ask::<route::HeldCallDetail>(path, ()).await?;
-    let review =
-        facts.review().map_err(|error| Failure::new(http::StatusCode::CONFLICT, &error.message))?;
-    let similar = visit.ask::<route::Similar>(named, ()).await;
-    let ends = left(visit.console.api.clock().now(), &facts.expires);
-    let decides = visit.may::<route::HeldCallDecision>();
-    let url = visit.url().map_or_else(String::new, |url| format!(" --url {url}"));
-    let title = format!("Held call: {}", shown(&facts.tool));
+    let call = match visit.ask::<route::HeldCallDetail>(path.clone(), ()).await {
+        Ok(call) => call,
+        Err(failure) => return Err(ended(visit, &path, failure).await),
+    };
+    let review = call.facts.review();
+    let review = review.map_err(|error| Failure::new(StatusCode::CONFLICT, &error.message))?;
+    let similar = visit.ask::<route::Similar>(path.clone(), ()).await;
+    let ends = left(visit.console.api.clock().now(), &call.facts.expires);
+    let deciding = if visit.may::<route::HeldCallDecision>() {
+        Some(Deciding::of(visit, page(&path)).await)
+    } else {
+        None
+    };
+    let title = format!("Held call: {}", shown(&call.facts.tool));
+    let signs =
+        deciding.as_ref().is_some_and(|by| matches!(&by.passkeys, Ok(keys) if !keys.is_empty()));
     let beside = match &similar {
         Ok(similar) => against(similar),
         Err(failure) => {
             html! { p .failure { "There is no comparison: " (shown(&failure.message)) } }
         }
     };
-    let detail = detail(&facts, &review, (&ends, decides.then_some(&*url)), &beside);
-    Ok(Answer::Page(title, detail))
+    let body = html! {
+        (detail(&call, &review, (&ends, deciding.as_ref()), &beside))
+        @if signs { script type="module" src=(assets::path(assets::SIGN)) {} }
+    };
+    Ok(Answer::Page(title, body))
 }
 
 /// The last approved call of its kind: what an approver would otherwise have to remember.
@@ -119,13 +169,69 @@ pub(super) fn against(similar: &Similar) -> Markup {
     }
 }
 
-/// All of one call, and for who decides the commands, which end with where to send the decision.
+/// In place of a failure that only says that the call is not held: how it ended.
+async fn ended(visit: &Visit, path: &HeldCallPath, failure: Failure) -> Failure {
+    if failure.status != StatusCode::NOT_FOUND {
+        return failure;
+    }
+    let Some(line) = found(visit, path).await else { return failure };
+    let message = format!("the call is not held: it {}", state(&line));
+    let next = format!("/console/calls/{}/{}", line.chain, line.seq);
+    Failure { message, ..failure }.leading_to(&next)
+}
+
+/// Passes on what a passkey signed in the browser.
+pub(in super::super) async fn decide(visit: &mut Visit) -> Result<Answer, Failure> {
+    let path = visit.path::<HeldCallPath>().await?;
+    let field = |name: &str| visit.form.field(name).to_owned();
+    let (statement, signature) = (field("statement"), field("signature"));
+    if signature.is_empty() {
+        let message = "a script of the page signs, and this browser has not run it: use the commands of the page";
+        return Err(Failure::new(StatusCode::BAD_REQUEST, message).leading_to(&page(&path)));
+    }
+    by_own_key(visit, &signature).await?;
+    let done = if field("verdict") == "modify" {
+        let (arguments, reason) = (field("arguments"), field("reason"));
+        let sent = Modification { arguments, reason, statement, signature };
+        visit.ask::<route::HeldCallProposal>(path.clone(), sent).await
+    } else {
+        let sent = SignedStatement { statement, signature };
+        visit.ask::<route::HeldCallDecision>(path.clone(), sent).await
+    };
+    match done {
+        Ok(done) => Ok(Answer::SeeOther(format!("/console/decisions/{}", done.outcome.seq))),
+        Err(failure) => Err(ended(visit, &path, failure).await),
+    }
+}
+
+/// Refuses a signature by the key of another person: who is logged in decides here, not who lent a signature.
+async fn by_own_key(visit: &Visit, signature: &str) -> Result<(), Failure> {
+    let refused = |code, detail: &'static str, message: String| {
+        Err(visit.console.api.refuse(Problem::new(code, detail, message)).into())
+    };
+    let key = match SshSig::parse(signature) {
+        Ok(signature) => signature.key,
+        Err(why) => return refused(Code::RequestMalformed, "approval.signature", why.to_string()),
+    };
+    match visit.console.api.own_keys(&visit.who).await {
+        Ok(own) if own.iter().any(|own| own.signer.key == key) => Ok(()),
+        Ok(_) => {
+            let (key, who) = (key.fingerprint(), &visit.who.subject);
+            let message = format!("{key} is not a key of `{who}` on the list of approvers");
+            refused(Code::OperatorForbidden, "approval.signer", message)
+        }
+        Err(why) => refused(Code::OperatorForbidden, "approval.signer", why),
+    }
+}
+
+/// All of one call, and for who decides the ways to do it.
 pub(super) fn detail(
-    facts: &Facts,
+    call: &HeldCallDetail,
     review: &Review,
-    (ends, decides): (&str, Option<&str>),
+    (ends, deciding): (&str, Option<&Deciding>),
     beside: &Markup,
 ) -> Markup {
+    let facts = &call.facts;
     html! {
         p .tier { b { (review.tier) } " · " (ends) }
         (effect(facts, review))
@@ -146,19 +252,66 @@ pub(super) fn detail(
         section aria-labelledby="arguments" {
             h2 id="arguments" { "Arguments, all " (facts.arguments.len()) " bytes" }
             // Its lines after the first stand two columns in.
-            pre .arguments tabindex="0" { "  " (review.arguments) }
+            pre .arguments tabindex="0" data-is="arguments" { "  " (review.arguments) }
             p .hint {
                 "End of the arguments. The bytes that run, each " code { "\\" } " written twice and what cannot be seen spelled out:"
             }
-            details { summary { "bytes" } pre .arguments tabindex="0" { (shown(&facts.arguments)) } }
+            details { summary { "bytes" } pre .arguments tabindex="0" data-is="bytes" { (shown(&facts.arguments)) } }
         }
         (beside)
         (origin(facts))
         section aria-labelledby="decide" {
             h2 id="decide" { "Decide" }
-            @match decides {
-                Some(url) => (commands(facts, url)),
+            @match deciding {
+                Some(by) => {
+                    (passkeys(call, by))
+                    (commands(facts, &by.url))
+                },
                 None => p { "To decide takes the role approver." },
+            }
+        }
+    }
+}
+
+/// The forms that a passkey signs. A module fills them in: it builds the statement from what the page shows, and
+/// compares it with the server's.
+fn passkeys(call: &HeldCallDetail, by: &Deciding) -> Markup {
+    let keys = match &by.passkeys {
+        Ok(keys) if !keys.is_empty() => keys.join(" "),
+        Ok(_) => {
+            return html! { p {
+                "The signed list of approvers has no passkey of yours: "
+                a href="/console/me" { "make one" } ", or decide in a terminal."
+            } };
+        }
+        Err(why) => return html! { p { "No passkey can sign here: " (shown(why)) "." } },
+    };
+    let fields = |verdict: &str| {
+        html! {
+            (by.token)
+            input type="hidden" name="verdict" value=(verdict);
+            input type="hidden" name="statement" value="";
+            input type="hidden" name="signature" value="";
+        }
+    };
+    html! {
+        div #signing data-keys=(keys) data-salt=(shown(&call.facts.salt)) data-nonce=(shown(&call.facts.nonce))
+            data-approve=(shown(&call.statement)) data-refuse=(shown(&call.refusal)) {
+            p { "This console shows the call and has your passkey sign it. " b { "Compare the digest in words" }
+                " with " code { "wicketgate approval show" } " on another machine if you do not trust this one." }
+            p #said role="status" {}
+            form method="post" action=(shown(&by.path)) { (fields("approve")) button { "Approve with passkey" } }
+            form method="post" action=(shown(&by.path)) { (fields("refuse")) button .grave { "Refuse with passkey" } }
+            details {
+                summary { "Ask with other arguments…" }
+                form method="post" action=(shown(&by.path)) {
+                    (fields("modify"))
+                    label for="other" { "New arguments, one JSON object; another approver then decides" }
+                    textarea id="other" name="arguments" rows="6" required spellcheck="false" {}
+                    label for="reason" { "Reason, for the ledger" }
+                    input id="reason" name="reason" maxlength="1024" autocomplete="off";
+                    button { "Propose with passkey" }
+                }
             }
         }
     }
@@ -167,11 +320,12 @@ pub(super) fn detail(
 fn effect(call: &Facts, review: &Review) -> Markup {
     html! {
         (facts(&[
+            ("Tool", marked("tool", &call.tool)),
             ("Does", html! { (review.does) }),
             ("To", html! { code { (review.to) } }),
-            ("Expires", time(&call.expires)),
+            ("Expires", html! { span data-is="expires" { (time(&call.expires)) } }),
             ("Held since", time(&call.held)),
-            ("Digest", id(&review.digest.hex())),
+            ("Digest", marked("digest", &review.digest.hex())),
             ("In words", id(&words(&review.digest))),
         ]))
         @if let Some(by) = &call.asked_by {
@@ -197,12 +351,12 @@ fn origin(call: &Facts) -> Markup {
             h2 id="origin" { "Who asks" }
             (facts(&[
                 ("Agent", html! { (shown(&call.agent)) " " (shown(&call.version)) " (" (shown(&call.binding)) ")" }),
-                ("Run", html! { a href={ "/console/runs/" (shown(&call.run)) } { (id(&call.run)) } }),
-                ("Call", id(&call.call)),
-                ("Manifest", id(&call.manifest)),
-                ("Definition", id(call.definition.as_deref().unwrap_or("not known"))),
+                ("Run", html! { a href={ "/console/runs/" (shown(&call.run)) } { (marked("run", &call.run)) } }),
+                ("Call", marked("call", &call.call)),
+                ("Manifest", marked("manifest", &call.manifest)),
+                ("Definition", marked("definition", call.definition.as_deref().unwrap_or("not known"))),
             ]))
-            @for layer in &call.layers { p { "Policy layer " (shown(&layer.layer)) " " (id(&layer.digest)) } }
+            @for layer in &call.layers { p { "Policy layer " span data-is="layer" { (shown(&layer.layer)) } " " (marked("layer-digest", &layer.digest)) } }
             @if !call.claims.is_empty() {
                 h3 { "Said by the agent about itself, not verified" }
                 ul { @for claim in &call.claims { li { (shown(&claim.name)) " = " (shown(&claim.value)) } } }
@@ -221,7 +375,7 @@ fn commands(call: &Facts, url: &str) -> Markup {
     };
     html! {
         p {
-            "A decision is a signature with your own SSH key. The command shows the call again, checks it against \
+            "A decision is a signature with your own key. In a terminal, an SSH key makes it. The command shows the call again, checks it against \
              the digest, and signs: " b { "compare the digest in words" } "."
         }
         p { "To approve:" } (command(&of("approve")))

@@ -8,12 +8,14 @@ pub(super) mod backtest;
 pub(super) mod bundle;
 pub(super) mod calls;
 pub(super) mod custody;
+pub(super) mod decisions;
 pub(super) mod evidence;
 pub(super) mod health;
 pub(super) mod home;
 pub(super) mod limits;
 pub(super) mod live;
 pub(super) mod login;
+pub(super) mod me;
 pub(super) mod oidc;
 pub(super) mod orders;
 pub(super) mod policy;
@@ -156,7 +158,7 @@ pub(super) fn frame(
                                 li { a href=(path) data-key=(key) { (name) } }
                             }
                         } }
-                        p .who { a href="/console/logout" { (visit.who.subject) } }
+                        p .who { a href="/console/me" { (visit.who.subject) } }
                     }
                 }
                 main id="main" {
@@ -185,6 +187,11 @@ fn shown(text: &str) -> String {
 /// An id, which can be copied whole.
 fn id(text: &str) -> Markup {
     html! { code .id { (shown(text)) } }
+}
+
+/// The same, for the module that signs: it signs what is shown here.
+fn marked(name: &str, text: &str) -> Markup {
+    html! { code .id data-is=(name) { (shown(text)) } }
 }
 
 /// An instant as `2026-11-21T20:05:03.123Z`. A module shows it in the time of the reader.

@@ -17,9 +17,10 @@ use crate::operator::api::replies::{
     Amendments, ErasureDetail, ErasureReply, Erasures, Fleet, HeldCallDetail, LegalHolds,
     OrderDetail, OrderRow, Orders,
 };
+use crate::operator::api::requests::HeldCallPath;
 use crate::operator::api::status::{Expiration, HealthChange, LimitsState};
 use crate::operator::live::{LiveCursor, LiveEvent};
-use crate::operator::view::{Facts, Review};
+use crate::operator::view::Review;
 
 /// What would be markup, ends an attribute, hides, turns around, and imitates an escape.
 const HOSTILE: &str = "</td><script>alert(1)</script>\" onx='1' \u{202e}\u{200b}\u{7} \\u{41}";
@@ -176,7 +177,7 @@ fn a_held_call_shows_texts_as_texts() {
         "agent": "a", "version": "v", "binding": "b", "held": "t", "expires": "t", "nonce": "n",
         "approvals": [approved], "asked_by": approved, "claims": [{"name": "n", "value": "v"}]});
     let detail = json!({"facts": facts, "statement": "s", "refusal": "r", "view": "v"});
-    let facts: Facts = read::<HeldCallDetail>(detail).facts;
+    let call = read::<HeldCallDetail>(detail);
     let review = Review {
         tier: "T3 CANNOT BE UNDONE",
         does: shown(HOSTILE),
@@ -189,11 +190,155 @@ fn a_held_call_shows_texts_as_texts() {
         "against": {"chain": "c", "seq": 1, "at": "t", "run": "r", "call": "c", "decided_by": ["b"]}});
     let beside = approvals::against(&read::<Similar>(similar));
     assert_harmless(beside.clone());
-    for decides in [Some(" --url http://localhost:7301"), None] {
-        let page = approvals::detail(&facts, &review, ("ends", decides), &beside);
+    let deciding = |passkeys| approvals::Deciding {
+        url: " --url http://localhost:7301".to_owned(),
+        token: html! {},
+        path: HOSTILE.to_owned(),
+        passkeys,
+    };
+    let ways = [Ok(vec!["AAAA".to_owned()]), Ok(Vec::new()), Err(HOSTILE.to_owned())];
+    for by in ways.map(|passkeys| Some(deciding(passkeys))).into_iter().chain([None]) {
+        let page = approvals::detail(&call, &review, ("ends", by.as_ref()), &beside);
         // A passkey signs what its console shows: who decides next has to know.
         assert_eq!(page.0.matches(", shown by that console").count(), 2, "{}", page.0);
         assert_harmless(page);
+    }
+}
+
+#[test]
+fn a_decision_and_a_key_show_texts_as_texts() {
+    let line = read::<crate::operator::api::lookups::CallLine>(call());
+    let path = HeldCallPath { run: HOSTILE.to_owned(), call: HOSTILE.to_owned() };
+    for kind in ["approval", "modify"] {
+        for done in [json!({"call": "c", "detail": "d", "message": "m", "error": "e"}), json!({})] {
+            let outcome = json!({"order": order(), "seq": 1, "complete": false, "stopped_count": 0,
+                "runs_sealed": 0, "left": 1, "gates": [{"origin": "o", "at": "t", "done": done}],
+                "not_reached": []});
+            let mut detail = read::<OrderDetail>(outcome);
+            detail.order.kind = kind.to_owned();
+            assert_harmless(decisions::decision(&detail, &path, Some(&line)));
+        }
+    }
+    let who = crate::operator::operators::Operator {
+        subject: HOSTILE.to_owned(),
+        roles: std::collections::BTreeSet::new(),
+        auth: HOSTILE.to_owned(),
+    };
+    assert_harmless(me::page(&who, Err(HOSTILE)));
+}
+
+/// What the page of a decision says.
+#[track_caller]
+fn assert_said(order: (&str, &str), done: Value, state: (&str, &str), sentence: &str) {
+    let mut row = json!({"seq": 1, "at": "t", "subject": "ada", "roles": [], "auth": "token",
+        "reason": "", "expires": null, "kind": order.0, "body": {"verdict": order.1}});
+    row["body"]["run"] = "r".into();
+    let outcome = json!({"order": row, "seq": 1, "complete": true, "stopped_count": 0,
+        "runs_sealed": 0, "left": 0, "gates": [{"origin": "o", "at": "t", "done": done}],
+        "not_reached": []});
+    let mut line = call();
+    line["state"] = state.0.into();
+    line["detail"] = state.1.into();
+    let path = HeldCallPath { run: "r".to_owned(), call: "c".to_owned() };
+    let (outcome, line) = (
+        serde_json::from_value::<OrderDetail>(outcome).unwrap(),
+        serde_json::from_value(line).unwrap(),
+    );
+    let page = decisions::decision(&outcome, &path, Some(&line)).into_string();
+    assert!(page.contains(sentence), "{sentence}: {page}");
+}
+
+#[test]
+fn every_outcome_of_a_counted_decision_has_a_sentence_of_its_own() {
+    let counted = |call: &str| json!({"counted": true, "call": call, "detail": "", "message": ""});
+    let approve = ("approval", "approve");
+    for (order, done, state, sentence) in [
+        (approve, counted("authorized"), ("running", ""), "● approved: the call runs now"),
+        (approve, counted("held"), ("held", ""), "● counted, and not enough for the call to run"),
+        (approve, counted("held"), ("held", ""), "is held, with 1 approval so far"),
+        (
+            approve,
+            counted("denied"),
+            ("denied", "approval.void.layers"),
+            "■ counted, but the call does not run: its approvals are void, because the policy changed",
+        ),
+        (
+            approve,
+            counted("denied"),
+            ("denied", "refund.limit"),
+            "■ counted, but the call was denied by policy (refund.limit)",
+        ),
+        (approve, counted("awaited"), ("held", ""), "● counted: the request is judged when"),
+        (approve, counted("cancelled"), ("cancelled", ""), "■ counted, but the call was cancelled"),
+        (approve, counted("unsure"), ("held", ""), "■ counted, but the gate has not said"),
+        (
+            ("approval", "refuse"),
+            counted("denied"),
+            ("denied", "approval.refused"),
+            "● refused: the call does not run",
+        ),
+    ] {
+        assert_said(order, done, state, sentence);
+    }
+}
+
+#[test]
+fn every_reason_that_a_decision_does_not_count_has_a_sentence_of_its_own() {
+    let not =
+        |detail: &str| json!({"counted": false, "call": "", "detail": detail, "message": "m"});
+    let asked = |call: &str| json!({"asked": "c.m1", "call": call, "detail": "", "message": "m"});
+    let approve = ("approval", "approve");
+    for (order, done, state, sentence) in [
+        (
+            approve,
+            not("approval.not_held"),
+            ("denied", "approval.refused"),
+            "■ not counted, because the call was refused by p, and does not run",
+        ),
+        (
+            approve,
+            not("approval.not_held"),
+            ("expired", ""),
+            "■ not counted, because the call expired before",
+        ),
+        (
+            approve,
+            not("approval.not_held"),
+            ("completed", ""),
+            "■ not counted, because the call was approved by p and has ended: completed",
+        ),
+        (
+            approve,
+            not("approval.unverified"),
+            ("held", ""),
+            "■ not counted: m (approval.unverified)",
+        ),
+        (
+            approve,
+            json!({}),
+            ("held", ""),
+            "■ sent, but the gate that holds the call has not answered",
+        ),
+        (
+            ("modify", ""),
+            asked("held"),
+            ("cancelled", ""),
+            "● asked again as `c.m1`: another approver",
+        ),
+        (
+            ("modify", ""),
+            asked("denied"),
+            ("cancelled", ""),
+            "■ asked again as `c.m1`, and denied: m",
+        ),
+        (
+            ("modify", ""),
+            json!({"error": "e", "detail": "d"}),
+            ("held", ""),
+            "■ not counted: e (d)",
+        ),
+    ] {
+        assert_said(order, done, state, sentence);
     }
 }
 
