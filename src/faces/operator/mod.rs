@@ -31,6 +31,7 @@ pub mod approval_queue;
 mod approvals;
 pub mod break_glass;
 pub mod credential;
+mod earlier;
 pub mod enrolment;
 mod erasure_requests;
 mod erasures;

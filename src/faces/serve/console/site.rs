@@ -93,6 +93,7 @@ pages! {
     GET "/console", HeldCalls, pages::home::home;
     GET "/console/approvals", HeldCalls, pages::approvals::list;
     GET "/console/approvals/{run}/{call}", HeldCallDetail, pages::approvals::one;
+    GET "/console/approvals/{run}/{call}/arguments", HeldCallDetail, pages::approvals::arguments;
     GET "/console/runs", Runs, pages::runs::list;
     GET "/console/runs/{run}", RunDetail, pages::runs::one;
     GET "/console/calls", Calls, pages::calls::list;

@@ -3,11 +3,13 @@
 use maud::{Markup, html};
 
 use super::{Failure, command, facts, id, left, shown, time};
+use crate::approval::ApproverVerdict;
 use crate::domain::plural::many;
 use crate::operator::api::replies::{HeldCall, HeldCallDetail, HeldCalls};
 use crate::operator::api::requests::{HeldCallPath, Page as Lines};
 use crate::operator::api::route;
-use crate::operator::view::{Approved, Facts, Review, words};
+use crate::operator::view::parts::Part;
+use crate::operator::view::{Approved, Facts, Review, ShownArguments, words};
 use crate::serve::console::visit::{Answer, Visit};
 
 /// Lines of the queue.
@@ -75,6 +77,15 @@ pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> 
     Ok(Answer::Page(title, detail(&facts, &review, (&ends, decides.then_some(&*url)))))
 }
 
+/// All arguments of a held call, as a file: the bytes that an approver signs.
+pub(in super::super) async fn arguments(visit: &mut Visit) -> Result<Answer, Failure> {
+    let path = visit.path::<HeldCallPath>().await?;
+    let HeldCallDetail { facts, .. } = visit.ask::<route::HeldCallDetail>(path, ()).await?;
+    let checked = facts.check(ApproverVerdict::Approve);
+    checked.map_err(|error| Failure::new(http::StatusCode::CONFLICT, &error.message))?;
+    Ok(Answer::File(format!("arguments-{}.json", facts.call), facts.arguments))
+}
+
 /// All of one call, and for who decides the commands, which end with where to send the decision.
 pub(super) fn detail(
     facts: &Facts,
@@ -98,15 +109,13 @@ pub(super) fn detail(
                 (shown(&reason.message)) " " code { (shown(&reason.rule)) }
             } } }
         }
-        section aria-labelledby="arguments" {
-            h2 id="arguments" { "Arguments, all " (facts.arguments.len()) " bytes" }
-            // Its lines after the first stand two columns in.
-            pre .arguments tabindex="0" { "  " (review.arguments) }
-            p .hint {
-                "End of the arguments. The bytes that run, each " code { "\\" } " written twice and what cannot be seen spelled out:"
+        @if !facts.headers.is_empty() {
+            section aria-labelledby="headers" {
+                h2 id="headers" { "Headers of the agent for the provider" }
+                ul { @for one in &facts.headers { li { (shown(&one.name)) ": " (shown(&one.value)) } } }
             }
-            details { summary { "bytes" } pre .arguments tabindex="0" { (shown(&facts.arguments)) } }
         }
+        (read(facts, &review.arguments))
         (origin(facts))
         section aria-labelledby="decide" {
             h2 id="decide" { "Decide" }
@@ -115,6 +124,43 @@ pub(super) fn detail(
                 None => p { "To decide takes the role approver." },
             }
         }
+    }
+}
+
+/// The arguments, all at once or in parts.
+fn read(call: &Facts, arguments: &ShownArguments) -> Markup {
+    let bytes = call.arguments.len();
+    html! {
+        section aria-labelledby="arguments" {
+            @match arguments {
+                ShownArguments::Whole(text) => {
+                    h2 id="arguments" { "Arguments, all " (bytes) " bytes" }
+                    // Its lines after the first stand two columns in.
+                    pre .arguments tabindex="0" { "  " (text) }
+                    p .hint {
+                        "End of the arguments. The bytes that run, each " code { "\\" } " written twice and what cannot be seen spelled out:"
+                    }
+                    details { summary { "bytes" } pre .arguments tabindex="0" { (shown(&call.arguments)) } }
+                }
+                ShownArguments::Parts(parts) => {
+                    h2 id="arguments" { "Arguments, " (bytes) " bytes: not all are shown here" }
+                    p {
+                        a href={ "/console/approvals/" (shown(&call.run)) "/" (shown(&call.call)) "/arguments" } { "Read all of them as a file" }
+                        " before you approve. Its SHA-256 is " (id(&call.arguments_sha256())) "."
+                    }
+                    @for one in parts { (part(one)) }
+                    p .hint { "End of the arguments." }
+                }
+            }
+        }
+    }
+}
+
+/// One part of long arguments. The renderer of the terminal has spelled out what cannot be seen.
+fn part(part: &Part) -> Markup {
+    html! {
+        p { (part.line()) }
+        @if let Some(text) = &part.text { pre .arguments tabindex="0" { "    " (text) } }
     }
 }
 
@@ -178,7 +224,12 @@ fn commands(call: &Facts, url: &str) -> Markup {
             "A decision is a signature with your own SSH key. The command shows the call again, checks it against \
              the digest, and signs: " b { "compare the digest in words" } "."
         }
-        p { "To approve:" } (command(&of("approve")))
+        @if call.is_long() {
+            p { "To approve, name the file with the arguments that you read:" }
+            (command(&format!("{} --arguments FILE", of("approve"))))
+        } @else {
+            p { "To approve:" } (command(&of("approve")))
+        }
         p { "To refuse:" } (command(&of("refuse")))
         p { "To ask for other arguments:" }
         (command(&format!("{} --arguments FILE", of("modify"))))

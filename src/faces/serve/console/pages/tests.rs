@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::operator::api::lookups::{CallDetail, CallPayloads, Calls, RunDetail, Runs};
 use crate::operator::api::replies::{Fleet, HeldCallDetail, OrderDetail, Orders};
-use crate::operator::view::{Facts, Review};
+use crate::operator::view::parts::Part;
+use crate::operator::view::{Facts, Review, ShownArguments};
 
 /// What would be markup, ends an attribute, hides, turns around, and imitates an escape.
 const HOSTILE: &str = "</td><script>alert(1)</script>\" onx='1' \u{202e}\u{200b}\u{7} \\u{41}";
@@ -121,7 +122,8 @@ fn a_held_call_shows_texts_as_texts() {
         "effect_digest": "d", "arguments": "a", "salt": "s", "call_digest": "d", "definition": "d",
         "layers": [{"layer": "l", "digest": "d"}], "reasons": [reason], "manifest": "m",
         "agent": "a", "version": "v", "binding": "b", "held": "t", "expires": "t", "nonce": "n",
-        "approvals": [approved], "asked_by": approved, "claims": [{"name": "n", "value": "v"}]});
+        "approvals": [approved], "asked_by": approved, "claims": [{"name": "n", "value": "v"}],
+        "headers": [{"name": "n", "value": "v"}], "earlier": {"call": "c", "messages": 1, "members": ["m"]}});
     let detail = json!({"facts": facts, "statement": "s", "refusal": "r", "view": "v"});
     let facts: Facts = read::<HeldCallDetail>(detail).facts;
     let review = Review {
@@ -129,9 +131,20 @@ fn a_held_call_shows_texts_as_texts() {
         does: shown(HOSTILE),
         to: shown(HOSTILE),
         doubts: vec![shown(HOSTILE)],
-        arguments: shown(HOSTILE),
+        arguments: ShownArguments::Whole(shown(HOSTILE)),
         digest: crate::domain::digest::Digest::of(&[b"call"]),
     };
+    let part = Part {
+        path: shown(HOSTILE),
+        until: Some(shown(HOSTILE)),
+        about: shown(HOSTILE),
+        bytes: 1,
+        sha256: Some(shown(HOSTILE)),
+        repeats: Some(shown(HOSTILE)),
+        text: Some(shown(HOSTILE)),
+    };
+    let long = Review { arguments: ShownArguments::Parts(vec![part]), ..review.clone() };
+    assert_harmless(approvals::detail(&facts, &long, ("ends", None)));
     for decides in [Some(" --url http://localhost:7301"), None] {
         let page = approvals::detail(&facts, &review, ("ends", decides));
         // A passkey signs what its console shows: who decides next has to know.
