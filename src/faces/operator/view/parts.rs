@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::pretty;
+use super::layout::pretty;
 use crate::approval::REVIEW_MAX;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;

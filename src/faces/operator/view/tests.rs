@@ -1,5 +1,6 @@
 use super::parts::EarlierCall;
 use super::*;
+use crate::domain::canonical;
 use crate::domain::commitment::derived;
 
 const SALT: Salt = [7; 32];
