@@ -141,7 +141,7 @@ impl ApproverList {
             expires: hold.expires,
             nonce: hold.nonce.to_string(),
             excluded,
-            given: hold.granted.iter().map(|granted| granted.subject.clone()).collect(),
+            given: hold.granted.clone(),
         }
     }
 }

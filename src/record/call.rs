@@ -113,15 +113,25 @@ members! {
 
 members! {
     /// The form of a request to a model that was made in a dialect.
-    #[derive(Copy)]
     #[cfg_attr(test, schemars(rename = "asked_in"))]
     pub struct AskedIn {
         /// Whether the provider's preview API is asked for.
         pub beta: Option<True>,
         /// The protocol.
         pub dialect: Dialect,
+        /// Headers of the agent for the provider. Absent in entries of gates that did not bind them.
+        pub headers: Option<List<AgentHeader, 8>>,
         /// What is asked for.
         pub operation: Operation,
+    }
+
+    /// A header of an agent for the provider of a model.
+    #[cfg_attr(test, schemars(rename = "header"))]
+    pub struct AgentHeader {
+        /// Its name in lower case.
+        pub name: Text<64>,
+        /// Its value.
+        pub value: Text,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A decision in the form of entries, shared by the gate, the audit and the replay.
 
-use super::call::{self, Layer, Release};
+use super::call::{self, AgentHeader, Layer, Release};
 use super::{List, TaggedDigest, Text, True};
 use crate::domain::call::{CallerAuth, DialectRequest};
 use crate::domain::decision::{LayerDigest, LayerReason, PolicyObligation};
@@ -32,17 +32,24 @@ impl From<&call::Auth> for CallerAuth {
 
 impl From<&DialectRequest> for call::AskedIn {
     fn from(request: &DialectRequest) -> Self {
-        let DialectRequest { dialect, operation, beta, headers: _, facts: _, reading: _ } = request;
-        Self { beta: True::when(*beta), dialect: *dialect, operation: *operation }
+        let DialectRequest { dialect, operation, beta, headers, facts: _, reading: _ } = request;
+        let header = |(name, value): &(String, String)| AgentHeader {
+            name: name.into(),
+            value: value.into(),
+        };
+        let headers = List::some(headers.iter().map(header));
+        Self { beta: True::when(*beta), dialect: *dialect, headers, operation: *operation }
     }
 }
 
-impl From<call::AskedIn> for DialectRequest {
-    /// The same form. Headers and facts are not recorded.
-    fn from(form: call::AskedIn) -> Self {
-        let call::AskedIn { beta, dialect, operation } = form;
-        let (beta, headers, facts) = (beta.is_some(), Vec::new(), AskFacts::default());
-        Self { dialect, operation, beta, headers, facts, reading: None }
+impl From<&call::AskedIn> for DialectRequest {
+    /// The same form. Facts are not recorded.
+    fn from(form: &call::AskedIn) -> Self {
+        let call::AskedIn { beta, dialect, headers, operation } = form;
+        let header = |one: &AgentHeader| (one.name.to_string(), one.value.to_string());
+        let headers = headers.iter().flat_map(|all| all.iter()).map(header).collect();
+        let (beta, facts) = (beta.is_some(), AskFacts::default());
+        Self { dialect: *dialect, operation: *operation, beta, headers, facts, reading: None }
     }
 }
 

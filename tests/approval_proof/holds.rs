@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use wicketgate::approval::approvers::Approvers;
 use wicketgate::approval::sign::{Key, sign};
 use wicketgate::approval::{
-    ApprovalStatement, ApproverVerdict, Hold, NAMESPACE, Statement as _, check,
+    Approval, ApprovalStatement, ApproverVerdict, Hold, NAMESPACE, Statement as _, check,
 };
 use wicketgate::clock::Entropy;
 use wicketgate::crypto::keys::SecretKey;
@@ -13,6 +13,7 @@ use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::RunId;
 use wicketgate::domain::time::Timestamp;
+use wicketgate::record::approval::KeyKind;
 
 pub struct Fixed(pub u8);
 
@@ -185,9 +186,19 @@ fn nobody_approves_their_own_run_and_nobody_counts_twice() {
     let said = statement(ApproverVerdict::Approve);
     let own = Hold { excluded: vec!["Alice".into()], ..hold() };
     assert_eq!(code(&own, &approvers(), &said, &signed(ALICE, &said)), "approval.self");
-    let again = Hold { given: vec!["alice".into()], ..hold() };
+    let before = |subject: &str, kind: KeyKind| Approval {
+        subject: subject.into(),
+        roles: Vec::new(),
+        key: "SHA256:before".into(),
+        key_kind: Some(kind),
+        origin: None,
+    };
+    let again = Hold { given: vec![before("alice", KeyKind::File)], ..hold() };
     assert_eq!(code(&again, &approvers(), &said, &signed(ALICE, &said)), "approval.again");
     check(&again, &approvers(), &said.bytes(), &signed(BOB, &said), now()).unwrap();
+    // A key that shows what it signs takes the place of the passkey of the same person.
+    let passkey = Hold { given: vec![before("Alice", KeyKind::Passkey)], ..hold() };
+    check(&passkey, &approvers(), &said.bytes(), &signed(ALICE, &said), now()).unwrap();
     // They may say no, whoever they are and whatever they said before.
     let refused = statement(ApproverVerdict::Refuse);
     for hold in [own, again] {

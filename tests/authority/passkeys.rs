@@ -250,16 +250,45 @@ async fn passkeys_alone_do_not_release_a_t3_call() {
     setup.hold("c", ARGS).await;
     let told = setup.decides("c", "statement", &at(CONSOLE)).await;
     assert_eq!(told, pair("held", "approval.passkey"));
-    // It stays so after a restart, and the same person counts once, whatever the key.
+    // It stays so after a restart.
     setup.sidecar.kill();
     setup.sidecar = setup.estate.serve().await;
     setup.hold("c", ARGS).await;
-    assert_eq!(setup.says("ada", "c"), pair("held", "approval.again"));
     assert_eq!(setup.tool.count(), 0);
     assert_eq!(setup.says("grace", "c"), pair("authorized", ""));
     setup.agent.wait("c", 20_000).await.unwrap();
     assert_eq!(setup.tool.count(), 1);
     setup.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_is_one_approval_and_their_own_key_takes_the_place_of_their_passkey() {
+    let mut setup = Setup::new("T3", |_| {}).await;
+    // Where one person is enough, it is the same one.
+    setup.hold("one", ARGS).await;
+    let told = setup.decides("one", "statement", &at(CONSOLE)).await;
+    assert_eq!(told, pair("held", "approval.passkey"));
+    assert_eq!(setup.says("ada", "one"), pair("authorized", ""));
+    setup.agent.wait("one", 20_000).await.unwrap();
+    // Where two are, the same person is still one.
+    setup.hold("two", r#"{"hold":2}"#).await;
+    let told = setup.decides("two", "statement", &at(CONSOLE)).await;
+    assert_eq!(told, pair("held", "approval.passkey"));
+    assert_eq!(setup.says("ada", "two"), pair("held", ""));
+    // Neither key of theirs counts again.
+    assert_eq!(setup.says("ada", "two"), pair("held", "approval.again"));
+    let told = setup.decides("two", "statement", &at(CONSOLE)).await;
+    assert_eq!(told, pair("held", "approval.again"));
+    assert_eq!(setup.tool.count(), 1);
+    assert_eq!(setup.says("grace", "two"), pair("authorized", ""));
+    setup.agent.wait("two", 20_000).await.unwrap();
+    assert_eq!(setup.tool.count(), 2);
+    setup.agent.seal().await.unwrap();
+    setup.sidecar.stop().await;
+    let report = exported(&setup);
+    let decided = report["checks"].as_array().unwrap().iter().find(|c| c["id"] == "P4").unwrap();
+    assert_eq!(decided["outcome"], "VALID", "{report}");
+    check(&setup.estate.database, &setup.tool, &setup.estate.receipts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

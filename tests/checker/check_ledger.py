@@ -542,7 +542,7 @@ class Checker:
         if "covered_bytes" in data and (last is None or data["covered_bytes"] != last[0]):
             self.bad(where, "stream", f"{data['covered_bytes']} bytes are not what the last progress covers")
         kept = [commitment["len"] for commitment in entry.get("commit", []) if commitment["role"] == "stream"]
-        if kept and kept != [data.get("observed", {}).get("stream", {}).get("bytes")]:
+        if kept and sum(kept) != data.get("observed", {}).get("stream", {}).get("bytes"):
             self.bad(where, "stream", f"{kind} commits to other events than left")
         if last is None or AUTOMATON["authorized"].get(kind) not in TERMINAL:
             return

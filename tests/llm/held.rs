@@ -423,15 +423,144 @@ async fn a_request_that_joins_an_approved_one_and_leaves_does_not_stop_it() {
     gate.checked().await;
 }
 
+/// Ada types this about a held call: the exit code, and what she reads.
+fn types(
+    gate: &Gate,
+    order: &[&str],
+    (run, call): &(String, String),
+    more: &[&str],
+) -> (Option<i32>, String) {
+    let all = [&["approval"], order, &[run.as_str(), call.as_str()], more].concat();
+    gate.people.types("ada", &gate.sidecar.operator_url(), &all)
+}
+
+/// Ada approves the call with her key, and names this file as what she read.
+fn approves(gate: &Gate, hold: &(String, String), file: Option<&str>) -> (Option<i32>, String) {
+    let key = gate.people.path("ada").display().to_string();
+    let read = file.map_or(Vec::new(), |file| vec!["--arguments", file]);
+    types(gate, &["approve"], hold, &[&["--key", key.as_str(), "--yes"], read.as_slice()].concat())
+}
+
+/// Ada approves the call for this file: where it is then.
+fn approved(gate: &Gate, hold: &(String, String), file: &str) -> String {
+    let key = gate.people.path("ada").display().to_string();
+    let how = ["--key", key.as_str(), "--yes", "--json", "--arguments", file];
+    let (code, told) = types(gate, &["approve"], hold, &how);
+    assert_eq!(code, Some(0), "{told}");
+    done(&serde_json::from_str(told.trim()).unwrap_or_else(|error| panic!("{error}: {told}"))).0
+}
+
+/// A gate whose model people must approve, and whose policy has time for a long request.
+async fn patient_gate(wait: u64) -> Gate {
+    gate_with(wait, |config| config["policy"]["deadline_ms"] = json!(1_000)).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_request_is_approved_by_a_person_who_has_all_of_it_as_a_file() {
+    let gate = patient_gate(1).await;
+    for (number, dialect) in DIALECTS.iter().enumerate() {
+        // As long as those of coding agents, and nearly as long as any that can wait.
+        let long = if number == 0 { 190_000 } else { 40_000 };
+        let body = dialect.request(&"long ".repeat(long), false);
+        is_held(&gate.asks(dialect, &body).await);
+        let hold = newest(&gate);
+        let (code, shown) = types(&gate, &["show"], &hold, &[]);
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(
+            shown.contains("NOT ALL ARE SHOWN HERE") && !shown.contains("long long"),
+            "{shown}"
+        );
+        let (code, told) = approves(&gate, &hold, None);
+        assert!(code != Some(0) && told.contains("--arguments FILE"), "{told}");
+        let file = gate.people.path(&format!("{number}.json")).display().to_string();
+        let (code, told) = types(&gate, &["show"], &hold, &["--arguments", &file]);
+        assert_eq!(code, Some(0), "{told}");
+        let read: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(read, body);
+        let other = gate.people.path("ada.pub").display().to_string();
+        let (code, told) = approves(&gate, &hold, Some(&other));
+        assert!(code != Some(0) && told.contains("does not hold the arguments"), "{told}");
+        assert_eq!(approved(&gate, &hold, &file), "awaited");
+        answers(&gate, dialect, false);
+        is_answer(&gate.asks(dialect, &body).await, dialect, false, &hold.1);
+    }
+    assert_eq!(gate.provider.asked().len(), 3);
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_long_conversation_an_approver_is_shown_what_is_new_since_the_last_allowed_request() {
+    let gate = patient_gate(1).await;
+    for dialect in &DIALECTS {
+        let first = dialect.request(&"old ".repeat(20_000), false);
+        is_held(&gate.asks(dialect, &first).await);
+        let before = newest(&gate);
+        let file = gate.people.path(&format!("{}.json", dialect.name)).display().to_string();
+        types(&gate, &["show"], &before, &["--arguments", &file]);
+        assert_eq!(approved(&gate, &before, &file), "awaited");
+        answers(&gate, dialect, false);
+        is_answer(&gate.asks(dialect, &first).await, dialect, false, &before.1);
+
+        let mut next = first.clone();
+        let list = if next["messages"].is_array() { "messages" } else { "input" };
+        next[list].as_array_mut().unwrap().extend([
+            json!({"role": "assistant", "content": "hello"}),
+            json!({"role": "user", "content": "what is new here"}),
+        ]);
+        is_held(&gate.asks(dialect, &next).await);
+        let (code, shown) = types(&gate, &["show"], &newest(&gate), &[]);
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(shown.contains("what is new here"), "{} {shown}", dialect.name);
+        assert!(!shown.contains("old old"), "{} {shown}", dialect.name);
+        assert!(shown.contains(&format!("as in call {}, which was allowed", before.1)), "{shown}");
+    }
+    gate.checked().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_no_approver_could_read_is_denied_at_once() {
-    let gate = gate(60).await;
+    let gate = patient_gate(60).await;
     for dialect in &DIALECTS {
-        let reply = gate.asks(dialect, &dialect.request(&"long ".repeat(14_000), false)).await;
+        let reply = gate.asks(dialect, &dialect.request(&"long ".repeat(220_000), false)).await;
         assert_eq!((reply.status, code(&reply).as_str()), (403, "policy.denied"), "{reply:?}");
         assert!(reply.body.contains("approval.unseen"), "{reply:?}");
     }
     assert!(gate.entries("call.held").is_empty());
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_is_for_the_headers_that_its_approver_saw() {
+    let mut gate = gate(1).await;
+    let messages = &DIALECTS[2];
+    let body = messages.request("hi", false).to_string();
+    let beta = [("anthropic-version", "2023-06-01"), ("anthropic-beta", "one-2026-01-01")];
+    let asks = async |gate: &Gate, lines: &[(&str, &str)]| {
+        gate.ask("POST", messages.path, lines, &body).await
+    };
+    is_held(&asks(&gate, &beta).await);
+    let hold = newest(&gate);
+    let (_, shown) = types(&gate, &["show"], &hold, &[]);
+    for line in ["anthropic-version: 2023-06-01", "anthropic-beta: one-2026-01-01"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    // Another life: the headers are on record.
+    gate.killed().await;
+    assert_eq!(says(&gate, "approve", &hold), "awaited");
+    for other in [&beta[..1], &[beta[0], ("anthropic-beta", "two-2026-01-01")][..]] {
+        let reply = asks(&gate, other).await;
+        is_held(&reply);
+        assert_ne!(reply.header("wicketgate-call"), Some(hold.1.as_str()), "{reply:?}");
+    }
+    answers(&gate, messages, false);
+    is_answer(&asks(&gate, &beta).await, messages, false, &hold.1);
+    let asked = gate.provider.asked();
+    assert_eq!(asked.len(), 1);
+    assert!(format!("{:?}", asked[0]).contains("one-2026-01-01"), "{:?}", asked[0]);
+    let long = "x".repeat(5_000);
+    let reply = asks(&gate, &[("anthropic-beta", &long)]).await;
+    assert_eq!(reply.status, 400, "{reply:?}");
+    assert!(reply.body.contains("anthropic-beta"), "{reply:?}");
     gate.checked().await;
 }
 

@@ -205,3 +205,25 @@ async fn a_tool_call_of_an_answer_waits_for_no_turn_and_takes_no_place_beside_it
     assert_eq!((names, ended), (vec!["Bash", "Read"], true), "{body}");
     gate.checked().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_denied_call_is_one_after_a_restart_too() {
+    let mut gate = Gate::start().await;
+    for (number, dialect) in DIALECTS.iter().enumerate() {
+        let id = format!("call_{number}");
+        let call = (id.as_str(), "Bash", REMOVAL);
+        let body = streamed(&gate, dialect, &[call]).await;
+        let (_, calls, _) = dialect.read(&body);
+        let told = calls[0].1.to_string();
+        gate.killed().await;
+        let asked = dialect.offering("go", false, &["Bash", "Read"]);
+        let next = dialect.followed(&asked, (&id, "wicketgate_denied", &told), "no such tool");
+        gate.provider.answers(Answer::json(200, &dialect.whole("I see", &[])));
+        let reply = gate.asks(dialect, &next).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let asked = gate.provider.last().body;
+        assert!(asked.contains("rm -rf /") && asked.contains("no removal"), "{asked}");
+        assert!(!asked.contains("wicketgate_denied"), "{asked}");
+    }
+    gate.checked().await;
+}

@@ -301,20 +301,39 @@ async fn an_answer_that_broke_off_breaks_off_again() {
     assert_eq!(answers[3].0, 429, "{answers:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_too_long_to_be_stored_is_named_and_nothing_is_written() {
-    let mut recorder = Recorder::start_with(|config| {
+/// A recorder of answers of up to so many bytes.
+async fn recorder_of(bytes: u64) -> Recorder {
+    Recorder::start_with(|config| {
         for tool in config["tools"].as_array_mut().unwrap() {
             if tool["name"] == "llm.main" {
-                tool["result_bytes_max"] = json!(8 << 20);
+                tool["result_bytes_max"] = json!(bytes);
             }
         }
     })
-    .await;
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_longer_than_a_payload_is_stored_in_several_and_plays_as_it_was() {
+    let mut recorder = recorder_of(8 << 20).await;
     let chat = &DIALECTS[0];
     // Ten thousand pieces of a short text: more than a payload as events, and little as a result.
-    let pieces = vec![json!({"content": "x"}); 10_000];
-    let long = Answer::events(&chunks(&pieces, "stop"));
+    let long = Answer::events(&chunks(&vec![json!({"content": "x"}); 10_000], "stop"));
+    recorder.talks(chat, &chat.request("hi", true), long).await;
+    let parts = recorder.gate.payloads("stream");
+    assert_eq!(parts.len(), 2);
+    assert_eq!(parts[0].len(), 1 << 20);
+    recorder.recorded().await;
+    recorder.plays_the_same();
+    let Gate { estate, .. } = &recorder.gate;
+    check_ledger(&estate.database, &estate.receipts);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_is_too_long_to_be_stored_is_named_and_nothing_is_written() {
+    let mut recorder = recorder_of(16 << 20).await;
+    let chat = &DIALECTS[0];
+    let long = Answer::events(&chunks(&vec![json!({"content": "x".repeat(900)}); 9_000], "stop"));
     recorder.talks(chat, &chat.request("hi", true), long).await;
     let refused = recorder.exported().await.ends(1);
     assert!(refused.err.contains("step 1: `stream` of `llm.main` was not stored"), "{refused:?}");

@@ -67,7 +67,7 @@ MUTANTS = [
      "        Outcome::Completed { result, status } => {\n",
      "        Outcome::Completed { mut result, status } => {\n            result.push(b' ');\n"),
     ("approved_by_one_twice", "src/gate/enforce/approve.rs",
-     "    if hold.granted.iter().any(|granted| granted.is(&by.subject)) {\n",
+     "    if hold.granted.iter().any(|granted| granted.is(&by.subject) && !by.replaces(granted)) {\n",
      "    if hold.granted.iter().any(|granted| granted.is(&by.subject)) && hold.granted.is_empty() {\n"),
     ("approval_never_void", "src/gate/judge/resumed.rs",
      "        let changed = checks.into_iter().filter(|(_, _, same)| !same);\n",

@@ -84,7 +84,7 @@ async fn what_cannot_be_shown_whole_is_not_shown_at_all() {
     let api = ApiServer::open().await;
     let run = run_id(1);
     api.open_run(run).await;
-    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(64 * 1024));
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1024 * 1024));
     api.hold(ask(run, "large", &large)).await;
     // Longer than what this test stores with the entry: as one whose payload was never kept.
     let lost = format!("{{\"a\":\"{}\"}}", "x".repeat(32 * 1024));

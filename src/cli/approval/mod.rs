@@ -3,14 +3,14 @@
 //! This program makes the statement to sign, from what it showed: the operator API only carries it.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::api::{Answer, Api};
 use super::argument::{call_id, verdict};
 use super::report::shown;
-use super::{Exit, FileError, block_on, fail, say, sign};
+use super::{Exit, FileError, block_on, create, fail, say, sign};
 use crate::approval::{ApproverVerdict, SignedApproval};
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
@@ -26,8 +26,10 @@ mod signers;
 
 pub(super) use signers::sign as sign_list;
 
-/// Bytes of a file with arguments.
+/// Bytes of a file with the arguments of a proposal.
 const ARGUMENTS_MAX: u64 = 64 * 1024;
+/// Bytes of a file with the arguments of a held call.
+const HELD_MAX_BYTES: u64 = 1024 * 1024;
 
 /// List held calls, and approve or refuse them with your SSH key.
 #[derive(Debug, clap::Args)]
@@ -84,6 +86,7 @@ impl CallName {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wicketgate approval show RUN CALL --token-file anna.token\n  \
+    wicketgate approval show RUN CALL --arguments args.json --token-file anna.token\n  \
     wicketgate approval show RUN CALL --statement approve --token-file anna.token > statement")]
 struct ShowApproval {
     #[command(flatten)]
@@ -94,6 +97,9 @@ struct ShowApproval {
     /// wicketgate-approval`
     #[arg(long, value_name = "DECISION", value_parser = verdict, conflicts_with = "json")]
     statement: Option<ApproverVerdict>,
+    /// Also write all arguments to this new file: the bytes that the signature covers
+    #[arg(long, value_name = "FILE", conflicts_with = "statement")]
+    arguments: Option<PathBuf>,
 }
 
 /// An approval or a refusal of one held call.
@@ -118,6 +124,10 @@ struct SignApproval {
     /// Signature over the statement, made elsewhere (`approval show --statement`)
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     signature: Option<PathBuf>,
+    /// The file with all arguments that you read (`approval show --arguments`); needed to approve a call with more than
+    /// 64 KiB of them
+    #[arg(long, value_name = "FILE")]
+    arguments: Option<PathBuf>,
     /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
@@ -160,6 +170,21 @@ enum Error {
     /// The operator did not confirm.
     #[error("that is not the tool's name: nothing was signed")]
     OtherName,
+    /// The arguments are too long to be shown, and were not read as a file.
+    #[error(
+        "the arguments have {bytes} bytes, of which only a part is shown: write all to a file with `approval show \
+         --arguments FILE`, read it, and approve with `--arguments FILE`"
+    )]
+    Unread {
+        /// Their length.
+        bytes: usize,
+    },
+    /// The file that was read is not that of this call.
+    #[error(
+        "`{}` does not hold the arguments of this call: write it again with `approval show --arguments FILE`, and read it",
+        .0.display()
+    )]
+    OtherArguments(PathBuf),
     /// There is no terminal on which to confirm.
     #[error("there is no terminal to ask whether to {0}: add --yes")]
     NoTerminal(&'static str),
@@ -250,12 +275,17 @@ async fn show(args: &ShowApproval) -> Result<Exit, Exit> {
     }
     if args.api.json {
         say(body.to_string());
-        return Ok(Exit::Ok);
+    } else {
+        say(shown);
+        // The call was shown: a gate that cannot compare it has said why.
+        if let Ok(similar) = args.api.ask::<route::Similar>(&args.call.path(), &()).await {
+            say(compared(&similar.reply));
+        }
     }
-    say(shown);
-    // The call was shown: a gate that cannot compare it has said why.
-    if let Ok(similar) = args.api.ask::<route::Similar>(&args.call.path(), &()).await {
-        say(compared(&similar.reply));
+    if let Some(file) = &args.arguments {
+        // Other users of the machine may not read what an agent says.
+        let written = create(file, facts.arguments.as_bytes(), 0o600);
+        written.map_err(FileError::at(file)).map_err(|error| fail(Exit::Invalid, error))?;
     }
     Ok(Exit::Ok)
 }
@@ -290,13 +320,47 @@ async fn give(verdict: ApproverVerdict, args: &SignApproval) -> Result<Exit, Exi
     if !args.api.json {
         say(shown);
     }
-    if verdict == ApproverVerdict::Approve && !args.yes {
-        confirmed(&facts, "approve")?;
+    if verdict == ApproverVerdict::Approve {
+        was_read(&facts, args.arguments.as_deref())?;
+        if !args.yes {
+            confirmed(&facts, "approve")?;
+        }
     }
     let with = (args.key.as_deref(), args.signature.as_deref());
     let signed = sign::signed(with, &statement).map_err(|why| fail(Exit::Invalid, why))?;
     let signed = requests::SignedStatement::from(signed);
     args.api.order::<route::HeldCallDecision>(&args.call.path(), &signed).await
+}
+
+/// Refuses an approval of arguments of which the approver saw only a part.
+fn was_read(facts: &Facts, file: Option<&Path>) -> Result<(), Exit> {
+    let Some(file) = file else {
+        let bytes = facts.arguments.len();
+        return match facts.is_long() {
+            true => Err(fail(Exit::Invalid, Error::Unread { bytes })),
+            false => Ok(()),
+        };
+    };
+    let read = text_of(file, HELD_MAX_BYTES).map_err(|error| fail(Exit::Invalid, error))?;
+    if read == facts.arguments {
+        return Ok(());
+    }
+    Err(fail(Exit::Invalid, Error::OtherArguments(file.to_owned())))
+}
+
+/// The text of a file, or of standard input, up to a byte more than this.
+fn text_of(file: &Path, most: u64) -> Result<String, FileError> {
+    let read = || -> std::io::Result<String> {
+        let mut text = String::new();
+        let most = most.saturating_add(1);
+        if file.as_os_str() == "-" {
+            std::io::stdin().take(most).read_to_string(&mut text)?;
+        } else {
+            std::fs::File::open(file)?.take(most).read_to_string(&mut text)?;
+        }
+        Ok(text)
+    };
+    read().map_err(FileError::at(file))
 }
 
 /// Makes the approver type the tool's name, so that no signature is given by habit, whatever the
@@ -318,18 +382,8 @@ fn confirmed(facts: &Facts, to: &'static str) -> Result<(), Exit> {
 }
 
 async fn modify(args: &Modify) -> Result<Exit, Exit> {
-    let read = || -> std::io::Result<String> {
-        let mut text = String::new();
-        let most = ARGUMENTS_MAX.saturating_add(1);
-        if args.arguments.as_os_str() == "-" {
-            std::io::stdin().take(most).read_to_string(&mut text)?;
-        } else {
-            std::fs::File::open(&args.arguments)?.take(most).read_to_string(&mut text)?;
-        }
-        Ok(text)
-    };
     let file = &args.arguments;
-    let arguments = read().map_err(FileError::at(file)).map_err(|e| fail(Exit::Invalid, e))?;
+    let arguments = text_of(file, ARGUMENTS_MAX).map_err(|error| fail(Exit::Invalid, error))?;
     let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
     let invalid = |error| fail(Exit::Invalid, Error::Arguments { file: file.clone(), error });
     let read = read.map_err(invalid)?;

@@ -313,7 +313,11 @@ impl Run {
             self.held.insert(call, Hold { held, entry, granted: Vec::new(), args_digest: None });
         } else if let Some(grant) = entry.draft.get::<ApprovalGranted>() {
             let approved = Approved::by(&grant.subject, &grant.key, grant.origin.as_deref());
-            self.held.entry(call).and_modify(|hold| hold.granted.push(approved));
+            // A second approval of one person is recorded only if it replaces the first.
+            self.held.entry(call).and_modify(|hold| {
+                hold.granted.retain(|one| !one.subject.eq_ignore_ascii_case(&approved.subject));
+                hold.granted.push(approved);
+            });
         } else if self.calls.get(&call).and_then(Phase::held_until).is_none() {
             self.held.remove(&call);
         }

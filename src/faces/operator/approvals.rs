@@ -10,17 +10,20 @@ use super::api::replies::{HeldCall, HeldCallDetail, HeldCalls, OrderReply};
 use super::api::requests::{HeldCallPath, Modification, Page, SignedStatement};
 use super::api::{OperatorRequest, route};
 use super::approval_queue::{self, Hold, OpenRuns, Run};
+use super::earlier::RunReader;
 use super::operators::Operator;
-use super::view::{Approved, Claim, Facts, Layer, REVIEW_MAX, Reason, Unviewable, words};
+use super::view::parts::EarlierCall;
+use super::view::{Approved, Claim, Facts, HELD_MAX, Layer, REVIEW_MAX, Reason, Unviewable, words};
 use crate::approval::{ApproverVerdict, Statement as _};
 use crate::control::Order;
 use crate::domain::canonical;
 use crate::domain::code::{Code, held};
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, ChainId, RunId, Seq};
+use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
 use crate::domain::json::{Json, Limits};
 use crate::ledger::store::{PayloadRef, PayloadRow};
 use crate::record::calls::Phase;
+use crate::record::conversation::messages;
 use crate::record::run::Setting;
 use crate::record::{self, Kind, Role};
 use crate::serve::problem::Problem;
@@ -29,13 +32,13 @@ use crate::serve::problem::Problem;
 pub(super) const SHOWN_MAX: usize = 200;
 /// Bytes of a signature: an armored SSHSIG of an ed25519 key or a passkey is about 1 KiB.
 const SIGNATURE_MAX: usize = 8 * 1024;
-/// Limits of the policy's input: it is never larger than a stored one.
-const INPUT: Limits =
-    Limits { bytes_max: 1 << 20, depth_max: 64, values_max: 131_072, key_bytes_max: 1024 };
+/// Limits of the policy's input: it is never larger than a stored one, and holds the arguments.
+const INPUT: Limits = Limits { bytes_max: HELD_MAX, depth_max: 72, ..Limits::MODEL };
 
 /// A held call with its run.
 struct HeldMatch {
     chain: ChainId,
+    seq: Seq,
     origin: String,
     facts: Facts,
     input: Option<PayloadRef>,
@@ -92,8 +95,11 @@ impl OperatorApi {
         &self,
         request: OperatorRequest<route::HeldCallDetail>,
     ) -> Result<HeldCallDetail, Problem> {
-        let facts = self.facts(&request.path).await?;
+        let (mut facts, at) = self.facts(&request.path).await?;
         let unviewable = |error: Unviewable| self.unviewable(&error);
+        if facts.is_long() {
+            facts.earlier = self.earlier(&request.path, &facts, at).await?;
+        }
         let view = facts.render().map_err(unviewable)?;
         let statement = |verdict| {
             let (_, statement) = facts.check(verdict)?;
@@ -102,6 +108,24 @@ impl OperatorApi {
         let approval = statement(ApproverVerdict::Approve).map_err(unviewable)?;
         let refusal = statement(ApproverVerdict::Refuse).map_err(unviewable)?;
         Ok(HeldCallDetail { facts, statement: approval, refusal, view })
+    }
+
+    /// What a long held call repeats of one that was allowed before.
+    async fn earlier(
+        &self,
+        path: &HeldCallPath,
+        facts: &Facts,
+        (chain, seq): (ChainId, Seq),
+    ) -> Result<Option<EarlierCall>, Problem> {
+        let (run, _) = self.named(path)?;
+        let args = Json::parse(facts.arguments.as_bytes(), &INPUT).ok();
+        let Some((args, tool)) = args.zip(ToolName::parse(&facts.tool)) else { return Ok(None) };
+        if messages(&args).is_none() {
+            return Ok(None);
+        }
+        let (reader, vault) = (&*self.reader, self.vault.as_deref());
+        let run = RunReader { reader, vault, chain: &chain, run: &run };
+        Ok(run.repeated(&tool, seq, &args).await?)
     }
 
     fn unviewable(&self, error: &Unviewable) -> Problem {
@@ -117,19 +141,22 @@ impl OperatorApi {
         named.ok_or_else(|| self.not_held())
     }
 
-    /// All facts about one held call.
+    /// All facts about one held call, and the entry of its hold.
     ///
     /// # Errors
     /// The call is not held, or cannot be shown whole.
-    pub(super) async fn facts(&self, path: &HeldCallPath) -> Result<Facts, Problem> {
+    pub(super) async fn facts(
+        &self,
+        path: &HeldCallPath,
+    ) -> Result<(Facts, (ChainId, Seq)), Problem> {
         let (run, call) = self.named(path)?;
         let found = {
             let open_runs = self.look().await?;
             find(&open_runs, &run, &call)
         };
         let Some(found) = found else { return Err(self.not_held()) };
-        let HeldMatch { chain, mut facts, input, effect, args: (args, len), .. } = found;
-        if len > u64::try_from(REVIEW_MAX).unwrap_or(u64::MAX) {
+        let HeldMatch { chain, seq, mut facts, input, effect, args: (args, len), .. } = found;
+        if len > u64::try_from(HELD_MAX).unwrap_or(u64::MAX) {
             return Err(self.unviewable(&Unviewable::too_large(len)));
         }
         let row = self.payload(&chain, &args).await?;
@@ -151,7 +178,7 @@ impl OperatorApi {
         let (Some(seen), Some(effect)) = (seen, effect) else { return Err(withheld("the facts")) };
         facts.effect = String::from_utf8_lossy(&canonical::bytes(seen)).into_owned();
         facts.effect_digest = effect;
-        Ok(facts)
+        Ok((facts, (chain, seq)))
     }
 
     /// `input.effect` of the policy's input that an entry commits to, if it is stored.
@@ -189,7 +216,7 @@ impl OperatorApi {
     ) -> Result<OrderReply, Problem> {
         let OperatorRequest { who, path, request: SignedStatement { statement, signature } } =
             request;
-        let facts = self.facts(&path).await?;
+        let (facts, _) = self.facts(&path).await?;
         let ours = [ApproverVerdict::Approve, ApproverVerdict::Refuse]
             .into_iter()
             .any(|verdict| facts.check(verdict).is_ok_and(|(_, ours)| ours.text() == statement));
@@ -233,7 +260,7 @@ impl OperatorApi {
             return Err(self.refused(Code::RequestMalformed, "approval.arguments", message));
         };
         let arguments = canonical::bytes(&arguments);
-        let facts = self.facts(&path).await?;
+        let (facts, _) = self.facts(&path).await?;
         let proposal = facts.proposal(&arguments).map_err(|error| self.unviewable(&error))?;
         if proposal.text() != statement {
             let message = "the statement is not a proposal of these arguments for this held call";
@@ -367,16 +394,25 @@ fn find(open_runs: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
             .as_ref()
             .map(|by| Approved::by(&by.subject, &by.key, by.origin.as_deref())),
         claims: claims(open),
+        headers: held.asked_in.iter().flat_map(headers).collect(),
+        earlier: None,
     };
     let at = |c: &Digest| PayloadRef::of(hold.entry.seq, c);
     Some(HeldMatch {
         chain: id,
+        seq: hold.entry.seq,
         origin: chain.origin.clone(),
         facts,
         input: hold.payload(Role::PolicyInput).map(|(c, _)| at(&c)),
         effect: held.effect.map(|digest| digest.to_string()),
         args: hold.payload(Role::Args).map(|(c, len)| (at(&c), len))?,
     })
+}
+
+/// The headers of the agent that go to the provider with its request.
+fn headers(form: &record::call::AskedIn) -> Vec<Claim> {
+    let all = form.headers.iter().flat_map(|all| all.iter());
+    all.map(|one| Claim { name: one.name.to_string(), value: one.value.to_string() }).collect()
 }
 
 /// The agent's own claims from the opening of the run.

@@ -35,6 +35,7 @@ mod audits;
 pub mod backtests;
 pub mod break_glass;
 pub mod credential;
+mod earlier;
 pub mod enrolment;
 mod erasure_requests;
 mod erasures;

@@ -160,8 +160,8 @@ impl Road {
     ) -> Option<CallParties> {
         let run = self.runs.of_id(run)?;
         let statement = ApproverStatement { statement, signature, now: self.clock.now() };
-        // WHY one at a time per run: two statements about the same hold must see each other.
-        let _turn = run.statements.lock().await;
+        // WHY one at a time per call: two statements about the same hold must see each other.
+        let _turn = run.statements.at(call).await;
         Some(self.count_statement(&run, call, &statement).await.unwrap_or_else(|refused| refused))
     }
 
@@ -218,13 +218,13 @@ impl Road {
     /// Whether with this approval, too, only passkeys approved a call that needs another key.
     fn needs_other_key(&self, hold: &HeldCall, counted: &CountedApproval) -> bool {
         let mut approvals = hold.granted.clone();
-        approvals.push(counted.approval.clone());
+        counted.approval.clone().count(&mut approvals);
         counted.verdict == ApproverVerdict::Approve
             && !self.settings.passkeys.allows(hold.tier, &approvals)
     }
 
     /// Judges a held call again, with every approval so far. `None` if it is no longer held. Runs
-    /// one at a time per run (`run.statements`): otherwise one of two would find the call on the
+    /// one at a time per call (`run.statements`): otherwise one of two would find the call on the
     /// road and treat it as over.
     ///
     /// # Errors
@@ -304,9 +304,9 @@ impl Road {
         });
     }
 
-    /// Judges the call once no approver's statement about a call of this run is being processed.
+    /// Judges the call once no approver's statement about it is being processed.
     async fn in_turn(self: &Arc<Self>, run: &Arc<Run>, call: &CallId) -> Result<(), CallParties> {
-        let _turn = run.statements.lock().await;
+        let _turn = run.statements.at(call).await;
         self.weigh(run, call).await.map(drop)
     }
 
@@ -417,7 +417,7 @@ impl Road {
         };
         // The recorded bytes were parsed when the call was held.
         let (tool, sent) = (hold.tool.as_str(), hold.sent.as_ref().unwrap_or(&hold.args));
-        let call = match hold.asked_in {
+        let call = match &hold.asked_in {
             Some(form) => {
                 let request = client.map(|client| client.request.clone());
                 let request = request.unwrap_or_else(|| DialectRequest::from(form));
@@ -442,11 +442,11 @@ fn awaited() -> oneshot::Receiver<&'static str> {
     said
 }
 
-/// Refuses an approval of a subject that approved the call before or wrote its arguments, whatever
-/// implements the signature check.
+/// Refuses an approval of a subject that wrote the arguments of the call, or approved it before with a
+/// key that counts as much, whatever implements the signature check.
 fn second_person(hold: &HeldCall, by: &Approval) -> Result<(), ApprovalRefusal> {
     let subject = || by.subject.clone();
-    if hold.granted.iter().any(|granted| granted.is(&by.subject)) {
+    if hold.granted.iter().any(|granted| granted.is(&by.subject) && !by.replaces(granted)) {
         return Err(Purpose::Approval.refusal(RefusalReason::Repeated(subject())));
     }
     if hold.asked_by.as_ref().is_some_and(|author| author.is(&by.subject)) {

@@ -39,6 +39,9 @@ use crate::tool::toolbox::Toolbox;
 /// Tools that are neither granted nor listed and that a refusal names. WHY a bound: a request may offer
 /// hundreds of thousands, and a run remembers its refusals.
 const UNLISTED_NAMED_MAX: usize = 8;
+/// Bytes of a header for the provider. WHY a bound: the entry of a held request names it whole, and its
+/// approvers see it.
+const HEADER_BYTES_MAX: usize = 4096;
 
 /// One request to a model, as an agent sent it.
 #[derive(Clone, Debug)]
@@ -142,6 +145,7 @@ impl Road {
         }
         self.budget.pace(&run.opener.name, &run.auth)?;
         takes_models(run)?;
+        bounded(&request.headers)?;
         let toolbox = self.in_force.toolbox();
         let mut read = self.read_request(run, request, &toolbox)?;
         let facts = std::mem::take(&mut read.seen.facts);
@@ -296,6 +300,19 @@ fn unlisted(names: &[&str]) -> Vec<LayerReason> {
         rule: "manifest".to_owned(),
     };
     named.chain(more).map(reason).collect()
+}
+
+/// Refuses headers that no entry could name.
+fn bounded(headers: &[(String, String)]) -> Result<(), Fault> {
+    let Some((name, value)) = headers.iter().find(|(_, value)| value.len() > HEADER_BYTES_MAX)
+    else {
+        return Ok(());
+    };
+    let bytes = value.len();
+    let message = format!(
+        "the header `{name}` has {bytes} bytes; at most {HEADER_BYTES_MAX} go to a provider"
+    );
+    Err(malformed("model.header", message))
 }
 
 /// Refuses a run whose manifest switches the model faces off: another face opened it.

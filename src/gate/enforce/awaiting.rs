@@ -27,6 +27,8 @@ use crate::record::call::AskedIn;
 
 /// Requests of one run whose clients went away while they waited, and that were not asked for again.
 const AWAY_MAX: usize = 16;
+/// How long the approvals of a request are looked for, also for a client that does not wait.
+const AT_LEAST: Duration = Duration::from_secs(5);
 
 /// What a client brings to its held request besides the recorded bytes.
 #[derive(Debug)]
@@ -88,12 +90,13 @@ impl AwaitedAsks {
 
     /// Takes the means of the client that waits for this hold.
     pub fn of(&self, hold: &HeldCall) -> ClientOfHold {
-        let Some(form) = hold.asked_in.filter(|_| hold.refused.is_none()) else {
+        let Some(form) = hold.asked_in.as_ref().filter(|_| hold.refused.is_none()) else {
             return ClientOfHold::Unneeded;
         };
         let client = self.0.get(&hold.call).and_then(Weak::upgrade);
         let means = client.and_then(|client| client.0.lock().take());
-        let means = means.filter(|means| AskedIn::from(&means.request) == form && !means.is_left());
+        let means =
+            means.filter(|means| AskedIn::from(&means.request) == *form && !means.is_left());
         means.map_or(ClientOfHold::Away, ClientOfHold::Waits)
     }
 }
@@ -202,7 +205,11 @@ impl AskUnderway {
         (self.client, self.items) = (Some(client), items);
         self.leaving.armed = true;
         // WHY only after it entered: an approver who was faster found no client.
-        self.weighed = road.weigh_for_client(&run, &call, self.weighed).await;
+        // WHY bounded: a ledger that does not answer must not keep a client longer than an approver may.
+        let weighing = road.weigh_for_client(&run, &call, self.weighed);
+        if let Ok(weighed) = tokio::time::timeout(left.max(AT_LEAST), weighing).await {
+            self.weighed = weighed;
+        }
         self.answer = Box::pin(async move { road.call_within(&run, call.as_str(), left).await });
         true
     }
@@ -351,7 +358,7 @@ impl Road {
             }
             return Ok(None);
         }
-        let found = self.held_in(run, (call.tool(), call.canonical()), form).await?;
+        let found = self.held_in(run, (call.tool(), call.canonical()), form.as_ref()).await?;
         let Some(id) = found else { return Ok(None) };
         run.touch(self.clock.monotonic());
         let place = run.state.lock().calls.get(&id).cloned();
@@ -377,7 +384,7 @@ impl Road {
         call: &CallId,
         weighed: Option<usize>,
     ) -> Option<usize> {
-        let _turn = run.statements.lock().await;
+        let _turn = run.statements.at(call).await;
         // WHY no error: the client waits then, and an approval that comes is counted.
         let Ok(Some(hold)) = self.holds.find(run, call).await else { return weighed };
         let granted = hold.granted.len();

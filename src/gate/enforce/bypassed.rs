@@ -42,6 +42,9 @@ struct GovernedAsk {
     /// The tool and its arguments. Without them no call of an agent can be this one.
     likeness: Option<Digest>,
     fate: AskFate,
+    /// How many runs of the agent were forgotten, with calls that account for no result, when it was
+    /// asked for.
+    forgotten: u64,
 }
 
 /// What became of a tool call that a model asked for.
@@ -53,6 +56,8 @@ enum AskFate {
     Came,
     /// There is a result, and the agent did not call the gate.
     Bypassed,
+    /// There is a result, and the call may have come in a run that is forgotten.
+    Unknown,
 }
 
 /// A result whose call did not come to the gate in the same run.
@@ -61,6 +66,7 @@ struct Unaccounted {
     number: u64,
     tool: ToolName,
     likeness: Option<Digest>,
+    forgotten: u64,
 }
 
 /// Identifies arguments by their value; text that is no JSON by itself.
@@ -77,6 +83,7 @@ impl GovernedAsks {
         id: &str,
         tool: &ToolName,
         (arguments, likeness): (&str, Option<Digest>),
+        forgotten: u64,
     ) {
         if id.is_empty() {
             return;
@@ -87,7 +94,8 @@ impl GovernedAsks {
         self.count = self.count.saturating_add(1);
         let (number, id, tool) = (self.count, id.to_owned(), tool.clone());
         let (arguments, fate) = (written(arguments), AskFate::Open);
-        self.asked.push_back(GovernedAsk { number, id, tool, arguments, likeness, fate });
+        let ask = GovernedAsk { number, id, tool, arguments, likeness, fate, forgotten };
+        self.asked.push_back(ask);
     }
 
     /// Remembers a call of the agent. WHY what asked for it first: the result may come hours later,
@@ -103,6 +111,11 @@ impl GovernedAsks {
             self.came.pop_front();
         }
         self.came.push_back(likeness);
+    }
+
+    /// Whether it has calls of the agent that may account for results in other runs.
+    pub fn has_spare(&self) -> bool {
+        !self.came.is_empty()
     }
 
     /// Uses up one call of the agent with this tool and these arguments.
@@ -157,6 +170,7 @@ impl GovernedAsks {
             number: ask.number,
             tool: ask.tool.clone(),
             likeness: ask.likeness,
+            forgotten: ask.forgotten,
         };
         let mut left: Vec<Unaccounted> = open.map(|(ask, _)| one(ask)).collect();
         left.retain(|one| {
@@ -194,11 +208,14 @@ impl Road {
         let left = run.models.governed.lock().unaccounted(results, calls);
         for one in left {
             // WHY no lock of this run here: another run may be looking for its calls in this one.
-            let fate =
-                match one.likeness.is_some_and(|likeness| self.came_elsewhere(run, &likeness)) {
-                    true => AskFate::Came,
-                    false => AskFate::Bypassed,
-                };
+            let came = one.likeness.is_some_and(|likeness| self.came_elsewhere(run, &likeness));
+            // A call without a likeness cannot have come anywhere.
+            let lost = self.runs.forgotten(&run.opener.name) > one.forgotten;
+            let fate = match (came, lost && one.likeness.is_some()) {
+                (true, _) => AskFate::Came,
+                (false, true) => AskFate::Unknown,
+                (false, false) => AskFate::Bypassed,
+            };
             if fate == AskFate::Bypassed {
                 tracing::warn!(run = %run.id(), agent = %run.agent(), tool = %one.tool, "an agent ran a tool of the gate itself");
                 self.metrics.proposal_bypassed(one.tool.as_str());
@@ -233,8 +250,8 @@ mod tests {
         let mut asks = GovernedAsks::default();
         let tool = ToolName::parse("work.do").unwrap();
         let like = Digest::of(&[b"a"]);
-        asks.ask("c1", &tool, ("{}", Some(like)));
-        asks.ask("c2", &tool, ("{}", Some(like)));
+        asks.ask("c1", &tool, ("{}", Some(like)), 0);
+        asks.ask("c2", &tool, ("{}", Some(like)), 0);
         asks.come(like);
         asks.come(Digest::of(&[b"b"]));
         let both = [result("c1", 2, None), result("c2", 3, None), result("x", 4, None)];
@@ -254,7 +271,7 @@ mod tests {
         let mut asks = GovernedAsks::default();
         let tool = ToolName::parse("work.do").unwrap();
         let like = Digest::of(&[b"a"]);
-        asks.ask("c1", &tool, ("{}", Some(like)));
+        asks.ask("c1", &tool, ("{}", Some(like)), 0);
         asks.come(like);
         for n in 0..300_usize {
             asks.come(Digest::of(&[&n.to_be_bytes()]));
@@ -267,8 +284,8 @@ mod tests {
     fn an_error_that_the_agent_reports_is_no_result_and_a_call_without_an_id_is_not_watched() {
         let mut asks = GovernedAsks::default();
         let tool = ToolName::parse("work.do").unwrap();
-        asks.ask("c1", &tool, ("{}", None));
-        asks.ask("", &tool, ("{}", None));
+        asks.ask("c1", &tool, ("{}", None), 0);
+        asks.ask("", &tool, ("{}", None), 0);
         assert!(
             asks.unaccounted(&[result("c1", 0, Some(true)), result("", 0, None)], &[]).is_empty()
         );
@@ -280,7 +297,7 @@ mod tests {
         let mut asks = GovernedAsks::default();
         let tool = ToolName::parse("work.do").unwrap();
         for n in 0..300_usize {
-            asks.ask(&n.to_string(), &tool, ("{}", None));
+            asks.ask(&n.to_string(), &tool, ("{}", None), 0);
             asks.come(Digest::of(&[&n.to_be_bytes()]));
         }
         assert_eq!((asks.asked.len(), asks.came.len()), (ASKED_MAX, CAME_MAX));
@@ -299,15 +316,15 @@ mod tests {
         let of =
             |message: usize| EarlierResult { call: Some(0), ..result("call_0", message, None) };
         let mut asks = GovernedAsks::default();
-        asks.ask("call_0", &tool, (r#"{"n":1}"#, Some(like("1"))));
-        asks.ask("call_0", &tool, (r#"{"n":2}"#, Some(like("2"))));
+        asks.ask("call_0", &tool, (r#"{"n":1}"#, Some(like("1"))), 0);
+        asks.ask("call_0", &tool, (r#"{"n":2}"#, Some(like("2"))), 0);
         asks.come(like("1"));
         // The first conversation goes on while the call of the second one is still to come.
         assert_eq!(asks.unaccounted(&[of(2)], &[call(r#"{ "n": 1 }"#)]), []);
         asks.come(like("2"));
         assert_eq!(asks.unaccounted(&[of(2)], &[call(r#"{"n":2}"#)]), []);
 
-        asks.ask("call_0", &tool, (r#"{"n":3}"#, Some(like("3"))));
+        asks.ask("call_0", &tool, (r#"{"n":3}"#, Some(like("3"))), 0);
         let left = asks.unaccounted(&[of(2)], &[call(r#"{"n":3}"#)]);
         assert_eq!(left.iter().map(|one| one.number).collect::<Vec<_>>(), [3]);
         asks.end(3, AskFate::Bypassed);
@@ -321,9 +338,9 @@ mod tests {
     fn two_results_of_one_id_are_of_two_calls() {
         let (tool, id) = (ToolName::parse("work.do").unwrap(), "call_0");
         let mut asks = GovernedAsks::default();
-        asks.ask(id, &tool, ("{}", Some(like("a"))));
+        asks.ask(id, &tool, ("{}", Some(like("a"))), 0);
         asks.come(like("a"));
-        asks.ask(id, &tool, ("{}", Some(like("a"))));
+        asks.ask(id, &tool, ("{}", Some(like("a"))), 0);
         assert_eq!(asks.unaccounted(&[result(id, 2, None)], &[]), []);
         assert_eq!(asks.unaccounted(&[result(id, 2, None), result(id, 4, None)], &[]).len(), 1);
     }

@@ -78,7 +78,7 @@ impl Road {
         other: Other<'_>,
     ) -> Option<Result<Modified, Fault>> {
         let run = self.runs.of_id(run)?;
-        let _turn = run.statements.lock().await;
+        let _turn = run.statements.at(call).await;
         Some(self.modified(&run, call, other).await)
     }
 

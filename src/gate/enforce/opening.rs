@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::answer::Fault;
 use super::delegate::ChildPosition;
+use super::hold_turns::HoldTurns;
 use super::implicit::Thread;
 use super::keeping::REPLAY;
 use super::opened::{Opens, claims};
@@ -273,7 +274,7 @@ impl Road {
             released: AtomicU64::new(0),
             idle: Notify::new(),
             followers: AtomicUsize::new(0),
-            statements: tokio::sync::Mutex::default(),
+            statements: HoldTurns::default(),
         });
         self.put_in_force(&run, below);
         Ok((run, receipt))

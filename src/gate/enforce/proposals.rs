@@ -120,7 +120,7 @@ impl RunProposals {
         self.unspent.clear();
     }
 
-    fn deny(&mut self, ask: DeniedAsk) {
+    pub fn deny(&mut self, ask: DeniedAsk) {
         // WHY not without an id: every other call without one would count as this one.
         if ask.id.is_empty() {
             return;
@@ -230,7 +230,8 @@ impl AnswerKeeper {
             .parsed(tool.as_str(), asked, &self.call, asked.arguments.as_bytes())
             .map(|call| self.road.runs.fingerprint(&call));
         let said = (asked.arguments.as_str(), likeness);
-        self.run.models.governed.lock().ask(&asked.id, tool, said);
+        let forgotten = self.road.runs.forgotten(&self.run.opener.name);
+        self.run.models.governed.lock().ask(&asked.id, tool, said, forgotten);
         if let Some(likeness) = likeness.filter(|_| self.is_seen) {
             self.run.models.proposals.lock().remember(likeness, &self.call, self.now());
         }

@@ -120,12 +120,12 @@ impl Road {
         &self,
         run: &Run,
         (tool, args): (&ToolName, &[u8]),
-        form: Option<AskedIn>,
+        form: Option<&AskedIn>,
     ) -> Result<Option<CallId>, Fault> {
         for call in run.held_of(tool.as_str()) {
             let remembered = self.remembered(run, &call).await?;
             let asked = (run.id(), &call);
-            let same = remembered.asked_in == form
+            let same = remembered.asked_in.as_ref() == form
                 && self.ledger.likeness(&remembered, asked, (tool, args)) == Likeness::Same;
             if same {
                 run.state.lock().taken_up.remove(&call);

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::Road;
 use super::control::Backlog;
+use super::hold_turns::HoldTurns;
 use super::keeping::Keeping;
 use super::lineage::ChildSlot;
 use super::run::{CallStage, Run, RunState};
@@ -279,6 +280,6 @@ fn resumed(
         released: AtomicU64::new(found.last_seq),
         idle: Notify::new(),
         followers: AtomicUsize::new(0),
-        statements: tokio::sync::Mutex::default(),
+        statements: HoldTurns::default(),
     })
 }

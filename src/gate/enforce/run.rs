@@ -13,6 +13,7 @@ use super::answer::{Answer, Fault};
 use super::budget::{self, InTurn};
 use super::condition::Condition;
 use super::follow::AnswerProgress;
+use super::hold_turns::HoldTurns;
 use super::implicit::Rest;
 use super::keeping::Keeping;
 use super::likeness::CallLikeness;
@@ -76,8 +77,8 @@ pub struct Run {
     pub(super) idle: Notify,
     /// The number of followers of its calls.
     pub(super) followers: AtomicUsize,
-    /// Locked while an approver's statement about a call of the run is processed.
-    pub(super) statements: tokio::sync::Mutex<()>,
+    /// Taken while an approver's statement about a held call is processed.
+    pub(super) statements: HoldTurns,
 }
 
 debug_by!(Run: id);

@@ -33,6 +33,9 @@ pub(super) struct Runs {
     /// The last run of each thread of work, unless it is sealed.
     by_thread: RwLock<BTreeMap<Digest, Arc<Run>>>,
     sealed: Mutex<SealedRuns>,
+    /// How many runs of each agent were forgotten that had calls which account for no result: whether a
+    /// tool call of an answer came to the gate in one of them is unknown.
+    forgotten: Mutex<BTreeMap<String, u64>>,
     pub threads: Threads,
     /// The limit of open runs, shared between agents.
     pub places: Arc<Shares>,
@@ -79,6 +82,7 @@ impl Runs {
             by_token: RwLock::default(),
             by_thread: RwLock::default(),
             sealed: Mutex::default(),
+            forgotten: Mutex::default(),
             threads: Threads::default(),
             places: Shares::new(settings.open_runs_max),
             slots: Shares::new(settings.in_flight_max),
@@ -178,9 +182,19 @@ impl Runs {
         let calls = run.state.lock().calls.len();
         let forgotten = self.sealed.lock().keep(run.token, calls);
         let mut by_token = self.by_token.write();
-        for oldest in forgotten {
-            by_token.remove(&oldest);
+        let forgotten: Vec<Arc<Run>> =
+            forgotten.iter().filter_map(|oldest| by_token.remove(oldest)).collect();
+        drop(by_token);
+        for run in forgotten.iter().filter(|run| run.models.governed.lock().has_spare()) {
+            let mut all = self.forgotten.lock();
+            let of_agent = all.entry(run.opener.name.clone()).or_default();
+            *of_agent = of_agent.saturating_add(1);
         }
+    }
+
+    /// How many runs of this agent were forgotten with calls that account for no result.
+    pub fn forgotten(&self, agent: &str) -> u64 {
+        self.forgotten.lock().get(agent).copied().unwrap_or(0)
     }
 }
 

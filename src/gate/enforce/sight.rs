@@ -119,6 +119,9 @@ impl Road {
             if let Some(RecalledState::Ended(Outcome::Completed { result, .. })) =
                 answer.as_ref().map(Recalled::state)
             {
+                if self.remember_denied(run, result).await.is_err() {
+                    return;
+                }
                 let by = GivenBy { tool: tool.clone(), upstream: upstream.clone() };
                 run.models.given.lock().give(result, by);
             }

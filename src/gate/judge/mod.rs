@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
-use crate::approval::{PasskeyScope, REVIEW_MAX};
+use crate::approval::{HELD_MAX, PasskeyScope};
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
@@ -91,7 +91,7 @@ impl Judged {
 /// Code and message where passkeys alone do not release a call.
 pub const OTHER_KEY: (&str, &str) = (
     "approval.passkey",
-    "passkeys alone do not release this call: another approver has to sign with a key of a file or an agent",
+    "passkeys alone do not release this call: an approver has to sign with a key of a file or an agent",
 );
 
 /// The inputs of a judgement besides the call.
@@ -191,7 +191,7 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         |context: &Circumstances<'_>| evaluated(criteria, engine, (tool, prepared), context);
     adopt(&mut decision, evaluate(&context));
     if decision.course() == Course::Wait
-        && let Some(unseen) = unseen(criteria, prepared)
+        && let Some(unseen) = unseen(criteria, prepared, decision.input.as_deref())
     {
         decision.verdict = Verdict::Deny;
         decision.obligations.clear();
@@ -315,19 +315,25 @@ fn unkept() -> LayerReason {
     LayerReason::effect_refused("tier", "pre_image.not_kept", why)
 }
 
-/// Why no approver could see the call.
-fn unseen(criteria: &Criteria<'_>, prepared: &Prepared) -> Option<LayerReason> {
+/// Why no approver could see the call. `input`: what the policy saw of it, which approvers see too.
+fn unseen(
+    criteria: &Criteria<'_>,
+    prepared: &Prepared,
+    input: Option<&[u8]>,
+) -> Option<LayerReason> {
     let call = prepared.call();
-    let bytes = call.canonical().len().max(call.sent().len());
+    let bytes = call.canonical().len().max(call.sent().len()).max(input.map_or(0, <[u8]>::len));
     let why = if !criteria.kept {
         "the call needs an approval, and its arguments are not stored, so no approver could see them"
             .to_owned()
-    // WHY requests to models only: conversations grow, so many are longer than what is shown, and
-    // their clients wait for an answer now.
-    } else if call.dialect().is_some() && bytes > REVIEW_MAX {
+    } else if bytes > HELD_MAX {
+        let advice = match call.dialect() {
+            Some(_) => "shorten the conversation",
+            None => "ask for less at a time",
+        };
         format!(
-            "the request needs an approval, and an approver is shown {REVIEW_MAX} bytes at most; it has \
-             {bytes}: shorten the conversation"
+            "the call needs an approval, and an approver is shown {HELD_MAX} bytes at most; with what a \
+             policy sees of it, it has {bytes}: {advice}"
         )
     } else {
         return None;

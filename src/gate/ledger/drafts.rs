@@ -34,6 +34,8 @@ use crate::record::{
 pub const INLINE_MAX: usize = 16 * 1024;
 /// Payloads above this size are not stored; the entry commits to them.
 pub const STORED_MAX: usize = 1024 * 1024;
+/// Bytes of the events of a streamed answer that are kept for a replay, in payloads of [`STORED_MAX`].
+pub const STREAM_MAX: usize = 8 * STORED_MAX;
 /// The most relations that an entry names.
 const TABLES_MAX: usize = 64;
 
@@ -337,9 +339,18 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
         written.keep(entropy, Role::Result, result);
     }
     if let Some(stream) = finished.stream() {
-        written.keep(entropy, Role::Stream, stream);
+        for part in stream_parts(stream) {
+            written.keep(entropy, Role::Stream, part);
+        }
     }
     written
+}
+
+/// The payloads that the events of a streamed answer are stored in, in order.
+pub fn stream_parts(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
+    // An answer without events is one payload, too.
+    let none = stream.is_empty().then_some(stream);
+    none.into_iter().chain(stream.chunks(STORED_MAX))
 }
 
 /// What an executor observed, without members that it did not observe.

@@ -87,11 +87,11 @@ impl HeldCall {
             args,
             sent: None,
             salt,
-            granted: entries.iter().filter_map(granted).collect(),
+            granted: Approval::counted(entries.iter().filter_map(granted)),
             refused: entries.iter().find_map(refused),
             asked_by: held.asked_by.as_ref().map(proposer),
             proposed_by: held.proposed_by.as_ref().and_then(|call| CallId::parse(call)),
-            asked_in: held.asked_in,
+            asked_in: held.asked_in.clone(),
         })
     }
 }

@@ -100,7 +100,7 @@ impl Ledger {
         let state =
             state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
         let recalled = Recalled::mint(call.clone(), state, receipt);
-        let asked_in = first.draft.get::<CallHeld>().and_then(|held| held.asked_in);
+        let asked_in = first.draft.get::<CallHeld>().and_then(|held| held.asked_in.clone());
         Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args, mark, asked_in }))
     }
 

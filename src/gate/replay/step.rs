@@ -1,6 +1,6 @@
 //! One recorded call, read from its line and checked against the commitments of its entries.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Deserializer};
 
@@ -19,6 +19,7 @@ use crate::domain::json::Json;
 use crate::domain::members::Mismatch;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::time::Timestamp;
+use crate::ledger::drafts::stream_parts;
 use crate::policy::input::{BreakGlassInput, Document, broken};
 use crate::record::call::{Obligation, Reason};
 use crate::record::{Hex, Kind, List, Nonce};
@@ -194,7 +195,8 @@ impl RecordedCall {
         let input = self.input.as_ref().map(|input| canonical::bytes(&input.json));
         bodies.extend(input.map(|input| ("policy_input", input)));
         bodies.extend(self.result.as_ref().map(|result| ("result", result.clone().into_bytes())));
-        bodies.extend(self.stream.as_ref().map(|stream| ("stream", stream.clone().into_bytes())));
+        let mut streamed: VecDeque<&[u8]> =
+            self.stream.iter().flat_map(|stream| stream_parts(stream.as_bytes())).collect();
         let order = self.break_glass.as_ref().map(|broken| broken.order.signed.bytes());
         bodies.extend(order.map(|order| ("approval", order)));
         self.names_its_order()?;
@@ -208,11 +210,13 @@ impl RecordedCall {
             let body = match payload.role.as_str() {
                 "message" => message().map(|message| canonical::bytes(&message)),
                 "offer" | "instructions" => member().and_then(|member| bodies.remove(member)),
+                "stream" => streamed.pop_front().map(<[u8]>::to_vec),
                 role => bodies.remove(role),
             };
             payload.holds(&body.ok_or_else(|| Flaw::NoPayload(payload.role.clone()))?)?;
         }
-        match bodies.into_keys().chain(redacted).next() {
+        let unbound = (!streamed.is_empty()).then_some("stream");
+        match bodies.into_keys().chain(redacted).chain(unbound).next() {
             Some(role) => Err(Flaw::Unbound(role.to_owned())),
             None => Ok(()),
         }

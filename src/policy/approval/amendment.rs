@@ -90,7 +90,7 @@ impl Pending {
             names: ("the proposal", "it"),
             expires: self.expires,
             excluded: (author, "proposed it: another approver has to approve"),
-            given: &self.given,
+            given: self.given.iter().map(String::as_str).collect(),
         }
     }
 

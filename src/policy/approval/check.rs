@@ -150,7 +150,7 @@ pub(super) struct Ballot<'a> {
     /// Subjects who may not approve it, and why.
     pub excluded: (&'a [String], &'static str),
     /// Subjects who have approved it already.
-    pub given: &'a [String],
+    pub given: Vec<&'a str>,
 }
 
 impl Ballot<'_> {
@@ -205,13 +205,15 @@ pub struct Hold {
     /// Subjects who may not approve: those who started the run or proposed its arguments, and the
     /// owner of its manifest unless the configuration lets owners. They may refuse.
     pub excluded: Vec<String>,
-    /// Subjects who have approved this hold already: a second approval of theirs does not count.
-    pub given: Vec<String>,
+    /// Approvals that are counted. A second one of the same person does not count, unless it
+    /// [replaces](Approval::replaces) the first.
+    pub given: Vec<Approval>,
 }
 
 impl Hold {
-    /// This hold, as something that waits for approvals.
-    pub(super) fn ballot(&self) -> Ballot<'_> {
+    /// This hold, as something that waits for an approval of this signer.
+    pub(super) fn ballot(&self, by: &Approval) -> Ballot<'_> {
+        let given = self.given.iter().filter(|given| !by.replaces(given));
         Ballot {
             purpose: Purpose::Approval,
             names: ("the hold", "this hold"),
@@ -220,7 +222,7 @@ impl Hold {
                 &self.excluded,
                 "started the run, owns its manifest or changed the arguments",
             ),
-            given: &self.given,
+            given: given.map(|given| given.subject.as_str()).collect(),
         }
     }
 
@@ -268,6 +270,6 @@ pub fn check(
     let signed =
         VerifiedStatement::<ApprovalStatement>::check(approvers, (statement, signature), now)?;
     hold.about(&signed.statement)?;
-    hold.ballot().accepts(&signed.by, signed.statement.verdict, now)?;
+    hold.ballot(&signed.by).accepts(&signed.by, signed.statement.verdict, now)?;
     Ok(signed)
 }

@@ -41,9 +41,13 @@ pub use statement::{MalformedStatement, Statement};
 /// The SSHSIG namespace of approvals; a signature in another one does not count.
 pub const NAMESPACE: &str = "wicketgate-approval";
 
-/// Bytes of arguments that a person can be asked to read. Above it nothing is shown, so that nothing
-/// can be hidden at the end.
+/// Bytes of arguments that a person is shown at once. Longer ones are shown in parts, each whole or not
+/// at all, so that nothing can be hidden at the end; all of them are a file to read.
 pub const REVIEW_MAX: usize = 64 * 1024;
+
+/// Bytes of arguments that can wait for an approval at all, and of what a policy sees of them: no more
+/// is stored, so no approver could see it.
+pub const HELD_MAX: usize = 1024 * 1024;
 
 /// Layers of a policy bundle.
 const LAYERS_MAX: usize = 256;

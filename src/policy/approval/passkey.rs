@@ -84,6 +84,26 @@ impl Approval {
     pub fn is_by_passkey(&self) -> bool {
         self.key_kind == Some(KeyKind::Passkey)
     }
+
+    /// Whether it takes the place of an approval that is counted: the same person signed again, with a
+    /// key that shows its owner what it signs. A person is one approval all the same.
+    #[must_use]
+    pub fn replaces(&self, counted: &Self) -> bool {
+        self.is(&counted.subject) && counted.is_by_passkey() && !self.is_by_passkey()
+    }
+
+    /// Counts it among these, in the place of the one that it replaces.
+    pub fn count(self, counted: &mut Vec<Self>) {
+        counted.retain(|before| !self.replaces(before));
+        counted.push(self);
+    }
+
+    /// The approvals that are counted of those that were given, in their order.
+    pub fn counted(given: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut counted = Vec::new();
+        given.into_iter().for_each(|approval| approval.count(&mut counted));
+        counted
+    }
 }
 
 #[cfg(test)]

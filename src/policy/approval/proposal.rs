@@ -121,7 +121,7 @@ pub fn check(
     let signed = VerifiedStatement::<Proposal>::check(approvers, signed, now)?;
     hold.about(&signed.statement.of)?;
     // A proposal approves nothing: one who approved the old arguments may propose others.
-    let ballot = Ballot { given: &[], ..hold.ballot() };
+    let ballot = Ballot { given: Vec::new(), ..hold.ballot(&signed.by) };
     ballot.accepts(&signed.by, ApproverVerdict::Approve, now)?;
     Ok(signed)
 }

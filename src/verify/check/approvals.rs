@@ -245,7 +245,7 @@ impl ApprovalCounts {
         match verdict {
             ApproverVerdict::Approve => {
                 self.granted = self.granted.saturating_add(1);
-                open.given.push(approval);
+                approval.count(&mut open.given);
             }
             ApproverVerdict::Refuse => self.refused = self.refused.saturating_add(1),
         }
@@ -312,7 +312,7 @@ fn hold(
     open: &OpenCall<'_>,
     manifest: Option<Digest>,
 ) -> Option<Hold> {
-    let given = open.given.iter().map(|given| given.subject.clone()).collect();
+    let given = open.given.clone();
     held(material, open.held, manifest).map(|hold| Hold { given, ..hold })
 }
 

@@ -78,10 +78,13 @@ fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, Error> {
             let payload = payload.ok_or_else(|| Error::Unsaid(name.clone()))?;
             let hidden = run.is_some_and(|run| incognito.contains(&run));
             let seq = line.entry.seq;
-            one(case, (log, hidden), commitment, payload)
-                .and_then(|()| left(line, commitment, payload))
-                .map_err(|flaw| Error::Payload { name, seq, flaw })?;
+            one(case, (log, hidden), commitment, payload).map_err(|flaw| Error::Payload {
+                name,
+                seq,
+                flaw,
+            })?;
         }
+        left(line, payloads)?;
     }
     if let Some(stray) = payloads.0.keys().find(|c| !committed.contains(*c)) {
         return Err(Error::Stray(stray.hex()));
@@ -131,16 +134,25 @@ fn one(
     }
 }
 
-/// Compares the events of a streamed answer with the hash of what left.
-fn left(line: &EntryLine, commitment: &Commitment, payload: &Payload) -> Result<(), OpeningFlaw> {
-    let Payload::Opened { body, .. } = payload else { return Ok(()) };
-    if commitment.role != Role::Stream {
-        return Ok(());
+/// Compares the events of a streamed answer, put together of their payloads, with the hash of what left.
+fn left(line: &EntryLine, payloads: &Payloads) -> Result<(), Error> {
+    let kept = line.entry.draft.commit.iter().filter(|c| c.role == Role::Stream);
+    let (mut parts, mut first) = (Vec::new(), None);
+    for commitment in kept {
+        let Some(Payload::Opened { body, .. }) = payloads.0.get(&commitment.c.0) else {
+            return Ok(());
+        };
+        parts.push(body.as_slice());
+        first.get_or_insert(commitment.c);
     }
+    let Some(first) = first else { return Ok(()) };
     let observed = line.entry.draft.body.observed();
     let stream = observed.and_then(|observed| observed.stream.as_ref());
-    let is_it = stream.is_some_and(|stream| stream.sha256.0 == Digest::of(&[body]));
-    if is_it { Ok(()) } else { Err(OpeningFlaw::Left) }
+    if stream.is_some_and(|stream| stream.sha256.0 == Digest::of(&parts)) {
+        return Ok(());
+    }
+    let (name, seq) = (first.hex(), line.entry.seq);
+    Err(Error::Payload { name, seq, flaw: OpeningFlaw::Left })
 }
 
 /// An erased payload is one whose erasure the bundle's fleet log records; F1 decides whether to

@@ -151,7 +151,7 @@ impl Replay<'_> {
             return Ok(ReplayedDecision::Cannot(Undecidable::Slow));
         }
         let by = decision.asked_by.map(|by| by.subject.as_str());
-        let given: Vec<_> = recorded.granted().collect();
+        let given = recorded.granted();
         let (answer, rule) = answered.unwrap_or_else(|failure| (policy::denial(&failure), None));
         let answer = policy::weighed(answer, by, &given);
         same(line, (&answer, rule.as_deref()), engine)?;
@@ -340,20 +340,19 @@ impl RecordedInput<'_> {
         Err(Error::Tier3)
     }
 
-    /// The approvals of the call recorded before its decision.
-    fn granted(&self) -> impl Iterator<Item = Approval> {
+    /// The approvals of the call that were counted before its decision.
+    fn granted(&self) -> Vec<Approval> {
         let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
         let before =
             move |line: &&EntryLine| line.entry.draft.call == *call && line.entry.seq < seq;
         let granted = self.material.of_run().filter(before);
-        granted.filter_map(|line| approval::granted(&line.entry))
+        Approval::counted(granted.filter_map(|line| approval::granted(&line.entry)))
     }
 
     /// The approvals of the call when it was decided, and the layers that count them for
     /// themselves.
     fn approvals(&self, engine: &RegoEngine) -> Result<(), Error> {
-        let granted: Vec<Json> =
-            self.granted().map(|approval| input::approval_json(&approval)).collect();
+        let granted: Vec<Json> = self.granted().iter().map(input::approval_json).collect();
         // Answers before the span were not read.
         if !self.material.cut.begin && self.input.approvals != Json::Array(granted) {
             return Err(Error::Approvals);

@@ -1,12 +1,12 @@
 //! P4, as far as entries alone show: a call that runs after a hold is the held one, approved in
 //! time, by different people. The evidence verifier, which has the payloads, checks the signatures.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::read::EntryLine;
 use crate::domain::time::Timestamp;
 use crate::entries::approval::proposer;
-use crate::record::approval::{ApprovalGranted, ApprovalRefused};
+use crate::record::approval::{ApprovalGranted, ApprovalRefused, KeyKind};
 use crate::record::call::{CallAuthorized, CallHeld};
 use crate::record::{HexDigest, Nonce};
 
@@ -59,7 +59,8 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Hold {
     held: CallHeld,
-    given: BTreeSet<String>,
+    /// Who approved it, and whether by passkey.
+    given: BTreeMap<String, bool>,
 }
 
 impl Hold {
@@ -69,7 +70,7 @@ impl Hold {
     /// How the entry does not fit the hold.
     pub fn accept(hold: &mut Option<Self>, line: &EntryLine, cut: bool) -> Result<(), Error> {
         if let Some(held) = line.get::<CallHeld>() {
-            *hold = Some(Self { held: held.clone(), given: BTreeSet::new() });
+            *hold = Some(Self { held: held.clone(), given: BTreeMap::new() });
             return Ok(());
         }
         let Some(call) = line.get::<CallAuthorized>() else {
@@ -101,10 +102,12 @@ impl Hold {
         if proposer.is_some_and(|by| by.is(subject)) {
             return Err(Error::Own(subject.to_owned()));
         }
-        if self.given.insert(subject.to_ascii_lowercase()) {
-            Ok(())
-        } else {
-            Err(Error::Again(subject.to_owned()))
+        let by_passkey = grant.key_kind == Some(KeyKind::Passkey);
+        // Another key of the same person replaces a passkey.
+        match self.given.insert(subject.to_ascii_lowercase(), by_passkey) {
+            None => Ok(()),
+            Some(before) if before && !by_passkey => Ok(()),
+            Some(_) => Err(Error::Again(subject.to_owned())),
         }
     }
 

@@ -72,11 +72,12 @@ pub fn accept(
 
 /// Compares the length of the stored events with that of what left. P1 compares the bytes.
 fn kept(line: &EntryLine) -> Result<(), Error> {
-    let mut kept = line.entry.draft.commit.iter().filter(|c| c.role == Role::Stream);
-    let Some(stored) = kept.next() else { return Ok(()) };
+    let kept = line.entry.draft.commit.iter().filter(|c| c.role == Role::Stream);
+    // A long answer is stored in several payloads.
+    let stored = kept.map(|c| c.len.get()).reduce(u64::saturating_add);
+    let Some(stored) = stored else { return Ok(()) };
     let left = line.entry.draft.body.observed().and_then(|observed| observed.stream.as_ref());
-    let same = left.is_some_and(|left| left.bytes == stored.len);
-    if same && kept.next().is_none() { Ok(()) } else { Err(Error::Kept) }
+    if left.is_some_and(|left| left.bytes.get() == stored) { Ok(()) } else { Err(Error::Kept) }
 }
 
 /// Whether an answer that had left as far as `last` can have left like this in the end.

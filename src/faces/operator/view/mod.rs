@@ -11,18 +11,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::doubts::doubts;
+use self::layout::{doing, pretty, tier};
+use self::parts::{EarlierCall, Part};
 use super::escape::{quoted, visible};
-pub use crate::approval::REVIEW_MAX;
 use crate::approval::proposal::Proposal;
 use crate::approval::{ApprovalStatement, ApproverVerdict};
-use crate::domain::canonical;
+pub use crate::approval::{HELD_MAX, REVIEW_MAX};
 use crate::domain::commitment::{commit, derived};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::{Json, Limits};
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 
 mod doubts;
+mod layout;
+pub mod parts;
 
 /// What an approver sees of one held call.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
@@ -73,6 +77,12 @@ pub struct Facts {
     pub asked_by: Option<Approved>,
     /// What the agent claims about itself.
     pub claims: Vec<Claim>,
+    /// The agent's headers for the provider, of a request to a model in a dialect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<Claim>,
+    /// What long arguments repeat of a call that was allowed before: the gate says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<EarlierCall>,
 }
 
 /// One layer of the policy bundle.
@@ -150,10 +160,19 @@ pub struct Review {
     pub to: String,
     /// Values that look like something else.
     pub doubts: Vec<String>,
-    /// The arguments, a value a line.
-    pub arguments: String,
+    /// The arguments.
+    pub arguments: ShownArguments,
     /// The digest of the call.
     pub digest: Digest,
+}
+
+/// The arguments of a call as a person reads them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ShownArguments {
+    /// All of them, a value a line.
+    Whole(String),
+    /// In parts, because they are longer than [`REVIEW_MAX`].
+    Parts(Vec<Part>),
 }
 
 /// Why a call cannot be shown.
@@ -171,10 +190,10 @@ impl Unviewable {
         Self { detail, message: message.into() }
     }
 
-    /// The arguments are longer than the review limit.
+    /// The arguments are longer than any that can be approved.
     pub(super) fn too_large(bytes: u64) -> Self {
         let message = format!(
-            "the arguments are {bytes} bytes, and more than {REVIEW_MAX} are not shown for approval: \
+            "the arguments are {bytes} bytes, and more than {HELD_MAX} are not shown for approval: \
              refuse the call, or have it asked in smaller pieces"
         );
         Self::new("approval.too_large", message)
@@ -185,14 +204,25 @@ fn changed(what: &str) -> Unviewable {
     Unviewable::new("approval.changed", format!("{what}: do not sign"))
 }
 
+/// The limits of the arguments: those of a tool, or of a request to a model.
+const ARGUMENTS: Limits = Limits { bytes_max: HELD_MAX, ..Limits::MODEL };
+/// Places to look twice at that are listed.
+const DOUBTS_MAX: usize = 100;
+
 impl Facts {
+    /// Whether the arguments are too long to be shown at once: who approves them reads them as a file.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.arguments.len() > REVIEW_MAX
+    }
+
     /// Checks that arguments and effect match the digest, and gives the arguments and the statement
     /// to sign.
     ///
     /// # Errors
     /// Arguments or effect do not match, or are too long to be read.
     pub fn check(&self, verdict: ApproverVerdict) -> Result<(Json, ApprovalStatement), Unviewable> {
-        if self.arguments.len() > REVIEW_MAX {
+        if self.arguments.len() > HELD_MAX {
             return Err(Unviewable::too_large(
                 u64::try_from(self.arguments.len()).unwrap_or(u64::MAX),
             ));
@@ -203,7 +233,7 @@ impl Facts {
         let tool = ToolName::parse(&self.tool).ok_or_else(|| malformed("tool"))?;
         let mut salt: Salt = [0; 32];
         hex::decode_to_slice(&self.salt, &mut salt).map_err(|_| malformed("salt"))?;
-        let arguments = Json::parse(self.arguments.as_bytes(), &Limits::ARGUMENTS)
+        let arguments = Json::parse(self.arguments.as_bytes(), &ARGUMENTS)
             .map_err(|_| malformed("arguments"))?;
         let args = commit(&salt, self.arguments.as_bytes());
         let digest = call_digest(&run, &call, &tool, &args);
@@ -257,20 +287,30 @@ impl Facts {
     /// As [`Self::check`].
     pub fn review(&self) -> Result<Review, Unviewable> {
         let (arguments, statement) = self.check(ApproverVerdict::Approve)?;
-        let effect = Json::parse(self.effect.as_bytes(), &Limits::ARGUMENTS)
+        let effect = Json::parse(self.effect.as_bytes(), &ARGUMENTS)
             .map_err(|_| changed("`effect` is malformed"))?;
         let mut found = Vec::new();
         doubts("", &arguments, &mut found);
         doubts("effect", &effect, &mut found);
-        let mut text = String::new();
-        pretty(&arguments, 1, &mut text);
+        let more = found.len().saturating_sub(DOUBTS_MAX);
+        found.truncate(DOUBTS_MAX);
+        found.extend(
+            (more > 0).then(|| format!("{} more: read all as a file", many(more, "place"))),
+        );
+        let shown = if self.is_long() {
+            ShownArguments::Parts(parts::parts(&arguments, self.earlier.as_ref()))
+        } else {
+            let mut text = String::new();
+            pretty(&arguments, 1, &mut text);
+            ShownArguments::Whole(text)
+        };
         let (verb, target) = doing(&effect, &self.tool);
         Ok(Review {
             tier: tier(&self.tier),
             does: visible(&verb),
             to: visible(&target),
             doubts: found,
-            arguments: text,
+            arguments: shown,
             digest: statement.call_digest,
         })
     }
@@ -296,9 +336,25 @@ impl Facts {
             page.title("LOOK TWICE");
             review.doubts.iter().for_each(|doubt| page.line(&format!("- {doubt}")));
         }
+        if !self.headers.is_empty() {
+            page.title("HEADERS OF THE AGENT FOR THE PROVIDER");
+            for Claim { name, value } in &self.headers {
+                page.line(&format!("{}: {}", visible(name), visible(value)));
+            }
+        }
         let bytes = self.arguments.len();
-        page.title(&format!("ARGUMENTS, ALL {bytes} BYTES"));
-        page.line(&review.arguments);
+        match &review.arguments {
+            ShownArguments::Whole(text) => {
+                page.title(&format!("ARGUMENTS, ALL {bytes} BYTES"));
+                page.line(text);
+            }
+            ShownArguments::Parts(parts) => {
+                page.title(&format!("ARGUMENTS, {bytes} BYTES: NOT ALL ARE SHOWN HERE"));
+                page.line(&format!("sha256 {}", self.arguments_sha256()));
+                page.line(&format!("as a file: {}", self.file_command()));
+                parts.iter().for_each(|part| page.part(part));
+            }
+        }
         page.title(&format!("END OF ARGUMENTS ({bytes} BYTES)"));
         if !self.claims.is_empty() {
             page.title("SAID BY THE AGENT ABOUT ITSELF, NOT VERIFIED");
@@ -307,6 +363,17 @@ impl Facts {
             }
         }
         Ok(page.0)
+    }
+
+    /// SHA-256 of all arguments.
+    pub fn arguments_sha256(&self) -> String {
+        Digest::of(&[self.arguments.as_bytes()]).hex()
+    }
+
+    /// The command that writes all arguments to a file.
+    pub fn file_command(&self) -> String {
+        let (run, call) = (visible(&self.run), visible(&self.call));
+        format!("wicketgate approval show {run} {call} --arguments FILE")
     }
 
     fn head(&self, page: &mut Page, review: &Review) {
@@ -362,94 +429,12 @@ impl Page {
     fn fact(&mut self, name: &str, text: &str) {
         let _ = writeln!(self.0, "  {name:<10} {text}");
     }
-}
 
-fn tier(tier: &str) -> &'static str {
-    match tier {
-        "T0" => "T0 reads only",
-        "T1" => "T1 can be undone",
-        "T2" => "T2 acts outside",
-        _ => "T3 CANNOT BE UNDONE",
-    }
-}
-
-/// The members of an effect for its one-line summary.
-#[derive(Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum Deed {
-    Http {
-        method: String,
-        scheme: String,
-        host: String,
-        port: u16,
-        path: String,
-        query: Vec<Parameter>,
-    },
-    File {
-        access: String,
-        root: String,
-        path: String,
-    },
-    Mcp {
-        method: String,
-        server: String,
-        name: String,
-    },
-}
-
-/// One part of a query.
-#[derive(Deserialize)]
-struct Parameter {
-    name: String,
-    value: String,
-}
-
-/// The verb and the target of an effect, for a person.
-fn doing(effect: &Json, tool: &str) -> (String, String) {
-    match effect.read() {
-        Ok(Deed::Http { method, scheme, host, port, path, query }) => {
-            let mut target = format!("{scheme}://{host}:{port}{path}");
-            for (i, Parameter { name, value }) in query.iter().enumerate() {
-                let mark = if i == 0 { '?' } else { '&' };
-                target.push_str(&format!("{mark}{name}={value}"));
-            }
-            (method, target)
+    fn part(&mut self, part: &Part) {
+        self.line(&part.line());
+        if let Some(text) = &part.text {
+            self.line(&format!("  {text}"));
         }
-        Ok(Deed::File { access, root, path }) => (access, format!("{root}:{path}")),
-        Ok(Deed::Mcp { method, server, name }) => (method, format!("{name} of server {server}")),
-        Err(_other_kind) => ("call".to_owned(), tool.to_owned()),
-    }
-}
-
-/// The value on lines of its own; every string is one line.
-fn pretty(value: &Json, depth: usize, out: &mut String) {
-    let indent = "  ".repeat(depth);
-    match value {
-        Json::Array(items) if !items.is_empty() => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                let comma = if i == 0 { "" } else { "," };
-                let _ = write!(out, "{comma}\n  {indent}");
-                pretty(item, depth.saturating_add(1), out);
-            }
-            let _ = write!(out, "\n{indent}]");
-        }
-        Json::Object(members) if !members.is_empty() => {
-            out.push('{');
-            for (i, (name, item)) in members.iter().enumerate() {
-                let comma = if i == 0 { "" } else { "," };
-                let _ = write!(out, "{comma}\n  {indent}{}: ", quoted(name));
-                pretty(item, depth.saturating_add(1), out);
-            }
-            let _ = write!(out, "\n{indent}}}");
-        }
-        Json::String(text) => out.push_str(&quoted(text)),
-        Json::Null
-        | Json::Bool(_)
-        | Json::Int(_)
-        | Json::Float(_)
-        | Json::Array(_)
-        | Json::Object(_) => out.push_str(&String::from_utf8_lossy(&canonical::bytes(value))),
     }
 }
 

@@ -1,4 +1,6 @@
+use super::parts::EarlierCall;
 use super::*;
+use crate::domain::canonical;
 use crate::domain::commitment::derived;
 
 const SALT: Salt = [7; 32];
@@ -39,6 +41,8 @@ fn facts(arguments: &str) -> Facts {
         }],
         asked_by: None,
         claims: vec![Claim { name: "label note".into(), value: "approve me\u{1b}[2J".into() }],
+        headers: Vec::new(),
+        earlier: None,
     }
 }
 
@@ -94,12 +98,80 @@ fn a_host_of_other_letters_is_shown_as_it_is_and_in_punycode() {
 }
 
 #[test]
-fn what_is_longer_than_the_review_limit_is_not_shown_at_all() {
+fn what_is_longer_than_the_review_limit_is_shown_in_parts_each_whole_or_not_at_all() {
     let just = format!("{{\"a\":\"{}\"}}", "x".repeat(REVIEW_MAX - 8));
     assert_eq!(just.len(), REVIEW_MAX);
-    assert!(facts(&just).render().is_ok());
-    let over = format!("{{\"a\":\"{}\"}}", "x".repeat(REVIEW_MAX - 7));
+    assert!(facts(&just).render().unwrap().contains("ALL 65536 BYTES"));
+    let over = format!("{{\"a\":\"{}\",\"to\":\"DE02\"}}", "x".repeat(REVIEW_MAX));
+    let shown = facts(&over);
+    let text = shown.render().unwrap();
+    assert!(!text.contains("xxx"), "nothing of a part that does not fit");
+    let part = Digest::of(&[format!("\"{}\"", "x".repeat(REVIEW_MAX)).as_bytes()]).hex();
+    for line in [
+        format!("ARGUMENTS, {} BYTES: NOT ALL ARE SHOWN HERE", over.len()),
+        format!("sha256 {}", Digest::of(&[over.as_bytes()]).hex()),
+        format!("as a file: wicketgate approval show {} c1 --arguments FILE", shown.run),
+        format!("/a: {} bytes, sha256 {part}, NOT SHOWN HERE", REVIEW_MAX + 2),
+        "    \"DE02\"\n".to_owned(),
+        format!("END OF ARGUMENTS ({} BYTES)", over.len()),
+    ] {
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+    // A doubt is one wherever it stands.
+    let hidden = over.replace("DE02", &format!("{}\u{202e}", "y".repeat(REVIEW_MAX)));
+    assert!(facts(&hidden).render().unwrap().contains("/to: 1 invisible character spelled out"));
+    let most = format!("{{\"a\":\"{}\"}}", "x".repeat(HELD_MAX - 8));
+    assert!(facts(&most).render().is_ok());
+    let over = format!("{{\"a\":\"{}\"}}", "x".repeat(HELD_MAX - 7));
     assert_eq!(facts(&over).render().unwrap_err().detail, "approval.too_large");
+}
+
+/// A conversation of so many messages of this many bytes each.
+fn conversation(messages: usize, bytes: usize) -> Json {
+    let one = |number: usize| {
+        let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
+        let content = format!("{number} {}", "z".repeat(bytes));
+        Json::object([("role", Json::from(role)), ("content", Json::from(content))])
+    };
+    let messages: Vec<Json> = (0..messages).map(one).collect();
+    let tools = Json::from("t".repeat(REVIEW_MAX));
+    Json::object([("messages", messages.into()), ("model", Json::from("m")), ("tools", tools)])
+}
+
+#[test]
+fn of_a_long_conversation_the_new_messages_are_shown_and_the_others_named() {
+    let (before, now) = (conversation(10, 20_000), conversation(12, 20_000));
+    let earlier = EarlierCall::of("c0", &before, &now);
+    assert_eq!((earlier.messages, earlier.members.len()), (10, 2));
+    let text = String::from_utf8(canonical::bytes(&now)).unwrap();
+    let shown = Facts { earlier: Some(earlier), ..facts(&text) }.render().unwrap();
+    for line in [
+        "/messages/0 to /messages/9: ",
+        ", as in call c0, which was allowed\n",
+        "/messages/10 user: ",
+        "\"content\": \"10 zzz",
+        "\"content\": \"11 zzz",
+    ] {
+        assert!(shown.contains(line), "{line}\n{shown}");
+    }
+    assert!(!shown.contains("\"9 zzz") && !shown.contains("ttt"), "{shown}");
+    // Without an earlier call the last messages are shown, as far as they fit.
+    let alone = facts(&text).render().unwrap();
+    assert!(alone.contains("\"11 zzz") && alone.contains("\"9 zzz"), "{alone}");
+    assert!(!alone.contains("\"8 zzz") && alone.contains("NOT SHOWN HERE"), "{alone}");
+}
+
+#[test]
+fn a_flood_of_parts_is_a_page_all_the_same() {
+    let args = conversation(60_000, 0);
+    let text = String::from_utf8(canonical::bytes(&args)).unwrap();
+    let text = text.replace(&"t".repeat(REVIEW_MAX), "");
+    assert!(text.len() > HELD_MAX, "{}", text.len());
+    let args = Json::parse(text.as_bytes(), &Limits::FILE).unwrap();
+    let parts = parts::parts(&args, None);
+    assert!(parts.len() < 1_000, "{}", parts.len());
+    let bytes = parts.iter().filter_map(|part| part.text.as_ref()).map(String::len).sum::<usize>();
+    assert!(bytes < 3 * REVIEW_MAX, "{bytes}");
 }
 
 #[test]

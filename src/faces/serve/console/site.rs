@@ -130,6 +130,7 @@ pages! {
     GET "/console/approvals/{run}/{call}", HeldCallDetail, pages::approvals::one;
     POST "/console/approvals/{run}/{call}", HeldCallDecision, pages::approvals::decide;
     GET "/console/decisions/{seq}", OrderDetail, pages::decisions::one;
+    GET "/console/approvals/{run}/{call}/arguments", HeldCallDetail, pages::approvals::arguments;
     GET "/console/runs", Runs, pages::runs::list;
     GET "/console/runs/{run}", RunDetail, pages::runs::one;
     GET "/console/calls", Calls, pages::calls::list;

@@ -6,7 +6,7 @@ use axum::RequestPartsExt as _;
 use axum::body::Body;
 use axum::extract::{Path, Request};
 use axum::response::Response;
-use http::header::{HeaderValue, LOCATION};
+use http::header::{CONTENT_DISPOSITION, HeaderValue, LOCATION};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use maud::Markup;
@@ -31,9 +31,11 @@ pub(super) const TOKEN: &str = "form";
 pub(super) enum Answer {
     /// A page, with its title.
     Page(String, Markup),
+    /// A file of JSON, which the browser stores under this name.
+    Download(String, String),
     /// Something was changed: the browser shows this path next.
     SeeOther(String),
-    /// A file to keep, which is no page.
+    /// A file to keep, as a route answers with it.
     File(Response),
     /// A stream of events.
     Events(Response),
@@ -175,6 +177,7 @@ impl Visit {
             Ok(Answer::Page(title, body)) => {
                 html(StatusCode::OK, frame(&self.console, Some(self), &title, &body))
             }
+            Ok(Answer::Download(name, text)) => file(&name, text),
             Ok(Answer::SeeOther(path)) => see_other(&path),
             Ok(Answer::File(response)) => response,
             Ok(Answer::Events(response)) => response,
@@ -189,6 +192,17 @@ pub(super) fn see_other(path: &str) -> Response {
     *response.status_mut() = StatusCode::SEE_OTHER;
     let to = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(ROOT));
     response.headers_mut().insert(LOCATION, to);
+    response
+}
+
+/// A file as a response: a browser stores it and shows nothing of it.
+fn file(name: &str, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    let stored = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""));
+    let stored = stored.unwrap_or(HeaderValue::from_static("attachment"));
+    response.headers_mut().insert(CONTENT_DISPOSITION, stored);
     response
 }
 

@@ -376,7 +376,7 @@ mod tests {
 
     use super::*;
     use crate::domain::digest::Digest;
-    use crate::ledger::drafts::STORED_MAX;
+    use crate::ledger::drafts::STREAM_MAX;
 
     /// A keeper whose records become durable when the test says so.
     struct Keeper {
@@ -449,8 +449,8 @@ mod tests {
         progress.count(&Bytes::from_static(b"one"));
         progress.count(&Bytes::from_static(b"two"));
         assert_eq!(progress.kept.as_deref(), Some(&b"onetwo"[..]));
-        progress.count(&Bytes::from(vec![b'x'; STORED_MAX - 6]));
-        assert_eq!(progress.kept.as_ref().map(Vec::len), Some(STORED_MAX));
+        progress.count(&Bytes::from(vec![b'x'; STREAM_MAX - 6]));
+        assert_eq!(progress.kept.as_ref().map(Vec::len), Some(STREAM_MAX));
         progress.count(&Bytes::from_static(b"x"));
         assert_eq!(progress.kept, None, "it is too long to be stored");
         progress.count(&Bytes::from_static(b"one"));

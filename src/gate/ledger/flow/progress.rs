@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
-use super::super::drafts::STORED_MAX;
+use super::super::drafts::STREAM_MAX;
 use super::{FlowKeeper, FlowStopped};
 use crate::domain::digest::Digest;
 use crate::domain::outcome::StreamSeen;
@@ -45,7 +45,7 @@ impl ProgressRecorder {
     pub fn count(&mut self, bytes: &Bytes) {
         self.hash.update(bytes);
         // WHY not a part: what cannot be stored whole cannot be played either.
-        let fits = |kept: &Vec<u8>| kept.len().saturating_add(bytes.len()) <= STORED_MAX;
+        let fits = |kept: &Vec<u8>| kept.len().saturating_add(bytes.len()) <= STREAM_MAX;
         self.kept = self.kept.take().filter(fits);
         if let Some(kept) = &mut self.kept {
             kept.extend_from_slice(bytes);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::Utf8Error;
 
 use super::parts::{EarlierMessages, StepParts, in_parts};
+use crate::approval::Approval;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::RunId;
 use crate::domain::json::{self, Json, Limits};
@@ -230,6 +231,7 @@ impl AnswerParts {
             if last.entry.draft.committed(Role::Stream).is_none() {
                 return Err((Role::Stream, AnswerGap::Payload(Absence::NotStored(bytes))));
             }
+            // A long one is stored in several payloads.
             parts.take(last, payloads, Role::Stream)?;
         }
         parts.members.extend(answered(last).map(|answered| ("answered", answered)));
@@ -242,13 +244,26 @@ impl AnswerParts {
         payloads: &Payloads,
         role: Role,
     ) -> Result<(), (Role, AnswerGap)> {
-        let taken = bound(payloads, last, role).map_err(|why| (role, AnswerGap::Payload(why)))?;
-        self.commitments.push(taken.commitment);
-        let Some(body) = taken.body else {
-            self.redacted = true;
+        let committed: Vec<&Commitment> =
+            last.entry.draft.commit.iter().filter(|commitment| commitment.role == role).collect();
+        if committed.is_empty() {
+            return Err((role, AnswerGap::Payload(Absence::Never)));
+        }
+        let mut whole = Vec::new();
+        for commitment in committed {
+            let taken = bound_to(payloads, commitment);
+            let taken = taken.map_err(|why| (role, AnswerGap::Payload(why)))?;
+            self.commitments.push(taken.commitment);
+            let Some(body) = taken.body else {
+                self.redacted = true;
+                continue;
+            };
+            whole.extend(body);
+        }
+        if self.redacted {
             return Ok(());
-        };
-        let text = String::from_utf8(body);
+        }
+        let text = String::from_utf8(whole);
         let text = text.map_err(|error| (role, AnswerGap::Text(error.utf8_error())))?;
         self.members.push((role.as_str(), Json::from(text)));
         Ok(())
@@ -327,8 +342,9 @@ fn ended(first: &EntryLine, last: &EntryLine) -> Json {
 fn approved(held: &EntryLine, lines: &[&EntryLine], salt: Option<Salt>) -> Json {
     let held = held.get::<CallHeld>();
     let by = lines.iter().filter_map(|line| approval::granted(&line.entry));
+    let by = Approval::counted(by);
     let mut members = vec![
-        ("by", by.map(|approval| approval_json(&approval)).collect::<Vec<_>>().into()),
+        ("by", by.iter().map(approval_json).collect::<Vec<_>>().into()),
         ("nonce", Json::of(&held.and_then(|held| held.nonce))),
         ("salt", salt.map_or(Json::Null, |salt| Json::from(hex::encode(salt)))),
     ];

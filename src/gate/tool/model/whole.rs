@@ -88,7 +88,9 @@ impl Exchange<'_> {
         for &(kind, text) in texts {
             kinds.entry(kind).or_default().push_str(text);
         }
-        if kinds.values().any(|text| self.scrub.holds(text)) {
+        // As in a stream: also what stands in texts of several kinds, one behind the other.
+        let all: String = texts.iter().map(|(_, text)| *text).collect();
+        if kinds.values().chain([&all]).any(|text| self.scrub.holds(text)) {
             return Err(HoldsCredential.into());
         }
         Ok(mask.map_or(Ok(()), |mask| mask.joined(texts))?)

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::decisions::{found, state};
 use super::{Failure, command, facts, id, left, marked, shown, time, token};
+use crate::approval::ApproverVerdict;
 use crate::crypto::ssh::SshKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::code::Code;
@@ -16,7 +17,8 @@ use crate::operator::api::replies::{HeldCall, HeldCallDetail, HeldCalls};
 use crate::operator::api::requests::{HeldCallPath, Modification, Page as Lines, SignedStatement};
 use crate::operator::api::route;
 use crate::operator::own_keys::OwnKey;
-use crate::operator::view::{Approved, Facts, Review, words};
+use crate::operator::view::parts::Part;
+use crate::operator::view::{Approved, Facts, Review, ShownArguments, words};
 use crate::serve::console::assets;
 use crate::serve::console::visit::{Answer, Visit};
 use crate::serve::problem::Problem;
@@ -224,6 +226,15 @@ async fn by_own_key(visit: &Visit, signature: &str) -> Result<(), Failure> {
     }
 }
 
+/// All arguments of a held call, as a file: the bytes that an approver signs.
+pub(in super::super) async fn arguments(visit: &mut Visit) -> Result<Answer, Failure> {
+    let path = visit.path::<HeldCallPath>().await?;
+    let HeldCallDetail { facts, .. } = visit.ask::<route::HeldCallDetail>(path, ()).await?;
+    let checked = facts.check(ApproverVerdict::Approve);
+    checked.map_err(|error| Failure::new(StatusCode::CONFLICT, &error.message))?;
+    Ok(Answer::Download(format!("arguments-{}.json", facts.call), facts.arguments))
+}
+
 /// All of one call, and for who decides the ways to do it.
 pub(super) fn detail(
     call: &HeldCallDetail,
@@ -249,15 +260,13 @@ pub(super) fn detail(
                 (shown(&reason.message)) " " code { (shown(&reason.rule)) }
             } } }
         }
-        section aria-labelledby="arguments" {
-            h2 id="arguments" { "Arguments, all " (facts.arguments.len()) " bytes" }
-            // Its lines after the first stand two columns in.
-            pre .arguments tabindex="0" data-is="arguments" { "  " (review.arguments) }
-            p .hint {
-                "End of the arguments. The bytes that run, each " code { "\\" } " written twice and what cannot be seen spelled out:"
+        @if !facts.headers.is_empty() {
+            section aria-labelledby="headers" {
+                h2 id="headers" { "Headers of the agent for the provider" }
+                ul { @for one in &facts.headers { li { (shown(&one.name)) ": " (shown(&one.value)) } } }
             }
-            details { summary { "bytes" } pre .arguments tabindex="0" data-is="bytes" { (shown(&facts.arguments)) } }
         }
+        (read(facts, &review.arguments))
         (beside)
         (origin(facts))
         section aria-labelledby="decide" {
@@ -276,6 +285,9 @@ pub(super) fn detail(
 /// The forms that a passkey signs. A module fills them in: it builds the statement from what the page shows, and
 /// compares it with the server's.
 fn passkeys(call: &HeldCallDetail, by: &Deciding) -> Markup {
+    if call.facts.is_long() {
+        return html! { p { "These arguments are too long to be signed here: read them as a file, and decide in a terminal." } };
+    }
     let keys = match &by.passkeys {
         Ok(keys) if !keys.is_empty() => keys.join(" "),
         Ok(_) => {
@@ -314,6 +326,43 @@ fn passkeys(call: &HeldCallDetail, by: &Deciding) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The arguments, all at once or in parts.
+fn read(call: &Facts, arguments: &ShownArguments) -> Markup {
+    let bytes = call.arguments.len();
+    html! {
+        section aria-labelledby="arguments" {
+            @match arguments {
+                ShownArguments::Whole(text) => {
+                    h2 id="arguments" { "Arguments, all " (bytes) " bytes" }
+                    // Its lines after the first stand two columns in.
+                    pre .arguments tabindex="0" data-is="arguments" { "  " (text) }
+                    p .hint {
+                        "End of the arguments. The bytes that run, each " code { "\\" } " written twice and what cannot be seen spelled out:"
+                    }
+                    details { summary { "bytes" } pre .arguments tabindex="0" data-is="bytes" { (shown(&call.arguments)) } }
+                }
+                ShownArguments::Parts(parts) => {
+                    h2 id="arguments" { "Arguments, " (bytes) " bytes: not all are shown here" }
+                    p {
+                        a href={ "/console/approvals/" (shown(&call.run)) "/" (shown(&call.call)) "/arguments" } { "Read all of them as a file" }
+                        " before you approve. Its SHA-256 is " (id(&call.arguments_sha256())) "."
+                    }
+                    @for one in parts { (part(one)) }
+                    p .hint { "End of the arguments." }
+                }
+            }
+        }
+    }
+}
+
+/// One part of long arguments. The renderer of the terminal has spelled out what cannot be seen.
+fn part(part: &Part) -> Markup {
+    html! {
+        p { (part.line()) }
+        @if let Some(text) = &part.text { pre .arguments tabindex="0" { "    " (text) } }
     }
 }
 
@@ -378,7 +427,12 @@ fn commands(call: &Facts, url: &str) -> Markup {
             "A decision is a signature with your own key. In a terminal, an SSH key makes it. The command shows the call again, checks it against \
              the digest, and signs: " b { "compare the digest in words" } "."
         }
-        p { "To approve:" } (command(&of("approve")))
+        @if call.is_long() {
+            p { "To approve, name the file with the arguments that you read:" }
+            (command(&format!("{} --arguments FILE", of("approve"))))
+        } @else {
+            p { "To approve:" } (command(&of("approve")))
+        }
         p { "To refuse:" } (command(&of("refuse")))
         p { "To ask for other arguments:" }
         (command(&format!("{} --arguments FILE", of("modify"))))

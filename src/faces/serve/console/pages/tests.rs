@@ -20,7 +20,8 @@ use crate::operator::api::replies::{
 use crate::operator::api::requests::HeldCallPath;
 use crate::operator::api::status::{Expiration, HealthChange, LimitsState};
 use crate::operator::live::{LiveCursor, LiveEvent};
-use crate::operator::view::Review;
+use crate::operator::view::parts::Part;
+use crate::operator::view::{Review, ShownArguments};
 
 /// What would be markup, ends an attribute, hides, turns around, and imitates an escape.
 const HOSTILE: &str = "</td><script>alert(1)</script>\" onx='1' \u{202e}\u{200b}\u{7} \\u{41}";
@@ -175,7 +176,8 @@ fn a_held_call_shows_texts_as_texts() {
         "effect_digest": "d", "arguments": "a", "salt": "s", "call_digest": "d", "definition": "d",
         "layers": [{"layer": "l", "digest": "d"}], "reasons": [reason], "manifest": "m",
         "agent": "a", "version": "v", "binding": "b", "held": "t", "expires": "t", "nonce": "n",
-        "approvals": [approved], "asked_by": approved, "claims": [{"name": "n", "value": "v"}]});
+        "approvals": [approved], "asked_by": approved, "claims": [{"name": "n", "value": "v"}],
+        "headers": [{"name": "n", "value": "v"}], "earlier": {"call": "c", "messages": 1, "members": ["m"]}});
     let detail = json!({"facts": facts, "statement": "s", "refusal": "r", "view": "v"});
     let call = read::<HeldCallDetail>(detail);
     let review = Review {
@@ -183,13 +185,24 @@ fn a_held_call_shows_texts_as_texts() {
         does: shown(HOSTILE),
         to: shown(HOSTILE),
         doubts: vec![shown(HOSTILE)],
-        arguments: shown(HOSTILE),
+        arguments: ShownArguments::Whole(shown(HOSTILE)),
         digest: crate::domain::digest::Digest::of(&[b"call"]),
     };
     let similar = json!({"more": true, "changes": [{"at": "/a", "old": "o", "new": null}],
         "against": {"chain": "c", "seq": 1, "at": "t", "run": "r", "call": "c", "decided_by": ["b"]}});
     let beside = approvals::against(&read::<Similar>(similar));
     assert_harmless(beside.clone());
+    let part = Part {
+        path: shown(HOSTILE),
+        until: Some(shown(HOSTILE)),
+        about: shown(HOSTILE),
+        bytes: 1,
+        sha256: Some(shown(HOSTILE)),
+        repeats: Some(shown(HOSTILE)),
+        text: Some(shown(HOSTILE)),
+    };
+    let long = Review { arguments: ShownArguments::Parts(vec![part]), ..review.clone() };
+    assert_harmless(approvals::detail(&call, &long, ("ends", None), &beside));
     let deciding = |passkeys| approvals::Deciding {
         url: " --url http://localhost:7301".to_owned(),
         token: html! {},
