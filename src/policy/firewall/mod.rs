@@ -7,6 +7,8 @@
 //! deny it.
 
 mod encoded;
+mod hit;
+mod kinds;
 mod look;
 mod rules;
 mod sieve;
@@ -19,12 +21,14 @@ use crate::domain::facts::Finding;
 use crate::domain::json::Json;
 use crate::domain::pointer;
 
+pub use hit::{Hit, scan, strip};
+pub use kinds::{Class, Confidence, How, KindRow, class_of, kinds, rules_digest};
 pub use window::{RedactWindow, Unmaskable};
 
-/// Every kind of finding.
+use kinds::UNSCANNED;
+
+/// The kinds of the first rules: what a recorded input names that has no digest of its rules.
 pub const KINDS: [&str; 4] = ["card", "email", "iban", "us_ssn"];
-/// What could not be looked through, among the kinds of findings.
-const UNSCANNED: &str = "unscanned";
 /// Findings of one call; a further one, of kind `unscanned`, means that some were dropped.
 const FINDINGS_MAX: usize = 64;
 /// Passes of masking over a value until it has no finding.
@@ -35,7 +39,14 @@ const SPELLED_MIN: usize = 6;
 /// Whether a policy may ask for this kind to be masked.
 #[must_use]
 pub fn is_kind(kind: &str) -> bool {
-    KINDS.contains(&kind)
+    class_of(kind).is_some_and(|class| class != Class::Unscanned)
+}
+
+/// The findings of the first rules alone: how an input is compared that names no digest of its rules.
+#[must_use]
+pub fn first_findings(value: &Json) -> Vec<Finding> {
+    let is_first = |one: &Finding| one.kind == UNSCANNED || KINDS.contains(&one.kind.as_str());
+    findings(value).into_iter().filter(is_first).collect()
 }
 
 /// The findings with their places (JSON pointer), without the values, sorted by kind and place.
