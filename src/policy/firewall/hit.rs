@@ -6,7 +6,7 @@ use super::kinds::{Class, Confidence, How};
 use crate::domain::json::Json;
 
 /// One finding, without its value.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hit {
     /// What it is: a name of [`super::kinds`].
     pub kind: &'static str,
