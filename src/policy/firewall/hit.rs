@@ -30,7 +30,9 @@ pub fn scan(value: &Json) -> Vec<Hit> {
     let found = super::findings(value).into_iter();
     let hit = |one: crate::domain::facts::Finding| {
         let row = super::kinds().find(|row| row.name == one.kind)?;
-        let (confidence, how) = (Confidence::High, How::Plain);
+        let is_encoded = row.class == Class::Unscanned && !one.path.is_empty();
+        let confidence = if is_encoded { Confidence::Low } else { Confidence::High };
+        let how = How::Plain;
         Some(Hit { kind: row.name, class: row.class, confidence, how, path: one.path, span: 0..0 })
     };
     found.filter_map(hit).collect()
