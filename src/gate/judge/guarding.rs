@@ -31,6 +31,13 @@ impl ClassActions {
         [secret, personal, injection, unicode].iter().all(|action| *action == GuardAction::Off)
     }
 
+    /// Whether anything is masked.
+    #[must_use]
+    pub fn masks(&self) -> bool {
+        let Self { secret, personal, injection, unicode } = *self;
+        [secret, personal, injection, unicode].contains(&GuardAction::Redact)
+    }
+
     const fn of(&self, class: Class, confidence: Confidence) -> GuardAction {
         match (class, confidence) {
             (Class::Secret, _) => self.secret,
@@ -162,11 +169,21 @@ pub fn rules() -> Digest {
 
 /// The kinds of secrets, as masks name them.
 pub fn secret_kinds() -> &'static [String] {
-    static KINDS: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let secrets = firewall::kinds().filter(|row| row.class == Class::Secret);
-        secrets.map(|row| row.name.to_owned()).collect()
-    });
+    static KINDS: LazyLock<Vec<String>> =
+        LazyLock::new(|| kinds_of(|class| class == Class::Secret));
     &KINDS
+}
+
+/// The other kinds that can be masked.
+pub fn other_kinds() -> &'static [String] {
+    static KINDS: LazyLock<Vec<String>> =
+        LazyLock::new(|| kinds_of(|class| !matches!(class, Class::Secret | Class::Unscanned)));
+    &KINDS
+}
+
+fn kinds_of(is_one: impl Fn(Class) -> bool) -> Vec<String> {
+    let rows = firewall::kinds().filter(|row| is_one(row.class));
+    rows.map(|row| row.name.to_owned()).collect()
 }
 
 /// A text of the gate's own about a call, with every secret in it masked.

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use crate::domain::guarded::{GuardAction, GuardFinding};
 use crate::domain::json::Json;
 use crate::firewall::{self, Class, Confidence, Hit, How};
-use crate::judge::guarding::{Direction, ToolGuard, secret_kinds, without_secrets};
+use crate::judge::guarding::{Direction, ToolGuard, other_kinds, without_secrets};
 
 /// What the configuration says about findings, for all tools and for single ones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -52,7 +52,7 @@ impl Guard {
 }
 
 /// A finding with what happens to it.
-struct Judged<'a> {
+struct HitAction<'a> {
     hit: &'a Hit,
     action: GuardAction,
 }
@@ -63,7 +63,7 @@ fn judged<'a>(
     guard: &ToolGuard,
     direction: Direction,
     (hits, value): (&'a [Hit], &Json),
-) -> Vec<Judged<'a>> {
+) -> Vec<HitAction<'a>> {
     let all = hits.iter().map(|hit| {
         let action = guard.action(direction, hit);
         let action = match action {
@@ -76,7 +76,7 @@ fn judged<'a>(
             | GuardAction::Redact
             | GuardAction::Block => action,
         };
-        Judged { hit, action }
+        HitAction { hit, action }
     });
     all.filter(|one| one.action != GuardAction::Off).collect()
 }
@@ -86,14 +86,16 @@ fn is_flood(hit: &Hit) -> bool {
     hit.class == Class::Unscanned && hit.confidence == Confidence::High && hit.path.is_empty()
 }
 
-/// Whether all of a value was searched for secrets, and there is none: then what a scan does not name is
-/// of another class.
+/// Whether a value has no secret beside the many findings of other classes: it is searched again without
+/// these.
 fn has_no_secret(value: &Json) -> bool {
-    firewall::redact(value, secret_kinds()).is_some_and(|done| done.masked == 0)
+    let Some(others) = firewall::redact(value, other_kinds()) else { return false };
+    let left = firewall::scan(&others.value);
+    !left.iter().any(|hit| hit.class == Class::Secret || is_flood(hit))
 }
 
 /// A finding as entries have it.
-fn finding(one: &Judged<'_>) -> GuardFinding {
+fn finding(one: &HitAction<'_>) -> GuardFinding {
     GuardFinding {
         kind: one.hit.kind,
         class: one.hit.class.as_str(),
@@ -110,7 +112,7 @@ fn place(path: &str) -> String {
 }
 
 /// The kinds that are masked.
-fn masks(all: &[Judged<'_>]) -> Vec<String> {
+fn masks(all: &[HitAction<'_>]) -> Vec<String> {
     let masked = all.iter().filter(|one| one.action == GuardAction::Redact);
     let mut kinds: Vec<String> = masked.map(|one| one.hit.kind.to_owned()).collect();
     kinds.sort();
@@ -119,7 +121,7 @@ fn masks(all: &[Judged<'_>]) -> Vec<String> {
 }
 
 /// What is wrong, in words: the class, the kind and the place of the first finding that is blocked.
-fn in_words(one: &Judged<'_>) -> String {
+fn in_words(one: &HitAction<'_>) -> String {
     let (kind, path) = (one.hit.kind, place(&one.hit.path));
     let what = match one.hit.class {
         Class::Secret => "a secret",

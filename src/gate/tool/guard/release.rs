@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::{Judged, finding, in_words, judged, masks};
+use super::{HitAction, finding, in_words, judged, masks};
 use crate::domain::canonical;
 use crate::domain::guarded::{GuardAction, GuardFinding};
 use crate::domain::json::{Json, Limits};
@@ -166,7 +166,7 @@ impl Floor {
         if has_secret(&hits) { without_secrets(&message) } else { message }
     }
 
-    fn judge<'a>(&self, found: (&'a [Hit], &Json)) -> Vec<Judged<'a>> {
+    fn judge<'a>(&self, found: (&'a [Hit], &Json)) -> Vec<HitAction<'a>> {
         let mut all = judged(&self.guard, Direction::Results, found);
         if self.has_left {
             all.iter_mut().for_each(|one| one.action = one.action.min(GuardAction::Warn));
@@ -174,7 +174,7 @@ impl Floor {
         all
     }
 
-    fn keep(&mut self, all: &[Judged<'_>]) {
+    fn keep(&mut self, all: &[HitAction<'_>]) {
         self.findings.extend(all.iter().map(finding));
     }
 }
@@ -183,7 +183,7 @@ fn has_secret(hits: &[Hit]) -> bool {
     hits.iter().any(|hit| hit.class == Class::Secret)
 }
 
-fn kept_back(one: &Judged<'_>) -> KeptBack {
+fn kept_back(one: &HitAction<'_>) -> KeptBack {
     let message = format!(
         "the tool answered, and nothing of that is released: the answer holds {}, which the configuration keeps back \
          and no mask covers exactly",

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Judged, UNAVAILABLE, detail, finding, in_words, judged, masks};
+use super::{HitAction, UNAVAILABLE, detail, finding, in_words, judged, masks};
 use crate::domain::call::{CallSource, ToolCall};
 use crate::domain::canonical;
 use crate::domain::decision::{Alarm, LayerReason};
@@ -75,6 +75,9 @@ fn rules(toolbox: &Toolbox, call: &ToolCall) -> (ToolGuard, Direction) {
 #[must_use]
 pub fn as_judged(toolbox: &Toolbox, call: &ToolCall) -> Option<Vec<u8>> {
     let (guard, direction) = rules(toolbox, call);
+    if !guard.actions(direction).masks() {
+        return None;
+    }
     let (masked, _) = searched(&guard, direction, call, None);
     masked.map(|args| canonical::bytes(&args))
 }
@@ -160,7 +163,7 @@ fn screening(
     guard: &ToolGuard,
     direction: Direction,
     (call, model): (&ToolCall, Option<&ModelArgs>),
-    all: &[Judged<'_>],
+    all: &[HitAction<'_>],
 ) -> Screening {
     let mut blocked = all.iter().filter(|one| one.action == GuardAction::Block);
     let first = blocked.clone().min_by_key(|one| one.hit.class);
@@ -194,7 +197,7 @@ fn screening(
 }
 
 /// Why the call is refused, and what to do next.
-fn because(call: &ToolCall, direction: Direction, one: &Judged<'_>) -> LayerReason {
+fn because(call: &ToolCall, direction: Direction, one: &HitAction<'_>) -> LayerReason {
     let (class, tool) = (one.hit.class, call.tool());
     let next = match class {
         Class::Unscanned => "make the call smaller".to_owned(),
