@@ -15,6 +15,7 @@ use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::Binding;
 use crate::identity::manifest::Manifest;
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
+use crate::tool::screen;
 use crate::tool::toolbox::prepare;
 
 /// The call to evaluate.
@@ -82,7 +83,7 @@ pub fn input(
     let call = ToolCall::parse(asking, request.tool, &canonical::bytes(&request.args))?;
     let grant = manifest.tools.iter().find(|grant| grant.name.as_str() == request.tool);
     let toolbox = tools::open(config).map_err(Error::Tools)?.toolbox;
-    let prepared = prepare(&toolbox, grant, call, None);
+    let prepared = prepare(&toolbox, grant, screen(&toolbox, call, None));
     if let Some(reason) = prepared.refusals().first() {
         return Err(Error::Refused(reason.clone()));
     }

@@ -12,6 +12,7 @@ use crate::config::{self, Config};
 use crate::domain::token;
 use crate::identity::callers::read_token;
 use crate::replay::environment;
+use crate::tool::client::PREFIX as CLIENT_TOOL;
 use crate::tool::mcp::{McpUpstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
 
@@ -55,6 +56,14 @@ pub(super) fn opened(
     let toolbox = Toolbox::build(bound.bindings, &upstreams, own(config)).map_err(|all| {
         all.iter().map(|one| config.of_tool(one.tool.as_str(), &one.message)).collect::<Vec<_>>()
     })?;
+    let is_bound = |name: &str| {
+        name.starts_with(CLIENT_TOOL) || toolbox.names().any(|bound| bound.as_str() == name)
+    };
+    let unbound = config.unbound_in_firewall(is_bound);
+    if !unbound.is_empty() {
+        return Err(unbound);
+    }
+    let toolbox = toolbox.guarded(config.firewall.guard());
     Ok(BoundTools { toolbox, upstreams })
 }
 

@@ -176,9 +176,9 @@ enum Command {
     QuickstartTools,
 }
 
-/// Commands that were once at the top level, with their present groups. Clients, charts and scripts
-/// still use the old names.
-pub const MOVED: [(&str, &str); 12] = [
+/// Commands that may be named without their group. Most were once at the top level, and clients, charts
+/// and scripts still use the old names.
+pub const MOVED: [(&str, &str); 13] = [
     ("hub", "serve"),
     ("mcp", "serve"),
     ("health", "control"),
@@ -191,6 +191,7 @@ pub const MOVED: [(&str, &str); 12] = [
     ("key", "ledger"),
     ("payload", "ledger"),
     ("witness", "ledger"),
+    ("firewall", "policy"),
 ];
 
 /// Puts the group before a command that was moved into it, so that clap knows each command by one name only.

@@ -29,6 +29,7 @@ pub mod console;
 mod each;
 pub mod enrolment;
 pub mod evidence;
+mod firewall;
 pub mod fleet;
 pub mod hub;
 mod isolation;
@@ -46,6 +47,7 @@ pub mod tls;
 mod trust;
 
 use complete::{complete, resolve};
+pub use firewall::Firewall;
 pub use isolation::{Isolation, Posture, SelfTest};
 pub use ledger::{Ledger, Postgres, Secret, Sqlite};
 pub use limits::Limits;
@@ -138,6 +140,10 @@ pub struct Config {
     #[serde(default)]
     #[schemars(with = "Option<FilePath>", extend("x-null" = "the same as leaving the field out"))]
     pub lock: Option<PathBuf>,
+    /// What the gate does about secrets, personal data and hidden text that it finds in arguments,
+    /// prompts and results. A policy may be stricter, never milder.
+    #[serde(default)]
+    pub firewall: Firewall,
     /// The operators' last resort: a file that stops all calls.
     #[serde(default)]
     pub control: Control,

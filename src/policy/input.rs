@@ -15,6 +15,7 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
+use crate::firewall::class_of;
 use crate::record::TaggedDigest;
 
 /// Version of the input document (`input.v`).
@@ -257,6 +258,9 @@ pub fn document(
     });
     document.put("effect", &call.effect.to_json());
     document.list("findings", call.findings, |out, finding| {
+        if let Some(class) = class_of(&finding.kind) {
+            out.text("class", class.as_str());
+        }
         out.text("kind", &finding.kind);
         out.text("path", &finding.path);
         out.text("since", finding.since.as_str());
@@ -361,11 +365,13 @@ pub fn approval_json(approval: &Approval) -> Json {
 
 /// One finding, as the policy sees it.
 pub fn finding_json(finding: &Finding) -> Json {
-    Json::object([
+    let class = class_of(&finding.kind).map(|class| ("class", Json::from(class.as_str())));
+    let members = [
         ("kind", Json::from(finding.kind.as_str())),
         ("path", Json::from(finding.path.as_str())),
         ("since", Json::from(finding.since.as_str())),
-    ])
+    ];
+    Json::object(members.into_iter().chain(class))
 }
 
 /// UTC, so that a recorded input means the same everywhere.
@@ -482,7 +488,10 @@ mod tests {
                 "rfc3339": "2026-11-18T12:00:00.000Z", "unix": 1_795_003_200, "weekday": "wednesday", "hour": 12,
                 "minute": 0, "tz": "UTC"
             },
-            "findings": [{"kind": "email", "path": "/a", "since": "new"}, {"kind": "card", "path": "/b", "since": "earlier"}],
+            "findings": [
+                {"class": "personal", "kind": "email", "path": "/a", "since": "new"},
+                {"class": "personal", "kind": "card", "path": "/b", "since": "earlier"}
+            ],
             "approvals": [{"approver": "ann", "roles": ["lead"], "key": "SHA256:x", "key_kind": "passkey"}],
             "quorum": {"by_hand": ["team"]},
             "break_glass": {"open": false, "nonce": "", "until": "", "by": []},

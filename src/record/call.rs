@@ -9,9 +9,9 @@ use serde_with_macros::skip_serializing_none;
 use super::approval::KeyKind;
 use super::text::{HexDigest, Int, List, Nonce, TaggedDigest, Text, True};
 use crate::domain::closed::{closed, members};
-use crate::domain::decision::Alarm;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
+use crate::domain::guarded::{GuardAction, Withheld};
 use crate::domain::outcome::{Cgroup, Opaque, Sandbox, StreamSeen};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
@@ -135,6 +135,23 @@ members! {
     }
 }
 
+members! {
+    /// One finding of the firewall, without its value.
+    #[cfg_attr(test, schemars(rename = "guarded_finding"))]
+    pub struct GuardedFinding {
+        /// What the gate did about it.
+        pub action: GuardAction,
+        /// What it is about: `secret`, `personal`, `injection`, `unicode` or `unscanned`.
+        pub class: Text,
+        /// How sure it is: `high` or `low`.
+        pub confidence: Text,
+        /// What it is: `github`, `card`, …
+        pub kind: Text,
+        /// JSON pointer of the text with it.
+        pub path: Text,
+    }
+}
+
 closed! {
     /// Component that runs the tool.
     pub enum Executor {
@@ -236,7 +253,7 @@ pub struct Decided<S: Sort> {
     /// messages nor tools.
     pub args_bytes: Option<Int>,
     /// Why the arguments are committed to but not stored.
-    pub args_withheld: Option<Alarm>,
+    pub args_withheld: Option<Withheld>,
     /// The person who proposed the arguments.
     pub asked_by: Option<Proposer>,
     /// The form of a held request to a model in a dialect: it is judged again in the same form.
@@ -264,6 +281,12 @@ pub struct Decided<S: Sort> {
     pub executor: Executor,
     /// When a hold expires.
     pub expires: Option<Timestamp>,
+    /// What the firewall found in the arguments, as far as the configuration looks for it.
+    pub findings: Option<List<GuardedFinding, 16, 1>>,
+    /// How many more it found.
+    pub findings_more: Option<Int>,
+    /// Digest of the rules that the firewall searched with.
+    pub firewall: Option<TaggedDigest>,
     /// Layers of the policy bundle that decided.
     pub layers: List<Layer>,
     /// Keyed mark of a call in an incognito run.
@@ -291,7 +314,7 @@ pub struct Decision<'a> {
     /// As [`Decided::args_bytes`].
     pub args_bytes: Option<u64>,
     /// As [`Decided::args_withheld`].
-    pub args_withheld: Option<Alarm>,
+    pub args_withheld: Option<Withheld>,
     /// As [`Decided::asked_by`].
     pub asked_by: Option<&'a Proposer>,
     /// As [`Decided::auth`].
@@ -308,6 +331,8 @@ pub struct Decision<'a> {
     pub enforced: bool,
     /// As [`Decided::engine`].
     pub engine: &'a str,
+    /// As [`Decided::firewall`].
+    pub firewall: Option<Digest>,
     /// As [`Decided::layers`].
     pub layers: &'a [Layer],
     /// As [`Decided::mark`].
@@ -339,6 +364,7 @@ impl<S: Sort> Decided<S> {
             effect: self.effect.map(|digest| digest.0),
             enforced: self.enforced,
             engine: &self.engine,
+            firewall: self.firewall.map(|digest| digest.0),
             layers: &self.layers,
             mark: self.mark.map(|digest| digest.0),
             obligations: &self.obligations,
@@ -398,6 +424,10 @@ members! {
         pub attempts: Option<List<ModelAttempt>>,
         /// Limits that control groups enforced for all processes of the tool together.
         pub cgroup: Option<Cgroup>,
+        /// What the firewall found in the answer, as far as the configuration looks for it.
+        pub findings: Option<List<GuardedFinding, 16, 1>>,
+        /// How many more it found.
+        pub findings_more: Option<Int>,
         /// Id of the model that answered, as it says itself.
         pub model: Option<Text>,
         /// Result of masking.

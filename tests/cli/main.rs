@@ -10,6 +10,7 @@
 )]
 
 mod config;
+mod firewall;
 mod folder;
 mod groups;
 mod manifest;

@@ -9,7 +9,7 @@ use crate::estate::Estate;
 use crate::world::{MARK, SECRET, World};
 
 /// A call of each kind that carries this text; what it makes has this number.
-fn carrying(world: &World, n: usize, text: &str) -> Vec<(&'static str, Value)> {
+pub fn carrying(world: &World, n: usize, text: &str) -> Vec<(&'static str, Value)> {
     let made = world.estate.path(&format!("ws/made-{n}"));
     vec![
         ("http", json!({"text": text})),

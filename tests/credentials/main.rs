@@ -17,6 +17,7 @@
 mod guesses;
 mod kinds;
 mod personal;
+mod secrets;
 mod tokens;
 mod world;
 

@@ -85,6 +85,11 @@ impl World {
 
     /// The same, with these rules beside those that allow the calls.
     pub async fn under(forms: Vec<(String, String)>, rules: &str) -> Self {
+        Self::configured(forms, rules, json!({})).await
+    }
+
+    /// The same, with this section `firewall`.
+    pub async fn configured(forms: Vec<(String, String)>, rules: &str, firewall: Value) -> Self {
         let texts: Vec<String> = forms.iter().map(|(_, text)| text.clone()).collect();
         let said = Arc::new(Said { forms: texts.clone(), asked: Mutex::default() });
         let routes = Router::new()
@@ -128,6 +133,7 @@ impl World {
         // They are denied more often than an agent would be.
         config["limits"] =
             json!({"denials_max": null, "tool_denials_max": null, "alarm_rest_seconds": null});
+        config["firewall"] = firewall;
         std::fs::write(estate.path("wicketgate.yaml"), config.to_string()).unwrap();
         let gate = estate.serve();
         let agent = gate.open().await;
@@ -136,6 +142,11 @@ impl World {
 
     pub async fn call(&self, tool: &str, args: &Value) -> Result<String, Refused> {
         self.agent.call(tool, "", &args.to_string()).await
+    }
+
+    /// What the HTTP server and the model were told, newest last.
+    pub fn told(&self) -> Vec<String> {
+        self.said.asked.lock().clone()
     }
 
     /// What reached anything until now.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use regex::Regex;
+use wicketgate::domain::guarded::{GuardAction, GuardFinding};
 use wicketgate::telemetry::Stage;
 use wicketgate::telemetry::metrics::Metrics;
 
@@ -26,6 +27,14 @@ fn everything() -> String {
     metrics.rejected("overloaded");
     metrics.suspended();
     metrics.alarm("credential");
+    let finding = GuardFinding {
+        kind: "card",
+        class: "personal",
+        confidence: "high",
+        path: String::new(),
+        action: GuardAction::Warn,
+    };
+    metrics.found("arguments", &[finding]);
     metrics.broke_glass();
     metrics.break_glass_alert();
     metrics.pool_unanswered();

@@ -1,9 +1,9 @@
 //! Saying how a call ended without having run it.
-use wicketgate::domain::outcome::Ended;
+use wicketgate::ledger::outgoing::ClearedOutcome;
 use wicketgate::ledger::permit::{Finished, Permit};
 
-pub fn invent(permit: Permit, ended: Ended) -> Finished {
-    permit.finish(ended)
+pub fn invent(permit: Permit, cleared: ClearedOutcome) -> Finished {
+    permit.finish(cleared)
 }
 
 fn main() {}

@@ -41,7 +41,7 @@ fn inputs(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
 const fn rounds(name: &str) -> u64 {
     match name.as_bytes() {
         b"bundle" => 150,
-        b"archive" | b"manifest" => 400,
+        b"archive" | b"manifest" | b"scan" | b"tail" => 400,
         b"answer_chat" | b"answer_messages" | b"answer_responses" => 800,
         b"range" | b"inclusion" | b"consistency" => 1500,
         _ => 4000,
@@ -98,8 +98,10 @@ replayed! {
     no_note_opens_that_was_not_signed: "note";
     a_proof_file_has_one_spelling: "proof";
     range_proofs_hold_for_their_own_leaves_only: "range";
+    what_is_masked_has_nothing_left_to_mask: "scan";
     events_are_the_same_however_they_are_cut: "sse";
     no_stamp_holds_that_the_authority_did_not_make: "stamp";
+    a_text_in_pieces_leaves_no_more_than_a_whole_one: "tail";
     a_template_fixes_what_it_says: "template";
     no_trust_file_trusts_more_than_it_says: "trust";
     a_key_in_text_has_one_spelling: "vkey";

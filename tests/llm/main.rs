@@ -19,6 +19,7 @@ mod binding;
 mod bypassed;
 mod conversations;
 mod faults;
+mod guarded;
 mod held;
 mod inputs;
 mod loops;

@@ -12,7 +12,7 @@ struct Confined {
     why: &'static str,
 }
 
-const CONFINED: [Confined; 11] = [
+const CONFINED: [Confined; 13] = [
     Confined {
         word: r"\b(?:Permit|Settled|Refusal|Held|Recalled|Committed)::mint\b|\bPermit\s*\{",
         realm: "src/",
@@ -24,6 +24,18 @@ const CONFINED: [Confined; 11] = [
         realm: "src/",
         homes: &["src/gate/tool/"],
         why: "only `tool::prepare` opens and resolves",
+    },
+    Confined {
+        word: r"\bClearedOutcome::of\s*\(",
+        realm: "src/",
+        homes: &["src/gate/tool/guard/"],
+        why: "only the guard clears what a tool answered",
+    },
+    Confined {
+        word: r"\.masked_with\s*\(",
+        realm: "src/",
+        homes: &["src/gate/tool/guard/"],
+        why: "only the guard changes the arguments of a call, before it is prepared",
     },
     Confined {
         // Elsewhere the compiler sees to it: the fields are private, but not to the folder's own files.
@@ -244,6 +256,8 @@ fn a_confined_construct_outside_its_files_is_found() {
         ("src/gate/enforce/mod.rs", "Recalled::mint(call, state, receipt)"),
         ("src/gate/enforce/mod.rs", "Prepared::ready(call, tool)"),
         ("src/gate/enforce/mod.rs", "Prepared::refused(call, None, refusals)"),
+        ("src/gate/tool/mod.rs", "ClearedOutcome::of(ended, false)"),
+        ("src/gate/enforce/mod.rs", "call.masked_with(args)"),
         ("src/gate/judge/resumed.rs", "Judged { prepared, decision }"),
         ("src/gate/tool/http.rs", "use hyper_util::client::legacy::Client;"),
         ("src/gate/tool/http.rs", "use hyper_util::{client::legacy, rt};"),

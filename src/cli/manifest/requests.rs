@@ -69,7 +69,7 @@ pub(super) struct LeftOut {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LeaveReason {
     /// Its arguments are not in the ledger.
-    #[error("its arguments held a credential of the gate, so the ledger does not have them")]
+    #[error("its arguments held a credential or a secret, so the ledger does not have them")]
     Credential,
     /// The fleet log records an erasure.
     #[error("a payload of it was erased (entry {seq} of `{log}`)")]

@@ -16,6 +16,7 @@ use super::{
 
 pub mod archive;
 pub mod eval;
+mod firewall;
 pub mod init;
 pub mod inputs;
 pub mod mutate;
@@ -121,6 +122,7 @@ enum Command {
     /// range, and programs, SQL statements, URLs and shell commands to the values in the run.
     Suggest(suggest::Args),
     Backtest(backtest::Args),
+    Firewall(firewall::Args),
     Diff(diff::Args),
     Propose(amend::Propose),
     Amendments(amend::ListAmendments),
@@ -157,6 +159,7 @@ pub fn run(args: &PolicyArgs) -> Exit {
         Command::Observed(args) => observed::run(args),
         Command::Suggest(args) => suggest::run(args),
         Command::Backtest(args) => backtest::run(args),
+        Command::Firewall(args) => firewall::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Propose(args) => amend::propose(args),
         Command::Amendments(args) => amend::amendments(args),

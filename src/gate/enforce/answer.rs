@@ -239,7 +239,8 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
                 | FailureClass::Connect
                 | FailureClass::Protocol
                 | FailureClass::Changed
-                | FailureClass::Opaque => message,
+                | FailureClass::Opaque
+                | FailureClass::Withheld => message,
             };
             Err(Fault::new(code, message).detail(class.as_str()).about(&call).at(&receipt))
         }

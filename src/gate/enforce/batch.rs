@@ -23,6 +23,7 @@ impl Road {
             return Some(finished);
         }
         let id = finished.call().clone();
+        let unstored = run.incognito || finished.withholds();
         let (queued, promised) = match self.ledger.promise(finished) {
             Ok(promised) => promised,
             Err(finished) => return Some(*finished),
@@ -32,7 +33,7 @@ impl Road {
         run.ended(outcome);
         let answer = answer::of_pledged(queued);
         if let Ok(released) = &answer {
-            self.runs.large.keep(run.id(), run.incognito, released);
+            self.runs.large.keep(run.id(), unstored, released);
         }
         caller.send_replace(Some(answer));
         // If the writer ends first, the next writer closes the call.

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
 
-use super::shown::{ReadMessage, ReadRest, found, number, shown, with_digests};
+use super::shown::{ReadMessage, ReadRest, found, hits, number, shown, with_digests};
 use crate::clock::{Entropy, random32};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -17,11 +17,10 @@ use crate::domain::commitment::derived;
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
-use crate::domain::facts::Finding;
 use crate::domain::id::ToolName;
 use crate::domain::json::Json;
 use crate::domain::sent::{MessageKey, SearchedFor, SentMessage};
-use crate::firewall;
+use crate::firewall::{self, Hit};
 use crate::judge::Judged;
 use crate::judge::conversation::{
     ApartPayload, ArgParts, KnownMessage, KnownRest, ModelArgs, PartPayload, StoredArgs,
@@ -97,7 +96,7 @@ pub(super) struct RunConversations {
 /// What the firewall found in a message, and what the message is stored by.
 #[derive(Debug)]
 struct ScannedMessage {
-    findings: Box<[Finding]>,
+    findings: Box<[Hit]>,
     /// The key of its normal form.
     normal: MessageKey,
 }
@@ -136,6 +135,7 @@ impl RunConversations {
             messages_cut: number(cut),
             findings: found((list, &rest), &read, false),
             findings_of_all: found((list, &rest), &read, true),
+            hits: hits((list, &rest), &read),
             carried: self.carried(basis, &read, &rest),
             messages: read.into_iter().map(|message| message.known).collect(),
             rest: rest.known,
@@ -153,7 +153,7 @@ impl RunConversations {
         let exact = keyed(secret, &[b"rest", &canonical::bytes(&rest)]);
         // INVARIANT: what is judged is scanned, so arguments without findings here are new.
         let scanned = self.scanned.get(&exact).map(|scanned| scanned.findings.clone());
-        let findings = scanned.unwrap_or_else(|| firewall::findings(&rest).into());
+        let findings = scanned.unwrap_or_else(|| firewall::scan(&rest).into());
         let judged = self.judged.get(basis).is_some_and(|(_, all)| all.contains_key(&exact));
         let apart = APART.into_iter().filter(|_| judged).filter_map(|(name, _)| {
             let digest = MemberDigest::of(rest.get(name)?);
@@ -202,7 +202,7 @@ impl RunConversations {
                 let is_normal = normalised == *json;
                 let normal =
                     if is_normal { exact_key } else { key(&canonical::bytes(&normalised)) };
-                (normal, firewall::findings(json).into())
+                (normal, firewall::scan(json).into())
             }
         };
         let judged = self.judged.get(basis).is_some_and(|(_, all)| all.contains_key(&exact_key));

@@ -15,13 +15,14 @@ use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
 use crate::domain::tier::Binding;
 use crate::judge::conversation::ModelArgs;
+use crate::judge::guarding::Direction;
 use crate::judge::{Criteria, HoldCapacity, Judged, Prepared, Resumed, judge};
 use crate::limits::shares;
 use crate::policy::PolicyEngine;
 use crate::policy::input::AgentFacts;
 use crate::telemetry::Stage;
-use crate::tool::Cancel;
 use crate::tool::toolbox::{self, Toolbox};
+use crate::tool::{Cancel, screen};
 
 impl Road {
     /// Prepares a call and has it judged. In a replay the recording supplies everything that
@@ -41,7 +42,8 @@ impl Road {
         let engine = replayed.or_else(|| self.in_force.engine());
         let preparing = async {
             let model = self.messages(&run, &call, engine.as_ref(), toolbox);
-            toolbox::prepare(toolbox, run.granted(call.tool()).as_deref(), call, model)
+            let (grant, call) = (run.granted(call.tool()), screen(toolbox, call, model));
+            toolbox::prepare(toolbox, grant.as_deref(), call)
         };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let passkeys = recorded.as_ref().map_or(self.settings.passkeys, |_| PasskeyScope::All);
@@ -62,10 +64,9 @@ impl Road {
                 break_glass = step.break_glass;
             }
         }
-        let (refusals, settings) = (against, &self.settings);
+        let (settings, road) = (&self.settings, Arc::clone(self));
         let (hold, apart) = (settings.hold, settings.judge_apart && prepared.is_ready());
         let (most, all) = (settings.pending_max, settings.pending_all_max);
-        let road = Arc::clone(self);
         let judging = move || {
             let id = prepared.call().id().clone();
             // Evaluated only for a call that is about to be held, because it visits every open run.
@@ -77,7 +78,7 @@ impl Road {
                 engine: engine.as_ref(),
                 agent: &seen(&run.agent, &sight),
                 run: &facts,
-                refusals,
+                refusals: against,
                 now,
                 hold,
                 kept: !run.incognito,
@@ -131,6 +132,10 @@ impl Road {
     /// Counts the decision in the metrics; `took` is the time of the judge.
     fn counted(&self, judged: &Judged, took: Duration) {
         let decision = judged.decision();
+        let is_model =
+            judged.prepared().tool().is_some_and(|tool| tool.kind == ToolKind::Model.as_str());
+        let direction = if is_model { Direction::Prompts } else { Direction::Arguments };
+        self.metrics.found(direction.as_str(), &judged.prepared().screening().findings);
         let failed = decision.reasons.iter().any(|reason| reason.code == Code::PolicyError);
         // A call that was refused earlier never reached the policy.
         if failed || decision.input.is_some() {

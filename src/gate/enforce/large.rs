@@ -22,9 +22,10 @@ pub(super) struct Large {
 }
 
 impl Large {
-    /// Keeps a released result if the ledger does not store it.
-    pub fn keep(&self, run: &RunId, incognito: bool, released: &Released) {
-        if released.result().len() <= STORED_MAX && !incognito {
+    /// Keeps a released result if the ledger does not store it: it is large, or it is `unstored` for
+    /// what it holds or for its run.
+    pub fn keep(&self, run: &RunId, unstored: bool, released: &Released) {
+        if released.result().len() <= STORED_MAX && !unstored {
             return;
         }
         let mut kept = self.kept.lock();

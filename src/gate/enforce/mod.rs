@@ -53,6 +53,7 @@ use crate::domain::time::Timestamp;
 use crate::identity::manifest::Mode;
 use crate::identity::{IdentityError, Peer};
 use crate::judge::Resumed;
+use crate::judge::guarding::Direction;
 use crate::ledger::flow::FlowSender;
 use crate::ledger::permit::{Committed, Finished, Permit};
 use crate::ledger::{self, Ledger};
@@ -445,6 +446,7 @@ impl Road {
         };
         let outcome = &finished.ended().outcome;
         self.looked_through(at, &finished);
+        self.metrics.found(Direction::Results.as_str(), &finished.observed().findings);
         self.metrics.outcome(at.tool.as_str(), outcome.as_str());
         if let Some(usage) = &finished.observed().usage {
             self.metrics.model_tokens(at.tool.as_str(), usage.input_tokens, usage.output_tokens);
@@ -481,9 +483,10 @@ impl Road {
         let answered = caller.borrow().is_some();
         match settled {
             Ok(settled) => {
+                let unstored = run.incognito || settled.withholds();
                 let answer = answer::of_settled(settled);
                 if let Ok(released) = &answer {
-                    self.runs.large.keep(run.id(), run.incognito, released);
+                    self.runs.large.keep(run.id(), unstored, released);
                 }
                 if !answered {
                     caller.send_replace(Some(answer));

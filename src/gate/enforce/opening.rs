@@ -325,7 +325,9 @@ impl Road {
             let message = format!("at most {most} labels of {name} and {value} bytes");
             return Err(Fault::new(Code::RequestMalformed, message).detail("run.labels"));
         }
-        request::no_token(&claims(opening))?;
+        let claims = claims(opening);
+        request::no_token(&claims)?;
+        self.no_secret(&claims)?;
         Ok(place)
     }
 

@@ -9,6 +9,7 @@ use crate::domain::id::{CallId, ToolName};
 use crate::ledger::permit::{Recalled, RecalledState};
 use crate::ledger::recall::Likeness;
 use crate::record::call::AskedIn;
+use crate::tool::guard::as_judged;
 
 impl Run {
     /// Whether the run has a call of this id.
@@ -71,7 +72,9 @@ impl Road {
     /// The recorded answer, if the ledger has the same bytes under this id.
     pub(super) async fn recall(&self, run: &Run, call: &ToolCall) -> Answer {
         let remembered = self.remembered(run, call.id()).await?;
-        let (place, asked) = ((run.id(), call.id()), (call.tool(), call.canonical()));
+        let masked = as_judged(&self.in_force.toolbox(), call);
+        let args = masked.as_deref().unwrap_or_else(|| call.canonical());
+        let (place, asked) = ((run.id(), call.id()), (call.tool(), args));
         match self.ledger.likeness(&remembered, place, asked) {
             Likeness::Same => run.give(self.recalled(run, &remembered.recalled)),
             Likeness::Other => Err(run::conflict(call.id())),

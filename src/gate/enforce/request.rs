@@ -7,9 +7,11 @@ use crate::clock::random16;
 use crate::domain::call::{CallOrigin, ToolCall};
 use crate::domain::canonical;
 use crate::domain::code::Code;
+use crate::domain::guarded::GuardAction;
 use crate::domain::id::CallId;
 use crate::domain::json::{self, Json};
 use crate::domain::token;
+use crate::firewall::{self, Class, Confidence, Hit};
 use crate::telemetry::trace;
 use std::sync::Arc;
 
@@ -38,8 +40,30 @@ impl Road {
     pub(super) fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
         let CallRequest { tool, arguments, call_id, traceparent } = request;
         let id = self.call_id(run, &call_id, (&tool, &arguments))?;
+        self.no_secret(&Json::from(vec![tool.as_str().into(), id.as_str().into()]))?;
         let asking = run.origin(id, traceparent.filter(|t| trace::valid_traceparent(t)));
         ToolCall::parse(asking, &tool, &arguments).map_err(|error| unread(&error))
+    }
+
+    /// Refuses words of an agent that entries have as they are, if one holds a secret.
+    pub(super) fn no_secret(&self, words: &Json) -> Result<(), Fault> {
+        let guard = self.in_force.toolbox().guard().of("");
+        if guard.arguments.secret < GuardAction::Redact {
+            return Ok(());
+        }
+        let hits = firewall::scan(words);
+        let is_secret =
+            |hit: &Hit| hit.class == Class::Secret && hit.confidence == Confidence::High;
+        match hits.iter().find(|hit| is_secret(hit)) {
+            None => Ok(()),
+            Some(hit) => {
+                let message = format!(
+                    "an id, a name or a label of the request holds a secret (`{}`), and the ledger would keep it: leave it out",
+                    hit.kind
+                );
+                Err(malformed("dlp.secret", message))
+            }
+        }
     }
 }
 

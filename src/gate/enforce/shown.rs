@@ -7,7 +7,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::facts::{BYPASSED, Finding, FindingAge};
 use crate::domain::json::Json;
-use crate::firewall;
+use crate::firewall::{self, Hit};
 use crate::judge::conversation::{KnownMessage, KnownRest};
 use crate::record::conversation::normal;
 
@@ -43,7 +43,7 @@ pub(super) struct ReadRest {
 
 impl ReadRest {
     /// Whether a finding is in one of those members.
-    fn hides(&self, finding: &Finding) -> bool {
+    fn hides(&self, finding: &Hit) -> bool {
         let member = finding.path.split('/').nth(1);
         member.is_some_and(|member| self.digests.contains_key(member))
     }
@@ -91,7 +91,7 @@ pub(super) fn found(
 ) -> Vec<Finding> {
     let of_rest = rest.known.findings.iter().map(|one| {
         let since = if !all && rest.hides(one) { FindingAge::Earlier } else { FindingAge::New };
-        Finding { since, ..one.clone() }
+        Finding { kind: one.kind.to_owned(), path: one.path.clone(), since }
     });
     let mut found: BTreeSet<Finding> = of_rest.collect();
     let mut at_new = 0_usize;
@@ -102,7 +102,7 @@ pub(super) fn found(
         let since = if is_new { FindingAge::New } else { FindingAge::Earlier };
         let placed = message.known.findings.iter().map(|one| {
             let path = format!("/{list}/{at}{}", one.path);
-            Finding { path, since, ..one.clone() }
+            Finding { kind: one.kind.to_owned(), path, since }
         });
         found.extend(placed);
         if message.is_bypassed {
@@ -111,6 +111,18 @@ pub(super) fn found(
         }
     }
     firewall::bounded(found)
+}
+
+/// All findings with their places in the whole conversation, which is the member `list`.
+pub(super) fn hits((list, rest): (&str, &ReadRest), read: &[ReadMessage<'_>]) -> Vec<Hit> {
+    let of_messages = read.iter().enumerate().flat_map(|(index, message)| {
+        message.known.findings.iter().map(move |one| {
+            let mut placed = one.clone();
+            placed.path = format!("/{list}/{index}{}", one.path);
+            placed
+        })
+    });
+    rest.known.findings.iter().cloned().chain(of_messages).collect()
 }
 
 pub(super) fn number(of: usize) -> u64 {

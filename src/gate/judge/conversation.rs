@@ -10,6 +10,7 @@ use crate::domain::effect::{Effect, EffectKind};
 use crate::domain::facts::Finding;
 use crate::domain::json::Json;
 use crate::domain::sent::{MessageKey, SearchedFor};
+use crate::firewall::Hit;
 use crate::record::{Role, decided};
 
 /// The messages of one call to a model, compared with those that its run sent before.
@@ -25,6 +26,8 @@ pub struct ModelArgs {
     pub findings: Vec<Finding>,
     /// The same, with every message as new.
     pub findings_of_all: Vec<Finding>,
+    /// All that the firewall found in the whole conversation and beside it, whenever it came.
+    pub hits: Vec<Hit>,
     /// Obligations under which messages that are not shown were allowed.
     pub carried: BTreeSet<String>,
     /// Every message of the call, in order.
@@ -49,7 +52,7 @@ pub struct KnownMessage {
     /// By its normal form.
     pub normal: MessageKey,
     /// The firewall's findings, with places inside the message.
-    pub findings: Box<[Finding]>,
+    pub findings: Box<[Hit]>,
 }
 
 /// The arguments beside the messages, as their run knows them.
@@ -58,7 +61,7 @@ pub struct KnownRest {
     /// By their exact value.
     pub exact: MessageKey,
     /// The firewall's findings in them.
-    pub findings: Box<[Finding]>,
+    pub findings: Box<[Hit]>,
 }
 
 /// Arguments in parts.

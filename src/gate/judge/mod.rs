@@ -22,6 +22,7 @@ use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::policy::{Answer, PolicyEngine, ask_naming, denial, error, weighed};
 
 pub mod conversation;
+pub mod guarding;
 pub mod prepared;
 mod resumed;
 
@@ -322,6 +323,12 @@ fn unseen(
     input: Option<&[u8]>,
 ) -> Option<LayerReason> {
     let call = prepared.call();
+    if prepared.screening().withheld.is_some() {
+        let why = "the call needs an approval, and its arguments hold a secret: they are not stored, so no approver \
+                   could see them; leave the secret out, or have it masked with `firewall.tools.NAME.arguments.secret: \
+                   redact`";
+        return Some(LayerReason::denied("approval", "approval.withheld", why));
+    }
     let bytes = call.canonical().len().max(call.sent().len()).max(input.map_or(0, <[u8]>::len));
     let why = if !criteria.kept {
         "the call needs an approval, and its arguments are not stored, so no approver could see them"

@@ -9,6 +9,7 @@ use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::effect::Effect;
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::judge::conversation::ModelArgs;
+use crate::judge::guarding::Screening;
 use crate::policy::input::CallInput;
 
 /// A resource that only the preparing executor can read back: a descriptor, a built request.
@@ -31,6 +32,7 @@ pub struct Prepared {
     pre_image: Option<Vec<u8>>,
     alarm: Option<Alarm>,
     model: Option<Arc<ModelArgs>>,
+    screening: Box<Screening>,
     /// Whether a policy is shown messages that were judged before.
     shows_all: bool,
 }
@@ -54,6 +56,7 @@ impl Prepared {
             pre_image: None,
             alarm: None,
             model: None,
+            screening: Box::default(),
             shows_all: false,
         }
     }
@@ -62,6 +65,23 @@ impl Prepared {
     pub(crate) fn conversing(mut self, model: Option<Arc<ModelArgs>>) -> Self {
         self.model = model;
         self
+    }
+
+    /// The same, with what the firewall found in its arguments.
+    pub(crate) fn screened(mut self, screening: Screening) -> Self {
+        *self.screening = screening;
+        self
+    }
+
+    /// The same, with these reasons in place of its own.
+    pub(crate) fn refused_for(mut self, refusals: Vec<LayerReason>) -> Self {
+        self.refusals = refusals;
+        self
+    }
+
+    /// What the firewall found in its arguments, and what follows from it.
+    pub fn screening(&self) -> &Screening {
+        &self.screening
     }
 
     /// The same, with every message shown to the policy.
@@ -97,6 +117,7 @@ impl Prepared {
             pre_image: None,
             alarm: None,
             model: None,
+            screening: Box::default(),
             shows_all: false,
         }
     }
@@ -133,6 +154,11 @@ impl Prepared {
     pub fn call_input(&self) -> CallInput<'_> {
         let model = self.model.as_ref().filter(|_| !self.shows_all);
         let shown = model.map(|model| model.shown.as_slice());
+        let shown = match &self.screening.views {
+            Some(views) if self.shows_all => Some(views.all.as_slice()),
+            Some(views) => Some(views.shown.as_slice()),
+            None => shown,
+        };
         CallInput { call: &self.call, shown, effect: &self.effect, findings: &self.findings }
     }
 

@@ -13,17 +13,19 @@ use crate::domain::commitment::{commit, derived};
 use crate::domain::decision::{Course, LayerReason};
 use crate::domain::digest::{Digest, Salt, call_digest, commitment};
 use crate::domain::effect::ToolKind;
+use crate::domain::guarded::{GuardFinding, Withheld};
 use crate::domain::outcome::{Observed, Outcome, Usage};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::judge::conversation::{ArgParts, PartPayload, StoredArgs};
+use crate::judge::guarding;
 use crate::judge::prepared::Prepared;
 use crate::judge::{Judged, Resumed, effect_digest};
 use crate::policy::input;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::{
     Absent, Allowed, AskedIn, BreakGlass, CallCancelled, CallCompleted, CallFailed, CallUnknown,
-    Decided, Executor, Refused, Sort, Waiting,
+    Decided, Executor, GuardedFinding, Refused, Sort, Waiting,
 };
 use crate::record::decided::{ground, layers, obligations, reasons, rule};
 use crate::record::{
@@ -36,6 +38,8 @@ pub const INLINE_MAX: usize = 16 * 1024;
 pub const STORED_MAX: usize = 1024 * 1024;
 /// Bytes of the events of a streamed answer that are kept for a replay, in payloads of [`STORED_MAX`].
 pub const STREAM_MAX: usize = 8 * STORED_MAX;
+/// The most findings that an entry names.
+const FINDINGS_MAX: usize = 16;
 /// The most relations that an entry names.
 const TABLES_MAX: usize = 64;
 
@@ -56,8 +60,14 @@ impl DraftWithPayloads {
 
     /// Commits to a payload of this role, and keeps it up to the stored limit.
     pub fn keep(&mut self, entropy: &dyn Entropy, role: Role, body: &[u8]) {
+        self.bind(entropy, (role, body), true);
+    }
+
+    /// Commits to a payload of this role, and keeps it if it may be and is within the stored limit.
+    fn bind(&mut self, entropy: &dyn Entropy, (role, body): (Role, &[u8]), keep: bool) {
         let mut more = Payloads::default();
-        more.add(entropy, role, body);
+        let keep = keep && body.len() <= STORED_MAX;
+        more.commit(&random32(entropy), role, body, keep);
         self.draft.commit.append(&mut more.commit);
         self.payloads.append(&mut more.rows);
     }
@@ -155,12 +165,13 @@ pub fn decided(
     let course = decision.course();
     let alarming = decision.alarm.map(|alarm| alarm.recorded(&decision.reasons));
     let recorded = alarming.as_deref().unwrap_or(&decision.reasons);
-    // Arguments with a credential are committed to and never stored (I9). The gate decides that; no
-    // policy can change it.
+    // Arguments with a credential of this gate, with a secret or with what the call is refused for are
+    // committed to and never stored (I9). The gate decides that, whatever the decision is and whoever made
+    // it; no policy can change it.
     // In parts each payload has a size of its own.
     let in_parts = prepared.model().is_some_and(|model| model.parts.is_some());
     let stored = in_parts || call.canonical().len() <= STORED_MAX;
-    let keep = decision.alarm.is_none() && stored;
+    let keep = withheld(judged).is_none() && stored;
     // A call that was held keeps its salt, and so the digest that its approvers signed. Its
     // arguments were stored when it was held.
     let resumed = judged.resumed();
@@ -245,7 +256,7 @@ impl DecisionFacts<'_> {
             after: call.after().into(),
             approvals,
             args_bytes: self.args_bytes,
-            args_withheld: decision.alarm,
+            args_withheld: withheld(self.judged),
             asked_by: self.judged.asked_by().map(asked_by),
             asked_in,
             auth: call.auth().into(),
@@ -261,6 +272,9 @@ impl DecisionFacts<'_> {
                 false => Executor::Sidecar,
             },
             expires,
+            findings: found(&prepared.screening().findings),
+            findings_more: more(&prepared.screening().findings),
+            firewall: Some(TaggedDigest(guarding::rules())),
             layers: layers(&decision.layers),
             mark: self.mark.map(HexDigest),
             nonce,
@@ -271,6 +285,31 @@ impl DecisionFacts<'_> {
             traceparent: call.traceparent().map(Text::from),
         }
     }
+}
+
+/// Why the arguments of this call are not stored.
+fn withheld(judged: &Judged) -> Option<Withheld> {
+    let alarm = judged.decision().alarm.map(Withheld::from);
+    alarm.or(judged.prepared().screening().withheld)
+}
+
+/// The findings that an entry names, the strictest action first.
+fn found(all: &[GuardFinding]) -> Option<List<GuardedFinding, FINDINGS_MAX, 1>> {
+    let mut all: Vec<&GuardFinding> = all.iter().collect();
+    all.sort_by_key(|one| std::cmp::Reverse(one.action));
+    List::some(all.into_iter().map(|one| GuardedFinding {
+        action: one.action,
+        class: one.class.into(),
+        confidence: one.confidence.into(),
+        kind: one.kind.into(),
+        path: Text::clip(&one.path, 256),
+    }))
+}
+
+/// How many findings an entry does not name.
+fn more(all: &[GuardFinding]) -> Option<Int> {
+    let left = all.len().saturating_sub(FINDINGS_MAX);
+    (left > 0).then(|| u64::try_from(left).unwrap_or(u64::MAX).into())
 }
 
 /// The approver who wrote a call's arguments.
@@ -336,11 +375,11 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
         ..Draft::of(body)
     });
     if let Outcome::Completed { result, .. } = &ended.outcome {
-        written.keep(entropy, Role::Result, result);
+        written.bind(entropy, (Role::Result, result), !finished.withholds());
     }
     if let Some(stream) = finished.stream() {
         for part in stream_parts(stream) {
-            written.keep(entropy, Role::Stream, part);
+            written.bind(entropy, (Role::Stream, part), !finished.withholds());
         }
     }
     written
@@ -364,6 +403,8 @@ fn observed(seen: &Observed) -> record::call::Observed {
     record::call::Observed {
         attempts: (!seen.attempts.is_empty()).then(|| attempts.collect()),
         cgroup: seen.cgroup,
+        findings: found(&seen.findings),
+        findings_more: more(&seen.findings),
         model: seen.model.as_ref().map(|model| Text::clip(model, 256)),
         stream: seen.stream.as_ref().map(|seen| record::call::Stream {
             bytes: seen.bytes.into(),

@@ -41,6 +41,7 @@ pub mod hold;
 pub mod in_force;
 mod item;
 mod later;
+pub mod outgoing;
 pub mod permit;
 pub mod postgres;
 pub mod proofs;

@@ -12,11 +12,12 @@ use parking_lot::Mutex;
 
 use super::flow::LeftStream;
 use super::fuse::{Fuse, Tenure};
+use super::outgoing::ClearedOutcome;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::{Alarm, Course, LayerReason, PolicyObligation, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
-use crate::domain::outcome::{Ended, Observed, Outcome, SIMULATED};
+use crate::domain::outcome::{Ended, Observed, Outcome};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::judge::Judged;
@@ -63,7 +64,8 @@ impl Permit {
         let (prepared, decision) = judged.into_parts();
         let fuse = tenure.fuse(prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout));
         let (verdict, obligations) = (decision.verdict, decision.obligations);
-        let (observed, flows, stream) = (Mutex::default(), AtomicBool::new(false), Box::default());
+        let (flows, stream) = (AtomicBool::new(false), Box::default());
+        let observed = Mutex::default();
         Self { prepared, verdict, obligations, receipt, observed, fuse, flows, stream }
     }
 
@@ -108,19 +110,27 @@ impl Permit {
         self.flows.store(true, Ordering::Relaxed);
     }
 
+    /// Whether a part of the answer left.
+    pub(crate) fn has_left(&self) -> bool {
+        self.stream.lock().has_left()
+    }
+
     /// Keeps what left of the answer; the call's last entry has it.
     pub(super) fn keep_stream(&self, left: LeftStream) {
         *self.stream.lock() = left;
     }
 
     /// Spends the permit: the call ended like this.
-    pub(crate) fn finish(self, ended: Ended) -> Finished {
+    pub(crate) fn finish(self, cleared: ClearedOutcome) -> Finished {
+        let (ended, withholds) = cleared.into_parts();
+        // What a tool makes of a secret may hold it in a form that is not found.
+        let withholds = withholds || self.prepared.screening().withheld.is_some();
         let call = self.prepared.call();
         // WHY never with a flow: its end proves that the outcome is durable.
         let inert = !self.flows.into_inner()
             && self.prepared.tool().is_some_and(|tool| tool.tier == Tier::T0 && tool.read_only);
-        let completed = matches!(ended.outcome, Outcome::Completed { .. });
-        let (left, events) = self.stream.into_inner().of(completed).unzip();
+        let is_done = matches!(ended.outcome, Outcome::Completed { .. });
+        let (left, events) = self.stream.into_inner().of(is_done).unzip();
         let observed = Observed { stream: left, ..self.observed.into_inner() };
         Finished {
             inert,
@@ -131,23 +141,18 @@ impl Permit {
             ended,
             observed,
             stream: events.flatten(),
+            withholds,
         }
     }
 
     /// Spends the permit of a call in a simulated run: the call does not run.
     pub(crate) fn simulated(self) -> Finished {
-        let outcome = Outcome::Cancelled { reason: SIMULATED.to_owned() };
-        self.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 })
+        self.finish(ClearedOutcome::simulated())
     }
 
     /// Spends a permit whose caller no longer waits for it: the call never starts.
     pub(crate) fn not_started(self) -> Finished {
-        let outcome = Outcome::Failed {
-            class: crate::domain::outcome::FailureClass::NotStarted,
-            started: false,
-            message: "the caller had been answered before the call was recorded".into(),
-        };
-        self.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 })
+        self.finish(ClearedOutcome::not_started())
     }
 }
 
@@ -163,6 +168,7 @@ pub struct Finished {
     observed: Observed,
     inert: bool,
     stream: Option<Vec<u8>>,
+    withholds: bool,
 }
 
 impl Finished {
@@ -208,6 +214,11 @@ impl Finished {
         &self.observed
     }
 
+    /// Whether its answer is committed to and not stored.
+    pub const fn withholds(&self) -> bool {
+        self.withholds
+    }
+
     /// The exact bytes that left while it ran, if they are kept for a replay.
     pub fn stream(&self) -> Option<&[u8]> {
         self.stream.as_deref()
@@ -237,6 +248,12 @@ impl Settled {
     #[must_use]
     pub const fn call(&self) -> &CallId {
         &self.finished.call
+    }
+
+    /// Whether its answer is committed to and not stored.
+    #[must_use]
+    pub const fn withholds(&self) -> bool {
+        self.finished.withholds
     }
 
     /// The position of the entry that records the outcome.

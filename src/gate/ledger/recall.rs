@@ -8,6 +8,7 @@ use crate::domain::code::Code;
 use crate::domain::commitment::opens;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
+use crate::domain::guarded::Withheld;
 use crate::domain::id::{CallId, RunId, Seq, ToolName};
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::record::call::{
@@ -197,7 +198,8 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
     let body = &entry.draft.body;
     if let Some(denied) = body.get::<CallDenied>() {
         let recorded = reasons(&denied.reasons);
-        let shown = denied.args_withheld.map(|alarm| alarm.agent_reasons(recorded.clone()));
+        let alarm = denied.args_withheld.and_then(Withheld::alarm);
+        let shown = alarm.map(|alarm| alarm.agent_reasons(recorded.clone()));
         return Some(RecalledState::Denied(shown.unwrap_or(recorded)));
     }
     if let Some(held) = body.get::<CallHeld>() {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::domain::guarded::Withheld;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::record::call::{CallCompleted, CallDenied, Reason, Usage};
@@ -127,7 +128,7 @@ impl PastUsage {
                     *times = times.saturating_add(1);
                 }
                 let withheld = draft.get::<CallDenied>().and_then(|call| call.args_withheld);
-                if withheld.is_some() {
+                if withheld.and_then(Withheld::alarm).is_some() {
                     past.alarmed = past.alarmed.max(Some(entry.ts));
                 }
                 past.denials.push_back(entry.ts);

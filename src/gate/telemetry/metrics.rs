@@ -13,6 +13,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Stage;
+use crate::domain::guarded::GuardFinding;
 
 /// The tool label of every tool that is not configured, so that an agent cannot create series.
 pub const OTHER: &str = "other";
@@ -83,6 +84,8 @@ metrics! {
         "suspended_runs", "Runs suspended after too many denials, or after a credential appeared in arguments";
     alarms: CounterFamily<1>,
         "alarms", "Calls that the gate refused because of their content, by alarm; agents see an ordinary denial";
+    findings: CounterFamily<3>,
+        "findings", "Findings of the firewall in calls and answers, by kind, direction and what the gate did";
     break_glass_open: Gauge, "break_glass_open", "Break-glass orders in force at this gate";
     break_glass_calls: Counter,
         "break_glass_calls", "Calls that needed no approver because of break-glass";
@@ -208,6 +211,18 @@ impl Metrics {
     /// The gate refused a call for its content: `credential`.
     pub fn alarm(&self, kind: &'static str) {
         count(&self.alarms, &[("kind", kind.into())]);
+    }
+
+    /// The firewall found these in what passed in this direction.
+    pub fn found(&self, direction: &'static str, all: &[GuardFinding]) {
+        for one in all {
+            let labels = [
+                ("kind", one.kind.into()),
+                ("direction", direction.into()),
+                ("action", one.action.as_str().into()),
+            ];
+            count(&self.findings, &labels);
+        }
     }
 
     /// A run was suspended.

@@ -12,6 +12,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Outcome, Redaction, Unmasked};
 use crate::firewall;
 use crate::ledger::permit::Permit;
+use crate::tool::guard::Floor;
 use crate::tool::text;
 
 /// Characters of a failure message that are passed on.
@@ -29,9 +30,9 @@ struct Redactor {
 
 /// The outcome as it may be released: limited in size and redacted. A result over the limit is a
 /// failure, never a cut.
-pub fn apply(permit: &Permit, outcome: Unmasked) -> Outcome {
+pub(super) fn apply(permit: &Permit, floor: &mut Floor, outcome: Unmasked) -> Outcome {
     let cap = permit.prepared().tool().map_or(0, |tool| tool.result_bytes_max);
-    let (outcome, done) = apply_to(cap, permit.obligations(), outcome);
+    let (outcome, done) = apply_to(cap, (permit.obligations(), floor), outcome);
     permit.observe(|seen| {
         // What left while the call ran was masked before.
         let before = seen.redaction.take().map_or(0, |left| left.masked);
@@ -43,7 +44,7 @@ pub fn apply(permit: &Permit, outcome: Unmasked) -> Outcome {
 
 fn apply_to(
     cap: u64,
-    obligations: &[PolicyObligation],
+    (obligations, floor): (&[PolicyObligation], &mut Floor),
     outcome: Unmasked,
 ) -> (Outcome, Option<Redaction>) {
     let redactor = Redactor::of(obligations);
@@ -56,17 +57,19 @@ fn apply_to(
     };
     let outcome = match outcome {
         Outcome::Completed { result, status } => {
-            let status = masked(status);
+            let status = floor.message(masked(status));
             let released = released(redactor.as_ref(), result, done.as_mut());
+            // The configuration is a floor under what the policy masks.
+            let released = released.and_then(|bytes| floor.answer(bytes));
             match released.and_then(|bytes| capped(cap, obligations, bytes)) {
                 Ok(result) => Outcome::Completed { result, status },
                 Err((class, message)) => Outcome::Failed { class, started: true, message },
             }
         }
         Outcome::Failed { class, started, message } => {
-            Outcome::Failed { class, started, message: cut(&masked(message)) }
+            Outcome::Failed { class, started, message: cut(&floor.message(masked(message))) }
         }
-        Outcome::Unknown { cause } => Outcome::Unknown { cause: masked(cause) },
+        Outcome::Unknown { cause } => Outcome::Unknown { cause: floor.message(masked(cause)) },
         Outcome::Cancelled { reason } => Outcome::Cancelled { reason },
     };
     (outcome, done)
@@ -208,13 +211,18 @@ pub(super) fn cut(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::guarding::ToolGuard;
 
     fn completed(text: &str) -> Outcome {
         Outcome::Completed { result: text.into(), status: "200".into() }
     }
 
+    fn floor() -> Floor {
+        Floor::of(&ToolGuard::default(), false)
+    }
+
     fn apply_to(cap: u64, obligations: &[PolicyObligation], outcome: Outcome) -> Outcome {
-        super::apply_to(cap, obligations, outcome.again()).0
+        super::apply_to(cap, (obligations, &mut floor()), outcome.again()).0
     }
 
     fn masking(kind: &str, opaque: bool) -> [PolicyObligation; 1] {
@@ -275,7 +283,7 @@ mod tests {
             let answer = |opaque: bool| {
                 let result = AnswerContent::Opaque(br#"{"a":"ann@example.com"}"#.to_vec(), why);
                 let outcome = Outcome::Completed { result, status: "ok".into() };
-                super::apply_to(999, &masking("email", opaque), outcome)
+                super::apply_to(999, (&masking("email", opaque), &mut floor()), outcome)
             };
             let (failed, done) = answer(false);
             assert_eq!(class(&failed), Some(FailureClass::Opaque), "{why:?}");
@@ -292,7 +300,7 @@ mod tests {
         let message_of = |message: &str, opaque: bool| {
             let (class, message) = (FailureClass::ToolError, message.to_owned());
             let failed = Outcome::Failed { class, started: true, message };
-            match super::apply_to(999, &masking("email", opaque), failed) {
+            match super::apply_to(999, (&masking("email", opaque), &mut floor()), failed) {
                 (Outcome::Failed { message, .. }, Some(done)) => (message, done.unscanned),
                 other => panic!("{other:?}"),
             }

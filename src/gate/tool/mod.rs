@@ -17,6 +17,7 @@ pub mod fetch;
 pub mod file;
 mod forms;
 pub mod grpc;
+pub mod guard;
 pub mod http;
 pub mod limit;
 pub mod mcp;
@@ -35,6 +36,7 @@ pub mod toolbox;
 
 pub use cancel::{CANCELLED, Cancel, LEFT, STOPPED};
 pub use error::Error;
+pub use guard::{Guard, Screened, screen};
 pub use toolbox::{Tool, Toolbox, executor, prepare};
 
 use std::any::Any;
@@ -57,9 +59,10 @@ use crate::domain::decision::LayerReason;
 use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::ToolFacts;
 use crate::domain::json::Json;
-use crate::domain::outcome::{Ended, FailureClass, Outcome, Unmasked};
+use crate::domain::outcome::{FailureClass, Outcome, Unmasked};
 use crate::judge::prepared::PreparedResource;
 use crate::ledger::flow::{Flow, FlowSender};
+use crate::ledger::outgoing::ClearedOutcome;
 use crate::ledger::permit::{Finished, Permit};
 use crate::limits::Spend;
 
@@ -198,7 +201,7 @@ pub async fn run(
     let started = clock.monotonic();
     if cancel.is_cancelled() {
         let outcome = Outcome::Cancelled { reason: cancel.why().into() };
-        return permit.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 });
+        return permit.finish(ClearedOutcome::unanswered(outcome));
     }
     cancel.begin();
     let timeout = permit.prepared().tool().map_or(Duration::ZERO, |tool| tool.timeout);
@@ -219,11 +222,9 @@ pub async fn run(
         },
         () = cancel.cancelled() => stopped(permit.prepared().tool(), cancel.why()),
     };
-    // A panic while limiting a result that exists: what may be released is unknown.
-    let applied = std::panic::catch_unwind(AssertUnwindSafe(|| limit::apply(&permit, unmasked)));
-    let outcome = applied.unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() });
     let took = clock.monotonic().saturating_sub(started);
-    permit.finish(Ended { outcome, took, attempts: 1 })
+    let cleared = guard::release(&permit, unmasked, (took, 1));
+    permit.finish(cleared)
 }
 
 /// The outcome of a call that was stopped half way. It is unknown whether the tool acted, unless it

@@ -3,8 +3,11 @@
 use std::ops::Range;
 
 use super::encoded::{self, Decoded, Stretches, Which};
+use super::kinds::{Confidence, How};
 use super::rules::{self, Mode};
 use super::sieve::{self, Sieve};
+use super::views::{self, Span, Views};
+use super::{hygiene, plain};
 use crate::domain::readings::{
     self, LAYERS, LazyReading, Reading, digits_text, folded_text, has_hidden, numbers_text,
     printable_text, squeezed_text, together_text, unescaped_text,
@@ -22,19 +25,67 @@ const AMONG_MIN: usize = 24;
 #[derive(Default)]
 pub(super) struct TextFindings {
     /// Kinds and their places, in no order; they may overlap.
-    pub spans: Vec<(&'static str, Range<usize>)>,
-    /// It holds something that the scan could not read.
-    pub unscanned: bool,
+    pub spans: Vec<Span>,
+    /// It holds something encoded that is no text.
+    pub opaque: bool,
+    /// The work had an end before the text had.
+    pub over: bool,
+}
+
+impl TextFindings {
+    /// Whether it holds something that the scan could not read.
+    pub const fn unscanned(&self) -> bool {
+        self.opaque || self.over
+    }
+
+    fn add(&mut self, views: Views) {
+        self.spans.extend(views.spans);
+        self.over |= views.is_over;
+    }
 }
 
 /// Looks through a text.
 pub(super) fn text(source: &str) -> TextFindings {
-    through(source, true)
+    let mut seen = through(source, true);
+    if source.len() >= SECRET_MIN {
+        seen.add(views::look(source));
+    }
+    seen.spans.extend(hygiene::look(source));
+    seen
 }
+
+/// Looks through the value of a member, or of an item in the list that is its value.
+pub(super) fn member(name: Option<&str>, source: &str, is_number: bool) -> TextFindings {
+    let mut seen = if is_number { number(source) } else { text(source) };
+    if let Some(name) = name
+        && BESIDE.contains(&source.len())
+        && name.len() <= NAME_MAX
+        && plain::names_something(name)
+    {
+        seen.spans.extend(beside(name, source));
+    }
+    seen
+}
+
+/// What a text is if its name stands before it.
+fn beside(name: &str, source: &str) -> impl Iterator<Item = Span> {
+    let whole = format!("{name}: {source}");
+    let before = name.len().saturating_add(2);
+    plain::scan(whole.as_bytes(), false).into_iter().filter_map(move |found| {
+        let range = found.range.start.checked_sub(before)?..found.range.end.checked_sub(before)?;
+        Some(Span { kind: found.kind, confidence: found.confidence, how: How::Plain, range })
+    })
+}
+
+/// Bytes of the shortest text with a finding of the newer kinds.
+const SECRET_MIN: usize = 8;
+/// Bytes of a text that its name may explain, and of such a name.
+const BESIDE: Range<usize> = 8..4096;
+const NAME_MAX: usize = 128;
 
 fn through(source: &str, sifts: bool) -> TextFindings {
     let left = budget(source.len());
-    let mut scan = TextScan { seen: TextFindings::default(), left, over: false, sifts };
+    let mut scan = TextScan { seen: TextFindings::default(), left, is_first: true, sifts };
     // Nothing shorter holds anything, however it is written.
     if source.len() >= 6 {
         let text = folded_text(source);
@@ -52,9 +103,13 @@ fn through(source: &str, sifts: bool) -> TextFindings {
 pub(super) fn number(source: &str) -> TextFindings {
     let hits = rules::scan(source, Mode::Written).into_iter();
     TextFindings {
-        spans: hits.map(|hit| (hit.kind, hit.start..hit.end)).collect(),
-        unscanned: false,
+        spans: hits.map(|hit| span(hit.kind, How::Plain, hit.start..hit.end)).collect(),
+        ..TextFindings::default()
     }
+}
+
+fn span(kind: &'static str, how: How, range: Range<usize>) -> Span {
+    Span { kind, confidence: Confidence::High, how, range }
 }
 
 fn budget(bytes: usize) -> usize {
@@ -64,8 +119,8 @@ fn budget(bytes: usize) -> usize {
 struct TextScan {
     seen: TextFindings,
     left: usize,
-    /// There was more than there is time for.
-    over: bool,
+    /// Nothing was read yet: the text comes as it is written.
+    is_first: bool,
     /// Whether to drop decoded text that cannot hold a finding.
     sifts: bool,
 }
@@ -105,15 +160,16 @@ impl TextScan {
     fn afford(&mut self, bytes: usize) -> bool {
         match self.left.checked_sub(bytes) {
             Some(left) => self.left = left,
-            None => (self.over, self.seen.unscanned) = (true, true),
+            None => self.seen.over = true,
         }
-        !self.over
+        !self.seen.over
     }
 
     fn scan(&mut self, reading: &LazyReading<'_>, mode: Mode) {
+        let how = if std::mem::take(&mut self.is_first) { How::Plain } else { How::Decoded };
         let hits = rules::scan(reading.text, mode).into_iter();
-        let placed =
-            hits.filter_map(|hit| Some((hit.kind, reading.source(&(hit.start..hit.end))?)));
+        let placed = hits
+            .filter_map(|hit| Some(span(hit.kind, how, reading.source(&(hit.start..hit.end))?)));
         self.seen.spans.extend(placed);
     }
 
@@ -145,6 +201,9 @@ impl TextScan {
         let text = reading.text;
         if rules::possible(text.as_bytes()) {
             self.scan(reading, Mode::Written);
+        }
+        self.is_first = false;
+        if rules::possible(text.as_bytes()) {
             let (reversed, numbers) = (backwards(text), numbers_text(text));
             let made = || reading.reading();
             self.scan(&LazyReading::of(&reversed, &|| made().reversed()), Mode::Backwards);
@@ -180,7 +239,7 @@ impl TextScan {
             Some(whole) => self.decode(&LazyReading::made(whole), Which::All, deeper),
             None => self.decode(reading, Which::All, deeper),
         };
-        self.seen.unscanned |= blob;
+        self.seen.opaque |= blob;
         let is_separator = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
         let may_have_digits = !self.sifts || encoded::may_have_digits(text.as_bytes());
         if may_have_digits && text.bytes().any(is_separator) {
@@ -277,7 +336,7 @@ mod tests {
     fn same(text: &str) -> Result<(), TestCaseError> {
         let (fast, slow) = (through(text, true), through(text, false));
         prop_assert_eq!(&fast.spans, &slow.spans, "{}", text);
-        prop_assert_eq!(fast.unscanned, slow.unscanned, "{}", text);
+        prop_assert_eq!(fast.unscanned(), slow.unscanned(), "{}", text);
         Ok(())
     }
 
@@ -294,7 +353,7 @@ mod tests {
     }
 
     fn text_kinds(source: &str) -> Vec<&'static str> {
-        text(source).spans.into_iter().map(|(kind, _)| kind).collect()
+        text(source).spans.into_iter().map(|span| span.kind).collect()
     }
 
     proptest! {

@@ -6,10 +6,28 @@
 //! what it cannot finish, and what is encoded and holds no text, as `unscanned`, and a policy may
 //! deny it.
 
+mod digests;
 mod encoded;
+mod fold;
+mod hit;
+mod hygiene;
+mod joined;
+mod kinds;
 mod look;
+mod patterns;
+mod personal;
+mod plain;
+#[cfg(test)]
+mod recall;
 mod rules;
+#[cfg(test)]
+mod samples;
+mod shape;
+mod shapes;
 mod sieve;
+mod special;
+mod steering;
+mod views;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,16 +35,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::canonical;
 use crate::domain::facts::Finding;
 use crate::domain::json::Json;
-use crate::domain::pointer;
 
+pub use hit::{Hit, scan, strip, strip_text};
+pub use kinds::{Class, Confidence, How, KindRow, class_of, kinds, rules_digest};
 pub use window::{RedactWindow, Unmaskable};
 
-/// Every kind of finding.
+use hit::FINDINGS_MAX;
+use kinds::UNSCANNED;
+use views::Span;
+
+/// The kinds of the first rules: what a recorded input names that has no digest of its rules.
 pub const KINDS: [&str; 4] = ["card", "email", "iban", "us_ssn"];
-/// What could not be looked through, among the kinds of findings.
-const UNSCANNED: &str = "unscanned";
-/// Findings of one call; a further one, of kind `unscanned`, means that some were dropped.
-const FINDINGS_MAX: usize = 64;
 /// Passes of masking over a value until it has no finding.
 const PASSES_MAX: usize = 4;
 /// Items of a list that could spell something.
@@ -35,14 +54,20 @@ const SPELLED_MIN: usize = 6;
 /// Whether a policy may ask for this kind to be masked.
 #[must_use]
 pub fn is_kind(kind: &str) -> bool {
-    KINDS.contains(&kind)
+    class_of(kind).is_some_and(|class| class != Class::Unscanned)
+}
+
+/// The findings of the first rules alone: how an input is compared that names no digest of its rules.
+#[must_use]
+pub fn first_findings(value: &Json) -> Vec<Finding> {
+    let is_first = |one: &Finding| one.kind == UNSCANNED || KINDS.contains(&one.kind.as_str());
+    findings(value).into_iter().filter(is_first).collect()
 }
 
 /// The findings with their places (JSON pointer), without the values, sorted by kind and place.
 pub fn findings(value: &Json) -> Vec<Finding> {
-    let mut found = BTreeSet::new();
-    look(value, &mut String::new(), &mut found);
-    found.into_iter().collect()
+    let found = scan(value).into_iter().map(|hit| Finding::new(hit.kind, hit.path));
+    found.collect::<BTreeSet<Finding>>().into_iter().collect()
 }
 
 /// No more findings than one call may have; if some are dropped, one of kind `unscanned` says so.
@@ -56,33 +81,6 @@ pub fn bounded(found: BTreeSet<Finding>) -> Vec<Finding> {
     all
 }
 
-fn look(value: &Json, path: &mut String, found: &mut BTreeSet<Finding>) {
-    if found.len() > FINDINGS_MAX {
-        return;
-    }
-    match value {
-        Json::String(text) => note(&look::text(text), path, found),
-        Json::Int(_) | Json::Float(_) => note(&look::number(&canonical::text(value)), path, found),
-        Json::Array(items) => {
-            if let Some(text) = spelled(items) {
-                note(&look::text(&text), path, found);
-            }
-            for (i, item) in items.iter().enumerate() {
-                step(path, &i.to_string(), |path| look(item, path, found));
-            }
-        }
-        Json::Object(members) => {
-            for (name, item) in members {
-                step(path, &pointer::step(name), |path| {
-                    note(&look::text(name), path, found);
-                    look(item, path, found);
-                });
-            }
-        }
-        Json::Null | Json::Bool(_) => {}
-    }
-}
-
 fn step(path: &mut String, name: &str, run: impl FnOnce(&mut String)) {
     let length = path.len();
     path.push('/');
@@ -91,27 +89,20 @@ fn step(path: &mut String, name: &str, run: impl FnOnce(&mut String)) {
     path.truncate(length);
 }
 
-/// What a list of letters or of bytes spells, if it could be one.
-fn spelled(items: &[Json]) -> Option<String> {
+/// What a list of letters or of bytes spells, if it could be one: its numbers, and the text of those.
+fn spelled(items: &[Json]) -> Vec<String> {
     if items.len() < SPELLED_MIN {
-        return None;
+        return Vec::new();
     }
-    let bytes = items.iter().map(|item| item.as_u64().filter(|n| *n < 256).map(|n| n.to_string()));
-    if let Some(bytes) = bytes.collect::<Option<Vec<_>>>() {
-        return Some(bytes.join(","));
+    let bytes = items.iter().map(|item| item.as_u64().and_then(|byte| u8::try_from(byte).ok()));
+    if let Some(bytes) = bytes.collect::<Option<Vec<u8>>>() {
+        let numbers: Vec<String> = bytes.iter().map(u8::to_string).collect();
+        let text = String::from_utf8(bytes).ok();
+        return [numbers.join(",")].into_iter().chain(text).collect();
     }
-    items.iter().map(|item| item.as_str().filter(|text| text.chars().nth(1).is_none())).collect()
-}
-
-fn note(seen: &look::TextFindings, path: &str, found: &mut BTreeSet<Finding>) {
-    let kinds: BTreeSet<&str> = seen.spans.iter().map(|(kind, _)| *kind).collect();
-    for kind in kinds.into_iter().chain(seen.unscanned.then_some(UNSCANNED)) {
-        if found.len() >= FINDINGS_MAX {
-            found.insert(Finding::new(UNSCANNED, ""));
-            return;
-        }
-        found.insert(Finding::new(kind, path));
-    }
+    let letter =
+        |item: &Json| item.as_str().filter(|text| text.chars().nth(1).is_none()).map(str::to_owned);
+    items.iter().map(letter).collect::<Option<String>>().into_iter().collect()
 }
 
 /// What was looked through for some kinds of findings.
@@ -131,7 +122,7 @@ pub struct Redacted<T> {
 /// letters or bytes that spells one.
 #[must_use]
 pub fn redact(value: &Json, kinds: &[String]) -> Option<Redacted<Json>> {
-    masked(value.clone(), |value, mask| mask.value(value), kinds)
+    masked(value.clone(), |value, mask| mask.value(None, value), kinds)
 }
 
 /// As `redact`, of a text.
@@ -169,17 +160,20 @@ struct Mask<'a> {
 }
 
 impl Mask<'_> {
-    fn value(&mut self, value: &Json) -> Json {
+    fn value(&mut self, name: Option<&str>, value: &Json) -> Json {
         match value {
-            Json::String(text) => self.text(text).map_or_else(|| value.clone(), Json::String),
-            Json::Int(_) | Json::Float(_) => {
-                let text = canonical::text(value);
-                let masked = self.spans(&text, look::number(&text));
+            Json::String(text) => {
+                let masked = self.spans(text, look::member(name, text, false));
                 masked.map_or_else(|| value.clone(), Json::String)
             }
-            Json::Array(items) => match spelled(items).and_then(|text| self.first(&text)) {
+            Json::Int(_) | Json::Float(_) => {
+                let text = canonical::text(value);
+                let masked = self.spans(&text, look::member(name, &text, true));
+                masked.map_or_else(|| value.clone(), Json::String)
+            }
+            Json::Array(items) => match spelled(items).iter().find_map(|text| self.first(text)) {
                 Some(mask) => Json::String(mask),
-                None => Json::Array(items.iter().map(|item| self.value(item)).collect()),
+                None => Json::Array(items.iter().map(|item| self.value(name, item)).collect()),
             },
             Json::Object(members) => {
                 let mut out = BTreeMap::new();
@@ -189,7 +183,7 @@ impl Mask<'_> {
                     while out.contains_key(&masked) {
                         masked.push('+');
                     }
-                    let item = self.value(item);
+                    let item = self.value(Some(name), item);
                     out.insert(masked, item);
                 }
                 Json::Object(out)
@@ -210,20 +204,20 @@ impl Mask<'_> {
     /// The mask of the first finding in the text that a list spells.
     fn first(&mut self, text: &str) -> Option<String> {
         let seen = look::text(text);
-        self.unscanned |= seen.unscanned;
-        let (kind, _) = seen.spans.into_iter().find(|(kind, _)| self.wants(kind))?;
+        self.unscanned |= seen.unscanned();
+        let kind = seen.spans.into_iter().find(|one| self.wants(one.kind))?.kind;
         self.masked = self.masked.saturating_add(1);
         Some(format!("[REDACTED:{kind}]"))
     }
 
     fn spans(&mut self, text: &str, seen: look::TextFindings) -> Option<String> {
-        self.unscanned |= seen.unscanned;
+        self.unscanned |= seen.unscanned();
         let mut spans = seen.spans;
-        spans.retain(|(kind, _)| self.wants(kind));
+        spans.retain(|one| self.wants(one.kind));
         // Where several begin, the longest counts: it contains the others.
-        spans.sort_by_key(|(_, at)| (at.start, std::cmp::Reverse(at.end)));
+        spans.sort_by_key(|one| (one.range.start, std::cmp::Reverse(one.range.end)));
         let (mut out, mut at, mut masked) = (String::with_capacity(text.len()), 0, 0_u64);
-        for (kind, span) in spans {
+        for Span { kind, range: span, .. } in spans {
             if masked == 0 || span.start >= at {
                 out.push_str(text.get(at..span.start).unwrap_or_default());
                 out.push_str("[REDACTED:");

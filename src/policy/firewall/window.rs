@@ -12,7 +12,8 @@
 
 use std::ops::Range;
 
-use super::{Mask, look, redact_text, rules};
+use super::views::Span;
+use super::{Mask, look, redact_text, rules, special};
 
 /// Bytes of a chain that are held back at most.
 const HELD_MAX: usize = 16 * 1024;
@@ -131,13 +132,14 @@ impl RedactWindow {
         let begin = self.left.len();
         let all = format!("{}{}", self.left, self.held);
         let mut seen = look::text(&all);
-        if seen.unscanned && !self.opaque {
+        if seen.unscanned() && !self.opaque {
             return Err(Unmaskable::Unscanned);
         }
-        seen.spans.retain(|(kind, _)| self.kinds.iter().any(|wanted| wanted == kind));
-        let found: Vec<Range<usize>> = seen.spans.iter().map(|(_, span)| span.clone()).collect();
+        seen.spans.retain(|one| self.kinds.iter().any(|wanted| wanted == one.kind));
+        let found: Vec<Range<usize>> = seen.spans.iter().map(|one| one.range.clone()).collect();
         // What follows a masked beginning is masked as well.
-        for (_, span) in seen.spans.iter_mut().filter(|(_, span)| span.start < begin) {
+        for span in seen.spans.iter_mut().map(|one| &mut one.range).filter(|one| one.start < begin)
+        {
             if !is_covered(span.start..span.end.min(begin), &self.found) {
                 return Err(Unmaskable::Late);
             }
@@ -150,8 +152,8 @@ impl RedactWindow {
         self.found.retain(|span| span.end <= end && span.end > sight);
         self.found.iter_mut().for_each(|span| *span = moved(span, sight));
         self.found.dedup();
-        seen.spans.retain(|(_, span)| span.start < span.end && span.end <= end);
-        seen.spans.iter_mut().for_each(|(_, span)| *span = moved(span, begin));
+        seen.spans.retain(|one| one.range.start < one.range.end && one.range.end <= end);
+        seen.spans.iter_mut().for_each(|one| one.range = moved(&one.range, begin));
         let value = self.masks(leaves, seen)?;
         self.held = all.get(end..).unwrap_or_default().to_owned();
         self.left = all.get(sight..end).unwrap_or_default().to_owned();
@@ -189,9 +191,10 @@ fn moved(span: &Range<usize>, from: usize) -> Range<usize> {
 }
 
 /// The place at or before this one that cuts no finding in two.
-fn uncut(spans: &[(&str, Range<usize>)], mut at: usize) -> usize {
-    while let Some((_, cut)) = spans.iter().find(|(_, span)| span.start < at && span.end > at) {
-        at = cut.start;
+fn uncut(spans: &[Span], mut at: usize) -> usize {
+    let cuts = |one: &&Span, at: usize| one.range.start < at && one.range.end > at;
+    while let Some(cut) = spans.iter().find(|one| cuts(one, at)) {
+        at = cut.range.start;
     }
     at
 }
@@ -215,7 +218,8 @@ fn settled(text: &str) -> usize {
         }
         former = Some(word);
     }
-    let chain = chain.min(rules::open_iban(text).unwrap_or(chain));
+    let open = [rules::open_iban(text), special::open_pem(text)];
+    let chain = open.into_iter().flatten().fold(chain, usize::min);
     if text.len().saturating_sub(chain) <= HELD_MAX {
         return chain;
     }

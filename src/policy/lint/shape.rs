@@ -6,6 +6,7 @@
 use crate::domain::effect::ToolKind;
 use crate::domain::facts::FindingAge;
 use crate::effect;
+use crate::firewall::Class;
 use crate::record::approval::KeyKind;
 
 /// The values at one place of the input.
@@ -84,6 +85,14 @@ pub(crate) const fn may(name: &'static str, shape: Shape) -> Member {
 }
 
 const LAYERS: Shape = Shape::OneOf(&["org", "team", "agent"]);
+/// The classes of findings.
+const CLASSES: &[&str] = &[
+    Class::Secret.as_str(),
+    Class::Personal.as_str(),
+    Class::Injection.as_str(),
+    Class::Unicode.as_str(),
+    Class::Unscanned.as_str(),
+];
 const WEEKDAYS: &[&str] =
     &["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
@@ -152,6 +161,7 @@ pub(crate) static INPUT: Shape = Shape::Object(&[
     has(
         "findings",
         Shape::List(&Shape::Object(&[
+            may("class", Shape::OneOf(CLASSES)),
             has("kind", Shape::Text),
             has("path", Shape::Text),
             may("since", Shape::OneOf(FindingAge::TEXTS)),

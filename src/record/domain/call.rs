@@ -203,6 +203,14 @@ impl ToolCall {
         Self { id, ..self }
     }
 
+    /// The same call with these arguments in place of its own: those that the gate masked.
+    #[must_use]
+    pub fn masked_with(self, args: Json) -> Self {
+        let canonical: Arc<[u8]> = canonical::bytes(&args).into();
+        let (sent, messages) = (Arc::clone(&canonical), Vec::new().into());
+        Self { args: Arc::new(args), canonical, sent, messages, searched: None, ..self }
+    }
+
     /// The same call, which an answer of a model asks for.
     #[must_use]
     pub fn proposed(self, model_call: CallId, index: u64) -> Self {

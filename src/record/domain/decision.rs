@@ -2,6 +2,7 @@
 
 use super::code::Code;
 use super::digest::Digest;
+use super::guarded::Withheld;
 use crate::domain::closed::closed;
 
 closed! {
@@ -55,6 +56,25 @@ closed! {
     pub enum Alarm {
         /// The arguments hold a credential of this gate, so they are not stored.
         Credential = "credential",
+    }
+}
+
+impl Withheld {
+    /// The alarm that a call with such arguments raised, if it raised one.
+    #[must_use]
+    pub const fn alarm(self) -> Option<Alarm> {
+        match self {
+            Self::Credential => Some(Alarm::Credential),
+            Self::Secret | Self::Personal | Self::Firewall => None,
+        }
+    }
+}
+
+impl From<Alarm> for Withheld {
+    fn from(alarm: Alarm) -> Self {
+        match alarm {
+            Alarm::Credential => Self::Credential,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod dialect;
 pub mod digest;
 pub mod effect;
 pub mod facts;
+pub mod guarded;
 pub mod id;
 pub mod json;
 pub mod members;

@@ -2,6 +2,7 @@
 
 use crate::domain::closed::closed;
 use crate::domain::digest::Digest;
+use crate::domain::guarded::GuardFinding;
 
 use std::time::Duration;
 
@@ -135,6 +136,8 @@ closed! {
         Changed = "changed",
         /// The answer must be masked and cannot be, so none of it is released.
         Opaque = "firewall.opaque",
+        /// The answer holds what the configuration blocks, or what it masks and cannot be masked.
+        Withheld = "withheld",
     }
 }
 
@@ -184,6 +187,8 @@ pub struct Observed {
     pub tables_queried: Vec<String>,
     /// The tokens that a model used, as its provider counts them.
     pub usage: Option<Usage>,
+    /// What the firewall found in the answer, as far as the configuration looks for it.
+    pub findings: Vec<GuardFinding>,
     /// The result of masking, if it was required.
     pub redaction: Option<Redaction>,
     /// What left of an answer while the call ran.

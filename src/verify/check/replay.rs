@@ -28,15 +28,15 @@ use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
 use crate::entries::approval;
+use crate::firewall;
 use crate::payloads::Payload;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
 use crate::policy::{self, EngineError, PolicyEngine as _, input};
 use crate::projection::{BundleMaterial, decides, is_of_model};
+use crate::record::Role;
 use crate::record::call::{CallDenied, Decision};
-use crate::record::chain::WriterStarted;
 use crate::record::run::RunOpened;
-use crate::record::{Kind, Role};
 use crate::trust::SKEW_MILLIS;
 use crate::yaml;
 
@@ -67,7 +67,8 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
 
 fn made_again(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
     let mut replay = Replay { files, engines: BTreeMap::new() };
-    let (mut same, mut not_asked) = (0_usize, 0_usize);
+    let (mut same, mut not_asked, mut other_rules) = (0_usize, 0_usize, 0_usize);
+    let rules = firewall::rules_digest();
     let mut cannot: BTreeMap<String, usize> = BTreeMap::new();
     let said: Vec<RunMessages<'_>> = materials
         .iter()
@@ -79,7 +80,13 @@ fn made_again(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
     });
     for (about, opened, line) in decisions {
         match replay.one(about, opened, line) {
-            Ok(ReplayedDecision::Same) => same = same.saturating_add(1),
+            Ok(ReplayedDecision::Same) => {
+                same = same.saturating_add(1);
+                let searched_with = line.decision().and_then(|decision| decision.firewall);
+                if searched_with.is_some_and(|with| with != rules) {
+                    other_rules = other_rules.saturating_add(1);
+                }
+            }
             Ok(ReplayedDecision::NotAsked) => not_asked = not_asked.saturating_add(1),
             Ok(ReplayedDecision::Cannot(why)) => {
                 let count = cannot.entry(why.to_string()).or_default();
@@ -91,6 +98,12 @@ fn made_again(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
     let mut summary = format!("{} reproduced with the same result", many(same, "decision"));
     if not_asked > 0 {
         summary = format!("{summary}; {not_asked} refused before any policy was evaluated");
+    }
+    if other_rules > 0 {
+        summary = format!(
+            "{summary}; the arguments of {} were searched by another rule set, so their findings are not compared",
+            many(other_rules, "call")
+        );
     }
     if cannot.is_empty() {
         return Outcome::Valid(summary);
@@ -407,6 +420,13 @@ impl RecordedInput<'_> {
         }
     }
 
+    /// Whether the firewall of this verifier has the rules of the gate's, whose digest is in the entry.
+    /// Entries of earlier versions have none.
+    fn is_searched_by_these_rules(&self) -> bool {
+        let rules = self.line.decision().and_then(|decision| decision.firewall);
+        rules.is_some_and(|rules| rules == firewall::rules_digest())
+    }
+
     /// Whether the arguments are disclosed; if so, they are those that the policy saw, and the
     /// firewall's findings are reproduced.
     fn arguments(&self) -> Result<bool, Error> {
@@ -424,13 +444,7 @@ impl RecordedInput<'_> {
         }
         let about = (self.said, self.material.payloads);
         let Some(seen) = arguments::compare(&self.input, body, about)? else { return Ok(false) };
-        // The rules for findings may change between versions.
-        let mut started = self.material.lines.iter().filter(|line| line.is(Kind::WriterStarted));
-        let writer = started.rfind(|line| line.entry.epoch == self.line.entry.epoch);
-        if writer
-            .and_then(|line| line.get::<WriterStarted>())
-            .is_some_and(|w| w.version == env!("CARGO_PKG_VERSION"))
-        {
+        if self.is_searched_by_these_rules() {
             seen.finds(&self.input)?;
         }
         Ok(true)

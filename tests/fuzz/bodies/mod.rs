@@ -6,6 +6,7 @@
 pub mod answers;
 pub mod asks;
 pub mod files;
+pub mod guard;
 pub mod notes;
 pub mod texts;
 pub mod trees;
@@ -17,7 +18,7 @@ use wicketgate::crypto::keys::SecretKey;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its corpus.
-pub const BODIES: [(&str, Body); 24] = [
+pub const BODIES: [(&str, Body); 26] = [
     ("answer_chat", answers::chat),
     ("answer_messages", answers::messages),
     ("answer_responses", answers::responses),
@@ -36,8 +37,10 @@ pub const BODIES: [(&str, Body); 24] = [
     ("note", notes::note),
     ("proof", notes::proof),
     ("range", trees::range),
+    ("scan", guard::scan),
     ("sse", answers::sse),
     ("stamp", notes::stamp),
+    ("tail", guard::tail),
     ("template", asks::template),
     ("trust", texts::trust),
     ("vkey", notes::vkey),

@@ -157,6 +157,11 @@ pub(in crate::ledger) struct LeftStream {
 pub(in crate::ledger) type Left = (StreamSeen, Option<Vec<u8>>);
 
 impl LeftStream {
+    /// Whether anything left.
+    pub const fn has_left(&self) -> bool {
+        self.whole.is_some()
+    }
+
     /// What left of the answer of a call that completed or did not; `None` if nothing did.
     pub fn of(self, completed: bool) -> Option<Left> {
         let Self { whole, before_end } = self;

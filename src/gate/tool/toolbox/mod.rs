@@ -9,6 +9,7 @@ use std::time::Duration;
 pub mod described;
 
 use super::client::{self, ClientTool};
+use super::guard::{self, Guard, Screened, without_secrets_in};
 use super::mcp::Upstreams;
 use super::net::{Resolve, System};
 use super::sandbox::Workspaces;
@@ -31,6 +32,7 @@ use crate::domain::tier::Tier;
 use crate::firewall;
 use crate::identity::manifest::Grant;
 use crate::judge::conversation::ModelArgs;
+use crate::judge::guarding::Screening;
 use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::record::conversation::list_member;
 
@@ -118,6 +120,7 @@ pub struct Toolbox {
     /// Host and port of every backend.
     reaches: BTreeSet<(String, u16)>,
     scrub: Scrub,
+    guard: Guard,
     workspaces: Arc<Workspaces>,
     /// Stands for every tool that agents run themselves; each manifest names its own.
     client: Option<Tool>,
@@ -185,7 +188,19 @@ impl Toolbox {
         });
         let (tools, reaches) = (guarded.collect(), BTreeSet::new());
         let client = client(&scrub);
-        Self { tools, reaches, scrub, workspaces: Arc::default(), client }
+        let (guard, workspaces) = (Guard::default(), Arc::default());
+        Self { tools, reaches, scrub, guard, workspaces, client }
+    }
+
+    /// The same, with what the configuration says about findings.
+    #[must_use]
+    pub fn guarded(self, guard: Guard) -> Self {
+        Self { guard, ..self }
+    }
+
+    /// What the configuration says about findings.
+    pub const fn guard(&self) -> &Guard {
+        &self.guard
     }
 
     /// The search for the credentials of the tools.
@@ -277,32 +292,24 @@ fn tool(
     })
 }
 
-/// Opens and resolves one call. Total: the reasons against it are part of the result.
-/// `model`: the messages of a call to a model, as its run knows them.
-pub fn prepare(
-    toolbox: &Toolbox,
-    grant: Option<&Grant>,
-    call: ToolCall,
-    model: Option<ModelArgs>,
-) -> Prepared {
+/// Opens and resolves one call that the firewall has searched. Total: the reasons against it are part
+/// of the result.
+pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, screened: Screened) -> Prepared {
+    let (call, model, alarm, mut screening) = screened.into_parts();
     let model = model.map(Arc::new);
-    opened(toolbox, grant, call, model.as_deref()).conversing(model)
+    let about = (model.as_deref(), alarm);
+    let prepared = opened(toolbox, grant, call, about, &mut screening);
+    let refused = without_secrets_in(&screening, prepared.refusals().to_vec());
+    prepared.refused_for(refused).screened(screening).conversing(model)
 }
 
 fn opened(
     toolbox: &Toolbox,
     grant: Option<&Grant>,
     call: ToolCall,
-    model: Option<&ModelArgs>,
+    (model, alarm): (Option<&ModelArgs>, Option<Alarm>),
+    screening: &mut Screening,
 ) -> Prepared {
-    // Checked even if the tool does not exist, because a refused call is stored too.
-    let searched_for = toolbox.scrub.searched_for();
-    let is_clean =
-        call.searched() == Some(searched_for) || !toolbox.scrub.hides_in(call.canonical());
-    let alarm = (!is_clean).then_some(Alarm::Credential);
-    if let Some(model) = model.filter(|_| is_clean) {
-        model.clean_of.get_or_init(|| searched_for);
-    }
     let refused = |call, facts, reasons| {
         let refused = Prepared::refused(call, facts, reasons);
         match alarm {
@@ -324,9 +331,10 @@ fn opened(
     };
     let facts = tool.facts_for(grant);
     let mut reasons = tool.refusals(grant);
-    if alarm.is_none() {
+    reasons.extend(screening.refusal.clone());
+    if alarm.is_none() && screening.refusal.is_none() {
         // WHY only then: a schema's message may quote arguments, which would contain the
-        // credential.
+        // credential or the secret.
         // A request in a dialect is no arguments of the tool: its executor checks it whole.
         if call.dialect().is_none() {
             reasons.extend(tool.schema.check(call.args()));
@@ -336,19 +344,25 @@ fn opened(
         return refused(call, Some(facts), reasons);
     }
     // A panic becomes a refusal too, and is recorded as one.
-    let opened = catch_unwind(AssertUnwindSafe(|| resolved(tool, facts.tier, &call)));
+    let opened = catch_unwind(AssertUnwindSafe(|| resolved(tool, facts.tier, &call, screening)));
     match opened.unwrap_or_else(|_| Err(vec![panicked()])) {
         Ok(OpenedCall { effect, .. }) if toolbox.scrub.finds(&decoded(&effect, &facts.kind)) => {
             Prepared::refused(call, Some(facts), Vec::new()).alarming(Alarm::Credential)
         }
-        Ok(OpenedCall { mut effect, hold, kept }) => {
+        Ok(OpenedCall { effect, hold, kept }) => {
+            guard::of_effect(screening, &call, (&effect, &facts));
+            if let Some(reason) = screening.refusal.clone() {
+                return Prepared::refused(call, Some(facts), vec![reason]);
+            }
             let findings = match model {
                 Some(model) => model.findings.clone(),
                 None => findings(&call, &effect, &facts.kind),
             };
+            let mut effect = guard::shown_effect(screening, effect);
             if let Some(model) = model {
                 model.complete(&mut effect, false);
             }
+            let findings = guard::shown_findings(screening, findings);
             Prepared::ready(call, facts, effect, findings, hold).keeping(kept)
         }
         Err(reasons) => refused(call, Some(facts), reasons),
@@ -364,12 +378,21 @@ struct OpenedCall {
 }
 
 /// Prepares the call; only a reversible call keeps the data to undo it.
-fn resolved(tool: &Tool, tier: Tier, call: &ToolCall) -> Result<OpenedCall, Vec<LayerReason>> {
+fn resolved(
+    tool: &Tool,
+    tier: Tier,
+    call: &ToolCall,
+    screening: &Screening,
+) -> Result<OpenedCall, Vec<LayerReason>> {
     let (effect, hold) = tool.executor.prepare(call)?;
     let kept = match tier {
         Tier::T1 => tool.executor.pre_image(&*hold).map_err(|reason| vec![reason])?,
         Tier::T0 | Tier::T2 | Tier::T3 => None,
     };
+    let held = kept.as_ref().and_then(|kept| guard::of_pre_image(&screening.guard, call, kept));
+    if let Some(reason) = held {
+        return Err(vec![reason]);
+    }
     Ok(OpenedCall { effect, hold, kept: kept.map(|kept| canonical::bytes(&kept)) })
 }
 

@@ -37,6 +37,15 @@ fn call(tool: &str, args: &str) -> ToolCall {
     ToolCall::parse(asking, tool, args.as_bytes()).unwrap()
 }
 
+fn prepare(
+    toolbox: &Toolbox,
+    grant: Option<&Grant>,
+    call: ToolCall,
+    model: Option<ModelArgs>,
+) -> Prepared {
+    super::prepare(toolbox, grant, guard::screen(toolbox, call, model))
+}
+
 fn grant(tool: &str) -> Grant {
     Grant::of(ToolName::parse(tool).unwrap())
 }

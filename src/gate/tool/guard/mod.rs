@@ -1,0 +1,153 @@
+//! The guard: what the firewall finds in arguments, prompts and results, and what the gate does about
+//! it, whatever the policy says.
+//!
+//! [`screen`] is the one way to [`super::prepare`], and [`release`] the one way to spend a permit. The
+//! configuration is the floor: a policy may only be stricter. Known credentials of the gate are not
+//! part of it: they are searched for first, always, and nothing configures that (`scrub`).
+
+mod release;
+mod screen;
+#[cfg(test)]
+mod tests;
+
+pub use screen::{Screened, screen};
+
+pub(super) use release::{Floor, release};
+pub use screen::as_judged;
+pub(super) use screen::{
+    of_effect, of_pre_image, shown_effect, shown_findings, without_secrets_in,
+};
+
+use std::collections::BTreeMap;
+
+use crate::domain::guarded::{GuardAction, GuardFinding};
+use crate::domain::json::Json;
+use crate::firewall::{self, Class, Confidence, Hit, How};
+use crate::judge::guarding::{Direction, ToolGuard, other_kinds, without_secrets};
+
+/// What the configuration says about findings, for all tools and for single ones.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Guard {
+    all: ToolGuard,
+    tools: BTreeMap<String, ToolGuard>,
+}
+
+impl Guard {
+    /// `all`: what applies to a tool that is not among `tools`.
+    #[must_use]
+    pub const fn new(all: ToolGuard, tools: BTreeMap<String, ToolGuard>) -> Self {
+        Self { all, tools }
+    }
+
+    /// What applies to the tool of this name.
+    #[must_use]
+    pub fn of(&self, tool: &str) -> ToolGuard {
+        self.tools.get(tool).copied().unwrap_or(self.all)
+    }
+
+    /// The tools that have rules of their own.
+    pub fn tools(&self) -> impl Iterator<Item = &str> {
+        self.tools.keys().map(String::as_str)
+    }
+}
+
+/// A finding with what happens to it.
+struct HitAction<'a> {
+    hit: &'a Hit,
+    action: GuardAction,
+}
+
+/// The findings that are looked for in this direction, each with what happens to it. `value`: what they
+/// were found in.
+fn judged<'a>(
+    guard: &ToolGuard,
+    direction: Direction,
+    (hits, value): (&'a [Hit], &Json),
+) -> Vec<HitAction<'a>> {
+    let all = hits.iter().map(|hit| {
+        let action = guard.action(direction, hit);
+        let action = match action {
+            // A mask has no place in any of the texts that it is spread over.
+            GuardAction::Redact if hit.how == How::Joined => GuardAction::Block,
+            GuardAction::Block if is_flood(hit) && has_no_secret(value) => GuardAction::Warn,
+            GuardAction::Off
+            | GuardAction::Warn
+            | GuardAction::Strip
+            | GuardAction::Redact
+            | GuardAction::Block => action,
+        };
+        HitAction { hit, action }
+    });
+    all.filter(|one| one.action != GuardAction::Off).collect()
+}
+
+/// Whether a finding says that there are more than a scan names.
+fn is_flood(hit: &Hit) -> bool {
+    hit.class == Class::Unscanned && hit.confidence == Confidence::High && hit.path.is_empty()
+}
+
+/// Whether a value has no secret beside the many findings of other classes: it is searched again without
+/// these.
+fn has_no_secret(value: &Json) -> bool {
+    let Some(others) = firewall::redact(value, other_kinds()) else { return false };
+    let left = firewall::scan(&others.value);
+    !left.iter().any(|hit| hit.class == Class::Secret || is_flood(hit))
+}
+
+/// A finding as entries have it.
+fn finding(one: &HitAction<'_>) -> GuardFinding {
+    GuardFinding {
+        kind: one.hit.kind,
+        class: one.hit.class.as_str(),
+        confidence: one.hit.confidence.as_str(),
+        path: place(&one.hit.path),
+        action: one.action,
+    }
+}
+
+/// A place without what its members' names may hold.
+fn place(path: &str) -> String {
+    // Most places are short words; a name that is a secret is long.
+    if path.len() < SECRET_BYTES_MIN { path.to_owned() } else { without_secrets(path) }
+}
+
+/// The kinds that are masked.
+fn masks(all: &[HitAction<'_>]) -> Vec<String> {
+    let masked = all.iter().filter(|one| one.action == GuardAction::Redact);
+    let mut kinds: Vec<String> = masked.map(|one| one.hit.kind.to_owned()).collect();
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
+
+/// What is wrong, in words: the class, the kind and the place of the first finding that is blocked.
+fn in_words(one: &HitAction<'_>) -> String {
+    let (kind, path) = (one.hit.kind, place(&one.hit.path));
+    let what = match one.hit.class {
+        Class::Secret => "a secret",
+        Class::Personal => "personal data",
+        Class::Injection => "text that is written to steer a model",
+        Class::Unicode => "characters that people do not see as what they are",
+        Class::Unscanned => "something that was not searched to its end",
+    };
+    match path.is_empty() {
+        true => format!("{what} (`{kind}`)"),
+        false => format!("{what} (`{kind}` at `{path}`)"),
+    }
+}
+
+/// The finer code of a refusal for findings of this class.
+const fn detail(class: Class) -> &'static str {
+    match class {
+        Class::Secret => "dlp.secret",
+        Class::Personal => "dlp.personal",
+        Class::Injection => "dlp.injection",
+        Class::Unicode => "dlp.unicode",
+        Class::Unscanned => UNAVAILABLE,
+    }
+}
+
+/// The finer code where a search did not come to its end.
+const UNAVAILABLE: &str = "dlp.unavailable";
+/// Bytes of the shortest text that is a secret by itself.
+const SECRET_BYTES_MIN: usize = 12;

@@ -1,0 +1,193 @@
+//! The way out: what a tool answered is searched before it is recorded and released.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::{HitAction, finding, in_words, judged, masks};
+use crate::domain::canonical;
+use crate::domain::guarded::{GuardAction, GuardFinding};
+use crate::domain::json::{Json, Limits};
+use crate::domain::outcome::{Ended, FailureClass, Outcome, Redaction, Unmasked};
+use crate::firewall::{self, Class, Hit};
+use crate::judge::guarding::{Direction, ToolGuard, without_secrets};
+use crate::ledger::outgoing::ClearedOutcome;
+use crate::ledger::permit::Permit;
+use crate::tool::{limit, text};
+
+/// Why nothing of an answer is released.
+type KeptBack = (FailureClass, String);
+
+/// What may be recorded and released of an outcome: within the limits of its tool, masked as the policy
+/// and the configuration say.
+pub(in crate::tool) fn release(
+    permit: &Permit,
+    unmasked: Unmasked,
+    (took, attempts): (Duration, u32),
+) -> ClearedOutcome {
+    let mut floor = Floor::of(&permit.prepared().screening().guard, permit.has_left());
+    // A panic while limiting a result that exists: what may be released is unknown.
+    let limited = AssertUnwindSafe(|| limit::apply(permit, &mut floor, unmasked));
+    let outcome =
+        catch_unwind(limited).unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() });
+    let Floor { findings, masked, withholds, .. } = floor;
+    permit.observe(|seen| {
+        if masked > 0 {
+            let done = seen.redaction.get_or_insert_with(Redaction::default);
+            done.masked = done.masked.saturating_add(masked);
+        }
+        seen.findings = findings;
+    });
+    ClearedOutcome::of(Ended { outcome, took, attempts }, withholds)
+}
+
+/// What the configuration says about one answer, and what it did.
+pub(in crate::tool) struct Floor {
+    guard: ToolGuard,
+    /// A part of the answer left while the call ran: what left is what is recorded.
+    has_left: bool,
+    findings: Vec<GuardFinding>,
+    masked: u64,
+    /// The answer is released with something that is not stored.
+    withholds: bool,
+}
+
+impl Floor {
+    pub fn of(guard: &ToolGuard, has_left: bool) -> Self {
+        Self { guard: *guard, has_left, findings: Vec::new(), masked: 0, withholds: false }
+    }
+
+    /// The bytes of an answer as they may be released. A clean answer keeps its bytes.
+    pub fn answer(&mut self, json: Vec<u8>) -> Result<Vec<u8>, KeptBack> {
+        if self.guard.results.is_off() {
+            return Ok(json);
+        }
+        if u64::try_from(json.len()).unwrap_or(u64::MAX) > self.guard.results_bytes {
+            return self.unsearched(json);
+        }
+        match Json::parse(&json, &Limits::FILE) {
+            Ok(value) => self.value(json, value),
+            Err(_) => self.loose(json),
+        }
+    }
+
+    /// An answer that is searched as what it says.
+    fn value(&mut self, json: Vec<u8>, value: Json) -> Result<Vec<u8>, KeptBack> {
+        let hits = firewall::scan(&value);
+        let all = self.judge((&hits, &value));
+        if all.is_empty() {
+            return Ok(json);
+        }
+        self.keep(&all);
+        if let Some(one) = all.iter().find(|one| one.action == GuardAction::Block) {
+            return Err(kept_back(one));
+        }
+        let kinds = masks(&all);
+        let mut released = value;
+        let mut changed = false;
+        if let Some(first) = all.iter().find(|one| one.action == GuardAction::Redact) {
+            let done = firewall::redact(&released, &kinds).ok_or_else(|| kept_back(first))?;
+            self.masked = self.masked.saturating_add(done.masked);
+            (released, changed) = (done.value, true);
+        }
+        if all.iter().any(|one| one.action == GuardAction::Strip)
+            && let Some((stripped, count)) = firewall::strip(&released)
+        {
+            self.masked = self.masked.saturating_add(count);
+            (released, changed) = (stripped, true);
+        }
+        if !changed {
+            self.withholds |= has_secret(&hits);
+            return Ok(json);
+        }
+        // WHY again: a mask is exact, or nothing is released.
+        let left = firewall::scan(&released);
+        let still = self.judge((&left, &released));
+        if let Some(one) = still.iter().find(|one| one.action >= GuardAction::Redact) {
+            return Err(kept_back(one));
+        }
+        self.withholds |= has_secret(&left);
+        Ok(canonical::bytes(&released))
+    }
+
+    /// An answer that the strict reader refuses, so that two readers could read it differently: nothing
+    /// in it is masked.
+    fn loose(&mut self, json: Vec<u8>) -> Result<Vec<u8>, KeptBack> {
+        let whole = Json::from(String::from_utf8_lossy(&json).into_owned());
+        let escaped = text::strings(&json).filter(|string| string.contains(&b'\\'));
+        let texts = escaped.filter_map(text::read).map(Json::from);
+        for value in std::iter::once(whole).chain(texts) {
+            let mut hits = firewall::scan(&value);
+            // Such a text has no places.
+            hits.iter_mut()
+                .filter(|hit| hit.class != Class::Unscanned)
+                .for_each(|hit| hit.path.clear());
+            let all = self.judge((&hits, &value));
+            self.keep(&all);
+            if let Some(one) = all.iter().find(|one| one.action >= GuardAction::Redact) {
+                return Err(kept_back(one));
+            }
+            self.withholds |= has_secret(&hits);
+        }
+        Ok(json)
+    }
+
+    /// An answer that is too long to be searched.
+    fn unsearched(&mut self, json: Vec<u8>) -> Result<Vec<u8>, KeptBack> {
+        let blocks = self.guard.results.secret >= GuardAction::Redact && !self.has_left;
+        let action = if blocks { GuardAction::Block } else { GuardAction::Warn };
+        self.findings.push(GuardFinding {
+            kind: "unscanned",
+            class: Class::Unscanned.as_str(),
+            confidence: firewall::Confidence::High.as_str(),
+            path: String::new(),
+            action,
+        });
+        if !blocks {
+            return Ok(json);
+        }
+        let most = self.guard.results_bytes;
+        let message = format!(
+            "the tool answered, and nothing of that is released: the answer has more than the {most} bytes that are \
+             searched for secrets (`firewall.work.results_bytes`)"
+        );
+        Err((FailureClass::Withheld, message))
+    }
+
+    /// A text of the tool's own beside its answer.
+    pub fn message(&mut self, message: String) -> String {
+        if self.guard.results.is_off() {
+            return message;
+        }
+        let value = Json::from(message.as_str());
+        let hits = firewall::scan(&value);
+        let all = self.judge((&hits, &value));
+        self.keep(&all);
+        // WHY every secret: the message is in the entry itself, which no erasure reaches.
+        if has_secret(&hits) { without_secrets(&message) } else { message }
+    }
+
+    fn judge<'a>(&self, found: (&'a [Hit], &Json)) -> Vec<HitAction<'a>> {
+        let mut all = judged(&self.guard, Direction::Results, found);
+        if self.has_left {
+            all.iter_mut().for_each(|one| one.action = one.action.min(GuardAction::Warn));
+        }
+        all
+    }
+
+    fn keep(&mut self, all: &[HitAction<'_>]) {
+        self.findings.extend(all.iter().map(finding));
+    }
+}
+
+fn has_secret(hits: &[Hit]) -> bool {
+    hits.iter().any(|hit| hit.class == Class::Secret)
+}
+
+fn kept_back(one: &HitAction<'_>) -> KeptBack {
+    let message = format!(
+        "the tool answered, and nothing of that is released: the answer holds {}, which the configuration keeps back \
+         and no mask covers exactly",
+        in_words(one)
+    );
+    (FailureClass::Withheld, message)
+}

@@ -1,0 +1,352 @@
+//! The way in: every call is screened before it is prepared, whatever its tool.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{HitAction, UNAVAILABLE, detail, finding, in_words, judged, masks};
+use crate::domain::call::{CallSource, ToolCall};
+use crate::domain::canonical;
+use crate::domain::decision::{Alarm, LayerReason};
+use crate::domain::effect::{Effect, ToolKind};
+use crate::domain::facts::{Finding, ToolFacts};
+use crate::domain::guarded::{GuardAction, Withheld};
+use crate::domain::json::{Json, Limits};
+use crate::firewall::{self, Class, Hit};
+use crate::judge::conversation::ModelArgs;
+use crate::judge::guarding::{
+    Direction, MaskedViews, Screening, ToolGuard, secret_kinds, without_secrets,
+};
+use crate::tool::Toolbox;
+
+/// The rule of every refusal of the guard.
+const RULE: &str = "firewall";
+
+/// One call that the firewall has searched. Only [`screen`] makes it, and nothing else is prepared.
+#[derive(Debug)]
+#[must_use]
+pub struct Screened {
+    call: ToolCall,
+    model: Option<ModelArgs>,
+    alarm: Option<Alarm>,
+    screening: Screening,
+}
+
+impl Screened {
+    /// Its parts, for `prepare`.
+    pub(in crate::tool) fn into_parts(
+        self,
+    ) -> (ToolCall, Option<ModelArgs>, Option<Alarm>, Screening) {
+        (self.call, self.model, self.alarm, self.screening)
+    }
+}
+
+/// Searches a call: for the credentials of this gate, and then for what the configuration looks for.
+/// `model`: the messages of a call to a model, as its run knows them.
+pub fn screen(toolbox: &Toolbox, call: ToolCall, model: Option<ModelArgs>) -> Screened {
+    // Searched even if the tool does not exist, because a refused call is stored too.
+    let searched_for = toolbox.scrub().searched_for();
+    let is_clean =
+        call.searched() == Some(searched_for) || !toolbox.scrub().hides_in(call.canonical());
+    let alarm = (!is_clean).then_some(Alarm::Credential);
+    if let Some(model) = model.as_ref().filter(|_| is_clean) {
+        model.clean_of.get_or_init(|| searched_for);
+    }
+    let (guard, direction) = rules(toolbox, &call);
+    let searched =
+        catch_unwind(AssertUnwindSafe(|| searched(&guard, direction, &call, model.as_ref())));
+    let (masked, screening) = searched.unwrap_or_else(|_| (None, unavailable(guard)));
+    let call = match masked {
+        // A call with a credential is refused whole.
+        Some(args) if alarm.is_none() => call.masked_with(args),
+        Some(_) | None => call,
+    };
+    Screened { call, model, alarm, screening }
+}
+
+/// What applies to a call.
+fn rules(toolbox: &Toolbox, call: &ToolCall) -> (ToolGuard, Direction) {
+    let kind = toolbox.get(call.tool()).map(|tool| tool.facts.kind.as_str());
+    let is_model = kind == Some(ToolKind::Model.as_str());
+    let direction = if is_model { Direction::Prompts } else { Direction::Arguments };
+    (toolbox.guard().of(call.tool().as_str()), direction)
+}
+
+/// The canonical arguments with which a call is judged, if they are masked: a repeated request is
+/// compared by these.
+#[must_use]
+pub fn as_judged(toolbox: &Toolbox, call: &ToolCall) -> Option<Vec<u8>> {
+    let (guard, direction) = rules(toolbox, call);
+    if !guard.actions(direction).masks() {
+        return None;
+    }
+    let (masked, _) = searched(&guard, direction, call, None);
+    masked.map(|args| canonical::bytes(&args))
+}
+
+/// The screening of a call whose search failed. WHY a refusal: nothing passes that was not searched.
+fn unavailable(guard: ToolGuard) -> Screening {
+    let why = "the arguments could not be searched for secrets; make the call smaller, or report this to the operator";
+    let refusal = Some(LayerReason::effect_refused(RULE, UNAVAILABLE, why));
+    Screening { guard, refusal, withheld: Some(Withheld::Firewall), ..Screening::default() }
+}
+
+/// The masked arguments, if they are masked, and what was found.
+fn searched(
+    guard: &ToolGuard,
+    direction: Direction,
+    call: &ToolCall,
+    model: Option<&ModelArgs>,
+) -> (Option<Json>, Screening) {
+    let nothing = Screening { guard: *guard, ..Screening::default() };
+    if guard.actions(direction).is_off() {
+        return (None, nothing);
+    }
+    let args = call.args();
+    let mut hits = match model {
+        Some(model) => model.hits.clone(),
+        None => firewall::scan(args),
+    };
+    hits.extend(of_headers(call));
+    let mut all = judged(guard, direction, (&hits, args));
+    if all.is_empty() {
+        return (None, nothing);
+    }
+    // A request to a model and a tool call of its answer are no bytes of the gate's own making.
+    let is_maskable = direction == Direction::Arguments
+        && !matches!(call.source(), CallSource::Proposal { .. } | CallSource::Dialect(_));
+    let kinds = masks(&all);
+    let masked = match kinds.is_empty() {
+        true => None,
+        false => {
+            let masked = if is_maskable { masked(guard, args, &kinds) } else { None };
+            if masked.is_none() {
+                let masks = all.iter_mut().filter(|one| one.action == GuardAction::Redact);
+                masks.for_each(|one| one.action = GuardAction::Block);
+            }
+            masked
+        }
+    };
+    let screening = screening(guard, direction, (call, model), &all);
+    (masked.filter(|_| screening.refusal.is_none()), screening)
+}
+
+/// The arguments with every finding of these kinds masked; `None` if something of them would be left, or
+/// a member would have another name.
+fn masked(guard: &ToolGuard, args: &Json, kinds: &[String]) -> Option<Json> {
+    let done = firewall::redact(args, kinds)?.value;
+    let left = firewall::scan(&done);
+    let left = judged(guard, Direction::Arguments, (&left, &done));
+    let is_exact = left.iter().all(|one| one.action < GuardAction::Redact);
+    (is_exact && same_names(args, &done)).then_some(done)
+}
+
+/// Whether the members of both have the same names.
+fn same_names(one: &Json, other: &Json) -> bool {
+    match (one, other) {
+        (Json::Object(one), Json::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(name, value)| {
+                    other.get(name).is_some_and(|other| same_names(value, other))
+                })
+        }
+        (Json::Array(one), Json::Array(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| same_names(one, other))
+        }
+        // A list that spells something becomes a text.
+        (Json::Array(_), _) => matches!(other, Json::String(_)),
+        (Json::Object(_), _) => false,
+        (Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_), _) => true,
+    }
+}
+
+fn screening(
+    guard: &ToolGuard,
+    direction: Direction,
+    (call, model): (&ToolCall, Option<&ModelArgs>),
+    all: &[HitAction<'_>],
+) -> Screening {
+    let mut blocked = all.iter().filter(|one| one.action == GuardAction::Block);
+    let first = blocked.clone().min_by_key(|one| one.hit.class);
+    let refusal = first.map(|one| because(call, direction, one));
+    // What is masked is no longer there.
+    let has_secret =
+        all.iter().any(|one| one.hit.class == Class::Secret && one.action != GuardAction::Redact);
+    let is_personal = blocked.any(|one| one.hit.class == Class::Personal);
+    let withheld = match (has_secret, is_personal, refusal.is_some()) {
+        (true, _, _) => Some(Withheld::Secret),
+        (false, true, _) => Some(Withheld::Personal),
+        (false, false, true) => Some(Withheld::Firewall),
+        (false, false, false) => None,
+    };
+    let mut screening = Screening {
+        guard: *guard,
+        findings: all.iter().map(finding).collect(),
+        withheld,
+        masked: all.iter().any(|one| one.action == GuardAction::Redact) && refusal.is_none(),
+        refusal,
+        views: None,
+    };
+    if has_secret && screening.refusal.is_none() {
+        screening.views = views(call, model);
+        if screening.views.is_none() {
+            let first = all.iter().find(|one| one.hit.class == Class::Secret);
+            screening.refusal = first.map(|one| because(call, direction, one));
+        }
+    }
+    screening
+}
+
+/// Why the call is refused, and what to do next.
+fn because(call: &ToolCall, direction: Direction, one: &HitAction<'_>) -> LayerReason {
+    let (class, tool) = (one.hit.class, call.tool());
+    let next = match class {
+        Class::Unscanned => "make the call smaller".to_owned(),
+        Class::Secret | Class::Personal | Class::Injection | Class::Unicode => {
+            let (direction, class) = (direction.as_str(), class.as_str());
+            format!(
+                "leave it out; where it has to pass, an operator allows it with `firewall.tools.{tool}.{direction}.{class}: warn`"
+            )
+        }
+    };
+    let message = format!("the call holds {}: {next}", in_words(one));
+    LayerReason::effect_refused(RULE, detail(class), message)
+}
+
+/// What a policy is shown of arguments with secrets.
+fn views(call: &ToolCall, model: Option<&ModelArgs>) -> Option<MaskedViews> {
+    let masked = |value: &Json| {
+        let done = firewall::redact(value, secret_kinds())?;
+        // What no mask reaches is shown to no policy.
+        let left = firewall::scan(&done.value);
+        let is_clean = !left.iter().any(|hit| hit.class == Class::Secret);
+        is_clean.then(|| canonical::bytes(&done.value))
+    };
+    let all = masked(call.args())?;
+    let shown = match model {
+        Some(model) => masked(&Json::parse(&model.shown, &Limits::FILE).ok()?)?,
+        None => all.clone(),
+    };
+    Some(MaskedViews { shown, all })
+}
+
+/// The findings in what an agent sends a provider beside its request.
+fn of_headers(call: &ToolCall) -> Vec<Hit> {
+    let headers = call.dialect().map(|request| request.headers.as_slice()).unwrap_or_default();
+    let values = headers.iter().filter(|(name, _)| name != "user-agent");
+    let values: Vec<Json> = values.map(|(_, value)| Json::from(value.as_str())).collect();
+    if values.is_empty() { Vec::new() } else { firewall::scan(&values.into()) }
+}
+
+/// Adds to a screening what is found in what an effect decodes to: the receiver reads that form. What
+/// the arguments show is known already; a secret that only the effect shows is put together from
+/// several of them, or written in a way that its tool undoes, so no mask reaches it.
+pub(in crate::tool) fn of_effect(
+    screening: &mut Screening,
+    call: &ToolCall,
+    (effect, facts): (&Effect, &ToolFacts),
+) {
+    if facts.kind == ToolKind::Model.as_str() {
+        return;
+    }
+    let decoded = decoded(effect);
+    let hits = firewall::scan(&decoded);
+    let hits: Vec<Hit> = hits.into_iter().filter(|hit| hit.class == Class::Secret).collect();
+    let direction = Direction::Arguments;
+    let mut all = judged(&screening.guard, direction, (&hits, &decoded));
+    for one in &mut all {
+        if one.action == GuardAction::Redact {
+            one.action = GuardAction::Block;
+        }
+    }
+    if all.is_empty() {
+        return;
+    }
+    screening.withheld = Some(Withheld::Secret);
+    if screening.findings.is_empty() {
+        screening.findings = all.iter().map(finding).collect();
+    }
+    let blocked = all.iter().find(|one| one.action == GuardAction::Block);
+    screening.refusal = blocked.map(|one| because(call, direction, one));
+}
+
+/// The texts of an effect that come from arguments: a URL as its receiver reads it, and the arguments of
+/// a program.
+fn decoded(effect: &Effect) -> Json {
+    use crate::catalog::web_url::unescaped;
+    let texts: Vec<String> = match effect {
+        Effect::Http { path, query, .. } => {
+            let pairs = query.iter().map(|(name, value)| format!("{name}={value}"));
+            pairs.chain([unescaped(path)]).collect()
+        }
+        Effect::Command { argv, .. } => argv.clone(),
+        Effect::None
+        | Effect::File { .. }
+        | Effect::Model { .. }
+        | Effect::Mcp { .. }
+        | Effect::Sql(_)
+        | Effect::Grpc(_)
+        | Effect::Client { .. }
+        | Effect::Recorded { .. } => Vec::new(),
+    };
+    texts.into_iter().map(Json::from).collect::<Vec<_>>().into()
+}
+
+/// Why the data to undo a call is not kept, and the call refused with it: it holds a secret, and would be
+/// stored.
+pub(in crate::tool) fn of_pre_image(
+    guard: &ToolGuard,
+    call: &ToolCall,
+    kept: &Json,
+) -> Option<LayerReason> {
+    if guard.arguments.secret < GuardAction::Redact {
+        return None;
+    }
+    let hits = firewall::scan(kept);
+    let all = judged(guard, Direction::Arguments, (&hits, kept));
+    let mut secrets = all.iter().filter(|one| one.hit.class == Class::Secret);
+    let one = secrets.find(|one| one.action >= GuardAction::Redact)?;
+    let message = format!(
+        "what the call would change holds {}, and the gate would have to store that to undo the call: an operator \
+         allows it with `firewall.tools.{}.arguments.secret: warn`",
+        in_words(one),
+        call.tool()
+    );
+    Some(LayerReason::effect_refused(RULE, detail(Class::Secret), message))
+}
+
+/// Reasons of other layers about a call whose arguments are not stored: they may quote these.
+pub(in crate::tool) fn without_secrets_in(
+    screening: &Screening,
+    reasons: Vec<LayerReason>,
+) -> Vec<LayerReason> {
+    if screening.withheld.is_none() {
+        return reasons;
+    }
+    let masked =
+        |reason: LayerReason| LayerReason { message: without_secrets(&reason.message), ..reason };
+    reasons.into_iter().map(masked).collect()
+}
+
+/// The effect as a policy is shown it: without the secrets that pass.
+pub(in crate::tool) fn shown_effect(screening: &Screening, effect: Effect) -> Effect {
+    if screening.withheld.is_none() {
+        return effect;
+    }
+    match firewall::redact(&effect.to_json(), secret_kinds()) {
+        Some(done) if done.masked == 0 => effect,
+        Some(done) => Effect::Recorded { effect: done.value, findings: Vec::new() },
+        None => Effect::None,
+    }
+}
+
+/// The findings as a policy is shown them: without a secret in the name of a member.
+pub(in crate::tool) fn shown_findings(
+    screening: &Screening,
+    findings: Vec<Finding>,
+) -> Vec<Finding> {
+    if screening.withheld.is_none() {
+        return findings;
+    }
+    let shown = |one: Finding| Finding { path: super::place(&one.path), ..one };
+    findings.into_iter().map(shown).collect()
+}

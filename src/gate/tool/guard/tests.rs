@@ -1,0 +1,89 @@
+use super::*;
+use crate::domain::json::Limits;
+use crate::domain::outcome::FailureClass;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
+}
+
+/// Rules under which personal data has this action in every direction.
+fn personal(action: GuardAction) -> ToolGuard {
+    let mut guard = ToolGuard::default();
+    for actions in [&mut guard.arguments, &mut guard.results, &mut guard.prompts] {
+        actions.personal = action;
+    }
+    guard
+}
+
+fn actions(guard: &ToolGuard, value: &Json) -> Vec<(&'static str, GuardAction)> {
+    let hits = firewall::scan(value);
+    let all = judged(guard, Direction::Arguments, (&hits, value));
+    all.iter().map(|one| (one.hit.kind, one.action)).collect()
+}
+
+#[test]
+fn a_finding_has_the_action_of_its_class_and_off_is_not_looked_for() {
+    let value = json(r#"{"to":"ann@example.com"}"#);
+    for action in [GuardAction::Warn, GuardAction::Redact, GuardAction::Block] {
+        assert_eq!(actions(&personal(action), &value), [("email", action)]);
+    }
+    assert_eq!(actions(&personal(GuardAction::Off), &value), []);
+}
+
+#[test]
+fn more_findings_than_a_scan_names_block_only_where_a_secret_may_be_among_them() {
+    let many: Vec<Json> = (0..200).map(|n| Json::from(format!("u{n}@example.com"))).collect();
+    let value = Json::object([("rows", Json::Array(many))]);
+    let all = actions(&ToolGuard::default(), &value);
+    assert!(all.contains(&("unscanned", GuardAction::Warn)), "{all:?}");
+    assert!(all.iter().all(|(_, action)| *action == GuardAction::Warn), "{all:?}");
+}
+
+#[test]
+fn a_tool_has_its_own_rules_or_those_of_all() {
+    let own = [("notes".to_owned(), personal(GuardAction::Block))];
+    let guard = Guard::new(ToolGuard::default(), own.into());
+    assert_eq!(guard.of("notes"), personal(GuardAction::Block));
+    assert_eq!(guard.of("other"), ToolGuard::default());
+    assert_eq!(guard.tools().collect::<Vec<_>>(), ["notes"]);
+}
+
+fn released(floor: &mut Floor, text: &str) -> Result<String, FailureClass> {
+    let released = floor.answer(text.into()).map_err(|(class, _)| class)?;
+    Ok(String::from_utf8(released).unwrap())
+}
+
+#[test]
+fn a_clean_answer_keeps_its_bytes_and_a_finding_is_masked_or_keeps_all_of_it_back() {
+    let mut floor = Floor::of(&personal(GuardAction::Redact), false);
+    let clean = r#"{ "b":1.0,"a":1 }"#;
+    assert_eq!(released(&mut floor, clean).unwrap(), clean);
+    let mail = r#"{ "to":"ann@example.com" }"#;
+    assert_eq!(released(&mut floor, mail).unwrap(), r#"{"to":"[REDACTED:email]"}"#);
+    // Two readers could read this differently.
+    let twice = r#"{"a":"ann@example.com","a":1}"#;
+    assert_eq!(released(&mut floor, twice), Err(FailureClass::Withheld));
+    let escaped = r#"{"a":"ann\u0040example.com","a":1}"#;
+    assert_eq!(released(&mut floor, escaped), Err(FailureClass::Withheld));
+    let mut floor = Floor::of(&personal(GuardAction::Block), false);
+    assert_eq!(released(&mut floor, mail), Err(FailureClass::Withheld));
+    assert_eq!(released(&mut floor, clean).unwrap(), clean);
+    let mut floor = Floor::of(&personal(GuardAction::Warn), false);
+    assert_eq!(released(&mut floor, mail).unwrap(), mail);
+}
+
+#[test]
+fn what_left_while_a_call_ran_is_recorded_as_it_left() {
+    let mut floor = Floor::of(&personal(GuardAction::Block), true);
+    let mail = r#"{ "to":"ann@example.com" }"#;
+    assert_eq!(released(&mut floor, mail).unwrap(), mail);
+}
+
+#[test]
+fn an_answer_that_is_too_long_to_be_searched_is_kept_back_where_secrets_are_masked() {
+    let mut guard = ToolGuard { results_bytes: 8, ..ToolGuard::default() };
+    let long = r#"{"a":"long"}"#;
+    assert_eq!(released(&mut Floor::of(&guard, false), long), Err(FailureClass::Withheld));
+    guard.results.secret = GuardAction::Warn;
+    assert_eq!(released(&mut Floor::of(&guard, false), long).unwrap(), long);
+}

@@ -1,0 +1,192 @@
+//! What is looked for in a text, all at once: the first three bytes of every prefix and of every word
+//! are asked for at each place, and only where they stand is more compared.
+
+use std::sync::LazyLock;
+
+use super::shape::{Keyed, Shape, Vendor};
+use super::{shapes, steering};
+
+/// What follows from a prefix or a word.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    /// The body of a vendor's shape.
+    Shape(&'static Vendor, &'static Shape),
+    /// The value beside the name of a vendor.
+    Keyed(&'static Keyed),
+    /// Something with rules of its own.
+    Special(Special),
+}
+
+/// What has rules of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Special {
+    /// A private key between two lines.
+    Pem,
+    /// A private key of PuTTY.
+    Putty,
+    /// A signed token.
+    Jwt,
+    /// The password in a URL.
+    Url,
+    /// The value of a header.
+    Authorization,
+    /// The value behind the name of a scheme.
+    Bearer,
+    /// The signature of an address.
+    Signature,
+    /// The value of something that is named like a secret.
+    Assigned,
+    /// An address of Bitcoin.
+    Bech32,
+    /// A mark of a conversation.
+    Markup,
+    /// What pretends to come from the machinery around a model.
+    Forged,
+    /// An order to a model.
+    Phrase,
+    /// What no page shows.
+    Hidden,
+}
+
+/// Words and what follows from them, in lower case; case does not count.
+const SPECIALS: [(&str, Special); 30] = [
+    ("-----begin", Special::Pem),
+    ("putty-user-key-file-", Special::Putty),
+    ("eyj", Special::Jwt),
+    ("://", Special::Url),
+    ("authorization", Special::Authorization),
+    ("bearer ", Special::Bearer),
+    ("sig=", Special::Signature),
+    ("bc1", Special::Bech32),
+    ("password", Special::Assigned),
+    ("passwd", Special::Assigned),
+    ("passwort", Special::Assigned),
+    ("passphrase", Special::Assigned),
+    ("contrasena", Special::Assigned),
+    ("mot_de_passe", Special::Assigned),
+    ("pwd", Special::Assigned),
+    ("secret", Special::Assigned),
+    ("token", Special::Assigned),
+    ("api_key", Special::Assigned),
+    ("apikey", Special::Assigned),
+    ("api-key", Special::Assigned),
+    ("api key", Special::Assigned),
+    ("access_key", Special::Assigned),
+    ("accesskey", Special::Assigned),
+    ("access-key", Special::Assigned),
+    ("private_key", Special::Assigned),
+    ("privatekey", Special::Assigned),
+    ("credential", Special::Assigned),
+    ("auth_key", Special::Assigned),
+    ("signing_key", Special::Assigned),
+    ("encryption_key", Special::Assigned),
+];
+
+/// One prefix or word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pattern {
+    /// Its bytes; in lower case if case does not count.
+    pub text: &'static str,
+    folds: bool,
+    /// What follows from it.
+    pub what: What,
+}
+
+impl Pattern {
+    fn key(&self) -> u32 {
+        self.text.bytes().take(WIDTH).fold(0, pushed)
+    }
+
+    /// How much of a text that begins with it is it.
+    pub fn begins(&self, text: &[u8]) -> Option<usize> {
+        if matches!(self.what, What::Special(Special::Phrase)) {
+            return steering::phrase(text, self.text);
+        }
+        let front = text.get(..self.text.len())?;
+        let is_same = if self.folds {
+            front.eq_ignore_ascii_case(self.text.as_bytes())
+        } else {
+            front == self.text.as_bytes()
+        };
+        is_same.then_some(front.len())
+    }
+}
+
+/// Bytes that are asked for at each place.
+pub(super) const WIDTH: usize = 3;
+
+/// The newest three bytes, whatever their case.
+pub(super) fn pushed(key: u32, byte: u8) -> u32 {
+    ((key << 8) | u32::from(byte.to_ascii_lowercase())) & 0x00ff_ffff
+}
+
+/// Every prefix and word, by their first bytes.
+#[derive(Debug)]
+pub(super) struct Patterns {
+    sieve: Box<[u64; 1024]>,
+    all: Vec<(u32, Pattern)>,
+}
+
+/// The one set of them.
+pub(super) static PATTERNS: LazyLock<Patterns> = LazyLock::new(Patterns::new);
+
+impl Patterns {
+    fn new() -> Self {
+        let of = |text, folds, what| Pattern { text, folds, what };
+        let vendors = shapes::vendors()
+            .flat_map(|vendor| vendor.shapes.iter().map(move |shape| (vendor, shape)));
+        let shapes = vendors.flat_map(|(vendor, shape)| {
+            shape.prefixes.iter().map(move |text| of(text, false, What::Shape(vendor, shape)))
+        });
+        let keyed = shapes::keyed().iter().flat_map(|keyed| {
+            keyed.names.iter().map(move |text| of(text, true, What::Keyed(keyed)))
+        });
+        let steering = [
+            (&steering::MARKUP[..], Special::Markup),
+            (&steering::FORGED, Special::Forged),
+            (&steering::PHRASES, Special::Phrase),
+            (&steering::HIDDEN, Special::Hidden),
+        ];
+        let steering = steering
+            .into_iter()
+            .flat_map(|(texts, special)| texts.iter().map(move |text| (*text, special)));
+        let specials = SPECIALS.into_iter().chain(steering);
+        let specials = specials.map(|(text, special)| of(text, true, What::Special(special)));
+        let all = shapes.chain(keyed).chain(specials);
+        let mut all: Vec<(u32, Pattern)> = all.map(|pattern| (pattern.key(), pattern)).collect();
+        all.sort_by_key(|(key, pattern)| (*key, pattern.text));
+        let mut sieve = Box::new([0_u64; 1024]);
+        for (key, _) in &all {
+            let (word, bit) = place(*key);
+            if let Some(word) = sieve.get_mut(word) {
+                *word |= 1 << bit;
+            }
+        }
+        Self { sieve, all }
+    }
+
+    /// Whether a pattern may begin with these bytes.
+    pub fn may_begin(&self, key: u32) -> bool {
+        let (word, bit) = place(key);
+        self.sieve.get(word).is_some_and(|word| (word >> bit) & 1 == 1)
+    }
+
+    /// Those that begin with these bytes.
+    pub fn beginning(&self, key: u32) -> impl Iterator<Item = &Pattern> {
+        let first = self.all.partition_point(|(other, _)| *other < key);
+        let rest = self.all.get(first..).unwrap_or_default().iter();
+        rest.take_while(move |(other, _)| *other == key).map(|(_, pattern)| pattern)
+    }
+
+    /// Every one of them.
+    #[cfg(test)]
+    pub fn each(&self) -> impl Iterator<Item = &Pattern> {
+        self.all.iter().map(|(_, pattern)| pattern)
+    }
+}
+
+/// Where the sieve has a bit for these bytes.
+fn place(key: u32) -> (usize, u32) {
+    let mixed = key.wrapping_mul(0x9e37_79b1) >> 16;
+    (usize::try_from(mixed >> 6).unwrap_or_default(), mixed & 63)
+}
