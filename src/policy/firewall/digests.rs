@@ -240,8 +240,8 @@ mod tests {
 
     #[test]
     fn published_examples_pass_and_their_neighbours_do_not() {
-        type Check = fn(&[u8]) -> bool;
-        let checks: [(Check, &str, &str); 6] = [
+        type Checksum = fn(&[u8]) -> bool;
+        let checks: [(Checksum, &str, &str); 6] = [
             (is_nhs, "943 476 5919", "943 476 5918"),
             (is_bsn, "111222333", "111222334"),
             (is_cpf, "529.982.247-25", "529.982.247-26"),

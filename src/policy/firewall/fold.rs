@@ -10,13 +10,13 @@ const OTHER: u8 = 0x7f;
 
 /// A folded text, and where each of its bytes stands in the source.
 #[derive(Debug)]
-pub(super) struct Folded {
+pub(super) struct FoldedText {
     /// The text, in ASCII.
     pub text: Vec<u8>,
     from: Vec<u32>,
 }
 
-impl Folded {
+impl FoldedText {
     /// Where a part of it stands in the source.
     pub fn place(&self, range: &Range<usize>) -> Range<usize> {
         let at = |at: usize| {
@@ -27,9 +27,9 @@ impl Folded {
 }
 
 /// The text folded; `None` if that shows nothing new.
-pub(super) fn folded(source: &str) -> Option<Folded> {
+pub(super) fn folded(source: &str) -> Option<FoldedText> {
     let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    let mut out = Folded {
+    let mut out = FoldedText {
         text: Vec::with_capacity(source.len()),
         from: Vec::with_capacity(source.len() + 1),
     };

@@ -3,14 +3,14 @@
 
 use std::sync::LazyLock;
 
-use super::shape::{Keyed, Shape, Vendor};
+use super::shape::{KeyShape, Keyed, Vendor};
 use super::{shapes, steering};
 
 /// What follows from a prefix or a word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
     /// The body of a vendor's shape.
-    Shape(&'static Vendor, &'static Shape),
+    Shape(&'static Vendor, &'static KeyShape),
     /// The value beside the name of a vendor.
     Keyed(&'static Keyed),
     /// Something with rules of its own.

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::kinds::Confidence;
 use super::patterns::{PATTERNS, Special, WIDTH, What, pushed};
-use super::shape::{self, Alphabet, Look, Part, Shape, Sort, URL};
+use super::shape::{self, Alphabet, KeyShape, Look, Part, Sort, URL};
 use super::{personal, special, steering};
 
 /// One place in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Found {
+pub(super) struct PlainFinding {
     /// What it is.
     pub kind: &'static str,
     /// How sure that is.
@@ -33,7 +33,7 @@ pub(super) struct Pass<'t> {
     /// Whether the text was made from another one: what stands before a finding may be anything.
     pub is_made: bool,
     runs: Vec<(Alphabet, Range<usize>)>,
-    found: Vec<Found>,
+    found: Vec<PlainFinding>,
 }
 
 /// What a name of a member says about its value: that of a credential, or of a number of a person.
@@ -57,7 +57,7 @@ pub(super) fn names_something(name: &str) -> bool {
 
 /// Every credential and every number of a person in a text. `is_made`: whether it was decoded from
 /// another one, so that the byte before a finding says nothing.
-pub(super) fn scan(text: &[u8], is_made: bool) -> Vec<Found> {
+pub(super) fn scan(text: &[u8], is_made: bool) -> Vec<PlainFinding> {
     let mut pass = Pass { text, is_made, runs: Vec::new(), found: Vec::new() };
     pass.patterns();
     pass.dotted();
@@ -66,8 +66,8 @@ pub(super) fn scan(text: &[u8], is_made: bool) -> Vec<Found> {
 }
 
 /// Those without the ones that another finding says better.
-fn tidied(mut found: Vec<Found>) -> Vec<Found> {
-    let rank = |one: &Found| match one.kind {
+fn tidied(mut found: Vec<PlainFinding>) -> Vec<PlainFinding> {
+    let rank = |one: &PlainFinding| match one.kind {
         ASSIGNED => 2,
         AUTHORIZATION => 1,
         _ => 0_u8,
@@ -161,7 +161,7 @@ impl Pass<'_> {
             one.kind == kind && one.range.start <= range.start && one.range.end >= range.end
         });
         if !is_known {
-            self.found.push(Found { kind, confidence, range });
+            self.found.push(PlainFinding { kind, confidence, range });
         }
     }
 
@@ -193,7 +193,7 @@ impl Pass<'_> {
         self.note(kind, confidence, whole);
     }
 
-    fn shape(&mut self, kind: &'static str, shape: &'static Shape, at: usize, behind: usize) {
+    fn shape(&mut self, kind: &'static str, shape: &'static KeyShape, at: usize, behind: usize) {
         if self.is_in(kind, at) {
             return;
         }
@@ -207,11 +207,14 @@ impl Pass<'_> {
             Some(_) => (start..end, shape::widest(shape.parts)),
             None => (behind..end, shape::widest(shape.parts)),
         };
-        self.judge(kind, shape.sort, start..end, &body, alphabet);
+        // WHY not from a name that stands before white space: it may have left a text that comes in pieces.
+        let prefix = self.text.get(at..behind).unwrap_or_default();
+        let from = if prefix.contains(&b' ') { behind } else { start };
+        self.judge(kind, shape.sort, from..end, &body, alphabet);
     }
 
     /// Where a shape begins whose prefix is here.
-    fn lead(&self, shape: &Shape, at: usize) -> Option<usize> {
+    fn lead(&self, shape: &KeyShape, at: usize) -> Option<usize> {
         let Some((alphabet, min, max)) = shape.lead else {
             return self.begins_at(at).then_some(at);
         };

@@ -1,11 +1,11 @@
-//! Keys and numbers that nobody issued, made from the tables and a seed: none stands in the source.
+//! Invented keys and numbers, made from the tables and a seed: none stands in the source.
 
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
 
 use super::digests;
-use super::shape::{ALNUM, Alphabet, BASE64, DIGIT, HEX, Keyed, LOWER, Part, Shape, UPPER, URL};
+use super::shape::{ALNUM, Alphabet, BASE64, DIGIT, HEX, KeyShape, Keyed, LOWER, Part, UPPER, URL};
 use super::shapes;
 
 /// Numbers by a seed (SplitMix64).
@@ -65,7 +65,7 @@ pub(super) fn body(dice: &mut Dice, parts: &[Part], extra: usize) -> String {
     parts.iter().map(part).collect()
 }
 
-pub(super) fn of_shape(dice: &mut Dice, shape: &Shape, extra: usize) -> String {
+pub(super) fn of_shape(dice: &mut Dice, shape: &KeyShape, extra: usize) -> String {
     let lead = shape.lead.map_or_else(String::new, |(alphabet, min, max)| {
         let length = (min + dice.below(extra + 1)).min(max);
         let letters = dice.text(alphabet, length);

@@ -75,13 +75,13 @@ pub(super) enum Sort {
     Live,
     /// It is a key of a test account.
     Test,
-    /// It is an address that whoever knows it may write to; words in it are no placeholder.
+    /// It is an address that admits every caller; words in it are no placeholder.
     Address,
 }
 
 /// How one sort of key of a vendor is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shape {
+pub(super) struct KeyShape {
     /// What it begins with, or what stands in it behind `lead`.
     pub prefixes: &'static [&'static str],
     /// What stands before the prefix: an alphabet, and from so many to so many bytes.
@@ -100,7 +100,7 @@ pub(super) struct Vendor {
     /// What it is, in a few words.
     pub about: &'static str,
     /// Its shapes.
-    pub shapes: &'static [Shape],
+    pub shapes: &'static [KeyShape],
 }
 
 /// A key without a prefix of its own, that a name beside it makes one.
@@ -131,7 +131,7 @@ pub(super) const UUID: &[Part] = &[
 /// A shape: prefixes, what stands before one, what follows, what it is.
 macro_rules! shape {
     ([$($prefix:literal),+ $(,)?], $alphabet:expr, $min:literal ..= $max:literal) => {
-        $crate::firewall::shape::Shape {
+        $crate::firewall::shape::KeyShape {
             prefixes: &[$($prefix),+],
             lead: None,
             parts: &[$crate::firewall::shape::Part::Run($alphabet, $min, $max)],
@@ -139,7 +139,7 @@ macro_rules! shape {
         }
     };
     ([$($prefix:literal),+ $(,)?], $parts:expr) => {
-        $crate::firewall::shape::Shape {
+        $crate::firewall::shape::KeyShape {
             prefixes: &[$($prefix),+],
             lead: None,
             parts: $parts,
@@ -147,7 +147,7 @@ macro_rules! shape {
         }
     };
     ($sort:ident [$($prefix:literal),+ $(,)?], $parts:expr) => {
-        $crate::firewall::shape::Shape {
+        $crate::firewall::shape::KeyShape {
             prefixes: &[$($prefix),+],
             lead: None,
             parts: $parts,
@@ -155,7 +155,7 @@ macro_rules! shape {
         }
     };
     ($lead:expr, [$($prefix:literal),+ $(,)?], $parts:expr) => {
-        $crate::firewall::shape::Shape {
+        $crate::firewall::shape::KeyShape {
             prefixes: &[$($prefix),+],
             lead: Some($lead),
             parts: $parts,

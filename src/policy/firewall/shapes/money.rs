@@ -57,7 +57,7 @@ pub(super) const VENDORS: &[Vendor] = &[
         about: "secret key of Flutterwave",
         shapes: &[
             shape!(["FLWSECK-"], &[Run(LOWER, 32, 45), Is("-X")]),
-            shape!(Test["FLWSECK_TEST-"], &[Run(LOWER, 12, 45)]),
+            shape!(Test["FLWSECK_TEST-"], &[Run(LOWER, 20, 45)]),
         ],
     },
     Vendor {

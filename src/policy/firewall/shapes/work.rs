@@ -2,7 +2,7 @@
 
 use super::super::shape::Part::{Is, Run};
 use super::super::shape::{
-    ALNUM, DIGIT, DOTTED, HEX, LOWER, UPPER, URL, URL_PADDED, UUID, Vendor, shape,
+    ALNUM, DIGIT, DOTTED, HEX, HEX_ANY, LOWER, UPPER, URL, URL_PADDED, UUID, Vendor, shape,
 };
 
 /// Their keys.
@@ -50,7 +50,7 @@ pub(super) const VENDORS: &[Vendor] = &[
     Vendor {
         kind: "trello",
         about: "token of Trello",
-        shapes: &[shape!(["ATTA"], &[Run(HEX, 64, 64), Run(HEX_CAPITAL, 0, 8)])],
+        shapes: &[shape!(["ATTA"], HEX_ANY, 64..=76)],
     },
     Vendor {
         kind: "figma",
@@ -128,6 +128,3 @@ pub(super) const VENDORS: &[Vendor] = &[
         shapes: &[shape!(["unkey_"], ALNUM, 22..=40)],
     },
 ];
-
-/// A checksum behind it, in capitals.
-const HEX_CAPITAL: super::super::shape::Alphabet = UPPER;
