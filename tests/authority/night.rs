@@ -196,8 +196,8 @@ async fn eight_clicks_in_the_console_do_the_same_and_the_feed_shows_the_approval
     );
     assert_eq!(command, expected);
     let keyfile = night.people.path("ada").display().to_string();
-    let words = ["approval", "approve", &*night.waiting.run, "refund", "--key", &keyfile, "--yes"];
-    night.types(&words);
+    let waits = night.waiting.run.clone();
+    night.types(&["approval", "approve", &waits, "refund", "--key", &keyfile, "--yes"]);
     night.waiting.wait("refund", 20_000).await.unwrap();
     let last: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     assert_eq!(last["faults"], json!([]), "{last}");
