@@ -189,7 +189,7 @@ fn sent_before_a_cut(
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            part => part,
+            part @ (Poll::Ready(_) | Poll::Pending) => part,
         }
     })
 }
