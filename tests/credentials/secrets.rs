@@ -45,8 +45,8 @@ async fn kept_nowhere(world: World, secrets: &[(String, String)]) -> crate::esta
         ("the bundle", whole(&estate, "bundle-of-run")),
     ];
     for (name, secret) in secrets {
-        // The beginning of it would do.
-        let part: String = secret.chars().take(24).collect();
+        // A part of it would do.
+        let part: String = secret.chars().skip(secret.len() / 3).take(24).collect();
         for part in [secret.as_str(), part.as_str(), json!(secret).to_string().trim_matches('"')] {
             for (place, bytes) in &kept {
                 assert!(!holds(bytes, part), "{place} holds it: {name}");
