@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use ring::rsa::{KeyPair as RsaKeyPair, PublicKeyComponents};
@@ -38,10 +38,11 @@ impl TokenSigner {
     pub fn rsa(id: &str) -> Self {
         let made = Command::new("openssl")
             .args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"])
-            .args(["-outform", "DER"])
             .output()
             .expect("openssl");
-        let pair = RsaKeyPair::from_pkcs8(&made.stdout).unwrap();
+        let pem = String::from_utf8(made.stdout).unwrap();
+        let packed: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+        let pair = RsaKeyPair::from_pkcs8(&STANDARD.decode(packed).unwrap()).unwrap();
         Self { id: id.to_owned(), pair: Pair::Rsa(pair) }
     }
 
