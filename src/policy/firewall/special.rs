@@ -54,12 +54,20 @@ fn pem_end(text: &[u8]) -> Option<usize> {
     Some(end + 9 + close + 5)
 }
 
+/// A text up to where the same mark stands again, so that many marks cost no more than one.
+pub(super) fn up_to_next<'t>(text: &'t [u8], mark: &[u8]) -> &'t [u8] {
+    let behind = text.get(1..).unwrap_or_default();
+    let next = behind.windows(mark.len().max(1)).position(|part| part == mark);
+    text.get(..next.map_or(text.len(), |at| at + 1)).unwrap_or(text)
+}
+
 /// A private key in PEM: the whole block, or as much of it as there is.
 pub(super) fn pem(pass: &mut Pass<'_>, at: usize) {
     let rest = pass.text.get(at..).unwrap_or_default();
     if pass.is_in("private_key", at) || pem_label(rest).is_none() {
         return;
     }
+    let rest = up_to_next(rest.get(..PEM_MAX.min(rest.len())).unwrap_or(rest), b"-----BEGIN ");
     let length = pem_end(rest).unwrap_or_else(|| PEM_MAX.min(rest.len()));
     let block = rest.get(LABEL_MAX.min(20)..length).unwrap_or_default();
     if body_letters(block) >= PEM_MIN {
@@ -86,6 +94,7 @@ fn body_letters(block: &[u8]) -> usize {
 pub(super) fn putty(pass: &mut Pass<'_>, at: usize) {
     let rest = pass.text.get(at..).unwrap_or_default();
     let rest = rest.get(..PEM_MAX.min(rest.len())).unwrap_or_default();
+    let rest = up_to_next(rest, b"PuTTY-User-Key-File-");
     let Some(private) = rest.windows(14).position(|part| part == b"Private-Lines:") else { return };
     let end =
         rest.windows(12).position(|part| part == b"Private-MAC:").filter(|end| *end > private);
@@ -330,11 +339,11 @@ pub(super) fn assigned(pass: &mut Pass<'_>, behind: usize) {
     let length = rest.iter().take(ASSIGNED_BYTES.end).take_while(is_value).count();
     let value = rest.get(..length).unwrap_or_default();
     let calls = rest.get(length).is_some_and(|next| b"([{".contains(next));
-    if !ASSIGNED_BYTES.contains(&length) || calls || is_reference(value) || is_path(value) {
+    let has = |is: fn(&u8) -> bool| value.iter().any(is);
+    if !ASSIGNED_BYTES.contains(&length) || !has(u8::is_ascii_digit) {
         return;
     }
-    let has = |is: fn(&u8) -> bool| value.iter().any(is);
-    if !has(u8::is_ascii_digit) || !has(u8::is_ascii_alphabetic) {
+    if !has(u8::is_ascii_alphabetic) || calls || is_reference(value) || is_path(value) {
         return;
     }
     if shape::look(value, TOKEN) == Look::Random {

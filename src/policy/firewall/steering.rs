@@ -4,6 +4,7 @@
 
 use super::kinds::Confidence::{High, Low};
 use super::plain::Pass;
+use super::special;
 
 /// Marks that begin a turn of a conversation in some model's own format.
 pub(super) const MARKUP: [&str; 20] = [
@@ -158,6 +159,7 @@ pub(super) fn hidden(pass: &mut Pass<'_>, at: usize, behind: usize) {
     }
     let rest = pass.text.get(behind..).unwrap_or_default();
     let near = rest.get(..HIDDEN_MAX.min(rest.len())).unwrap_or_default();
+    let near = special::up_to_next(near, pass.text.get(at..behind).unwrap_or_default());
     let is_comment = pass.byte(at) == Some(b'<');
     let end = if is_comment {
         near.windows(3).position(|three| three == b"-->")
