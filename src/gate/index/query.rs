@@ -80,8 +80,14 @@ texts! {
     pub enum CallFinding {
         /// Its arguments hold a credential of the gate.
         Credential = "credential",
+        /// The gate refused it for something else that the firewall found.
+        Firewall = "firewall",
         /// Places of its result were masked.
         Masked = "masked",
+        /// The gate refused it for personal data.
+        Personal = "personal",
+        /// Its arguments hold a secret of somewhere else.
+        Secret = "secret",
         /// A part of its result could not be searched.
         Unscanned = "unscanned",
     }

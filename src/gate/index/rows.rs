@@ -3,7 +3,7 @@
 //! Only members of entries are in them, never a payload, so erasing has nothing to erase here.
 
 use super::query::{CallFinding, CallState};
-use crate::domain::decision::Alarm;
+use crate::domain::guarded::Withheld;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::record::Entry;
@@ -236,8 +236,14 @@ impl CallRow {
         };
         self.verdict = draft.verdict.map(|verdict| verdict.to_string()).unwrap_or_default();
         self.enforced = decision.enforced;
-        if let Some(Alarm::Credential) = decision.args_withheld {
-            add(&mut self.findings, CallFinding::Credential.as_str());
+        let withheld = decision.args_withheld.map(|why| match why {
+            Withheld::Credential => CallFinding::Credential,
+            Withheld::Secret => CallFinding::Secret,
+            Withheld::Personal => CallFinding::Personal,
+            Withheld::Firewall => CallFinding::Firewall,
+        });
+        if let Some(found) = withheld {
+            add(&mut self.findings, found.as_str());
         }
         if let Some(rule) = &draft.rule {
             self.rule = rule.to_string();
