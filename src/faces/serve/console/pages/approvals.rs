@@ -72,8 +72,8 @@ fn row(call: &HeldCall, reads: bool, left: impl Fn(&str) -> String) -> Markup {
     }
 }
 
-/// How an operator can decide.
-pub(super) struct Deciding {
+/// What an operator decides with: the forms of a passkey, and where a command is sent.
+pub(super) struct DecisionForms {
     /// The address of the operator API, for a command; empty or an option with a space before it.
     pub url: String,
     /// The token of the forms.
@@ -84,7 +84,7 @@ pub(super) struct Deciding {
     pub passkeys: Result<Vec<String>, String>,
 }
 
-impl Deciding {
+impl DecisionForms {
     async fn of(visit: &Visit, path: String) -> Self {
         let is_passkey = |own: &OwnKey| matches!(own.signer.key, SshKey::Passkey { .. });
         let keys = visit.console.api.own_keys(&visit.who).await;
@@ -113,7 +113,7 @@ pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> 
     let review = review.map_err(|error| Failure::new(StatusCode::CONFLICT, &error.message))?;
     let ends = left(visit.console.api.clock().now(), &call.facts.expires);
     let deciding = if visit.may::<route::HeldCallDecision>() {
-        Some(Deciding::of(visit, page(&path)).await)
+        Some(DecisionForms::of(visit, page(&path)).await)
     } else {
         None
     };
@@ -186,7 +186,7 @@ async fn by_own_key(visit: &Visit, signature: &str) -> Result<(), Failure> {
 pub(super) fn detail(
     call: &HeldCallDetail,
     review: &Review,
-    (ends, deciding): (&str, Option<&Deciding>),
+    (ends, deciding): (&str, Option<&DecisionForms>),
 ) -> Markup {
     let facts = &call.facts;
     html! {
@@ -231,7 +231,7 @@ pub(super) fn detail(
 
 /// The forms that a passkey signs. A module fills them in: it builds the statement from what the page shows, and
 /// compares it with the server's.
-fn passkeys(call: &HeldCallDetail, by: &Deciding) -> Markup {
+fn passkeys(call: &HeldCallDetail, by: &DecisionForms) -> Markup {
     let keys = match &by.passkeys {
         Ok(keys) if !keys.is_empty() => keys.join(" "),
         Ok(_) => {

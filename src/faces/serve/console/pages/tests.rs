@@ -133,7 +133,7 @@ fn a_held_call_shows_texts_as_texts() {
         arguments: shown(HOSTILE),
         digest: crate::domain::digest::Digest::of(&[b"call"]),
     };
-    let deciding = |passkeys| approvals::Deciding {
+    let deciding = |passkeys| approvals::DecisionForms {
         url: " --url http://localhost:7301".to_owned(),
         token: html! {},
         path: HOSTILE.to_owned(),
