@@ -426,7 +426,12 @@ mod tests {
             ("tier:t9", "tier:t9", 1, "T0, T1, T2, T3"),
             ("state:gone", "state:gone", 1, "held, running"),
             ("enforced:maybe", "enforced:maybe", 1, "yes, no"),
-            ("finding:card", "finding:card", 1, "credential, firewall, masked, personal, secret, unscanned"),
+            (
+                "finding:card",
+                "finding:card",
+                1,
+                "credential, firewall, masked, personal, secret, unscanned",
+            ),
             ("host:a.test", "host:a.test", 1, "only payloads do"),
             ("findings:masked", "findings:masked", 1, "did you mean `finding`?"),
             ("tool:", "tool:", 1, "empty"),

@@ -75,8 +75,8 @@ fn row(call: &HeldCall, reads: bool, left: impl Fn(&str) -> String) -> Markup {
     }
 }
 
-/// How an operator can decide.
-pub(super) struct Deciding {
+/// What an operator decides with: the forms of a passkey, and where a command is sent.
+pub(super) struct DecisionForms {
     /// The address of the operator API, for a command; empty or an option with a space before it.
     pub url: String,
     /// The token of the forms.
@@ -87,7 +87,7 @@ pub(super) struct Deciding {
     pub passkeys: Result<Vec<String>, String>,
 }
 
-impl Deciding {
+impl DecisionForms {
     async fn of(visit: &Visit, path: String) -> Self {
         let is_passkey = |own: &OwnKey| matches!(own.signer.key, SshKey::Passkey { .. });
         let keys = visit.console.api.own_keys(&visit.who).await;
@@ -117,7 +117,7 @@ pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> 
     let similar = visit.ask::<route::Similar>(path.clone(), ()).await;
     let ends = left(visit.console.api.clock().now(), &call.facts.expires);
     let deciding = if visit.may::<route::HeldCallDecision>() {
-        Some(Deciding::of(visit, page(&path)).await)
+        Some(DecisionForms::of(visit, page(&path)).await)
     } else {
         None
     };
@@ -239,7 +239,7 @@ pub(in super::super) async fn arguments(visit: &mut Visit) -> Result<Answer, Fai
 pub(super) fn detail(
     call: &HeldCallDetail,
     review: &Review,
-    (ends, deciding): (&str, Option<&Deciding>),
+    (ends, deciding): (&str, Option<&DecisionForms>),
     beside: &Markup,
 ) -> Markup {
     let facts = &call.facts;
@@ -284,7 +284,7 @@ pub(super) fn detail(
 
 /// The forms that a passkey signs. A module fills them in: it builds the statement from what the page shows, and
 /// compares it with the server's.
-fn passkeys(call: &HeldCallDetail, by: &Deciding) -> Markup {
+fn passkeys(call: &HeldCallDetail, by: &DecisionForms) -> Markup {
     if call.facts.is_long() {
         return html! { p { "These arguments are too long to be signed here: read them as a file, and decide in a terminal." } };
     }

@@ -203,7 +203,7 @@ fn a_held_call_shows_texts_as_texts() {
     };
     let long = Review { arguments: ShownArguments::Parts(vec![part]), ..review.clone() };
     assert_harmless(approvals::detail(&call, &long, ("ends", None), &beside));
-    let deciding = |passkeys| approvals::Deciding {
+    let deciding = |passkeys| approvals::DecisionForms {
         url: " --url http://localhost:7301".to_owned(),
         token: html! {},
         path: HOSTILE.to_owned(),
@@ -242,7 +242,7 @@ fn a_decision_and_a_key_show_texts_as_texts() {
 
 /// What the page of a decision says.
 #[track_caller]
-fn assert_said(order: (&str, &str), done: Value, state: (&str, &str), sentence: &str) {
+fn assert_said(order: (&str, &str), done: &Value, state: (&str, &str), sentence: &str) {
     let mut row = json!({"seq": 1, "at": "t", "subject": "ada", "roles": [], "auth": "token",
         "reason": "", "expires": null, "kind": order.0, "body": {"verdict": order.1}});
     row["body"]["run"] = "r".into();
@@ -291,7 +291,7 @@ fn every_outcome_of_a_counted_decision_has_a_sentence_of_its_own() {
             "● refused: the call does not run",
         ),
     ] {
-        assert_said(order, done, state, sentence);
+        assert_said(order, &done, state, sentence);
     }
 }
 
@@ -351,7 +351,7 @@ fn every_reason_that_a_decision_does_not_count_has_a_sentence_of_its_own() {
             "■ not counted: e (d)",
         ),
     ] {
-        assert_said(order, done, state, sentence);
+        assert_said(order, &done, state, sentence);
     }
 }
 
