@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::special;
+
 /// One place in a reading.
 pub(super) struct RuleHit {
     /// What it is.
@@ -184,7 +186,7 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<RuleHit> {
                 at = start.saturating_add(1);
                 continue;
             }
-            if email && is_no_mailbox(bytes, start, found.as_str()) {
+            if email && special::is_no_mailbox(bytes, start, found.as_str()) {
                 let local = found.as_str().bytes().take_while(|byte| *byte != b'@').count();
                 at = start.saturating_add(local).saturating_add(1);
                 continue;
@@ -193,7 +195,8 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<RuleHit> {
             let end = fits.map(|length| start.saturating_add(length));
             let end = end.filter(|end| email || rule.kind == "iban" || !alphanumeric(Some(*end)));
             // A longer number with dashes is another one.
-            let end = end.filter(|end| rule.kind != "us_ssn" || !is_within(bytes, start, *end));
+            let end =
+                end.filter(|end| rule.kind != "us_ssn" || !special::is_within(bytes, start, *end));
             // A shape begins with an ASCII character, so the next one starts one byte on.
             at = match end {
                 Some(end) => {
@@ -212,25 +215,6 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<RuleHit> {
     hits.sort_by_key(|hit| (hit.start, hit.end, hit.kind));
     hits.dedup_by_key(|hit| (hit.start, hit.end, hit.kind));
     hits
-}
-
-/// Whether an address is none of a person: that of a repository, or a password before a host.
-fn is_no_mailbox(bytes: &[u8], start: usize, address: &str) -> bool {
-    let before = bytes.get(start.saturating_sub(USER_MAX)..start).unwrap_or_default();
-    let word = before.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
-    address.starts_with("git@")
-        || word.ends_with(b":") && word.array_windows().any(|part| part == b"://")
-}
-
-/// Bytes of the scheme and the user before a password.
-const USER_MAX: usize = 128;
-
-/// Whether a number goes on behind a dash, before it or after it.
-fn is_within(bytes: &[u8], start: usize, end: usize) -> bool {
-    let byte = |at: Option<usize>| at.and_then(|at| bytes.get(at)).copied();
-    let is_digit = |at: Option<usize>| byte(at).is_some_and(|byte| byte.is_ascii_digit());
-    byte(start.checked_sub(1)) == Some(b'-') && is_digit(start.checked_sub(2))
-        || byte(Some(end)) == Some(b'-') && is_digit(end.checked_add(1))
 }
 
 /// The most frequent top-level domains of addresses; those of two letters are countries.

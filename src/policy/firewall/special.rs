@@ -392,3 +392,22 @@ pub(super) fn discord(pass: &mut Pass<'_>, run: &Range<usize>) {
         pass.judge("discord", Sort::Live, run.start..end, &(time + 1..end), URL);
     }
 }
+
+/// Whether an address is none of a person: that of a repository, or a password before a host.
+pub(super) fn is_no_mailbox(bytes: &[u8], start: usize, address: &str) -> bool {
+    let before = bytes.get(start.saturating_sub(USER_MAX)..start).unwrap_or_default();
+    let word = before.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
+    address.starts_with("git@")
+        || word.ends_with(b":") && word.array_windows().any(|part| part == b"://")
+}
+
+/// Bytes of the scheme and the user before a password.
+const USER_MAX: usize = 128;
+
+/// Whether a number goes on behind a dash, before it or after it.
+pub(super) fn is_within(bytes: &[u8], start: usize, end: usize) -> bool {
+    let byte = |at: Option<usize>| at.and_then(|at| bytes.get(at)).copied();
+    let is_digit = |at: Option<usize>| byte(at).is_some_and(|byte| byte.is_ascii_digit());
+    byte(start.checked_sub(1)) == Some(b'-') && is_digit(start.checked_sub(2))
+        || byte(Some(end)) == Some(b'-') && is_digit(end.checked_add(1))
+}
