@@ -157,7 +157,7 @@ impl Bridge {
         let (id, alone) = (request.id.clone(), request.alone.is_some());
         let client = Arc::clone(&self.client);
         let task = self.working.spawn(async move {
-            client.request(&request).await;
+            Box::pin(client.request(&request)).await;
             request.id
         });
         self.open.insert(id, OpenRequest { task, alone });
@@ -180,7 +180,7 @@ impl Bridge {
                     let client = Arc::clone(&self.client);
                     self.listening.spawn(async move {
                         let mut pause = PAUSE;
-                        while let Some(soon) = client.listen().await {
+                        while let Some(soon) = Box::pin(client.listen()).await {
                             pause =
                                 if soon { PAUSE } else { pause.saturating_mul(2).min(PAUSE_MAX) };
                             tokio::time::sleep(pause).await;

@@ -143,7 +143,7 @@ async fn bridge(
     }
     let (out, written) = lines::outgoing();
     let client = Client::new(gate, Arc::clone(&host), paths, out, drifted);
-    Bridge::new(client).run(lines::incoming(), stop).await;
+    Box::pin(Bridge::new(client).run(lines::incoming(), stop)).await;
     // A client that is gone reads no more lines.
     let _ = tokio::time::timeout(LAST_LINES, written).await;
     host.stop().await;

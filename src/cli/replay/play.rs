@@ -108,7 +108,7 @@ pub(super) fn run(args: &Play) -> Exit {
     let playing = async {
         match args.fork_at.zip(args.config.as_deref()) {
             Some((at, config)) => Box::pin(fork(args, recording, at, config)).await,
-            None => play(args, recording).await,
+            None => Box::pin(play(args, recording)).await,
         }
     };
     match block_on(playing) {

@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn the_host_of_an_origin_of_the_console_is_a_name_of_this_machine() {
         let origins = ["https://hub.example.com:7301", "https://[2001:db8::1]"];
-        let console = ConsoleSettings { origins: origins.map(str::to_owned).into() };
+        let console = ConsoleSettings { origins: origins.map(str::to_owned).into(), oidc: None };
         let settings = OperatorSettings { console: Some(console), ..OperatorSettings::default() };
         let (with, without) = (Names::of(&settings), Names::of(&OperatorSettings::default()));
         for host in ["hub.example.com", "2001:db8::1"] {
