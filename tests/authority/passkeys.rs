@@ -285,7 +285,7 @@ async fn a_person_is_one_approval_and_their_own_key_takes_the_place_of_their_pas
     assert_eq!(setup.tool.count(), 2);
     setup.agent.seal().await.unwrap();
     setup.sidecar.stop().await;
-    let report = exported(&setup);
+    let report = exported(&setup.estate, &setup.people, &setup.agent.run);
     let decided = report["checks"].as_array().unwrap().iter().find(|c| c["id"] == "P4").unwrap();
     assert_eq!(decided["outcome"], "VALID", "{report}");
     check(&setup.estate.database, &setup.tool, &setup.estate.receipts);

@@ -108,9 +108,9 @@ async fn every_answer_has_exactly_these_headers() {
         }
         assert_eq!(seen.header("strict-transport-security"), None, "not in the clear");
         assert_eq!(seen.header("access-control-allow-origin"), None);
-        let kind = match path {
+        let kind = match path.as_str() {
             _ if seen.status != 200 => "text/html; charset=utf-8",
-            _ if path.ends_with("/arguments") => "application/json",
+            path if path.ends_with("/arguments") => "application/json",
             "/console/live/events" => "text/event-stream",
             _ => "text/html; charset=utf-8",
         };

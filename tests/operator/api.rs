@@ -161,7 +161,7 @@ impl ApiServer {
         let orders: Arc<dyn Orders> =
             Arc::new(control::sqlite::SqliteControl::open(&path).await.unwrap());
         let opened = Opened { dir: Arc::new(dir), ledger, orders, metrics, stop };
-        Self::before(opened, (tenant, clock), Some(writer)).await
+        Self::before(opened, (tenant, clock), (Some(writer), extras)).await
     }
 
     /// Another process in front of the same ledger.
@@ -173,20 +173,21 @@ impl ApiServer {
             metrics: Arc::new(Metrics::new([], "0", "test")),
             stop: CancellationToken::new(),
         };
-        Self::before(opened, ("default", Arc::new(SystemClock::new())), None).await
+        Self::before(opened, ("default", Arc::new(SystemClock::new())), (None, Extras::default()))
+            .await
     }
 
     async fn before(
         opened: Opened,
         (tenant, clock): (&str, Arc<dyn Clock>),
-        writer: Option<tokio::task::JoinHandle<()>>,
+        (writer, extras): (Option<tokio::task::JoinHandle<()>>, Extras),
     ) -> Self {
         let Opened { dir, ledger, orders, metrics, stop } = opened;
         let refused = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&refused);
         let handler = Arc::new(OperatorApi::new(OperatorParts {
             operators: Operators::load(&[people(dir.path()), extras.members].concat()).unwrap(),
-            reader: Arc::new(SqliteReader::open(&path).await.unwrap()),
+            reader: Arc::new(SqliteReader::open(&dir.path().join("ledger.sqlite")).await.unwrap()),
             orders: Arc::clone(&orders),
             ledger: ledger.clone(),
             vault: None,
