@@ -32,7 +32,7 @@ const CONFINED: [Confined; 13] = [
         why: "only the guard clears what a tool answered",
     },
     Confined {
-        word: r"\.masked_with\s*\(",
+        word: r"\.with_masked_args\s*\(",
         realm: "src/",
         homes: &["src/gate/tool/guard/"],
         why: "only the guard changes the arguments of a call, before it is prepared",
@@ -257,7 +257,7 @@ fn a_confined_construct_outside_its_files_is_found() {
         ("src/gate/enforce/mod.rs", "Prepared::ready(call, tool)"),
         ("src/gate/enforce/mod.rs", "Prepared::refused(call, None, refusals)"),
         ("src/gate/tool/mod.rs", "ClearedOutcome::of(ended, false)"),
-        ("src/gate/enforce/mod.rs", "call.masked_with(args)"),
+        ("src/gate/enforce/mod.rs", "call.with_masked_args(args)"),
         ("src/gate/judge/resumed.rs", "Judged { prepared, decision }"),
         ("src/gate/tool/http.rs", "use hyper_util::client::legacy::Client;"),
         ("src/gate/tool/http.rs", "use hyper_util::{client::legacy, rt};"),

@@ -9,12 +9,12 @@ use tokio::sync::OwnedMutexGuard;
 use crate::domain::id::CallId;
 
 /// The turn of one held call.
-type Turn = tokio::sync::Mutex<()>;
+type HoldTurn = tokio::sync::Mutex<()>;
 
 /// The turns at the held calls of one run. WHY one for each call: a turn reads and writes the ledger,
 /// and may wait for it. Other calls of the run must not wait with it.
 #[derive(Debug, Default)]
-pub(super) struct HoldTurns(Mutex<BTreeMap<CallId, Weak<Turn>>>);
+pub(super) struct HoldTurns(Mutex<BTreeMap<CallId, Weak<HoldTurn>>>);
 
 impl HoldTurns {
     /// Waits for the turn at this call.
@@ -22,7 +22,7 @@ impl HoldTurns {
         self.of(call).lock_owned().await
     }
 
-    fn of(&self, call: &CallId) -> Arc<Turn> {
+    fn of(&self, call: &CallId) -> Arc<HoldTurn> {
         let mut turns = self.0.lock();
         turns.retain(|_, turn| turn.strong_count() > 0);
         if let Some(turn) = turns.get(call).and_then(Weak::upgrade) {

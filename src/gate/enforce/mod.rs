@@ -1,11 +1,10 @@
 //! The whole road on one screen. Every face calls this module and no other.
 //!
-//! `admit → judge → commit → run → settle`: `Road::walk`. One value ([`Parts`]) builds all parts
-//! of the road; each part has a file: the rules in force (`in_force`), open runs (`runs`), rates
-//! and pools (`budget`), held calls (`holds`), operators' orders (`control`) and recordings
-//! (`replaying`). The other files surround the steps: opening, sealing and expiry (`opening`,
-//! `implicit`, `life`), repeated requests (`recall`), cancellation (`cancel`), and answers to
-//! callers (`answer`).
+//! `admit → judge → commit → run → settle`: `Road::walk`. One value ([`Parts`]) builds all parts of the road;
+//! each part has a file: the rules in force (`in_force`), open runs (`runs`), rates and pools (`budget`), held
+//! calls (`holds`), operators' orders (`control`) and recordings (`replaying`). The other files surround the steps:
+//! opening, sealing and expiry (`opening`, `implicit`, `life`), repeated requests (`recall`), cancellation
+//! (`cancel`), and answers to callers (`answer`).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

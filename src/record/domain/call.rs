@@ -205,7 +205,7 @@ impl ToolCall {
 
     /// The same call with these arguments in place of its own: those that the gate masked.
     #[must_use]
-    pub fn masked_with(self, args: Json) -> Self {
+    pub fn with_masked_args(self, args: Json) -> Self {
         let canonical: Arc<[u8]> = canonical::bytes(&args).into();
         let (sent, messages) = (Arc::clone(&canonical), Vec::new().into());
         Self { args: Arc::new(args), canonical, sent, messages, searched: None, ..self }

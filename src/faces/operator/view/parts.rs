@@ -89,7 +89,7 @@ impl Part {
 }
 
 /// A member or a message of the arguments.
-struct Piece<'a> {
+struct ArgumentPiece<'a> {
     path: String,
     about: String,
     value: &'a Json,
@@ -145,7 +145,7 @@ pub(super) fn parts(args: &Json, earlier: Option<&EarlierCall>) -> Vec<Part> {
 
 impl Part {
     /// Takes the next part into this one.
-    fn join(&mut self, next: &Piece<'_>) {
+    fn join(&mut self, next: &ArgumentPiece<'_>) {
         self.until = Some(next.path.clone());
         self.about = String::new();
         self.bytes = self.bytes.saturating_add(next.body.len());
@@ -153,7 +153,7 @@ impl Part {
     }
 }
 
-impl Piece<'_> {
+impl ArgumentPiece<'_> {
     fn part(&self, repeats: Option<String>, text: Option<String>) -> Part {
         Part {
             path: self.path.clone(),
@@ -168,7 +168,7 @@ impl Piece<'_> {
 }
 
 /// Every member of the arguments, and in place of a conversation its messages.
-fn pieces<'a>(args: &'a Json, earlier: Option<&EarlierCall>) -> Vec<Piece<'a>> {
+fn pieces<'a>(args: &'a Json, earlier: Option<&EarlierCall>) -> Vec<ArgumentPiece<'a>> {
     let mut pieces = Vec::new();
     let known =
         earlier.map_or(0, |earlier| usize::try_from(earlier.messages).unwrap_or(usize::MAX));
@@ -178,10 +178,10 @@ fn pieces<'a>(args: &'a Json, earlier: Option<&EarlierCall>) -> Vec<Piece<'a>> {
             let repeats = earlier.is_some_and(|earlier| earlier.members.contains(name));
             let (path, about) = (format!("/{}", visible(name)), String::new());
             let body = canonical::bytes(value);
-            pieces.push(Piece { path, about, value, body, message: None, repeats });
+            pieces.push(ArgumentPiece { path, about, value, body, message: None, repeats });
             continue;
         };
-        pieces.extend(list.iter().enumerate().map(|(number, value)| Piece {
+        pieces.extend(list.iter().enumerate().map(|(number, value)| ArgumentPiece {
             path: format!("/{}/{number}", visible(name)),
             about: about(value),
             value,

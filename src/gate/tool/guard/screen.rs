@@ -56,7 +56,7 @@ pub fn screen(toolbox: &Toolbox, call: ToolCall, model: Option<ModelArgs>) -> Sc
     let (masked, screening) = searched.unwrap_or_else(|_| (None, unavailable(guard)));
     let call = match masked {
         // A call with a credential is refused whole.
-        Some(args) if alarm.is_none() => call.masked_with(args),
+        Some(args) if alarm.is_none() => call.with_masked_args(args),
         Some(_) | None => call,
     };
     Screened { call, model, alarm, screening }
