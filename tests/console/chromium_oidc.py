@@ -36,6 +36,8 @@ def visit(browser, url, faults, **options):
     page.wait_for_url(url)
     note()
     page.get_by_role("link", name="ines", exact=True).click()
+    page.wait_for_url(url + "/me")
+    page.get_by_role("link", name="Your session").click()
     page.wait_for_url(url + "/logout")
     note()
     page.get_by_role("button", name="Log out").click()

@@ -123,8 +123,11 @@ async fn every_answer_has_exactly_these_headers() {
 #[tokio::test]
 async fn pages_have_no_script_of_their_own_and_agents_texts_are_texts() {
     let api = stage().await;
-    // A file is stored, and is no page.
-    let is_page = |(_, seen): &(String, Seen)| seen.header("content-disposition").is_none();
+    // A file is stored, and a stream is read by a script: they are no pages.
+    let is_page = |(_, seen): &(String, Seen)| {
+        let kind = seen.header("content-type").unwrap_or_default();
+        seen.header("content-disposition").is_none() && kind != "text/event-stream"
+    };
     for (path, seen) in all(&api).await.into_iter().filter(is_page) {
         let body = &seen.body;
         for tag in body.split('<').skip(1).filter_map(|rest| rest.split('>').next()) {

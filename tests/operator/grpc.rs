@@ -73,10 +73,12 @@ fn decoded(value: &Value) -> Vec<u8> {
 
 #[test]
 fn every_route_but_those_of_http_alone_has_a_method() {
-    // Amendments, break-glass, evidence, what is erased, runs and receipts one by one, counts, health and limits are
-    // asked for over HTTP alone.
+    // Amendments, policies and backtests, break-glass, evidence and audits, what is erased, runs and receipts one by
+    // one, counts, health and limits are asked for over HTTP alone.
     let http = [
         "amendments",
+        "audit",
+        "backtests",
         "break-glass",
         "day",
         "erasures",
@@ -84,6 +86,8 @@ fn every_route_but_those_of_http_alone_has_a_method() {
         "health",
         "holds",
         "limits",
+        "observed",
+        "policy",
         "receipts",
         "runs/",
         "similar",
