@@ -474,7 +474,12 @@ async fn without_an_issuer_there_is_no_way_there() {
 #[tokio::test]
 async fn the_secret_goes_into_the_body_only_where_the_issuer_takes_it_there_alone() {
     let (issuer, api, clock) = stage().await;
-    for methods in [json!(["client_secret_post"]), json!(["client_secret_basic"]), json!([])] {
+    for methods in [
+        json!(["client_secret_post"]),
+        json!(["client_secret_basic"]),
+        json!(["client_secret_post", "client_secret_basic"]),
+        json!([]),
+    ] {
         issuer.state.lock().document["token_endpoint_auth_methods_supported"] = methods;
         clock.minutes(6);
         assert_eq!(log_in(&api, &issuer).await.1.status, 200);
