@@ -460,6 +460,10 @@ async fn a_login_gives_a_new_id_and_ends_the_session_that_the_browser_had() {
     browser.cookie = format!("{}; {}", browser.cookie, first.cookie);
     assert!(session(&back(&browser, &issuer.visit(&address)).await).is_some());
     assert_out(&first.get("/console").await);
+    // Browsers send the cookie of a session where a login begins, and hold it back on the way back.
+    let (second, _) = log_in(&api, &issuer).await;
+    assert_eq!(second.raw(&format!("GET {START}"), SAME, "").await.status, 303);
+    assert_out(&second.get("/console").await);
 }
 
 #[tokio::test]
