@@ -300,11 +300,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_ends_its_side_has_left_if_it_asks_a_model_and_else_gets_its_answer() {
+    async fn a_client_that_ends_its_side_has_left_a_model_or_a_feed_and_else_gets_its_answer() {
         let bytes = 4 << 20;
         let answer = Arc::new(Notify::new());
         let (folder, mut dropped) = serving(bytes, Arc::clone(&answer)).await;
-        for path in ["/v1/messages", "/r/a/v1/responses"] {
+        for path in ["/v1/messages", "/r/a/v1/responses"].into_iter().chain(FEEDS) {
             let mut client = asked(&folder, path).await;
             client.shutdown().await.unwrap();
             dropped.recv().await.unwrap();
