@@ -1,8 +1,9 @@
 //! Signed tokens of an issuer (JWS, RFC 7515) by the keys that it publishes (JWK, RFC 7517), as OpenID Connect uses them.
 //!
 //! WHY our own: three algorithms over `ring`, which verifies for us anyway, are less than a library that also decrypts,
-//! signs and accepts a dozen other algorithms. A token counts only in the compact form, with exactly these headers: an
-//! algorithm of this list and the id of a key. The key says which algorithm it is for; the token cannot choose another.
+//! signs and accepts a dozen other algorithms. A token counts only in the compact form, with an algorithm of this list and
+//! the id of a key, and without critical headers. Other headers, which may bring a key along, are not read. The key says
+//! which algorithm it is for; the token cannot choose another.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -137,9 +137,16 @@ impl IssuerState {
         let half = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect();
         let (id, secret): (String, String) = (half(CLIENT), half(SECRET));
         let basic = format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")));
-        let in_body = form.get("client_id").is_some_and(|id| id == CLIENT)
-            && form.get("client_secret").is_some_and(|secret| secret == SECRET);
-        if authorization != basic && !in_body {
+        let is = |name: &str, value: &str| form.get(name).is_some_and(|one| one == value);
+        // It takes the secret in one place, and not in the other one.
+        let methods = &self.document["token_endpoint_auth_methods_supported"];
+        let known = match *methods == json!(["client_secret_post"]) {
+            true => {
+                authorization.is_empty() && is("client_id", CLIENT) && is("client_secret", SECRET)
+            }
+            false => authorization == basic && !form.contains_key("client_secret"),
+        };
+        if !known {
             return (401, json!({"error": "invalid_client"}));
         }
         let Some(asked) = self.codes.remove(&form["code"]) else {

@@ -5,7 +5,7 @@ use wicketgate::record::Kind;
 use crate::api::{ApiServer, Events, ask, run_id};
 use crate::browser::Browser;
 
-async fn stream(browser: &Browser<'_>) -> Events {
+pub async fn stream(browser: &Browser<'_>) -> Events {
     let headers = format!("Cookie: {}\r\n", browser.cookie);
     browser.api.stream("/console/live/events", &headers).await
 }

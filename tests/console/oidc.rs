@@ -460,6 +460,10 @@ async fn a_login_gives_a_new_id_and_ends_the_session_that_the_browser_had() {
     browser.cookie = format!("{}; {}", browser.cookie, first.cookie);
     assert!(session(&back(&browser, &issuer.visit(&address)).await).is_some());
     assert_out(&first.get("/console").await);
+    // Browsers send the cookie of a session where a login begins, and hold it back on the way back.
+    let (second, _) = log_in(&api, &issuer).await;
+    assert_eq!(second.raw(&format!("GET {START}"), SAME, "").await.status, 303);
+    assert_out(&second.get("/console").await);
 }
 
 #[tokio::test]
@@ -474,7 +478,12 @@ async fn without_an_issuer_there_is_no_way_there() {
 #[tokio::test]
 async fn the_secret_goes_into_the_body_only_where_the_issuer_takes_it_there_alone() {
     let (issuer, api, clock) = stage().await;
-    for methods in [json!(["client_secret_post"]), json!(["client_secret_basic"]), json!([])] {
+    for methods in [
+        json!(["client_secret_post"]),
+        json!(["client_secret_basic"]),
+        json!(["client_secret_post", "client_secret_basic"]),
+        json!([]),
+    ] {
         issuer.state.lock().document["token_endpoint_auth_methods_supported"] = methods;
         clock.minutes(6);
         assert_eq!(log_in(&api, &issuer).await.1.status, 200);

@@ -12,6 +12,7 @@ use wicketgate_support::tokens::TokenSigner;
 use crate::api::{ApiServer, Extras, token};
 use crate::browser::Browser;
 use crate::issuer::FakeIssuer;
+use crate::live::stream;
 use crate::oidc::ines;
 use crate::sessions::assert_out;
 
@@ -106,6 +107,30 @@ async fn a_session_in_the_database_ends_when_it_is_not_used_and_after_eight_hour
     assert_out(&first.get("/console").await);
     assert_eq!(anna.get("/console").await.status, 200);
     assert_eq!(sessions(&db).await, 17);
+}
+
+#[tokio::test]
+async fn a_stream_does_not_outlive_its_session_in_the_database_nor_keep_it_open() {
+    let db = Pg::cluster().database().await;
+    let (one, two) = (replica(&db.operator_url, None).await, replica(&db.operator_url, None).await);
+    let first = Browser::of(&one, "otto").await;
+    let mut events = stream(&first).await;
+    assert_eq!(events.next().await.unwrap().name, "head");
+    let second = at(&two, &first);
+    let form = second.get("/console/logout").await.token("/console/logout");
+    assert_out(&second.send("/console/logout", &[("form", &form)]).await);
+    assert_eq!(events.event().await, None, "ended at the other replica");
+    let idle = Browser::of(&one, "otto").await;
+    let mut events = stream(&idle).await;
+    assert_eq!(events.next().await.unwrap().name, "head");
+    admin(&db, "UPDATE console.session SET seen = seen - interval '15 minutes'").await;
+    assert_eq!(events.event().await, None, "a stream is no use of a session");
+    let browser = Browser::of(&one, "otto").await;
+    let mut events = stream(&browser).await;
+    assert_eq!(events.next().await.unwrap().name, "head");
+    admin(&db, "ALTER FUNCTION console.session_peek RENAME TO hidden").await;
+    assert_eq!(events.event().await, None, "a session that cannot be looked up opens nothing");
+    assert_eq!(stream(&browser).await.status(), 503);
 }
 
 #[tokio::test]

@@ -218,15 +218,16 @@ impl Chain {
             health: VecDeque::new(),
             next: row.head.size,
         };
+        let from = row.head.size.saturating_sub(HISTORY.into());
         let mut events = Vec::new();
         for run in reader.open_runs(&row.chain).await? {
             let entries = reader.run_entries(&row.chain, &run).await?;
-            events.extend(entries.iter().filter_map(|entry| chain.apply(entry)));
+            let told = entries.iter().filter_map(|entry| chain.apply(entry));
+            // A long run has more events than are told.
+            events.extend(told.filter(|event| event.place.seq >= from));
         }
-        let from = row.head.size.saturating_sub(HISTORY.into());
         let tail = reader.entries(&row.chain, from, HISTORY).await?;
         chain.stopped = tail.last().is_some_and(|entry| entry.kind == Kind::WriterStopped.as_str());
-        events.retain(|event| event.place.seq >= from);
         // Of a run that is over by now, only what stands here is known.
         let mut over: BTreeMap<RunId, RunFeed> = BTreeMap::new();
         for row in tail.iter().filter(|entry| entry.seq < row.head.size) {

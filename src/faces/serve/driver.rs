@@ -28,6 +28,9 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Between two requests; headers that have begun must end sooner, the listener's stream sees to it.
 const IDLE: Duration = Duration::from_secs(75);
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// Where answers have no end. A browser closes one at each change of the page; if its client could still read, its place
+/// would be free only after the next sign of life failed.
+const FEEDS: [&str; 2] = ["/v1/live", "/console/live/events"];
 
 /// Bounds of one listener.
 #[derive(Clone, Copy, Debug)]
@@ -148,8 +151,9 @@ fn of_one_connection(error: &std::io::Error) -> bool {
 /// Drives one connection of either protocol to its end: the client's first bytes say which.
 ///
 /// A half-closed connection is still in use: the client may have sent its whole request and wait
-/// for the answer. Only who asks a model and ends its side has left: a model must not go on for no
-/// reader. A client that reads nothing of an answer loses its connection.
+/// for the answer. Only who asks a model or follows a feed, and ends its side, has left: a model must
+/// not go on for no reader, and a feed has no end to wait for. A client that reads nothing of an
+/// answer loses its connection.
 pub(super) async fn either<S, B>(stream: Stream, service: S, closing: CancellationToken)
 where
     S: hyper::service::Service<
@@ -182,7 +186,8 @@ where
     let half_close = stream.half_close();
     let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
         let is_http2 = request.version() == http::Version::HTTP_2;
-        let stays = !is_http2 && !Llm::claims(request.uri().path());
+        let path = request.uri().path();
+        let stays = !is_http2 && !Llm::claims(path) && !FEEDS.contains(&path);
         let half_close = stays.then(|| half_close.allow());
         let (answer, waiting) = (service.call(request), Arc::clone(&of_connection));
         let answer = answered(slot.clone(), answer);
@@ -246,7 +251,15 @@ mod tests {
     use tokio::sync::{Notify, mpsc};
 
     use super::*;
+    use crate::operator::api::{Route as _, route};
     use crate::serve::listener;
+
+    #[test]
+    fn the_feeds_are_a_route_and_a_page() {
+        assert_eq!(route::Live::ROW.path, FEEDS[0]);
+        #[cfg(feature = "console")]
+        assert!(crate::serve::console::PAGES.iter().any(|page| page.path == FEEDS[1]));
+    }
 
     /// Reports when it is dropped.
     struct Dropped(mpsc::Sender<()>);
@@ -287,11 +300,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_ends_its_side_has_left_if_it_asks_a_model_and_else_gets_its_answer() {
+    async fn a_client_that_ends_its_side_has_left_a_model_or_a_feed_and_else_gets_its_answer() {
         let bytes = 4 << 20;
         let answer = Arc::new(Notify::new());
         let (folder, mut dropped) = serving(bytes, Arc::clone(&answer)).await;
-        for path in ["/v1/messages", "/r/a/v1/responses"] {
+        for path in ["/v1/messages", "/r/a/v1/responses"].into_iter().chain(FEEDS) {
             let mut client = asked(&folder, path).await;
             client.shutdown().await.unwrap();
             dropped.recv().await.unwrap();

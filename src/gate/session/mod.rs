@@ -27,8 +27,8 @@ pub const LONGEST: Duration = Duration::from_secs(8 * 60 * 60);
 pub const OWN_MAX: u32 = 16;
 /// A login at an issuer must come back within this time.
 pub const LOGIN_WITHIN: Duration = Duration::from_secs(10 * 60);
-/// Logins that have begun and have not come back. One more drops the oldest, so that strangers who begin logins cannot
-/// keep operators out.
+/// Logins that have begun and have not come back. One more drops the oldest: strangers who begin logins take no more
+/// memory, and keep an operator out only while they begin this many in the time that the operator is at the issuer.
 pub const LOGINS_MAX: u32 = 1024;
 
 texts! {

@@ -36,7 +36,7 @@ pub(in super::super) enum IssuerError {
     /// A file of the configuration cannot be read.
     #[error(transparent)]
     Secret(#[from] private::Error),
-    /// So can that of the authorities.
+    /// Neither can that of the authorities.
     #[error("`ca`: {0}")]
     Authorities(std::io::Error),
     /// The issuer cannot be reached, or answers too much or too late.

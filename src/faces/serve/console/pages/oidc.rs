@@ -21,7 +21,7 @@ use crate::serve::console::session::SessionId;
 use crate::serve::console::site::{self, Console, certificate};
 use crate::serve::console::visit;
 
-/// Sends the browser to the issuer, with a login that began in this browser.
+/// Sends the browser to the issuer, with a login that began in this browser. A session that it had has ended.
 pub(in super::super) async fn start(
     State(console): State<Arc<Console>>,
     request: Request,
@@ -50,8 +50,14 @@ async fn address(
     }
     let url = oidc.address(started, console.api.clock()).await;
     let url = url.map_err(|error| failed(console, &error))?;
-    let begun = console.sessions.begin_login(&started.digest()).await;
-    begun.map_err(|error| console.api.refuse(error.into()))?;
+    let begun = async {
+        // WHY here: browsers hold the cookie of a session back on the way back, which begins elsewhere.
+        if let Some(old) = SessionId::of(&parts.headers, console.secure) {
+            console.sessions.end(&old).await?;
+        }
+        console.sessions.begin_login(&started.digest()).await
+    };
+    begun.await.map_err(|error| console.api.refuse(error.into()))?;
     Ok(url.into())
 }
 
