@@ -61,7 +61,7 @@ impl OperatorApi {
         &self,
         request: OperatorRequest<route::Similar>,
     ) -> Result<Similar, Problem> {
-        let facts = self.facts(&request.path).await?;
+        let (facts, _) = self.facts(&request.path).await?;
         let search = self.searched().await?;
         let found = search.index.approved(&facts.agent, &facts.tool, LOOKED_AT).await;
         for row in found.map_err(|error| self.unsearched(error.into()))? {
