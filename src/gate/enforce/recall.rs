@@ -9,6 +9,7 @@ use crate::domain::id::{CallId, ToolName};
 use crate::ledger::permit::{Recalled, RecalledState};
 use crate::ledger::recall::Likeness;
 use crate::record::call::AskedIn;
+use crate::tool::client;
 use crate::tool::guard::as_judged;
 
 impl Run {
@@ -115,7 +116,24 @@ impl Road {
         args: &[u8],
     ) -> Result<Option<CallId>, Fault> {
         let Some(named) = ToolName::parse(tool) else { return Ok(None) };
-        self.held_in(run, (&named, args), None).await
+        // WHY first: the search for what is masked costs more.
+        if run.held_of(tool).is_empty() {
+            return Ok(None);
+        }
+        let masked = self.masked(run, &named, args);
+        self.held_in(run, (&named, masked.as_deref().unwrap_or(args)), None).await
+    }
+
+    /// The arguments with which the gate judges such a call of an agent, if it masks them: the held call
+    /// is recorded with these.
+    fn masked(&self, run: &Run, tool: &ToolName, args: &[u8]) -> Option<Vec<u8>> {
+        // A tool call of an answer is never masked.
+        if tool.as_str().starts_with(client::PREFIX) {
+            return None;
+        }
+        let like = run.origin(CallId::parse("like")?, None);
+        let call = ToolCall::parse(like, tool.as_str(), args).ok()?;
+        as_judged(&self.in_force.toolbox(), &call)
     }
 
     /// The same for a request in this form: to a model in a dialect, or of a tool.
