@@ -466,11 +466,12 @@ async fn a_person_who_approves_again_with_another_key_is_one_approval() {
     let run = run_id(1);
     api.open_run(run).await;
     api.hold(ask(run, "c1", r#"{"amount":1}"#)).await;
-    for (by, counted) in [("al", 1), ("Al", 1), ("bo", 2)] {
+    for (by, key, counted) in [("al", "passkey", 1), ("Al", "file", 1), ("bo", "file", 2)] {
+        let members = vec![("subject", Json::from(by)), ("key_kind", Json::from(key))];
         let granted = Draft {
             run: Some(run),
             call: CallId::parse("c1"),
-            ..Draft::of(body(Kind::ApprovalGranted, vec![("subject", Json::from(by))]))
+            ..Draft::of(body(Kind::ApprovalGranted, members))
         };
         api.ledger.record(DraftWithPayloads::bare(granted)).await.unwrap();
         let line = found(&api, "call:c1").await;
