@@ -73,10 +73,17 @@ impl Road {
     /// The recorded answer, if the ledger has the same bytes under this id.
     pub(super) async fn recall(&self, run: &Run, call: &ToolCall) -> Answer {
         let remembered = self.remembered(run, call.id()).await?;
-        let masked = as_judged(&self.in_force.toolbox(), call);
-        let args = masked.as_deref().unwrap_or_else(|| call.canonical());
-        let (place, asked) = ((run.id(), call.id()), (call.tool(), args));
-        match self.ledger.likeness(&remembered, place, asked) {
+        let likeness = |args: &[u8]| {
+            self.ledger.likeness(&remembered, (run.id(), call.id()), (call.tool(), args))
+        };
+        let mut like = likeness(call.canonical());
+        // WHY only then: the call may be older than the rules that mask it now.
+        if like != Likeness::Same
+            && let Some(masked) = as_judged(&self.in_force.toolbox(), call)
+        {
+            like = likeness(&masked);
+        }
+        match like {
             Likeness::Same => run.give(self.recalled(run, &remembered.recalled)),
             Likeness::Other => Err(run::conflict(call.id())),
             Likeness::Unknown => {

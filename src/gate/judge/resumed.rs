@@ -60,6 +60,8 @@ impl Resumed {
             ("definition", "the tool", definition == self.definition),
             // A call that could not be prepared carries its own reasons.
             ("effect", "what the call touches", effect.is_none() || effect == self.effect),
+            // Arguments that were masked when they were held have nothing left to mask.
+            ("arguments", "what the gate masks of the arguments", !prepared.screening().masked),
         ];
         let changed = checks.into_iter().filter(|(_, _, same)| !same);
         changed.map(|(detail, what, _)| void(detail, what)).collect()
