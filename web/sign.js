@@ -28,6 +28,8 @@ const strings = (raw) => {
 // The one spelling of a JSON value (RFC 8785).
 const canonical = (value) => {
   if (Array.isArray(value)) return `[${value.map(canonical)}]`;
+  // JSON spells what is too large for a number as null.
+  if (typeof value === "number") check(Number.isFinite(value), "a number is too large for a browser: use the command");
   if (value === null || typeof value !== "object") return JSON.stringify(value);
   const member = (name) => `${JSON.stringify(name)}:${canonical(value[name])}`;
   return `{${Object.keys(value).sort().map(member)}}`;

@@ -526,6 +526,13 @@ class Checker:
         proposer = call.get("proposer", "")
         if kind == "approval.granted" and proposer and str(data.get("subject", "")).lower() == proposer:
             self.bad(where, "call", f"{data.get('subject')!r} approves arguments of its own")
+        if kind == "approval.granted":
+            given, by = call.setdefault("given", {}), str(data.get("subject", "")).lower()
+            passkey = data.get("key_kind") == "passkey"
+            # A person is one approval: only another key of theirs takes the place of a passkey.
+            if by in given and (passkey or not given[by]):
+                self.bad(where, "call", f"{data.get('subject')!r} approves a second time")
+            given[by] = passkey
         if kind == "call.authorized" and (proposer or "asked_by" in data) and call["state"] != "approved":
             self.bad(where, "call", "an approver wrote its arguments, and no other approver approved it")
 

@@ -494,6 +494,21 @@ class Writer(unittest.TestCase):
         book.add("call.failed", {"class": "timeout", "started": True}, run=True, epoch=2, call="c3", tool="t")
         self.assertEqual(problems(book.seal()), set())
 
+    def test_a_person_is_one_approval_and_only_another_key_takes_the_place_of_a_passkey(self):
+        for first, second, wrong in (
+                (("ann", "file"), ("bob", "file"), False), (("ann", "passkey"), ("Ann", "file"), False),
+                (("ann", "passkey"), ("ann", "passkey"), True), (("ann", "file"), ("Ann", "passkey"), True),
+                (("ann", "file"), ("ann", "hardware"), True)):
+            book = good_book()
+            book.entries.pop()
+            book.run_seq -= 1
+            by = [{"subject": subject, "key_kind": kind} for subject, kind in (first, second)]
+            book.entries[10].update(kind="approval.granted", data=by[0])
+            book.add("approval.granted", by[1], run=True, epoch=2, call="c3", tool="t")
+            book.add("call.authorized", {}, run=True, epoch=2, call="c3", tool="t", verdict="allow")
+            book.add("call.failed", {"class": "timeout", "started": True}, run=True, epoch=2, call="c3", tool="t")
+            self.assertEqual("call" in problems(book.seal()), wrong, (first, second))
+
     def test_a_proposer_never_approves_and_is_never_alone(self):
         by = {"asked_by": {"subject": "bob", "key": "k", "roles": []}}
         for granted, authorized, wrong in (

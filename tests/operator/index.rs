@@ -459,3 +459,22 @@ async fn a_held_call_is_compared_with_the_last_approved_one_of_its_kind() {
     assert_eq!(api.get("aude", &format!("/v1/similar/{run}/last")).await.0, 404, "it is not held");
     assert_eq!(ids(&found(&api, "state:held").await), ["new"]);
 }
+
+#[tokio::test]
+async fn a_person_who_approves_again_with_another_key_is_one_approval() {
+    let api = ApiServer::open().await;
+    let run = run_id(1);
+    api.open_run(run).await;
+    api.hold(ask(run, "c1", r#"{"amount":1}"#)).await;
+    for (by, key, counted) in [("al", "passkey", 1), ("Al", "file", 1), ("bo", "file", 2)] {
+        let members = vec![("subject", Json::from(by)), ("key_kind", Json::from(key))];
+        let granted = Draft {
+            run: Some(run),
+            call: CallId::parse("c1"),
+            ..Draft::of(body(Kind::ApprovalGranted, members))
+        };
+        api.ledger.record(DraftWithPayloads::bare(granted)).await.unwrap();
+        let line = found(&api, "call:c1").await;
+        assert_eq!(line["calls"][0]["approvals"], counted, "{by}: {line}");
+    }
+}

@@ -175,6 +175,27 @@ fn an_approved_call_runs_once_and_its_caller_gets_the_result_under_the_same_id()
 }
 
 #[test]
+fn a_held_call_whose_arguments_are_masked_is_the_one_that_is_asked_for_again() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        let secret = ["ghp_", "b7Qk2Zr9Xw4Lm1Nc", "8Vd5Ht3Py6Js0Fg2Ra4e"].concat();
+        let args = json!({"ms": 300, "policy": "hold", "say": secret});
+        assert_eq!(ask(&life, &run, "c", args.clone()).await, "call.held sim.rule");
+        let text: &'static str = args.to_string().leak();
+        let like = life.road.held_like(&run, "t.write", text.as_bytes()).await.unwrap();
+        assert_eq!(like.unwrap().as_str(), "c");
+        // What its proposer signed would not run.
+        let id = CallId::parse("c").unwrap();
+        let refused = life.road.modify(run.id(), &id, by("bob", text)).await.unwrap().unwrap_err();
+        assert_eq!(refused.detail, "approval.masked");
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "authorized");
+        assert_eq!(ask(&life, &run, "c", args).await, "ok", "it runs while it is asked for again");
+        assert_eq!(executions(&world, &run, "c"), 1);
+    });
+}
+
+#[test]
 fn fifty_approvals_at_once_run_the_call_once() {
     on_a_good_day(async |world| {
         let life = world.start(true).await;

@@ -1,5 +1,6 @@
 //! Scripted tools and policies: the arguments say what happens, so that a seed says everything.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +14,16 @@ use wicketgate::domain::decision::{LayerDigest, LayerReason, Verdict};
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
+use wicketgate::domain::guarded::GuardAction;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use wicketgate::domain::tier::Tier;
+use wicketgate::judge::guarding::{ClassActions, ToolGuard};
 use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::policy::{Answer, EngineError, PolicyEngine};
 use wicketgate::tool::ToolExecutor;
+use wicketgate::tool::guard::Guard;
 use wicketgate::tool::scrub::Scrub;
 use wicketgate::tool::toolbox::{Tool, Toolbox};
 
@@ -128,7 +132,10 @@ pub fn toolbox(world: &Arc<World>, life: u64, dead: &CancellationToken) -> Toolb
     };
     let mut tools = vec![tool("t.read", true), tool("t.write", false), tool("t.other", false)];
     tools.push(streams::model(tool(streams::MODEL, false), (world, life, dead)));
-    Toolbox::of(tools, Scrub::default())
+    let default = ToolGuard::default();
+    let arguments = ClassActions { secret: GuardAction::Redact, ..default.arguments };
+    let guard = Guard::new(ToolGuard { arguments, ..default }, BTreeMap::new());
+    Toolbox::of(tools, Scrub::default()).guarded(guard)
 }
 
 /// Does what `args.do` says, and reports every execution to the world.

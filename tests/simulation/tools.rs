@@ -1,5 +1,6 @@
 //! Tools that are replaced while calls are on the road.
 
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use wicketgate::domain::decision::LayerReason;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
+use wicketgate::domain::guarded::GuardAction;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{AnswerContent, Unmasked};
 use wicketgate::domain::tier::{Face, Tier};
@@ -24,12 +26,15 @@ use wicketgate::enforce::{Agents, AgentsUpdate, CallRequest, Opening, Thread};
 use wicketgate::identity::callers::{CallerConfig, Callers, Config, Trust};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::identity::{Peer, envelope_path, sign};
+use wicketgate::judge::guarding::{ClassActions, ToolGuard};
 use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::tool::ToolExecutor;
+use wicketgate::tool::guard::Guard;
 use wicketgate::tool::scrub::Scrub;
 use wicketgate::tool::toolbox::{Tool, Toolbox};
 
+use crate::approvals::say;
 use crate::faults::Weather;
 use crate::threads::on_a_good_day;
 use crate::world::TOOL_TIMEOUT;
@@ -82,6 +87,37 @@ fn toolbox(executor: Signed, definition: &str) -> Toolbox {
 /// A change to this tool and to nothing else.
 fn to(executor: Signed, definition: &str) -> AgentsUpdate {
     AgentsUpdate { policy: None, toolbox: toolbox(executor, definition), agents: None }
+}
+
+/// The same tool, where this happens to secrets in arguments.
+fn guarded(secret: GuardAction) -> AgentsUpdate {
+    let default = ToolGuard::default();
+    let arguments = ClassActions { secret, ..default.arguments };
+    let guard = Guard::new(ToolGuard { arguments, ..default }, BTreeMap::new());
+    let toolbox = toolbox(Signed("one", Log::default()), "a").guarded(guard);
+    AgentsUpdate { policy: None, toolbox, agents: None }
+}
+
+#[test]
+fn an_approval_is_void_once_the_gate_would_mask_what_was_approved() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        life.road.change(guarded(GuardAction::Off)).await.unwrap();
+        let run = world.thread(&life, &Thread::Caller).await.unwrap().unwrap();
+        let secret = ["ghp_", "b7Qk2Zr9Xw4Lm1Nc", "8Vd5Ht3Py6Js0Fg2Ra4e"].concat();
+        let request = || CallRequest {
+            tool: "t.read".into(),
+            arguments: format!(r#"{{"policy":"hold","say":"{secret}"}}"#).into_bytes(),
+            call_id: "c".into(),
+            traceparent: None,
+        };
+        let held = life.road.execute(&run, request()).await.unwrap_err();
+        assert_eq!(held.code.as_str(), "call.held");
+        life.road.change(guarded(GuardAction::Redact)).await.unwrap();
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "denied");
+        let told = life.road.execute(&run, request()).await.unwrap_err();
+        assert_eq!(told.detail, "approval.void.arguments");
+    });
 }
 
 #[test]

@@ -293,7 +293,9 @@ async fn show(args: &ShowApproval) -> Result<Exit, Exit> {
 /// The held call beside the last approved one of its kind.
 fn compared(similar: &Similar) -> String {
     let Some(call) = &similar.against else {
-        return "NO CALL OF THIS AGENT, TOOL AND KIND OF EFFECT WAS APPROVED BEFORE".to_owned();
+        return "NO APPROVED CALL TO COMPARE WITH: none of this agent, tool, definition and kind of effect is among the newest \
+                ones with stored arguments of at most 64 KiB"
+            .to_owned();
     };
     let by = visible(&call.decided_by.join(", "));
     let mut text =

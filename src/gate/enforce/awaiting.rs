@@ -17,6 +17,7 @@ use super::flowing::{AnswerToCome, Flowing, LeaveGuard};
 use super::listening::ClientPlace;
 use super::proposals::{AnswerKeeper, is_held};
 use super::run::{self, CallStage, Run};
+use crate::approval::Approval;
 use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::code::{Execution, Retry};
 use crate::domain::decision::LayerReason;
@@ -117,7 +118,7 @@ pub struct AskUnderway {
     /// Until when the client waits, once it does (monotonic).
     until: Option<Duration>,
     /// Approvals with which the request was judged for this client; none if it was not.
-    weighed: Option<usize>,
+    weighed: Option<Vec<Approval>>,
     // INVARIANT: the receiver is dropped before the guard. Who judges the request again either finds it
     // gone, or the guard finds the call on the road.
     items: FlowReceiver,
@@ -206,7 +207,7 @@ impl AskUnderway {
         self.leaving.armed = true;
         // WHY only after it entered: an approver who was faster found no client.
         // WHY bounded: a ledger that does not answer must not keep a client longer than an approver may.
-        let weighing = road.weigh_for_client(&run, &call, self.weighed);
+        let weighing = road.weigh_for_client(&run, &call, self.weighed.clone());
         if let Ok(weighed) = tokio::time::timeout(left.max(AT_LEAST), weighing).await {
             self.weighed = weighed;
         }
@@ -377,23 +378,24 @@ impl Road {
     }
 
     /// Judges a held request again for its client, if it has approvals with which it was not judged for
-    /// that client. Gives their number.
+    /// that client. Gives them.
     async fn weigh_for_client(
         self: &Arc<Self>,
         run: &Arc<Run>,
         call: &CallId,
-        weighed: Option<usize>,
-    ) -> Option<usize> {
+        weighed: Option<Vec<Approval>>,
+    ) -> Option<Vec<Approval>> {
         let _turn = run.statements.at(call).await;
         // WHY no error: the client waits then, and an approval that comes is counted.
         let Ok(Some(hold)) = self.holds.find(run, call).await else { return weighed };
-        let granted = hold.granted.len();
-        let is_new = match weighed {
-            Some(before) => granted > before,
+        let granted = hold.granted.clone();
+        let is_new = match &weighed {
+            // WHY not their number: one may have taken the place of another.
+            Some(before) => granted.iter().any(|one| !before.contains(one)),
             // An order of break-glass stands in for approvers.
             None => {
                 let broken = self.control.break_glass.open_for(&run.agent.id, &hold.tool);
-                granted > 0 || broken.is_some()
+                !granted.is_empty() || broken.is_some()
             }
         };
         if is_new {

@@ -51,6 +51,7 @@ impl Road {
         let (mut now, mut resumed, mut break_glass) = (self.clock.now(), resumed, None);
         match recorded {
             None => {
+                against.extend(Resumed::masked_since(resumed.as_ref(), &prepared, &refusals));
                 against.extend(refusals);
                 break_glass = self.control.break_glass.open_for(&run.agent.id, &tool);
             }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::run::Run;
+use super::Road;
+use super::run::{CallStage, Run};
 use super::runs::Runs;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -12,6 +13,7 @@ use crate::domain::json::{Json, Limits};
 use crate::identity::manifest::RunLimits;
 use crate::limits::Usage;
 use crate::record::conversation::list_member;
+use crate::tool::guard::as_judged;
 
 /// Requests to models that say the same in a row, where the manifest names no number.
 const REPEATED_MAX: u64 = 10;
@@ -61,6 +63,30 @@ impl Runs {
         let fingerprint = self.fingerprint(call);
         let pattern = said(call).unwrap_or(fingerprint);
         CallLikeness { fingerprint, pattern, window }
+    }
+}
+
+impl Road {
+    /// What a call of this run is compared by. WHY not always by its own arguments: a call that was held
+    /// goes on with those that the gate masked, and a repeated request for it has the others.
+    pub(super) fn likeness_in(
+        &self,
+        run: &Run,
+        call: &ToolCall,
+        window: Option<Duration>,
+    ) -> CallLikeness {
+        let like = self.runs.likeness(call, window);
+        let known = match run.state.lock().calls.get(call.id()) {
+            Some(CallStage::OnRoad(at)) => at.fingerprint,
+            Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) | None => return like,
+        };
+        if known == like.fingerprint {
+            return like;
+        }
+        let masked = as_judged(&self.in_force.toolbox(), call);
+        let masked = masked.map(|args| self.runs.fingerprint_of(call.tool(), &args));
+        let fingerprint = masked.filter(|masked| *masked == known).unwrap_or(like.fingerprint);
+        CallLikeness { fingerprint, ..like }
     }
 }
 

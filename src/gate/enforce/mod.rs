@@ -255,7 +255,7 @@ impl Road {
         (slot, window): (Option<shares::ShareSlot>, Option<Duration>),
         extras: CallExtras,
     ) -> Result<Entered, Fault> {
-        let like = self.runs.likeness(&call, window);
+        let like = self.likeness_in(run, &call, window);
         if extras.spends {
             run.models.governed.lock().come(like.fingerprint);
         }

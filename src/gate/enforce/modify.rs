@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::answer::{Answer, Fault};
 use super::approve::{ApproverStatement, CallParties, parties};
+use super::request::malformed;
 use super::run::Run;
 use super::{AdmittedCall, CallExtras, CallRequest, Entered, Road};
 use crate::approval::ApprovalRefusal;
@@ -13,6 +14,7 @@ use crate::domain::code::{Code, held};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::ledger;
+use crate::tool::guard::as_judged;
 
 /// How long an approver waits for the decision about the new call.
 const DECIDED_WITHIN: Duration = Duration::from_millis(1200);
@@ -115,6 +117,12 @@ impl Road {
         };
         // WHY before the old call ends: invalid arguments must change nothing.
         let asked = self.decode(run, request)?;
+        // WHY: what runs is exactly what the proposer signed.
+        if as_judged(&self.in_force.toolbox(), &asked).is_some() {
+            let message = "the arguments hold a secret that the gate masks, and masked ones are not those of the signature: \
+                           leave the secret out";
+            return Err(malformed("approval.masked", message.to_owned()));
+        }
         let proposal = ApproverStatement { statement, signature, now: self.clock.now() };
         let checker = self.holds.checker();
         if let Ok(checker) = &checker {

@@ -9,6 +9,7 @@ use crate::domain::id::{CallId, ToolName};
 use crate::ledger::permit::{Recalled, RecalledState};
 use crate::ledger::recall::Likeness;
 use crate::record::call::AskedIn;
+use crate::tool::client;
 use crate::tool::guard::as_judged;
 
 impl Run {
@@ -72,10 +73,17 @@ impl Road {
     /// The recorded answer, if the ledger has the same bytes under this id.
     pub(super) async fn recall(&self, run: &Run, call: &ToolCall) -> Answer {
         let remembered = self.remembered(run, call.id()).await?;
-        let masked = as_judged(&self.in_force.toolbox(), call);
-        let args = masked.as_deref().unwrap_or_else(|| call.canonical());
-        let (place, asked) = ((run.id(), call.id()), (call.tool(), args));
-        match self.ledger.likeness(&remembered, place, asked) {
+        let likeness = |args: &[u8]| {
+            self.ledger.likeness(&remembered, (run.id(), call.id()), (call.tool(), args))
+        };
+        let mut like = likeness(call.canonical());
+        // WHY only then: the call may be older than the rules that mask it now.
+        if like != Likeness::Same
+            && let Some(masked) = as_judged(&self.in_force.toolbox(), call)
+        {
+            like = likeness(&masked);
+        }
+        match like {
             Likeness::Same => run.give(self.recalled(run, &remembered.recalled)),
             Likeness::Other => Err(run::conflict(call.id())),
             Likeness::Unknown => {
@@ -115,7 +123,24 @@ impl Road {
         args: &[u8],
     ) -> Result<Option<CallId>, Fault> {
         let Some(named) = ToolName::parse(tool) else { return Ok(None) };
-        self.held_in(run, (&named, args), None).await
+        // WHY first: the search for what is masked costs more.
+        if run.held_of(tool).is_empty() {
+            return Ok(None);
+        }
+        let masked = self.masked(run, &named, args);
+        self.held_in(run, (&named, masked.as_deref().unwrap_or(args)), None).await
+    }
+
+    /// The arguments with which the gate judges such a call of an agent, if it masks them: the held call
+    /// is recorded with these.
+    fn masked(&self, run: &Run, tool: &ToolName, args: &[u8]) -> Option<Vec<u8>> {
+        // A tool call of an answer is never masked.
+        if tool.as_str().starts_with(client::PREFIX) {
+            return None;
+        }
+        let like = run.origin(CallId::parse("like")?, None);
+        let call = ToolCall::parse(like, tool.as_str(), args).ok()?;
+        as_judged(&self.in_force.toolbox(), &call)
     }
 
     /// The same for a request in this form: to a model in a dialect, or of a tool.

@@ -15,7 +15,7 @@ use crate::clock::random32;
 use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::digest::{Digest, Salt};
-use crate::domain::id::RunId;
+use crate::domain::id::{RunId, ToolName};
 use crate::identity::token::RunTokens;
 use crate::limits::shares::{Shares, TakenShares};
 
@@ -104,7 +104,12 @@ impl Runs {
 
     /// Identifies tool and arguments, within this process only.
     pub fn fingerprint(&self, call: &ToolCall) -> Digest {
-        Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()])
+        self.fingerprint_of(call.tool(), call.canonical())
+    }
+
+    /// The same for a tool and canonical arguments.
+    pub fn fingerprint_of(&self, tool: &ToolName, args: &[u8]) -> Digest {
+        Digest::of(&[&self.salt, tool.as_str().as_bytes(), &[0], args])
     }
 
     pub fn insert(&self, run: &Arc<Run>) {

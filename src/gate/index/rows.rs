@@ -188,7 +188,10 @@ impl CallRow {
         self.last = entry.seq;
         self.decide(entry);
         if let Some(granted) = body.get::<ApprovalGranted>() {
-            self.approvals = self.approvals.saturating_add(1);
+            // A second approval of one person takes the place of the first: a person is one approval.
+            let again =
+                self.decided_by.iter().any(|one| one.eq_ignore_ascii_case(&granted.subject));
+            self.approvals = self.approvals.saturating_add(u64::from(!again));
             add(&mut self.decided_by, &granted.subject);
         }
         if let Some(refused) = body.get::<ApprovalRefused>() {

@@ -64,6 +64,20 @@ impl Resumed {
         let changed = checks.into_iter().filter(|(_, _, same)| !same);
         changed.map(|(detail, what, _)| void(detail, what)).collect()
     }
+
+    /// The reason against arguments that the gate masks only since they were held: its approvers signed
+    /// them as they were. Those that were masked then have nothing left to mask. WHY apart from the other
+    /// changes: in a replay an agent sends again what was masked before it was held.
+    #[must_use]
+    pub fn masked_since(
+        held: Option<&Self>,
+        prepared: &Prepared,
+        refusals: &[LayerReason],
+    ) -> Option<LayerReason> {
+        let is_refused = refusals.iter().any(|reason| reason.detail == REFUSED);
+        let is_other = held.is_some() && prepared.screening().masked && !is_refused;
+        is_other.then(|| void("arguments", "what the gate masks of the arguments"))
+    }
 }
 
 fn void(detail: &str, what: &str) -> LayerReason {

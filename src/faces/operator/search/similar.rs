@@ -66,7 +66,7 @@ impl OperatorApi {
         let found = search.index.approved(&facts.agent, &facts.tool, LOOKED_AT).await;
         for row in found.map_err(|error| self.unsearched(error.into()))? {
             let Some((old, payloads)) = self.alike(&search, &facts, &row).await? else { continue };
-            let Ok(new) = Json::parse(facts.arguments.as_bytes(), &Limits::ARGUMENTS) else {
+            let Ok(new) = Json::parse(facts.arguments.as_bytes(), &Limits::MODEL) else {
                 break;
             };
             let call = search.call(&row.chain, row.seq).await;
@@ -110,7 +110,7 @@ impl OperatorApi {
             return Ok(None);
         }
         let Some(effect) = self.effect_of(&row.chain, &entries).await? else { return Ok(None) };
-        let ours = Json::parse(facts.effect.as_bytes(), &Limits::ARGUMENTS).ok();
+        let ours = Json::parse(facts.effect.as_bytes(), &Limits::MODEL).ok();
         if ours.as_ref().map(shape) != Some(shape(&effect)) {
             return Ok(None);
         }
@@ -118,7 +118,7 @@ impl OperatorApi {
         let mut payloads = payloads.map_err(unsearched)?;
         payloads.payloads.retain(|one| one.role == Role::Args.as_str());
         let text = payloads.payloads.first().and_then(|one| one.text.as_ref());
-        let old = text.and_then(|text| Json::parse(text.as_bytes(), &Limits::ARGUMENTS).ok());
+        let old = text.and_then(|text| Json::parse(text.as_bytes(), &Limits::MODEL).ok());
         Ok(old.map(|old| (old, payloads)))
     }
 

@@ -148,7 +148,10 @@ pub(super) fn against(similar: &Similar) -> Markup {
             @match &similar.against {
                 None => {
                     h2 id="against" { "Against the last approved one" }
-                    p .empty { "No call of this agent, tool, definition and kind of effect was approved before." }
+                    p .empty {
+                        "None of the newest approved calls of this agent and tool can be compared: they have another definition or "
+                        "kind of effect, their arguments are not stored or longer than 64 KiB, or there are none."
+                    }
                 },
                 Some(call) => {
                     h2 id="against" {

@@ -132,7 +132,11 @@ pub(super) fn state(line: &CallLine) -> String {
         "denied" if detail == REFUSED => format!("was refused{by}, and does not run"),
         "denied" => match detail.strip_prefix(VOID) {
             Some(what) => {
-                let what = if what == "layers" { "policy" } else { what };
+                let what = match what {
+                    "layers" => "policy",
+                    "arguments" => "firewall",
+                    other => other,
+                };
                 format!("does not run: its approvals are void, because the {what} changed")
             }
             None => format!("was denied by policy ({detail}), and does not run"),

@@ -278,6 +278,12 @@ fn every_outcome_of_a_counted_decision_has_a_sentence_of_its_own() {
         (
             approve,
             counted("denied"),
+            ("denied", "approval.void.arguments"),
+            "■ counted, but the call does not run: its approvals are void, because the firewall changed",
+        ),
+        (
+            approve,
+            counted("denied"),
             ("denied", "refund.limit"),
             "■ counted, but the call was denied by policy (refund.limit)",
         ),
