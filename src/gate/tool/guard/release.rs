@@ -73,7 +73,7 @@ impl Floor {
     /// An answer that is searched as what it says.
     fn value(&mut self, json: Vec<u8>, value: Json) -> Result<Vec<u8>, KeptBack> {
         let hits = firewall::scan(&value);
-        let all = self.judge((&hits, &value));
+        let all = self.judge(&hits);
         if all.is_empty() {
             return Ok(json);
         }
@@ -101,7 +101,7 @@ impl Floor {
         }
         // WHY again: a mask is exact, or nothing is released.
         let left = firewall::scan(&released);
-        let still = self.judge((&left, &released));
+        let still = self.judge(&left);
         if let Some(one) = still.iter().find(|one| one.action >= GuardAction::Redact) {
             return Err(kept_back(one));
         }
@@ -121,7 +121,7 @@ impl Floor {
             hits.iter_mut()
                 .filter(|hit| hit.class != Class::Unscanned)
                 .for_each(|hit| hit.path.clear());
-            let all = self.judge((&hits, &value));
+            let all = self.judge(&hits);
             self.keep(&all);
             if let Some(one) = all.iter().find(|one| one.action >= GuardAction::Redact) {
                 return Err(kept_back(one));
@@ -160,13 +160,13 @@ impl Floor {
         }
         let value = Json::from(message.as_str());
         let hits = firewall::scan(&value);
-        let all = self.judge((&hits, &value));
+        let all = self.judge(&hits);
         self.keep(&all);
         // WHY every secret: the message is in the entry itself, which no erasure reaches.
         if has_secret(&hits) { without_secrets(&message) } else { message }
     }
 
-    fn judge<'a>(&self, found: (&'a [Hit], &Json)) -> Vec<HitAction<'a>> {
+    fn judge<'a>(&self, found: &'a [Hit]) -> Vec<HitAction<'a>> {
         let mut all = judged(&self.guard, Direction::Results, found);
         if self.has_left {
             all.iter_mut().for_each(|one| one.action = one.action.min(GuardAction::Warn));

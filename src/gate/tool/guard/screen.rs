@@ -106,7 +106,7 @@ fn searched(
         None => firewall::scan(args),
     };
     hits.extend(of_headers(call));
-    let mut all = judged(guard, direction, (&hits, args));
+    let mut all = judged(guard, direction, &hits);
     if all.is_empty() {
         return (None, nothing);
     }
@@ -134,7 +134,7 @@ fn searched(
 fn masked(guard: &ToolGuard, args: &Json, kinds: &[String]) -> Option<Json> {
     let done = firewall::redact(args, kinds)?.value;
     let left = firewall::scan(&done);
-    let left = judged(guard, Direction::Arguments, (&left, &done));
+    let left = judged(guard, Direction::Arguments, &left);
     let is_exact = left.iter().all(|one| one.action < GuardAction::Redact);
     (is_exact && same_names(args, &done)).then_some(done)
 }
@@ -252,7 +252,7 @@ pub(in crate::tool) fn of_effect(
     let hits = firewall::scan(&decoded);
     let hits: Vec<Hit> = hits.into_iter().filter(|hit| hit.class == Class::Secret).collect();
     let direction = Direction::Arguments;
-    let mut all = judged(&screening.guard, direction, (&hits, &decoded));
+    let mut all = judged(&screening.guard, direction, &hits);
     for one in &mut all {
         if one.action == GuardAction::Redact {
             one.action = GuardAction::Block;
@@ -302,7 +302,7 @@ pub(in crate::tool) fn of_pre_image(
         return None;
     }
     let hits = firewall::scan(kept);
-    let all = judged(guard, Direction::Arguments, (&hits, kept));
+    let all = judged(guard, Direction::Arguments, &hits);
     let mut secrets = all.iter().filter(|one| one.hit.class == Class::Secret);
     let one = secrets.find(|one| one.action >= GuardAction::Redact)?;
     let message = format!(
