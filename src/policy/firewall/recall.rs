@@ -153,6 +153,10 @@ fn an_example_key_is_found_with_low_confidence_and_so_is_a_test_key() {
         }
     }
     assert_eq!(sure(&samples::sample(&mut dice, "github")), Some(Confidence::High));
+    // As files of compositions have them.
+    assert_eq!(sure("amqp://app:appsecret@rabbit:5672"), Some(Confidence::Low));
+    assert_eq!(sure("mysql://shop:shop@db.shop.example:3306/x"), Some(Confidence::Low));
+    assert_eq!(sure("mysql://shop:q7Rt2mVx@db.shop.example:3306/x"), Some(Confidence::High));
 }
 
 #[test]
@@ -165,7 +169,11 @@ fn what_is_no_credential_is_not_found_in_any_reading() {
         "eyJhbGciOiJIUzI1NiJ9.e30.",
         "-----BEGIN RSA PRIVATE KEY-----",
         "-----BEGIN PUBLIC KEY-----\nMFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBAK\n-----END PUBLIC KEY-----",
+        "if !text.starts_with(\"-----BEGIN RSA PRIVATE KEY-----\") { return Err(Error::NotPem(path.to_owned())) }\n\
+         let body = text.lines().filter(|line| !line.starts_with('-')).map(str::trim).collect::<String>();",
         "postgres://user:${PASSWORD}@db/app",
+        "postgres://${DB_USER:-app}:${DB_PASSWORD:-app}@db:5432/app",
+        "re.match(r'^postgres://([^:]+):([^@]+)@([^:/]+)', url)",
         "Bearer <token>",
         "token_count: 4096",
         "max_tokens=1024 for the model",

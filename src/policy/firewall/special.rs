@@ -70,9 +70,27 @@ pub(super) fn pem(pass: &mut Pass<'_>, at: usize) {
     let rest = up_to_next(rest.get(..PEM_MAX.min(rest.len())).unwrap_or(rest), b"-----BEGIN ");
     let length = pem_end(rest).unwrap_or_else(|| PEM_MAX.min(rest.len()));
     let block = rest.get(LABEL_MAX.min(20)..length).unwrap_or_default();
-    if body_letters(block) >= PEM_MIN {
+    if body_letters(block) >= PEM_MIN && has_line_of_key(block) {
         pass.note("private_key", High, at..at + length);
     }
+}
+
+/// Bytes behind the label in which the first line of a key stands, and letters of it.
+const FIRST_LINE: (usize, usize) = (1024, 40);
+
+/// Whether a line of a key follows the label. Programs that read or write keys name the label too, and go on
+/// with words.
+fn has_line_of_key(block: &[u8]) -> bool {
+    let (bytes, letters) = FIRST_LINE;
+    let near = block.get(..bytes.min(block.len())).unwrap_or_default();
+    near.split(|byte| !BASE64.has(*byte)).any(|run| {
+        let has = |is: fn(&u8) -> bool| run.iter().any(is);
+        run.len() >= letters
+            && has(u8::is_ascii_uppercase)
+            && has(u8::is_ascii_lowercase)
+            // A path has no digit, most times.
+            && (has(u8::is_ascii_digit) || !run.contains(&b'/'))
+    })
 }
 
 /// The letters of base64 in a block whose bytes differ.
@@ -190,14 +208,22 @@ pub(super) fn url(pass: &mut Pass<'_>, at: usize, behind: usize) {
     let user = authority.get(..host).unwrap_or_default();
     let Some(colon) = user.iter().position(|byte| *byte == b':') else { return };
     let password = user.get(colon + 1..).unwrap_or_default();
-    if password.is_empty() || is_reference(password) || password.iter().all(|b| b"xX*.".contains(b))
-    {
+    let has = |part: &[u8]| password.windows(part.len()).any(|at| at == part);
+    // `${PASSWORD:-app}`, `{{ password }}`, and `([^@]+)` of a pattern that reads such a URL.
+    let is_template = (has(b"${") || has(b"{{")) && has(b"}") || has(b"[^") && has(b"]");
+    if password.is_empty() || is_template || is_reference(password) {
+        return;
+    }
+    if password.iter().all(|b| b"xX*.".contains(b)) {
         return;
     }
     let host = authority.get(host + 1..).unwrap_or_default();
+    // A name without a dot is that of a service beside this one: files of compositions have such ones.
+    let name = host.split(|byte| *byte == b':').next().unwrap_or_default();
     let is_near = [&b"localhost"[..], b"127.", b"example.", b"host"]
         .iter()
-        .any(|near| host.starts_with(near));
+        .any(|near| host.starts_with(near))
+        || (!name.contains(&b'.') && password.len() < 16);
     let mut classes = [false; 3];
     for byte in password {
         let class =
@@ -208,7 +234,9 @@ pub(super) fn url(pass: &mut Pass<'_>, at: usize, behind: usize) {
     }
     let has_one = classes.iter().filter(|has| **has).count() < 2;
     let folded = password.to_ascii_lowercase();
-    let is_weak = WEAK.contains(&folded.as_slice()) || password.len() < 6 || (is_near && has_one);
+    let is_user = user.get(..colon) == Some(password);
+    let is_weak =
+        WEAK.contains(&folded.as_slice()) || password.len() < 6 || is_user || (is_near && has_one);
     let start = behind + colon + 1;
     pass.note("url_password", if is_weak { Low } else { High }, start..start + password.len());
 }
