@@ -341,9 +341,37 @@ fn separated(pass: &Pass<'_>, behind: usize, least: usize) -> Option<usize> {
     (marks >= least && at > name).then_some(behind + at)
 }
 
+/// What names end with whose values look like keys and are none.
+const NO_KEYS: [&[u8]; 12] = [
+    b"id",
+    b"ids",
+    b"uuid",
+    b"sha",
+    b"sha1",
+    b"sha256",
+    b"md5",
+    b"hash",
+    b"commit",
+    b"digest",
+    b"checksum",
+    b"revision",
+];
+
+/// Whether a name, from the vendor's on, is that of something else: `datadog.trace_id: `, `nomadAllocID = `.
+fn names_no_key(name: &[u8]) -> bool {
+    let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
+    let name = name.get(..name.iter().take_while(is_letter).count()).unwrap_or_default();
+    let last = name.rsplit(|byte| b"_-.".contains(byte)).next().unwrap_or_default();
+    NO_KEYS.contains(&last.to_ascii_lowercase().as_slice())
+        || [&b"Id"[..], b"ID", b"Sha", b"SHA", b"Hash"].iter().any(|end| last.ends_with(end))
+}
+
 /// The value beside the name of a vendor.
 pub(super) fn keyed(pass: &mut Pass<'_>, keyed: &'static Keyed, behind: usize) {
     let Some(start) = separated(pass, behind, 1) else { return };
+    if names_no_key(pass.text.get(behind..start).unwrap_or_default()) {
+        return;
+    }
     for body in keyed.bodies {
         let end = pass.walk(start, body);
         if let Some(end) = end.filter(|end| pass.ends_at(*end)) {
