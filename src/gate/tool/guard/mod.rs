@@ -21,6 +21,7 @@ pub(super) use screen::{
 use std::collections::BTreeMap;
 
 use crate::domain::guarded::{GuardAction, GuardFinding};
+use crate::domain::pointer;
 use crate::firewall::{self, Class, Hit, How};
 use crate::judge::guarding::{Direction, ToolGuard, without_secrets};
 
@@ -93,7 +94,13 @@ fn finding(one: &HitAction<'_>) -> GuardFinding {
 /// A place without what its members' names may hold.
 fn place(path: &str) -> String {
     // Most places are short words; a name that is a secret is long.
-    if path.len() < SECRET_BYTES_MIN { path.to_owned() } else { without_secrets(path) }
+    if path.len() < SECRET_BYTES_MIN {
+        return path.to_owned();
+    }
+    // WHY name by name: a pointer writes the strokes of a URL in another way.
+    let names = pointer::steps(path).map(|name| pointer::step(&without_secrets(&name)));
+    let shown: String = names.flat_map(|name| ["/".to_owned(), name]).collect();
+    without_secrets(&shown)
 }
 
 /// The kinds that are masked.

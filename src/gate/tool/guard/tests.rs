@@ -66,6 +66,25 @@ fn many_findings_of_one_sort_hide_no_secret_and_deny_nothing_by_themselves() {
 }
 
 #[test]
+fn a_place_shows_no_secret_that_a_member_is_named() {
+    // WHY in parts: none of them stands in this file.
+    let part = "9fKx2mQz7Lw4";
+    for name in [
+        ["postgres://svc:", part, "@db.internal:5432/orders"].concat(),
+        ["https://hooks.slack.com/services/T0Q7X4LMN/B2RTV6WYB/", part, "8Hs3Pd0c"].concat(),
+    ] {
+        let value = json(&format!(r#"{{"rows":[{{"{name}":1,"b":2}}]}}"#));
+        let hits = firewall::scan(&value);
+        let all = judged(&ToolGuard::default(), Direction::Arguments, &hits);
+        let secret = all.iter().find(|one| one.action == GuardAction::Block).unwrap();
+        let shown = [finding(secret).path, in_words(secret)];
+        assert!(shown.iter().all(|text| text.contains("/rows/0/")), "{shown:?}");
+        assert!(shown.iter().all(|text| !text.contains(part)), "{shown:?}");
+    }
+    assert_eq!(place("/a~1b/long enough/0"), "/a~1b/long enough/0");
+}
+
+#[test]
 fn a_tool_has_its_own_rules_or_those_of_all() {
     let own = [("notes".to_owned(), personal(GuardAction::Block))];
     let guard = Guard::new(ToolGuard::default(), own.into());
