@@ -132,7 +132,7 @@ impl Pass<'_> {
             Special::Authorization => special::authorization(self, behind),
             Special::Bearer => special::bearer(self, at, behind),
             Special::Signature => special::signature(self, at, behind),
-            Special::Assigned => special::assigned(self, behind),
+            Special::Assigned => special::assigned(self, at, behind),
             Special::Bech32 => personal::bech32(self, at),
             Special::Markup => steering::markup(self, at, behind),
             Special::Forged => steering::forged(self, at, behind),

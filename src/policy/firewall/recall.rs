@@ -183,6 +183,7 @@ fn what_is_no_credential_is_not_found_in_any_reading() {
         "Bearer <token>",
         "token_count: 4096",
         "max_tokens=1024 for the model",
+        "{\"pageToken\": \"CjA5Qk7Zr2Xw4Lm1Nc8V\", \"next_sync_token\": \"Vd5Ht3Py6Js0Fg2R\"}",
         "blake3::derive_key token: blake3::derive_key",
         "2026-11-27 12:00:00",
         "+1 -1 +2",
@@ -316,6 +317,10 @@ fn the_name_of_a_member_says_what_its_value_is() {
         masked,
         r#"{"aws_secret_access_key":"[REDACTED:aws_secret]","cpf":"[REDACTED:cpf]","phone":"[REDACTED:phone]"}"#
     );
+    let page = Json::object([("nextPageToken", Json::from("CjA5Qk7Zr2Xw4Lm1Nc8V"))]);
+    assert!(scan(&page).is_empty());
+    let token = Json::object([("deployToken", Json::from("CjA5Qk7Zr2Xw4Lm1Nc8V"))]);
+    assert_eq!(scan(&token).first().map(|hit| hit.kind), Some("assigned"));
 }
 
 #[test]

@@ -384,10 +384,35 @@ pub(super) fn keyed(pass: &mut Pass<'_>, keyed: &'static Keyed, behind: usize) {
 /// Bytes of a value that is assigned.
 const ASSIGNED_BYTES: Range<usize> = 12..256;
 
+/// What names of tokens begin with that say where a list goes on, or which request this is.
+const PLACES: [&[u8]; 10] = [
+    b"page",
+    b"pagination",
+    b"next",
+    b"previous",
+    b"continuation",
+    b"cursor",
+    b"sync",
+    b"resume",
+    b"starting",
+    b"idempotency",
+];
+
+/// Whether the name that ends here is that of a place in a list: `pageToken`, `next_sync_token`.
+fn names_place(before: &[u8]) -> bool {
+    let near = before.get(before.len().saturating_sub(16)..).unwrap_or_default();
+    let name = near.strip_suffix(b"_").or_else(|| near.strip_suffix(b"-")).unwrap_or(near);
+    let folded = name.to_ascii_lowercase();
+    PLACES.iter().any(|place| folded.ends_with(place))
+}
+
 /// The value of something that is named like a secret.
-pub(super) fn assigned(pass: &mut Pass<'_>, behind: usize) {
+pub(super) fn assigned(pass: &mut Pass<'_>, at: usize, behind: usize) {
     let Some(start) = separated(pass, behind, 2) else { return };
-    if pass.is_in(ASSIGNED, start) {
+    let is_token =
+        pass.text.get(at..behind).is_some_and(|name| name.eq_ignore_ascii_case(b"token"));
+    let before = pass.text.get(..at).unwrap_or_default();
+    if pass.is_in(ASSIGNED, start) || (is_token && names_place(before)) {
         return;
     }
     let rest = pass.text.get(start..).unwrap_or_default();
