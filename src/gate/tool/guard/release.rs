@@ -9,7 +9,7 @@ use crate::domain::guarded::{GuardAction, GuardFinding};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{Ended, FailureClass, Outcome, Redaction, Unmasked};
 use crate::firewall::{self, Class, Hit};
-use crate::judge::guarding::{Direction, ToolGuard, without_secrets};
+use crate::judge::guarding::{Direction, ToolGuard, secret_kinds};
 use crate::ledger::outgoing::ClearedOutcome;
 use crate::ledger::permit::Permit;
 use crate::tool::{limit, text};
@@ -162,8 +162,17 @@ impl Floor {
         let hits = firewall::scan(&value);
         let all = self.judge(&hits);
         self.keep(&all);
+        let strict = all.iter().filter(|one| one.action >= GuardAction::Redact);
+        let mut kinds: Vec<String> = strict.map(|one| one.hit.kind.to_owned()).collect();
         // WHY every secret: the message is in the entry itself, which no erasure reaches.
-        if has_secret(&hits) { without_secrets(&message) } else { message }
+        if has_secret(&hits) {
+            kinds.extend_from_slice(secret_kinds());
+        }
+        if kinds.is_empty() {
+            return message;
+        }
+        let done = firewall::redact_text(&message, &kinds);
+        done.map_or_else(|| "[REDACTED]".to_owned(), |done| done.value)
     }
 
     fn judge<'a>(&self, found: &'a [Hit]) -> Vec<HitAction<'a>> {

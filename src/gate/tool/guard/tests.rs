@@ -118,6 +118,20 @@ fn a_clean_answer_keeps_its_bytes_and_a_finding_is_masked_or_keeps_all_of_it_bac
 }
 
 #[test]
+fn the_words_of_a_failure_are_masked_as_an_answer_is() {
+    let words = "no account of ann@example.com";
+    for action in [GuardAction::Redact, GuardAction::Block] {
+        let mut floor = Floor::of(&personal(action), false);
+        assert_eq!(floor.message(words.to_owned()), "no account of [REDACTED:email]");
+    }
+    let mut floor = Floor::of(&personal(GuardAction::Warn), false);
+    assert_eq!(floor.message(words.to_owned()), words);
+    // WHY in parts: it does not stand in this file.
+    let token = ["ghp_", "b7Qk2Zr9Xw4Lm1Nc", "8Vd5Ht3Py6Js0Fg2Ra4e"].concat();
+    assert_eq!(floor.message(format!("not {token}")), "not [REDACTED:github]");
+}
+
+#[test]
 fn what_left_while_a_call_ran_is_recorded_as_it_left() {
     let mut floor = Floor::of(&personal(GuardAction::Block), true);
     let mail = r#"{ "to":"ann@example.com" }"#;
