@@ -10,7 +10,7 @@ use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::domain::guarded::{GuardAction, Withheld};
 use crate::domain::json::{Json, Limits};
-use crate::firewall::{self, Class, Hit};
+use crate::firewall::{self, Class, Confidence, Hit};
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::{
     Direction, MaskedViews, Screening, ToolGuard, secret_kinds, without_secrets,
@@ -113,6 +113,12 @@ fn searched(
     // A request to a model and a tool call of its answer are no bytes of the gate's own making.
     let is_maskable = direction == Direction::Arguments
         && !matches!(call.source(), CallSource::Proposal { .. } | CallSource::Dialect(_));
+    if !is_maskable {
+        // WHY: `low` is the most that happens to these, and to block is more.
+        let weak = all.iter_mut().filter(|one| one.hit.confidence == Confidence::Low);
+        weak.filter(|one| one.action == GuardAction::Redact)
+            .for_each(|one| one.action = GuardAction::Warn);
+    }
     let kinds = masks(&all);
     let masked = match kinds.is_empty() {
         true => None,
