@@ -174,13 +174,6 @@ pub fn secret_kinds() -> &'static [String] {
     &KINDS
 }
 
-/// The other kinds that can be masked.
-pub fn other_kinds() -> &'static [String] {
-    static KINDS: LazyLock<Vec<String>> =
-        LazyLock::new(|| kinds_of(|class| !matches!(class, Class::Secret | Class::Unscanned)));
-    &KINDS
-}
-
 fn kinds_of(is_one: impl Fn(Class) -> bool) -> Vec<String> {
     let rows = firewall::kinds().filter(|row| is_one(row.class));
     rows.map(|row| row.name.to_owned()).collect()

@@ -18,6 +18,7 @@ use crate::domain::facts::ToolFacts;
 use crate::domain::id::CallId;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
+use crate::firewall::{Class, Confidence};
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::policy::{Answer, PolicyEngine, ask_naming, denial, error, weighed};
 
@@ -324,9 +325,20 @@ fn unseen(
 ) -> Option<LayerReason> {
     let call = prepared.call();
     if prepared.screening().withheld.is_some() {
-        let why = "the call needs an approval, and its arguments hold a secret: they are not stored, so no approver \
-                   could see them; leave the secret out, or have it masked with `firewall.tools.NAME.arguments.secret: \
-                   redact`";
+        let found = &prepared.screening().findings;
+        let is_sure = found.iter().any(|one| {
+            one.class == Class::Secret.as_str() && one.confidence == Confidence::High.as_str()
+        });
+        let setting = if is_sure {
+            format!("firewall.tools.{}.arguments.secret: redact", call.tool())
+        } else {
+            // What may well be none follows this setting.
+            "firewall.low: redact".to_owned()
+        };
+        let why = format!(
+            "the call needs an approval, and its arguments hold a secret: they are not stored, so no approver could \
+             see them; leave the secret out, or an operator has it masked with `{setting}`"
+        );
         return Some(LayerReason::denied("approval", "approval.withheld", why));
     }
     let bytes = call.canonical().len().max(call.sent().len()).max(input.map_or(0, <[u8]>::len));

@@ -11,8 +11,9 @@ use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::domain::pointer;
 
-/// Findings of one call; a further one, of kind `unscanned`, means that some were dropped.
-pub(super) const FINDINGS_MAX: usize = 64;
+/// Findings of one call: sure secrets, other secrets and the rest are counted apart. A further one, of kind
+/// `unscanned`, means that some were dropped.
+pub const FINDINGS_MAX: usize = 64;
 
 /// One finding, without its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,23 +68,76 @@ pub fn scan(value: &Json) -> Vec<Hit> {
         walk.add(one.kind, one.confidence, How::Joined, (&one.path, None));
     }
     if walk.is_full {
-        walk.put(UNSCANNED, Confidence::High, How::Plain, ("", None));
+        // WHY joined: work that had an end in the one text of a document has the same place.
+        walk.put(UNSCANNED, Confidence::High, How::Joined, ("", None));
     }
     walk.found.into_values().collect()
+}
+
+/// Whether a finding says only that there are more than a scan names.
+#[must_use]
+pub fn is_flood(hit: &Hit) -> bool {
+    hit.class == Class::Unscanned && hit.how == How::Joined
+}
+
+/// Whether every finding that surely is a secret is among these, however many others were dropped.
+#[must_use]
+pub fn names_every_secret(hits: &[Hit]) -> bool {
+    let sure = |hit: &&Hit| Rank::of(hit.kind, hit.confidence) == Rank::Sure && !is_flood(hit);
+    hits.iter().filter(sure).count() < FINDINGS_MAX
+}
+
+/// What is counted apart, so that many findings of one rank leave out none of another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    /// A secret that surely is one, or work that had an end.
+    Sure,
+    /// A secret that may well be none.
+    Weak,
+    /// Everything else.
+    Other,
+}
+
+impl Rank {
+    fn of(kind: &str, confidence: Confidence) -> Self {
+        match (class_of(kind), confidence) {
+            (Some(Class::Secret | Class::Unscanned), Confidence::High) => Self::Sure,
+            (Some(Class::Secret), Confidence::Low) => Self::Weak,
+            (Some(Class::Unscanned), Confidence::Low)
+            | (Some(Class::Personal | Class::Injection | Class::Unicode) | None, _) => Self::Other,
+        }
+    }
+}
+
+/// How many findings there are of each rank.
+#[derive(Default)]
+struct Counts {
+    sure: usize,
+    weak: usize,
+    other: usize,
+}
+
+impl Counts {
+    fn of(&mut self, rank: Rank) -> &mut usize {
+        match rank {
+            Rank::Sure => &mut self.sure,
+            Rank::Weak => &mut self.weak,
+            Rank::Other => &mut self.other,
+        }
+    }
 }
 
 /// A walk through a document.
 #[derive(Default)]
 struct Walk {
     found: BTreeMap<(&'static str, String), Hit>,
+    counts: Counts,
+    /// Some findings were dropped.
     is_full: bool,
 }
 
 impl Walk {
     fn value(&mut self, name: Option<&str>, value: &Json, path: &mut String) {
-        if self.is_full {
-            return;
-        }
         match value {
             Json::String(text) => self.note(look::member(name, text, false), path, true),
             Json::Int(_) | Json::Float(_) => {
@@ -130,10 +184,15 @@ impl Walk {
         how: How,
         at: (&str, Option<Range<usize>>),
     ) {
-        let is_known = self.found.contains_key(&(kind, at.0.to_owned()));
-        if !is_known && self.found.len() >= FINDINGS_MAX {
-            self.is_full = true;
-            return;
+        let rank = Rank::of(kind, sure);
+        let known = self.found.get(&(kind, at.0.to_owned()));
+        if known.is_none_or(|known| Rank::of(kind, known.confidence) != rank) {
+            let count = self.counts.of(rank);
+            if *count >= FINDINGS_MAX {
+                self.is_full = true;
+                return;
+            }
+            *count += 1;
         }
         self.put(kind, sure, how, at);
     }

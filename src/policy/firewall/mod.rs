@@ -36,11 +36,10 @@ use crate::domain::canonical;
 use crate::domain::facts::Finding;
 use crate::domain::json::Json;
 
-pub use hit::{Hit, scan, strip, strip_text};
+pub use hit::{FINDINGS_MAX, Hit, is_flood, names_every_secret, scan, strip, strip_text};
 pub use kinds::{Class, Confidence, How, KindRow, class_of, kinds, rules_digest};
 pub use window::{RedactWindow, Unmaskable};
 
-use hit::FINDINGS_MAX;
 use kinds::UNSCANNED;
 use views::Span;
 

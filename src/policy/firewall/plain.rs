@@ -25,6 +25,9 @@ const DISCORD_MIN: usize = 23;
 /// The value of a header.
 pub(super) const AUTHORIZATION: &str = "authorization";
 
+/// Prefixes that are words of longer names too: `cache-key-…`, `rest-api-…`.
+const WORDS: [&[u8]; 7] = [b"key-", b"key_", b"api-", b"sdk-", b"secret-", b"secret_", b"token-"];
+
 /// A pass over one text.
 #[derive(Debug)]
 pub(super) struct Pass<'t> {
@@ -129,7 +132,7 @@ impl Pass<'_> {
             Special::Authorization => special::authorization(self, behind),
             Special::Bearer => special::bearer(self, at, behind),
             Special::Signature => special::signature(self, at, behind),
-            Special::Assigned => special::assigned(self, behind),
+            Special::Assigned => special::assigned(self, at, behind),
             Special::Bech32 => personal::bech32(self, at),
             Special::Markup => steering::markup(self, at, behind),
             Special::Forged => steering::forged(self, at, behind),
@@ -198,6 +201,11 @@ impl Pass<'_> {
             return;
         }
         let Some(start) = self.lead(shape, at) else { return };
+        let prefix = self.text.get(at..behind).unwrap_or_default();
+        let before = start.checked_sub(1).and_then(|at| self.byte(at));
+        if WORDS.contains(&prefix) && before.is_some_and(|byte| b"-_.".contains(&byte)) {
+            return;
+        }
         let Some(end) = self.walk(behind, shape.parts) else { return };
         if !self.ends_at(end) {
             return;
@@ -208,7 +216,6 @@ impl Pass<'_> {
             None => (behind..end, shape::widest(shape.parts)),
         };
         // WHY not from a name that stands before white space: it may have left a text that comes in pieces.
-        let prefix = self.text.get(at..behind).unwrap_or_default();
         let from = if prefix.contains(&b' ') { behind } else { start };
         self.judge(kind, shape.sort, from..end, &body, alphabet);
     }

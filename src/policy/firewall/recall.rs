@@ -153,6 +153,10 @@ fn an_example_key_is_found_with_low_confidence_and_so_is_a_test_key() {
         }
     }
     assert_eq!(sure(&samples::sample(&mut dice, "github")), Some(Confidence::High));
+    // As files of compositions have them.
+    assert_eq!(sure("amqp://app:appsecret@rabbit:5672"), Some(Confidence::Low));
+    assert_eq!(sure("mysql://shop:shop@db.shop.example:3306/x"), Some(Confidence::Low));
+    assert_eq!(sure("mysql://shop:q7Rt2mVx@db.shop.example:3306/x"), Some(Confidence::High));
 }
 
 #[test]
@@ -165,10 +169,21 @@ fn what_is_no_credential_is_not_found_in_any_reading() {
         "eyJhbGciOiJIUzI1NiJ9.e30.",
         "-----BEGIN RSA PRIVATE KEY-----",
         "-----BEGIN PUBLIC KEY-----\nMFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBAK\n-----END PUBLIC KEY-----",
+        "if !text.starts_with(\"-----BEGIN RSA PRIVATE KEY-----\") { return Err(Error::NotPem(path.to_owned())) }\n\
+         let body = text.lines().filter(|line| !line.starts_with('-')).map(str::trim).collect::<String>();",
         "postgres://user:${PASSWORD}@db/app",
+        "postgres://${DB_USER:-app}:${DB_PASSWORD:-app}@db:5432/app",
+        "re.match(r'^postgres://([^:]+):([^@]+)@([^:/]+)', url)",
+        "datadog.trace_id: 9daeafb9864cf43055ae93beb0afd6c7",
+        "nomadAllocID = 0b8ee5f1-77c4-4a1c-9b2e-3f0d6a5c1e88",
+        "{\"snyk_org_id\": \"0b8ee5f1-77c4-4a1c-9b2e-3f0d6a5c1e88\"}",
+        "restored from cache-key-d41d8cd98f00b204e9800998ecf8427e",
+        "cache_key_e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 is stale",
+        "pod rest-api-550e8400-e29b-41d4-a716-446655440000 restarts",
         "Bearer <token>",
         "token_count: 4096",
         "max_tokens=1024 for the model",
+        "{\"pageToken\": \"CjA5Qk7Zr2Xw4Lm1Nc8V\", \"next_sync_token\": \"Vd5Ht3Py6Js0Fg2R\"}",
         "blake3::derive_key token: blake3::derive_key",
         "2026-11-27 12:00:00",
         "+1 -1 +2",
@@ -302,6 +317,10 @@ fn the_name_of_a_member_says_what_its_value_is() {
         masked,
         r#"{"aws_secret_access_key":"[REDACTED:aws_secret]","cpf":"[REDACTED:cpf]","phone":"[REDACTED:phone]"}"#
     );
+    let page = Json::object([("nextPageToken", Json::from("CjA5Qk7Zr2Xw4Lm1Nc8V"))]);
+    assert!(scan(&page).is_empty());
+    let token = Json::object([("deployToken", Json::from("CjA5Qk7Zr2Xw4Lm1Nc8V"))]);
+    assert_eq!(scan(&token).first().map(|hit| hit.kind), Some("assigned"));
 }
 
 #[test]

@@ -70,9 +70,27 @@ pub(super) fn pem(pass: &mut Pass<'_>, at: usize) {
     let rest = up_to_next(rest.get(..PEM_MAX.min(rest.len())).unwrap_or(rest), b"-----BEGIN ");
     let length = pem_end(rest).unwrap_or_else(|| PEM_MAX.min(rest.len()));
     let block = rest.get(LABEL_MAX.min(20)..length).unwrap_or_default();
-    if body_letters(block) >= PEM_MIN {
+    if body_letters(block) >= PEM_MIN && has_line_of_key(block) {
         pass.note("private_key", High, at..at + length);
     }
+}
+
+/// Bytes behind the label in which the first line of a key stands, and letters of it.
+const FIRST_LINE: (usize, usize) = (1024, 40);
+
+/// Whether a line of a key follows the label. Programs that read or write keys name the label too, and go on
+/// with words.
+fn has_line_of_key(block: &[u8]) -> bool {
+    let (bytes, letters) = FIRST_LINE;
+    let near = block.get(..bytes.min(block.len())).unwrap_or_default();
+    near.split(|byte| !BASE64.has(*byte)).any(|run| {
+        let has = |is: fn(&u8) -> bool| run.iter().any(is);
+        run.len() >= letters
+            && has(u8::is_ascii_uppercase)
+            && has(u8::is_ascii_lowercase)
+            // A path has no digit, most times.
+            && (has(u8::is_ascii_digit) || !run.contains(&b'/'))
+    })
 }
 
 /// The letters of base64 in a block whose bytes differ.
@@ -190,14 +208,22 @@ pub(super) fn url(pass: &mut Pass<'_>, at: usize, behind: usize) {
     let user = authority.get(..host).unwrap_or_default();
     let Some(colon) = user.iter().position(|byte| *byte == b':') else { return };
     let password = user.get(colon + 1..).unwrap_or_default();
-    if password.is_empty() || is_reference(password) || password.iter().all(|b| b"xX*.".contains(b))
-    {
+    let has = |part: &[u8]| password.windows(part.len()).any(|at| at == part);
+    // `${PASSWORD:-app}`, `{{ password }}`, and `([^@]+)` of a pattern that reads such a URL.
+    let is_template = (has(b"${") || has(b"{{")) && has(b"}") || has(b"[^") && has(b"]");
+    if password.is_empty() || is_template || is_reference(password) {
+        return;
+    }
+    if password.iter().all(|b| b"xX*.".contains(b)) {
         return;
     }
     let host = authority.get(host + 1..).unwrap_or_default();
+    // A name without a dot is that of a service beside this one: files of compositions have such ones.
+    let name = host.split(|byte| *byte == b':').next().unwrap_or_default();
     let is_near = [&b"localhost"[..], b"127.", b"example.", b"host"]
         .iter()
-        .any(|near| host.starts_with(near));
+        .any(|near| host.starts_with(near))
+        || (!name.contains(&b'.') && password.len() < 16);
     let mut classes = [false; 3];
     for byte in password {
         let class =
@@ -208,7 +234,9 @@ pub(super) fn url(pass: &mut Pass<'_>, at: usize, behind: usize) {
     }
     let has_one = classes.iter().filter(|has| **has).count() < 2;
     let folded = password.to_ascii_lowercase();
-    let is_weak = WEAK.contains(&folded.as_slice()) || password.len() < 6 || (is_near && has_one);
+    let is_user = user.get(..colon) == Some(password);
+    let is_weak =
+        WEAK.contains(&folded.as_slice()) || password.len() < 6 || is_user || (is_near && has_one);
     let start = behind + colon + 1;
     pass.note("url_password", if is_weak { Low } else { High }, start..start + password.len());
 }
@@ -313,9 +341,37 @@ fn separated(pass: &Pass<'_>, behind: usize, least: usize) -> Option<usize> {
     (marks >= least && at > name).then_some(behind + at)
 }
 
+/// What names end with whose values look like keys and are none.
+const NO_KEYS: [&[u8]; 12] = [
+    b"id",
+    b"ids",
+    b"uuid",
+    b"sha",
+    b"sha1",
+    b"sha256",
+    b"md5",
+    b"hash",
+    b"commit",
+    b"digest",
+    b"checksum",
+    b"revision",
+];
+
+/// Whether a name, from the vendor's on, is that of something else: `datadog.trace_id: `, `nomadAllocID = `.
+fn names_no_key(name: &[u8]) -> bool {
+    let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
+    let name = name.get(..name.iter().take_while(is_letter).count()).unwrap_or_default();
+    let last = name.rsplit(|byte| b"_-.".contains(byte)).next().unwrap_or_default();
+    NO_KEYS.contains(&last.to_ascii_lowercase().as_slice())
+        || [&b"Id"[..], b"ID", b"Sha", b"SHA", b"Hash"].iter().any(|end| last.ends_with(end))
+}
+
 /// The value beside the name of a vendor.
 pub(super) fn keyed(pass: &mut Pass<'_>, keyed: &'static Keyed, behind: usize) {
     let Some(start) = separated(pass, behind, 1) else { return };
+    if names_no_key(pass.text.get(behind..start).unwrap_or_default()) {
+        return;
+    }
     for body in keyed.bodies {
         let end = pass.walk(start, body);
         if let Some(end) = end.filter(|end| pass.ends_at(*end)) {
@@ -328,10 +384,35 @@ pub(super) fn keyed(pass: &mut Pass<'_>, keyed: &'static Keyed, behind: usize) {
 /// Bytes of a value that is assigned.
 const ASSIGNED_BYTES: Range<usize> = 12..256;
 
+/// What names of tokens begin with that say where a list goes on, or which request this is.
+const PLACES: [&[u8]; 10] = [
+    b"page",
+    b"pagination",
+    b"next",
+    b"previous",
+    b"continuation",
+    b"cursor",
+    b"sync",
+    b"resume",
+    b"starting",
+    b"idempotency",
+];
+
+/// Whether the name that ends here is that of a place in a list: `pageToken`, `next_sync_token`.
+fn names_place(before: &[u8]) -> bool {
+    let near = before.get(before.len().saturating_sub(16)..).unwrap_or_default();
+    let name = near.strip_suffix(b"_").or_else(|| near.strip_suffix(b"-")).unwrap_or(near);
+    let folded = name.to_ascii_lowercase();
+    PLACES.iter().any(|place| folded.ends_with(place))
+}
+
 /// The value of something that is named like a secret.
-pub(super) fn assigned(pass: &mut Pass<'_>, behind: usize) {
+pub(super) fn assigned(pass: &mut Pass<'_>, at: usize, behind: usize) {
     let Some(start) = separated(pass, behind, 2) else { return };
-    if pass.is_in(ASSIGNED, start) {
+    let is_token =
+        pass.text.get(at..behind).is_some_and(|name| name.eq_ignore_ascii_case(b"token"));
+    let before = pass.text.get(..at).unwrap_or_default();
+    if pass.is_in(ASSIGNED, start) || (is_token && names_place(before)) {
         return;
     }
     let rest = pass.text.get(start..).unwrap_or_default();

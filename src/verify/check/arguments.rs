@@ -170,10 +170,9 @@ impl ShownArguments {
                 Finding { path, ..one }
             }));
         }
-        if again.len() > recorded.len() && recorded.iter().any(|one| one.path.is_empty()) {
-            // More than an input names: those that it names are not known to be all.
-            return Ok(());
-        }
+        // More than an input names: those that it names are not all.
+        let is_cut = recorded.len() > firewall::FINDINGS_MAX
+            && recorded.iter().any(|one| one.path.is_empty());
         let below = |path: &str, top: &str| {
             path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -184,7 +183,7 @@ impl ShownArguments {
                 || one.kind == BYPASSED
                 || cut.iter().any(|top| below(&one.path, top))
         };
-        let all_there = again.iter().all(|one| recorded.contains(one));
+        let all_there = is_cut || again.iter().all(|one| recorded.contains(one));
         let no_others = recorded.iter().all(|one| again.contains(one) || unseen(one));
         if all_there && no_others { Ok(()) } else { Err(Error::Findings) }
     }

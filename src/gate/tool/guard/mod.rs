@@ -21,9 +21,9 @@ pub(super) use screen::{
 use std::collections::BTreeMap;
 
 use crate::domain::guarded::{GuardAction, GuardFinding};
-use crate::domain::json::Json;
-use crate::firewall::{self, Class, Confidence, Hit, How};
-use crate::judge::guarding::{Direction, ToolGuard, other_kinds, without_secrets};
+use crate::domain::pointer;
+use crate::firewall::{self, Class, Hit, How};
+use crate::judge::guarding::{Direction, ToolGuard, without_secrets};
 
 /// What the configuration says about findings, for all tools and for single ones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -57,19 +57,18 @@ struct HitAction<'a> {
     action: GuardAction,
 }
 
-/// The findings that are looked for in this direction, each with what happens to it. `value`: what they
-/// were found in.
-fn judged<'a>(
-    guard: &ToolGuard,
-    direction: Direction,
-    (hits, value): (&'a [Hit], &Json),
-) -> Vec<HitAction<'a>> {
+/// The findings that are looked for in this direction, each with what happens to it.
+fn judged<'a>(guard: &ToolGuard, direction: Direction, hits: &'a [Hit]) -> Vec<HitAction<'a>> {
+    let names_every_secret = firewall::names_every_secret(hits);
     let all = hits.iter().map(|hit| {
         let action = guard.action(direction, hit);
         let action = match action {
             // A mask has no place in any of the texts that it is spread over.
             GuardAction::Redact if hit.how == How::Joined => GuardAction::Block,
-            GuardAction::Block if is_flood(hit) && has_no_secret(value) => GuardAction::Warn,
+            // What was dropped is no secret, or no sure one.
+            GuardAction::Block if firewall::is_flood(hit) && names_every_secret => {
+                GuardAction::Warn
+            }
             GuardAction::Off
             | GuardAction::Warn
             | GuardAction::Strip
@@ -79,19 +78,6 @@ fn judged<'a>(
         HitAction { hit, action }
     });
     all.filter(|one| one.action != GuardAction::Off).collect()
-}
-
-/// Whether a finding says that there are more than a scan names.
-fn is_flood(hit: &Hit) -> bool {
-    hit.class == Class::Unscanned && hit.confidence == Confidence::High && hit.path.is_empty()
-}
-
-/// Whether a value has no secret beside the many findings of other classes: it is searched again without
-/// these.
-fn has_no_secret(value: &Json) -> bool {
-    let Some(others) = firewall::redact(value, other_kinds()) else { return false };
-    let left = firewall::scan(&others.value);
-    !left.iter().any(|hit| hit.class == Class::Secret || is_flood(hit))
 }
 
 /// A finding as entries have it.
@@ -108,7 +94,13 @@ fn finding(one: &HitAction<'_>) -> GuardFinding {
 /// A place without what its members' names may hold.
 fn place(path: &str) -> String {
     // Most places are short words; a name that is a secret is long.
-    if path.len() < SECRET_BYTES_MIN { path.to_owned() } else { without_secrets(path) }
+    if path.len() < SECRET_BYTES_MIN {
+        return path.to_owned();
+    }
+    // WHY name by name: a pointer writes the strokes of a URL in another way.
+    let names = pointer::steps(path).map(|name| pointer::step(&without_secrets(&name)));
+    let shown: String = names.flat_map(|name| ["/".to_owned(), name]).collect();
+    without_secrets(&shown)
 }
 
 /// The kinds that are masked.

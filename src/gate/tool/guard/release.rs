@@ -9,7 +9,7 @@ use crate::domain::guarded::{GuardAction, GuardFinding};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{Ended, FailureClass, Outcome, Redaction, Unmasked};
 use crate::firewall::{self, Class, Hit};
-use crate::judge::guarding::{Direction, ToolGuard, without_secrets};
+use crate::judge::guarding::{Direction, ToolGuard, secret_kinds};
 use crate::ledger::outgoing::ClearedOutcome;
 use crate::ledger::permit::Permit;
 use crate::tool::{limit, text};
@@ -73,7 +73,7 @@ impl Floor {
     /// An answer that is searched as what it says.
     fn value(&mut self, json: Vec<u8>, value: Json) -> Result<Vec<u8>, KeptBack> {
         let hits = firewall::scan(&value);
-        let all = self.judge((&hits, &value));
+        let all = self.judge(&hits);
         if all.is_empty() {
             return Ok(json);
         }
@@ -101,7 +101,7 @@ impl Floor {
         }
         // WHY again: a mask is exact, or nothing is released.
         let left = firewall::scan(&released);
-        let still = self.judge((&left, &released));
+        let still = self.judge(&left);
         if let Some(one) = still.iter().find(|one| one.action >= GuardAction::Redact) {
             return Err(kept_back(one));
         }
@@ -121,7 +121,7 @@ impl Floor {
             hits.iter_mut()
                 .filter(|hit| hit.class != Class::Unscanned)
                 .for_each(|hit| hit.path.clear());
-            let all = self.judge((&hits, &value));
+            let all = self.judge(&hits);
             self.keep(&all);
             if let Some(one) = all.iter().find(|one| one.action >= GuardAction::Redact) {
                 return Err(kept_back(one));
@@ -160,13 +160,22 @@ impl Floor {
         }
         let value = Json::from(message.as_str());
         let hits = firewall::scan(&value);
-        let all = self.judge((&hits, &value));
+        let all = self.judge(&hits);
         self.keep(&all);
+        let strict = all.iter().filter(|one| one.action >= GuardAction::Redact);
+        let mut kinds: Vec<String> = strict.map(|one| one.hit.kind.to_owned()).collect();
         // WHY every secret: the message is in the entry itself, which no erasure reaches.
-        if has_secret(&hits) { without_secrets(&message) } else { message }
+        if has_secret(&hits) {
+            kinds.extend_from_slice(secret_kinds());
+        }
+        if kinds.is_empty() {
+            return message;
+        }
+        let done = firewall::redact_text(&message, &kinds);
+        done.map_or_else(|| "[REDACTED]".to_owned(), |done| done.value)
     }
 
-    fn judge<'a>(&self, found: (&'a [Hit], &Json)) -> Vec<HitAction<'a>> {
+    fn judge<'a>(&self, found: &'a [Hit]) -> Vec<HitAction<'a>> {
         let mut all = judged(&self.guard, Direction::Results, found);
         if self.has_left {
             all.iter_mut().for_each(|one| one.action = one.action.min(GuardAction::Warn));

@@ -10,7 +10,7 @@ use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::domain::guarded::{GuardAction, Withheld};
 use crate::domain::json::{Json, Limits};
-use crate::firewall::{self, Class, Hit};
+use crate::firewall::{self, Class, Confidence, Hit};
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::{
     Direction, MaskedViews, Screening, ToolGuard, secret_kinds, without_secrets,
@@ -75,7 +75,8 @@ fn rules(toolbox: &Toolbox, call: &ToolCall) -> (ToolGuard, Direction) {
 #[must_use]
 pub fn as_judged(toolbox: &Toolbox, call: &ToolCall) -> Option<Vec<u8>> {
     let (guard, direction) = rules(toolbox, call);
-    if !guard.actions(direction).masks() {
+    // What may be none is masked by `low`, where sure ones are blocked.
+    if !guard.actions(direction).masks() && guard.low != GuardAction::Redact {
         return None;
     }
     let (masked, _) = searched(&guard, direction, call, None);
@@ -106,13 +107,19 @@ fn searched(
         None => firewall::scan(args),
     };
     hits.extend(of_headers(call));
-    let mut all = judged(guard, direction, (&hits, args));
+    let mut all = judged(guard, direction, &hits);
     if all.is_empty() {
         return (None, nothing);
     }
     // A request to a model and a tool call of its answer are no bytes of the gate's own making.
     let is_maskable = direction == Direction::Arguments
         && !matches!(call.source(), CallSource::Proposal { .. } | CallSource::Dialect(_));
+    if !is_maskable {
+        // WHY: `low` is the most that happens to these, and to block is more.
+        let weak = all.iter_mut().filter(|one| one.hit.confidence == Confidence::Low);
+        weak.filter(|one| one.action == GuardAction::Redact)
+            .for_each(|one| one.action = GuardAction::Warn);
+    }
     let kinds = masks(&all);
     let masked = match kinds.is_empty() {
         true => None,
@@ -134,7 +141,7 @@ fn searched(
 fn masked(guard: &ToolGuard, args: &Json, kinds: &[String]) -> Option<Json> {
     let done = firewall::redact(args, kinds)?.value;
     let left = firewall::scan(&done);
-    let left = judged(guard, Direction::Arguments, (&left, &done));
+    let left = judged(guard, Direction::Arguments, &left);
     let is_exact = left.iter().all(|one| one.action < GuardAction::Redact);
     (is_exact && same_names(args, &done)).then_some(done)
 }
@@ -252,7 +259,7 @@ pub(in crate::tool) fn of_effect(
     let hits = firewall::scan(&decoded);
     let hits: Vec<Hit> = hits.into_iter().filter(|hit| hit.class == Class::Secret).collect();
     let direction = Direction::Arguments;
-    let mut all = judged(&screening.guard, direction, (&hits, &decoded));
+    let mut all = judged(&screening.guard, direction, &hits);
     for one in &mut all {
         if one.action == GuardAction::Redact {
             one.action = GuardAction::Block;
@@ -302,7 +309,7 @@ pub(in crate::tool) fn of_pre_image(
         return None;
     }
     let hits = firewall::scan(kept);
-    let all = judged(guard, Direction::Arguments, (&hits, kept));
+    let all = judged(guard, Direction::Arguments, &hits);
     let mut secrets = all.iter().filter(|one| one.hit.class == Class::Secret);
     let one = secrets.find(|one| one.action >= GuardAction::Redact)?;
     let message = format!(

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::json::Limits;
+use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::FailureClass;
 
 fn json(text: &str) -> Json {
@@ -17,7 +17,7 @@ fn personal(action: GuardAction) -> ToolGuard {
 
 fn actions(guard: &ToolGuard, value: &Json) -> Vec<(&'static str, GuardAction)> {
     let hits = firewall::scan(value);
-    let all = judged(guard, Direction::Arguments, (&hits, value));
+    let all = judged(guard, Direction::Arguments, &hits);
     all.iter().map(|one| (one.hit.kind, one.action)).collect()
 }
 
@@ -37,6 +37,51 @@ fn more_findings_than_a_scan_names_block_only_where_a_secret_may_be_among_them()
     let all = actions(&ToolGuard::default(), &value);
     assert!(all.contains(&("unscanned", GuardAction::Warn)), "{all:?}");
     assert!(all.iter().all(|(_, action)| *action == GuardAction::Warn), "{all:?}");
+}
+
+/// An object with a list of that many texts of one form, and a further text behind them.
+fn many(form: impl Fn(u64) -> String, last: &str) -> Json {
+    let rows: Vec<Json> = (0..200).map(|n| Json::from(form(n))).collect();
+    Json::object([("rows", Json::Array(rows)), ("z", Json::from(last))])
+}
+
+#[test]
+fn many_findings_of_one_sort_hide_no_secret_and_deny_nothing_by_themselves() {
+    // A token of a code host, of no account. WHY in parts: it does not stand in this file.
+    let token = ["ghp_", "b7Qk2Zr9Xw4Lm1Nc", "8Vd5Ht3Py6Js0Fg2Ra4e"].concat();
+    // WHY these: bytes that are no text, and values that are named like secrets, are no sure secrets.
+    let blob = |n: u64| format!("{n:03}{}", "AQ7kBx9ZCw2hDE4f".repeat(8));
+    let hash = |n: u64| format!("password_hash: x7Kq2vLp{n:03}Zt9");
+    let mail = |n: u64| format!("u{n}@example.com");
+    for rows in [&blob as &dyn Fn(u64) -> String, &hash, &mail] {
+        let all = actions(&ToolGuard::default(), &many(rows, "nothing"));
+        assert!(all.contains(&("unscanned", GuardAction::Warn)), "{all:?}");
+        assert!(all.iter().all(|(_, action)| *action == GuardAction::Warn), "{all:?}");
+        let all = actions(&ToolGuard::default(), &many(rows, &token));
+        assert!(all.contains(&("github", GuardAction::Block)), "{all:?}");
+    }
+    let key = |n: u64| format!("{}{n:03}", token.trim_end_matches("a4e"));
+    let all = actions(&ToolGuard::default(), &many(key, "nothing"));
+    assert!(all.contains(&("unscanned", GuardAction::Block)), "{all:?}");
+}
+
+#[test]
+fn a_place_shows_no_secret_that_a_member_is_named() {
+    // WHY in parts: none of them stands in this file.
+    let part = "9fKx2mQz7Lw4";
+    for name in [
+        ["postgres://svc:", part, "@db.internal:5432/orders"].concat(),
+        ["https://hooks.slack.com/services/T0Q7X4LMN/B2RTV6WYB/", part, "8Hs3Pd0c"].concat(),
+    ] {
+        let value = json(&format!(r#"{{"rows":[{{"{name}":1,"b":2}}]}}"#));
+        let hits = firewall::scan(&value);
+        let all = judged(&ToolGuard::default(), Direction::Arguments, &hits);
+        let secret = all.iter().find(|one| one.action == GuardAction::Block).unwrap();
+        let shown = [finding(secret).path, in_words(secret)];
+        assert!(shown.iter().all(|text| text.contains("/rows/0/")), "{shown:?}");
+        assert!(shown.iter().all(|text| !text.contains(part)), "{shown:?}");
+    }
+    assert_eq!(place("/a~1b/long enough/0"), "/a~1b/long enough/0");
 }
 
 #[test]
@@ -70,6 +115,20 @@ fn a_clean_answer_keeps_its_bytes_and_a_finding_is_masked_or_keeps_all_of_it_bac
     assert_eq!(released(&mut floor, clean).unwrap(), clean);
     let mut floor = Floor::of(&personal(GuardAction::Warn), false);
     assert_eq!(released(&mut floor, mail).unwrap(), mail);
+}
+
+#[test]
+fn the_words_of_a_failure_are_masked_as_an_answer_is() {
+    let words = "no account of ann@example.com";
+    for action in [GuardAction::Redact, GuardAction::Block] {
+        let mut floor = Floor::of(&personal(action), false);
+        assert_eq!(floor.message(words.to_owned()), "no account of [REDACTED:email]");
+    }
+    let mut floor = Floor::of(&personal(GuardAction::Warn), false);
+    assert_eq!(floor.message(words.to_owned()), words);
+    // WHY in parts: it does not stand in this file.
+    let token = ["ghp_", "b7Qk2Zr9Xw4Lm1Nc", "8Vd5Ht3Py6Js0Fg2Ra4e"].concat();
+    assert_eq!(floor.message(format!("not {token}")), "not [REDACTED:github]");
 }
 
 #[test]
