@@ -267,6 +267,8 @@ async fn what_cannot_be_begun_ends_with_2_or_64_and_says_why() {
     let broken = backtest(&gate, &["--bundle", "broken"]).ends(2);
     assert!(broken.err.contains("agent/main.rego:"), "{}", broken.err);
     backtest(&gate, &["--bundle", "nowhere"]).ends(2);
+    let orphan = backtest(&gate, &["--bundle", "bundle", "--parent", "2147483647"]).ends(2);
+    assert!(orphan.err.contains("the parent process has ended"), "{}", orphan.err);
     backtest(&gate, &[]).ends(64);
     gate.run(&["policy", "backtest", "--bundle", "bundle"]).ends(2);
     gate.run(&["policy", "backtest", "--bundle", "bundle", "--sqlite", "nowhere"]).ends(2);
