@@ -275,8 +275,11 @@ impl Index {
     pub async fn clear(&self) -> Result<(), Error> {
         let mut filling = self.filling.lock().await;
         filling.broken.clear();
-        let chains = self.store.cursors().await?.into_keys().collect();
-        self.store.forget(chains).await
+        // WHY one by one: each has the whole time that emptying may take.
+        for chain in self.store.cursors().await?.into_keys() {
+            self.store.forget(vec![chain]).await?;
+        }
+        Ok(())
     }
 
     /// The calls that match, the newest first.

@@ -55,14 +55,17 @@ impl PostgresIndex {
     /// How far each chain is.
     pub async fn cursors(&self) -> Result<BTreeMap<ChainId, Cursor>, Error> {
         let sql = "SELECT chain, next, leaf, at FROM cursor";
-        let rows = self.fill.read(sql, Values::new()).await.map_err(failed)?;
+        let rows = self.fill.read(sql, Values::new()).await.map_err(Error::Postgres)?;
         rows.iter().map(|row| Ok((IndexColumns::chain(row, 0)?, cursor(row, 1)?))).collect()
     }
 
     async fn cursor(&self, chain: &ChainId) -> Result<Cursor, Error> {
         let sql = "SELECT next, leaf, at FROM cursor WHERE chain = $1";
-        let rows =
-            self.fill.read(sql, Values::new().bytes(chain.as_bytes())).await.map_err(failed)?;
+        let rows = self
+            .fill
+            .read(sql, Values::new().bytes(chain.as_bytes()))
+            .await
+            .map_err(Error::Postgres)?;
         rows.first().map_or(Ok(Cursor::START), |row| cursor(row, 0))
     }
 
@@ -70,7 +73,7 @@ impl PostgresIndex {
     pub async fn forget(&self, chains: &[ChainId]) -> Result<(), Error> {
         let chains = chains.iter().map(|chain| chain.as_bytes().as_slice());
         let values = Values::new().all_bytes(chains);
-        self.fill.write("SELECT forget($1)", values).await.map_err(failed)?;
+        self.fill.write("SELECT forget($1)", values).await.map_err(Error::Postgres)?;
         Ok(())
     }
 
@@ -83,7 +86,7 @@ impl PostgresIndex {
             columns::of("r", &RUN)
         );
         let values = of_chain.all_text(runs.iter().map(String::as_str));
-        for row in self.fill.read(&sql, values).await.map_err(failed)? {
+        for row in self.fill.read(&sql, values).await.map_err(Error::Postgres)? {
             let run = columns::run(&row)?;
             stored.runs.insert(run.run.clone(), run);
         }
@@ -96,7 +99,7 @@ impl PostgresIndex {
             .bytes(chain.as_bytes())
             .all_text(calls.iter().map(|(_, call)| call.as_str()))
             .all_text(calls.iter().map(|(run, _)| run.as_str()));
-        for row in self.fill.read(&sql, values).await.map_err(failed)? {
+        for row in self.fill.read(&sql, values).await.map_err(Error::Postgres)? {
             let call = columns::call(&row)?;
             stored.calls.insert((call.run.clone(), call.call.clone()), call);
         }
@@ -137,7 +140,7 @@ impl PostgresIndex {
             .text(&runs)
             .text(&marks);
         let sql = "SELECT put($1, $2, $3, $4, $5, $6, $7, $8, $9)::int::bigint";
-        match asked(&self.fill.write(sql, values).await.map_err(failed)?)? {
+        match asked(&self.fill.write(sql, values).await.map_err(Error::Postgres)?)? {
             true => Ok(to),
             false => self.cursor(chain).await,
         }
@@ -163,10 +166,11 @@ impl PostgresIndex {
     pub async fn turn(&self) -> Result<bool, Error> {
         let values = Values::new().text(&self.holder).millis(TERM);
         let sql = "SELECT turn($1, $2)::int::bigint";
-        asked(&self.fill.write(sql, values).await.map_err(failed)?)
+        asked(&self.fill.write(sql, values).await.map_err(Error::Postgres)?)
     }
 }
 
+/// Why a search failed.
 fn failed(error: StoreError) -> Error {
     if error.reason().starts_with(TOO_LONG) { Error::Long } else { Error::Postgres(error) }
 }
