@@ -19,7 +19,7 @@ use super::fold::{Cursor, EntryBatch, StoredRows};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::postgres::Options;
-use crate::ledger::postgres::lane::PostgresLane;
+use crate::ledger::postgres::lane::{PostgresLane, TOO_LONG};
 use crate::ledger::postgres::values::Values;
 use crate::ledger::store::StoreError;
 
@@ -29,8 +29,6 @@ const SEARCH: Duration = Duration::from_secs(5);
 const FILL: Duration = Duration::from_secs(120);
 /// How long a replica fills before another one may, if it is silent.
 const TERM: Duration = Duration::from_secs(5);
-/// What the server answers to a statement that took too long.
-const TOO_LONG: &str = "57014";
 
 /// The database.
 #[derive(Clone, Debug)]
