@@ -74,6 +74,8 @@ impl ChildBacktester {
             command.args(value.map(|value| format!("{name}={value}")));
         }
         command.arg("--limit").arg(order.limit.to_string());
+        // What kills this process leaves no time to end the child.
+        command.arg("--parent").arg(std::process::id().to_string());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
         Ok(command)

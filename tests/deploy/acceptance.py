@@ -3,6 +3,7 @@
 `kubectl` and `helm` stand in for a cluster on which nothing holds, and for one that says yes to everything. What the script asks of a real one is
 not shown by this, only that it asks each of its claims, tells the two apart and cleans up."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -41,6 +42,13 @@ def main(programs):
         assert done.returncode == 1, done
         calls = asked.read_text()
         assert "helm -n wicketgate-acceptance-" in calls and "uninstall demo" in calls and "delete namespace wicketgate-acceptance-" in calls, calls
+        # A pod that Pod Security refuses shows nothing of what it is asked about.
+        ran = [line for line in calls.splitlines() if " run " in line]
+        assert len(ran) == 2, ran
+        for line in ran:
+            name = line.split(" run ")[1].split()[0]
+            said, _ = json.JSONDecoder().raw_decode(line.split("--overrides=")[1])
+            assert said["spec"]["containers"] == [{"name": name, "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}], said
         assert [path.name for path in home.iterdir() if path.name.startswith("tmp.")] == []
     print(f"{len(claims)} claims were asked")
 

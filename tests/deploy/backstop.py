@@ -104,6 +104,12 @@ def spoilt():
     yield lambda pod: pod["spec"]["initContainers"].remove(gate(pod)), "has no gate"
     yield lambda pod: gate(pod).pop("restartPolicy"), "has no gate"
     yield lambda pod: pod["spec"]["initContainers"].insert(0, {"name": "early", "image": "x"}) or pod["spec"]["initContainers"].insert(0, {"name": "earlier", "image": "x"}), "has no gate"
+    early = {"name": "early", "image": "x", "securityContext": {"runAsUser": 65532, "allowPrivilegeEscalation": False}}
+
+    def before(pod, **change):
+        pod["spec"]["initContainers"] = [{**copy.deepcopy(early), **change}, gate(pod)]
+    yield lambda pod: before(pod, restartPolicy="Always"), "stays beside it"
+    yield lambda pod: before(pod, securityContext={"runAsUser": 0, "allowPrivilegeEscalation": False}), "names no user"
     yield lambda pod: gate(pod).update(image="docker.io/evil/wicketgate:1"), "another image"
     yield lambda pod: gate(pod)["securityContext"].update(runAsUser=0), "another image or user"
     yield lambda pod: security(pod).update(runAsUser=65532), "names no user"
@@ -112,6 +118,8 @@ def spoilt():
     yield lambda pod: agent(pod).pop("securityContext"), "names no user"
     yield lambda pod: pod["spec"]["containers"].append({"name": "second", "image": "x"}), "names no user"
     yield lambda pod: security(pod).update(privileged=True), "privileged"
+    yield lambda pod: security(pod).update(allowPrivilegeEscalation=True), "can become another user"
+    yield lambda pod: security(pod).pop("allowPrivilegeEscalation"), "can become another user"
     yield lambda pod: security(pod).update(capabilities={"add": ["SYS_PTRACE"]}), "capability"
     for name in ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"):
         yield lambda pod, name=name: pod["spec"].update({name: True}), "namespace of the host"
@@ -162,10 +170,18 @@ def admitted():
     assert judge.refusals(naked, update, old=other)
 
     judge = Judge(policies["ephemeral"], params)
-    fine = {"name": "look", "image": "x", "targetContainerName": "agent", "securityContext": {"runAsUser": 10001}}
-    for change, said in (({}, None), ({"targetContainerName": "gate"}, "processes of the gate"), ({"securityContext": {"runAsUser": 65532}}, "processes of the gate"),
-                         ({"securityContext": {}}, "names no user"), ({"volumeMounts": [{"name": "secrets", "mountPath": "/x"}]}, "mounts a volume of the gate")):
+    user = {"runAsUser": 10001, "allowPrivilegeEscalation": False}
+    fine = {"name": "look", "image": "x", "targetContainerName": "agent", "securityContext": user}
+    of_gate = {"valueFrom": {"secretKeyRef": {"name": "gate-own", "key": "k"}}}
+    for change, said in (({}, None), ({"targetContainerName": "gate"}, "processes of the gate"), ({"securityContext": {**user, "runAsUser": 65532}}, "processes of the gate"),
+                         ({"securityContext": {"allowPrivilegeEscalation": False}}, "names no user"),
+                         ({"securityContext": {"runAsUser": 10001}}, "can become another user"), ({"securityContext": {**user, "privileged": True}}, "is privileged"),
+                         ({"securityContext": {**user, "capabilities": {"add": ["SYS_PTRACE"]}}}, "adds a capability"),
+                         ({"env": [{"name": "X", **of_gate}]}, "Secret of the gate in a variable"), ({"envFrom": [{"secretRef": {"name": "gate-own"}}]}, "Secret of the gate in a variable"),
+                         ({"volumeMounts": [{"name": "secrets", "mountPath": "/x"}]}, "mounts a volume of the gate")):
         pod = copy.deepcopy(good["job"])
+        [mine] = [one for one in pod["spec"]["volumes"] if one["name"] == "secrets"]
+        mine["projected"]["sources"] = [{"secret": {"name": "gate-own"}}]
         pod["spec"]["ephemeralContainers"] = [{**fine, **change}]
         refused = judge.refusals(pod)
         assert bool(refused) == bool(said) and all(said in message for message in refused), f"{change}: {refused}"
@@ -173,7 +189,7 @@ def admitted():
     judge = Judge(policies["debug"], params)
     for what, container, groups, admits in (
         ("exec", "agent", [], True), ("exec", "gate", ["developers"], False), ("exec", "gate", ["sre"], True), ("attach", "gate", ["s", "re", "system:master"], False),
-        ("exec", "", ["developers"], False), ("portforward", None, ["developers"], False), ("portforward", None, ["system:masters"], True),
+        ("exec", "", ["developers"], False), ("exec", "gate", ["system:masters,sre"], False), ("portforward", None, ["developers"], False), ("portforward", None, ["system:masters"], True),
     ):
         one = {} if container is None else {"container": container}
         refused = judge.refusals(one, {"subResource": what, "userInfo": {"username": "x", "groups": groups}})

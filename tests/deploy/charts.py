@@ -156,6 +156,9 @@ def refusals(helm):
         assert text is not None, why
         text, why = helm.template(refused(of[example], path, change))
         assert text is None and said in why, f"{path} {change}: {why}"
+    for example, kind in (("cronjob", "CronJob"), ("statefulset", "StatefulSet"), ("deployment", None)):
+        text, why = helm.template(of[example], "a" * 40)
+        assert (text is None and f"a {kind} with a name of more than 52" in why) if kind else text is not None, f"{example}: {why}"
     print("each is refused by name")
 
 

@@ -231,6 +231,17 @@ async fn a_backtest_of_an_edited_ledger_gives_no_result() {
             "UPDATE stored_entry SET body = CAST(replace(CAST(body AS TEXT), 'large', 'small') AS BLOB) WHERE kind = 'call.denied'",
             "its bytes",
         ),
+        // A denial becomes the entry before it once more, and the column of the next entry agrees.
+        (
+            "exchanged",
+            "UPDATE stored_entry SET kind = iif(stored_entry.id = o.at, o.kind, stored_entry.kind), \
+             body = iif(stored_entry.id = o.at, o.body, stored_entry.body), \
+             leaf = iif(stored_entry.id = o.at, o.leaf, stored_entry.leaf), prev = o.leaf \
+             FROM (SELECT id + 1 AS at, kind, body, leaf FROM stored_entry WHERE id + 1 = \
+             (SELECT min(id) FROM stored_entry WHERE kind = 'call.denied')) AS o \
+             WHERE stored_entry.id IN (o.at, o.at + 1)",
+            "another entry before it",
+        ),
         ("cut", "DELETE FROM stored_entry WHERE id = (SELECT max(id) FROM stored_entry)", "head"),
     ] {
         copied(&gate, name, edit);
@@ -256,6 +267,8 @@ async fn what_cannot_be_begun_ends_with_2_or_64_and_says_why() {
     let broken = backtest(&gate, &["--bundle", "broken"]).ends(2);
     assert!(broken.err.contains("agent/main.rego:"), "{}", broken.err);
     backtest(&gate, &["--bundle", "nowhere"]).ends(2);
+    let orphan = backtest(&gate, &["--bundle", "bundle", "--parent", "2147483647"]).ends(2);
+    assert!(orphan.err.contains("the parent process has ended"), "{}", orphan.err);
     backtest(&gate, &[]).ends(64);
     gate.run(&["policy", "backtest", "--bundle", "bundle"]).ends(2);
     gate.run(&["policy", "backtest", "--bundle", "bundle", "--sqlite", "nowhere"]).ends(2);

@@ -330,6 +330,20 @@ async fn one_replica_of_a_hub_fills_and_a_hub_sees_its_own_tenant_alone() {
 }
 
 #[tokio::test]
+async fn a_search_of_a_hub_that_takes_too_long_says_so_also_on_a_connection_that_was_used() {
+    let db = Pg::cluster().database().await;
+    let index = Index::postgres(&db.operator_url, "one").unwrap();
+    assert_eq!(calls_in(&index, "").await, Vec::<String>::new());
+    let mut admin = PgConnection::connect(&db.admin_url).await.unwrap();
+    for sql in ["BEGIN", "LOCK TABLE console.call"] {
+        sqlx::query(sql).execute(&mut admin).await.unwrap();
+    }
+    let query = Query::parse("", now()).unwrap();
+    let late = index.calls(RowSearch { query, after: None, limit: 1 }).await.unwrap_err();
+    assert!(matches!(late, wicketgate::index::Error::Long), "{late}");
+}
+
+#[tokio::test]
 async fn a_receipt_is_proven_under_the_signed_checkpoint() {
     let api = ApiServer::open().await;
     let run = run_id(1);

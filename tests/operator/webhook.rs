@@ -153,7 +153,9 @@ async fn slack_and_teams_get_bodies_of_their_own_with_the_signature_and_no_argum
     for format in [WebhookFormat::Slack, WebhookFormat::Teams] {
         let api = ApiServer::open().await;
         let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/held", receiver.local_addr().unwrap());
+        // As the URL of a workflow of Teams, whose query is its secret.
+        let query = "api-version=2016-06-01&sp=%2Ftriggers%2Fmanual%2Frun&sig=a-B_c";
+        let url = format!("http://{}/held?{query}", receiver.local_addr().unwrap());
         let key = SecretKey::generate(&SystemEntropy);
         let public = key.public().to_bytes();
         let link = Some("https://hub.example.com/console/approvals".to_owned());
@@ -165,6 +167,8 @@ async fn slack_and_teams_get_bodies_of_their_own_with_the_signature_and_no_argum
         api.hold(ask(run, "c1", r#"{"iban":"DE02120300000000202051"}"#)).await;
         let came = next(&receiver, "200 OK").await;
         let body = came.verified(&public);
+        let begins = format!("POST /held?{query} HTTP/1.1\r\n");
+        assert!(came.headers.starts_with(&begins), "{}", came.headers);
         assert!(!came.body.contains("iban") && !came.body.contains("DE02"), "{}", came.body);
         let page = format!("https://hub.example.com/console/approvals/{run}/c1");
         match format {

@@ -44,6 +44,11 @@ pub enum RemoteError {
     /// The URL has more than a plain path.
     #[error("the path of a url has no braces, no query and no fragment")]
     Path,
+    /// Its query is none.
+    #[error(
+        "the query of a url has no fragment, no blank and no character beyond ascii: write `%20`"
+    )]
+    Query,
     /// No network can be named.
     #[error(transparent)]
     Network(#[from] address::Error),
@@ -105,6 +110,20 @@ impl Remote {
         };
         let client = client.map_err(|error| RemoteError::Trust(error.into()))?;
         Ok(Self { client, origin, path })
+    }
+
+    /// The receiver at this URL, which may have a query: every request goes to the URL itself.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn receiving(url: &str, ca: Option<&[u8]>) -> Result<Self, RemoteError> {
+        let Some((place, query)) = url.split_once('?') else { return Self::new(url, ca) };
+        if query.contains(|c: char| !c.is_ascii_graphic() || c == '#') {
+            return Err(RemoteError::Query);
+        }
+        let mut remote = Self::new(place, ca)?;
+        remote.path = format!("{}?{query}", remote.path);
+        Ok(remote)
     }
 
     /// Sends one request to a path below the URL's (`/…`), or to the URL itself (empty), and reads

@@ -97,6 +97,16 @@ pub struct BrokenChain {
 impl IndexReach {
     const NOTHING: Self =
         Self { entries: 0, behind: 0, as_of: Timestamp::from_millis(0), broken: None };
+
+    /// Counts a chain that is so far in the index.
+    fn take(&mut self, row: &ChainRow, at: Cursor) {
+        let behind = row.head.size.saturating_sub(at.next);
+        self.entries = self.entries.saturating_add(at.next);
+        self.behind = self.behind.saturating_add(behind);
+        if behind > 0 {
+            self.as_of = self.as_of.min(at.at);
+        }
+    }
 }
 
 /// The index. Clones share its connections.
@@ -183,17 +193,18 @@ impl Index {
         if !gone.is_empty() {
             self.store.forget(gone).await?;
         }
+        let start = |row: &ChainRow| cursors.get(&row.chain).copied().unwrap_or(Cursor::START);
+        let mut before = IndexReach { as_of: now, ..IndexReach::NOTHING };
+        chains.iter().for_each(|row| before.take(row, start(row)));
+        // WHY: what is asked while the first round of a process runs must not look complete.
+        if self.reach() == IndexReach::NOTHING && before.behind > u64::from(BATCH) {
+            *self.reach.lock() = before;
+        }
         let mut reach = IndexReach { as_of: now, ..IndexReach::NOTHING };
         let mut left = most;
         for row in &chains {
-            let from = cursors.get(&row.chain).copied().unwrap_or(Cursor::START);
-            let at = self.fill_chain(reader, row, (from, &mut left, &mut filling)).await?;
-            let behind = row.head.size.saturating_sub(at.next);
-            reach.entries = reach.entries.saturating_add(at.next);
-            reach.behind = reach.behind.saturating_add(behind);
-            if behind > 0 {
-                reach.as_of = reach.as_of.min(at.at);
-            }
+            let at = self.fill_chain(reader, row, (start(row), &mut left, &mut filling)).await?;
+            reach.take(row, at);
             let broken = filling.broken.get(&row.chain);
             let broken = broken.map(|(seq, _)| BrokenChain { chain: row.chain, seq: *seq });
             reach.broken = reach.broken.or(broken);
@@ -264,8 +275,11 @@ impl Index {
     pub async fn clear(&self) -> Result<(), Error> {
         let mut filling = self.filling.lock().await;
         filling.broken.clear();
-        let chains = self.store.cursors().await?.into_keys().collect();
-        self.store.forget(chains).await
+        // WHY one by one: each has the whole time that emptying may take.
+        for chain in self.store.cursors().await?.into_keys() {
+            self.store.forget(vec![chain]).await?;
+        }
+        Ok(())
     }
 
     /// The calls that match, the newest first.

@@ -19,7 +19,7 @@ use super::fold::{Cursor, EntryBatch, StoredRows};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::postgres::Options;
-use crate::ledger::postgres::lane::PostgresLane;
+use crate::ledger::postgres::lane::{PostgresLane, TOO_LONG};
 use crate::ledger::postgres::values::Values;
 use crate::ledger::store::StoreError;
 
@@ -29,8 +29,6 @@ const SEARCH: Duration = Duration::from_secs(5);
 const FILL: Duration = Duration::from_secs(120);
 /// How long a replica fills before another one may, if it is silent.
 const TERM: Duration = Duration::from_secs(5);
-/// What the server answers to a statement that took too long.
-const TOO_LONG: &str = "57014";
 
 /// The database.
 #[derive(Clone, Debug)]
@@ -55,14 +53,17 @@ impl PostgresIndex {
     /// How far each chain is.
     pub async fn cursors(&self) -> Result<BTreeMap<ChainId, Cursor>, Error> {
         let sql = "SELECT chain, next, leaf, at FROM cursor";
-        let rows = self.fill.read(sql, Values::new()).await.map_err(failed)?;
+        let rows = self.fill.read(sql, Values::new()).await.map_err(Error::Postgres)?;
         rows.iter().map(|row| Ok((IndexColumns::chain(row, 0)?, cursor(row, 1)?))).collect()
     }
 
     async fn cursor(&self, chain: &ChainId) -> Result<Cursor, Error> {
         let sql = "SELECT next, leaf, at FROM cursor WHERE chain = $1";
-        let rows =
-            self.fill.read(sql, Values::new().bytes(chain.as_bytes())).await.map_err(failed)?;
+        let rows = self
+            .fill
+            .read(sql, Values::new().bytes(chain.as_bytes()))
+            .await
+            .map_err(Error::Postgres)?;
         rows.first().map_or(Ok(Cursor::START), |row| cursor(row, 0))
     }
 
@@ -70,7 +71,7 @@ impl PostgresIndex {
     pub async fn forget(&self, chains: &[ChainId]) -> Result<(), Error> {
         let chains = chains.iter().map(|chain| chain.as_bytes().as_slice());
         let values = Values::new().all_bytes(chains);
-        self.fill.write("SELECT forget($1)", values).await.map_err(failed)?;
+        self.fill.write("SELECT forget($1)", values).await.map_err(Error::Postgres)?;
         Ok(())
     }
 
@@ -83,7 +84,7 @@ impl PostgresIndex {
             columns::of("r", &RUN)
         );
         let values = of_chain.all_text(runs.iter().map(String::as_str));
-        for row in self.fill.read(&sql, values).await.map_err(failed)? {
+        for row in self.fill.read(&sql, values).await.map_err(Error::Postgres)? {
             let run = columns::run(&row)?;
             stored.runs.insert(run.run.clone(), run);
         }
@@ -96,7 +97,7 @@ impl PostgresIndex {
             .bytes(chain.as_bytes())
             .all_text(calls.iter().map(|(_, call)| call.as_str()))
             .all_text(calls.iter().map(|(run, _)| run.as_str()));
-        for row in self.fill.read(&sql, values).await.map_err(failed)? {
+        for row in self.fill.read(&sql, values).await.map_err(Error::Postgres)? {
             let call = columns::call(&row)?;
             stored.calls.insert((call.run.clone(), call.call.clone()), call);
         }
@@ -137,7 +138,7 @@ impl PostgresIndex {
             .text(&runs)
             .text(&marks);
         let sql = "SELECT put($1, $2, $3, $4, $5, $6, $7, $8, $9)::int::bigint";
-        match asked(&self.fill.write(sql, values).await.map_err(failed)?)? {
+        match asked(&self.fill.write(sql, values).await.map_err(Error::Postgres)?)? {
             true => Ok(to),
             false => self.cursor(chain).await,
         }
@@ -163,10 +164,11 @@ impl PostgresIndex {
     pub async fn turn(&self) -> Result<bool, Error> {
         let values = Values::new().text(&self.holder).millis(TERM);
         let sql = "SELECT turn($1, $2)::int::bigint";
-        asked(&self.fill.write(sql, values).await.map_err(failed)?)
+        asked(&self.fill.write(sql, values).await.map_err(Error::Postgres)?)
     }
 }
 
+/// Why a search failed.
 fn failed(error: StoreError) -> Error {
     if error.reason().starts_with(TOO_LONG) { Error::Long } else { Error::Postgres(error) }
 }

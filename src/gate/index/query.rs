@@ -314,7 +314,9 @@ fn term(written: &Written<'_>) -> Result<Term, QueryError> {
         return Err(written.wrong(QueryFlaw::Value(field)));
     }
     let prefix = stem.is_some() || (field.is_none() && !written.quoted);
-    Ok(Term { field, value: value.to_owned(), prefix, negated: written.negated })
+    // As rows are kept: PostgreSQL takes no NUL in a text.
+    let value = value.replace('\0', "\u{fffd}");
+    Ok(Term { field, value, prefix, negated: written.negated })
 }
 
 fn bound(
@@ -390,6 +392,7 @@ mod tests {
         ] {
             assert_eq!(one(text), expected, "{text}");
         }
+        assert_eq!(one("tool:a\0b").value, "a\u{fffd}b", "as a row has it");
         assert_eq!(parsed("  "), Query::default());
         let all = parsed("tool:a  agent:b -code:c\tsince:2h");
         assert_eq!((all.terms.len(), all.since.is_some(), all.until), (3, true, None));

@@ -1,3 +1,13 @@
+{{/* A container `c` that gets no rights of root. */}}
+{{- define "wicketgate.backstop.plain" -}}
+has(c.securityContext) && has(c.securityContext.allowPrivilegeEscalation) && !c.securityContext.allowPrivilegeEscalation && (!has(c.securityContext.privileged) || !c.securityContext.privileged) && (!has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add) || c.securityContext.capabilities.add.size() == 0)
+{{- end -}}
+
+{{/* A container `c` without the Secret of the source `s` in its variables. */}}
+{{- define "wicketgate.backstop.bare" -}}
+(!has(c.envFrom) || c.envFrom.all(e, !has(e.secretRef) || e.secretRef.name != s.secret.name)) && (!has(c.env) || c.env.all(e, !has(e.valueFrom) || !has(e.valueFrom.secretKeyRef) || e.valueFrom.secretKeyRef.name != s.secret.name))
+{{- end -}}
+
 {{/* A pod at its creation and its changes. */}}
 {{- define "wicketgate.backstop.pods" -}}
 # A pod that was there before the rules can still lose a finalizer or get a label.
@@ -19,12 +29,14 @@ variables:
 validations:
   - expression: "variables.exempt || (variables.gates.size() == 1 && (variables.first || variables.second) && has(variables.gates[0].restartPolicy) && variables.gates[0].restartPolicy == 'Always')"
     message: "the pod has no gate: its first init container is not a native sidecar named `gate`. Install the agent with the chart, or exempt its service account in `backstop.exempt`"
+  - expression: "variables.exempt || !variables.second || !has(variables.inits[0].restartPolicy) || variables.inits[0].restartPolicy != 'Always'"
+    message: "the container before the gate stays beside it: remove its `restartPolicy`"
   - expression: "variables.exempt || variables.gates.all(c, c.image == params.data.image && has(c.securityContext) && has(c.securityContext.runAsUser) && c.securityContext.runAsUser == variables.uid)"
     message: "the container `gate` has another image or user than the chart's: take `image` and `gate.uid` of the release"
-  - expression: "variables.exempt || variables.guests.all(c, has(c.securityContext) && has(c.securityContext.runAsUser) && c.securityContext.runAsUser != 0 && c.securityContext.runAsUser != variables.uid)"
+  - expression: "variables.exempt || (variables.others.all(c, has(c.securityContext) && has(c.securityContext.runAsUser) && c.securityContext.runAsUser != 0) && variables.guests.all(c, c.securityContext.runAsUser != variables.uid))"
     message: "a container beside the gate names no user, root, or the user of the gate: set `securityContext.runAsUser` of each to another number"
-  - expression: "variables.exempt || variables.others.all(c, !has(c.securityContext) || ((!has(c.securityContext.privileged) || !c.securityContext.privileged) && (!has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add) || c.securityContext.capabilities.add.size() == 0)))"
-    message: "a container beside the gate is privileged or adds a capability: remove it"
+  - expression: "variables.exempt || variables.others.all(c, {{ include "wicketgate.backstop.plain" . }})"
+    message: "a container beside the gate is privileged, adds a capability, or can become another user: remove that, and set `allowPrivilegeEscalation: false`"
   - expression: "variables.exempt || ((!has(object.spec.hostNetwork) || !object.spec.hostNetwork) && (!has(object.spec.hostPID) || !object.spec.hostPID) && (!has(object.spec.hostIPC) || !object.spec.hostIPC) && (!has(object.spec.shareProcessNamespace) || !object.spec.shareProcessNamespace))"
     message: "the pod shares a namespace of the host, or its processes: remove hostNetwork, hostPID, hostIPC and shareProcessNamespace"
   - expression: "variables.exempt || variables.volumes.all(v, v.name == 'enrolment' || !has(v.projected) || !has(v.projected.sources) || v.projected.sources.all(s, !has(s.serviceAccountToken)))"
@@ -35,7 +47,7 @@ validations:
     message: "a volume is a directory of the node, through which a container could reach the gate: remove the hostPath"
   - expression: "variables.exempt || variables.secrets.all(own, own.projected.sources.all(s, !has(s.secret) || variables.volumes.all(v, v.name == 'secrets' || ((!has(v.secret) || v.secret.secretName != s.secret.name) && (!has(v.projected) || !has(v.projected.sources) || v.projected.sources.all(t, !has(t.secret) || t.secret.name != s.secret.name))))))"
     message: "a volume beside the gate's has a Secret of the gate: give the agent another one"
-  - expression: "variables.exempt || variables.secrets.all(own, own.projected.sources.all(s, !has(s.secret) || variables.others.all(c, (!has(c.envFrom) || c.envFrom.all(e, !has(e.secretRef) || e.secretRef.name != s.secret.name)) && (!has(c.env) || c.env.all(e, !has(e.valueFrom) || !has(e.valueFrom.secretKeyRef) || e.valueFrom.secretKeyRef.name != s.secret.name)))))"
+  - expression: "variables.exempt || variables.secrets.all(own, own.projected.sources.all(s, !has(s.secret) || variables.others.all(c, {{ include "wicketgate.backstop.bare" . }})))"
     message: "a container beside the gate has a Secret of the gate in a variable: give it another one"
   - expression: "variables.exempt || variables.claims.all(own, variables.volumes.all(v, v.name == 'state' || !has(v.persistentVolumeClaim) || v.persistentVolumeClaim.claimName != own.persistentVolumeClaim.claimName))"
     message: "a volume beside the gate's is the claim of its ledger: give the agent another one"
@@ -46,17 +58,22 @@ validations:
 variables:
   - {name: exempt, expression: "('exempt.' + object.metadata.namespace + '.' + (has(object.spec.serviceAccountName) ? object.spec.serviceAccountName : 'default')) in params.data"}
   - {name: added, expression: "has(object.spec.ephemeralContainers) ? object.spec.ephemeralContainers : []"}
+  - {name: secrets, expression: "has(object.spec.volumes) ? object.spec.volumes.filter(v, v.name == 'secrets' && has(v.projected) && has(v.projected.sources)) : []"}
 validations:
   - expression: "variables.exempt || variables.added.all(c, (!has(c.targetContainerName) || c.targetContainerName != 'gate') && has(c.securityContext) && has(c.securityContext.runAsUser) && c.securityContext.runAsUser != 0 && c.securityContext.runAsUser != int(params.data.uid))"
     message: "an ephemeral container sees the processes of the gate, or names no user, root or the gate's: set another `targetContainerName` and `securityContext.runAsUser`"
   - expression: "variables.exempt || variables.added.all(c, !has(c.volumeMounts) || c.volumeMounts.all(m, !(m.name in ['config', 'secrets', 'state', 'enrolment', 'socket'])))"
     message: "an ephemeral container mounts a volume of the gate: remove the mount"
+  - expression: "variables.exempt || variables.added.all(c, {{ include "wicketgate.backstop.plain" . }})"
+    message: "an ephemeral container is privileged, adds a capability, or can become another user: remove that, and set `allowPrivilegeEscalation: false`"
+  - expression: "variables.exempt || variables.secrets.all(own, own.projected.sources.all(s, !has(s.secret) || variables.added.all(c, {{ include "wicketgate.backstop.bare" . }})))"
+    message: "an ephemeral container has a Secret of the gate in a variable: remove it"
 {{- end -}}
 
 {{/* Who gets into a pod that runs. */}}
 {{- define "wicketgate.backstop.debug" -}}
 variables:
-  - {name: debugger, expression: "has(request.userInfo.groups) && request.userInfo.groups.exists(g, params.data.debuggers.contains(',' + g + ','))"}
+  - {name: debugger, expression: "has(request.userInfo.groups) && request.userInfo.groups.exists(g, g != '' && !g.contains(',') && params.data.debuggers.contains(',' + g + ','))"}
 validations:
   - expression: "variables.debugger || request.subResource == 'portforward' || (has(object.container) && object.container != '' && object.container != 'gate')"
     message: "only groups of `backstop.debuggers` get into the container `gate`: name another container"

@@ -89,7 +89,7 @@ impl Webhook {
         link: Option<String>,
     ) -> Result<Self, RemoteError> {
         let format = WebhookFormat::Standard;
-        Ok(Self { remote: Remote::new(url, ca)?, key, link, format })
+        Ok(Self { remote: Remote::receiving(url, ca)?, key, link, format })
     }
 
     /// The same, for a receiver that reads bodies of this form.

@@ -223,10 +223,15 @@ impl DecisionReader<'_> {
         if leaf_hash(&row.body) != row.leaf {
             return Err(self.damaged(row.seq, "its bytes are not those of its hash"));
         }
-        // The index beside the bytes is not hashed, so it must not hide a decision.
-        let named = format!(r#""kind":"{}""#, row.kind);
-        if !std::str::from_utf8(&row.body).is_ok_and(|body| body.contains(&named)) {
+        // The index beside the bytes is not hashed, so it must not hide a decision, nor that one was exchanged.
+        let body = std::str::from_utf8(&row.body).unwrap_or_default();
+        if !body.contains(&format!(r#""kind":"{}""#, row.kind)) {
             return Err(self.damaged(row.seq, "the index says another kind than its bytes"));
+        }
+        if !body.contains(&format!(r#""prev":"{}""#, row.prev.hex())) {
+            return Err(
+                self.damaged(row.seq, "the index says another entry before it than its bytes")
+            );
         }
         let kind = Kind::parse(&row.kind);
         let decides = kind.is_some_and(Kind::decides);

@@ -18,6 +18,9 @@ use crate::record::debug_by;
 /// How many times the same bytes are sent at once after 40001 or 40P01.
 const ATTEMPTS: u32 = 3;
 
+/// What the server answers to a statement that took too long.
+pub(crate) const TOO_LONG: &str = "57014";
+
 /// How long things may take.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -161,7 +164,9 @@ impl PostgresLane {
             };
             // A restart may have killed an idle connection; a read may simply retry.
             let stale = purpose == Purpose::Read && reused && home.is_none() && attempt == 1;
-            if !(stale && matches!(error, StoreError::Unavailable(_)) && Instant::now() < end) {
+            // What took too long would take as long again, and the answer would come too late.
+            let lost = matches!(&error, StoreError::Unavailable(why) if !why.starts_with(TOO_LONG));
+            if !(stale && lost && Instant::now() < end) {
                 return Err(error);
             }
             attempt += 1;
