@@ -148,7 +148,8 @@ async fn five_commands_find_the_wild_agent_show_what_it_did_stop_it_approve_anot
         let of = entries.iter().filter(|entry| entry["kind"] == kind);
         of.map(|entry| entry["data"][name].as_str().unwrap_or_default()).collect::<Vec<_>>()
     };
-    assert_eq!(by("control.set", "name"), [&*wild]);
+    // The approval reaches the gate as an order, as the stop does.
+    assert_eq!(by("control.set", "name"), [&*wild, &*waits]);
     assert_eq!(by("approval.granted", "subject"), ["ada"]);
     assert!(by("payload.viewed", "by").iter().all(|who| *who == "ada"));
     assert_eq!(by("payload.viewed", "by").len(), WILD);

@@ -397,7 +397,7 @@ async fn a_listener_beyond_loopback_needs_tls_and_config_errors_name_the_key() {
             config["operators"][0]["token_file"] =
                 json!(people.path("otto.token").display().to_string());
         },
-        &["operators[0]", "exactly one of `token_file` and `certificate`"],
+        &["operators[0]", "exactly one of `token_file`, `certificate` and `oidc`"],
     );
     refused(
         &|config| {

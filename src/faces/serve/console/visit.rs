@@ -6,7 +6,7 @@ use axum::RequestPartsExt as _;
 use axum::body::Body;
 use axum::extract::{Path, Request};
 use axum::response::Response;
-use http::header::{CONTENT_DISPOSITION, HeaderValue, LOCATION};
+use http::header::{ACCEPT, CONTENT_DISPOSITION, HeaderValue, LOCATION};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use maud::Markup;
@@ -64,7 +64,7 @@ impl Visit {
         let (parts, body) = request.into_parts();
         let (id, who) = match console.session(&parts).await {
             Ok(Some(session)) => session,
-            Ok(None) => return Err(Box::new(see_other(&format!("{ROOT}/login")))),
+            Ok(None) => return Err(Box::new(without_session(&parts))),
             Err(problem) => {
                 let failure = Failure::from(console.api.refuse(problem));
                 return Err(Box::new(failure.page(&console)));
@@ -184,6 +184,18 @@ impl Visit {
             Err(failure) => failure.page_for(&self.console, Some(self)),
         }
     }
+}
+
+/// The answer to a request without a session: the login, or nothing for a script that follows the live feed. WHY: the
+/// page of a login is no stream, and a browser would tell its reader of a fault. 204 ends the following.
+fn without_session(parts: &Parts) -> Response {
+    let accepts = parts.headers.get(ACCEPT).and_then(|accepts| accepts.to_str().ok());
+    if !accepts.is_some_and(|accepts| accepts.contains("text/event-stream")) {
+        return see_other(&format!("{ROOT}/login"));
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
 }
 
 /// The browser shows this path next.
