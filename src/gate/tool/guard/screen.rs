@@ -10,7 +10,7 @@ use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::domain::guarded::{GuardAction, Withheld};
 use crate::domain::json::{Json, Limits};
-use crate::firewall::{self, Class, Confidence, Hit};
+use crate::firewall::{self, Class, Confidence, Hit, How};
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::{
     Direction, MaskedViews, Screening, ToolGuard, secret_kinds, without_secrets,
@@ -257,7 +257,14 @@ pub(in crate::tool) fn of_effect(
     }
     let decoded = decoded(effect);
     let hits = firewall::scan(&decoded);
-    let hits: Vec<Hit> = hits.into_iter().filter(|hit| hit.class == Class::Secret).collect();
+    // The URL of a fetch is the agent's, all of it.
+    let is_constant = |hit: &Hit| {
+        facts.kind != ToolKind::Fetch.as_str()
+            && hit.how != How::Joined
+            && is_of_binding(effect, &hit.path, call.args())
+    };
+    let hits: Vec<Hit> =
+        hits.into_iter().filter(|hit| hit.class == Class::Secret && !is_constant(hit)).collect();
     let direction = Direction::Arguments;
     let mut all = judged(&screening.guard, direction, &hits);
     for one in &mut all {
@@ -274,6 +281,34 @@ pub(in crate::tool) fn of_effect(
     }
     let blocked = all.iter().find(|one| one.action == GuardAction::Block);
     screening.refusal = blocked.map(|one| because(call, direction, one));
+}
+
+/// Whether a text of an effect is written in the binding of its tool: nothing of the arguments stands in
+/// it. An operator put it there, such as a public key of a map service, and no agent can leave it out.
+/// `path`: its place among the [`decoded`] ones.
+pub(super) fn is_of_binding(effect: &Effect, path: &str, args: &Json) -> bool {
+    let Some(place) = path.strip_prefix('/').and_then(|place| place.parse::<usize>().ok()) else {
+        return false;
+    };
+    let text = if let Effect::Http { query, .. } = effect {
+        query.get(place).map(|(_, value)| value)
+    } else if let Effect::Command { argv, .. } = effect {
+        argv.get(place)
+    } else {
+        None
+    };
+    text.is_some_and(|text| !has_part_in(args, text))
+}
+
+/// Whether a text or a number of these arguments stands in a text.
+fn has_part_in(args: &Json, text: &str) -> bool {
+    match args {
+        Json::String(part) => !part.is_empty() && text.contains(part.as_str()),
+        Json::Int(_) | Json::Float(_) => text.contains(&canonical::text(args)),
+        Json::Array(items) => items.iter().any(|item| has_part_in(item, text)),
+        Json::Object(members) => members.values().any(|item| has_part_in(item, text)),
+        Json::Null | Json::Bool(_) => false,
+    }
 }
 
 /// The texts of an effect that come from arguments: a URL as its receiver reads it, and the arguments of

@@ -1,4 +1,6 @@
+use super::screen::is_of_binding;
 use super::*;
+use crate::domain::effect::Effect;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::FailureClass;
 
@@ -63,6 +65,32 @@ fn many_findings_of_one_sort_hide_no_secret_and_deny_nothing_by_themselves() {
     let key = |n: u64| format!("{}{n:03}", token.trim_end_matches("a4e"));
     let all = actions(&ToolGuard::default(), &many(key, "nothing"));
     assert!(all.contains(&("unscanned", GuardAction::Block)), "{all:?}");
+}
+
+#[test]
+fn what_the_binding_itself_says_is_no_secret_of_the_agent() {
+    // WHY in parts: it does not stand in this file.
+    let (first, rest) = ("AIzaSyB9fKx2mQz7", "Lw4Nc8Vd5Ht3Py6Js0Fg2");
+    let key = format!("{first}{rest}");
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let effect = Effect::Http {
+        method: "GET".to_owned(),
+        scheme: "https".to_owned(),
+        host: "maps.test".into(),
+        port: 443,
+        path: format!("/{key}"),
+        query: vec![pair("key", &key), pair("q", "a place")],
+        body_bytes: 0,
+    };
+    let says = |path: &str, args: &str| is_of_binding(&effect, path, &json(args));
+    assert!(says("/0", r#"{"q":"a place","n":7000,"empty":""}"#));
+    for part in [first, rest, &key, "7Lw4"] {
+        let args = format!(r#"{{"q":"a place","more":["{part}"]}}"#);
+        assert!(!says("/0", &args), "{part}");
+    }
+    assert!(!says("/1", r#"{"q":"a place"}"#));
+    assert!(!says("/2", "{}"), "a path is never taken for the binding's own");
+    assert!(!says("", "{}"));
 }
 
 #[test]
