@@ -10,7 +10,7 @@ use super::{Road, Trip};
 use crate::approval::PasskeyScope;
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
-use crate::domain::decision::Course;
+use crate::domain::decision::{Course, LayerReason};
 use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
 use crate::domain::tier::Binding;
@@ -58,8 +58,7 @@ impl Road {
             Some(Err(drift)) => against.push(drift),
             Some(Ok(mut step)) => {
                 step.replace_facts(&mut facts);
-                let refused = |reason: &_| prepared.refusals().contains(reason);
-                against.extend(step.refusals.into_iter().filter(|reason| !refused(reason)));
+                against.extend(beyond(step.refusals, &prepared));
                 now = step.now;
                 resumed = step.resumed.or(resumed);
                 break_glass = step.break_glass;
@@ -190,4 +189,9 @@ fn judge_messages(criteria: &Criteria<'_>, prepared: Prepared) -> Judged {
     }
     let (prepared, _) = judged.into_parts();
     judge(criteria, prepared.showing_all())
+}
+
+/// The recorded reasons that the preparation does not give by itself.
+fn beyond(recorded: Vec<LayerReason>, prepared: &Prepared) -> impl Iterator<Item = LayerReason> {
+    recorded.into_iter().filter(|reason| !prepared.refusals().contains(reason))
 }
