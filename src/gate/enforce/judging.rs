@@ -150,12 +150,7 @@ impl Road {
 
     /// The reasons of operators' stops, of the configuration and of the agent's isolation against
     /// the call.
-    fn against(
-        &self,
-        run: &super::Run,
-        tool: &ToolName,
-        cancel: &Cancel,
-    ) -> Vec<crate::domain::decision::LayerReason> {
+    fn against(&self, run: &super::Run, tool: &ToolName, cancel: &Cancel) -> Vec<LayerReason> {
         let mut against = self.stopped(run, tool, cancel);
         against.extend(self.in_force.now().agents.against(run));
         against.extend(self.control.posture.against(&run.opener.name, &run.auth));
