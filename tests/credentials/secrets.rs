@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::kinds::{answering, carrying, holds, tells, whole};
+use crate::kinds::{answering, around, carrying, holds, tells, whole};
 use crate::world::{MARK, World};
 
 /// A token of a code host, of no account.
@@ -49,7 +49,7 @@ async fn kept_nowhere(world: World, secrets: &[(String, String)]) -> crate::esta
         let part: String = secret.chars().skip(secret.len() / 3).take(24).collect();
         for part in [secret.as_str(), part.as_str(), json!(secret).to_string().trim_matches('"')] {
             for (place, bytes) in &kept {
-                assert!(!holds(bytes, part), "{place} holds it: {name}");
+                assert!(!holds(bytes, part), "{place} holds it: {name}: {}", around(bytes, part));
             }
         }
     }
@@ -126,9 +126,11 @@ async fn a_secret_comes_out_of_no_tool_and_rests_nowhere() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_may_be_told_secrets_is_told_them_and_no_policy_and_no_ledger_is() {
     let rules = format!(
-        "deny contains {{\"code\": \"seen\", \"message\": \"it was shown\"}} if contains(json.marshal(input), {:?})\n\
+        "deny contains {{\"code\": \"seen\", \"message\": \"it was shown\"}} if contains(json.marshal(input), concat(\"\", [{:?}, {:?}]))\n\
          deny contains {{\"code\": \"no\", \"message\": \"not here\"}} if input.args.path == \"denied\"\n",
-        token()
+        // WHY in parts: the policy is kept, and its text is no secret's place.
+        &token()[..20],
+        &token()[20..],
     );
     let warn = json!({"arguments": {"secret": "warn"}});
     let firewall = json!({"tools": {"file.write": warn, "argv": warn}});

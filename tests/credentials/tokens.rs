@@ -138,7 +138,8 @@ async fn a_token_comes_out_of_no_tool_and_its_neighbour_does() {
         let said = world.call("http", &json!({"n": n})).await.unwrap();
         let said: Value = serde_json::from_str(&said).unwrap();
         assert_eq!(tells(&said, "[REDACTED:credential]"), n < many, "{name}: {said}");
-        assert_eq!(tells(&said, form), n >= many, "{name}: {said}");
+        // What no person sees leaves no tool, token or not.
+        assert_eq!(tells(&said, form), n >= many && name != "tags", "{name}: {said}");
     }
 }
 

@@ -12,6 +12,7 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::bundle::{PAGE, POLICY};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
+use wicketgate::firewall;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::{ENGINE, RegoEngine};
 use wicketgate::policy::{self, Answer, PolicyEngine as _, input};
@@ -110,6 +111,7 @@ fn written(ledger: &mut TestLedger, bundle: &Bundle, asked: &Json, answer: &Answ
         ("auth", json(r#"{"method":"uds"}"#)),
         ("definition", Json::from(Digest::of(&[b"definition"]).prefixed())),
         ("effect", Json::from(effect)),
+        ("firewall", Json::from(firewall::rules_digest().prefixed())),
     ];
     if kind == Kind::CallHeld {
         data.push(("expires", Json::from("2026-11-18T12:06:40.000Z")));

@@ -28,9 +28,9 @@ fn holds(folder: &Path, part: &str) -> bool {
 /// Ends the gate; its state holds no secret, and what may be there is.
 async fn kept_nowhere(gate: Gate, said: &str) {
     let state = gate.estate.path("state");
-    gate.checked().await;
     assert!(holds(&state, said), "what was said is kept");
     assert!(!holds(&state, &token()), "the secret is kept");
+    gate.checked().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -320,24 +320,13 @@ async fn a_stream_longer_than_a_payload_is_stored_in_several_and_plays_as_it_was
     // Ten thousand pieces of a short text: more than a payload as events, and little as a result.
     let long = Answer::events(&chunks(&vec![json!({"content": "x"}); 10_000], "stop"));
     recorder.talks(chat, &chat.request("hi", true), long).await;
-    let parts = recorder.gate.payloads("stream");
-    assert_eq!(parts.len(), 2);
-    assert_eq!(parts[0].len(), 1 << 20);
+    let mut parts: Vec<usize> = recorder.gate.payloads("stream").iter().map(String::len).collect();
+    parts.sort_unstable();
+    assert_eq!((parts.len(), parts[1]), (2, 1 << 20), "{parts:?}");
     recorder.recorded().await;
     recorder.plays_the_same();
     let Gate { estate, .. } = &recorder.gate;
     check_ledger(&estate.database, &estate.receipts);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_too_long_to_be_stored_is_named_and_nothing_is_written() {
-    let mut recorder = recorder_of(16 << 20).await;
-    let chat = &DIALECTS[0];
-    let long = Answer::events(&chunks(&vec![json!({"content": "x".repeat(900)}); 9_000], "stop"));
-    recorder.talks(chat, &chat.request("hi", true), long).await;
-    let refused = recorder.exported().await.ends(1);
-    assert!(refused.err.contains("step 1: `stream` of `llm.main` was not stored"), "{refused:?}");
-    assert!(recorder.gate.payloads("stream").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -472,7 +472,7 @@ pub fn request(dice: &mut Dice, id: String) -> CallRequest {
     let mut args = json!({
         "do": act,
         "policy": verdict,
-        "secret": format!("{PLANTED}-{:016x}", dice.next()),
+        "planted": format!("{PLANTED}-{:016x}", dice.next()),
         "n": dice.below(1 << 40),
     });
     if verdict == "hold" && args["n"].as_u64().unwrap().is_multiple_of(2) {

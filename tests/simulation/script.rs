@@ -220,7 +220,7 @@ impl World {
         let pad = if args["do"] == "flood" { 40_000 } else { 3 };
         let secret = self.dice.lock().next();
         let result = serde_json::json!({
-            "secret": format!("{PLANTED}-{secret:016x}"),
+            "planted": format!("{PLANTED}-{secret:016x}"),
             "times": track.executions,
             "pad": "x".repeat(pad),
         });

@@ -53,7 +53,11 @@ pub fn screen(toolbox: &Toolbox, call: ToolCall, model: Option<ModelArgs>) -> Sc
     let (guard, direction) = rules(toolbox, &call);
     let searched =
         catch_unwind(AssertUnwindSafe(|| searched(&guard, direction, &call, model.as_ref())));
-    let (masked, screening) = searched.unwrap_or_else(|_| (None, unavailable(guard)));
+    let (masked, mut screening) = searched.unwrap_or_else(|_| (None, unavailable(guard)));
+    if alarm.is_some() {
+        // A member may be named like the credential, in letters that no pattern of ours has: no place is recorded.
+        screening.findings.iter_mut().for_each(|one| one.path.clear());
+    }
     let call = match masked {
         // A call with a credential is refused whole.
         Some(args) if alarm.is_none() => call.with_masked_args(args),
