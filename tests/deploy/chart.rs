@@ -98,7 +98,8 @@ fn an_agent_in_a_pod_of_its_own_reaches_its_gate_and_nothing_else() {
     let ca = crate::ca::Ca::new();
     ca.server("gate");
     let home = tempfile::tempdir().unwrap();
-    for (from, to) in [("gate.pem", "tls.crt"), ("gate.key", "tls.key"), ("ca.pem", "ca.crt")] {
+    let files = [("gate.pem", "tls.crt"), ("gate.key", "tls.key"), ("ca.pem", "ca.crt")];
+    for (from, to) in files.into_iter().chain([("ca.pem", "client-ca.crt")]) {
         std::fs::copy(ca.path(from), home.path().join(to)).unwrap();
     }
     let here = home.path().display().to_string();
