@@ -14,7 +14,7 @@ const ODD: [&str; 6] = [
     r#"{"z":1,"a":2,"Z":3,"n":123456789012345678901234567890,"content":[]}"#,
     r#"{"content":[],"x":{"a":1,"a":2}}"#,
     r#"{"content":[],"structuredContent":{"deep":[[[[{}]]]]},"_meta":{"vendor/x":1e-7}}"#,
-    r#"{"content":[{"type":"text","text":"\ud83d\ude00\u0000"}],"isError":true}"#,
+    r#"{"content":[{"type":"text","text":"\ud83d\ude00\u000a"}],"isError":true}"#,
     r#"{}"#,
 ];
 
