@@ -29,8 +29,9 @@ use wicketgate_support::in_process::Gate;
 static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const CALLS: usize = 400;
-/// A tenth more than was counted when this was written: 424, and 324 bytes.
-const MOST: usize = 466;
+/// A tenth more than was counted when this was written: 536, of which the guard makes 112 in arguments and result, and 324
+/// bytes.
+const MOST: usize = 590;
 const KEPT: usize = 512;
 
 /// Rules in three layers.
