@@ -24,7 +24,7 @@ fn everything() -> Vec<Value> {
         json!({"aDouble": 1.1, "aFloat": 1.1, "anInt32": -2_147_483_648_i64, "anInt64": "-9223372036854775808",
             "aUint32": 4_294_967_295_u64, "aUint64": "18446744073709551615", "aSint32": 2_147_483_647,
             "aSint64": "9007199254740993", "aFixed32": 7, "aFixed64": "8", "anSfixed32": -9, "anSfixed64": "-10",
-            "aBool": true, "aString": "gr\u{fc}\u{df} \u{1f600} \u{0}\n", "someBytes": "AP/+", "colour": "BLUE"}),
+            "aBool": true, "aString": "gr\u{fc}\u{df} \u{1f600} \u{9}\n", "someBytes": "AP/+", "colour": "BLUE"}),
         json!({"aDouble": "NaN", "aFloat": "-Infinity", "aString": "x"}),
         json!({"aDouble": 12_345.678_901_234_5, "aFloat": 0.1, "anInt32": 1}),
         json!({"aDouble": "Infinity", "aFloat": "NaN"}),
