@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
+use super::apart::apart;
 use super::api::audits::{
     AuditCheck, AuditDamage, AuditReport, AuditStep, ExportRow, ExportTerm, Exports,
 };
@@ -97,22 +96,8 @@ impl OperatorApi {
         let place = self.audit_place(&service, &asked.who.subject)?;
         let (tenant, clock) = (self.tenant.clone(), Arc::clone(&self.clock));
         let job = AuditJob { place, query, call, tenant, vault: self.vault.clone(), clock };
-        let disconnected = CancellationToken::new();
-        let _guard = disconnected.clone().drop_guard();
-        let runtime = tokio::runtime::Handle::current();
-        // WHY: hashing and deciding again take seconds, and stop orders are served on this thread.
-        let working = tokio::task::spawn_blocking(move || {
-            runtime.block_on(async move {
-                tokio::select! {
-                    biased;
-                    () = disconnected.cancelled() => Err(AuditFailure::Left),
-                    made = Box::pin(job.run()) => made,
-                }
-            })
-        });
-        let made = working.await.unwrap_or_else(|_panicked| {
-            Err(AuditFailure::Unusable("the verification ended early".to_owned()))
-        });
+        let ended = AuditFailure::Unusable("the verification ended early".to_owned());
+        let made = apart(|| job.run(), (AuditFailure::Left, ended)).await;
         let made = made.map_err(|failure| self.refuse(failure.into()))?;
         Ok(answer(scope, &made))
     }

@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::apart::apart;
 use super::api::{OperatorRequest, requests, route};
 use super::evidence::{EvidenceService, by};
 use super::http::HttpReply;
@@ -139,21 +139,9 @@ impl OperatorApi {
         let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
         let name = format!("{}.zip", hex::encode(random16(&*self.entropy)));
         let job = Job { service, permit, selection, tenant, requester, vault, clock, name };
-        let disconnected = CancellationToken::new();
-        let _guard = disconnected.clone().drop_guard();
-        let runtime = tokio::runtime::Handle::current();
-        // WHY: hashing and packing take seconds, and stop orders are served on this thread.
-        let working = tokio::task::spawn_blocking(move || {
-            runtime.block_on(async move {
-                tokio::select! {
-                    biased;
-                    () = disconnected.cancelled() => Err(Failed::Left),
-                    made = Box::pin(job.run()) => made,
-                }
-            })
-        });
-        let made = working.await.map_err(|_panicked| Failed::Unusable("it ended early".into()));
-        made.and_then(|made| made).map_err(|failed| self.refuse(problem(&failed)))
+        let ended = Failed::Unusable("it ended early".into());
+        let made = apart(|| job.run(), (Failed::Left, ended)).await;
+        made.map_err(|failed| self.refuse(problem(&failed)))
     }
 }
 

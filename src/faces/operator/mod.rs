@@ -28,6 +28,7 @@ use crate::serve::problem::Problem;
 use crate::session::{MemorySessions, SessionStore};
 
 mod amendments;
+mod apart;
 pub mod api;
 pub mod approval_queue;
 mod approvals;
