@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::checker::check;
-use crate::passkeys::{exported, stock_verifies};
+use crate::passkeys::{exported, grant, stock_verifies};
 use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
@@ -92,14 +92,7 @@ impl Stage {
         let (people, tool, port) = (People::new(), Tool::start().await, Port::claim());
         let estate = Estate::sqlite(&tool);
         estate.bundle("1.0.1", RULES, "policy");
-        estate.manifest("1.1.0", "manifest", |text| {
-            let mut value: Value = serde_json::from_str(&text).unwrap();
-            value["spec"]["binding"] = json!({"minimum": "unclaimed", "tier3": "unclaimed"});
-            let tools = value["spec"]["tools"].as_array_mut().unwrap();
-            let granted = tools.iter_mut().find(|grant| grant["name"] == "work.do").unwrap();
-            granted["tier"] = tier.into();
-            value.to_string()
-        });
+        grant(&estate, tier);
         estate.configure(|config| {
             people.configure(config, true);
             config["operator"]["listen"] = format!("127.0.0.1:{}", port.number()).into();

@@ -38,14 +38,7 @@ impl Setup {
         let passkey = Passkey::new("example.com");
         let estate = Estate::sqlite(&tool);
         estate.bundle("1.0.1", rules, "policy");
-        estate.manifest("1.1.0", "manifest", |text| {
-            let mut value: Value = serde_json::from_str(&text).unwrap();
-            value["spec"]["binding"] = json!({"minimum": "unclaimed", "tier3": "unclaimed"});
-            let tools = value["spec"]["tools"].as_array_mut().unwrap();
-            let granted = tools.iter_mut().find(|grant| grant["name"] == "work.do").unwrap();
-            granted["tier"] = tier.into();
-            value.to_string()
-        });
+        grant(&estate, tier);
         let line = |name: &str, key: &str| {
             format!("{name} namespaces=\"{NAMESPACE}\" {key} roles=approver\n")
         };
@@ -152,6 +145,18 @@ async fn a_call_approved_by_passkey_runs_once_and_stock_openssh_verifies_the_bun
     assert_eq!(page.matches(said).count(), 2, "approved one, refused one");
     stock_verifies(&setup.estate.path("evidence/approvals"), 2);
     check(&setup.estate.database, &setup.tool, &setup.estate.receipts);
+}
+
+/// Grants the tool in this tier to an agent that claims nothing.
+pub fn grant(estate: &Estate, tier: &str) {
+    estate.manifest("1.1.0", "manifest", |text| {
+        let mut value: Value = serde_json::from_str(&text).unwrap();
+        value["spec"]["binding"] = json!({"minimum": "unclaimed", "tier3": "unclaimed"});
+        let tools = value["spec"]["tools"].as_array_mut().unwrap();
+        let granted = tools.iter_mut().find(|grant| grant["name"] == "work.do").unwrap();
+        granted["tier"] = tier.into();
+        value.to_string()
+    });
 }
 
 /// Exports the run; what verifying it says.
