@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
+use crate::domain::facts::Finding;
 use crate::domain::guarded::{GuardAction, GuardFinding, Withheld};
 use crate::firewall::{self, Class, Confidence, Hit};
 
@@ -149,6 +150,9 @@ pub struct Screening {
     pub views: Option<MaskedViews>,
     /// Whether the arguments of the call are masked.
     pub masked: bool,
+    /// Everything that was found in the arguments of the call, whatever the configuration looks for; `None`: they were
+    /// not searched as they are now.
+    pub seen: Option<Vec<Finding>>,
 }
 
 /// The arguments without their secrets, canonical.

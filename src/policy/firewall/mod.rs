@@ -65,7 +65,12 @@ pub fn first_findings(value: &Json) -> Vec<Finding> {
 
 /// The findings with their places (JSON pointer), without the values, sorted by kind and place.
 pub fn findings(value: &Json) -> Vec<Finding> {
-    let found = scan(value).into_iter().map(|hit| Finding::new(hit.kind, hit.path));
+    findings_of(&scan(value))
+}
+
+/// The findings of a scan, sorted by kind and place.
+pub fn findings_of(hits: &[Hit]) -> Vec<Finding> {
+    let found = hits.iter().map(|hit| Finding::new(hit.kind, hit.path.clone()));
     found.collect::<BTreeSet<Finding>>().into_iter().collect()
 }
 

@@ -101,7 +101,7 @@ fn searched(
     call: &ToolCall,
     model: Option<&ModelArgs>,
 ) -> (Option<Json>, Screening) {
-    let nothing = Screening { guard: *guard, ..Screening::default() };
+    let mut nothing = Screening { guard: *guard, ..Screening::default() };
     if guard.actions(direction).is_off() {
         return (None, nothing);
     }
@@ -110,9 +110,11 @@ fn searched(
         Some(model) => model.hits.clone(),
         None => firewall::scan(args),
     };
+    let seen = model.is_none().then(|| firewall::findings_of(&hits));
     hits.extend(of_headers(call));
     let mut all = judged(guard, direction, &hits);
     if all.is_empty() {
+        nothing.seen = seen;
         return (None, nothing);
     }
     // A request to a model and a tool call of its answer are no bytes of the gate's own making.
@@ -136,8 +138,10 @@ fn searched(
             masked
         }
     };
-    let screening = screening(guard, direction, (call, model), &all);
-    (masked.filter(|_| screening.refusal.is_none()), screening)
+    let mut screening = screening(guard, direction, (call, model), &all);
+    let masked = masked.filter(|_| screening.refusal.is_none());
+    screening.seen = seen.filter(|_| masked.is_none());
+    (masked, screening)
 }
 
 /// The arguments with every finding of these kinds masked; `None` if something of them would be left, or
@@ -196,6 +200,7 @@ fn screening(
         masked: all.iter().any(|one| one.action == GuardAction::Redact) && refusal.is_none(),
         refusal,
         views: None,
+        seen: None,
     };
     if has_secret && screening.refusal.is_none() {
         screening.views = views(call, model);

@@ -356,7 +356,7 @@ fn opened(
             }
             let findings = match model {
                 Some(model) => model.findings.clone(),
-                None => findings(&call, &effect, &facts.kind),
+                None => findings(&call, screening.seen.take(), (&effect, &facts.kind)),
             };
             let mut effect = guard::shown_effect(screening, effect);
             if let Some(model) = model {
@@ -397,10 +397,15 @@ fn resolved(
 }
 
 /// The firewall's findings in the arguments, and in the decoded form of a URL among them, because
-/// the receiver reads that form.
-fn findings(call: &ToolCall, effect: &Effect, kind: &str) -> Vec<Finding> {
+/// the receiver reads that form. `seen`: those in the arguments, if the guard has searched these.
+fn findings(
+    call: &ToolCall,
+    seen: Option<Vec<Finding>>,
+    (effect, kind): (&Effect, &str),
+) -> Vec<Finding> {
     let args = call.args();
-    let mut all: BTreeSet<Finding> = firewall::findings(args).into_iter().collect();
+    let seen = seen.unwrap_or_else(|| firewall::findings(args));
+    let mut all: BTreeSet<Finding> = seen.into_iter().collect();
     let bypassed = call.dialect().into_iter().flat_map(|request| &request.facts.bypassed);
     let list = list_member(args);
     all.extend(bypassed.map(|index| Finding::new(BYPASSED, format!("/{list}/{index}"))));
