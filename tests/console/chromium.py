@@ -60,7 +60,8 @@ class Visit:
     def log_in(self):
         self.page.goto(self.url)
         self.look()
-        # By keyboard alone: the field has the focus.
+        # By keyboard alone: the field has the focus, once the browser has given it.
+        self.page.locator("#token:focus").wait_for()
         self.page.keyboard.type(self.token)
         self.page.keyboard.press("Enter")
         self.page.wait_for_url(self.url)

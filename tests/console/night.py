@@ -37,6 +37,8 @@ def most(page):
 def work(page, url, token, reason):
     night = Night(page)
     page.goto(url)
+    # A browser gives the field its focus after the page was loaded.
+    page.locator("#token:focus").wait_for()
     page.keyboard.type(token)
     page.keyboard.press("Enter")
     page.wait_for_url(url)

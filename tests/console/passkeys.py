@@ -50,6 +50,8 @@ class Person:
 
     def log_in_again(self, token):
         self.page.goto(self.url)
+        # A browser gives the field its focus after the page was loaded.
+        self.page.locator("#token:focus").wait_for()
         self.page.keyboard.type(token)
         self.page.keyboard.press("Enter")
         self.page.wait_for_url(self.url)
