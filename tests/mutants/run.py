@@ -31,7 +31,9 @@ from mutants import MUTANTS
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 WORKERS = min(2, os.cpu_count() or 1)
-COPIED = ["Cargo.toml", "Cargo.lock", "build.rs", "clippy.toml", "src", "proto", "policies", "migrations", "benches", "examples",
+# All of the tree but what is built and the tests of other programs: the product may include any file of it.
+NOT_COPIED = {"target", "tests"}
+COPIED = [*sorted(f.name for f in ROOT.iterdir() if f.name[0] != "." and f.name not in NOT_COPIED),
           "tests/simulation", "tests/support"]
 # Debug information of the product itself would only be linked once per mutant.
 TEST = ["cargo", "--config", "profile.dev.debug=false",
