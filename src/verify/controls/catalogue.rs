@@ -31,6 +31,35 @@ const ACT: &str = "EU AI Act";
 const RMF: &str = "NIST AI RMF";
 const ASI: &str = "OWASP Agentic";
 
+/// What no bundle shows, framework by framework.
+pub(super) const NOT_SHOWN: [(&str, &str); 5] = [
+    (
+        SOC,
+        "who may reach the machines, networks and keys of the gate; how people are hired, trained and reviewed; backups, \
+         vendors, physical security; whether the controls worked over a whole period rather than in the calls shown",
+    ),
+    (
+        ISO,
+        "the management system itself: its policy, roles, risk and impact assessments, internal audits and reviews; where \
+         training data came from; how the model was built",
+    ),
+    (
+        ACT,
+        "whether the system is of high risk; conformity assessment, technical documentation, data governance, accuracy and \
+         robustness; whether the people who oversaw it were competent; how long logs are kept after the bundle was made",
+    ),
+    (
+        RMF,
+        "context, intended use and impact on people; fairness, safety and validity of a model's output; what an organisation \
+         does about the risks that it finds",
+    ),
+    (
+        ASI,
+        "what a model thought; actions that never passed the gate; unexpected execution of code within an agent (ASI05) and its \
+         memory (ASI06), about which this version records nothing",
+    ),
+];
+
 /// The mapping, framework by framework.
 pub(super) const ALL: [ControlRow; 36] = [
     row(

@@ -49,6 +49,43 @@ struct Mapping {
     rows: Vec<Row>,
 }
 
+/// One line of the whole mapping, whatever a bundle holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MappedControl {
+    /// As in [`Row`].
+    pub framework: &'static str,
+    /// As in [`Row`].
+    pub requirement: &'static str,
+    /// As in [`Row`].
+    pub about: &'static str,
+    /// As in [`Row`].
+    pub supports: &'static str,
+    /// What a bundle has to hold for the row.
+    pub material: &'static str,
+    /// The checks that back it in the bundle of a run.
+    pub checks: Vec<&'static str>,
+}
+
+/// The whole mapping, framework by framework.
+#[must_use]
+pub fn all() -> Vec<MappedControl> {
+    let mapped = |control: &catalogue::ControlRow| MappedControl {
+        framework: control.framework,
+        requirement: control.requirement,
+        about: control.about,
+        supports: control.supports,
+        material: control.need.material(),
+        checks: checks(Scope::Run, control.need),
+    };
+    catalogue::ALL.iter().map(mapped).collect()
+}
+
+/// What no bundle shows about a framework, in our own phrasing.
+#[must_use]
+pub const fn not_shown() -> &'static [(&'static str, &'static str)] {
+    &catalogue::NOT_SHOWN
+}
+
 /// The material of a row.
 struct RowMaterial {
     files: Vec<String>,
@@ -94,6 +131,31 @@ enum Need {
     Witnessed,
 }
 
+impl Need {
+    /// The material, in words.
+    const fn material(self) -> &'static str {
+        match self {
+            Self::Entries => "entries of any kind",
+            Self::DecidedByPolicy => "decisions, with the bytes of their policy",
+            Self::Refused => "`call.denied`",
+            Self::Held => "`call.held`",
+            Self::Trouble => "`call.failed`, `call.unknown`, and denials by a limit",
+            Self::Redaction => "decisions with the obligation `redact`",
+            Self::Manifest => "the manifest and its signature",
+            Self::Callers => "`run.opened`",
+            Self::Changes => "`policy.activated`, `manifest.bound`, `config.changed`",
+            Self::Calls => "calls with inputs and outputs",
+            Self::Definitions => "decisions that name the digest of a tool's definition",
+            Self::Parents => "`run.opened` with a parent run",
+            Self::Complete => "`run.sealed`, or a complete range",
+            Self::Kept => "`chain.genesis` and a checkpoint",
+            Self::Heartbeats => "`heartbeat`",
+            Self::Retention => "`payload.erased`, `hold.placed`, `hold.lifted`, `retention.pruned`",
+            Self::Witnessed => "heads that witnesses or time stamping authorities signed",
+        }
+    }
+}
+
 /// The rows of a bundle.
 pub fn rows(survey: &Survey<'_>) -> Vec<Row> {
     let row = |control: &catalogue::ControlRow| {
@@ -106,7 +168,7 @@ pub fn rows(survey: &Survey<'_>) -> Vec<Row> {
             about: control.about,
             supports: control.supports,
             files: files.into_iter().collect(),
-            checks: checks(survey, control.need),
+            checks: checks(survey.scope, control.need),
             count: material.count,
         })
     };
@@ -122,8 +184,8 @@ pub fn controls(files: &Files) -> Vec<u8> {
     }))
 }
 
-fn checks(survey: &Survey<'_>, need: Need) -> Vec<&'static str> {
-    let complete: &[&str] = match survey.scope {
+fn checks(scope: Scope, need: Need) -> Vec<&'static str> {
+    let complete: &[&str] = match scope {
         Scope::Run => &["S3", "S4"],
         Scope::Range => &["R1"],
         Scope::Population => &["R1", "R2"],

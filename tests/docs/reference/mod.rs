@@ -4,6 +4,7 @@ mod agents_openapi;
 mod api;
 mod cli;
 mod configuration;
+mod controls;
 mod entry;
 mod errors;
 mod openapi;
@@ -25,6 +26,7 @@ fn the_reference_is_made_of_the_programs_own_tables() {
         ("api", api::page()),
         ("entry", entry::page()),
         ("configuration", configuration::page()),
+        ("controls", controls::page()),
     ] {
         assert_generated(&format!("docs/reference/{name}.md"), &page);
     }
