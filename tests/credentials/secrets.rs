@@ -99,6 +99,24 @@ async fn a_secret_goes_into_no_tool_and_the_refusal_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_that_a_template_puts_together_leaves_in_no_body() {
+    let world = World::knowing(Vec::new()).await;
+    let before = world.reached();
+    let secret = token();
+    for at in [secret.len() / 3, secret.len() / 2, secret.len() - 1] {
+        let (a, z) = secret.split_at(at);
+        let refused = world.call("filled", &json!({"a": a, "m": "between them", "z": z})).await;
+        let refused = refused.expect_err("the body holds the secret");
+        assert_eq!(refused.detail, "dlp.secret", "cut at {at}: {refused:?}");
+        assert!(!refused.message.contains(a), "{refused:?}");
+    }
+    assert_eq!(world.reached(), before, "nothing was sent");
+    let fine = world.call("filled", &json!({"a": "good", "m": "-", "z": " morning"})).await;
+    assert!(fine.is_ok(), "what the binding says itself is no secret of the agent: {fine:?}");
+    kept_nowhere(world, &[("cut".to_owned(), secret)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_comes_out_of_no_tool_and_rests_nowhere() {
     let forms: Vec<_> =
         secrets().into_iter().map(|(name, text)| (name, format!("it is {text} indeed"))).collect();

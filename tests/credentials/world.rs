@@ -185,6 +185,11 @@ fn tools(http: u16, grpc: u16) -> Vec<Value> {
         json!([{"header": "authorization", "prefix": "Bearer ", "file": "secret"}]);
     orders["http"] = json!({"method": "POST", "url": format!("http://127.0.0.1:{http}/act"),
         "body": "args", "private_addresses": private});
+    let mut filled = base("filled", "http", "T1");
+    filled["input_schema"] =
+        text(&json!({"a": {"type": "string"}, "m": {"type": "string"}, "z": {"type": "string"}}));
+    filled["http"] = json!({"method": "POST", "url": format!("http://127.0.0.1:{http}/act"),
+        "body": {"key": "pk_of_the_operator", "said": "{a}{z}", "more": ["{m}"]}, "private_addresses": private});
     let mut model = base("model", "model", "T1");
     model["model"] = json!({"output_tokens_max": 200, "upstreams": [{"name": "main", "api": "openai",
         "url": format!("http://127.0.0.1:{http}/v1"), "models": {"small": "small-2026"},
@@ -210,6 +215,7 @@ fn tools(http: u16, grpc: u16) -> Vec<Value> {
     prints["command"]["argv"].as_array_mut().unwrap().push(json!({"arg": "a"}));
     vec![
         orders,
+        filled,
         model,
         asks,
         database,

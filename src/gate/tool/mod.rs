@@ -105,6 +105,14 @@ pub trait ToolExecutor: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// What the binding put together from arguments for the prepared call and its effect does not show,
+    /// such as a body by a template. The firewall searches it as the receiver reads it. `None`: the
+    /// effect and the arguments show everything that leaves.
+    fn composed<'h>(&self, hold: &'h (dyn Any + Send + Sync)) -> Option<&'h Json> {
+        let _ = hold;
+        None
+    }
+
     /// Checks once, before the gate serves, that the backend is fit for use. An unreachable backend
     /// is not an error, because it may be reachable later.
     ///

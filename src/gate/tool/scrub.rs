@@ -412,6 +412,10 @@ impl ToolExecutor for Scrubbed {
         Ok(kept)
     }
 
+    fn composed<'h>(&self, hold: &'h (dyn Any + Send + Sync)) -> Option<&'h Json> {
+        self.inner.composed(hold)
+    }
+
     async fn look(&self) -> Result<(), Error> {
         let looked = self.inner.look().await;
         let masked = |why: Error| limit::cut(&self.scrub.finder().message(&why.to_string()));

@@ -14,6 +14,15 @@ pub fn steps(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
 }
 
+/// The value at this place, if there is one.
+pub fn find<'v>(value: &'v Json, pointer: &str) -> Option<&'v Json> {
+    steps(pointer).try_fold(value, |at, step| match at {
+        Json::Object(members) => members.get(&step),
+        Json::Array(items) => items.get(step.parse::<usize>().ok()?),
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => None,
+    })
+}
+
 /// One value that changed, is gone, or is new.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Difference {
@@ -59,6 +68,16 @@ mod tests {
 
     fn json(text: &str) -> Json {
         Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_found_at_its_place_and_nowhere_else() {
+        let value = json(r#"{"a/b":[{"c":"d"}]}"#);
+        assert_eq!(find(&value, "/a~1b/0/c"), Some(&Json::from("d")));
+        assert_eq!(find(&value, ""), Some(&value));
+        for nowhere in ["/a", "/a~1b/1", "/a~1b/x", "/a~1b/0/c/e"] {
+            assert_eq!(find(&value, nowhere), None, "{nowhere}");
+        }
     }
 
     #[test]

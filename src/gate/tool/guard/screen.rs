@@ -10,6 +10,7 @@ use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::domain::guarded::{GuardAction, Withheld};
 use crate::domain::json::{Json, Limits};
+use crate::domain::pointer;
 use crate::firewall::{self, Class, Confidence, Hit, How};
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::{
@@ -259,7 +260,7 @@ fn of_headers(call: &ToolCall) -> Vec<Hit> {
 pub(in crate::tool) fn of_effect(
     screening: &mut Screening,
     call: &ToolCall,
-    (effect, facts): (&Effect, &ToolFacts),
+    (effect, composed, facts): (&Effect, Option<&Json>, &ToolFacts),
 ) {
     if facts.kind == ToolKind::Model.as_str() {
         return;
@@ -272,8 +273,11 @@ pub(in crate::tool) fn of_effect(
             && hit.how != How::Joined
             && is_of_binding(effect, &hit.path, call.args())
     };
+    let of_effect = hits.into_iter().filter(|hit| !is_constant(hit));
+    let of_body = composed.map(firewall::scan).unwrap_or_default();
+    let of_body = of_body.into_iter().filter(|hit| !is_of_template(composed, hit, call.args()));
     let hits: Vec<Hit> =
-        hits.into_iter().filter(|hit| hit.class == Class::Secret && !is_constant(hit)).collect();
+        of_effect.chain(of_body).filter(|hit| hit.class == Class::Secret).collect();
     let direction = Direction::Arguments;
     let mut all = judged(&screening.guard, direction, &hits);
     for one in &mut all {
@@ -307,6 +311,12 @@ pub(super) fn is_of_binding(effect: &Effect, path: &str, args: &Json) -> bool {
         None
     };
     text.is_some_and(|text| !has_part_in(args, text))
+}
+
+/// Whether a text of a body is written in its template, as [`is_of_binding`].
+fn is_of_template(body: Option<&Json>, hit: &Hit, args: &Json) -> bool {
+    let text = body.and_then(|body| pointer::find(body, &hit.path)).and_then(Json::as_str);
+    hit.how != How::Joined && text.is_some_and(|text| !has_part_in(args, text))
 }
 
 /// Whether a text or a number of these arguments stands in a text.

@@ -1,5 +1,6 @@
 //! The `http` kind: one request to a fixed host, filled from validated arguments.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -50,6 +51,8 @@ pub struct Http {
 struct PreparedHttp {
     target: String,
     body: Bytes,
+    /// The body that a template made of arguments.
+    composed: Option<Json>,
 }
 
 impl Http {
@@ -85,12 +88,14 @@ impl Http {
         for (name, template) in &self.query {
             query.extend(template::query_pairs(name, template, args)?);
         }
-        let body = match &self.body {
-            Body::None => Bytes::new(),
-            Body::Args => Bytes::copy_from_slice(canonical),
-            Body::Json(template) => {
-                canonical::bytes(&template.fill(args)?.unwrap_or(Json::Null)).into()
-            }
+        let composed = match &self.body {
+            Body::None | Body::Args => None,
+            Body::Json(template) => Some(template.fill(args)?.unwrap_or(Json::Null)),
+        };
+        let body = match (&self.body, &composed) {
+            (_, Some(composed)) => canonical::bytes(composed).into(),
+            (Body::Args, None) => Bytes::copy_from_slice(canonical),
+            (Body::None | Body::Json(_), None) => Bytes::new(),
         };
         let mut target = path.clone();
         for (name, value) in &query {
@@ -105,7 +110,7 @@ impl Http {
             query,
             body_bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
         };
-        Ok((effect, PreparedHttp { target, body }))
+        Ok((effect, PreparedHttp { target, body, composed }))
     }
 
     fn request(
@@ -235,6 +240,10 @@ impl ToolExecutor for Http {
         self.request(&ready, call)
             .map_err(|_| refuse("http.request", "the arguments make no valid request".into()))?;
         Ok((effect, Box::new(ready)))
+    }
+
+    fn composed<'h>(&self, hold: &'h (dyn Any + Send + Sync)) -> Option<&'h Json> {
+        hold.downcast_ref::<PreparedHttp>()?.composed.as_ref()
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {

@@ -346,11 +346,15 @@ fn opened(
     // A panic becomes a refusal too, and is recorded as one.
     let opened = catch_unwind(AssertUnwindSafe(|| resolved(tool, facts.tier, &call, screening)));
     match opened.unwrap_or_else(|_| Err(vec![panicked()])) {
-        Ok(OpenedCall { effect, .. }) if toolbox.scrub.finds(&decoded(&effect, &facts.kind)) => {
+        Ok(OpenedCall { effect, hold, .. })
+            if toolbox.scrub.finds(&decoded(&effect, &facts.kind))
+                || tool.executor.composed(&*hold).is_some_and(|body| toolbox.scrub.finds(body)) =>
+        {
             Prepared::refused(call, Some(facts), Vec::new()).alarming(Alarm::Credential)
         }
         Ok(OpenedCall { effect, hold, kept }) => {
-            guard::of_effect(screening, &call, (&effect, &facts));
+            let composed = tool.executor.composed(&*hold);
+            guard::of_effect(screening, &call, (&effect, composed, &facts));
             if let Some(reason) = screening.refusal.clone() {
                 return Prepared::refused(call, Some(facts), vec![reason]);
             }
