@@ -26,6 +26,7 @@ pub mod break_glass;
 mod check;
 mod complete;
 pub mod console;
+pub mod doc;
 mod each;
 pub mod enrolment;
 pub mod evidence;
